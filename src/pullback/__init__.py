@@ -1,0 +1,1 @@
+"""What ``y.backward(v)`` does, shown on your own function."""
