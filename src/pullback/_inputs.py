@@ -1,0 +1,152 @@
+"""What every public function does with the caller's f, inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Give the caller back the global RNG state and default dtype, also on an error.
+
+    A function that draws random numbers sees the state that the caller left, and
+    the caller sees it again afterwards: asking a question about f is no draw.
+    """
+    rng, dtype = torch.get_rng_state(), torch.get_default_dtype()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(rng)
+        torch.set_default_dtype(dtype)
+
+
+def call(f: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """Return ``f(*inputs)``, computed on clones and checked.
+
+    The clones are differentiable, so a graph that reaches ``inputs`` reaches through
+    them; what f does to its arguments in place happens to the clones.
+
+    Raises:
+        RuntimeError: f changed one of its arguments in place.
+        TypeError: the output is not a tensor (or a tuple, list or dict of tensors)
+            of floating point or complex dtype.
+    """
+    clones = pytree.tree_map_only(Tensor, torch.clone, tuple(inputs))
+    before = [(t, _version(t)) for _, t in named_tensors(clones)]
+    output = f(*clones)
+    for (name, _), (clone, version) in zip(named_tensors(inputs), before, strict=True):
+        if _version(clone) != version:
+            raise RuntimeError(
+                f"f changed {name} in place; f must return a new tensor and leave its "
+                "arguments alone (x.add(1) in place of x.add_(1), or start f with "
+                "x = x.clone())"
+            )
+    check_output(output)
+    return output
+
+
+def check_output(output: Any) -> None:
+    """Raise TypeError unless ``output`` holds differentiable tensors only."""
+    leaves = pytree.tree_leaves_with_path(output)
+    if not leaves:
+        raise TypeError(f"f returned {output!r}; a tensor is needed")
+    for path, leaf in leaves:
+        name = f"output{pytree.keystr(path)}"
+        if not isinstance(leaf, Tensor):
+            raise TypeError(
+                f"f returned {_kind(leaf)} as {name}; a tensor, or a tuple, list or "
+                "dict of tensors, is needed"
+            )
+        if not _differentiable(leaf):
+            raise TypeError(
+                f"{name} of f has dtype {leaf.dtype}; a floating point or complex "
+                "dtype is needed"
+            )
+
+
+def check_inputs(
+    f: Callable[..., Any], inputs: Sequence[Any], argnums: int | tuple[int, ...] = 0
+) -> tuple[int, ...]:
+    """Return ``argnums`` as a tuple of indices >= 0, once everything is in order.
+
+    Inputs that ``argnums`` leaves out may be anything; those it names must be
+    tensors, or tuples, lists or dicts of tensors, of floating or complex dtype.
+
+    Raises:
+        TypeError: f is not callable, there are no inputs, or an input that is to be
+            differentiated is not made of floating point or complex tensors.
+        ValueError: ``argnums`` is out of range, empty, or names an input twice.
+    """
+    if not callable(f):
+        raise TypeError(f"f is {_kind(f)}; a function of the inputs is needed")
+    if not inputs:
+        raise TypeError("no inputs were given; at least one tensor is needed")
+    asked = argnums if isinstance(argnums, tuple) else (argnums,)
+    for i in asked:
+        if not isinstance(i, int) or isinstance(i, bool):
+            raise TypeError(
+                f"argnums is {argnums!r}; an int or a tuple of ints is needed"
+            )
+        if not -len(inputs) <= i < len(inputs):
+            raise ValueError(
+                f"argnums has {i}, and there are {len(inputs)} inputs; a number from "
+                f"{-len(inputs)} to {len(inputs) - 1} is needed"
+            )
+    indices = tuple(i % len(inputs) for i in asked)
+    if not indices or len(set(indices)) < len(indices):
+        raise ValueError(
+            f"argnums is {argnums!r}; each input at most once, and at least one, "
+            "is needed"
+        )
+    for i in indices:
+        _check_differentiated(f"inputs[{i}]", inputs[i])
+    return indices
+
+
+def named_tensors(inputs: Sequence[Any]) -> list[tuple[str, Tensor]]:
+    """Return the tensors in ``inputs`` with names such as ``inputs[0]['weight']``."""
+    leaves = pytree.tree_leaves_with_path(tuple(inputs))
+    return [(f"inputs{pytree.keystr(p)}", t) for p, t in leaves if _is_tensor(t)]
+
+
+def _check_differentiated(name: str, value: Any) -> None:
+    leaves = pytree.tree_leaves_with_path(value)
+    if not leaves:
+        raise TypeError(f"{name} is {value!r}; at least one tensor is needed")
+    for path, leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise TypeError(
+                f"{name}{pytree.keystr(path)} is {_kind(leaf)}; a tensor, or a tuple, "
+                "list or dict of tensors, is needed"
+            )
+        if not _differentiable(leaf):
+            raise TypeError(
+                f"{name}{pytree.keystr(path)} has dtype {leaf.dtype}; a floating point "
+                "or complex dtype is needed (x.double() gives one)"
+            )
+
+
+def _differentiable(t: Tensor) -> bool:
+    return t.is_floating_point() or t.is_complex()
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _version(t: Tensor) -> int:
+    # a tensor made under torch.inference_mode() counts no versions
+    return 0 if t.is_inference() else t._version

@@ -1,0 +1,132 @@
+"""What every gallery page must have, and that it runs alone."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from executed import EXAMPLES, ROOT, blocks, name_of
+from sphinx_gallery.py_source_parser import split_code_and_text_blocks
+
+CURRICULUM = {
+    "01_gradient_argument": [
+        "first-vjp",
+        "bare-backward",
+        "shape-rule",
+        "ones-trick",
+        "sum-is-ones",
+        "one-component",
+        "matrices",
+        "batched-v",
+        "v-is-a-weight",
+        "upstream",
+        "by-hand",
+        "small-graph",
+        "mixing-samples",
+        "gradient-field",
+    ],
+    "02_jacobians": [
+        "two-meanings-of-dimension",
+        "which-way-up",
+        "vjp-and-chain-rule",
+        "tensor-jacobian",
+        "jacobian-row-by-row",
+        "jacobian-at-once",
+        "reverse-or-forward",
+        "jacobian-per-sample",
+        "sparse-jacobian",
+        "jacobian-of-parameters",
+        "never-forms-j",
+        "seeing-jacobians",
+    ],
+}
+FORBIDDEN = {
+    "Variable": r"\bautograd\.Variable\b|\bVariable\(",
+    ".data": r"\.data\b(?!\w)",
+    "FloatTensor": r"\bFloatTensor\b",
+    "builtin sum": r"(?<![.\w])sum\(",
+    "a word that belittles": r"(?i)\b(simply|obviously|just)\b",
+}
+every_page = pytest.mark.parametrize("page", EXAMPLES, ids=name_of)
+
+
+def label_of(page):
+    return re.search(r"^\.\. _([a-z0-9-]+):$", page.read_text(), re.M)[1]
+
+
+def test_every_page_of_the_curriculum_is_there_in_order():
+    found = {chapter: [] for chapter in CURRICULUM}
+    for page in EXAMPLES:
+        found[page.parent.name].append(label_of(page))
+    assert found == CURRICULUM
+
+
+@every_page
+def test_opens_with_label_title_and_answer(page):
+    docstring = ast.get_docstring(ast.parse(page.read_text()), clean=False)
+    opening = re.match(
+        r"\n\.\. _[a-z0-9-]+:\n\n(?P<title>[^\n]+)\n(?P<line>=+)\n\n(?P<answer>.+)",
+        docstring,
+        re.S,
+    )
+    assert opening, "label, title and an answer, in this order"
+    assert len(opening["line"]) >= len(opening["title"])
+    assert len(re.split(r"\n\s*\n\s*", opening["answer"].strip())) <= 3, "one paragraph"
+
+
+@every_page
+def test_ends_in_a_check_and_where_next(page):
+    source = page.read_text()
+    assert any(
+        isinstance(node, ast.Assert)
+        or (isinstance(node, ast.Attribute) and node.attr == "assert_close")
+        for node in ast.walk(ast.parse(source))
+    ), "a check that can fail"
+    *_, last = split_code_and_text_blocks(page)[1]
+    assert last[0] == "text"
+    assert "Where next\n----------" in last[1]
+    assert ":ref:" in last[1]
+
+
+@every_page
+def test_is_readable_in_one_sitting(page):
+    assert 60 <= len(page.read_text().splitlines()) <= 175
+    for block in blocks(page):
+        code = [line for line in block.splitlines() if line.strip()]
+        assert len(code) <= 12, block
+
+
+@every_page
+@pytest.mark.parametrize("idiom", FORBIDDEN)
+def test_avoids(page, idiom):
+    for kind, content, *_ in split_code_and_text_blocks(page)[1]:
+        if idiom == "a word that belittles" and kind == "code":
+            continue
+        if kind == "text":  # a page may name what it warns of
+            content = re.sub(r"``.*?``", "", content)
+        assert not re.search(FORBIDDEN[idiom], content), content
+
+
+@every_page
+def test_runs_alone(page, tmp_path):
+    """As a plain script in an empty folder, warnings being errors, silent on stderr."""
+    copy = tmp_path / page.name
+    copy.write_text(page.read_text())
+    env = {**os.environ, "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", copy],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+
+
+def test_the_chapters_have_their_headers():
+    for chapter in CURRICULUM:
+        header = ROOT / "examples" / chapter / "GALLERY_HEADER.rst"
+        assert re.match(r"\.\. _chapter-\d:\n\n.+\n=+\n\n\w", header.read_text())
