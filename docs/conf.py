@@ -21,6 +21,7 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
+    "freshness",
     "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",

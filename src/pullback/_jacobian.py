@@ -1,0 +1,500 @@
+"""The Jacobian, whole: ``y.shape + x.shape`` from one call."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from pullback._inputs import call, check_inputs, check_output, untouched
+
+Mode = Literal["auto", "reverse", "forward"]
+# v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
+Product = Callable[..., tuple[Tensor, ...]]
+
+#: ``chunk_size="auto"`` keeps the seeds and results of one chunk under this.
+CHUNK_BYTES = 64 * 2**20
+
+
+def jacobian(
+    f: Callable[..., Any] | Tensor,
+    *inputs: Any,
+    argnums: int | tuple[int, ...] = 0,
+    mode: Mode = "auto",
+    chunk_size: int | Literal["auto"] | None = None,
+    batched: bool = False,
+    allow_unused: bool = False,
+    progress: bool = False,
+) -> Any:
+    r"""Return the Jacobian of f at ``inputs``, of shape ``y.shape + x.shape``.
+
+    ``J[i, j]`` is :math:`\partial y_i/\partial x_j`, where i and j are as many indices
+    as y and x have dimensions. A tuple of ``argnums``, a dict of inputs, and a tuple
+    or dict of outputs give the structure that :func:`torch.func.jacrev` gives: that of
+    the outputs, with that of the inputs in each of its places.
+
+    In place of f you may give a tensor y that is already computed, and then the
+    tensor x, leaf or not, that y was computed from: ``jacobian(y, x)``. It is done in
+    reverse mode, keeps the graph of y, and leaves every ``.grad`` as it is.
+
+    **Modes.** With m output numbers and n input numbers, reverse mode takes m
+    vector-Jacobian products, a row each, and forward mode n Jacobian-vector products,
+    a column each (Griewank and Walther, *Evaluating Derivatives*, 2nd ed., 2008,
+    chapters 3 and 8). ``"auto"`` calls f once and works on the graph that it left:
+    rows, unless m >= 2 n and m >= 100, where columns were measured to be faster.
+    The columns come from the same graph, as the derivative of :math:`v\mapsto
+    J^\top v`, and are checked against one product; where an operation is not
+    twice differentiable, auto takes rows. ``"forward"`` runs f under
+    :func:`torch.func.jvp`, once for each chunk, and needs no graph.
+
+    The Jacobian is differentiable again: with respect to inputs and to captured tensors
+    that require grad, as an inner ``jacobian`` (a Hessian), and under the transforms of
+    ``torch.func``. With ``torch.no_grad()`` around the call it is not, and costs less.
+
+    Args:
+        f: Function of the inputs that returns a tensor, or a tuple, list or dict of
+            tensors; or the tensor y.
+        *inputs: What f is called with. Those named by ``argnums`` are real floating
+            point tensors, or tuples, lists or dicts of them, of any shape, on any
+            device. A block of J has the dtype of its x (reverse) or of its y (forward),
+            which are the same unless f changes dtype.
+        argnums: The input, or the inputs, to differentiate with respect to.
+        mode: ``"auto"``, ``"reverse"`` or ``"forward"``, see above.
+        chunk_size: Products at a time: None for all, an int, or ``"auto"`` for as many
+            as keep their seeds and results within 64 MiB. With 1, nothing runs under
+            :func:`torch.func.vmap` and its limits do not apply.
+        batched: f maps ``(B, *x)`` to ``(B, *y)`` and treats the B samples on their
+            own. J then has shape ``(B, *y, *x)``: the zero blocks between samples are
+            left out, and the number of products does not grow with B. Two products on
+            a random half of the samples catch functions that mix; that is a probe, and
+            :func:`pullback.mixing` is the exact test.
+        allow_unused: Whether an input that no output depends on gives zeros.
+        progress: Show a bar over the chunks (needs ``pullback[progress]``).
+
+    Returns:
+        J, on the device of the inputs.
+
+    Raises:
+        TypeError: f, an input or an output is of the wrong kind or dtype.
+        ValueError: an option is out of range; ``mode="forward"`` is asked of a tensor;
+            ``batched=True`` and the batch sizes differ or the samples mix.
+        RuntimeError: f changes an input in place; no output depends on an input (and
+            ``allow_unused`` is False); an input or output is complex.
+        ImportError: ``progress=True`` and tqdm is not installed.
+
+    Inside a ``torch.func`` transform values cannot be looked at: there, unused inputs
+    give zeros, and samples that mix go unnoticed.
+
+    Examples:
+        >>> import torch, pullback
+        >>> x = torch.tensor([1.0, 2.0, 3.0])
+        >>> pullback.jacobian(lambda x: torch.stack([x.sum(), (x**2).sum()]), x)
+        tensor([[1., 1., 1.],
+                [2., 4., 6.]])
+
+        A tensor that is already computed, and a Hessian as a Jacobian twice:
+
+        >>> a = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> y = a**3
+        >>> with torch.no_grad():
+        ...     pullback.jacobian(y, a)
+        tensor([[ 3.,  0.],
+                [ 0., 12.]])
+        >>> pullback.jacobian(lambda x: pullback.jacobian(torch.prod, x), x)
+        tensor([[0., 3., 2.],
+                [3., 0., 1.],
+                [2., 1., 0.]])
+    """
+    return value_and_jacobian(
+        f,
+        *inputs,
+        argnums=argnums,
+        mode=mode,
+        chunk_size=chunk_size,
+        batched=batched,
+        allow_unused=allow_unused,
+        progress=progress,
+    )[1]
+
+
+def value_and_jacobian(
+    f: Callable[..., Any] | Tensor,
+    *inputs: Any,
+    argnums: int | tuple[int, ...] = 0,
+    mode: Mode = "auto",
+    chunk_size: int | Literal["auto"] | None = None,
+    batched: bool = False,
+    allow_unused: bool = False,
+    progress: bool = False,
+) -> tuple[Any, Any]:
+    """Return ``(f(*inputs), J)`` from one forward pass.
+
+    The arguments, errors and J are those of :func:`jacobian`. (With
+    ``mode="forward"`` and a ``chunk_size``, every chunk is a forward pass of its own.)
+
+    Examples:
+        >>> import torch, pullback
+        >>> pullback.value_and_jacobian(torch.square, torch.tensor([1.0, 2.0]))
+        (tensor([1., 4.]), tensor([[2., 0.],
+                [0., 4.]]))
+    """
+    _check_options(f, mode, chunk_size, progress)
+    indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
+    xs, x_spec = pytree.tree_flatten(tuple(inputs[i] for i in indices))
+    _check_real("inputs", xs)
+
+    def g(*xs: Tensor) -> Any:
+        if isinstance(f, Tensor):
+            check_output(f)
+            return f
+        args = list(inputs)
+        for i, x in zip(indices, pytree.tree_unflatten(xs, x_spec), strict=True):
+            args[i] = x
+        with untouched():  # so that every call of f draws the same random numbers
+            output = call(f, args)
+        _check_real("outputs", pytree.tree_leaves(output))
+        return output
+
+    options = _Options(chunk_size, batched, progress)
+    if mode == "forward":
+        result = _forward(g, xs, options)
+    elif torch._C._are_functorch_transforms_active():
+        result = _reverse_in_transform(g, xs, options)
+    else:
+        result = _on_graph(g, xs, options, mode, computed=isinstance(f, Tensor))
+
+    used = iter(result.used)
+    for i in indices:
+        if not any(
+            [next(used) for _ in pytree.tree_leaves(inputs[i])] + [allow_unused]
+        ):
+            raise RuntimeError(
+                f"the output does not depend on inputs[{i}]; an input that it depends "
+                "on is needed, or allow_unused=True to get zeros"
+            )
+    rows = [pytree.tree_unflatten(row, x_spec) for row in result.blocks]
+    if isinstance(argnums, int):
+        rows = [row[0] for row in rows]
+    structure = pytree.tree_structure(result.value)
+    return result.value, pytree.tree_unflatten(rows, structure)
+
+
+class _Options(NamedTuple):
+    chunk_size: int | Literal["auto"] | None
+    batched: bool
+    progress: bool
+
+
+class _Result(NamedTuple):
+    value: Any
+    blocks: list[list[Tensor]]  # blocks[i][j] is dy_i/dx_j
+    used: Sequence[bool]  # used[j]: does any y depend on x_j?
+
+
+def _on_graph(
+    g: Callable[..., Any],
+    xs: list[Tensor],
+    options: _Options,
+    mode: Mode,
+    computed: bool,
+) -> _Result:
+    """Differentiate the graph that one call of g leaves, by rows or by columns."""
+    again = torch.is_grad_enabled()  # may the caller differentiate the result?
+    if computed:
+        if not all(x.requires_grad for x in xs):
+            raise RuntimeError(
+                "x does not require grad, so the graph of y does not contain it; an x "
+                "that y was computed from after x.requires_grad_() is needed"
+            )
+        value = g()
+        used, _ = _reach([value], xs)
+    else:
+        # a view leads back to the caller's x; a detached x leads nowhere
+        outer = again and any(x.requires_grad for x in xs)
+        xs = [x.view_as(x) if outer else x.detach() for x in xs]
+        xs = [x if x.requires_grad else x.requires_grad_() for x in xs]
+        with torch.enable_grad():
+            value = g(*xs)
+        used, captured = _reach(pytree.tree_leaves(value), xs)
+        again = outer or (again and captured)
+    ys = pytree.tree_leaves(value)
+    live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
+
+    def pull(*vs: Tensor, create_graph: bool = again) -> tuple[Tensor, ...]:
+        if not live:
+            return tuple(torch.zeros_like(x) for x in xs)
+        return torch.autograd.grad(
+            [ys[i] for i in live],
+            xs,
+            [vs[i] for i in live],
+            retain_graph=True,
+            create_graph=create_graph,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+
+    m, n = _numbers(ys, options), _numbers(xs, options)
+    blocks = None
+    if mode == "auto" and m >= max(2 * n, 100):
+        blocks = _columns_on_graph(pull, ys, xs, options, again)
+    if blocks is None:
+        blocks = _by_rows(pull, ys, xs, options)
+    if not again and not computed:
+        value = pytree.tree_map(torch.detach, value)
+    return _Result(value, blocks, used)
+
+
+def _columns_on_graph(
+    pull: Callable[..., tuple[Tensor, ...]],
+    ys: list[Tensor],
+    xs: list[Tensor],
+    options: _Options,
+    again: bool,
+) -> list[list[Tensor]] | None:
+    """Return J by columns, or None where an operation is not twice differentiable.
+
+    v -> J^T v is linear, so its own VJP with t is J t, whatever v is. At a v that is
+    not zero the columns must also give v^T J back, which is a check on them.
+    """
+    with torch.enable_grad():
+        vs = [torch.linspace(1, 2, y.numel()).to(y).reshape(y.shape) for y in ys]
+        vs = [v.requires_grad_() for v in vs]
+        try:
+            vJ = pull(*vs, create_graph=True)
+        except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
+            return None
+    live = [j for j, w in enumerate(vJ) if w.requires_grad]
+    if not live:
+        return None
+
+    def push(*ts: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(
+            [vJ[j] for j in live],
+            vs,
+            [ts[j] for j in live],
+            retain_graph=True,
+            create_graph=again,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+
+    try:
+        chunks = _apply(push, xs, options)
+    except RuntimeError:
+        return None
+    columns = [torch.cat(parts) for parts in zip(*chunks, strict=True)]
+    with torch.no_grad():
+        pairs = zip(columns, vs, strict=True)
+        found = torch.stack([c.flatten(1) @ v.flatten() for c, v in pairs]).sum(0)
+        right = torch.cat([(w.sum(0) if options.batched else w).flatten() for w in vJ])
+        scale = right.abs().max()
+        if not (found - right).abs().max() <= 1e-3 * scale:
+            return None
+    _probe(push, xs, ys, options)
+    return _columns_to_blocks(columns, ys, xs, options)
+
+
+def _reverse_in_transform(
+    g: Callable[..., Any], xs: list[Tensor], options: _Options
+) -> _Result:
+    """Do it as ``torch.func.jacrev`` does, which vmap, grad and jvp compose with."""
+    value, vjp = torch.func.vjp(g, *xs)
+    ys, y_spec = pytree.tree_flatten(value)
+
+    def pull(*vs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(vjp(pytree.tree_unflatten(vs, y_spec)))
+
+    return _Result(value, _by_rows(pull, ys, xs, options), [True] * len(xs))
+
+
+def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Result:
+    """Push tangents through f itself, which keeps no graph of it."""
+    structure: pytree.TreeSpec | None = None
+
+    def push(*ts: Tensor) -> tuple[Tensor, ...]:
+        nonlocal structure
+        value, tangents = torch.func.jvp(g, tuple(xs), ts)
+        structure = pytree.tree_structure(value)
+        return (*pytree.tree_leaves(tangents), *pytree.tree_leaves(value))
+
+    parts = list(zip(*_apply(push, xs, options), strict=True))
+    half = len(parts) // 2
+    ys = [part[0][0] for part in parts[half:]]  # each chunk and tangent has the same y
+    assert structure is not None
+    value = pytree.tree_unflatten(ys, structure)
+    blocks = _columns_to_blocks([torch.cat(p) for p in parts[:half]], ys, xs, options)
+    _probe(push, xs, ys, options)
+
+    used = [True] * len(xs)
+    if not torch._C._are_functorch_transforms_active():
+        nonzero = [any(bool(row[j].any()) for row in blocks) for j in range(len(xs))]
+        if not all(nonzero):  # a derivative that is zero, or an x that y never met?
+            leaves = [x.detach().requires_grad_() for x in xs]
+            with torch.enable_grad():
+                used, _ = _reach(pytree.tree_leaves(g(*leaves)), leaves)
+    return _Result(value, blocks, used)
+
+
+def _by_rows(
+    pull: Product, ys: list[Tensor], xs: list[Tensor], options: _Options
+) -> list[list[Tensor]]:
+    chunks = _apply(pull, ys, options)
+    _probe(pull, ys, xs, options)
+    m, lead = _numbers(ys, options), int(options.batched)
+    sizes = [y.shape[lead:].numel() for y in ys]
+    # (m, *x) -> y.shape + x.shape, and (m, B, *x) -> (B, *y, *x)
+    rows = [
+        torch.cat(parts)[:m].movedim(0, lead) for parts in zip(*chunks, strict=True)
+    ]
+    split = [row.split(sizes, dim=lead) for row in rows]
+    return [
+        [split[j][i].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        for i, y in enumerate(ys)
+    ]
+
+
+def _columns_to_blocks(
+    columns: list[Tensor], ys: list[Tensor], xs: list[Tensor], options: _Options
+) -> list[list[Tensor]]:
+    _numbers(ys, options)
+    lead = int(options.batched)
+    sizes = [x.shape[lead:].numel() for x in xs]
+    # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
+    split = [c[: sum(sizes)].movedim(0, -1).split(sizes, dim=-1) for c in columns]
+    return [
+        [split[i][j].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        for i, y in enumerate(ys)
+    ]
+
+
+def _apply(
+    product: Product, like: list[Tensor], options: _Options
+) -> list[tuple[Tensor, ...]]:
+    """Apply ``product`` to one-hot seeds shaped as ``like``, chunk by chunk."""
+    total = max(_numbers(like, options), 1)  # for no numbers, one empty seed
+    if options.chunk_size == "auto":
+        size = max(1, CHUNK_BYTES // max(one, 1))
+    else:
+        size = options.chunk_size or total
+    starts: Any = range(0, total, size)
+    if options.progress:
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        starts = tqdm(starts, desc="jacobian", unit="chunk")
+    chunks = []
+    for start in starts:
+        seeds = _one_hot(like, start, min(start + size, total), options.batched)
+        if len(seeds[0]) == 1:
+            results = product(*(seed[0] for seed in seeds))
+            chunks.append(tuple(r.unsqueeze(0) for r in results))
+        else:
+            # not is_grads_batched, whose older vmap loops over many operations
+            chunks.append(torch.func.vmap(product, randomness="same")(*seeds))
+    return chunks
+
+
+def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
+    """Rows start to stop of the identity, cut into one piece for each tensor."""
+    seeds, offset = [], 0
+    for t in like:
+        shape = t.shape[1:] if batched else t.shape
+        eye = torch.zeros(stop - start, shape.numel(), dtype=t.dtype, device=t.device)
+        eye.diagonal(start - offset).fill_(1)
+        seed = eye.reshape(stop - start, *shape)
+        # batched: the same number of every sample at once, which is the sum trick
+        seeds.append(seed.unsqueeze(1).expand(-1, len(t), *shape) if batched else seed)
+        offset += shape.numel()
+    return seeds
+
+
+def _probe(
+    product: Product, like: list[Tensor], results: list[Tensor], options: _Options
+) -> None:
+    """Raise if a seed on half of the samples has a result on the other half."""
+    if not options.batched or torch._C._are_functorch_transforms_active():
+        return
+    _numbers(results, options)
+    B = len(like[0])
+    generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
+    half = torch.randperm(B, generator=generator) < B // 2
+    for inside in (half, ~half):
+        seeds = [torch.rand(t.shape, generator=generator).to(t) for t in like]
+        for seed in seeds:
+            seed[~inside] = 0
+        for result in product(*seeds)[: len(results)]:
+            leak = result[~inside]
+            if bool(((leak != 0) & ~leak.isnan()).any()):
+                raise ValueError(
+                    "batched=True, and f mixes samples: an output of one depends on "
+                    "the input of another; a function that treats each sample on its "
+                    "own is needed, or batched=False (pullback.mixing shows which)"
+                )
+
+
+def _reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
+    """Walk the graph: which xs do the ys reach, and do they reach another leaf?"""
+    edge = torch.autograd.graph.get_gradient_edge
+    ends = [edge(x)[:2] for x in xs]
+    todo: list[Any] = [edge(y)[:2] for y in ys if y.requires_grad]
+    seen, other = set(), False
+    stop = {node for node, _ in ends}
+    while todo:
+        node, nr = todo.pop()
+        if node is None or (node, nr) in seen:
+            continue
+        seen.add((node, nr))
+        if node not in stop:
+            other = other or not node.next_functions
+            todo += node.next_functions
+    return [end in seen for end in ends], other
+
+
+def _numbers(ts: Sequence[Tensor], options: _Options) -> int:
+    """Count the numbers in ``ts``, those of one sample if batched."""
+    if not options.batched:
+        return sum(t.numel() for t in ts)
+    batches = {tuple(t.shape[:1]) for t in ts}
+    if len(batches) > 1 or () in batches:
+        shapes = ", ".join(str(tuple(t.shape)) for t in ts)
+        raise ValueError(
+            f"batched=True, and the shapes are {shapes}; inputs (B, *x) and outputs "
+            "(B, *y) with one batch size B are needed"
+        )
+    return sum(t.shape[1:].numel() for t in ts)
+
+
+def _check_real(what: str, ts: Sequence[Tensor]) -> None:
+    for t in ts:
+        if t.is_complex():
+            raise RuntimeError(
+                f"{what} include a tensor of dtype {t.dtype}; real ones are needed, "
+                "since a complex derivative has more than one convention "
+                "(torch.view_as_real gives the real and imaginary parts)"
+            )
+
+
+def _check_options(f: Any, mode: Any, chunk_size: Any, progress: bool) -> None:
+    if mode not in ("auto", "reverse", "forward"):
+        raise ValueError(f"mode is {mode!r}; 'auto', 'reverse' or 'forward' is needed")
+    if mode == "forward" and isinstance(f, Tensor):
+        raise ValueError(
+            "mode is 'forward' and y is a tensor; forward mode computes y again with "
+            "tangents, so the function is needed in place of y (or mode='reverse')"
+        )
+    if chunk_size not in (None, "auto") and (
+        not isinstance(chunk_size, int) or isinstance(chunk_size, bool)
+    ):
+        raise TypeError(
+            f"chunk_size is {chunk_size!r}; None, 'auto' or an int is needed"
+        )
+    if isinstance(chunk_size, int) and chunk_size < 1:
+        raise ValueError(f"chunk_size is {chunk_size}; at least 1 is needed")
+    if progress and not importlib.util.find_spec("tqdm"):
+        raise ImportError(
+            "progress=True needs tqdm, which is not installed; "
+            "pip install 'pullback[progress]' adds it"
+        )

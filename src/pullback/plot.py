@@ -1,0 +1,252 @@
+"""Pictures of Jacobians, gradients and graphs, drawn with matplotlib.
+
+Needs the extra ``pullback[plot]``. Every picture has a title that says what it shows,
+and colours that stay apart when a dark page turns its lightness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+try:
+    import matplotlib.pyplot as plt
+except ImportError as error:  # pragma: no cover - exercised in a subprocess
+    raise ImportError(
+        "pullback.plot needs matplotlib: python -m pip install 'pullback[plot]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+READABLE = 100  # entries up to which the values are written into the cells
+
+
+def vjp(v: Any, J: Any) -> Figure:
+    r"""Draw the product :math:`v^\top J`: J, v beside it, the result under it.
+
+    Args:
+        v: Cotangent of shape ``(m,)``, one weight for each row of J.
+        J: Jacobian of shape ``(m, n)``, one row for each output.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: the shapes are not ``(m,)`` and ``(m, n)``.
+    """
+    weights, matrix = _numbers("v", v), _numbers("J", J)
+    if matrix.ndim != 2 or weights.shape != matrix.shape[:1]:
+        raise ValueError(
+            f"v has shape {weights.shape} and J has shape {matrix.shape}; "
+            "v of shape (m,) and J of shape (m, n) are needed"
+        )
+    m, n = matrix.shape
+    figure, axes = plt.subplots(
+        2,
+        2,
+        figsize=(min(9.0, 2.6 + 0.7 * n), min(9.0, 2.4 + 0.6 * m)),
+        width_ratios=[1, max(n, 2)],
+        height_ratios=[max(m, 2), 1],
+        layout="constrained",
+    )
+    _cells(axes[0, 0], weights[:, None], "v")
+    _cells(axes[0, 1], matrix, "J: a row for each output")
+    _cells(axes[1, 1], (weights @ matrix)[None, :], "vᵀJ, added to x.grad")
+    axes[1, 0].axis("off")
+    figure.suptitle("v weighs the rows of J; their sum is vᵀJ")
+    return figure
+
+
+def heatmap(
+    J: Any,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    xlabel: str = "input",
+    ylabel: str = "output",
+) -> Axes:
+    """Draw a matrix as a heat map, white at zero.
+
+    Args:
+        J: Matrix of shape ``(m, n)``.
+        ax: Where to draw; a new figure when left out.
+        title: What the picture shows.
+        xlabel: Name of the columns.
+        ylabel: Name of the rows.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: J is not a matrix.
+    """
+    matrix = _numbers("J", J)
+    if matrix.ndim != 2:
+        raise ValueError(f"J has shape {matrix.shape}; a matrix (m, n) is needed")
+    ax = ax or _new_axes()
+    _cells(ax, matrix, title or f"Jacobian, {matrix.shape[0]} × {matrix.shape[1]}")
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    return ax
+
+
+def field(
+    points: Any, gradients: Any, ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
+    """Draw a gradient at each of N points of the plane as an arrow.
+
+    Args:
+        points: Shape ``(N, 2)``.
+        gradients: Shape ``(N, 2)``, the gradient at each point.
+        ax: Where to draw; a new figure when left out.
+        title: What the picture shows.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: the shapes are not both ``(N, 2)``.
+    """
+    at, arrows = _numbers("points", points), _numbers("gradients", gradients)
+    if at.ndim != 2 or at.shape[1] != 2 or at.shape != arrows.shape:
+        raise ValueError(
+            f"points has shape {at.shape} and gradients has shape {arrows.shape}; "
+            "the same (N, 2) is needed for both"
+        )
+    ax = ax or _new_axes()
+    length = np.hypot(arrows[:, 0], arrows[:, 1])
+    quiver = ax.quiver(at[:, 0], at[:, 1], arrows[:, 0], arrows[:, 1], length)
+    ax.figure.colorbar(quiver, ax=ax, label="length of the gradient")
+    ax.set_aspect("equal")
+    ax.set_title(title or f"The gradient at {len(at)} points, as arrows")
+    ax.set_xlabel("x₁")
+    ax.set_ylabel("x₂")
+    return ax
+
+
+def graph(
+    edges: Sequence[tuple[str, str, str]],
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Axes:
+    """Draw a computation graph from left to right, with a label on every edge.
+
+    A node stands in the column of the longest path that leads to it.
+
+    Args:
+        edges: ``(source, target, label)`` triples; sources are inputs of targets.
+        ax: Where to draw; a new figure when left out.
+        title: What the picture shows.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: there are no edges, or they form a cycle.
+    """
+    place = _layout([(source, target) for source, target, _ in edges])
+    columns = max(x for x, _ in place.values())
+    rows = max(abs(y) for _, y in place.values())
+    if ax is None:
+        _, ax = plt.subplots(
+            figsize=(2.2 * columns + 1.5, 2.4 * rows + 1.4), layout="constrained"
+        )
+    drawn: dict[tuple[str, str], int] = {}
+    for source, target, label in edges:
+        again = drawn[source, target] = drawn.get((source, target), 0) + 1
+        bend = 0.25 * (again - 1)
+        (x0, y0), (x1, y1) = place[source], place[target]
+        ax.annotate(
+            "",
+            (x1, y1),
+            (x0, y0),
+            arrowprops={
+                "arrowstyle": "-|>",
+                "connectionstyle": f"arc3,rad={bend}",
+                "color": "0.45",
+                "shrinkA": 15,
+                "shrinkB": 15,
+            },
+        )
+        at = 0.5  # labels stand on the middle of their edges
+        ax.text(
+            x0 + at * (x1 - x0),
+            y0 + at * (y1 - y0) - bend * (x1 - x0) / 2,
+            label,
+            ha="center",
+            va="center",
+            fontsize=9,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+        )
+    for node, (x, y) in place.items():
+        ax.text(
+            x,
+            y,
+            node,
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "circle", "facecolor": "0.92", "edgecolor": "0.3"},
+        )
+    ax.set_xlim(-0.4, columns + 0.4)
+    ax.set_ylim(-rows - 0.5, rows + 0.5)
+    ax.axis("off")
+    ax.set_title(title or f"A graph of {len(place)} nodes, a label on each edge")
+    return ax
+
+
+def _layout(edges: Sequence[tuple[str, str]]) -> dict[str, tuple[float, float]]:
+    """Return (column, height) of each node: longest path, spread about the middle."""
+    if not edges:
+        raise ValueError("edges is empty; (source, target, label) triples are needed")
+    column = {node: 0 for edge in edges for node in edge}
+    for _ in column:  # a longest path has fewer edges than there are nodes
+        moved = [(s, t) for s, t in edges if column[t] <= column[s]]
+        for source, target in moved:
+            column[target] = max(column[target], column[source] + 1)
+        if not moved:
+            break
+    else:
+        raise ValueError("edges form a cycle; a graph without cycles is needed")
+    for node in column:  # an input moves next to what first uses it
+        uses = [column[t] for s, t in edges if s == node]
+        if uses and all(t != node for _, t in edges):
+            column[node] = min(uses) - 1
+    place = {}
+    for number in set(column.values()):
+        members = [node for node in column if column[node] == number]
+        for i, node in enumerate(members):
+            place[node] = (float(number), (len(members) - 1) / 2 - i)
+    return place
+
+
+def _cells(ax: Axes, matrix: Array, title: str) -> None:
+    limit = float(np.abs(matrix).max(initial=0.0)) or 1.0
+    ax.imshow(matrix, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto")
+    ax.set_title(title, fontsize=10)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    if matrix.size <= READABLE:
+        for (i, j), value in np.ndenumerate(matrix):
+            ink = "white" if abs(value) > 0.6 * limit else "black"
+            ax.text(j, i, f"{value:.3g}", ha="center", va="center", color=ink)
+
+
+def _new_axes() -> Axes:
+    return plt.subplots(layout="constrained")[1]
+
+
+def _numbers(name: str, value: Any) -> Array:
+    """Return a tensor, array or nested list as a float64 array."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().resolve_conj().resolve_neg().numpy()
+    array = np.asarray(value)
+    if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
+        raise TypeError(f"{name} has dtype {array.dtype}; real numbers are needed")
+    return array.astype(np.float64)
