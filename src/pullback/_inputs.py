@@ -37,22 +37,26 @@ def call(f: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         TypeError: the output is not a tensor (or a tuple, list or dict of tensors)
             of floating point or complex dtype.
     """
-    clones = pytree.tree_map_only(Tensor, torch.clone, tuple(inputs))
-    before = [(t, _version(t)) for _, t in named_tensors(clones)]
-    output = f(*clones)
-    for (name, _), (clone, version) in zip(named_tensors(inputs), before, strict=True):
-        if _version(clone) != version:
-            raise RuntimeError(
-                f"f changed {name} in place; f must return a new tensor and leave its "
-                "arguments alone (x.add(1) in place of x.add_(1), or start f with "
-                "x = x.clone())"
-            )
+    leaves, structure = pytree.tree_flatten(tuple(inputs))
+    clones = [t.clone() if isinstance(t, Tensor) else t for t in leaves]
+    before = [_version(t) for t in clones]
+    output = f(*pytree.tree_unflatten(clones, structure))
+    if before != [_version(t) for t in clones]:
+        changed = [_version(t) != old for t, old in zip(clones, before, strict=True)]
+        path = pytree.tree_leaves_with_path(tuple(inputs))[changed.index(True)][0]
+        raise RuntimeError(
+            f"f changed inputs{pytree.keystr(path)} in place; f must return a new "
+            "tensor and leave its arguments alone (x.add(1) in place of x.add_(1), or "
+            "start f with x = x.clone())"
+        )
     check_output(output)
     return output
 
 
 def check_output(output: Any) -> None:
     """Raise TypeError unless ``output`` holds differentiable tensors only."""
+    if isinstance(output, Tensor) and _differentiable(output):
+        return
     leaves = pytree.tree_leaves_with_path(output)
     if not leaves:
         raise TypeError(f"f returned {output!r}; a tensor is needed")
@@ -112,10 +116,14 @@ def check_inputs(
 def named_tensors(inputs: Sequence[Any]) -> list[tuple[str, Tensor]]:
     """Return the tensors in ``inputs`` with names such as ``inputs[0]['weight']``."""
     leaves = pytree.tree_leaves_with_path(tuple(inputs))
-    return [(f"inputs{pytree.keystr(p)}", t) for p, t in leaves if _is_tensor(t)]
+    return [
+        (f"inputs{pytree.keystr(p)}", t) for p, t in leaves if isinstance(t, Tensor)
+    ]
 
 
 def _check_differentiated(name: str, value: Any) -> None:
+    if isinstance(value, Tensor) and _differentiable(value):
+        return
     leaves = pytree.tree_leaves_with_path(value)
     if not leaves:
         raise TypeError(f"{name} is {value!r}; at least one tensor is needed")
@@ -136,10 +144,6 @@ def _differentiable(t: Tensor) -> bool:
     return t.is_floating_point() or t.is_complex()
 
 
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
-
-
 def _kind(value: Any) -> str:
     if value is None:
         return "None"
@@ -147,6 +151,6 @@ def _kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def _version(t: Tensor) -> int:
+def _version(t: Any) -> int:
     # a tensor made under torch.inference_mode() counts no versions
-    return 0 if t.is_inference() else t._version
+    return t._version if isinstance(t, Tensor) and not t.is_inference() else 0

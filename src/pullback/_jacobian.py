@@ -244,7 +244,9 @@ def _on_graph(
     if blocks is None:
         blocks = _by_rows(pull, ys, xs, options)
     if not again and not computed:
-        value = pytree.tree_map(torch.detach, value)
+        value = pytree.tree_unflatten(
+            [y.detach() for y in ys], pytree.tree_structure(value)
+        )
     return _Result(value, blocks, used)
 
 
@@ -286,7 +288,7 @@ def _columns_on_graph(
         chunks = _apply(push, xs, options)
     except RuntimeError:
         return None
-    columns = [torch.cat(parts) for parts in zip(*chunks, strict=True)]
+    columns = [_cat(parts) for parts in zip(*chunks, strict=True)]
     with torch.no_grad():
         pairs = zip(columns, vs, strict=True)
         found = torch.stack([c.flatten(1) @ v.flatten() for c, v in pairs]).sum(0)
@@ -326,7 +328,7 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
     ys = [part[0][0] for part in parts[half:]]  # each chunk and tangent has the same y
     assert structure is not None
     value = pytree.tree_unflatten(ys, structure)
-    blocks = _columns_to_blocks([torch.cat(p) for p in parts[:half]], ys, xs, options)
+    blocks = _columns_to_blocks([_cat(p) for p in parts[:half]], ys, xs, options)
     _probe(push, xs, ys, options)
 
     used = [True] * len(xs)
@@ -347,10 +349,8 @@ def _by_rows(
     m, lead = _numbers(ys, options), int(options.batched)
     sizes = [y.shape[lead:].numel() for y in ys]
     # (m, *x) -> y.shape + x.shape, and (m, B, *x) -> (B, *y, *x)
-    rows = [
-        torch.cat(parts)[:m].movedim(0, lead) for parts in zip(*chunks, strict=True)
-    ]
-    split = [row.split(sizes, dim=lead) for row in rows]
+    rows = [_cat(parts)[:m].movedim(0, lead) for parts in zip(*chunks, strict=True)]
+    split = [row.split_with_sizes(sizes, dim=lead) for row in rows]
     return [
         [split[j][i].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
@@ -364,7 +364,9 @@ def _columns_to_blocks(
     lead = int(options.batched)
     sizes = [x.shape[lead:].numel() for x in xs]
     # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
-    split = [c[: sum(sizes)].movedim(0, -1).split(sizes, dim=-1) for c in columns]
+    split = [
+        c[: sum(sizes)].movedim(0, -1).split_with_sizes(sizes, dim=-1) for c in columns
+    ]
     return [
         [split[i][j].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
@@ -376,25 +378,39 @@ def _apply(
 ) -> list[tuple[Tensor, ...]]:
     """Apply ``product`` to one-hot seeds shaped as ``like``, chunk by chunk."""
     total = max(_numbers(like, options), 1)  # for no numbers, one empty seed
-    if options.chunk_size == "auto":
-        size = max(1, CHUNK_BYTES // max(one, 1))
-    else:
-        size = options.chunk_size or total
-    starts: Any = range(0, total, size)
-    if options.progress:
-        from tqdm import tqdm  # type: ignore[import-untyped]
-
-        starts = tqdm(starts, desc="jacobian", unit="chunk")
-    chunks = []
-    for start in starts:
-        seeds = _one_hot(like, start, min(start + size, total), options.batched)
-        if len(seeds[0]) == 1:
+    # "auto" learns from one product how many fit
+    size = 1 if options.chunk_size == "auto" else options.chunk_size or total
+    bar = _bar(total) if options.progress else None
+    chunks: list[tuple[Tensor, ...]] = []
+    start = 0
+    while start < total:
+        stop = min(start + size, total)
+        seeds = _one_hot(like, start, stop, options.batched)
+        if stop - start == 1:
             results = product(*(seed[0] for seed in seeds))
             chunks.append(tuple(r.unsqueeze(0) for r in results))
         else:
-            # not is_grads_batched, whose older vmap loops over many operations
+            # not is_grads_batched, whose older vmap takes many operations one by one
             chunks.append(torch.func.vmap(product, randomness="same")(*seeds))
+        if options.chunk_size == "auto" and start == 0:
+            used = sum(t.numel() * t.element_size() for t in (*seeds, *chunks[0]))
+            size = max(1, CHUNK_BYTES // max(1, used))
+        if bar is not None:
+            bar.update(stop - start)
+        start = stop
+    if bar is not None:
+        bar.close()
     return chunks
+
+
+def _cat(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))  # cat copies
+
+
+def _bar(total: int) -> Any:
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    return tqdm(total=total, desc="jacobian", unit="product")
 
 
 def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
@@ -438,10 +454,11 @@ def _probe(
 def _reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
     """Walk the graph: which xs do the ys reach, and do they reach another leaf?"""
     edge = torch.autograd.graph.get_gradient_edge
-    ends = [edge(x)[:2] for x in xs]
-    todo: list[Any] = [edge(y)[:2] for y in ys if y.requires_grad]
-    seen, other = set(), False
-    stop = {node for node, _ in ends}
+    ends = [tuple(edge(x))[:2] for x in xs]
+    todo: list[Any] = [tuple(edge(y))[:2] for y in ys if y.requires_grad]
+    seen: set[Any] = set()
+    other = False
+    stop = {end[0] for end in ends}
     while todo:
         node, nr = todo.pop()
         if node is None or (node, nr) in seen:

@@ -1,0 +1,142 @@
+"""How ``pullback.jacobian`` compares with every other way to a whole Jacobian.
+
+One thread; the ways take turns, so that a slow moment of the machine meets them all;
+medians. Prints each time as a ratio to the best of the others and writes
+``results/jacobian.json``. Run ``python benchmarks/jacobian.py [seconds per case]``.
+"""
+
+import json
+import platform
+import statistics
+import sys
+import time
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch.autograd.functional import jacobian as functional
+from torch.func import jacfwd, jacrev
+
+from pullback._jacobian import jacobian
+
+RESULTS = Path(__file__).parent / "results" / "jacobian.json"
+
+
+def mlp(*sizes):
+    """Return a tanh network of linear layers, its weights plain tensors."""
+    Ws = [torch.randn(n, m) / m**0.5 for m, n in pairwise(sizes)]
+
+    def f(x):
+        for W in Ws[:-1]:
+            x = torch.tanh(torch.nn.functional.linear(x, W))
+        return torch.nn.functional.linear(x, Ws[-1])
+
+    return f
+
+
+def toy(x):
+    """Return three numbers from three."""
+    return torch.stack([x[0] * x[1], x.sum(), x[2] ** 2])
+
+
+def elementwise(x):
+    """Return as many numbers as there are, each from its own."""
+    return torch.tanh(x) * x.sin()
+
+
+def rows(f, x):
+    """Loop over the rows with ``autograd.grad``."""
+    x = x.clone().requires_grad_()
+    y = f(x)
+    eye = torch.eye(y.numel()).reshape(-1, *y.shape).unbind()
+    J = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in eye]
+    return torch.stack(J).reshape(y.shape + x.shape)
+
+
+def batched_grad(f, x):
+    """Give ``autograd.grad`` all rows at once."""
+    x = x.clone().requires_grad_()
+    y = f(x)
+    eye = torch.eye(y.numel()).reshape(-1, *y.shape)
+    J = torch.autograd.grad(y, x, eye, is_grads_batched=True)[0]
+    return J.reshape(y.shape + x.shape)
+
+
+OTHERS = {
+    "loop over rows": rows,
+    "batched grad": batched_grad,
+    "jacrev": lambda f, x: jacrev(f)(x),
+    "jacfwd": lambda f, x: jacfwd(f)(x),
+    "functional": functional,
+    "functional vectorized": partial(functional, vectorize=True),
+    "functional forward": partial(functional, vectorize=True, strategy="forward-mode"),
+}
+
+
+def cases():
+    """Yield name, function and input."""
+    torch.manual_seed(0)  # the weights are of no matter, only their sizes
+    yield "3->3", toy, torch.randn(3)
+    yield "MLP 784->10", mlp(784, 128, 10), torch.randn(784)
+    yield "MLP 10->784", mlp(10, 128, 784), torch.randn(10)
+    yield "MLP 500->500", mlp(500, 128, 500), torch.randn(500)
+    yield "elementwise 1000", elementwise, torch.randn(1000)
+    yield "batch 64x(32->32)", mlp(32, 64, 32), torch.randn(64, 32)
+
+
+def right(way, f, x):
+    """Return whether ``way`` works here; it must not be wrong where it does."""
+    try:
+        J = way(f, x)
+    except RuntimeError:  # functional's forward mode has no rule for linear
+        return False
+    torch.testing.assert_close(J, jacrev(f)(x), rtol=1e-3, atol=1e-4)
+    return True
+
+
+def medians(ways, f, x, seconds):
+    """Return the median time in milliseconds of each way, run in turns."""
+    times = {name: [] for name in ways}
+    for way in ways.values():
+        way(f, x)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times["pullback"]) < 5:
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way(f, x)
+            times[name].append(1e3 * (time.perf_counter() - start))
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def main(seconds=4.0):
+    """Run every case and write the results."""
+    torch.set_num_threads(1)
+    ways = {"pullback": jacobian, **OTHERS}
+    report = {}
+    for name, f, x in cases():
+        these = {way: g for way, g in ways.items() if right(g, f, x)}
+        if name.startswith("batch"):
+            these["pullback batched"] = partial(jacobian, batched=True)
+        ms = medians(these, f, x, seconds)
+        best = min((way for way in these if way in OTHERS), key=ms.__getitem__)
+        ratio = {way: t / ms[best] for way, t in ms.items()}
+        report[name] = {"milliseconds": ms, "best other": best, "ratio": ratio}
+        print(f"{name}: best other {best}, {ms[best]:.3f} ms")
+        for way in these:
+            print(f"    {way:22} {ms[way]:9.3f} ms  {ratio[way]:8.2f}")
+    RESULTS.parent.mkdir(exist_ok=True)
+    about = {
+        "machine": platform.machine(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": 1,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    RESULTS.write_text(json.dumps({**about, "cases": report}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main(*(float(s) for s in sys.argv[1:2]))

@@ -1,0 +1,357 @@
+"""The Jacobian against oracles that share no code with it."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.func import functional_call, grad, jacrev, vmap
+
+from pullback._jacobian import jacobian, value_and_jacobian
+
+MODES = ["auto", "reverse", "forward"]
+close = torch.testing.assert_close
+
+
+@pytest.fixture(params=MODES)
+def mode(request):
+    return request.param
+
+
+def numbers(*shape, dtype=torch.float64):
+    # fixed and irregular: no rows that agree by chance
+    n = torch.Size(shape).numel()
+    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().reshape(shape)
+
+
+def finite_differences(f, x, h=1e-6):
+    """Central differences in NumPy, one input number at a time."""
+    x = x.detach().numpy()
+    columns = []
+    for j in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[j] = h
+        up, down = (f(torch.from_numpy(x + s)).numpy() for s in (step, -step))
+        columns.append((up - down) / (2 * h))
+    shape = f(torch.from_numpy(x)).shape
+    J = np.stack(columns, -1) if columns else np.zeros((*shape, 0))
+    return torch.from_numpy(J.reshape(tuple(shape) + x.shape))
+
+
+def wide(x):
+    return torch.stack([x.prod(), (x**2).sum()])
+
+
+def tall(x):
+    return (x.unsqueeze(-1) * torch.arange(120, dtype=x.dtype) / 50).sin()
+
+
+def matrix(x):
+    return x.T @ x + x.sum()
+
+
+@pytest.mark.parametrize("f", [wide, tall, matrix, torch.tanh])
+@pytest.mark.parametrize("chunk_size", [None, 1, 2, 1000, "auto"])
+def test_finite_differences(f, chunk_size, mode):
+    x = numbers(2, 3)
+    J = jacobian(f, x, mode=mode, chunk_size=chunk_size)
+    close(J, finite_differences(f, x), rtol=1e-6, atol=1e-7)
+
+
+def test_analytic(mode):
+    A, x = numbers(2, 3), numbers(3)
+    assert torch.equal(jacobian(lambda x: A @ x, x, mode=mode), A)
+
+
+shapes = st.lists(st.integers(0, 3), max_size=2).map(tuple)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shapes,
+    shapes,
+    st.sampled_from([torch.float32, torch.float64]),
+    st.sampled_from(MODES),
+    st.sampled_from(["tensor", "tuple", "dict"]),
+    st.sampled_from([0, 1, -1, (1, 0), (0,)]),
+    st.sampled_from([None, 1, 3]),
+)
+def test_same_as_jacrev(xs, ys, dtype, mode, kind, argnums, chunk_size):
+    weight = numbers(*ys, dtype=dtype)
+
+    def f(x, p):
+        y = weight * (x.sin().sum() + (p["a"] * p["b"]).sum()) ** 2
+        z = x * p["b"]
+        return {"tensor": y, "tuple": (y, z), "dict": {"z": z, "y": [y]}}[kind]
+
+    p = {"a": numbers(2, dtype=dtype), "b": numbers(dtype=dtype)}
+    x = numbers(*xs, dtype=dtype)
+    J = jacobian(f, x, p, argnums=argnums, mode=mode, chunk_size=chunk_size)
+    wanted = (argnums,) if isinstance(argnums, int) else argnums
+    K = jacrev(f, tuple(i % 2 for i in wanted))(x, p)
+    if isinstance(argnums, int):  # in K each output leaf holds a tuple of one
+        y = f(x, p)
+        K = torch.utils._pytree.tree_map(
+            lambda leaf, held: held[0],
+            y,
+            K,
+            is_leaf=lambda t: isinstance(t, torch.Tensor),
+        )
+    close(J, K)
+
+
+def test_parameters_of_a_module(mode):
+    torch.manual_seed(0)  # weights that stay the same
+    model = torch.nn.Linear(3, 2)
+    params = dict(model.named_parameters())
+
+    def f(p, x):
+        return functional_call(model, p, (x,))
+
+    close(
+        jacobian(f, params, numbers(3).float(), mode=mode),
+        jacrev(f)(params, numbers(3).float()),
+    )
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_value_and_one_forward_pass(mode):
+    for f in (wide, tall):
+        calls = []
+
+        def counted(x, f=f, calls=calls):
+            calls.append(x)
+            return f(x)
+
+        value, J = value_and_jacobian(counted, numbers(3), mode=mode)
+        assert len(calls) == 1
+        close(value, f(numbers(3)))
+        close(J, jacrev(f)(numbers(3)))
+        assert not value.requires_grad
+        assert not J.requires_grad
+
+
+def test_hessian(mode):
+    x = numbers(3)
+    H = jacobian(lambda x: jacobian(torch.prod, x, mode=mode), x, mode=mode)
+    zero = torch.zeros((), dtype=x.dtype)
+    close(
+        H,
+        torch.stack([zero, x[2], x[1], x[2], zero, x[0], x[1], x[0], zero]).view(3, 3),
+    )
+
+
+@pytest.mark.parametrize("f", [wide, tall])
+def test_differentiable_again(f, mode):
+    x = numbers(3).requires_grad_()
+    W = numbers(3, 3).requires_grad_()
+
+    def loss(jac):
+        return jac(lambda x: f(W @ x), x).pow(2).sum()
+
+    ours = torch.autograd.grad(loss(lambda f, x: jacobian(f, x, mode=mode)), [x, W])
+    close(ours, torch.autograd.grad(loss(lambda f, x: jacrev(f)(x)), [x, W]))
+    x = x.detach()  # only the captured tensor asks now
+    ours = torch.autograd.grad(loss(lambda f, x: jacobian(f, x, mode=mode)), W)
+    close(ours, torch.autograd.grad(loss(lambda f, x: jacrev(f)(x)), W))
+    with torch.no_grad():
+        assert not jacobian(lambda x: f(W @ x), x, mode=mode).requires_grad
+
+
+@pytest.mark.parametrize("f", [wide, tall])
+def test_under_transforms(f, mode):
+    X = numbers(4, 3)
+
+    def ours(x):
+        return jacobian(f, x, mode=mode)
+
+    close(vmap(ours)(X), vmap(jacrev(f))(X))
+    close(
+        grad(lambda X: vmap(ours)(X).pow(2).sum())(X),
+        grad(lambda X: vmap(jacrev(f))(X).pow(2).sum())(X),
+    )
+    close(
+        vmap(grad(lambda x: ours(x).sin().sum()))(X),
+        vmap(grad(lambda x: jacrev(f)(x).sin().sum()))(X),
+    )
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_batched(mode, chunk_size):
+    X = numbers(5, 2, 2)
+    for f in (
+        lambda x: (x @ x).sin(),
+        lambda x: tall(x).sum(1),
+        lambda x: x.sum((1, 2)),
+    ):
+        J = jacobian(f, X, mode=mode, batched=True, chunk_size=chunk_size)
+        full = jacobian(f, X, mode=mode)
+        assert J.shape == full.shape[: full.ndim - 3] + X.shape[1:]
+        close(J, torch.stack([full[b].select(-3, b) for b in range(5)]))
+    assert jacobian(torch.sin, X[:1], batched=True, mode=mode).shape == (1, 2, 2, 2, 2)
+    assert jacobian(torch.sin, X[:0], batched=True, mode=mode).shape == (0, 2, 2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.softmax(0),
+        lambda x: x.cumsum(0),
+        lambda x: x.flip(0).cumsum(0),
+        lambda x: torch.nn.functional.batch_norm(x, None, None, training=True),
+    ],
+)
+@pytest.mark.parametrize("B", [2, 7])
+def test_batched_refuses_mixing(f, B, mode):
+    with pytest.raises(ValueError, match="mixes samples"):
+        jacobian(f, numbers(B, 3), mode=mode, batched=True)
+
+
+def test_unused(mode):
+    def f(x, unused):
+        return x * 2
+
+    x = numbers(2)
+    with pytest.raises(RuntimeError, match=r"does not depend on inputs\[1\]"):
+        jacobian(f, x, x, argnums=(0, 1), mode=mode)
+    J = jacobian(f, x, x, argnums=(0, 1), mode=mode, allow_unused=True)
+    close(J, jacrev(f, (0, 1))(x, x))
+    # depending on x with a derivative of zero is not the same
+    assert not jacobian(torch.floor, x, mode=mode).any()
+    # nor is one unused tensor in a dict
+    J = jacobian(lambda p: p["a"] * 2, {"a": x, "b": x}, mode=mode)
+    close(J["b"], torch.zeros(2, 2, dtype=x.dtype))
+
+
+def test_computed_tensor():
+    x = numbers(3).requires_grad_()
+    z = x.sin()  # not a leaf
+    y = wide(z)
+    for mode in ("auto", "reverse"):
+        for chunk_size in (None, 1):  # many times: the graph is kept
+            close(jacobian(y, z, mode=mode, chunk_size=chunk_size), jacrev(wide)(z))
+    close(jacobian(y, x), jacrev(lambda x: wide(x.sin()))(x))
+    assert jacobian(y, x).requires_grad
+    with torch.no_grad():
+        assert not jacobian(y, x).requires_grad
+    assert x.grad is None
+    assert value_and_jacobian(y, x)[0] is y
+    with pytest.raises(ValueError, match="the function is needed"):
+        jacobian(y, x, mode="forward")
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        jacobian(y, x.detach())
+    with pytest.raises(RuntimeError, match="does not depend on"):
+        jacobian(y, numbers(3).requires_grad_())
+
+
+def test_random_function_is_one_draw(mode):
+    def f(x):
+        return x * torch.rand(x.shape, dtype=x.dtype)
+
+    x, before = numbers(4), torch.get_rng_state()
+    for chunk_size in (None, 1, 3):
+        value, J = value_and_jacobian(f, x, mode=mode, chunk_size=chunk_size)
+        close(J, torch.diag(value / x))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_untouched_when_f_raises(mode):
+    x = numbers(2).requires_grad_()
+    before = torch.get_rng_state()
+
+    def f(x):
+        torch.rand(3)
+        torch.set_default_dtype(torch.float64)
+        raise KeyError("f's own")
+
+    with pytest.raises(KeyError, match="f's own"):
+        jacobian(f, x, mode=mode)
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.equal(before, torch.get_rng_state())
+    assert x.grad is None
+    assert x.requires_grad
+    jacobian(wide, x.detach(), mode=mode)
+    assert not x.detach().requires_grad
+
+
+class NotTwice(torch.autograd.Function):
+    """A square whose backward is cut off from its argument."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return 2 * x.detach() * v.detach()
+
+
+class Once(NotTwice):
+    """The same, and it says so."""
+
+    backward = staticmethod(
+        torch.autograd.function.once_differentiable(NotTwice.backward)
+    )
+
+
+@pytest.mark.parametrize("function", [NotTwice, Once])
+def test_auto_takes_rows_where_columns_are_wrong(function):
+    def f(x):
+        return tall(function.apply(x)) + tall(x)
+
+    x = numbers(2)
+    close(jacobian(f, x, chunk_size=1), jacobian(lambda x: tall(x**2) + tall(x), x))
+
+
+def test_in_place_inside_f(mode):
+    def f(x):
+        y = x.clone()
+        y[0] = x[1]
+        return y
+
+    expected = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    close(jacobian(f, torch.tensor([3.0, 4.0]), mode=mode), expected)
+
+
+def test_progress(mode, capsys, monkeypatch):
+    jacobian(wide, numbers(3), mode=mode, chunk_size=1, progress=True)
+    assert "jacobian: 100%" in capsys.readouterr().err
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pullback\[progress\]"):
+        jacobian(wide, numbers(3), progress=True)
+
+
+X = numbers(3)
+BAD = [
+    (TypeError, "no inputs", (wide,), {}),
+    (TypeError, "f is a list", ([wide], X), {}),
+    (TypeError, r"inputs\[0\] is a ndarray", (wide, X.numpy()), {}),
+    (TypeError, r"inputs\[0\] has dtype torch.int64", (wide, X.long()), {}),
+    (TypeError, r"inputs\[0\]\['m'\] has dtype torch.bool", (wide, {"m": X > 0}), {}),
+    (TypeError, "f returned None", (lambda x: None, X), {}),
+    (TypeError, r"output\[1\]", (lambda x: (x, 3), X), {}),
+    (TypeError, "output of f has dtype torch.int64", (lambda x: x.argmax(), X), {}),
+    (TypeError, "argnums is 'x'", (wide, X), {"argnums": "x"}),
+    (ValueError, "argnums has 1", (wide, X), {"argnums": 1}),
+    (ValueError, "argnums", (wide, X), {"argnums": ()}),
+    (ValueError, "argnums", (wide, X, X), {"argnums": (0, -2)}),
+    (ValueError, "mode is 'fast'", (wide, X), {"mode": "fast"}),
+    (ValueError, "chunk_size is 0", (wide, X), {"chunk_size": 0}),
+    (TypeError, "chunk_size is 1.5", (wide, X), {"chunk_size": 1.5}),
+    (RuntimeError, "complex64", (torch.abs, X.cfloat()), {}),
+    (RuntimeError, "complex128", (lambda x: x * 1j, X), {}),
+    (RuntimeError, r"changed inputs\[0\] in place", (lambda x: x.mul_(2), X), {}),
+    (ValueError, r"\(B, \*y\)", (lambda x: x.sum(), X), {"batched": True}),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "args", "options"), BAD)
+def test_bad_input(error, message, args, options, mode):
+    before = X.clone()
+    with pytest.raises(error, match=message):
+        jacobian(*args, **{"mode": mode, **options})
+    assert torch.equal(X, before)
