@@ -421,8 +421,9 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
         eye = torch.zeros(stop - start, shape.numel(), dtype=t.dtype, device=t.device)
         eye.diagonal(start - offset).fill_(1)
         seed = eye.reshape(stop - start, *shape)
-        # batched: the same number of every sample at once, which is the sum trick
-        seeds.append(seed.unsqueeze(1).expand(-1, len(t), *shape) if batched else seed)
+        if batched:  # the same number of every sample at once, which is the sum trick
+            seed = seed.unsqueeze(1).expand(-1, len(t), *shape).contiguous()
+        seeds.append(seed)
         offset += shape.numel()
     return seeds
 
@@ -436,11 +437,10 @@ def _probe(
     _numbers(results, options)
     B = len(like[0])
     generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
-    half = torch.randperm(B, generator=generator) < B // 2
+    half = (torch.randperm(B, generator=generator) < B // 2).to(like[0].device)
+    noise = [torch.rand(t.shape, generator=generator).to(t) for t in like]
     for inside in (half, ~half):
-        seeds = [torch.rand(t.shape, generator=generator).to(t) for t in like]
-        for seed in seeds:
-            seed[~inside] = 0
+        seeds = [(t.movedim(0, -1) * inside).movedim(-1, 0) for t in noise]
         for result in product(*seeds)[: len(results)]:
             leak = result[~inside]
             if bool(((leak != 0) & ~leak.isnan()).any()):

@@ -50,7 +50,10 @@ class Mixing(NamedTuple):
             pairs = int(self._elsewhere().sum())
             rows += [
                 ["for example", f"y[{i}] depends on x[{j}]; pairs like it: {pairs}"],
-                ["the ones trick", "sums over samples; it gives no derivative a sample"],
+                [
+                    "the ones trick",
+                    "sums over samples; it gives no derivative a sample",
+                ],
             ]
             return Table("samples mix", (), rows)
         rows += [["the ones trick", "gives each sample its own derivative"]]
