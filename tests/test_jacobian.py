@@ -60,6 +60,14 @@ def test_finite_differences(f, chunk_size, mode):
     close(J, finite_differences(f, x), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("xs", [(), (0,), (0, 2), (3,)])
+@pytest.mark.parametrize("ys", [(), (0,), (2, 0), (2,)])
+def test_zero_size(xs, ys, mode):
+    W = numbers(*ys)
+    J = jacobian(lambda x: W * x.sum(), numbers(*xs), mode=mode)
+    close(J, W.reshape(ys + (1,) * len(xs)).expand(ys + xs))
+
+
 def test_analytic(mode):
     A, x = numbers(2, 3), numbers(3)
     assert torch.equal(jacobian(lambda x: A @ x, x, mode=mode), A)
@@ -90,7 +98,10 @@ def test_same_as_jacrev(xs, ys, dtype, mode, kind, argnums, chunk_size):
     x = numbers(*xs, dtype=dtype)
     J = jacobian(f, x, p, argnums=argnums, mode=mode, chunk_size=chunk_size)
     wanted = (argnums,) if isinstance(argnums, int) else argnums
-    K = jacrev(f, tuple(i % 2 for i in wanted))(x, p)
+    try:
+        K = jacrev(f, tuple(i % 2 for i in wanted))(x, p)
+    except IndexError:  # jacrev's own, for an output without numbers
+        return
     if isinstance(argnums, int):  # in K each output leaf holds a tuple of one
         y = f(x, p)
         K = torch.utils._pytree.tree_map(
@@ -280,12 +291,12 @@ class NotTwice(torch.autograd.Function):
     """A square whose backward is cut off from its argument."""
 
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx, x):  # noqa: D102
         ctx.save_for_backward(x)
         return x**2
 
     @staticmethod
-    def backward(ctx, v):
+    def backward(ctx, v):  # noqa: D102
         (x,) = ctx.saved_tensors
         return 2 * x.detach() * v.detach()
 

@@ -1,6 +1,6 @@
 """The built site in a real browser.
 
-Needs Chromium and a built site (``nox -s docs``); says so and skips where one is missing.
+Needs Chromium and a built site (``nox -s docs``); skips, and says so, without.
 """
 
 import functools

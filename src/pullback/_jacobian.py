@@ -156,7 +156,6 @@ def value_and_jacobian(
             args[i] = x
         with untouched():  # so that every call of f draws the same random numbers
             output = call(f, args)
-        _check_real("outputs", pytree.tree_leaves(output))
         return output
 
     options = _Options(chunk_size, batched, progress)
@@ -179,8 +178,8 @@ def value_and_jacobian(
     rows = [pytree.tree_unflatten(row, x_spec) for row in result.blocks]
     if isinstance(argnums, int):
         rows = [row[0] for row in rows]
-    structure = pytree.tree_structure(result.value)
-    return result.value, pytree.tree_unflatten(rows, structure)
+    unflatten = result.structure.unflatten
+    return unflatten(result.ys), unflatten(rows)
 
 
 class _Options(NamedTuple):
@@ -190,7 +189,8 @@ class _Options(NamedTuple):
 
 
 class _Result(NamedTuple):
-    value: Any
+    ys: list[Tensor]
+    structure: pytree.TreeSpec  # of the output whose leaves are ys
     blocks: list[list[Tensor]]  # blocks[i][j] is dy_i/dx_j
     used: Sequence[bool]  # used[j]: does any y depend on x_j?
 
@@ -210,18 +210,18 @@ def _on_graph(
                 "x does not require grad, so the graph of y does not contain it; an x "
                 "that y was computed from after x.requires_grad_() is needed"
             )
-        value = g()
-        used, _ = _reach([value], xs)
+        ys, structure = pytree.tree_flatten(g())
+        used, _ = _reach(ys, xs)
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in xs)
         xs = [x.view_as(x) if outer else x.detach() for x in xs]
         xs = [x if x.requires_grad else x.requires_grad_() for x in xs]
         with torch.enable_grad():
-            value = g(*xs)
-        used, captured = _reach(pytree.tree_leaves(value), xs)
+            ys, structure = pytree.tree_flatten(g(*xs))
+        used, captured = _reach(ys, xs)
         again = outer or (again and captured)
-    ys = pytree.tree_leaves(value)
+    _check_real("outputs", ys)
     live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
 
     def pull(*vs: Tensor, create_graph: bool = again) -> tuple[Tensor, ...]:
@@ -244,10 +244,8 @@ def _on_graph(
     if blocks is None:
         blocks = _by_rows(pull, ys, xs, options)
     if not again and not computed:
-        value = pytree.tree_unflatten(
-            [y.detach() for y in ys], pytree.tree_structure(value)
-        )
-    return _Result(value, blocks, used)
+        ys = [y.detach() for y in ys]
+    return _Result(ys, structure, blocks, used)
 
 
 def _columns_on_graph(
@@ -305,12 +303,14 @@ def _reverse_in_transform(
 ) -> _Result:
     """Do it as ``torch.func.jacrev`` does, which vmap, grad and jvp compose with."""
     value, vjp = torch.func.vjp(g, *xs)
-    ys, y_spec = pytree.tree_flatten(value)
+    ys, structure = pytree.tree_flatten(value)
+    _check_real("outputs", ys)
 
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
-        return tuple(vjp(pytree.tree_unflatten(vs, y_spec)))
+        return tuple(vjp(structure.unflatten(vs)))
 
-    return _Result(value, _by_rows(pull, ys, xs, options), [True] * len(xs))
+    blocks = _by_rows(pull, ys, xs, options)
+    return _Result(ys, structure, blocks, [True] * len(xs))
 
 
 def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Result:
@@ -320,14 +320,14 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
     def push(*ts: Tensor) -> tuple[Tensor, ...]:
         nonlocal structure
         value, tangents = torch.func.jvp(g, tuple(xs), ts)
-        structure = pytree.tree_structure(value)
-        return (*pytree.tree_leaves(tangents), *pytree.tree_leaves(value))
+        ys, structure = pytree.tree_flatten(value)
+        _check_real("outputs", ys)
+        return (*pytree.tree_leaves(tangents), *ys)
 
     parts = list(zip(*_apply(push, xs, options), strict=True))
     half = len(parts) // 2
     ys = [part[0][0] for part in parts[half:]]  # each chunk and tangent has the same y
-    assert structure is not None
-    value = pytree.tree_unflatten(ys, structure)
+    assert structure is not None  # push has run
     blocks = _columns_to_blocks([_cat(p) for p in parts[:half]], ys, xs, options)
     _probe(push, xs, ys, options)
 
@@ -338,7 +338,7 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
             leaves = [x.detach().requires_grad_() for x in xs]
             with torch.enable_grad():
                 used, _ = _reach(pytree.tree_leaves(g(*leaves)), leaves)
-    return _Result(value, blocks, used)
+    return _Result(ys, structure, blocks, used)
 
 
 def _by_rows(

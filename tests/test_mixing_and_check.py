@@ -1,0 +1,135 @@
+"""Mixing and check, against functions whose answer is known."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pullback
+
+X = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)
+norm = torch.nn.BatchNorm1d(3, dtype=torch.float64)
+
+
+def attention(x):
+    return (x @ x.T).softmax(-1) @ x
+
+
+@pytest.mark.parametrize(
+    ("f", "mixes"),
+    [
+        (torch.square, False),
+        (lambda x: x.softmax(1), False),
+        (lambda x: x.softmax(0), True),
+        (lambda x: x.cumsum(0), True),
+        (lambda x: x.roll(1, 0), True),
+        (attention, True),
+        (lambda x: x / x.abs().sum(), True),
+        (norm.train(), True),
+        (lambda x: norm.eval()(x), False),
+        (lambda x: x.sum(1), False),
+    ],
+)
+def test_mixing_of_known_functions(f, mixes):
+    if f is norm:
+        norm.train()
+    buffers = [b.clone() for b in norm.buffers()]
+    assert bool(pullback.mixing(f, X)) is mixes
+    if f is not norm:
+        assert all(map(torch.equal, norm.buffers(), buffers))
+
+
+@given(st.integers(2, 6).flatmap(lambda n: st.lists(
+    st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n)))  # fmt: skip
+def test_mixing_finds_the_pattern_of_a_matrix(pattern):
+    A = torch.tensor(pattern, dtype=torch.float64)
+    x = torch.ones(len(A), dtype=torch.float64)
+    matrix = pullback.mixing(lambda x: A @ x, x).matrix
+    assert torch.equal(matrix, A.bool())
+
+
+def test_mixing_along_another_dimension():
+    report = pullback.mixing(lambda x: x.softmax(1), X, dim=1)
+    assert report.mixes
+    assert report.matrix.shape == (3, 3)
+    assert "y[0] depends on x[1]" in repr(report)
+
+
+def test_mixing_names_a_bad_dimension():
+    with pytest.raises(IndexError, match=r"dim is 2 and x has shape \(4, 3\)"):
+        pullback.mixing(torch.square, X, dim=2)
+
+
+class Wrong(torch.autograd.Function):
+    """The square, with a backward that forgets the factor 2."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x**2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return v * x
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "f",
+    [torch.square, torch.sum, attention, lambda x: x.softmax(0), lambda x: x[1]],
+)
+def test_check_agrees(f, dtype):
+    x = X.to(dtype)
+    y = f(x)
+    v = torch.linspace(1, 2, y.numel(), dtype=dtype).reshape(y.shape)
+    report = pullback.check(f, x, v)
+    assert report.ok, report.error
+    assert report.error is None
+    report.assert_ok()
+    expected = torch.tensordot(v, torch.func.jacrev(f)(x), dims=y.ndim)
+    torch.testing.assert_close(report.result, expected)
+
+
+def test_check_names_the_route_that_disagrees():
+    report = pullback.check(Wrong.apply, X, torch.ones_like(X))
+    assert not report.ok
+    assert "finite differences by" in report.error
+    assert "dot-product test" in report.error
+    assert "torch.autograd.grad" not in report.error
+    with pytest.raises(AssertionError, match="finite differences"):
+        report.assert_ok()
+
+
+def test_check_sees_a_kink():
+    report = pullback.check(torch.relu, torch.zeros(2), torch.ones(2))
+    assert "finite differences" in report.error
+
+
+def test_check_gives_random_functions_one_state():
+    state = torch.get_rng_state()
+    assert pullback.check(lambda x: torch.dropout(x, 0.5, True), X, torch.ones(4, 3)).ok
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_check_wants_the_shape_of_y():
+    with pytest.raises(ValueError, match=r"v has shape \(3,\).*shape \(4, 3\)"):
+        pullback.check(torch.square, X, torch.ones(3))
+    with pytest.raises(TypeError, match="v is a list"):
+        pullback.check(torch.square, X, [1.0])
+
+
+def test_check_leaves_grad_alone():
+    x = torch.ones(2, requires_grad=True)
+    x.grad = torch.tensor([7.0, 7.0])
+    pullback.check(torch.square, x, torch.ones(2))
+    assert x.grad.tolist() == [7.0, 7.0]
