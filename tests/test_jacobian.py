@@ -45,7 +45,8 @@ def wide(x):
 
 
 def tall(x):
-    return (x.unsqueeze(-1) * torch.arange(120, dtype=x.dtype) / 50).sin()
+    # enough outputs for mode="auto" to take columns
+    return (x.unsqueeze(-1) * torch.arange(200, dtype=x.dtype) / 80).sin()
 
 
 def matrix(x):
@@ -291,12 +292,12 @@ class NotTwice(torch.autograd.Function):
     """A square whose backward is cut off from its argument."""
 
     @staticmethod
-    def forward(ctx, x):  # noqa: D102
+    def forward(ctx, x):
         ctx.save_for_backward(x)
         return x**2
 
     @staticmethod
-    def backward(ctx, v):  # noqa: D102
+    def backward(ctx, v):
         (x,) = ctx.saved_tensors
         return 2 * x.detach() * v.detach()
 
