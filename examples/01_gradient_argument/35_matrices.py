@@ -1,0 +1,115 @@
+r"""
+.. _matrices:
+
+Matrices in, matrices out
+=========================
+
+Nothing changes for matrices: ``v`` has ``y``'s shape, the result has ``x``'s, and the
+product sums over *all* the indices of ``y``.
+"""
+
+# %%
+# Matrix in, number out. For :math:`y=\sum_{ij}x_{ij}^2` the gradient is the matrix
+# :math:`2x`, in ``x``'s shape ``(2, 2)``:
+
+import torch
+
+x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+(x**2).sum().backward()
+x.grad
+
+# %%
+# An input of any shape gives a gradient of that shape; ``(2,)`` and ``(3, 2)`` here:
+
+for shape in [(2,), (3, 2)]:
+    x = torch.ones(shape, requires_grad=True)
+    (3 * x).sum().backward()
+    print(tuple(x.shape), "->", tuple(x.grad.shape))
+
+# %%
+# Matrix in, matrix out, elementwise: ``v`` has shape ``(2, 2)``, one weight for each
+# entry of ``y``:
+
+x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+(x**2).backward(torch.tensor([[1.0, 0.0], [0.0, 10.0]]))
+x.grad
+
+# %%
+# Number in, matrix out
+# ---------------------
+#
+# .. math::
+#
+#    y(x)=\begin{bmatrix}1&x\\x^2&x^3\\x^4&x^5\end{bmatrix}
+#    \qquad
+#    \frac{dy}{dx}=\begin{bmatrix}0&1\\2x&3x^2\\4x^3&5x^4\end{bmatrix}
+#
+# Each entry's derivative takes a :term:`one-hot vector`, here a one-hot matrix. Six
+# entries, six products:
+
+from itertools import product
+
+x = torch.tensor(2.0, requires_grad=True)
+y = torch.stack([torch.ones(()), x, x**2, x**3, x**4, x**5]).reshape(3, 2)
+derivative = torch.empty(3, 2)
+for i, j in product(range(3), range(2)):
+    v = torch.zeros(3, 2)
+    v[i, j] = 1
+    (derivative[i, j],) = torch.autograd.grad(y, x, v, retain_graph=True)
+derivative
+
+# %%
+# The entries come from one number, so a single :term:`JVP` gives them all:
+
+powers = torch.arange(6.0).reshape(3, 2)
+_, tangent = torch.func.jvp(lambda x: x**powers, (x.detach(),), (torch.ones(()),))
+tangent
+
+# %%
+# A product that mixes rows and columns
+# -------------------------------------
+#
+# For :math:`Y=AX` the product is :math:`A^\top V`, as the indices show:
+# :math:`\partial Y_{ij}/\partial X_{kl}=A_{ik}\delta_{jl}`, so
+# :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=(A^\top V)_{kl}`.
+
+A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+X = torch.ones(2, 2, requires_grad=True)
+V = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+(A @ X).backward(V)
+X.grad
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *Why "vector" when a matrix is required?* For :math:`y=xx^\top`, a matrix made from a
+# vector, the result is a vector again: the product sums over both indices of ``v``.
+# With ones, :math:`\sum_{ij}\partial(x_ix_j)/\partial x_k=2\sum_jx_j`:
+
+x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+torch.outer(x, x).backward(torch.ones(4, 4))
+x.grad
+
+# %%
+# A flat ``v`` with the right number of entries is refused all the same:
+
+try:
+    torch.outer(x, x).backward(torch.ones(16))
+except RuntimeError as error:
+    print(error)
+
+# %%
+# Check the three results against the rules derived above:
+
+assert torch.equal(X.grad, A.T @ V)
+assert torch.equal(x.grad, 2 * x.detach().sum() * torch.ones(4))
+torch.testing.assert_close(derivative, powers * 2.0 ** (powers - 1))
+assert torch.equal(tangent, derivative)
+
+# %%
+# Where next
+# ----------
+#
+# The Jacobian behind this, with its many indices: :ref:`tensor-jacobian`. All six
+# products in one call: :ref:`batched-v`.

@@ -1,0 +1,118 @@
+r"""
+.. _v-is-a-weight:
+
+What v = 100 and v = [0.2, 0.8] mean: v is a weight on each output
+==================================================================
+
+Each entry of ``v`` multiplies the gradient of its output before they are added up:
+``y.backward(v)`` is the gradient of the weighted sum ``(v * y).sum()``.
+"""
+
+# %%
+# One output, weight 100. For :math:`y=x^2` at 3 the derivative is 6, so the result
+# is 600:
+
+import torch
+
+x = torch.tensor(3.0, requires_grad=True)
+(x**2).backward(torch.tensor(100.0))
+x.grad
+
+# %%
+# The same with a vector in: :math:`y=x_1+x_2` has the gradient :math:`(1,1)`, with
+# ``v = 1`` and a hundred times that with ``v = 100``. ``v`` has ``y``'s shape ``()``:
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+for v in (torch.tensor(1.0), torch.tensor(100.0)):
+    print(torch.autograd.grad(x.sum(), x, v)[0])
+
+# %%
+# Two outputs, weights 0.2 and 0.8
+# --------------------------------
+#
+# Two losses share the parameters ``x``. With :math:`v=(0.2,0.8)` the second counts four
+# times as much as the first:
+#
+# .. math::
+#
+#    v^\top J=0.2\,\nabla\ell_1+0.8\,\nabla\ell_2
+
+
+def losses(x):
+    return torch.stack([(x**2).sum(), x.prod()])
+
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+losses(x).backward(torch.tensor([0.2, 0.8]))
+x.grad
+
+# %%
+# That is the gradient of one scalar, the weighted sum, which is how a loss is usually
+# weighted. "Loss weights" and "upstream gradient" are two readings of one ``v``:
+
+v = torch.tensor([0.2, 0.8])
+(weighted,) = torch.autograd.grad((v * losses(x)).sum(), x)
+weighted
+
+# %%
+# ``v`` may hold any real numbers, also the outputs themselves. For :math:`y=a\odot a`
+# with :math:`v=a` the result is :math:`2a\odot a=2a^2`, a correct product for that ``v``:
+
+a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+(a * a).backward(a.detach())
+a.grad
+
+# %%
+# A doubling loop
+# ---------------
+#
+# Start with :math:`y=2x` and double until the norm passes 1000. The function is
+# :math:`y=2^kx`, where the data decide :math:`k`; its Jacobian is :math:`2^k` times the
+# identity, so ``v`` comes back multiplied by :math:`2^k`:
+
+x = torch.tensor([1.0, -2.0, 0.5], requires_grad=True)
+y = 2 * x
+while y.detach().norm() < 1000:
+    y = 2 * y
+v = torch.tensor([0.1, 1.0, 1e-4])
+y.backward(v)
+print((y / x).detach())
+x.grad
+
+# %%
+# What goes wrong
+# ---------------
+#
+# ``v`` scales the gradient, not the loss, and an optimizer sees the scaled gradient.
+# A negative weight turns descent into ascent, and a weight of 0 drops an output:
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+for v in ([1.0, 0.0], [0.0, -1.0]):
+    print(torch.autograd.grad(losses(x), x, torch.tensor(v))[0])
+
+# %%
+# With ``v`` built from ``x`` and left attached, ``(v * y).sum()`` also differentiates
+# ``v``: :math:`\sum a^3` gives :math:`3a^2`, not the :math:`2a^2` above:
+
+b = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+(attached,) = torch.autograd.grad((b * (b * b)).sum(), b)
+attached
+
+# %%
+# Every result above is linear in ``v``; :func:`pullback.check` compares the two-loss
+# product with finite differences and forward mode as well:
+
+import pullback
+
+report = pullback.check(losses, torch.tensor([1.0, 2.0]), torch.tensor([0.2, 0.8]))
+assert report.ok, report.error
+torch.testing.assert_close(report.result, weighted)
+assert torch.equal(a.grad, 2 * a.detach() ** 2)
+report
+
+# %%
+# Where next
+# ----------
+#
+# Where weights come from when another function follows: :ref:`upstream`. Weights of 0
+# and 1: :ref:`one-component`.
