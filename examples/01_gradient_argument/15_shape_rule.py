@@ -73,6 +73,14 @@ z.backward(torch.ones(3))
 print(p.grad, q.grad)
 
 # %%
+# A ``(5, 3)`` matrix of squares wants a ``(5, 3)`` of ones. It holds weights on the
+# outputs; it is no model weight, and needs neither ``requires_grad`` nor a kept graph:
+
+M = torch.arange(1.0, 16).reshape(5, 3).requires_grad_()
+(M**2).backward(torch.ones(5, 3))
+M.grad
+
+# %%
 # *Should v be a row or a column?* Neither. There is no transposing to do: a row
 # ``(1, 3)`` is a shape like any other, and not ``y``'s:
 
