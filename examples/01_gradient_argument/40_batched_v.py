@@ -24,9 +24,7 @@ torch.stack(rows)
 # Without the loop: ``(N, 2)`` cotangents in, ``(N, 3)`` products out. ``backward`` has no
 # such argument; ``grad`` has:
 
-(J,) = torch.autograd.grad(
-    y, x, torch.eye(2), is_grads_batched=True, retain_graph=True
-)
+(J,) = torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True, retain_graph=True)
 J
 
 # %%

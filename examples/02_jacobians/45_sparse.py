@@ -52,7 +52,8 @@ for i in range(n):
         rows.append(i)
         columns.append(j)
 entries = products[color[columns], rows]
-sparse = torch.sparse_coo_tensor(torch.tensor([rows, columns]), entries, (n, n))
+at = torch.tensor([rows, columns])
+sparse = torch.sparse_coo_tensor(at, entries, (n, n), check_invariants=True)
 print(sparse.to_dense().equal(J))
 
 # %%
@@ -96,7 +97,10 @@ print("wanted:", J[1::2, 0::2].diagonal())
 # A pattern taken from one point may have accidental zeros: at :math:`x=0` this Jacobian is
 # zero everywhere. Take the pattern from the code, or from a point without zeros:
 
-print(torch.func.jacfwd(f)(torch.zeros(n)).count_nonzero().item(), J.count_nonzero().item())
+print(
+    torch.func.jacfwd(f)(torch.zeros(n)).count_nonzero().item(),
+    J.count_nonzero().item(),
+)
 
 # %%
 # A hundred thousand unknowns still take three products. Compare with the formula:
