@@ -72,6 +72,7 @@ myst_heading_anchors = 3
 # -- API -------------------------------------------------------------------------------
 
 autodoc_typehints = "signature"
+napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
 
