@@ -34,7 +34,7 @@ exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**.ipynb_checkpoints"
 nitpicky = True
 nitpick_ignore_regex = [
     # Annotations that have no page of their own.
-    ("py:class", r"(PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)"),
+    ("py:class", r"(Tensor|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)"),
 ]
 suppress_warnings = ["config.cache"]
 

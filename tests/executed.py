@@ -35,7 +35,7 @@ def blocks(page: Path) -> list[str]:
         return [part[1] for part in parts if part[0] == "code" and part[1].strip()]
     text = page.read_text(encoding="utf-8")
     cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", text, re.M | re.S)
-    return [re.sub(r"\A(:[\w-]+:[^\n]*\n)+|\A---\n.*?---\n", "", c) for c in cells]
+    return [re.sub(r"\A(:[\w-]+:[^\n]*\n)+|\A---\n(?s:.*?)\n---\n", "", c) for c in cells]
 
 
 def outputs(page: Path) -> list[tuple[str, str]]:

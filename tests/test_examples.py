@@ -129,4 +129,4 @@ def test_runs_alone(page, tmp_path):
 def test_the_chapters_have_their_headers():
     for chapter in CURRICULUM:
         header = ROOT / "examples" / chapter / "GALLERY_HEADER.rst"
-        assert re.match(r"\.\. _chapter-\d:\n\n.+\n=+\n\n\w", header.read_text())
+        assert re.match(r"\.\. _chapter-\d:\n\n.+\n-+\n\n\w", header.read_text())

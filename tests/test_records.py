@@ -12,7 +12,7 @@ PAGES = [*EXAMPLES, *NOTEBOOKS]
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_printed_output_is_as_recorded(page, file_regression, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(page.parent if page.suffix == ".md" else tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     shown = "\n\n".join(f">>> {line}\n{text}" for line, text in outputs(page))
     record = (RECORDS / name_of(page).replace("/", "-")).with_suffix(".txt")
