@@ -141,9 +141,7 @@ def main(seconds=4.0):
     ms = medians(PER_SAMPLE, f, x, seconds)
     times = full / ms["pullback batched"]
     report["batch, per sample"] = {"milliseconds": ms, "full / batched": times}
-    print(
-        f"batch, per sample: {ms}; batched=True is {times:.0f} times faster than full"
-    )
+    print(f"batch, per sample: {ms}; batched=True is {times:.0f} times faster than full")
     RESULTS.parent.mkdir(exist_ok=True)
     about = {
         "machine": platform.machine(),

@@ -1,6 +1,5 @@
 """Configuration of the documentation build."""
 
-import os
 import sys
 import warnings
 from importlib.metadata import version as installed
@@ -34,7 +33,10 @@ exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**.ipynb_checkpoints"
 nitpicky = True
 nitpick_ignore_regex = [
     # Annotations that have no page of their own.
-    ("py:class", r"(Tensor|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)"),
+    (
+        "py:class",
+        r"(Tensor|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
+    ),
 ]
 suppress_warnings = ["config.cache"]
 
@@ -108,7 +110,6 @@ html_theme_options = {
 copybutton_exclude = ".linenos, .gp, .go"
 
 warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
-os.environ.setdefault("MPLBACKEND", "agg")
 
 
 def setup(app):

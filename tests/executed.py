@@ -53,16 +53,12 @@ def outputs(page: Path) -> list[tuple[str, str]]:
 def run(code: str, namespace: dict[str, object], page: Path) -> str:
     """Execute one block as sphinx-gallery does; return what it printed."""
     tree = ast.parse(code, page.name)
-    last = (
-        tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    )
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, page.name, "exec"), namespace)
         if last is not None:
-            value = eval(
-                compile(ast.Expression(last.value), page.name, "eval"), namespace
-            )
+            value = eval(compile(ast.Expression(last.value), page.name, "eval"), namespace)
             if value is not None:
                 print(repr(value))
     return printed.getvalue().rstrip()

@@ -22,9 +22,7 @@ def doctest(tmp_path, name, text):
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", package]
     env = {**os.environ, "PYTHONPATH": str(package)}
-    return subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True
-    )
+    return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -94,9 +94,7 @@ def test_shapes_ones_and_one_hot(case):
 def test_both_vocabularies():
     text = str(pullback.explain(torch.square, torch.arange(5.0)))
     assert "vector of dimension 5 · tensor of shape (5,)" in text
-    assert "scalar · tensor of shape ()" in str(
-        pullback.explain(torch.sum, torch.ones(2))
-    )
+    assert "scalar · tensor of shape ()" in str(pullback.explain(torch.sum, torch.ones(2)))
     row = str(pullback.explain(torch.square, torch.ones(1, 5)))
     assert "1×5 matrix (a row) · tensor of shape (1, 5)" in row
 
@@ -147,9 +145,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(
-    "function", [pullback.explain, pullback.mixing, pullback.check]
-)
+@pytest.mark.parametrize("function", [pullback.explain, pullback.mixing, pullback.check])
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(function, case):
     f, inputs, kind, message = BAD[case]

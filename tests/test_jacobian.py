@@ -305,9 +305,7 @@ class NotTwice(torch.autograd.Function):
 class Once(NotTwice):
     """The same, and it says so."""
 
-    backward = staticmethod(
-        torch.autograd.function.once_differentiable(NotTwice.backward)
-    )
+    backward = staticmethod(torch.autograd.function.once_differentiable(NotTwice.backward))
 
 
 @pytest.mark.parametrize("function", [NotTwice, Once])

@@ -24,7 +24,5 @@ def test_a_gap_would_be_seen():
 
 
 def test_every_page_named_exists():
-    labels = {
-        re.search(r"^\.\. _([a-z0-9-]+):", p.read_text(), re.M)[1] for p in EXAMPLES
-    }
+    labels = {re.search(r"^\.\. _([a-z0-9-]+):", p.read_text(), re.M)[1] for p in EXAMPLES}
     assert set(re.findall(r"\{ref\}`([a-z0-9-]+)`", MAP)) <= labels

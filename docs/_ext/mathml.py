@@ -9,7 +9,7 @@ The conversion is math-core's (https://pypi.org/project/math-core/).
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from docutils import nodes
 from math_core import LatexError, LatexToMathML
@@ -49,7 +49,7 @@ def visit_display(self: HTML5Translator, node: nodes.math_block) -> None:
     if "\\\\" in tex and "\\begin{" not in tex:
         tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
     opening = self.starttag(node, "div", CLASS="math notranslate", tabindex="0")
-    self.body.append(cast(str, opening))
+    self.body.append(opening)
     if number := node.get("number"):
         self.body.append(f'<span class="eqno">({number})</span>')
     self.body.append(to_mathml(tex, display=True, node=node))

@@ -108,9 +108,7 @@ def f_numpy(x):
 
 
 point, h = np.array([2.0, 5.0]), 1e-6
-columns = [
-    (f_numpy(point + h * e) - f_numpy(point - h * e)) / (2 * h) for e in np.eye(2)
-]
+columns = [(f_numpy(point + h * e) - f_numpy(point - h * e)) / (2 * h) for e in np.eye(2)]
 np.testing.assert_allclose(np.array(columns).T, J, rtol=1e-8)
 np.testing.assert_allclose(x.grad.numpy(), v @ J)
 torch.testing.assert_close(torch.func.jacrev(f)(x.detach()).double(), torch.tensor(J))

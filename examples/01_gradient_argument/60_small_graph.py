@@ -19,9 +19,7 @@ arriving cotangent by that edge's own derivative, and adds up where edges meet.
 import torch
 
 a = torch.tensor(4.0)
-w1, w2, w3, w4 = (
-    torch.tensor(value, requires_grad=True) for value in (2.0, 5.0, 9.0, 7.0)
-)
+w1, w2, w3, w4 = (torch.tensor(value, requires_grad=True) for value in (2.0, 5.0, 9.0, 7.0))
 b, c = w1 * a, w2 * a
 d = w3 * b + w4 * c
 L = 10 - d

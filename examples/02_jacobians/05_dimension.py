@@ -70,9 +70,7 @@ functions = {
 shapes = {}
 for name, (f, x) in functions.items():
     shapes[name] = tuple(torch.func.jacrev(f)(x).shape)
-    print(
-        f"{name:12} y {tuple(f(x).shape)!s:5} x {tuple(x.shape)!s:5} J {shapes[name]}"
-    )
+    print(f"{name:12} y {tuple(f(x).shape)!s:5} x {tuple(x.shape)!s:5} J {shapes[name]}")
 
 # %%
 # A function and its value are different things, too: :math:`x^2` is scalar, but its value

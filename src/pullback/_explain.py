@@ -101,9 +101,7 @@ MIXES = {
 }
 
 
-def explain(
-    f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None
-) -> Explanation:
+def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> Explanation:
     """Say what ``backward`` would do: shapes, the result or the exact error.
 
     Give the function and its inputs, ``explain(f, x)``, or a computed tensor and the
@@ -169,9 +167,7 @@ def _outcome(y: Tensor, xs: tuple[Tensor, ...], *v: Any) -> Outcome:
     except (RuntimeError, TypeError, ValueError, AttributeError) as error:
         return Outcome(None, error)
     assert seed.grad is not None
-    grads = torch.autograd.grad(
-        y, xs, seed.grad, retain_graph=True, materialize_grads=True
-    )
+    grads = torch.autograd.grad(y, xs, seed.grad, retain_graph=True, materialize_grads=True)
     return Outcome(grads, None)
 
 

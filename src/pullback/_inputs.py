@@ -94,9 +94,7 @@ def check_inputs(
     asked = argnums if isinstance(argnums, tuple) else (argnums,)
     for i in asked:
         if not isinstance(i, int) or isinstance(i, bool):
-            raise TypeError(
-                f"argnums is {argnums!r}; an int or a tuple of ints is needed"
-            )
+            raise TypeError(f"argnums is {argnums!r}; an int or a tuple of ints is needed")
         if not -len(inputs) <= i < len(inputs):
             raise ValueError(
                 f"argnums has {i}, and there are {len(inputs)} inputs; a number from "
@@ -105,8 +103,7 @@ def check_inputs(
     indices = tuple(i % len(inputs) for i in asked)
     if not indices or len(set(indices)) < len(indices):
         raise ValueError(
-            f"argnums is {argnums!r}; each input at most once, and at least one, "
-            "is needed"
+            f"argnums is {argnums!r}; each input at most once, and at least one, is needed"
         )
     for i in indices:
         _check_differentiated(f"inputs[{i}]", inputs[i])
@@ -116,9 +113,7 @@ def check_inputs(
 def named_tensors(inputs: Sequence[Any]) -> list[tuple[str, Tensor]]:
     """Return the tensors in ``inputs`` with names such as ``inputs[0]['weight']``."""
     leaves = pytree.tree_leaves_with_path(tuple(inputs))
-    return [
-        (f"inputs{pytree.keystr(p)}", t) for p, t in leaves if isinstance(t, Tensor)
-    ]
+    return [(f"inputs{pytree.keystr(p)}", t) for p, t in leaves if isinstance(t, Tensor)]
 
 
 def _check_differentiated(name: str, value: Any) -> None:

@@ -506,9 +506,7 @@ def _check_options(f: Any, mode: Any, chunk_size: Any, progress: bool) -> None:
     if chunk_size not in (None, "auto") and (
         not isinstance(chunk_size, int) or isinstance(chunk_size, bool)
     ):
-        raise TypeError(
-            f"chunk_size is {chunk_size!r}; None, 'auto' or an int is needed"
-        )
+        raise TypeError(f"chunk_size is {chunk_size!r}; None, 'auto' or an int is needed")
     if isinstance(chunk_size, int) and chunk_size < 1:
         raise ValueError(f"chunk_size is {chunk_size}; at least 1 is needed")
     if progress and not importlib.util.find_spec("tqdm"):
