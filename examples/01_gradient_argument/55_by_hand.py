@@ -99,7 +99,8 @@ for total in (builtin(x), x.sum()):
     print(type(total.grad_fn).__name__, torch.autograd.grad(total, x)[0])
 
 # %%
-# A :math:`J` typed in by hand can be wrong. Derive it, then let finite differences of NumPy's
+# A :math:`J` typed in by hand can be wrong. Derive it, then let finite differences of
+# NumPy's
 # own function confirm each entry:
 
 

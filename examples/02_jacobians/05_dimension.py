@@ -98,7 +98,7 @@ pullback.explain(torch.square, torch.zeros(1, 5))
 # %%
 # Numbers and indices, counted again by independent means:
 
-for (f, x), shape in zip(functions.values(), shapes.values()):
+for (f, x), shape in zip(functions.values(), shapes.values(), strict=True):
     m = len(f(x).flatten().tolist())
     n = len(x.flatten().tolist())
     assert torch.Size(shape).numel() == m * n

@@ -76,7 +76,8 @@ print(v_h, v_t)
 
 # %%
 # Why from the left? The products are the same in any order, but the cost is not. With
-# :math:`\nabla\ell` of size :math:`1\times m` and square Jacobians, :math:`(\nabla\ell\,J_f)J_g`
+# :math:`\nabla\ell` of size :math:`1\times m` and square Jacobians,
+# :math:`(\nabla\ell\,J_f)J_g`
 # takes :math:`2m^2` multiplications and :math:`\nabla\ell\,(J_fJ_g)` takes :math:`m^3+m^2`:
 
 m = 100

@@ -9,7 +9,8 @@ For tensors of any shape the Jacobian has shape ``y.shape + x.shape``, and the p
 """
 
 # %%
-# :math:`Y=AX` with ``X`` of shape ``(2, 4)`` and ``Y`` of shape ``(3, 4)``. The Jacobian has
+# :math:`Y=AX` with ``X`` of shape ``(2, 4)`` and ``Y`` of shape ``(3, 4)``. The
+# Jacobian has
 # four indices: :math:`J_{ijkl}=\partial Y_{ij}/\partial X_{kl}=A_{ik}\,\delta_{jl}`:
 
 import torch

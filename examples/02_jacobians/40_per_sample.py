@@ -109,4 +109,5 @@ for result in (blocks, J, mapped, batched):
 # Where next
 # ----------
 #
-# Zeros in other patterns: :ref:`sparse-jacobian`. Functions that mix: :ref:`mixing-samples`.
+# Zeros in other patterns: :ref:`sparse-jacobian`. Functions that mix:
+# :ref:`mixing-samples`.

@@ -109,4 +109,5 @@ torch.testing.assert_close(layer.sum(1), torch.zeros(9), atol=1e-5, rtol=0)
 # Where next
 # ----------
 #
-# Bands from three products: :ref:`sparse-jacobian`. When samples mix: :ref:`mixing-samples`.
+# Bands from three products: :ref:`sparse-jacobian`. When samples mix:
+# :ref:`mixing-samples`.
