@@ -40,8 +40,8 @@ print("dz/dy =", cut.grad)
 print("x.grad =", x.grad)
 
 # %%
-# The :term:`gradient` stopped at the cut. Feed it onward as ``v``, the :term:`upstream gradient`,
-# also called :term:`external gradient`:
+# The :term:`gradient` stopped at the cut. Feed it onward as ``v``, the
+# :term:`upstream gradient`, also called :term:`external gradient`:
 
 y.backward(cut.grad)
 x.grad

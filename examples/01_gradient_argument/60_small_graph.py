@@ -65,7 +65,8 @@ edges
 
 # %%
 # Drawn, with arrows in the direction of the computation and on each of them the
-# cotangent that travels back against it:
+# cotangent that travels back against it. ``a`` is left out, since nothing travels to an
+# input that requires no gradient:
 
 import pullback.plot
 
