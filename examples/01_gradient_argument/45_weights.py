@@ -70,7 +70,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# ``v`` may hold any real numbers, also the outputs themselves. For :math:`y=a\odot a`
+# ``v`` may hold any real numbers, also the values of the input. For :math:`y=a\odot a`
 # with :math:`v=a` the result is :math:`2a\odot a=2a^2`, a correct product for that ``v``:
 
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)

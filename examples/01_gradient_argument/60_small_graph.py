@@ -61,7 +61,8 @@ slope = {("w1", "b"): a, ("w2", "c"): a, ("w3", "d"): b, ("w4", "d"): c}
 slope |= {("b", "d"): w3, ("c", "d"): w4, ("d", "L"): torch.tensor(-1.0)}
 at = {"b": b.grad, "c": c.grad, "d": d.grad, "L": torch.tensor(1.0)}
 edges = [(s, t, f"{(at[t] * value).item():g}") for (s, t), value in slope.items()]
-edges
+for source, target, cotangent in edges:
+    print(f"{source} <- {target}: {cotangent}")
 
 # %%
 # Drawn, with arrows in the direction of the computation and on each of them the
