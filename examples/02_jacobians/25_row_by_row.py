@@ -79,8 +79,8 @@ torch.stack(entries).reshape(powers.shape + t.shape)
 # ---------------
 #
 # *Q by a should be a 2×2 matrix; why is a.grad a 2-vector?* ``backward`` gives one product
-# :math:`v^\top J`, never :math:`J`. For :math:`Q=3a^3-b^2`, elementwise, ones happen to show
-# all that is not zero, the diagonal :math:`9a_i^2`:
+# :math:`v^\top J`, never :math:`J`. For :math:`Q=3a^3-b^2`, elementwise, ones happen to
+# show all that is not zero, the diagonal :math:`9a_i^2`:
 
 a = torch.tensor([2.0, 3.0], requires_grad=True)
 b = torch.tensor([6.0, 4.0])
