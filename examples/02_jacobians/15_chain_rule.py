@@ -4,9 +4,9 @@ r"""
 The vector-Jacobian product, and the chain rule as a row of them
 ================================================================
 
-The Jacobian of :math:`\ell\circ f` is the row :math:`\nabla\ell` times :math:`J_f`: the
-:term:`VJP` of :math:`f` with :math:`v^\top=\nabla\ell`. A longer chain is a row of such
-products, from the loss back to the input.
+The :term:`Jacobian` of :math:`\ell\circ f` is the row :math:`\nabla\ell` times
+:math:`J_f`: the :term:`VJP` of :math:`f` with :math:`v^\top=\nabla\ell`. The
+:term:`chain rule` is a row of such products, from the loss back to the input.
 """
 
 # %%

@@ -13,12 +13,12 @@ inputs forward mode.
 # For :math:`f:\mathbb R^n\to\mathbb R^m` a :term:`VJP` gives a row of the
 # :math:`m\times n` Jacobian and a :term:`JVP` a column:
 #
-# ===================  ===================  ==================
-# mode                 one product gives    products for J
-# ===================  ===================  ==================
+# ====================  ===================  ==================
+# mode                  one product gives    products for J
+# ====================  ===================  ==================
 # :term:`reverse mode`  a row, n numbers     m
 # :term:`forward mode`  a column, m numbers  n
-# ===================  ===================  ==================
+# ====================  ===================  ==================
 #
 # Work is counted here, not timed, so that it is the same on every machine:
 # ``FlopCounterMode`` adds up the operations of all products of two matrices.
