@@ -115,14 +115,14 @@ print("VJP", x.grad, " JVP", Ju)
 
 # %%
 # Taking a *square* :math:`J` the wrong way up. Nothing is refused, and the numbers are
-# wrong. The test is :math:`v^\top(Ju)=(v^\top J)\,u`, with the left side from forward
-# mode; a transposed :math:`J` in place of the right one fails it:
+# wrong. The test is :math:`v^\top(Ju)=v^\top J\,u`, with the left side from forward mode
+# (here ``a`` for :math:`v`, ``b`` for :math:`u`); a transposed :math:`J` fails it:
 
 S = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
 a, b = torch.tensor([1.0, 10.0]), torch.tensor([1.0, 1.0])
 _, Sb = torch.func.jvp(lambda x: S @ x, (torch.zeros(2),), (b,))
 print("forward mode:", (a @ Sb).item())
-print("v J u:", (a @ S @ b).item(), " v Jᵀ u:", (a @ S.T @ b).item())
+print("vᵀ J u:", (a @ S @ b).item(), " vᵀ Jᵀ u:", (a @ S.T @ b).item())
 
 # %%
 # All the notations give PyTorch's three numbers, :math:`J` itself is what forward mode

@@ -104,7 +104,8 @@ print("left:", left.get_total_flops() // 2, " right:", right.get_total_flops() /
 
 s = torch.tensor(1.0, requires_grad=True)
 y = s**2
-torch.autograd.backward([y, y**3])
+z = y**3
+torch.autograd.backward([y, z])
 s.grad
 
 # %%

@@ -91,7 +91,7 @@ print(tuple(batch.shape), tuple(between.shape), between.count_nonzero().item())
 # %%
 # ``v @ J`` is another contraction: it sums over ``v``'s last index and ``J``'s last but
 # one. Mostly the sizes do not match. Where they do, as for square matrices, the result has
-# too many indices, and none of them is right:
+# indices that should have been summed over:
 
 try:
     v @ J

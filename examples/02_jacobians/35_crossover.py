@@ -35,7 +35,8 @@ def flops(function, x):
 
 # %%
 # A small network from ``n`` inputs to ``m`` outputs, with a hidden layer of 32. The input
-# is made a matrix of one column, since the counter passes over matrix times vector:
+# is made a matrix of one column, since the counter passes over matrix times vector. A
+# forward pass takes two operations, a product and a sum, for each weight:
 
 
 def network(n, m):

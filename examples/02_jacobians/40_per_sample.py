@@ -55,10 +55,14 @@ summed = torch.stack(rows, dim=1)
 summed.shape
 
 # %%
-# *is_grads_batched says "grad_output [] vs output [1024]".* The batch of ``v`` comes in
-# front of ``Y``'s own shape, so ``torch.eye(2)`` has an index too few. Give each sample
-# the same one-hot row, ``(2, 5, 2)``; the ``k`` of the result is in front, too:
+# *is_grads_batched complains: grad_output has shape [2], output [5, 2].* The batch of ``v``
+# comes in front of ``Y``'s own shape, so ``torch.eye(2)`` has an index too few. Give each
+# sample the same one-hot row, ``(2, 5, 2)``; the ``k`` of the result is in front, too:
 
+try:
+    torch.autograd.grad(Y, leaf, torch.eye(2), is_grads_batched=True)
+except RuntimeError as error:
+    print(error)
 V = torch.eye(2)[:, None, :].expand(2, 5, 2)
 (stacked,) = torch.autograd.grad(Y, leaf, V, is_grads_batched=True)
 print(tuple(V.shape), tuple(stacked.shape), tuple(stacked.movedim(0, 1).shape))
@@ -81,13 +85,14 @@ batched.shape
 # What goes wrong
 # ---------------
 #
-# BatchNorm in training lets samples mix. The sum trick then adds the rows of other samples
-# to each sample's own, here up to zero; :func:`pullback.jacobian` refuses:
+# *The one-hot loop and the sum trick give different Jacobians.* Then samples mix, as
+# BatchNorm makes them in training: the trick adds the rows of all samples to each sample's
+# own, here up to zero. :func:`pullback.jacobian` refuses:
 
-training = torch.nn.BatchNorm1d(3, affine=False)
-leaf = X.clone().requires_grad_()
-(wrong,) = torch.autograd.grad(training(leaf)[:, 0].sum(), leaf)
-print("largest entry:", wrong.abs().max().round(decimals=3).item())
+training = torch.nn.BatchNorm1d(3, affine=False, track_running_stats=False)
+(trick,) = torch.autograd.grad(training(leaf)[:, 0].sum(), leaf)
+print("sum trick:", trick[0].round(decimals=2) + 0.0)
+print("own:      ", torch.func.jacrev(training)(X)[0, 0, 0].round(decimals=2))
 try:
     pullback.jacobian(training, X, batched=True)
 except ValueError as error:
