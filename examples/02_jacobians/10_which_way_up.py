@@ -107,7 +107,7 @@ for shape in (1, 2), (2, 1):
 # ---------------
 #
 # Calling :math:`v^\top J` a :term:`Jacobian-vector product`. That name belongs to
-# :math:`Ju`, the product with a :math:`u` of ``x``'s shape; it has ``y``'s shape:
+# :math:`Ju`, the product with a :math:`u` of ``x``'s shape. The result has ``y``'s:
 
 u = torch.tensor([1.0, 0.0, 2.0])
 _, Ju = torch.func.jvp(f, (x.detach(),), (u,))
