@@ -45,19 +45,22 @@ class Graph:
     def scopes(self) -> dict[GraphNode, str]:
         """Return the module that each node belongs to, told from its leaves' names.
 
-        An operation belongs to the module whose parameter it reads; without one, to the
-        module of the last operation that it reads from.
+        An operation belongs to the module whose parameter it reads, as it is or turned
+        (``weight.T``); without one, to the module of the last operation it reads from.
         """
         position = {node: i for i, node in enumerate(self.order)}
         scope: dict[GraphNode, str] = {}
+        parameters = set()  # leaves of a module, and those turned: weight.T
         for node in reversed(self.order):
-            inputs = sorted(
-                (t for t, _ in node.next_functions if t), key=position.__getitem__
-            )
-            own = [scope[i] for i in inputs if i in self.leaves and scope[i]]
-            before = [scope[i] for i in inputs if i not in self.leaves]
+            inputs = [target for target, _ in node.next_functions if target]
+            inputs.sort(key=position.__getitem__)
+            own = [i for i in inputs if i in parameters]
+            others = [i for i in inputs if i not in parameters and i not in self.leaves]
             module = self.name[node].rpartition(".")[0] if node in self.leaves else ""
-            scope[node] = next(iter([*own, *before]), module)
+            scope[node] = next((scope[i] for i in (*own, *others)), module)
+            turned = len(inputs) == len(own) == 1 and saved_tensors(node)[0] == 0
+            if module or turned:
+                parameters.add(node)
         return scope
 
 
