@@ -5,11 +5,13 @@
 :func:`jacobian` and :func:`value_and_jacobian` give the whole Jacobian.
 :func:`mixing` tells whether samples mix, so that the ones trick lies.
 :func:`trace` shows the cotangent on every edge of the graph.
+:func:`explore` makes a picture of a product to touch, for a notebook or a page.
 :mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
 """
 
 from pullback._check import Check, Route, check
 from pullback._explain import Explanation, Outcome, explain
+from pullback._explore import Exploration, explore
 from pullback._jacobian import jacobian, value_and_jacobian
 from pullback._mixing import Mixing, mixing
 from pullback._trace import Edge, Leaf, Node, Trace, trace
@@ -18,6 +20,7 @@ __all__ = [
     "Check",
     "Edge",
     "Explanation",
+    "Exploration",
     "Leaf",
     "Mixing",
     "Node",
@@ -26,6 +29,7 @@ __all__ = [
     "Trace",
     "check",
     "explain",
+    "explore",
     "jacobian",
     "mixing",
     "trace",
