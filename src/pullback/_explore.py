@@ -41,7 +41,7 @@ class Exploration(NamedTuple):
 
     @property
     def html(self) -> str:
-        """The fragment: markup, style and script, to be saved or put into a page."""
+        """One HTML fragment with its style and script, to be saved or put into a page."""
         numbers = {
             "J": [[_exact(x) for x in row] for row in self.J.tolist()],
             "v": [_exact(x) for x in self.v.tolist()],

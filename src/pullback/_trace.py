@@ -216,7 +216,7 @@ def trace(
 
     The engine runs once, as :func:`torch.autograd.grad` with respect to all leaves and
     with ``retain_graph=True``, and hooks on the nodes look on
-    (:meth:`torch.autograd.graph.Node.register_hook`). Nothing is accumulated in any
+    (``torch.autograd.graph.Node.register_hook``). Nothing is accumulated in any
     ``.grad``, also not in that of a tensor with ``retain_grad()``, the graph is kept, and
     no hook stays, also when backward raises. **Your own hooks run**, as in any backward,
     because what they return is what travels; what else they do, they do. Hooks that wait
