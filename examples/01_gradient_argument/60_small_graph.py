@@ -87,12 +87,21 @@ print((2 * a).is_leaf, (2 * w1).is_leaf)
 
 # %%
 # If ``a`` requires a gradient, it gets one by *two* edges, :math:`-9\cdot2` through ``b``
-# and :math:`-7\cdot5` through ``c``. They are added; neither alone is the answer:
+# and :math:`-7\cdot5` through ``c``. :func:`pullback.trace` looks on while PyTorch walks
+# its own graph, names every edge with what travels along it, and leaves every ``.grad``
+# and the graph as they were:
 
 a = torch.tensor(4.0, requires_grad=True)
 loss = 10 - (w3 * (w1 * a) + w4 * (w2 * a))
+traced = pullback.trace(loss, names={"a": a, **weights})
+ax = traced.plot()
+
+# %%
+# The two that arrive at ``a`` are added; neither alone is the answer:
+
+arriving = [edge.value.item() for edge in traced.edges if edge.target == "a"]
 (at_a,) = torch.autograd.grad(loss, a)
-at_a
+print(arriving, at_a)
 
 # %%
 # By hand, by PyTorch, and by a small step in each weight, the same four numbers. The
@@ -109,6 +118,7 @@ for name, w in weights.items():
     down = value(**{**point, name: point[name] - 0.5})
     assert w.grad.item() == by_hand[name] == up - down
 assert at_a.item() == -9 * 2 - 7 * 5
+assert sorted(arriving) == [-7 * 5, -9 * 2]
 
 # %%
 # Where next
