@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 
 # %%
-# The two meet by way of a file, and each takes its two rows of the data:
+# They meet by way of another file, and each takes two rows of the data:
 
 MEET = """
 import sys
@@ -164,9 +164,8 @@ torch.testing.assert_close(numbers(total), whole_sum / 2)
 # gradient :math:`2(|w|-1)\,w/|w|`:
 
 w = torch.ones(2)
-torch.testing.assert_close(
-    numbers(penalised), 2 * (w.norm() - 1) * w / w.norm(), rtol=0, atol=1e-4
-)
+expected = 2 * (w.norm() - 1) * w / w.norm()
+torch.testing.assert_close(numbers(penalised), expected, rtol=0, atol=1e-4)
 
 # %%
 # Where next
