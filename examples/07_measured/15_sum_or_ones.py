@@ -1,8 +1,8 @@
 r"""
 .. _sum-or-ones-speed:
 
-Is sum().backward() faster than backward(ones)?
-===============================================
+Is y.sum().backward() faster than y.backward(ones)?
+===================================================
 
 On its own, hardly: ``sum`` reads ``y`` once, ``ones_like`` writes as much once, and the
 product is the same. Next to a network neither is worth a thought. Choose by what you mean.
