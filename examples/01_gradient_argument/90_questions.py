@@ -56,8 +56,8 @@ for v in choices:
     print(v, "->", gradient(v))
 
 # %%
-# The one-hot vector: a row of the Jacobian, here 6 in the third place. The last one weighs
-# it by 3. (:ref:`one-component`, :ref:`v-is-a-weight`)
+# The :term:`one-hot vector`: a row of the :term:`Jacobian`, here 6 in the third place. The
+# last one weighs it by 3. (:ref:`one-component`, :ref:`v-is-a-weight`)
 #
 # 3. Ones, and every sample its own derivative?
 # ---------------------------------------------

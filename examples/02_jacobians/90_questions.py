@@ -12,7 +12,7 @@ says why.
 # 1. Rows and columns
 # -------------------
 #
-# ``f`` takes 5 numbers to 2. Which shape has its Jacobian in PyTorch: ``(5, 2)`` or
+# ``f`` takes 5 numbers to 2. Which shape has its :term:`Jacobian` in PyTorch: ``(5, 2)`` or
 # ``(2, 5)``? And is ``J[1]`` the gradient of an output, or the effect of an input?
 
 import torch

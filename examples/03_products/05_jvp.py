@@ -4,9 +4,9 @@ r"""
 What is a JVP, and how is it computed?
 ======================================
 
-A Jacobian-vector product :math:`Ju` says how the *output* moves when the input moves
-along :math:`u`. Forward mode computes it together with ``f(x)``, in one pass and without
-a graph.
+A :term:`Jacobian-vector product` :math:`Ju` says how the *output* moves when the input
+moves along :math:`u`. :term:`Forward mode <forward mode>` computes it together with
+``f(x)``, in one pass and without a graph.
 """
 
 # %%

@@ -57,7 +57,8 @@ cached = [p.grad.clone() for p in encoder.parameters()]
 # How much a graph keeps
 # ----------------------
 #
-# Counted in bytes of saved tensors, not timed: everything at once against one chunk.
+# Counted in bytes of :term:`saved tensors <saved tensor>`, not timed: everything at once
+# against one chunk.
 
 
 def saved(batch):

@@ -6,7 +6,7 @@ Which way to a whole Jacobian is fastest, for m = 1 … 1000?
 
 For one output ``backward`` itself. From about ten outputs on, all rows at once
 (``is_grads_batched``, ``jacrev``) beat a loop by a factor that grows; and once there are
-more outputs than inputs, forward mode beats them all.
+more outputs than inputs, :term:`forward mode` beats them all.
 """
 
 # %%
@@ -150,7 +150,8 @@ rows, columns = flops(torch.func.jacrev(f), X), flops(torch.func.jacfwd(f), X)
 print(f"{rows / flops(f, X):.0f} {columns / flops(f, X):.0f}")
 
 # %%
-# Reverse mode needs its forward pass and 1000 products, forward mode 100 pushes:
+# :term:`Reverse mode <reverse mode>` needs its forward pass and 1000 products, forward mode
+# 100 pushes:
 
 assert rows > 5 * columns
 assert torch.allclose(J, torch.func.jacrev(network(30))(x.detach()), atol=1e-6)

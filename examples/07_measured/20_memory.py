@@ -4,9 +4,9 @@ r"""
 What memory do reverse mode, forward mode and checkpointing take?
 =================================================================
 
-Reverse mode keeps an activation for every layer until its product is done, forward mode
-keeps one layer and its tangent, and checkpointing keeps every k-th layer and computes the
-others a second time.
+:term:`Reverse mode <reverse mode>` keeps an activation for every layer until its
+product is done, :term:`forward mode` keeps one layer and its :term:`tangent`, and
+checkpointing keeps every k-th layer and computes the others a second time.
 """
 
 # %%
@@ -73,7 +73,7 @@ def peak(function, *args):
 
 
 # %%
-# A VJP and a JVP for more and more layers:
+# A :term:`VJP` and a :term:`JVP` for more and more layers:
 
 
 def vjp(layers):

@@ -43,7 +43,7 @@ work
 # 2. More outputs than inputs
 # ---------------------------
 #
-# Three inputs, 500 outputs, the whole Jacobian. Rows by ``jacrev`` or columns by
+# Three inputs, 500 outputs, the whole :term:`Jacobian`. Rows by ``jacrev`` or columns by
 # ``jacfwd``?
 
 A = torch.linspace(-1, 1, 1500).reshape(500, 3)
