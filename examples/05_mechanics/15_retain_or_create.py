@@ -80,8 +80,8 @@ except RuntimeError as error:
 # %%
 # *Can I create without retaining, to save memory?* ``retain_graph`` defaults to the value
 # of ``create_graph``. An explicit False frees the graph of ``y``, and the new one may lead
-# back through it: the derivative of :math:`e^x` is made of the result that ``y`` saved. That
-# of :math:`x^3` needs ``x`` alone, and goes on working:
+# back through it: the derivative of :math:`e^x` is made of the result that ``y`` saved.
+# That of :math:`x^3` needs ``x`` alone, and goes on working:
 
 for curve in (torch.exp, lambda x: x**3):
     (g,) = torch.autograd.grad(curve(x), x, create_graph=True, retain_graph=False)
