@@ -28,6 +28,9 @@ def why_none(x, y):
     return "x is reached: backward will fill it"
 
 
+# %%
+# A tensor for which all is well:
+
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 why_none(x, x**2)
 
