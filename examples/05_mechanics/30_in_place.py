@@ -54,8 +54,7 @@ writers = {
 }
 for name, write in writers.items():
     x = torch.zeros(2, requires_grad=True)
-    y = x.exp()
-    write(y)
+    write(y := x.exp())
     try:
         print(name, y._version, torch.autograd.grad(y, x, torch.ones(2))[0])
     except RuntimeError as error:
@@ -96,8 +95,7 @@ print(leaf.detach().tolist(), leaf.grad.tolist())
 
 # %%
 # *Can I fill a tensor entry by entry?* Yes, while nothing saved is in it. A recurrence
-# saves the entry before and writes beside it, and a tensor has one count for all entries.
-# Collect in a list and stack:
+# saves the entry before and writes beside it, and a tensor has one count for all entries:
 
 a = torch.tensor(2.0, requires_grad=True)
 out = torch.ones(4)
@@ -107,6 +105,10 @@ try:
     out[3].backward()
 except RuntimeError as error:
     print(str(error).split(":")[0])
+
+# %%
+# Collect in a list and stack:
+
 path = [torch.ones(())]
 for _ in range(3):
     path.append(a * path[-1])

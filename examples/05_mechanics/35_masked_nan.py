@@ -48,9 +48,9 @@ fixed
 # What does not help
 # ------------------
 #
-# *I use nan_to_num, or select with a boolean index.* What acts after the fact is a mask like
-# any other, however finite its value. What comes *before* the root helps; a ``clamp`` or an
-# ``eps`` does, too, at the price of another value:
+# *I use nan_to_num, or select with a boolean index.* What acts after the fact is a mask
+# like any other, however finite its value. What comes *before* the function helps; a ``clamp``
+# or an ``eps`` does, too, at the price of another value:
 
 keep = x > 0
 attempts = {
@@ -126,8 +126,8 @@ with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
         print(error)
 
 # %%
-# It looks at every step, for NaN only. A hook on a tensor that you suspect looks at that one,
-# and shows an infinite gradient as well:
+# It looks at every step, for NaN only. A hook on a tensor that you suspect looks at that
+# one, and shows an infinite gradient as well:
 
 h = x * 1
 r = torch.sqrt(h)
