@@ -45,12 +45,25 @@ double = torch.where(x > 0, torch.sqrt(safe), 0.0)
 fixed
 
 # %%
+# *Which of the two does it?* On the way back ``where`` does not multiply, it selects: the
+# inner one puts 0 in place of whatever arrives, even of NaN. The outer one mends the value.
+# Left out, the value is wrong; with a bad stand-in, 0, the gradient is still right:
+
+inner = torch.sqrt(torch.where(x > 0, x, 1.0))
+stand_in = torch.where(x > 0, torch.sqrt(torch.where(x > 0, x, 0.0)), 0.0)
+print(inner.detach(), torch.autograd.grad(inner.sum(), x)[0])
+print(stand_in.detach(), torch.autograd.grad(stand_in.sum(), x)[0])
+
+# %%
+# A good stand-in keeps NaN out of the graph altogether, where a sum over entries would
+# spread it, and anomaly mode would stop at it.
+#
 # What does not help
 # ------------------
 #
 # *I use nan_to_num, or select with a boolean index.* What acts after the fact is a mask
-# like any other, however finite its value. What comes *before* the function helps; a ``clamp``
-# or an ``eps`` does, too, at the price of another value:
+# like any other, however finite its value. What comes *before* the function helps; so does
+# a ``clamp`` or an ``eps``, at the price of another value:
 
 keep = x > 0
 attempts = {
