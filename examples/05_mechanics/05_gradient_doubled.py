@@ -90,8 +90,7 @@ print(drift(empty=True), drift(empty=False))
 
 # %%
 # Adding happens in place, so a name that you gave to ``.grad`` sees later additions.
-# *I stored the old gradient, and it changed.* Store a clone, or set ``.grad`` to None,
-# which leaves the old tensor to you:
+# *I stored the old gradient, and it changed.* Store a clone:
 
 x.grad = None
 (x**2).backward()

@@ -39,13 +39,13 @@ def gone(node):
         for name in dir(node):
             if name.startswith("_saved_") or name == "saved_tensors":
                 getattr(node, name)
-    except RuntimeError:
-        return True
+    except RuntimeError as error:
+        return "second time" in str(error)
     return False
 
 
 # %%
-# A walk through the graph *before* the failing call names what an earlier call used:
+# A walk through the :term:`computation graph`, *before* the failing call, names them:
 
 
 def spent(loss):

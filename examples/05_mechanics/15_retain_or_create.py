@@ -38,7 +38,7 @@ for flags in [{}, {"retain_graph": True}, {"create_graph": True}]:
 # retain_graph: the same J again
 # ------------------------------
 #
-# Row by row, the graph must outlive all calls but the last. The rows are plain tensors:
+# Row by row, with a :term:`retained graph` on all calls but the last. The rows are plain:
 
 
 def f(x):
@@ -55,8 +55,8 @@ print(first, second, first.requires_grad)
 # create_graph: a derivative of the gradient
 # ------------------------------------------
 #
-# Ask with ``create_graph=True`` for each derivative that you will differentiate again, and
-# without it for the last:
+# That is :term:`double backward`. Ask with ``create_graph=True`` for each derivative that
+# you will differentiate again, and without it for the last:
 
 x = torch.tensor(2.0, requires_grad=True)
 (d1,) = torch.autograd.grad(x**3, x, create_graph=True)

@@ -38,7 +38,7 @@ why_none(x, x**2)
 # 1. It does not require a gradient
 # ---------------------------------
 #
-# Data does not, unless you ask. ``detach``, and anything made under :func:`torch.no_grad`,
+# Data does not, unless you ask. ``detach``, and anything made under :class:`torch.no_grad`,
 # does not. Integers cannot: ``torch.tensor([1, 2])`` needs a decimal point. The remedy is
 # ``requires_grad_()`` before ``y`` is computed:
 
@@ -55,9 +55,9 @@ except RuntimeError as error:
 # 2. It is not the leaf
 # ---------------------
 #
-# *x.grad is None after .cuda().* A conversion, a division, a reshape give a new tensor. The
-# gradient goes to the leaf it was made from; if you gave both the same name, you have lost
-# that leaf. Make the conversion first, then ask:
+# *x.grad is None after .cuda().* A conversion, a division, a reshape give a
+# :term:`non-leaf tensor`. The gradient goes to the leaf it was made from, lost if you gave
+# both the same name. Convert first, then ask:
 
 lost = torch.ones(2, requires_grad=True).to(torch.float64)
 scaled = torch.ones(2, requires_grad=True) / 2**0.5

@@ -66,8 +66,8 @@ for name, write in writers.items():
 # Leaves and views
 # ----------------
 #
-# Refused at once: a recorded edit of a leaf that requires a gradient, or of a view of it;
-# and of an output of ``unbind``, which is what a ``for`` loop over a tensor gives:
+# Refused at once: a recorded edit of a :term:`leaf` that requires a gradient, or of a view
+# of it; and of an output of ``unbind``, which is what a ``for`` loop over a tensor gives:
 
 
 def loop(h):

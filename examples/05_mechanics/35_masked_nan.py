@@ -11,7 +11,7 @@ must not go, then mask the result. That is the double ``where``.
 
 # %%
 # :math:`y=\sqrt x` with :math:`J=1/(2\sqrt x)`, infinite at 0. ``where`` throws that entry
-# of ``y`` away, so its cotangent is 0, and the VJP at 0 is
+# of ``y`` away, so its :term:`cotangent` is 0, and the :term:`VJP` at 0 is
 #
 # .. math::
 #
