@@ -10,9 +10,9 @@ nothing; ``strict=True`` or :func:`pullback.jacobian` raises.
 """
 
 # %%
-# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, shape ``(2, 2)``. A
-# function that takes f puts a tensor of its own into f and differentiates by that one. Any
-# other tensor in f counts as a constant, also one that was ``x`` outside:
+# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape
+# ``(2, 2)``. A function that takes f puts a tensor of its own into f and differentiates by
+# that one. Any other tensor in f is a constant to it, also one that was ``x`` outside:
 
 import torch
 from torch.autograd.functional import jacobian
@@ -74,8 +74,8 @@ for body in bodies:
 
 # %%
 # Two things stand out. ``autograd.grad`` alone finds (2, 4) through the *y of before*,
-# since it follows the :term:`computation graph` and does not care about arguments. And no way notices the last
-# two: half a gradient is a number like any other.
+# since it follows the :term:`computation graph` and does not care about arguments. And no
+# way notices the last two: half a gradient is a number like any other.
 #
 # What the errors say
 # -------------------
