@@ -88,7 +88,8 @@ print(loss.item(), layer.weight.grad)
 # -------------------------------------
 #
 # ``requires_grad`` counts at the moment of the operation. Set it after the forward pass and
-# ``.grad`` stays None; take it off and the :term:`leaf` gets nothing although the graph is there:
+# ``.grad`` stays None; take it off, and the :term:`leaf` gets nothing although the graph is
+# there:
 
 w = torch.tensor(3.0, requires_grad=True)
 late, early = torch.tensor(2.0), torch.tensor(2.0, requires_grad=True)
