@@ -32,16 +32,15 @@ v = torch.randn(128, 64)
 
 
 def kept(f):
-    weights = {p.untyped_storage().data_ptr() for p in whole.parameters()}
-    sizes = {}
+    sizes = {p.untyped_storage().data_ptr(): 0 for p in whole.parameters()}
 
     def pack(t):
-        sizes[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        sizes.setdefault(t.untyped_storage().data_ptr(), t.untyped_storage().nbytes())
         return t
 
     with saved_tensors_hooks(pack, lambda t: t):
         y = f(x)
-    return y, sum(size for where, size in sizes.items() if where not in weights)
+    return y, torch.tensor([*sizes.values()]).sum().item()
 
 
 # %%
