@@ -5,8 +5,8 @@ Which slope does PyTorch take at a kink?
 ========================================
 
 One number that a rule has fixed: 0 for ``relu`` and ``abs`` at 0, an even share for each
-maximum in ``max()``, everything to one of them in ``max(dim)``. For a convex operation it
-is a :term:`subgradient`; for a composition it may be no slope at all.
+maximum in ``max()``, everything to one of them in ``max(dim)``. For most convex
+operations it is a :term:`subgradient`; for a composition it may be no slope at all.
 """
 
 # %%
@@ -41,8 +41,8 @@ for f in (torch.floor, torch.ceil, torch.sign):
 # One function, three slopes
 # --------------------------
 #
-# The choice belongs to the formula, not to the function. These three have the same values
-# and all three slopes touch the graph from below:
+# The choice belongs to the formula, not to the function: these three have the same values.
+# :term:`Forward mode <forward mode>`, in the last column, makes the same choice:
 
 same = {
     "relu(x)": torch.relu,
@@ -50,7 +50,8 @@ same = {
     "clamp(x, min=0)": lambda x: x.clamp(min=0),
 }
 for name, f in same.items():
-    print(f"{name:16}", slopes(f)[1])
+    _, tangent = torch.func.jvp(f, (torch.tensor(0.0),), (torch.tensor(1.0),))
+    print(f"{name:16}", slopes(f)[1], tangent.item())
 
 # %%
 # A line with any slope from 0 to 1 through the kink stays below ``relu``:

@@ -64,8 +64,8 @@ for name, way in ways.items():
 # "Inference tensors cannot be saved for backward"
 # ------------------------------------------------
 #
-# That is the error of the table. The product ``c * x`` must keep ``c`` for its VJP, and an
-# inference tensor has no version counter that would notice a later edit:
+# That is the error of the table: the product ``c * x`` must keep ``c`` for its VJP, and it
+# may not keep such a tensor:
 
 print(*messages)
 

@@ -10,9 +10,9 @@ full; what f returns travels on in its place. A module, a node of the graph and 
 """
 
 # %%
-# Take :math:`h=3x`, :math:`y=h^2` at :math:`x=(1,2)`, all of shape ``(2,)``. ``v`` of ones
-# becomes :math:`2h=(6,12)` at ``h`` and :math:`3\cdot 2h=(18,36)` at ``x``. A hook is
-# shown the cotangent, of the shape of its tensor:
+# Take :math:`h=3x`, :math:`y=h^2+4h` at :math:`x=(1,2)`, all of shape ``(2,)``. With ``v``
+# of ones :math:`2h=(6,12)` and :math:`(4,4)` meet at ``h``; three times their sum is at
+# ``x``. The hook runs once, on the sum, of the shape of its tensor:
 
 import torch
 
@@ -20,7 +20,7 @@ x = torch.tensor([1.0, 2.0], requires_grad=True)
 h = 3 * x
 h.register_hook(lambda g: print("at h", g))
 x.register_hook(lambda g: print("at x", g))
-(h**2).backward(torch.ones(2))
+(h**2 + 4 * h).backward(torch.ones(2))
 
 # %%
 # :func:`pullback.trace` shows every edge at once and leaves ``x.grad`` alone. It is a
@@ -28,9 +28,9 @@ x.register_hook(lambda g: print("at x", g))
 
 import pullback
 
-y = (3 * x) ** 2
-ax = pullback.trace(y, torch.ones(2), names={"x": x}).plot()
-title = ax.set_title("v = (1, 1) on its way from y = (3x)² to x")
+h = 3 * x
+ax = pullback.trace(h**2 + 4 * h, torch.ones(2), names={"x": x, "h": h}).plot()
+title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
 
 # %%
 # Every kind of hook, in the order in which it runs

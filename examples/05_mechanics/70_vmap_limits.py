@@ -143,9 +143,11 @@ class Skips(torch.autograd.Function):
 
 
 # %%
-# With ``vmap`` itself ``chunk_size=1`` helps nothing: a batch of one is still a batch:
+# In order: a branch in f; a branch in backward; ``chunk_size=1`` for vmap, where a batch of
+# one is still a batch; the same for ``jacrev``, where it makes a loop:
 
 for attempt in (
+    lambda: jacrev(lambda x: x**2 if x.sum() > 0 else -x)(samples).diagonal(),
     lambda: jacrev(Skips.apply)(samples),
     lambda: vmap(branch, chunk_size=1)(samples),
     lambda: jacrev(Skips.apply, chunk_size=1)(samples).diagonal(),
