@@ -11,8 +11,8 @@ recording of a block in reverse mode alone: forward mode sees through it.
 
 # %%
 # Take :math:`y=c\,x` with :math:`c=x^2` at :math:`x=3`; everything has shape ``()``. With
-# ``c`` recorded :math:`y'=3x^2=27`; with ``c`` a number :math:`y'=c=9`. Four ways to make
-# ``c``:
+# ``c`` recorded :math:`y'=3x^2=27`; with ``c`` a number :math:`y'=c=9`. Five ways to make
+# ``c``; ``set_grad_enabled(False)`` is ``no_grad`` with a switch:
 
 import threading
 
@@ -27,6 +27,7 @@ ways = {
     "recorded": square,
     "detach": lambda x: square(x).detach(),
     "no_grad": torch.no_grad()(square),
+    "set_grad_enabled": torch.set_grad_enabled(False)(square),
     "inference_mode": torch.inference_mode()(square),
 }
 
@@ -50,7 +51,7 @@ derivatives["func.grad"] = lambda f: torch.func.grad(f)(torch.tensor(3.0))
 # 27 says that the way cut nothing, 9 that it cut:
 
 table, messages = {}, set()
-print(f"{'':15}", *(f"{name:>14}" for name in derivatives))
+print(f"{'':16}", *(f"{name:>14}" for name in derivatives))
 for name, way in ways.items():
     for column, derivative in derivatives.items():
         try:
@@ -58,7 +59,7 @@ for name, way in ways.items():
         except RuntimeError as error:
             table[name, column] = "error"
             messages.add(str(error))
-    print(f"{name:15}", *(f"{table[name, column]:>14}" for column in derivatives))
+    print(f"{name:16}", *(f"{table[name, column]:>14}" for column in derivatives))
 
 # %%
 # "Inference tensors cannot be saved for backward"

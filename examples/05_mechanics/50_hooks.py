@@ -100,13 +100,14 @@ print(data.grad, layer.weight.grad)
 # ---------------
 #
 # An edit in place. The tensor a hook is shown is not a copy: another branch, or your own
-# ``v``, may share it. Both branches of this sum get the same v, and all of it is lost:
+# ``v``, may share it. Both branches of this sum get the same v; the hook is meant for the
+# right one, so 2 is to remain. The first loses all, v included; return a new tensor:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
-v, left, right = torch.ones(2), 2 * x, 3 * x
-right.register_hook(lambda g: g.mul_(0))  # meant for the right branch: 2 is to remain
-(left + right).backward(v)
-print(x.grad, v)
+for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
+    v, left, right = torch.ones(2), 2 * x, 3 * x
+    right.register_hook(hook)
+    print(*torch.autograd.grad(left + right, x, v), v)
 
 # %%
 # Three refusals: a hook under :func:`torch.func.jvp`, where no cotangent travels; a hook

@@ -112,6 +112,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# :func:`pullback.check` finds half gradients as well. One of its routes takes differences
+# and knows nothing of graphs:
+
+print(pullback.check(bodies["item"], x.detach(), torch.ones(2)).error)
+
+# %%
 # What does not work: forward mode as a witness of ``no_grad``, since it sees through it
 # (:ref:`no-grad-detach`), and ``requires_grad`` of the result, which the *y of before* has:
 
@@ -119,8 +125,8 @@ print(torch.func.jacfwd(bodies["no_grad"])(x.detach()))
 bodies["y of before"](x).requires_grad
 
 # %%
-# The check that finds all of them, the half gradients too, moves x and looks whether y
-# does what the gradient says. Write it once for a function you did not write yourself:
+# The check, with torch alone: move x and look whether y does what the gradient says. Worth
+# a run for every function that you did not write yourself:
 
 
 def agrees(f, x, h=1e-3):
