@@ -10,8 +10,8 @@ operations it is a :term:`subgradient`; for a composition it may be no slope at 
 """
 
 # %%
-# For an elementwise f, ``x`` and ``y`` have shape ``(n,)`` and the Jacobian is diagonal.
-# At a kink the slopes from the left and from the right differ, the
+# For an elementwise f, ``x`` and ``y`` have shape ``(n,)`` and the :term:`Jacobian` is
+# diagonal. At a kink the slopes from the left and from the right differ, the
 # :term:`derivative` does not exist, and the entry is a convention. Slope from the left,
 # what ``grad`` gives, slope from the right, all at 0:
 

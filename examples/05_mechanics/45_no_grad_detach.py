@@ -5,7 +5,7 @@ no_grad, detach, inference_mode: what does each of them cut?
 ============================================================
 
 :term:`detach` cuts one tensor, in both modes of differentiation. ``no_grad`` stops the
-recording of a block in reverse mode alone: forward mode sees through it.
+recording of a block in :term:`reverse mode` alone: :term:`forward mode` sees through it.
 ``inference_mode`` cuts both, and its results may not enter a recorded product later.
 """
 
@@ -65,8 +65,8 @@ for name, way in ways.items():
 # "Inference tensors cannot be saved for backward"
 # ------------------------------------------------
 #
-# That is the error of the table: the product ``c * x`` must keep ``c`` for its VJP, and it
-# may not keep such a tensor:
+# That is the error of the table: the product ``c * x`` must keep ``c`` for its :term:`VJP`,
+# and it may not keep such a tensor:
 
 print(*messages)
 

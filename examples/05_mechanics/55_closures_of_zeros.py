@@ -118,8 +118,9 @@ except RuntimeError as error:
 print(pullback.check(bodies["item"], x.detach(), torch.ones(2)).error)
 
 # %%
-# What does not work: forward mode as a witness of ``no_grad``, since it sees through it
-# (:ref:`no-grad-detach`), and ``requires_grad`` of the result, which the *y of before* has:
+# What does not work: :term:`forward mode` as a witness of ``no_grad``, since it sees
+# through it (:ref:`no-grad-detach`), and ``requires_grad`` of the result, which the *y of
+# before* has:
 
 print(torch.func.jacfwd(bodies["no_grad"])(x.detach()))
 bodies["y of before"](x).requires_grad

@@ -11,7 +11,7 @@ No: the product is the same, as long as the function computes the same twice.
 
 # %%
 # Four blocks map ``(128, 64)`` to ``(128, 64)``; one such tensor of float32 has 32768
-# bytes. A ``Linear`` keeps its input for its VJP and a ``Tanh`` its output:
+# bytes. A ``Linear`` keeps its input for its :term:`VJP` and a ``Tanh`` its output:
 
 import torch
 from torch import nn
@@ -129,8 +129,8 @@ for attempt in (
         print(error)
 
 # %%
-# What works with the new one: a batch of ``v``, forward mode, which has nothing to keep,
-# and a second derivative:
+# What works with the new one: a batch of ``v``, :term:`forward mode`, which has nothing to
+# keep, and a second derivative:
 
 u, small = torch.ones(3), torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 

@@ -37,8 +37,8 @@ except RuntimeError as error:
 # 2. Which cut does forward mode see?
 # -----------------------------------
 #
-# ``c`` is made of x in one of three ways and :math:`y=c\,x`. In reverse mode all three
-# make c a constant. Which still do in forward mode?
+# ``c`` is made of x in one of three ways and :math:`y=c\,x`. In :term:`reverse mode` all
+# three make c a constant. Which still do in :term:`forward mode`?
 
 ways = {
     "detach": lambda x: (x**2).detach(),
