@@ -1,0 +1,177 @@
+r"""
+.. _custom-function:
+
+A Function whose backward is a VJP
+==================================
+
+In a :class:`torch.autograd.Function`, ``backward`` receives ``v`` and returns
+:math:`J^\top v`: ``grad_output`` *is* the vector that reaches this operation, in the shape
+of its output, and what you return has the shape of its input.
+"""
+
+# %%
+# For :math:`y_i=x_i^3` with ``x`` and ``y`` of shape ``(n,)`` the :term:`Jacobian` is
+# diagonal with entries :math:`3x_i^2`, so its :term:`VJP` is :math:`3x_i^2v_i`. What
+# ``backward`` needs of the inputs or outputs, ``forward`` puts aside:
+
+import torch
+from torch.autograd import Function
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, v):
+        print("backward received", v)
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * v
+
+
+# %%
+# Call it by ``apply``. ``v`` arrives as you passed it; if an operation follows, what
+# arrives is that operation's own product:
+
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+v = torch.tensor([1.0, 10.0, 100.0])
+Cube.apply(x).backward(v)
+(7 * Cube.apply(x)).backward(v)
+x.grad
+
+# %%
+# The first call added ``[3, 120, 2700]``, the second seven times that.
+#
+# One gradient for each input
+# ---------------------------
+#
+# ``backward`` returns as many values as ``forward`` has arguments, in their order, and
+# ``None`` for what is not a tensor. ``ctx.needs_input_grad`` says which are wanted:
+
+
+class Product(Function):
+    @staticmethod
+    def forward(ctx, a, b, k):
+        ctx.save_for_backward(a, b)  # tensors
+        ctx.k = k  # anything else
+        return k * a * b
+
+    @staticmethod
+    def backward(ctx, v):
+        a, b = ctx.saved_tensors
+        for_a, for_b, _ = ctx.needs_input_grad
+        return ctx.k * b * v if for_a else None, ctx.k * a * v if for_b else None, None
+
+
+# %%
+# ``b`` requires no gradient here, so its product is never computed:
+
+a, b = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 5.0])
+y = Product.apply(a, b, 2)
+print(y.grad_fn.needs_input_grad)
+torch.autograd.grad(y, a, torch.ones(2))
+
+# %%
+# One cotangent for each output
+# -----------------------------
+#
+# ``backward`` receives a :term:`cotangent` for each output and adds the products up.
+# Integer outputs have no derivative; ``mark_non_differentiable`` says so:
+
+
+class Ordered(Function):
+    @staticmethod
+    def forward(ctx, x):
+        values, index = x.sort()
+        ctx.mark_non_differentiable(index)
+        ctx.save_for_backward(index)
+        return values, values.sum(), index
+
+    @staticmethod
+    def backward(ctx, *v):
+        print("backward received", *v)
+        (index,) = ctx.saved_tensors
+        return torch.zeros_like(v[0]).scatter(0, index, v[0]) + v[1]
+
+
+# %%
+# Nobody uses ``total`` and ``index`` here, so their cotangents are zeros; after
+# ``ctx.set_materialize_grads(False)`` in ``forward`` they would be ``None``:
+
+x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+values, total, index = Ordered.apply(x)
+print(values.requires_grad, total.requires_grad, index.requires_grad)
+(pulled,) = torch.autograd.grad(values, x, v)
+pulled
+
+# %%
+# What ``forward`` overwrites must be declared by ``mark_dirty``, or the new numbers keep
+# their old history. Both calls double ``a``; the slope is right in one:
+
+
+class Double(Function):
+    @staticmethod
+    def forward(ctx, a, declare):
+        ctx.mark_dirty(*[a] * declare)
+        return a.mul_(2)
+
+    backward = staticmethod(lambda ctx, v: (2 * v, None))
+
+
+for declare in (True, False):
+    x = torch.tensor([1.0], requires_grad=True)
+    a = x * 1
+    Double.apply(a, declare)
+    print(declare, a.item(), torch.autograd.grad(a, x)[0].item())
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *incorrect number of gradients*, *invalid gradient at index 0*: the engine counts what
+# you return, and compares its shape with the input's. But a shape that the input could
+# have been broadcast to is summed without a word, here four times the right gradient:
+
+class Twice(Function):
+    forward = staticmethod(lambda ctx, x: 2 * x)
+
+
+x = torch.ones(3, requires_grad=True)
+for rule in (lambda v: (2 * v, v), lambda v: 2 * v[:2], lambda v: (2 * v).expand(4, 3)):
+    Twice.backward = staticmethod(lambda ctx, v, rule=rule: rule(v))
+    try:
+        print(torch.autograd.grad(Twice.apply(x), x, torch.ones(3))[0])
+    except RuntimeError as error:
+        print(error)
+
+# %%
+# *Why is my backward not called?* It was not recorded: the tensor sits inside a list, no
+# input requires a gradient, or ``forward`` was called without ``apply``:
+
+
+class First(Function):
+    forward = staticmethod(lambda ctx, pair: pair[0] ** 2)
+    backward = staticmethod(lambda ctx, v: 1 / 0)  # never reached
+
+
+x = torch.ones(2, requires_grad=True)
+print(First.apply([x, x]).grad_fn, First.apply(x.detach()).grad_fn)
+print(type(First.forward(None, [x, x]).grad_fn).__name__)  # PyTorch's own rule, not yours
+
+# %%
+# The check: each rule against PyTorch's own for the same function, and differences:
+
+x = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+ours = torch.autograd.grad(Product.apply(x, 2 * x, 3), x, torch.ones_like(x))[0]
+torch.testing.assert_close(ours, torch.autograd.grad((6 * x**2).sum(), x)[0])
+assert pulled.tolist() == torch.autograd.grad(x.sort()[0], x, v.double())[0].tolist()
+assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
+
+# %%
+# Where next
+# ----------
+#
+# Finding the rule: :ref:`deriving-vjps`. Testing it: :ref:`gradcheck`. A ``backward``
+# that leaves torch, and second derivatives: :ref:`twice-differentiable`.
