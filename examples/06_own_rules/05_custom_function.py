@@ -134,6 +134,7 @@ for declare in (True, False):
 # you return, and compares its shape with the input's. But a shape that the input could
 # have been broadcast to is summed without a word, here four times the right gradient:
 
+
 class Twice(Function):
     forward = staticmethod(lambda ctx, x: 2 * x)
 
