@@ -32,8 +32,7 @@ class Cube(Function):
 
 
 # %%
-# Call it by ``apply``. ``v`` arrives as you passed it; if an operation follows, what
-# arrives is that operation's own product:
+# Call it by ``apply``. ``v`` arrives as you passed it, or as what follows passes it on:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 v = torch.tensor([1.0, 10.0, 100.0])
@@ -42,13 +41,11 @@ Cube.apply(x).backward(v)
 x.grad
 
 # %%
-# The first call added ``[3, 120, 2700]``, the second seven times that.
-#
 # One gradient for each input
 # ---------------------------
 #
-# ``backward`` returns as many values as ``forward`` has arguments, in their order, and
-# ``None`` for what is not a tensor. ``ctx.needs_input_grad`` says which are wanted:
+# ``backward`` returns one value for each argument, and ``None`` for what is not a tensor.
+# ``ctx.needs_input_grad`` says which are wanted:
 
 
 class Product(Function):
@@ -107,14 +104,15 @@ print(values.requires_grad, total.requires_grad, index.requires_grad)
 pulled
 
 # %%
-# What ``forward`` overwrites must be declared by ``mark_dirty``, or the new numbers keep
-# their old history. Both calls double ``a``; the slope is right in one:
+# What ``forward`` overwrites must be declared by ``mark_dirty``, or ``a`` keeps its old
+# history, of slope 1, for its new numbers:
 
 
 class Double(Function):
     @staticmethod
     def forward(ctx, a, declare):
-        ctx.mark_dirty(*[a] * declare)
+        if declare:
+            ctx.mark_dirty(a)
         return a.mul_(2)
 
     backward = staticmethod(lambda ctx, v: (2 * v, None))
@@ -124,15 +122,14 @@ for declare in (True, False):
     x = torch.tensor([1.0], requires_grad=True)
     a = x * 1
     Double.apply(a, declare)
-    print(declare, a.item(), torch.autograd.grad(a, x)[0].item())
+    print("declared:", declare, "slope:", torch.autograd.grad(a, x)[0].item())
 
 # %%
 # What goes wrong
 # ---------------
 #
-# *incorrect number of gradients*, *invalid gradient at index 0*: the engine counts what
-# you return, and compares its shape with the input's. But a shape that the input could
-# have been broadcast to is summed without a word, here four times the right gradient:
+# The engine counts what you return and compares shapes. But a shape to which the input
+# could be broadcast is summed without a word, here to four times the right gradient:
 
 
 class Twice(Function):
@@ -174,5 +171,5 @@ assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
 # Where next
 # ----------
 #
-# Finding the rule: :ref:`deriving-vjps`. Testing it: :ref:`gradcheck`. A ``backward``
-# that leaves torch, and second derivatives: :ref:`twice-differentiable`.
+# Finding the rule: :ref:`deriving-vjps`. Testing it: :ref:`gradcheck`. Second
+# derivatives, and a backward that leaves torch: :ref:`twice-differentiable`.
