@@ -24,8 +24,7 @@ the gradient. No index, no four-dimensional Jacobian.
 import torch
 
 torch.manual_seed(0)  # the same matrices on every build
-P, Z, Q = (torch.randn(s, dtype=torch.float64) for s in [(2, 3), (3, 4), (4, 5)])
-V = torch.randn(2, 5, dtype=torch.float64)
+P, Z, Q, V = (torch.randn(s).double() for s in [(2, 3), (3, 4), (4, 5), (2, 5)])
 sides = (V * (P @ Z @ Q)).sum(), ((P.T @ V @ Q.T) * Z).sum()
 torch.testing.assert_close(*sides)
 
@@ -80,21 +79,19 @@ def matmul_rule(V, Y, A, B):
 compare(torch.matmul, matmul_rule, P, Z)
 
 # %%
-# Only one order of ``V`` (2, 4), ``A`` (2, 3) and ``B`` (3, 4) fits each gradient.
-#
 # The inverse
 # -----------
 #
 # From :math:`XY=I` follows :math:`dX\,Y+X\,dY=0`, so :math:`dY=-Y\,dX\,Y` and
-# :math:`G=-Y^\top VY^\top`. All matrices are square here, so shapes no longer catch a
-# forgotten transpose; the comparison does:
+# :math:`G=-Y^\top VY^\top`. Here every order fits, and only the comparison catches a
+# forgotten transpose:
 
 
 def inverse_rule(V, Y, X):
     return (-Y.T @ V @ Y.T,)
 
 
-square = torch.randn(3, 3, dtype=torch.float64) + 3 * torch.eye(3, dtype=torch.float64)
+square = torch.randn(3, 3).double() + 3 * torch.eye(3)
 print(compare(torch.linalg.inv, inverse_rule, square))
 try:
     compare(torch.linalg.inv, lambda V, Y, X: (-Y @ V @ Y,), square)
@@ -105,14 +102,13 @@ except AssertionError as error:
 # A solve
 # -------
 #
-# :math:`AX=B` gives :math:`dA\,X+A\,dX=dB`, so :math:`dX=A^{-1}(dB-dA\,X)`. With
-# :math:`G_B=A^{-\top}V`, one more solve with the *transposed* matrix,
+# Needs no inverse: :math:`AX=B` gives :math:`dA\,X+A\,dX=dB`, so
+# :math:`dX=A^{-1}(dB-dA\,X)`. With :math:`G_B=A^{-\top}V`, one more solve with the
+# *transposed* matrix,
 #
 # .. math::
 #
 #    \langle V,dX\rangle=\langle G_B,dB\rangle+\langle -G_BX^\top,dA\rangle .
-#
-# No inverse is formed:
 
 
 def solve_rule(V, X, A, B):
@@ -158,7 +154,7 @@ print(big.exp() / big.exp().sum(), torch.exp(big - y))
 # If X is known to be symmetric, G need not be; only its symmetric part can matter:
 
 symmetric = square + square.T
-V = torch.randn(3, 3, dtype=torch.float64)
+V, change = torch.randn(2, 3, 3).double()
 (G,) = inverse_rule(V, torch.linalg.inv(symmetric), symmetric)
 torch.allclose(G, G.T)
 
@@ -166,7 +162,6 @@ torch.allclose(G, G.T)
 # The check, by the definition: :math:`\langle V,dY\rangle=\langle G,dX\rangle` with forward
 # mode for dY; and for symmetric changes with the symmetric part of G:
 
-change = torch.randn(3, 3, dtype=torch.float64)
 for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
     dy = torch.func.jvp(torch.linalg.inv, (symmetric,), (dx,))[1]
     torch.testing.assert_close((V * dy).sum(), (g * dx).sum())
