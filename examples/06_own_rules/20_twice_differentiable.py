@@ -68,7 +68,7 @@ class Intermediate(Function):
 twice(Intermediate.apply, x)
 
 # %%
-# ``gradcheck`` passes it. ``gradgradcheck`` makes the same comparison for the gradient, here
+# ``gradcheck`` passes it. ``gradgradcheck`` compares the same way for the gradient, here
 # with ones for ``v``, and refuses:
 
 print(gradcheck(Intermediate.apply, (x,)))
