@@ -18,7 +18,7 @@ import torch
 
 class Tensor:
     def __init__(self, data, requires_grad=False):
-        self.data = np.asarray(data, dtype=float)
+        self.array = np.asarray(data, dtype=float)
         self.requires_grad = requires_grad
         self.grad = self.node = None
 
@@ -64,7 +64,7 @@ class Node:
             raise RuntimeError("Trying to backward through the graph a second time")
         found = zip(self.inputs, self.pull(v), strict=True)
         self.pull = None if self.saves and not retain_graph else self.pull
-        return [(x, unbroadcast(g, x.data.shape)) for x, g in found if x.requires_grad]
+        return [(x, unbroadcast(g, x.array.shape)) for x, g in found if x.requires_grad]
 
 
 # %%
@@ -73,7 +73,7 @@ class Node:
 
 def apply(rule, *inputs):
     inputs = [x if isinstance(x, Tensor) else Tensor(x) for x in inputs]
-    value, pull = rule(*(x.data for x in inputs))
+    value, pull = rule(*(x.array for x in inputs))
     out = Tensor(value, requires_grad=any(x.requires_grad for x in inputs))
     out.node = Node(inputs, pull) if out.requires_grad else None
     return out
@@ -141,10 +141,10 @@ def walk(arrived, missing, ready, retain_graph):
 def checked(y, gradient):
     if not y.requires_grad:
         raise RuntimeError("element 0 of tensors does not require grad")
-    if gradient is None and y.data.size != 1:
+    if gradient is None and y.array.size != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
-    v = np.ones_like(y.data) if gradient is None else gradient.data
-    if v.shape != y.data.shape:
+    v = np.ones_like(y.array) if gradient is None else gradient.array
+    if v.shape != y.array.shape:
         raise RuntimeError("Mismatch in shape")
     return v
 

@@ -50,7 +50,7 @@ verdicts
 # ----------------------------
 #
 # ``gradcheck`` passes your Function. Is its second derivative right as well, is it right at
-# other points, or neither? This one keeps ``x.sign()``, and believes that x is positive:
+# other points, or neither? This one, for :math:`|x|^3`, believes that x is positive:
 
 
 class Careless(Function):
@@ -61,11 +61,14 @@ class Careless(Function):
 
     @staticmethod
     def backward(ctx, v):
-        return 3 * ctx.saved_tensors[0] * v  # right for x > 0, and a constant there
+        return 3 * ctx.saved_tensors[0] * v
 
+
+# %%
+# At a positive point, and with the signs turned:
 
 x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-minus = torch.tensor([-1.0, -2.0], dtype=torch.float64, requires_grad=True)
+minus = (-x).detach().requires_grad_()
 shown = {
     "this point": gradcheck(Careless.apply, (x,), raise_exception=False),
     "second derivative": gradgradcheck(Careless.apply, (x,), raise_exception=False),
