@@ -86,7 +86,7 @@ second = torch.func.jvp(torch.nn.functional.dropout, (a,), (a,))[1]
 print(first, second)
 
 # %%
-# Under :func:`torch.no_grad` forward mode still works; only ``set_fwd_grad_enabled``
+# Under :class:`torch.no_grad` forward mode still works; only ``set_fwd_grad_enabled``
 # turns it off:
 
 with torch.no_grad():

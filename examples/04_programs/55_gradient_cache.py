@@ -92,6 +92,9 @@ def step():
     return loss.item()
 
 
+# %%
+# Sixty steps:
+
 optimizer = torch.optim.Adam(encoder.parameters(), lr=0.02)
 history = [step() for _ in range(60)]
 print(f"{history[0]:.1f} -> {history[-1]:.1f}")
