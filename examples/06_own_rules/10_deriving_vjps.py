@@ -27,6 +27,7 @@ torch.manual_seed(0)  # the same matrices on every build
 P, Z, Q, V = (torch.randn(s).double() for s in [(2, 3), (3, 4), (4, 5), (2, 5)])
 sides = (V * (P @ Z @ Q)).sum(), ((P.T @ V @ Q.T) * Z).sum()
 torch.testing.assert_close(*sides)
+torch.stack(sides)
 
 # %%
 # Each rule below is held against PyTorch's own and against difference quotients of
@@ -124,7 +125,7 @@ compare(torch.linalg.solve, solve_rule, square, Z)
 #
 # For a vector x, :math:`s=\operatorname{softmax}(x)`: the :term:`gradient` of logsumexp is
 # s, so :math:`G=v\,s` with a number v. Of softmax, :math:`ds=s\odot dx-s\,(s\cdot dx)`,
-# and moving both factors, :math:`G=s\odot(v-s\cdot v)`. Both rules need the output only:
+# and moving both factors, :math:`G=s\odot(v-s\cdot v)`, which needs the output only:
 
 
 def logsumexp_rule(v, y, x):

@@ -47,9 +47,9 @@ twice(Fourth.apply, x)
 # What goes wrong
 # ---------------
 #
-# *First gradient right, second silently wrong.* Here ``forward`` keeps :math:`q=x^2`, which
-# it has anyway. But q is neither input nor output, so in ``backward`` it is a constant, and
-# of :math:`4qx` only the factor x is differentiated: :math:`4q=16`, not 48:
+# *First gradient right, second silently wrong.* Here ``forward`` keeps :math:`q=x^2`. As q
+# is neither input nor output, ``backward`` sees a constant, and of :math:`4qx` only the
+# factor x is differentiated, to :math:`4q=16`, not 48:
 
 
 class Intermediate(Function):
@@ -126,16 +126,16 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Don't rely on it: the refusal comes only if ``v`` has a graph. In :math:`x^4+x^2` and
-# :math:`(x^2)^4` it has none, and instead of :math:`12x^2+2=50` and :math:`56x^6=3584` you
-# get, without a word:
+# Don't rely on it. It comes only if ``v`` has a graph, and only to a walk that goes there,
+# as that of ``autograd.grad(g, x)`` does not. For :math:`x^4+x^2` and :math:`((x^2)^4)^2`,
+# :math:`f''` is 50 and 3932160; you get, without a word:
 
-slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**2), x)
+slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**2) ** 2, x)
 slips
 
 # %%
-# What holds: make the product a Function of its own, of ``x`` *and* ``v``, with its two
-# derivatives, :math:`12x^2v` and :math:`4x^3`. (To refuse reliably, raise there.)
+# What holds: make the product a Function of its own, of ``x`` *and* ``v``, with both
+# derivatives, :math:`12x^2v` and :math:`4x^3`. (To refuse for certain, raise there.)
 
 
 class FourthVJP(Function):
@@ -154,7 +154,7 @@ class ByNumPy(Once):
     backward = staticmethod(lambda ctx, v: FourthVJP.apply(*ctx.saved_tensors, v))
 
 
-twice(lambda x: ByNumPy.apply(x) + x**2, x), twice(lambda x: ByNumPy.apply(x**2), x)
+twice(lambda x: ByNumPy.apply(x) + x**2, x), twice(lambda x: ByNumPy.apply(x**2) ** 2, x)
 
 # %%
 # The check: PyTorch's own power, and differences of the gradient:
@@ -163,9 +163,9 @@ points = torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
 for f in (Fourth.apply, lambda x: Returned.apply(x)[0], ByNumPy.apply):
     assert twice(f, x) == twice(lambda x: x**4, x) == (32, 48)
     assert gradgradcheck(f, (points,))
-assert twice(lambda x: ByNumPy.apply(x**2), x) == twice(lambda x: x**8, x)
+assert twice(lambda x: ByNumPy.apply(x**2) ** 2, x) == (16 * 2**15, 240 * 2**14)
 assert twice(Intermediate.apply, x) == (32, 16)
-assert slips == ((36, 2), (1024, 512))
+assert slips == ((36, 2), (16 * 2**15, 2**18))
 
 # %%
 # Where next

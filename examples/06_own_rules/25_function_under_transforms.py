@@ -38,8 +38,8 @@ class Joined(Function):
 
 
 # %%
-# ``y.backward(v)`` is content with that. A transform is not, since it must run ``forward``
-# without a context:
+# ``y.backward(v)`` is content with that. A transform is not: it must be able to run
+# ``forward`` without a context:
 
 
 def attempt(call):
@@ -50,6 +50,7 @@ def attempt(call):
 
 
 x = torch.tensor([1.0, 2.0, 3.0])
+print(torch.autograd.functional.vjp(Joined.apply, x, torch.ones(3))[1])
 attempt(lambda: torch.func.jacrev(Joined.apply)(x))
 
 # %%
@@ -163,9 +164,8 @@ per_sample = torch.func.vmap(torch.func.jacfwd(Forward.apply))(torch.stack([x, x
 assert torch.equal(per_sample, torch.stack([J, J]))
 curved = torch.func.hessian(lambda x: Forward.apply(x) @ u)(x)
 assert torch.equal(curved, torch.diag(2 * from_the_end(u)))
-point = x.double().requires_grad_()
 modes = {"check_forward_ad": True, "check_batched_grad": True}
-assert torch.autograd.gradcheck(Forward.apply, (point,), **modes)
+assert torch.autograd.gradcheck(Forward.apply, x.double().requires_grad_(), **modes)
 
 # %%
 # Where next
