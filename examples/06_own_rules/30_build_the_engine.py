@@ -1,8 +1,8 @@
 r"""
 .. _build-the-engine:
 
-Build the engine: PyTorch's backward in a hundred lines of NumPy
-================================================================
+Build the engine: PyTorch's backward in under a hundred lines of NumPy
+======================================================================
 
 A reverse-mode engine is a rule for each operation, a record of which operation made which
 tensor, and a walk from the :term:`root` that waits at each tensor until all its
