@@ -6,7 +6,7 @@ Deriving VJPs: matmul, inverse, logsumexp, solve
 
 Write what a small change of the inputs does to Y, take its inner product with ``V``, and
 move everything to the other side until ``dX`` stands alone: what it is multiplied by is
-the gradient. No index, no four-dimensional Jacobian.
+the gradient. No index, no four-dimensional :term:`Jacobian`.
 """
 
 # %%

@@ -11,8 +11,8 @@ right while the second is silently wrong.
 
 # %%
 # With ``create_graph=True`` the operations of ``backward`` are recorded, as functions of
-# ``v`` and of the saved tensors. For :math:`y=x^4`, elementwise, the product is
-# :math:`4x^3v`, and :math:`f''=12x^2`: at 2 that is 32 and 48.
+# ``v`` and of the :term:`saved tensors <saved tensor>`. For :math:`y=x^4`, elementwise, the
+# product is :math:`4x^3v`, and :math:`f''=12x^2`: at 2 that is 32 and 48.
 
 import torch
 from torch.autograd import Function, gradcheck, gradgradcheck

@@ -10,9 +10,9 @@ Split ``forward`` into ``forward(x)`` and ``setup_context(ctx, inputs, output)``
 """
 
 # %%
-# The function: :math:`y_i=x_1^2+\cdots+x_i^2`, from ``(n,)`` to ``(n,)``. Its Jacobian is
-# lower triangular, with :math:`2x_j` in column j. So a product from the right is a running
-# sum, and one from the left a running sum from the end:
+# The function: :math:`y_i=x_1^2+\cdots+x_i^2`, from ``(n,)`` to ``(n,)``. Its
+# :term:`Jacobian` is lower triangular, with :math:`2x_j` in column j. So a product from the
+# right is a running sum, and one from the left a running sum from the end:
 #
 # .. math::
 #

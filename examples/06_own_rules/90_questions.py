@@ -103,8 +103,8 @@ h = Counted.apply(z)
 received
 
 # %%
-# Once, with the sum of the three cotangents: the engine waits until all are in.
-# (:ref:`build-the-engine`)
+# Once, with the sum of the three :term:`cotangents <cotangent>`: the engine waits until all
+# are in. (:ref:`build-the-engine`)
 #
 # The answers, checked by the formulas:
 
