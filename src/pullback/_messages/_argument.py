@@ -94,8 +94,9 @@ ARGUMENT = Theme(
             anchor="mismatch-in-shape",
             title="Mismatch in shape: grad_output[0] has a shape of",
             patterns=(
-                rf"Mismatch in shape: grad_output\[\d+\] has a shape of (?P<v>{SIZE}) "
-                rf"and output\[\d+\] has a shape of (?P<output>{SIZE})",
+                r"Mismatch in shape: grad_output\[\d+\] has a shape of"
+                rf"(?: (?P<v>{SIZE}) and output\[\d+\] has a shape of "
+                rf"(?P<output>{SIZE}))?",
                 rf"(?<!returned an )invalid gradient at index \d+ - expected shape "
                 rf"(?P<output>{SIZE}) but got (?P<v>{SIZE})",
                 rf"v has invalid size: should be (?P<output>{SIZE}) "
@@ -111,6 +112,7 @@ ARGUMENT = Theme(
             fix="""Your `v` has shape {v}, the output has shape {output}. Pass a tensor of
                 shape {output}: `torch.ones_like(y)`, or `v.reshape(y.shape)` when the
                 number of elements is right.""",
+            unknown={"v": "another", "output": "`y.shape`"},
             tell=(
                 "`(1,)` against `()`: the loss is 0-dimensional; pass nothing, or "
                 "`torch.tensor(1.0)`.",
@@ -147,8 +149,7 @@ ARGUMENT = Theme(
             anchor="is-grads-batched",
             title="If `is_grads_batched=True`, we interpret the first dimension",
             patterns=(
-                r"If `?is_grads_batched=True`?, we interpret the first dimension of each "
-                r"grad_output as the batch dimension"
+                r"If `?is_grads_batched=True`?, we interpret the first dimension"
                 rf"(?:.*? has a shape of (?P<row>{SIZE}) and output\[\d+\] has a shape of "
                 rf"(?P<output>{SIZE}))?",
             ),
@@ -157,7 +158,7 @@ ARGUMENT = Theme(
                 shape that the message gives for `grad_output` has lost *two* leading
                 dimensions instead of one, so that it reads one too short.""",
             fix="""The output has shape {output}, so `grad_outputs` needs shape
-                `(N, *{output})`: add a leading dimension (`v[None]`), or drop
+                `(N,) + {output}`: add a leading dimension (`v[None]`), or drop
                 `is_grads_batched` for one `v`.""",
             unknown={"output": "y.shape"},
             tell=(
@@ -189,8 +190,8 @@ ARGUMENT = Theme(
             anchor="complex-dtype",
             title="For complex Tensors, both grad_output and output are required",
             patterns=(
-                r"For complex Tensors, both grad_output and output are required to have "
-                r"the same dtype(?:.*?grad_output\[\d+\] has a dtype of (?P<v>[\w.]+) and "
+                r"For complex Tensors, both grad_output and output are required"
+                r"(?:.*?grad_output\[\d+\] has a dtype of (?P<v>[\w.]+) and "
                 r"output\[\d+\] has a dtype of (?P<output>\w[\w.]*\w))?",
             ),
             why="""A real output takes a real `v`, a complex output a complex one. PyTorch

@@ -7,7 +7,7 @@ FUNCTION = Theme(
     (
         Message(
             anchor="invalid-gradient",
-            title="Function returned an invalid gradient at index 0 - got [2] but expected "
+            title="Function FBackward returned an invalid gradient at index 0 - got [2] but expected "
             "shape compatible with [3]",
             patterns=(
                 r"Function (?P<function>\w+) returned an invalid gradient at index "
@@ -75,7 +75,7 @@ FUNCTION = Theme(
         ),
         Message(
             anchor="incorrect-number-of-gradients",
-            title="returned an incorrect number of gradients (expected 1, got 2)",
+            title="function FBackward returned an incorrect number of gradients (expected 1, got 2)",
             patterns=(
                 r"function (?P<function>\w+) returned an incorrect number of gradients "
                 r"\(expected (?P<expected>\d+), got (?P<got>\d+)\)",
@@ -224,7 +224,8 @@ FUNCTION = Theme(
         ),
         Message(
             anchor="implement-backward",
-            title="You must implement either the backward or vjp method for your custom",
+            title="You must implement either the backward or vjp method for your custom "
+            "autograd.Function",
             kinds=("NotImplementedError",),
             patterns=(
                 r"You must implement either the backward or vjp method for your custom "
@@ -376,7 +377,7 @@ FUNCTION = Theme(
         ),
         Message(
             anchor="hook-changed-the-size",
-            title="hook has changed the size of value",
+            title="hook '<lambda>' has changed the size of value",
             patterns=(r"hook '(?P<hook>[^']*)' has changed the (?P<what>\w+) of value",),
             why="""What a hook returns replaces the gradient, so it must have its shape, dtype
                 and device.""",

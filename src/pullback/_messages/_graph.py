@@ -30,8 +30,8 @@ GRAPH = Theme(
                 "`argmax`, a comparison, `.long()`, `round` to an integer dtype: integers "
                 "have no derivative.",
                 "A second derivative: pass `create_graph=True` to the first `grad`.",
-                "A second derivative of a linear function: the first does not depend on "
-                "x; `materialize_grads=True` does not help here, the answer is zero.",
+                "A second derivative of a linear function: the first is a constant, and "
+                "the answer is zero.",
             ),
             broken="""
                 import torch
@@ -109,7 +109,7 @@ GRAPH = Theme(
         ),
         Message(
             anchor="not-used-in-the-graph",
-            title="The differentiated Tensor appears to not have been used in the graph",
+            title="The differentiated Tensor at index 0 appears to not have been used in the graph",
             patterns=(
                 r"The differentiated Tensor at index (?P<index>\d+) appears to not have "
                 r"been used in the graph",
@@ -191,7 +191,8 @@ GRAPH = Theme(
         ),
         Message(
             anchor="materialize-grads",
-            title="Expected allow_unused to be True or not passed when materialize_grads",
+            title="Expected allow_unused to be True or not passed when "
+            "materialize_grads=True",
             kinds=("ValueError",),
             patterns=(
                 r"Expected allow_unused to be True or not passed when "
@@ -225,7 +226,7 @@ GRAPH = Theme(
             anchor="inputs-empty",
             title="`inputs` argument to `backward()` cannot be empty",
             patterns=(
-                r"['`]?inputs['`]? argument to `?backward\(?\)?`? cannot be empty",
+                r"['`]inputs['`] argument to `?(?:backward|grad)(?:\(\))?`? cannot be empty",
                 r"grad requires non-empty inputs",
             ),
             older=(
@@ -274,7 +275,7 @@ GRAPH = Theme(
             ),
             why="""With `create_graph=True`, `x.grad` has a graph that leads back to `x`,
                 and `x` holds `x.grad`. Reference counting never frees such a circle: each
-                step leaks its whole graph until the garbage collector runs.""",
+                step may leak its whole graph.""",
             fix="""Use `torch.autograd.grad(y, x, create_graph=True)`, which returns the
                 gradient and stores nothing; or set `x.grad = None` after use.""",
             broken="""
@@ -356,11 +357,10 @@ GRAPH = Theme(
                 before the operation: `torch.where(x > 0, x, 1.0).sqrt()`, then mask the
                 result as well.""",
             tell=(
-                "`SqrtBackward0`, `PowBackward0`, `LinalgVectorNormBackward0`: an input "
-                "is 0.",
+                "`SqrtBackward0`, `PowBackward0` with an exponent below 1: an input is 0.",
                 "`LogBackward0`, `DivBackward0`: an input is 0; clamp it or use `log1p`, "
                 "`logsumexp`, `log_softmax`.",
-                "`StdBackward0`, `VarBackward0`: one element, or all equal.",
+                "`StdBackward0`: fewer than two elements.",
                 "The forward pass is nan already: find it there first.",
             ),
             broken="""
@@ -384,7 +384,7 @@ GRAPH = Theme(
         ),
         Message(
             anchor="names-of-gradient",
-            title="got an unexpected keyword argument 'grad_outputs'",
+            title="backward() got an unexpected keyword argument 'grad_outputs'",
             kinds=("TypeError",),
             patterns=(
                 r"backward\(\) got an unexpected keyword argument "

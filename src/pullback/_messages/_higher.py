@@ -10,7 +10,9 @@ HIGHER = Theme(
             title="You must implement the jvp function for custom autograd.Function to use "
             "it with forward mode AD",
             kinds=("NotImplementedError",),
-            patterns=(r"You must implement the jvp function for custom autograd\.Function",),
+            patterns=(
+                r"You must implement the jvp function for custom autograd\.Function",
+            ),
             why="""Forward mode pushes a tangent through each operation. Your Function has a
                 rule for reverse mode only.""",
             fix="""Add a static `jvp(ctx, tangent)` (save what it needs with
@@ -61,11 +63,11 @@ HIGHER = Theme(
         ),
         Message(
             anchor="forward-ad-not-implemented",
-            title="Trying to use forward AD with an operation that does not support it "
+            title="Trying to use forward AD with … that does not support it "
             "because it has not been implemented yet",
             kinds=("NotImplementedError",),
             patterns=(
-                r"Trying to use forward AD with (?P<operation>\w+) that does not support it",
+                r"Trying to use forward AD with (?P<operation>\S+) that does not support it",
             ),
             why="""That operation, often one fused for speed, has a rule for reverse mode and
                 none for forward mode.""",
@@ -176,8 +178,8 @@ HIGHER = Theme(
             ),
             why="""A compiled function has a compiled backward, and that is not differentiable
                 again.""",
-            fix="""Differentiate twice in eager mode: call the function that was not compiled
-                (`compiled._orig_mod` for a module), or compile a function that computes
+            fix="""Differentiate twice in eager mode, with the function that has not gone
+                through `torch.compile`, or compile a function that computes
                 the second derivative with `torch.func` inside.""",
             broken="""
                 import torch
@@ -308,9 +310,10 @@ HIGHER = Theme(
             "the original Tensor",
             patterns=(
                 r"Trying to set a forward gradient that has a different size than that of "
-                r"the original Tensor.*?Tensor is of size (?P<tensor>\[[\d, ]*\]) while the "
-                r"given forward gradient is of size (?P<tangent>\[[\d, ]*\])",
+                r"the original Tensor(?:.*?Tensor is of size (?P<tensor>\[[\d, ]*\]) while "
+                r"the given forward gradient is of size (?P<tangent>\[[\d, ]*\]))?",
             ),
+            unknown={"tensor": "`x.shape`", "tangent": "another"},
             why="""In forward mode the vector belongs to the *input*: one number for each
                 element of `x`. (In reverse mode `v` has the shape of the output.)""",
             fix="""Your tangent has shape {tangent}, `x` has shape {tensor}: pass a tangent of

@@ -7,7 +7,8 @@ INPLACE = Theme(
     (
         Message(
             anchor="modified-by-an-inplace-operation",
-            title="one of the variables needed for gradient computation has been modified",
+            title="one of the variables needed for gradient computation has been modified by "
+            "an inplace operation",
             patterns=(
                 r"one of the variables needed for gradient computation has been modified by "
                 r"an inplace operation(?:: \[[\w.]+ (?P<shape>\[[\d, ]*\])\](?:, which is "
@@ -104,7 +105,8 @@ INPLACE = Theme(
         ),
         Message(
             anchor="view-of-a-leaf-inplace",
-            title="a view of a leaf Variable that requires grad is being used in an in-place",
+            title="a view of a leaf Variable that requires grad is being used in an in-place "
+            "operation",
             patterns=(
                 r"a view of a leaf Variable that requires grad is being used in an "
                 r"in-place operation",
@@ -178,6 +180,8 @@ INPLACE = Theme(
             patterns=(
                 r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
                 r"modified inplace\. This view was created inside a custom Function",
+                r"Output (?P<index>\d+) of (?P<operation>BackwardHookFunction\w*) is a view "
+                r"and is being modified inplace",
             ),
             older=(
                 "Output 0 of BackwardHookFunctionBackward is a view and is being modified "
@@ -211,7 +215,8 @@ INPLACE = Theme(
                 layer.register_full_backward_hook(
                     lambda module, grad_in, grad_out: seen.append(grad_out[0].shape)
                 )
-                nn.ReLU()(layer(torch.ones(1, 2))).sum().backward()
+                x = torch.ones(1, 2, requires_grad=True)
+                nn.ReLU()(layer(x)).sum().backward()
                 assert seen == [(1, 2)]
                 print(seen)
                 """,
@@ -224,6 +229,10 @@ INPLACE = Theme(
             patterns=(
                 r"A view was created in (?P<mode>no_grad|inference) mode and is being "
                 r"modified inplace",
+            ),
+            older=(
+                "A view was created in inference mode and is being modified inplace in "
+                "normal mode.",
             ),
             why="""The view was taken inside `no_grad`, the write happens outside. Whether the
                 write should be in the graph cannot be told.""",

@@ -9,7 +9,7 @@ LEAVES = Theme(
     (
         Message(
             anchor="non-leaf-grad",
-            title="The .grad attribute of a Tensor that is not a leaf Tensor is accessed",
+            title="The .grad attribute of a Tensor that is not a leaf Tensor is being accessed",
             kinds=("UserWarning",),
             patterns=(
                 r"The \.grad attribute of a Tensor that is not a leaf Tensor is being "
@@ -76,9 +76,7 @@ LEAVES = Theme(
         Message(
             anchor="cannot-call-numpy",
             title="Can't call numpy() on Tensor that requires grad",
-            patterns=(
-                r"Can't call numpy\(\) on (?:Tensor|Variable) that requires grad",
-            ),
+            patterns=(r"Can't call numpy\(\) on (?:Tensor|Variable) that requires grad",),
             older=(
                 "Can't call numpy() on Variable that requires grad. Use "
                 "var.detach().numpy() instead.",
@@ -113,7 +111,8 @@ LEAVES = Theme(
         ),
         Message(
             anchor="tensor-to-scalar",
-            title="Converting a tensor with requires_grad=True to a scalar",
+            title="Converting a tensor with requires_grad=True to a scalar may lead to "
+            "unexpected behavior",
             kinds=("UserWarning",),
             patterns=(
                 r"Converting a tensor with requires_grad=True to a scalar may lead to "
@@ -363,7 +362,8 @@ LEAVES = Theme(
         ),
         Message(
             anchor="deepcopy-of-non-leaf",
-            title="Only Tensors created explicitly by the user (graph leaves) support",
+            title="Only Tensors created explicitly by the user (graph leaves) support the "
+            "deepcopy protocol",
             patterns=(
                 r"Only (?:Tensors|Variables) created explicitly by the user \(graph leaves\)"
                 r" support the deepcopy protocol",
@@ -401,7 +401,9 @@ LEAVES = Theme(
         Message(
             anchor="refusing-to-serialize",
             title="Cowardly refusing to serialize non-leaf tensor which requires_grad",
-            patterns=(r"Cowardly refusing to serialize non-leaf tensor which requires_grad",),
+            patterns=(
+                r"Cowardly refusing to serialize non-leaf tensor which requires_grad",
+            ),
             why="""A tensor with a graph was to be sent to another process. The graph cannot
                 travel.""",
             fix="""Send `t.detach()`. To go on with the backward pass there, send the

@@ -1,0 +1,246 @@
+"""Messages of checkpointing and of training on several devices or processes."""
+
+from pullback._messages._entry import Message, Theme
+
+PARALLEL = Theme(
+    "parallel",
+    (
+        Message(
+            anchor="checkpoint-reentrant",
+            title="When use_reentrant=True, torch.utils.checkpoint is incompatible with "
+            ".grad() or passing an `inputs` parameter to .backward()",
+            patterns=(
+                r"When use_reentrant=True, torch\.utils\.checkpoint is incompatible with "
+                r"\.grad\(\)",
+                r"Checkpointing is not compatible with \.grad\(\) or when an `inputs` "
+                r"parameter is passed to \.backward\(\)",
+            ),
+            older=(
+                "Checkpointing is not compatible with .grad() or when an `inputs` parameter "
+                "is passed to .backward(). Please use .backward() and do not pass its "
+                "`inputs` argument.",
+            ),
+            why="""The reentrant kind of checkpoint calls `backward` inside the backward pass
+                and fills `.grad` of every parameter; a call that asks for certain gradients
+                only cannot pass through it.""",
+            fix="""Pass `use_reentrant=False` to `checkpoint`.""",
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = checkpoint(torch.square, x, use_reentrant=True).sum()
+                torch.autograd.grad(y, x)
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = checkpoint(torch.square, x, use_reentrant=False).sum()
+                (gradient,) = torch.autograd.grad(y, x)
+                assert torch.equal(gradient, 2 * x)
+                print(gradient)
+                """,
+            see=("never-forms-j",),
+            source=("PT#51743", "haidog-yaqub/MeanFlow#4"),
+        ),
+        Message(
+            anchor="checkpoint-use-reentrant",
+            title="torch.utils.checkpoint: the use_reentrant parameter should be passed",
+            kinds=("UserWarning",),
+            patterns=(
+                r"torch\.utils\.checkpoint: (?:the use_reentrant parameter should be passed|"
+                r"please pass in use_reentrant)",
+            ),
+            older=(
+                "torch.utils.checkpoint: please pass in use_reentrant=True or "
+                "use_reentrant=False explicitly.",
+            ),
+            why="""There are two kinds of checkpoint, and which is the default is about to
+                change.""",
+            fix="""Pass `use_reentrant=False`, the kind that works with
+                `torch.autograd.grad` and with inputs that need no gradient.""",
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                checkpoint(torch.exp, torch.zeros(2, requires_grad=True))
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.zeros(2, requires_grad=True)
+                checkpoint(torch.exp, x, use_reentrant=False).sum().backward()
+                assert torch.equal(x.grad, torch.ones(2))
+                print(x.grad)
+                """,
+            see=("error-checkpoint-reentrant",),
+            source=("torch/utils/checkpoint.py",),
+        ),
+        Message(
+            anchor="checkpoint-inputs-no-grad",
+            title="None of the inputs have requires_grad=True. Gradients will be None",
+            kinds=("UserWarning",),
+            patterns=(
+                r"None of the inputs have requires_grad=True\. Gradients will be None",
+            ),
+            why="""The reentrant kind of checkpoint records its block only if an *input* of
+                the block requires a gradient. Data does not, so the first block's parameters
+                get none.""",
+            fix="""Pass `use_reentrant=False` to `checkpoint`, which looks at parameters as
+                well.""",
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                layer = torch.nn.Linear(2, 1)
+                checkpoint(layer, torch.ones(1, 2), use_reentrant=True)
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                layer = torch.nn.Linear(2, 1)
+                y = checkpoint(layer, torch.ones(1, 2), use_reentrant=False)
+                y.sum().backward()
+                assert torch.equal(layer.weight.grad, torch.ones(1, 2))
+                print(layer.weight.grad)
+                """,
+            see=("error-checkpoint-reentrant",),
+            source=("torch/utils/checkpoint.py",),
+        ),
+        Message(
+            anchor="ddp-unused-parameters",
+            title="Expected to have finished reduction in the prior iteration before "
+            "starting a new one",
+            patterns=(
+                r"Expected to have finished reduction in the prior iteration before starting "
+                r"a new one",
+            ),
+            why="""DistributedDataParallel waits in `backward` for the gradient of every
+                parameter. One of them took no part in the loss, so the step never ended for
+                it.""",
+            fix="""Let every parameter take part in the loss, or pass
+                `find_unused_parameters=True`, or freeze the unused ones
+                (`requires_grad_(False)`) before wrapping the model.""",
+            tell=(
+                "The message lists `Parameter indices which did not receive grad`: look "
+                "them up in `list(model.named_parameters())`.",
+                "A branch runs only in some steps: `find_unused_parameters=True`.",
+                "A submodule is defined and never used: delete it.",
+                "The loss uses parameters outside `forward`: move that into `forward`.",
+            ),
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    model = torch.nn.ModuleDict(
+                        {"used": torch.nn.Linear(2, 1), "unused": torch.nn.Linear(2, 1)}
+                    )
+                    model.forward = model["used"].forward
+                    parallel = DistributedDataParallel(model)
+                    for step in range(2):
+                        parallel(torch.ones(1, 2)).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    model = torch.nn.ModuleDict(
+                        {"used": torch.nn.Linear(2, 1), "unused": torch.nn.Linear(2, 1)}
+                    )
+                    model.forward = model["used"].forward
+                    parallel = DistributedDataParallel(model, find_unused_parameters=True)
+                    for step in range(2):
+                        parallel(torch.ones(1, 2)).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                assert torch.equal(model["used"].weight.grad, torch.full((1, 2), 2.0))
+                print(model["used"].weight.grad)
+                """,
+            see=("upstream",),
+            source=("PT#43259",),
+        ),
+        Message(
+            anchor="ddp-ready-only-once",
+            title="Expected to mark a variable ready only once",
+            patterns=(
+                r"Expected to mark a variable ready only once",
+                r"has been marked as ready twice",
+            ),
+            older=(
+                "Parameter at index 5 has been marked as ready twice. This means that "
+                "multiple autograd engine hooks have fired for this particular parameter "
+                "during this iteration.",
+            ),
+            why="""DistributedDataParallel got a parameter's gradient twice in one step:
+                `backward` passed the same parameter twice, as reentrant checkpointing or
+                two backward calls after one forward pass do.""",
+            fix="""Checkpoint with `use_reentrant=False`; add the losses and call `backward`
+                once; or, when the graph is the same in every step, pass `static_graph=True`
+                to DistributedDataParallel.""",
+            tell=(
+                "`checkpoint` is used, and a parameter inside it more than once: "
+                "`use_reentrant=False`.",
+                "Two `backward` calls for one forward pass: `(a + b).backward()`.",
+                "`find_unused_parameters=True` is set although all are used: drop it.",
+            ),
+            see=("upstream",),
+            source=("PT#43259", "torch/csrc/distributed/c10d (reducer.cpp)"),
+        ),
+        Message(
+            anchor="ddp-grad-strides",
+            title="Grad strides do not match bucket view strides",
+            kinds=("UserWarning",),
+            patterns=(r"Grad strides do not match bucket view strides",),
+            why="""DistributedDataParallel keeps gradients in buckets laid out like the
+                parameters; one gradient arrived in another memory layout and is copied. The
+                numbers are right; it costs a little time.""",
+            fix="""Nothing needs to be done. To remove it: keep one memory format throughout
+                (`channels_last` or not, often 1×1 convolutions), and call `.contiguous()`
+                after a `transpose` or `permute` before the layer.""",
+            see=("upstream",),
+            source=(
+                "PT#70222",
+                "XPixelGroup/HAT#154",
+                "torch/csrc/distributed/c10d (reducer.cpp)",
+            ),
+        ),
+        Message(
+            anchor="gather-along-dimension-0",
+            title="Was asked to gather along dimension 0, but all input tensors were scalars",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Was asked to gather along dimension 0, but all input tensors were scalars",
+            ),
+            why="""`DataParallel` returns one loss for each GPU; they are put together as a
+                vector. Its `backward()` then asks for a `gradient`.""",
+            fix="""`loss.mean().backward()`: the mean over the devices.""",
+            see=("error-scalar-outputs",),
+            source=("PT#9811", "airsplay/lxmert#17"),
+        ),
+        Message(
+            anchor="scatter-twice",
+            title="Scatter is not differentiable twice",
+            patterns=(r"Scatter is not differentiable twice",),
+            why="""A gradient penalty under `DataParallel` differentiated its scatter twice,
+                which PyTorch before 0.2 could not do.""",
+            fix="""Use a current PyTorch, where it is differentiable twice; or
+                DistributedDataParallel.""",
+            see=("error-once-differentiable",),
+            source=("PT#2467", "PT#2508"),
+        ),
+    ),
+)
