@@ -153,10 +153,10 @@ ARGUMENT = Theme(
                 rf"(?:.*? has a shape of (?P<row>{SIZE}) and output\[\d+\] has a shape of "
                 rf"(?P<output>{SIZE}))?",
             ),
-            why="""With `is_grads_batched=True`, `grad_outputs` is a stack of `v`s: its first
-                dimension counts them, the others must be the output's. In torch 2.13 the
-                shape that the message gives for `grad_output` has lost *two* leading
-                dimensions instead of one, so that it reads one too short.""",
+            why="""With `is_grads_batched=True`, `grad_outputs` is a stack of `v`s: its
+                first dimension counts them, the others must be the output's. In torch
+                2.13 the shape that the message gives for `grad_output` has lost *two*
+                leading dimensions instead of one, so that it reads one too short.""",
             fix="""The output has shape {output}, so `grad_outputs` needs shape
                 `(N,) + {output}`: add a leading dimension (`v[None]`), or drop
                 `is_grads_batched` for one `v`.""",
@@ -196,8 +196,8 @@ ARGUMENT = Theme(
             ),
             why="""A real output takes a real `v`, a complex output a complex one. PyTorch
                 converts between precisions, and never between real and complex.""",
-            fix="""Your `v` is {v}, the output is {output}: `v.to(y.dtype)` when `v` is real,
-                `v.real` when only its real part is meant.""",
+            fix="""Your `v` is {v}, the output is {output}: `v.to(y.dtype)` when `v` is
+                real, `v.real` when only its real part is meant.""",
             unknown={"v": "of one kind", "output": "of the other"},
             tell=(
                 "The output is complex: `v.to(y.dtype)`.",

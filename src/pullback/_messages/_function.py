@@ -7,8 +7,8 @@ FUNCTION = Theme(
     (
         Message(
             anchor="invalid-gradient",
-            title="Function FBackward returned an invalid gradient at index 0 - got [2] but expected "
-            "shape compatible with [3]",
+            title="Function FBackward returned an invalid gradient at index 0 - got [2] "
+            "but expected shape compatible with [3]",
             patterns=(
                 r"Function (?P<function>\w+) returned an invalid gradient at index "
                 r"(?P<index>\d+) - got (?P<got>\[[\d, ]*\]) but expected shape compatible "
@@ -28,9 +28,9 @@ FUNCTION = Theme(
             why="""The backward of an operation returned, for one of its inputs, a gradient
                 that does not fit that input: another shape, or another device. A gradient
                 of a shape that can be summed down to the input's passes silently.""",
-            fix="""Number {index} of what {function} returns is {got}; the forward input with
-                that number is {expected}: return a gradient like that. If the Function is
-                right, the input was wrong: check what you passed to it.""",
+            fix="""Number {index} of what {function} returns is {got}; the forward input
+                with that number is {expected}: return a gradient like that. If the
+                Function is right, the input was wrong: check what you passed to it.""",
             tell=(
                 "The name is your Function: print `g.shape` and the input's in `backward`.",
                 "The name is a compiled extension's: an input has a shape that it was not "
@@ -75,7 +75,8 @@ FUNCTION = Theme(
         ),
         Message(
             anchor="incorrect-number-of-gradients",
-            title="function FBackward returned an incorrect number of gradients (expected 1, got 2)",
+            title="function FBackward returned an incorrect number of gradients "
+            "(expected 1, got 2)",
             patterns=(
                 r"function (?P<function>\w+) returned an incorrect number of gradients "
                 r"\(expected (?P<expected>\d+), got (?P<got>\d+)\)",
@@ -123,11 +124,12 @@ FUNCTION = Theme(
         ),
         Message(
             anchor="save-for-backward",
-            title="save_for_backward can only save variables, but argument 1 is of type int",
+            title="save_for_backward can only save variables, but argument 1 is of type "
+            "int",
             kinds=("TypeError",),
             patterns=(
-                r"save_for_backward can only save variables, but argument (?P<index>\d+) is "
-                r"of type (?P<type>\w+)",
+                r"save_for_backward can only save variables, but argument (?P<index>\d+) "
+                r"is of type (?P<type>\w+)",
             ),
             why="""`ctx.save_for_backward` keeps tensors, and watches that they are not
                 changed. Numbers, shapes and lists have no version to watch.""",
@@ -178,7 +180,8 @@ FUNCTION = Theme(
             title="Legacy autograd function with non-static forward method is deprecated",
             patterns=(
                 r"Legacy autograd function with non-static forward method is deprecated",
-                r"should not be instantiated\. Methods on autograd functions are all static",
+                r"should not be instantiated\. Methods on autograd functions are all "
+                r"static",
             ),
             older=(
                 "Legacy autograd function with non-static forward method is deprecated. "
@@ -379,10 +382,10 @@ FUNCTION = Theme(
             anchor="hook-changed-the-size",
             title="hook '<lambda>' has changed the size of value",
             patterns=(r"hook '(?P<hook>[^']*)' has changed the (?P<what>\w+) of value",),
-            why="""What a hook returns replaces the gradient, so it must have its shape, dtype
-                and device.""",
-            fix="""The hook `{hook}` changed the {what}: return a tensor like the one that it
-                got, or nothing.""",
+            why="""What a hook returns replaces the gradient, so it must have its shape,
+                dtype and device.""",
+            fix="""The hook `{hook}` changed the {what}: return a tensor like the one that
+                it got, or nothing.""",
             broken="""
                 import torch
 
@@ -416,9 +419,9 @@ FUNCTION = Theme(
             ),
             why="""`gradcheck` compares the Jacobian that `backward` gives with one from
                 differences of f at nearby points, and they differ.""",
-            fix="""Compare the two printed matrices for output {output} and input {input}. Use
-                float64 inputs away from kinks, fix f's random numbers, and if they still
-                differ, `backward` is wrong.""",
+            fix="""Compare the two printed matrices for output {output} and input {input}.
+                Use float64 inputs away from kinks, fix f's random numbers, and if they
+                still differ, `backward` is wrong.""",
             unknown={"output": "0", "input": "0"},
             tell=(
                 "Differences in the third digit: the inputs are float32; use "
@@ -468,11 +471,11 @@ FUNCTION = Theme(
         ),
         Message(
             anchor="not-differentiable-argument",
-            title="The function 'binary_cross_entropy' is not differentiable with respect to "
-            "argument 'weight'",
+            title="The function 'binary_cross_entropy' is not differentiable with "
+            "respect to argument 'weight'",
             patterns=(
-                r"[Tt]he function '(?P<function>\w+)' is not differentiable with respect to "
-                r"argument '(?P<argument>\w+)'",
+                r"[Tt]he function '(?P<function>\w+)' is not differentiable with respect "
+                r"to argument '(?P<argument>\w+)'",
             ),
             why="""That argument has no derivative rule in torch, so a gradient for it would
                 silently be missing; torch refuses instead.""",

@@ -109,7 +109,8 @@ GRAPH = Theme(
         ),
         Message(
             anchor="not-used-in-the-graph",
-            title="The differentiated Tensor at index 0 appears to not have been used in the graph",
+            title="The differentiated Tensor at index 0 appears to not have been used in "
+            "the graph",
             patterns=(
                 r"The differentiated Tensor at index (?P<index>\d+) appears to not have "
                 r"been used in the graph",
@@ -168,8 +169,8 @@ GRAPH = Theme(
             why="""One of the inputs given to `torch.autograd.grad` had no
                 `requires_grad=True` when the forward pass ran, so it is no part of the
                 graph. `allow_unused=True` covers inputs that are unused, and not these.""",
-            fix="""Call `x.requires_grad_()` on every input that you differentiate by, before
-                the forward pass; leave the others out of `inputs`.""",
+            fix="""Call `x.requires_grad_()` on every input that you differentiate by,
+                before the forward pass; leave the others out of `inputs`.""",
             broken="""
                 import torch
 
@@ -226,7 +227,8 @@ GRAPH = Theme(
             anchor="inputs-empty",
             title="`inputs` argument to `backward()` cannot be empty",
             patterns=(
-                r"['`]inputs['`] argument to `?(?:backward|grad)(?:\(\))?`? cannot be empty",
+                r"['`]inputs['`] argument to `?(?:backward|grad)(?:\(\))?`? cannot be "
+                r"empty",
                 r"grad requires non-empty inputs",
             ),
             older=(
@@ -392,8 +394,8 @@ GRAPH = Theme(
                 r"gradients|v|grad)'",
             ),
             older=("backward() got an unexpected keyword argument 'retain_variables'",),
-            why="""One argument has four names: `gradient` in `y.backward`, `grad_tensors` in
-                `torch.autograd.backward`, `grad_outputs` in `torch.autograd.grad`, and
+            why="""One argument has four names: `gradient` in `y.backward`, `grad_tensors`
+                in `torch.autograd.backward`, `grad_outputs` in `torch.autograd.grad`, and
                 `cotangents` of what `torch.func.vjp` returns.""",
             fix="""There is no `{name}` here: call `y.backward(gradient=v)`,
                 `torch.autograd.backward(y, grad_tensors=v)` or

@@ -67,13 +67,14 @@ HIGHER = Theme(
             "because it has not been implemented yet",
             kinds=("NotImplementedError",),
             patterns=(
-                r"Trying to use forward AD with (?P<operation>\S+) that does not support it",
+                r"Trying to use forward AD with (?P<operation>\S+) that does not support "
+                r"it",
             ),
-            why="""That operation, often one fused for speed, has a rule for reverse mode and
-                none for forward mode.""",
-            fix="""{operation} has no forward rule: use reverse mode (`jacrev`, or a JVP from
-                two VJPs, `torch.autograd.functional.jvp`), or a variant of the operation
-                that has one. For attention: `sdpa_kernel(SDPBackend.MATH)`.""",
+            why="""That operation, often one fused for speed, has a rule for reverse mode
+                and none for forward mode.""",
+            fix="""{operation} has no forward rule: use reverse mode (`jacrev`, or a JVP
+                from two VJPs, `torch.autograd.functional.jvp`), or a variant of the
+                operation that has one. For attention: `sdpa_kernel(SDPBackend.MATH)`.""",
             tell=(
                 "The name contains `scaled_dot_product`: choose the MATH backend.",
                 "`_cdist_forward`: write `(a[:, None] - b).norm(dim=-1)`.",
@@ -97,7 +98,8 @@ HIGHER = Theme(
                 attention = lambda q: scaled_dot_product_attention(q, q, q)
                 with sdpa_kernel(SDPBackend.MATH):
                     _, product = torch.func.jvp(attention, (q,), (q,))
-                torch.testing.assert_close(product, q)  # equal rows: attention is linear here
+                # all rows are equal, so each output is that row, whatever the weights
+                torch.testing.assert_close(product, q)
                 print(product.shape)
                 """,
             see=("reverse-or-forward",),
@@ -105,8 +107,8 @@ HIGHER = Theme(
         ),
         Message(
             anchor="derivative-not-implemented",
-            title="derivative for aten::_scaled_dot_product_flash_attention_for_cpu_backward "
-            "is not implemented",
+            title="derivative for "
+            "aten::_scaled_dot_product_flash_attention_for_cpu_backward is not implemented",
             kinds=("RuntimeError", "NotImplementedError"),
             patterns=(
                 r"(?:the )?derivative for '?(?:aten::)?(?P<operation>\w+)'? is not "
@@ -172,12 +174,14 @@ HIGHER = Theme(
         ),
         Message(
             anchor="compile-double-backward",
-            title="torch.compile with aot_autograd does not currently support double backward",
+            title="torch.compile with aot_autograd does not currently support double "
+            "backward",
             patterns=(
-                r"torch\.compile with aot_autograd does not currently support double backward",
+                r"torch\.compile with aot_autograd does not currently support double "
+                r"backward",
             ),
-            why="""A compiled function has a compiled backward, and that is not differentiable
-                again.""",
+            why="""A compiled function has a compiled backward, and that is not
+                differentiable again.""",
             fix="""Differentiate twice in eager mode, with the function that has not gone
                 through `torch.compile`, or compile a function that computes
                 the second derivative with `torch.func` inside.""",
@@ -210,10 +214,11 @@ HIGHER = Theme(
                 r"The Tensor returned by the function given to (?P<function>\w+) should "
                 r"contain a single element",
             ),
-            why="""A Hessian belongs to a function with one output. Yours returns several.""",
-            fix="""Reduce the result to one number (`y.sum()`, or `y[k]` for one output) before
-                {function}; for the Hessian of each output use `torch.func.hessian(f)(x)`, of
-                shape `y.shape + x.shape + x.shape`.""",
+            why="""A Hessian belongs to a function with one output, and yours returns
+                several.""",
+            fix="""Reduce the result to one number (`y.sum()`, or `y[k]` for one output)
+                before {function}; for the Hessian of each output use
+                `torch.func.hessian(f)(x)`, of shape `y.shape + x.shape + x.shape`.""",
             broken="""
                 import torch
 
@@ -264,8 +269,8 @@ HIGHER = Theme(
         ),
         Message(
             anchor="independent-in-strict-mode",
-            title="Output 0 of the user-provided function is independent of input 0. This is "
-            "not allowed in strict mode",
+            title="Output 0 of the user-provided function is independent of input 0. "
+            "This is not allowed in strict mode",
             patterns=(
                 r"Output (?P<output>\d+) of the user-provided function is independent of "
                 r"input (?P<input>\d+)",
@@ -279,9 +284,9 @@ HIGHER = Theme(
                 "outputs must be computed in a differentiable manner from the input when "
                 "running in strict mode.",
             ),
-            why="""With `strict=True`, `torch.autograd.functional` tells you that the function
-                does not use its argument, where it would otherwise return zeros. Usually
-                the function uses a variable from outside.""",
+            why="""With `strict=True`, `torch.autograd.functional` tells you that the
+                function does not use its argument, where it would otherwise return zeros.
+                Usually the function uses a variable from outside.""",
             fix="""Compute output {output} from the argument that the function gets, and not
                 from a variable of the same content around it.""",
             unknown={"output": "0"},
@@ -316,8 +321,8 @@ HIGHER = Theme(
             unknown={"tensor": "`x.shape`", "tangent": "another"},
             why="""In forward mode the vector belongs to the *input*: one number for each
                 element of `x`. (In reverse mode `v` has the shape of the output.)""",
-            fix="""Your tangent has shape {tangent}, `x` has shape {tensor}: pass a tangent of
-                shape {tensor}.""",
+            fix="""Your tangent has shape {tangent}, `x` has shape {tensor}: pass a
+                tangent of shape {tensor}.""",
             broken="""
                 import torch
 

@@ -7,13 +7,13 @@ INPLACE = Theme(
     (
         Message(
             anchor="modified-by-an-inplace-operation",
-            title="one of the variables needed for gradient computation has been modified by "
-            "an inplace operation",
+            title="one of the variables needed for gradient computation has been "
+            "modified by an inplace operation",
             patterns=(
-                r"one of the variables needed for gradient computation has been modified by "
-                r"an inplace operation(?:: \[[\w.]+ (?P<shape>\[[\d, ]*\])\](?:, which is "
-                r"output \d+ of (?P<operation>\w+),)? is at version (?P<version>\d+); "
-                r"expected version (?P<expected>\d+))?",
+                r"one of the variables needed for gradient computation has been modified "
+                r"by an inplace operation(?:: \[[\w.]+ (?P<shape>\[[\d, ]*\])\](?:, "
+                r"which is output \d+ of (?P<operation>\w+),)? is at version "
+                r"(?P<version>\d+); expected version (?P<expected>\d+))?",
             ),
             older=(
                 "one of the variables needed for gradient computation has been modified "
@@ -22,9 +22,10 @@ INPLACE = Theme(
             why="""An operation saved a tensor for its backward pass, and the tensor was
                 changed afterwards. Its version counter shows it. With the new values the
                 gradient would be wrong, so autograd refuses.""",
-            fix="""Find what writes to the tensor of shape {shape} that {operation} produced:
-                it was at version {expected} when saved and is at {version} now. Replace `+=`,
-                `x[i] = …`, `relu_` by a new tensor, or do it after `backward`.""",
+            fix="""Find what writes to the tensor of shape {shape} that {operation}
+                produced: it was at version {expected} when saved and is at {version} now.
+                Replace `+=`, `x[i] = …`, `relu_` by a new tensor, or do it after
+                `backward`.""",
             unknown={
                 "shape": "in question",
                 "operation": "some operation",
@@ -66,13 +67,15 @@ INPLACE = Theme(
         ),
         Message(
             anchor="leaf-inplace",
-            title="a leaf Variable that requires grad is being used in an in-place operation",
+            title="a leaf Variable that requires grad is being used in an in-place "
+            "operation",
             patterns=(
                 r"(?<!a view of )a leaf Variable that requires grad (?:is being|has been) "
                 r"used in an in-place operation",
             ),
             older=(
-                "a leaf Variable that requires grad has been used in an in-place operation.",
+                "a leaf Variable that requires grad has been used in an in-place "
+                "operation.",
             ),
             why="""A leaf is where gradients arrive. Writing to it inside the graph would
                 make it the result of an operation, and it would be a leaf no more.""",
@@ -105,14 +108,14 @@ INPLACE = Theme(
         ),
         Message(
             anchor="view-of-a-leaf-inplace",
-            title="a view of a leaf Variable that requires grad is being used in an in-place "
-            "operation",
+            title="a view of a leaf Variable that requires grad is being used in an "
+            "in-place operation",
             patterns=(
                 r"a view of a leaf Variable that requires grad is being used in an "
                 r"in-place operation",
             ),
-            why="""`x[0] = …`, `x[mask] += …` or a write to `x.view(...)` writes to `x`, which
-                is a leaf that requires a gradient.""",
+            why="""`x[0] = …`, `x[mask] += …` or a write to `x.view(...)` writes to `x`,
+                which is a leaf that requires a gradient.""",
             fix="""To set values: wrap it in `with torch.no_grad():`. Inside a function that
                 you differentiate: `y = x.clone()` first and write to `y`, or build the
                 result with `torch.where`, `torch.cat`.""",
@@ -137,8 +140,8 @@ INPLACE = Theme(
         ),
         Message(
             anchor="multiple-views-inplace",
-            title="Output 0 of Unbind is a view and is being modified inplace. This view is "
-            "the output of a function that returns multiple views",
+            title="Output 0 of Unbind is a view and is being modified inplace. This view "
+            "is the output of a function that returns multiple views",
             patterns=(
                 r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
                 r"modified inplace\. This view is the output of a function that returns "
@@ -176,12 +179,13 @@ INPLACE = Theme(
         ),
         Message(
             anchor="view-in-custom-function-inplace",
-            title="Output 0 of BackwardHookFunction is a view and is being modified inplace",
+            title="Output 0 of BackwardHookFunction is a view and is being modified "
+            "inplace",
             patterns=(
                 r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
                 r"modified inplace\. This view was created inside a custom Function",
-                r"Output (?P<index>\d+) of (?P<operation>BackwardHookFunction\w*) is a view "
-                r"and is being modified inplace",
+                r"Output (?P<index>\d+) of (?P<operation>BackwardHookFunction\w*) is a "
+                r"view and is being modified inplace",
             ),
             older=(
                 "Output 0 of BackwardHookFunctionBackward is a view and is being modified "
@@ -234,8 +238,8 @@ INPLACE = Theme(
                 "A view was created in inference mode and is being modified inplace in "
                 "normal mode.",
             ),
-            why="""The view was taken inside `no_grad`, the write happens outside. Whether the
-                write should be in the graph cannot be told.""",
+            why="""The view was taken inside `no_grad`, the write happens outside. Whether
+                the write should be in the graph cannot be told.""",
             fix="""Put both the view and the write inside the `no_grad` block (not
                 differentiated), or both outside (differentiated).""",
             broken="""
@@ -293,7 +297,8 @@ INPLACE = Theme(
         ),
         Message(
             anchor="out-arguments",
-            title="functions with out=... arguments don't support automatic differentiation",
+            title="functions with out=... arguments don't support automatic "
+            "differentiation",
             patterns=(
                 r"(?:(?P<function>\w+)\(\): )?functions with out=\.\.\. arguments don't "
                 r"support automatic differentiation",

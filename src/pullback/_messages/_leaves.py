@@ -9,7 +9,8 @@ LEAVES = Theme(
     (
         Message(
             anchor="non-leaf-grad",
-            title="The .grad attribute of a Tensor that is not a leaf Tensor is being accessed",
+            title="The .grad attribute of a Tensor that is not a leaf Tensor is being "
+            "accessed",
             kinds=("UserWarning",),
             patterns=(
                 r"The \.grad attribute of a Tensor that is not a leaf Tensor is being "
@@ -18,8 +19,8 @@ LEAVES = Theme(
             why="""You read `.grad` of a tensor that was computed from others. `backward`
                 fills `.grad` of leaves only, those that you made with
                 `requires_grad=True`; elsewhere it stays None.""",
-            fix="""Read `.grad` of the leaf, or call `t.retain_grad()` on the computed tensor
-                before `backward`, or ask for it: `torch.autograd.grad(y, t, v)`.""",
+            fix="""Read `.grad` of the leaf, or call `t.retain_grad()` on the computed
+                tensor before `backward`, or ask for it: `torch.autograd.grad(y, t, v)`.""",
             tell=(
                 "You wrote `torch.rand(3, requires_grad=True).cuda()` (or `.to`, "
                 "`.double()`, `/ 10`): the result is computed; make the leaf there, or "
@@ -287,12 +288,12 @@ LEAVES = Theme(
                 r"'NoneType' object has no attribute "
                 r"'(?P<name>zero_|detach_?|norm|clone|data|abs|add_|mul_|clamp_)'",
             ),
-            why="""`x.grad` is None: no gradient has arrived. Before the first `backward` it
-                always is, and after `optimizer.zero_grad()`, which since PyTorch 2.0 sets it
-                to None rather than to zero.""",
+            why="""`x.grad` is None: no gradient has arrived. Before the first `backward`
+                it always is, and after `optimizer.zero_grad()`, which since PyTorch 2.0
+                sets it to None rather than to zero.""",
             fix="""Clear with `x.grad = None` or `optimizer.zero_grad()`, which need no
-                check. When `backward` has run and `.grad` is still None, `x` is no leaf, does
-                not require a gradient, or the output does not depend on it.""",
+                check. When `backward` has run and `.grad` is still None, `x` is no leaf,
+                does not require a gradient, or the output does not depend on it.""",
             tell=(
                 "It happens in the first step: nothing has arrived yet.",
                 "`x.is_leaf` is False: see the page on `.grad` of non-leaf tensors.",
@@ -335,8 +336,9 @@ LEAVES = Theme(
                 "Inplace update to inference tensor outside InferenceMode is not allowed."
                 "You can make a clone to get a normal tensor before doing inplace update.",
             ),
-            why="""A tensor made under `torch.inference_mode()` has no version counter, which
-                autograd needs to notice changes. It stays such a tensor after the block.""",
+            why="""A tensor made under `torch.inference_mode()` has no version counter,
+                which autograd needs to notice changes. It stays such a tensor after the
+                block.""",
             fix="""Make it under `torch.no_grad()` instead, or take `t.clone()` outside the
                 block.""",
             broken="""
@@ -365,8 +367,8 @@ LEAVES = Theme(
             title="Only Tensors created explicitly by the user (graph leaves) support the "
             "deepcopy protocol",
             patterns=(
-                r"Only (?:Tensors|Variables) created explicitly by the user \(graph leaves\)"
-                r" support the deepcopy protocol",
+                r"Only (?:Tensors|Variables) created explicitly by the user \(graph "
+                r"leaves\) support the deepcopy protocol",
             ),
             older=(
                 "Only Variables created explicitly by the user (graph leaves) support the "

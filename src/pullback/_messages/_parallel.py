@@ -16,13 +16,13 @@ PARALLEL = Theme(
                 r"parameter is passed to \.backward\(\)",
             ),
             older=(
-                "Checkpointing is not compatible with .grad() or when an `inputs` parameter "
-                "is passed to .backward(). Please use .backward() and do not pass its "
-                "`inputs` argument.",
+                "Checkpointing is not compatible with .grad() or when an `inputs` "
+                "parameter is passed to .backward(). Please use .backward() and do not "
+                "pass its `inputs` argument.",
             ),
-            why="""The reentrant kind of checkpoint calls `backward` inside the backward pass
-                and fills `.grad` of every parameter; a call that asks for certain gradients
-                only cannot pass through it.""",
+            why="""The reentrant kind of checkpoint calls `backward` inside the backward
+                pass and fills `.grad` of every parameter; a call that asks for certain
+                gradients only cannot pass through it.""",
             fix="""Pass `use_reentrant=False` to `checkpoint`.""",
             broken="""
                 import torch
@@ -50,8 +50,8 @@ PARALLEL = Theme(
             title="torch.utils.checkpoint: the use_reentrant parameter should be passed",
             kinds=("UserWarning",),
             patterns=(
-                r"torch\.utils\.checkpoint: (?:the use_reentrant parameter should be passed|"
-                r"please pass in use_reentrant)",
+                r"torch\.utils\.checkpoint: (?:the use_reentrant parameter should be "
+                r"passed|please pass in use_reentrant)",
             ),
             older=(
                 "torch.utils.checkpoint: please pass in use_reentrant=True or "
@@ -86,9 +86,9 @@ PARALLEL = Theme(
             patterns=(
                 r"None of the inputs have requires_grad=True\. Gradients will be None",
             ),
-            why="""The reentrant kind of checkpoint records its block only if an *input* of
-                the block requires a gradient. Data does not, so the first block's parameters
-                get none.""",
+            why="""The reentrant kind of checkpoint records its block only if an *input*
+                of the block requires a gradient. Data does not, so the first block's
+                parameters get none.""",
             fix="""Pass `use_reentrant=False` to `checkpoint`, which looks at parameters as
                 well.""",
             broken="""
@@ -116,8 +116,8 @@ PARALLEL = Theme(
             title="Expected to have finished reduction in the prior iteration before "
             "starting a new one",
             patterns=(
-                r"Expected to have finished reduction in the prior iteration before starting "
-                r"a new one",
+                r"Expected to have finished reduction in the prior iteration before "
+                r"starting a new one",
             ),
             why="""DistributedDataParallel waits in `backward` for the gradient of every
                 parameter. One of them took no part in the loss, so the step never ended for
@@ -220,10 +220,12 @@ PARALLEL = Theme(
         ),
         Message(
             anchor="gather-along-dimension-0",
-            title="Was asked to gather along dimension 0, but all input tensors were scalars",
+            title="Was asked to gather along dimension 0, but all input tensors were "
+            "scalars",
             kinds=("UserWarning",),
             patterns=(
-                r"Was asked to gather along dimension 0, but all input tensors were scalars",
+                r"Was asked to gather along dimension 0, but all input tensors were "
+                r"scalars",
             ),
             why="""`DataParallel` returns one loss for each GPU; they are put together as a
                 vector. Its `backward()` then asks for a `gradient`.""",

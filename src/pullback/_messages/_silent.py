@@ -43,8 +43,8 @@ SILENT = Theme(
         trap(
             anchor="extra-gradients-dropped",
             title="More grad_tensors than tensors: the rest is dropped",
-            why="""`torch.autograd.backward` pairs outputs and gradients with `zip` before it
-                counts them, and `zip` stops at the shorter list.""",
+            why="""`torch.autograd.backward` pairs outputs and gradients with `zip` before
+                it counts them, and `zip` stops at the shorter list.""",
             fix="""Compare the lengths yourself: `zip(outputs, gradients, strict=True)`
                 raises.""",
             broken="""
@@ -133,9 +133,10 @@ SILENT = Theme(
             anchor="no-grad-and-forward-mode",
             title="torch.no_grad() inside f stops reverse mode and not forward mode",
             why="""`torch.no_grad()` stops the recording of a graph. Forward mode (`jvp`,
-                `jacfwd`) needs no graph and goes on, so `jacfwd` and `jacrev` of one function
-                differ. Around `torch.func` calls, `no_grad` changes neither.""",
-            fix="""To treat a part as a constant use `.detach()`, which both modes respect.""",
+                `jacfwd`) needs no graph and goes on, so `jacfwd` and `jacrev` of one
+                function differ. Around `torch.func` calls, `no_grad` changes neither.""",
+            fix="""To treat a part as a constant use `.detach()`, which both modes
+                respect.""",
             broken="""
                 import torch
 
@@ -164,9 +165,9 @@ SILENT = Theme(
         trap(
             anchor="jacobian-of-a-closure",
             title="torch.autograd.functional.jacobian of a closure gives zeros",
-            why="""The function ignores its argument and uses the variable around it, so with
-                respect to the argument it is constant. The answer, zeros, is right for the
-                question that was asked.""",
+            why="""The function ignores its argument and uses the variable around it, so
+                with respect to the argument it is constant. The answer, zeros, is right
+                for the question that was asked.""",
             fix="""Compute from the argument. `strict=True` turns the zeros into an error;
                 for a tensor that is computed already use `pullback.jacobian(y, x)`.""",
             broken="""
@@ -237,11 +238,11 @@ SILENT = Theme(
         trap(
             anchor="mutating-function",
             title="A function that works in place changes your own x under jvp and jacfwd",
-            why="""Reverse mode refuses a function that writes to its argument. Forward mode
-                (`torch.func.jvp`, `jacfwd`) lets it, on your tensor's own memory: the product
-                is right, and x is another one afterwards.""",
-            fix="""Write out-of-place operations, or start f with `x = x.clone()`. `pullback`
-                refuses such functions by name.""",
+            why="""Reverse mode refuses a function that writes to its argument. Forward
+                mode (`torch.func.jvp`, `jacfwd`) lets it, on your tensor's own memory:
+                the product is right, and x is another one afterwards.""",
+            fix="""Write out-of-place operations, or start f with `x = x.clone()`.
+                `pullback` refuses such functions by name.""",
             broken="""
                 import torch
 
@@ -263,10 +264,11 @@ SILENT = Theme(
         ),
         trap(
             anchor="saved-intermediate",
-            title="A custom Function whose first derivative is right and whose second is wrong",
-            why="""`forward` runs without recording. An intermediate result that it saves is a
-                constant in `backward`, so its own dependence on x is missing in the second
-                derivative.""",
+            title="A custom Function whose first derivative is right and whose second is "
+            "wrong",
+            why="""`forward` runs without recording. An intermediate result that it saves
+                is a constant in `backward`, so its own dependence on x is missing in the
+                second derivative.""",
             fix="""Save inputs or outputs only, and compute the intermediate again in
                 `backward`; check with `torch.autograd.gradgradcheck`.""",
             broken="""
@@ -316,10 +318,11 @@ SILENT = Theme(
         ),
         trap(
             anchor="broadcast-gradient-summed",
-            title="backward of a custom Function returns too large a gradient: it is summed",
-            why="""A gradient that could have been broadcast from the input's shape is summed
-                down to it, as the chain rule for broadcasting asks. A missing sum in your
-                `backward` stays hidden this way, and so does a wrong one.""",
+            title="backward of a custom Function returns too large a gradient: it is "
+            "summed",
+            why="""A gradient that could have been broadcast from the input's shape is
+                summed down to it, as the chain rule for broadcasting asks. A missing sum
+                in your `backward` stays hidden this way, and so does a wrong one.""",
             fix="""Return exactly the input's shape, and check with
                 `torch.autograd.gradcheck`.""",
             broken="""
@@ -361,11 +364,12 @@ SILENT = Theme(
         ),
         trap(
             anchor="outputs-are-summed",
-            title="Several outputs in one grad call: their gradients are summed, not stacked",
-            why="""`torch.autograd.grad([y1, y2], x)` returns one tensor for each *input*. The
-                outputs are added up, as if you had differentiated `y1 + y2`.""",
-            fix="""Call once for each output (`retain_graph=True`), or pass one-hot `v`s with
-                `is_grads_batched=True`, or use `pullback.jacobian`.""",
+            title="Several outputs in one grad call: their gradients are summed, not "
+            "stacked",
+            why="""`torch.autograd.grad([y1, y2], x)` returns one tensor for each *input*.
+                The outputs are added up, as if you had differentiated `y1 + y2`.""",
+            fix="""Call once for each output (`retain_graph=True`), or pass one-hot `v`s
+                with `is_grads_batched=True`, or use `pullback.jacobian`.""",
             broken="""
                 import torch
 
@@ -389,10 +393,10 @@ SILENT = Theme(
         trap(
             anchor="ones-on-mixed-samples",
             title="ones_like(y) gives no derivative for each sample when samples mix",
-            why="""With softmax over the batch, BatchNorm in training, attention or cumsum an
-                output depends on other samples, too. Ones then sum over all of them.""",
-            fix="""Ask `pullback.mixing(f, x)` first; when samples mix, take the Jacobian and
-                its diagonal.""",
+            why="""With softmax over the batch, BatchNorm in training, attention or cumsum
+                an output depends on other samples, too. Ones then sum over all of them.""",
+            fix="""Ask `pullback.mixing(f, x)` first; when samples mix, take the Jacobian
+                and its diagonal.""",
             broken="""
                 import torch
 
@@ -420,8 +424,8 @@ SILENT = Theme(
         trap(
             anchor="nan-from-a-mask",
             title="nan in the gradient of a masked loss whose value is finite",
-            why="""The mask multiplies the result by 0, and its derivative, which is infinite,
-                as well: 0 · inf is nan. The loss itself shows nothing.""",
+            why="""The mask multiplies the result by 0, and its derivative, which is
+                infinite, as well: 0 · inf is nan. The loss itself shows nothing.""",
             fix="""Replace the bad inputs *before* the operation (`torch.where`), and mask
                 after it.""",
             broken="""
@@ -484,11 +488,11 @@ SILENT = Theme(
         trap(
             anchor="loss-broadcast",
             title="A prediction of shape (N, 1) and a target of shape (N,) make N² losses",
-            why="""`(N, 1) - (N,)` broadcasts to `(N, N)`: every prediction is compared with
-                every target. The loss falls, to the mean of the targets. `mse_loss` warns, a
-                formula of your own does not.""",
-            fix="""Give both the same shape: `prediction.squeeze(1)` or `target[:, None]`, and
-                assert that the shapes are equal.""",
+            why="""`(N, 1) - (N,)` broadcasts to `(N, N)`: every prediction is compared
+                with every target. The loss falls, to the mean of the targets. `mse_loss`
+                warns, a formula of your own does not.""",
+            fix="""Give both the same shape: `prediction.squeeze(1)` or `target[:, None]`,
+                and assert that the shapes are equal.""",
             broken="""
                 import torch
 

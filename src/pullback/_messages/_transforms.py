@@ -118,8 +118,9 @@ TRANSFORMS = Theme(
                 "override and implement the vmap staticmethod or set "
                 "generate_vmap_rule=True.",
             ),
-            why="""`torch.func` calls `forward` without a `ctx` and saves in a separate step.
-                A Function whose `forward(ctx, x)` does both cannot be transformed.""",
+            why="""`torch.func` calls `forward` without a `ctx` and saves in a separate
+                step. A Function whose `forward(ctx, x)` does both cannot be
+                transformed.""",
             fix="""Split it: `forward(x)` computes, `setup_context(ctx, inputs, output)`
                 saves. For `vmap`, also set `generate_vmap_rule = True` or write a static
                 `vmap`.""",
@@ -199,8 +200,8 @@ TRANSFORMS = Theme(
             anchor="vmap-item",
             title="vmap: It looks like you're calling .item() on a Tensor",
             patterns=(r"vmap: It looks like you're calling \.item\(\) on a Tensor",),
-            why="""`.item()`, `float(t)` or `int(t)` wants one number, and under `vmap` there
-                is one for each sample.""",
+            why="""`.item()`, `float(t)` or `int(t)` wants one number, and under `vmap`
+                there is one for each sample.""",
             fix="""Keep the tensor: `t * x` works with a 0-dimensional tensor where a number
                 would. For sizes and indices take what does not depend on the sample out of
                 the function.""",
@@ -222,19 +223,20 @@ TRANSFORMS = Theme(
         ),
         Message(
             anchor="vmap-dynamic-shape",
-            title="vmap: We do not support batching operators that can output dynamic shape",
+            title="vmap: We do not support batching operators that can output dynamic "
+            "shape",
             patterns=(
                 r"vmap: We do not support batching operators that can (?:support|output) "
                 r"dynamic shape",
             ),
             older=(
-                "vmap: We do not support batching operators that can support dynamic shape. "
-                "Attempting to batch over indexing with a boolean mask.",
+                "vmap: We do not support batching operators that can support dynamic "
+                "shape. Attempting to batch over indexing with a boolean mask.",
             ),
             why="""`x[mask]`, `nonzero`, `unique` give results whose length depends on the
                 values; the samples' results could not be stacked.""",
-            fix="""Keep the shape and put zeros where the mask is False: `torch.where(mask, x,
-                0)`, and divide by `mask.sum()` for a mean.""",
+            fix="""Keep the shape and put zeros where the mask is False:
+                `torch.where(mask, x, 0)`, and divide by `mask.sum()` for a mean.""",
             broken="""
                 import torch
 
@@ -258,8 +260,8 @@ TRANSFORMS = Theme(
             patterns=(r"vmap: called random operation while in randomness error mode",),
             why="""Dropout or `torch.rand` inside `vmap`: should all samples get the same
                 random numbers, or each its own? torch asks.""",
-            fix="""`torch.vmap(f, randomness="different")` for each its own, `"same"` for all
-                the same; or `model.eval()` when dropout is not wanted. `jacfwd` takes
+            fix="""`torch.vmap(f, randomness="different")` for each its own, `"same"` for
+                all the same; or `model.eval()` when dropout is not wanted. `jacfwd` takes
                 `randomness=` as well; or draw the numbers outside and pass them in.""",
             broken="""
                 import torch
@@ -287,8 +289,8 @@ TRANSFORMS = Theme(
                 r"During a grad \(vjp, jvp, grad, etc\) transform, the function provided "
                 r"attempted to call in-place operation \((?P<operation>[\w:.]+)\)",
             ),
-            why="""f writes to a tensor from outside. A transformed function must get what it
-                changes as an argument. BatchNorm in training does it: it updates its
+            why="""f writes to a tensor from outside. A transformed function must get what
+                it changes as an argument. BatchNorm in training does it: it updates its
                 running statistics.""",
             fix="""{operation} writes to something captured: pass it in and return the new
                 value. For BatchNorm: `model.eval()`, `track_running_stats=False`, or
@@ -321,8 +323,8 @@ TRANSFORMS = Theme(
                 r"Batch norm got a batched tensor as input while the running_mean or "
                 r"running_var",
             ),
-            why="""Under `vmap`, BatchNorm would update one running mean from many samples at
-                once, each with its own batch.""",
+            why="""Under `vmap`, BatchNorm would update one running mean from many samples
+                at once, each with its own batch.""",
             fix="""`model.eval()`, or BatchNorm with `track_running_stats=False`
                 (`torch.func.replace_all_batch_norm_modules_(model)` sets it everywhere), or
                 another norm: per-sample gradients of a batch-normalised model mix samples
@@ -386,8 +388,8 @@ TRANSFORMS = Theme(
             patterns=(
                 r"Got in_dim=(?P<dim>-?\d+) for some input, but that input is a Tensor of "
                 r"dimensionality (?P<ndim>\d+)",
-                r"vmap: Expected all tensors to have the same size in the mapped dimension, "
-                r"got sizes (?P<sizes>\[[\d, ]*\])",
+                r"vmap: Expected all tensors to have the same size in the mapped "
+                r"dimension, got sizes (?P<sizes>\[[\d, ]*\])",
             ),
             older=(
                 "vmap: Expected all tensors to have the same size in the mapped dimension, "
@@ -396,9 +398,9 @@ TRANSFORMS = Theme(
             why="""`vmap` takes one dimension off every argument, of the same length. An
                 argument without that dimension, or of another length, does not fit. Each
                 `vmap` takes off one dimension: two of them need two.""",
-            fix="""Say which arguments are batched: `torch.vmap(f, in_dims=(0, None))` passes
-                the second one whole to every call. For an `(N, 1)` array squeeze it, or
-                `vmap` twice.""",
+            fix="""Say which arguments are batched: `torch.vmap(f, in_dims=(0, None))`
+                passes the second one whole to every call. For an `(N, 1)` array squeeze
+                it, or `vmap` twice.""",
             broken="""
                 import torch
 
@@ -428,8 +430,8 @@ TRANSFORMS = Theme(
             ),
             why="""`vmap` has no rule for that operation, so it loops over the samples. The
                 result is right, and as slow as a loop.""",
-            fix="""Nothing needs to be done for correctness. For speed, replace {operation} by
-                operations that have a rule.""",
+            fix="""Nothing needs to be done for correctness. For speed, replace
+                {operation} by operations that have a rule.""",
             broken="""
                 import torch
 
@@ -448,11 +450,11 @@ TRANSFORMS = Theme(
         ),
         Message(
             anchor="batching-rule-not-implemented",
-            title="Batching rule not implemented for aten::lstm.input. We could not generate "
-            "a fallback",
+            title="Batching rule not implemented for aten::lstm.input. We could not "
+            "generate a fallback",
             patterns=(
-                r"Batching rule not implemented for (?P<operation>[\w:.]*\w)\. We could not "
-                r"generate a fallback",
+                r"Batching rule not implemented for (?P<operation>[\w:.]*\w)\. We could "
+                r"not generate a fallback",
             ),
             why="""`vmap` has no rule for that operation and cannot loop over it either.""",
             fix="""Take {operation} out of the `vmap`: a Python loop over the samples, the
@@ -518,8 +520,8 @@ TRANSFORMS = Theme(
             title="torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor "
             "hooks",
             patterns=(
-                r"torch\.func\.\{grad, vjp, jacrev, hessian\} don't yet support saved tensor "
-                r"hooks",
+                r"torch\.func\.\{grad, vjp, jacrev, hessian\} don't yet support saved "
+                r"tensor hooks",
             ),
             why="""Checkpointing with `use_reentrant=False`, `save_on_cpu` and similar tools
                 hook into what is saved for the backward pass; `torch.func` has no place for
