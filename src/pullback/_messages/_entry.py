@@ -80,7 +80,7 @@ class Message:
     def advice(self, values: Mapping[str, str | None]) -> str:
         """Return ``fix`` filled in with ``values``, and ``unknown`` for the others."""
         known = {name: _plain(value) for name, value in values.items() if value}
-        return self.fix.format_map({**self.unknown, **known})
+        return self.fix.format_map(_Values({**self.unknown, **known}))
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,13 @@ class Theme:
 
     name: str
     messages: tuple[Message, ...]
+
+
+class _Values(dict[str, str]):
+    """Values to fill in; a wording that lacks one gets a gap and no error."""
+
+    def __missing__(self, name: str) -> str:
+        return "…"
 
 
 def _plain(value: str) -> str:
