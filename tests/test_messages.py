@@ -147,13 +147,13 @@ def test_a_message_that_is_not_reproduced_says_so():
 def test_a_changed_wording_stops_the_page():
     message = lookup("got 2 tensors and 1 gradients")
     changed = dataclasses.replace(message, patterns=("got 2 outputs and 1 gradients",))
-    with pytest.raises(AssertionError, match="the reproducer raised .*got 2 tensors"):
+    with pytest.raises(AssertionError, match=r"the reproducer raised .*got 2 tensors"):
         error_index.page_of(changed)
 
 
 def test_code_that_no_longer_passes_stops_the_page():
     message = lookup("got 2 tensors and 1 gradients")
-    with pytest.raises(AssertionError, match="should pass raised .*ZeroDivisionError"):
+    with pytest.raises(AssertionError, match=r"should pass raised .*ZeroDivisionError"):
         error_index.page_of(dataclasses.replace(message, fixed="1 / 0"))
 
 
