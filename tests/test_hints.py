@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import subprocess
 import sys
 import threading
 import traceback
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -107,6 +109,20 @@ def test_words_that_anyone_could_raise_need_torch_behind_them():
     assert notes(theirs.value) == []
 
 
+def test_words_of_python_need_a_gradient_on_their_line():
+    x, nothing = leaf(3), None
+    with pytest.raises(AttributeError) as ours, hints():
+        x.grad.zero_()
+    with pytest.raises(AttributeError) as theirs, hints():
+        nothing.zero_()
+    assert str(ours.value) == str(theirs.value)
+    assert len(notes(ours.value)) == 1
+    assert notes(theirs.value) == []
+    with pytest.raises(TypeError) as update, hints():
+        0.1 * x.grad
+    assert "grad-is-none" in notes(update.value)[0]
+
+
 def test_success_changes_nothing():
     x = leaf(3)
     with hints() as block:
@@ -150,6 +166,47 @@ def test_the_cause_of_another_error_has_the_note():
         step()
     assert notes(raised.value) == []
     assert len(notes(raised.value.__cause__)) == 1
+
+
+def test_an_error_in_its_handler_keeps_the_note():
+    @hints()
+    def step(hide):
+        try:
+            vector_without_gradient(3)
+        except RuntimeError as error:
+            seen.append(error)
+            if hide:
+                raise KeyError("loss") from None
+            raise KeyError("loss")  # noqa: B904 - its context is what is tested
+
+    seen = []
+    for hide in (False, True):
+        with pytest.raises(KeyError):
+            step(hide)
+    assert [len(notes(error)) for error in seen] == [1, 0]
+
+
+def test_the_note_keeps_nothing_alive():
+    class Witness:
+        pass
+
+    def fail():
+        witness = Witness()
+        seen.append(weakref.ref(witness))
+        (leaf(3) ** 2).backward()
+
+    seen, enabled = [], gc.isenabled()
+    gc.disable()  # so that reference counting alone has to free the frame
+    try:
+        try:
+            with hints():
+                fail()
+        except RuntimeError as error:
+            assert len(notes(error)) == 1
+        assert seen[0]() is None
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def test_members_of_a_group_have_the_note():

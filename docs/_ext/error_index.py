@@ -170,7 +170,7 @@ def page_of(message: Message) -> str:
         lines += ["## Other wordings", ""]
         lines += ["The same cause and the same fix, in other words or releases:", ""]
         for wording in message.older:
-            lines += ["```text", wording, "```", ""]
+            lines += _text(wording)
     lines += ["## More", ""]
     lines += [f"- {{ref}}`{label}`" for label in message.see]
     lines += [f"- {_link(source)}" for source in message.source]
@@ -187,11 +187,8 @@ def _what_you_see(message: Message) -> list[str]:
         return [
             "## What you see",
             "",
-            "```text",
-            f"{message.kinds[0]}: {message.title}",
-            "```",
-            "",
-            "Not reproduced here: it takes GPUs, several processes or an old release. The "
+            *_text(f"{message.kinds[0]}: {message.title}"),
+            "Not reproduced here: it takes a GPU, several processes or an old release. The "
             "text is that of the sources named below.",
             "",
         ]
@@ -200,7 +197,12 @@ def _what_you_see(message: Message) -> list[str]:
 
 
 def _code(code: str, printed: str) -> list[str]:
-    return ["```python", code, "```", "", "```text", printed, "```", ""]
+    return ["```python", code, "```", "", *_text(printed)]
+
+
+def _text(text: str) -> list[str]:
+    """Return a block that wraps: messages are long."""
+    return ["```{code-block} text", ":class: message", "", text, "```", ""]
 
 
 def _title(message: Message) -> str:

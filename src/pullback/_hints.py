@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
+import re
 import sys
 import textwrap
 import threading
@@ -104,8 +106,8 @@ def annotate(error: BaseException) -> None:
         done.add(id(error))
         if isinstance(error, BaseExceptionGroup):
             pending += error.exceptions
-        if error.__cause__ is not None:
-            pending.append(error.__cause__)
+        before = (error.__cause__, not error.__suppress_context__ and error.__context__)
+        pending += [other for other in before if other]
         note = note_for(error)
         if note is not None and note not in getattr(error, "__notes__", ()):
             error.add_note(note)
@@ -117,11 +119,13 @@ def note_for(error: BaseException) -> str | None:
     if not isinstance(text, str):
         return None
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    frame = _raising_frame(error.__traceback__)
+    frame, line = _raised_at(error.__traceback__)
     for message in MESSAGES:
         if kinds.isdisjoint(message.kinds):
             continue
         if message.only_from not in ("", frame and frame.f_code.co_name):
+            continue
+        if not re.search(message.only_line, line):
             continue
         match = message.find(text)
         if match:
@@ -148,11 +152,15 @@ def _note(message: Message, values: dict[str, str | None]) -> str:
     )
 
 
-def _raising_frame(traceback: TracebackType | None) -> Any:
-    """Return the frame in which an exception was raised."""
-    while traceback is not None and traceback.tb_next is not None:
+def _raised_at(traceback: TracebackType | None) -> tuple[Any, str]:
+    """Return the frame and the line of source in which an exception was raised."""
+    if traceback is None:
+        return None, ""
+    while traceback.tb_next is not None:
         traceback = traceback.tb_next
-    return traceback.tb_frame if traceback else None
+    frame = traceback.tb_frame
+    line = linecache.getline(frame.f_code.co_filename, traceback.tb_lineno, frame.f_globals)
+    return frame, line
 
 
 def _shapes(message: Message, frame: Any) -> dict[str, str | None]:

@@ -265,7 +265,9 @@ ARGUMENT = Theme(
             kinds=("TypeError",),
             patterns=(
                 r"'(?P<type>float|int|bool|complex|numpy\.\w+)' object is not iterable",
+                r"iteration over a 0-d (?P<type>array)",
             ),
+            older=("iteration over a 0-d array",),
             only_from="_tensor_or_tensors_to_tuple",
             why="""`gradient` is a Python number. Whatever is not a tensor is taken for a
                 list of tensors, and a number cannot be iterated over.""",
@@ -321,6 +323,44 @@ ARGUMENT = Theme(
                 """,
             see=("shape-rule", "error-extra-gradients-dropped"),
             source=("syfafterzy/PCB_RPP_for_reID#16", "ChenRocks/fast_abs_rl#73"),
+        ),
+        Message(
+            anchor="gradient-device",
+            title="invalid gradient at index 0 - expected device cpu but got meta",
+            patterns=(
+                r"(?<!returned an )invalid gradient at index \d+ - expected device "
+                r"(?P<output>[\w:]+) but got (?P<v>[\w:]+)",
+            ),
+            older=("invalid gradient at index 0 - expected device cuda:0 but got cpu",),
+            why="""`v` lies on another device than the output. A tensor that you make
+                without `device=` lies on the CPU, also when the model is on a GPU.""",
+            fix="""Your `v` is on {v}, the output on {output}: make it like the output,
+                `torch.ones_like(y)`, or move it, `v.to(y)`.""",
+            unknown={"v": "another device", "output": "`y.device`"},
+            tell=(
+                "`expected device cuda:0 but got cpu`: `torch.ones(n)` where "
+                "`torch.ones_like(y)` was meant.",
+                "`meta`: that device keeps shapes and no numbers; the model or `v` was "
+                "never loaded to a real one.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                v = torch.ones(3, device="meta")  # any other device will do
+                (x**2).backward(v)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x**2
+                y.backward(torch.ones_like(y))
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("shape-rule", "contract"),
+            source=("torch/csrc/autograd (engine.cpp, validate_outputs)",),
         ),
         Message(
             anchor="vector-v-can-only-be-none",

@@ -31,6 +31,8 @@ class Message:
             for messages that leave the shape out: ``{group: variable}``.
         only_from: The function of torch that raises it, for words that other code
             could raise as well.
+        only_line: Regular expression found in the line of the reader's code that raises
+            it, for words that Python itself raises.
         broken: Code that raises the message; empty where that takes a GPU or several
             processes.
         fixed: The same task done right; it ends on a check and prints its result.
@@ -49,6 +51,7 @@ class Message:
     unknown: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, str] = field(default_factory=dict)
     only_from: str = ""
+    only_line: str = ""
     broken: str = ""
     fixed: str = ""
     see: tuple[str, ...] = ()

@@ -283,11 +283,18 @@ LEAVES = Theme(
         Message(
             anchor="grad-is-none",
             title="'NoneType' object has no attribute 'zero_'",
-            kinds=("AttributeError",),
+            kinds=("AttributeError", "TypeError"),
             patterns=(
                 r"'NoneType' object has no attribute "
                 r"'(?P<name>zero_|detach_?|norm|clone|data|abs|add_|mul_|clamp_)'",
+                r"unsupported operand type\(s\) for [^:]+: '(?:float|int|Tensor)' and "
+                r"'NoneType'",
             ),
+            older=(
+                "unsupported operand type(s) for *: 'float' and 'NoneType'",
+                "'NoneType' object has no attribute 'data'",
+            ),
+            only_line=r"\.grad\b",
             why="""`x.grad` is None: no gradient has arrived. Before the first `backward`
                 it always is, and after `optimizer.zero_grad()`, which since PyTorch 2.0
                 sets it to None rather than to zero.""",
