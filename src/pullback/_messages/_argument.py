@@ -427,5 +427,72 @@ ARGUMENT = Theme(
             see=("first-vjp",),
             source=("reproduced here; no thread found",),
         ),
+        Message(
+            anchor="grad-returns-a-tuple",
+            title="'tuple' object has no attribute 'norm'",
+            kinds=("AttributeError", "TypeError"),
+            patterns=(
+                r"'tuple' object has no attribute '(?P<name>norm|shape|sum|mean|pow|view|"
+                r"reshape|detach|item|abs|data|size|dim|flatten|clone|numpy|cpu|T|square|"
+                r"requires_grad)'",
+                r"unsupported operand type\(s\) for [^:]+: '(?:tuple' and "
+                r"'(?:int|float|Tensor)|(?:int|float|Tensor)' and 'tuple)'",
+                r"\w+\(\): argument '\w+' \(position \d+\) must be Tensor, not tuple",
+            ),
+            older=(
+                "'tuple' object has no attribute 'shape'",
+                "unsupported operand type(s) for ** or pow(): 'tuple' and 'int'",
+                "sum(): argument 'input' (position 1) must be Tensor, not tuple",
+            ),
+            only_line=r"grad",
+            why="""`torch.autograd.grad` returns a tuple, one gradient for each input, also
+                when there is one input.""",
+            fix="""Unpack it: `(g,) = torch.autograd.grad(y, x)`, or take
+                `torch.autograd.grad(y, x)[0]`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([3.0, 4.0], requires_grad=True)
+                grad = torch.autograd.grad((x**2).sum() / 2, x)
+                grad.norm()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([3.0, 4.0], requires_grad=True)
+                (grad,) = torch.autograd.grad((x**2).sum() / 2, x)
+                assert grad.norm() == 5
+                print(grad.norm())
+                """,
+            see=("first-vjp", "gradient-penalty"),
+            source=("torch.autograd.grad, its documentation",),
+        ),
+        Message(
+            anchor="grad-missing-inputs",
+            title="grad() missing 1 required positional argument: 'inputs'",
+            kinds=("TypeError",),
+            patterns=(r"grad\(\) missing 1 required positional argument: 'inputs'",),
+            why="""`torch.autograd.grad(y, x)` must be told by what to differentiate, since
+                it returns the gradients. `y.backward()` finds the leaves itself, since it
+                stores them there.""",
+            fix="""`torch.autograd.grad(y, x)`, `torch.autograd.grad(loss,
+                list(model.parameters()))`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                torch.autograd.grad((x**2).sum())
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (gradient,) = torch.autograd.grad((x**2).sum(), x)
+                assert torch.equal(gradient, 2 * x)
+                print(gradient)
+                """,
+            see=("first-vjp", "same-or-not"),
+            source=("torch/autograd/__init__.py (grad)",),
+        ),
     ),
 )

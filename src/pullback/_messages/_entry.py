@@ -94,6 +94,11 @@ class Theme:
     messages: tuple[Message, ...]
 
 
+def trap(**what: object) -> Message:
+    """Return an entry that has no message."""
+    return Message(kinds=(), **what)  # type: ignore[arg-type]
+
+
 class _Values(dict[str, str]):
     """Values to fill in; a wording that lacks one gets a gap and no error."""
 

@@ -1,4 +1,4 @@
-"""Messages about ``torch.autograd.Function``, gradcheck and hooks."""
+"""Messages about ``torch.autograd.Function``."""
 
 from pullback._messages._entry import Message, Theme
 
@@ -379,97 +379,6 @@ FUNCTION = Theme(
             source=("torch/csrc/autograd (python_function.cpp, python_hook.cpp)",),
         ),
         Message(
-            anchor="hook-changed-the-size",
-            title="hook '<lambda>' has changed the size of value",
-            patterns=(r"hook '(?P<hook>[^']*)' has changed the (?P<what>\w+) of value",),
-            why="""What a hook returns replaces the gradient, so it must have its shape,
-                dtype and device.""",
-            fix="""The hook `{hook}` changed the {what}: return a tensor like the one that
-                it got, or nothing.""",
-            broken="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-                y = x * 2
-                y.register_hook(lambda v: v[:2])
-                y.sum().backward()
-                """,
-            fixed="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-                y = x * 2
-                mask = torch.tensor([1.0, 1.0, 0.0])
-                y.register_hook(lambda v: v * mask)
-                y.sum().backward()
-                assert torch.equal(x.grad, 2 * mask)
-                print(x.grad)
-                """,
-            see=("upstream",),
-            source=("torch/csrc/autograd (python_hook.cpp)",),
-        ),
-        Message(
-            anchor="gradcheck-jacobian-mismatch",
-            title="GradcheckError: Jacobian mismatch for output 0 with respect to input 0",
-            kinds=("GradcheckError",),
-            patterns=(
-                r"Jacobian mismatch for output (?P<output>\d+) with respect to input "
-                r"(?P<input>\d+)",
-                r"Numerical gradient for function expected to be zero",
-            ),
-            why="""`gradcheck` compares the Jacobian that `backward` gives with one from
-                differences of f at nearby points, and they differ.""",
-            fix="""Compare the two printed matrices for output {output} and input {input}.
-                Use float64 inputs away from kinks, fix f's random numbers, and if they
-                still differ, `backward` is wrong.""",
-            unknown={"output": "0", "input": "0"},
-            tell=(
-                "Differences in the third digit: the inputs are float32; use "
-                "`dtype=torch.float64`.",
-                "One is a multiple of the other, or its transpose: a factor or a transpose "
-                "in `backward`.",
-                "Huge numerical entries: f is random or has a jump; seed it, or leave the "
-                "kink.",
-                "`expected to be zero`: f changes with x, and its result has no graph.",
-                "`overlapping` or expanded inputs: pass contiguous ones.",
-            ),
-            broken="""
-                import torch
-
-                class Square(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        ctx.save_for_backward(x)
-                        return x**2
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        return ctx.saved_tensors[0] * v
-
-                x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-                torch.autograd.gradcheck(Square.apply, x)
-                """,
-            fixed="""
-                import torch
-
-                class Square(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        ctx.save_for_backward(x)
-                        return x**2
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        return 2 * ctx.saved_tensors[0] * v
-
-                x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-                assert torch.autograd.gradcheck(Square.apply, x)
-                print("backward is the VJP of forward")
-                """,
-            see=("vjp-and-chain-rule",),
-            source=("jinfagang/DCNv2_latest#13", "torch/autograd/gradcheck.py"),
-        ),
-        Message(
             anchor="not-differentiable-argument",
             title="The function 'binary_cross_entropy' is not differentiable with "
             "respect to argument 'weight'",
@@ -500,6 +409,93 @@ FUNCTION = Theme(
                 """,
             see=("v-is-a-weight",),
             source=("PT#60610",),
+        ),
+        Message(
+            anchor="gradient-for-no-tensor",
+            title="function FBackward returned a gradient different than None at position "
+            "2, but the corresponding forward input was not a Variable",
+            patterns=(
+                r"function (?P<function>\w+) returned a gradient different than None at "
+                r"position (?P<position>\d+), but the corresponding forward input was not "
+                r"a (?:Variable|Tensor)",
+            ),
+            why="""`backward` returned a gradient for an argument of `forward` that is no
+                tensor: a number, a flag, a shape.""",
+            fix="""Let {function} return `None` in place {position} (counted from 1, after
+                `ctx`).""",
+            unknown={"position": "of that argument"},
+            broken="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, factor):
+                        ctx.factor = factor
+                        return x * factor
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * ctx.factor, v
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, 3.0).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, factor):
+                        ctx.factor = factor
+                        return x * factor
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * ctx.factor, None
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, 3.0).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([3.0, 3.0]))
+                print(x.grad)
+                """,
+            see=("custom-function", "error-incorrect-number-of-gradients"),
+            source=("torch/csrc/autograd (python_function.cpp)",),
+        ),
+        Message(
+            anchor="implement-forward",
+            title="You must implement the forward function for custom autograd.Function",
+            kinds=("NotImplementedError",),
+            patterns=(
+                r"You must implement the forward function for custom autograd\.Function",
+            ),
+            why="""`apply` calls the static method `forward`, and the class has none under
+                that name, or calls it something else.""",
+            fix="""Write `@staticmethod def forward(ctx, x)`, or `forward(x)` together with
+                `setup_context(ctx, inputs, output)`.""",
+            broken="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def foward(ctx, x):  # one letter is missing
+                        return x * 2
+
+                Double.apply(torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x * 2
+
+                y = Double.apply(torch.ones(2))
+                assert torch.equal(y, torch.tensor([2.0, 2.0]))
+                print(y)
+                """,
+            see=("custom-function",),
+            source=("torch/autograd/function.py",),
         ),
     ),
 )

@@ -375,5 +375,154 @@ HIGHER = Theme(
             see=("reverse-or-forward",),
             source=("torch/autograd/forward_ad.py",),
         ),
+        Message(
+            anchor="functional-options",
+            title="torch.autograd.functional.jacobian: `create_graph=True` and "
+            '`strategy="forward-mode"` are not supported together (yet)',
+            kinds=("NotImplementedError", "RuntimeError"),
+            patterns=(
+                r"torch\.autograd\.functional\.(?P<function>\w+): `(?P<one>[^`]+)` and "
+                r"`(?P<other>[^`]+)` are not supported together",
+            ),
+            older=(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` "
+                "are not supported together. Please either set `strict=False` or "
+                "`vectorize=False`.",
+            ),
+            why="""`torch.autograd.functional` was written before `torch.func`, and not
+                every option goes with every other.""",
+            fix="""Leave out `{one}` or `{other}`; or use `torch.func.jacfwd` and `jacrev`,
+                whose results can be differentiated again without an option.""",
+            unknown={"one": "one option", "other": "the other"},
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                torch.autograd.functional.jacobian(
+                    torch.square,
+                    x,
+                    create_graph=True,
+                    strategy="forward-mode",
+                    vectorize=True,
+                )
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                J = torch.func.jacfwd(torch.square)(x)
+                J.sum().backward()  # J is diag(2x)
+                assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
+                print(J.detach(), x.grad)
+                """,
+            see=("jacobian-at-once", "dictionary"),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="functional-tensor-or-tuple",
+            title="The inputs given to jacobian must be either a Tensor or a tuple of "
+            "Tensors but the given inputs has type <class 'list'>",
+            kinds=("TypeError",),
+            patterns=(
+                r"The (?P<what>[\w -]+?) given to (?P<function>\w+) must be either a "
+                r"Tensor or a tuple of Tensors but the (?:given [\w -]+? has type <class "
+                r"'(?P<type>[^']+)'>|value at index \d+ has type)",
+            ),
+            older=(
+                "The outputs of the user-provided function given to jacobian must be "
+                "either a Tensor or a tuple of Tensors but the given outputs of the "
+                "user-provided function has type <class 'dict'>.",
+            ),
+            why="""`torch.autograd.functional` takes and returns tensors and tuples of
+                tensors, and no lists or dicts.""",
+            fix="""The {what} are a {type}: make a tuple of it. For dicts use
+                `torch.func.jacrev`, which takes any nesting.""",
+            unknown={"what": "inputs", "type": "list"},
+            broken="""
+                import torch
+
+                a, b = torch.tensor(2.0), torch.tensor(3.0)
+                torch.autograd.functional.jacobian(torch.mul, [a, b])
+                """,
+            fixed="""
+                import torch
+
+                a, b = torch.tensor(2.0), torch.tensor(3.0)
+                by_a, by_b = torch.autograd.functional.jacobian(torch.mul, (a, b))
+                assert (by_a, by_b) == (b, a)
+                print(by_a, by_b)
+                """,
+            see=("jacobian-at-once",),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="decomposition-phase",
+            title="svd_backward: The singular vectors in the complex case are specified up "
+            "to multiplication by e^{i phi}",
+            patterns=(
+                r"(?P<function>\w+): The (?:singular vectors|eigenvectors) in the complex "
+                r"case are specified up to multiplication by e\^\{i phi\}",
+                r"The (?:singular vectors|eigenvectors) in the complex case are specified "
+                r"up to",
+            ),
+            older=(
+                "linalg_eigh_backward: The eigenvectors in the complex case are specified "
+                "up to multiplication by e^{i phi}. The specified loss function depends on "
+                "this phase term, making it ill-defined.",
+            ),
+            why="""Complex singular vectors and eigenvectors may be turned by any phase.
+                A loss that changes with the phase has no one value, and so no
+                gradient.""",
+            fix="""Make the loss a function of what does not turn: the values, `abs()` of
+                the vectors, projectors `u uᴴ`, or the product `U diag(s) Vᴴ`.""",
+            broken="""
+                import torch
+
+                A = torch.tensor([[1 + 1j, 2], [3, 4j]], requires_grad=True)
+                U, s, Vh = torch.linalg.svd(A)
+                U.sum().abs().backward()
+                """,
+            fixed="""
+                import torch
+
+                A = torch.tensor([[1 + 1j, 2], [3, 4j]], requires_grad=True)
+                s = torch.linalg.svdvals(A)
+                (s**2).sum().backward()  # the squared norm of A
+                torch.testing.assert_close(A.grad, 2 * A.detach())
+                print(A.grad.shape)
+                """,
+            see=("complex-v",),
+            source=("torch/csrc/autograd (FunctionsManual.cpp)",),
+        ),
+        Message(
+            anchor="qr-not-differentiable",
+            title="The QR decomposition is not differentiable when mode='complete' and "
+            "nrows > ncols",
+            patterns=(
+                r"The QR decomposition is not differentiable when mode='(?P<mode>\w+)'",
+                r"The derivative of linalg\.qr depends on Q",
+            ),
+            why="""The additional columns of a complete `Q` may be any that complete the
+                basis; they are no function of the matrix.""",
+            fix="""Use `mode="reduced"`, whose columns are determined.""",
+            broken="""
+                import torch
+
+                A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], requires_grad=True)
+                Q, R = torch.linalg.qr(A, mode="complete")
+                Q.sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], requires_grad=True)
+                Q, R = torch.linalg.qr(A, mode="reduced")
+                (Q @ R).sum().backward()  # Q R is A
+                torch.testing.assert_close(A.grad, torch.ones(3, 2), atol=1e-5, rtol=0)
+                print(A.grad.shape)
+                """,
+            see=("kinks",),
+            source=("torch/csrc/autograd (FunctionsManual.cpp)",),
+        ),
     ),
 )

@@ -244,5 +244,167 @@ PARALLEL = Theme(
             see=("error-once-differentiable",),
             source=("PT#2467", "PT#2508"),
         ),
+        Message(
+            anchor="checkpoint-metadata",
+            title="torch.utils.checkpoint: Recomputed values for the following tensors "
+            "have different metadata than during the forward pass",
+            kinds=("CheckpointError",),
+            patterns=(
+                r"torch\.utils\.checkpoint: Recomputed values for the following tensors "
+                r"have different metadata",
+                r"torch\.utils\.checkpoint: A different number of tensors was saved during "
+                r"the original forward and recomputation",
+                r"torch\.utils\.checkpoint: trying to save more tensors during "
+                r"recomputation",
+            ),
+            older=(
+                "torch.utils.checkpoint: A different number of tensors was saved during "
+                "the original forward and recomputation.",
+                "torch.utils.checkpoint: trying to save more tensors during recomputation "
+                "than during the original forward pass.",
+            ),
+            why="""Checkpointing runs the function a second time during `backward`, and the
+                second run did other things than the first: other shapes, dtypes or
+                operations.""",
+            fix="""Let the function depend on its arguments alone: no counter, no cache, no
+                random choice outside torch's generators, no change of `autocast` or of
+                `train()` between forward and backward pass.""",
+            tell=(
+                "A dtype differs: `autocast` or `.half()` is on in one run only.",
+                "A shape differs: the batch, a cache or a random crop changed between.",
+                "The number of tensors differs: an `if` on a state that has changed; "
+                "`debug=True` shows the operations of both runs.",
+            ),
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                cache = []
+
+                def f(x):
+                    cache.append(x)
+                    return torch.cat(cache).sin()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                checkpoint(f, x, use_reentrant=False).sum().backward()
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
+                torch.testing.assert_close(x.grad, x.detach().cos())
+                print(x.grad)
+                """,
+            see=("checkpointing",),
+            source=("torch/utils/checkpoint.py",),
+        ),
+        Message(
+            anchor="ddp-not-needed",
+            title="DistributedDataParallel is not needed when a module doesn't have any "
+            "parameter that requires a gradient",
+            patterns=(
+                r"DistributedDataParallel is not needed when a module doesn't have any "
+                r"parameters? that require",
+            ),
+            why="""DistributedDataParallel adds up gradients, and a frozen module has
+                none.""",
+            fix="""Wrap only what is trained; call the frozen module as it is.""",
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    frozen = torch.nn.Linear(2, 1).requires_grad_(False)
+                    DistributedDataParallel(frozen)
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+                    trained = DistributedDataParallel(torch.nn.Linear(2, 1))
+                    trained(frozen(torch.ones(1, 2))).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                assert trained.module.bias.grad == 1 and frozen.weight.grad is None
+                print(trained.module.bias.grad)
+                """,
+            see=("across-processes",),
+            source=("torch/nn/parallel/distributed.py",),
+        ),
+        Message(
+            anchor="cudnn-training-mode",
+            title="cudnn RNN backward can only be called in training mode",
+            patterns=(r"cudnn RNN backward can only be called in training mode",),
+            why="""On a GPU an RNN in `eval()` mode keeps nothing for its backward pass, and
+                you differentiate through it: a saliency map, an attack, a frozen
+                encoder.""",
+            fix="""Call `train()` on the RNN alone (set its `dropout` to 0 if it has one),
+                or run its forward pass inside
+                `with torch.backends.cudnn.flags(enabled=False):`.""",
+            fixed="""
+                import torch
+
+                lstm = torch.nn.LSTM(2, 1).eval()
+                x = torch.ones(3, 1, 2, requires_grad=True)
+                with torch.backends.cudnn.flags(enabled=False):
+                    y = lstm(x)[0].sum()
+                y.backward()
+                assert x.grad.shape == x.shape
+                print(x.grad.shape)
+                """,
+            see=("error-cudnn-double-backward", "saliency"),
+            source=("aten/src/ATen/native/cudnn (RNN.cpp)",),
+        ),
+        Message(
+            anchor="autograd-threads-and-fork",
+            title="Unable to handle autograd's threading in combination with fork-based "
+            "multiprocessing",
+            patterns=(
+                r"Unable to handle autograd's threading in combination with fork-based "
+                r"multiprocessing",
+            ),
+            why="""`backward` has started threads in this process, and a forked child does
+                not inherit them.""",
+            fix="""Start workers with `torch.multiprocessing.get_context("spawn")`, or call
+                `backward` for the first time after the fork, in the child.""",
+            see=("across-processes",),
+            source=("torch/csrc/autograd (python_engine.cpp)",),
+        ),
+        Message(
+            anchor="inputs-not-a-leaf",
+            title="One of the differentiated Tensors given as 'inputs' to backward is not "
+            "a leaf Tensor",
+            patterns=(
+                r"One of the differentiated Tensors given as 'inputs' to backward is not a "
+                r"leaf Tensor",
+            ),
+            why="""The first releases that had `y.backward(inputs=[t])` took leaves only,
+                since it stores into `.grad`.""",
+            fix="""A current PyTorch fills `.grad` of computed tensors in `inputs`, too.
+                `torch.autograd.grad(y, t)` works in all releases.""",
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                t = x * 3
+                (t**2).sum().backward(inputs=[t])
+                assert torch.equal(t.grad, 2 * t) and x.grad is None
+                print(t.grad)
+                """,
+            see=("leaves-and-roots", "error-non-leaf-grad"),
+            source=("torch/csrc/autograd (python_engine.cpp), older releases",),
+        ),
     ),
 )

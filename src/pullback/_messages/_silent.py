@@ -1,45 +1,10 @@
 """Traps that raise nothing: the number is wrong, or is not what was asked for."""
 
-from pullback._messages._entry import Message, Theme
-
-
-def trap(**what: object) -> Message:
-    """Return an entry that has no message."""
-    return Message(kinds=(), **what)  # type: ignore[arg-type]
-
+from pullback._messages._entry import Theme, trap
 
 SILENT = Theme(
     "silent",
     (
-        trap(
-            anchor="gradients-accumulate",
-            title="The gradient doubles with every call of backward",
-            why="""`backward` *adds* to `.grad`. A second call, also one meant as a second
-                derivative, gives the sum of both.""",
-            fix="""Set `x.grad = None` (or `optimizer.zero_grad()`) before each step, or use
-                `torch.autograd.grad`, which adds to nothing.""",
-            broken="""
-                import torch
-
-                x = torch.tensor(2.0, requires_grad=True)
-                for step in range(2):
-                    (x**4).backward()
-                assert x.grad == 2 * 32  # the derivative 4x³ = 32, twice
-                print(x.grad)
-                """,
-            fixed="""
-                import torch
-
-                x = torch.tensor(2.0, requires_grad=True)
-                for step in range(2):
-                    x.grad = None
-                    (x**4).backward()
-                assert x.grad == 4 * x**3
-                print(x.grad)
-                """,
-            see=("first-vjp", "one-component"),
-            source=("torch.Tensor.backward, its documentation",),
-        ),
         trap(
             anchor="extra-gradients-dropped",
             title="More grad_tensors than tensors: the rest is dropped",
@@ -486,35 +451,94 @@ SILENT = Theme(
             source=("PF/169583",),
         ),
         trap(
-            anchor="loss-broadcast",
-            title="A prediction of shape (N, 1) and a target of shape (N,) make N² losses",
-            why="""`(N, 1) - (N,)` broadcasts to `(N, N)`: every prediction is compared
-                with every target. The loss falls, to the mean of the targets. `mse_loss`
-                warns, a formula of your own does not.""",
-            fix="""Give both the same shape: `prediction.squeeze(1)` or `target[:, None]`,
-                and assert that the shapes are equal.""",
+            anchor="ties-of-a-maximum",
+            title="At a tie, max over a dimension gives all the gradient to one entry, "
+            "amax shares it",
+            why="""Where several entries are the largest there is no derivative, and each
+                function chooses a subgradient of its own: `max(dim)` the entry whose index
+                it returns, `amax` and `max()` equal parts.""",
+            fix="""Neither is wrong. Use `amax` where the order of equal entries must not
+                matter, and do not compare gradients at ties.""",
             broken="""
                 import torch
 
-                prediction = torch.tensor([[1.0], [2.0]], requires_grad=True)
-                target = torch.tensor([1.0, 2.0])
-                loss = (prediction - target).pow(2).sum()
-                loss.backward()
-                assert loss == 2  # though every prediction is right
-                print(loss.item(), prediction.grad.squeeze())
+                x = torch.tensor([3.0, 3.0, 1.0], requires_grad=True)
+                (chosen,) = torch.autograd.grad(x.max(dim=0).values, x)
+                (shared,) = torch.autograd.grad(x.amax(dim=0), x)
+                assert sorted(chosen.tolist()) == [0.0, 0.0, 1.0]
+                assert shared.tolist() == [0.5, 0.5, 0.0]
+                print(chosen, shared)
                 """,
             fixed="""
                 import torch
 
-                prediction = torch.tensor([[1.0], [2.0]], requires_grad=True)
-                target = torch.tensor([1.0, 2.0])
-                loss = (prediction.squeeze(1) - target).pow(2).sum()
-                loss.backward()
-                assert loss == 0 and not prediction.grad.any()
-                print(loss.item(), prediction.grad.squeeze())
+                x = torch.tensor([3.0, 2.5, 1.0], requires_grad=True)
+                (chosen,) = torch.autograd.grad(x.max(dim=0).values, x)
+                (shared,) = torch.autograd.grad(x.amax(dim=0), x)
+                assert torch.equal(chosen, shared)  # no tie, no choice
+                print(chosen, shared)
                 """,
-            see=("two-meanings-of-dimension",),
-            source=("reproduced here; no thread found",),
+            see=("kinks",),
+            source=("torch.amax, its documentation",),
+        ),
+        trap(
+            anchor="norm-at-zero",
+            title="The square root of a sum of squares has gradient nan at zero, norm() "
+            "has 0",
+            why="""The derivative of the root is infinite at 0 and that of the square is 0:
+                0 · inf is nan. `norm()` knows the place and returns the subgradient 0.""",
+            fix="""Use `torch.linalg.vector_norm`, or add a small number *inside* the root:
+                `(x.pow(2).sum() + 1e-12).sqrt()`.""",
+            broken="""
+                import torch
+
+                x = torch.zeros(2, requires_grad=True)
+                length = x.pow(2).sum().sqrt()
+                length.backward()
+                assert length == 0 and x.grad.isnan().all()
+                print(length.item(), x.grad)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.zeros(2, requires_grad=True)
+                torch.linalg.vector_norm(x).backward()
+                assert torch.equal(x.grad, torch.zeros(2))
+                print(x.grad)
+                """,
+            see=("kinks", "masked-nan", "error-nan-from-a-mask"),
+            source=("PT#38714",),
+        ),
+        trap(
+            anchor="hook-that-returns",
+            title="A hook that returns something replaces the gradient",
+            why="""What a hook on a tensor returns takes the gradient's place. A lambda
+                returns its expression: `lambda v: v.mul(2)` doubles, though it was meant to
+                look only; an in-place call such as `v.clamp_` does so as well.""",
+            fix="""Let a hook that only looks return None: write a `def` without `return`,
+                or `lambda v: seen.append(v.clone())`, since `append` returns None.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x * 3
+                y.register_hook(lambda v: v.abs().neg())  # meant as a look
+                y.sum().backward()
+                assert x.grad.tolist() == [-3.0, -3.0]  # the derivative is 3
+                print(x.grad)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y, seen = x * 3, []
+                y.register_hook(lambda v: seen.append(v.clone()))
+                y.sum().backward()
+                assert x.grad.tolist() == [3.0, 3.0]
+                print(x.grad, seen)
+                """,
+            see=("hooks", "error-hook-changed-the-size"),
+            source=("torch.Tensor.register_hook, its documentation",),
         ),
     ),
 )

@@ -10,7 +10,7 @@ TRANSFORMS = Theme(
             title="grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor",
             patterns=(
                 r"(?:grad|grad_and_value)\(f\)\(\*args\): Expected f\(\*args\) to return a "
-                r"(?:scalar )?[Tt]ensor(?:, got (?P<got>.*?)(?:\.|$))?",
+                r"scalar [Tt]ensor(?:, got (?P<got>.*?)(?:\.|$))?",
             ),
             older=(
                 "grad(f)(*args): Expected f(*args) to return a scalar tensor, got tensor "
@@ -166,121 +166,6 @@ TRANSFORMS = Theme(
             source=("FT#1093",),
         ),
         Message(
-            anchor="vmap-data-dependent",
-            title="vmap: It looks like you're attempting to use a Tensor in some "
-            "data-dependent control flow",
-            patterns=(
-                r"vmap: It looks like you're attempting to use a Tensor in some "
-                r"data-dependent control flow",
-            ),
-            why="""Under `vmap` the function runs once, on all samples together. An `if` or
-                `while` on a tensor's value would have to go both ways at once.""",
-            fix="""Compute both branches and choose with `torch.where(condition, a, b)`
-                (`torch.cond` for expensive ones), or loop over the samples. When the `if`
-                is in a custom Function's `backward`, `jacrev(f, chunk_size=1)` loops for
-                you.""",
-            broken="""
-                import torch
-
-                absolute = lambda x: x if x > 0 else -x
-                torch.vmap(absolute)(torch.tensor([-1.0, 2.0]))
-                """,
-            fixed="""
-                import torch
-
-                absolute = lambda x: torch.where(x > 0, x, -x)
-                result = torch.vmap(absolute)(torch.tensor([-1.0, 2.0]))
-                assert torch.equal(result, torch.tensor([1.0, 2.0]))
-                print(result)
-                """,
-            see=("batched-v", "jacobian-per-sample"),
-            source=("FT#257",),
-        ),
-        Message(
-            anchor="vmap-item",
-            title="vmap: It looks like you're calling .item() on a Tensor",
-            patterns=(r"vmap: It looks like you're calling \.item\(\) on a Tensor",),
-            why="""`.item()`, `float(t)` or `int(t)` wants one number, and under `vmap`
-                there is one for each sample.""",
-            fix="""Keep the tensor: `t * x` works with a 0-dimensional tensor where a number
-                would. For sizes and indices take what does not depend on the sample out of
-                the function.""",
-            broken="""
-                import torch
-
-                torch.vmap(lambda x: x * float(x))(torch.tensor([1.0, 2.0]))
-                """,
-            fixed="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0])
-                result = torch.vmap(lambda x: x * x)(x)
-                assert torch.equal(result, x**2)
-                print(result)
-                """,
-            see=("batched-v",),
-            source=("FT#257", "FT#770"),
-        ),
-        Message(
-            anchor="vmap-dynamic-shape",
-            title="vmap: We do not support batching operators that can output dynamic "
-            "shape",
-            patterns=(
-                r"vmap: We do not support batching operators that can (?:support|output) "
-                r"dynamic shape",
-            ),
-            older=(
-                "vmap: We do not support batching operators that can support dynamic "
-                "shape. Attempting to batch over indexing with a boolean mask.",
-            ),
-            why="""`x[mask]`, `nonzero`, `unique` give results whose length depends on the
-                values; the samples' results could not be stacked.""",
-            fix="""Keep the shape and put zeros where the mask is False:
-                `torch.where(mask, x, 0)`, and divide by `mask.sum()` for a mean.""",
-            broken="""
-                import torch
-
-                x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
-                torch.vmap(lambda row: row[row > 0].sum())(x)
-                """,
-            fixed="""
-                import torch
-
-                x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
-                result = torch.vmap(lambda row: torch.where(row > 0, row, 0).sum())(x)
-                assert torch.equal(result, torch.tensor([1.0, 7.0]))
-                print(result)
-                """,
-            see=("batched-v",),
-            source=("FT#257", "aten/src/ATen/functorch (BatchRulesDynamic.cpp)"),
-        ),
-        Message(
-            anchor="vmap-randomness",
-            title="vmap: called random operation while in randomness error mode",
-            patterns=(r"vmap: called random operation while in randomness error mode",),
-            why="""Dropout or `torch.rand` inside `vmap`: should all samples get the same
-                random numbers, or each its own? torch asks.""",
-            fix="""`torch.vmap(f, randomness="different")` for each its own, `"same"` for
-                all the same; or `model.eval()` when dropout is not wanted. `jacfwd` takes
-                `randomness=` as well; or draw the numbers outside and pass them in.""",
-            broken="""
-                import torch
-
-                torch.vmap(lambda x: x + torch.rand(()))(torch.zeros(3))
-                """,
-            fixed="""
-                import torch
-
-                torch.manual_seed(0)  # any seed: three draws differ
-                noisy = lambda x: x + torch.rand(())
-                result = torch.vmap(noisy, randomness="different")(torch.zeros(3))
-                assert result.unique().numel() == 3
-                print(result)
-                """,
-            see=("batched-v",),
-            source=("PT#84220",),
-        ),
-        Message(
             anchor="mutate-a-captured-tensor",
             title="During a grad (vjp, jvp, grad, etc) transform, the function provided "
             "attempted to call in-place operation (aten::add_.Tensor) that would mutate a "
@@ -314,170 +199,6 @@ TRANSFORMS = Theme(
                 """,
             see=("mixing-samples", "jacobian-per-sample"),
             source=("PT#85533",),
-        ),
-        Message(
-            anchor="batch-norm-under-vmap",
-            title="Batch norm got a batched tensor as input while the running_mean or "
-            "running_var, which will be updated in place, were not batched",
-            patterns=(
-                r"Batch norm got a batched tensor as input while the running_mean or "
-                r"running_var",
-            ),
-            why="""Under `vmap`, BatchNorm would update one running mean from many samples
-                at once, each with its own batch.""",
-            fix="""`model.eval()`, or BatchNorm with `track_running_stats=False`
-                (`torch.func.replace_all_batch_norm_modules_(model)` sets it everywhere), or
-                another norm: per-sample gradients of a batch-normalised model mix samples
-                anyway.""",
-            broken="""
-                import torch
-
-                norm = torch.nn.BatchNorm1d(2)
-                torch.vmap(norm)(torch.ones(3, 4, 2))
-                """,
-            fixed="""
-                import torch
-
-                norm = torch.nn.BatchNorm1d(2)
-                torch.func.replace_all_batch_norm_modules_(norm)
-                result = torch.vmap(norm)(torch.ones(3, 4, 2))
-                assert torch.equal(result, torch.zeros(3, 4, 2))
-                print(result.shape)
-                """,
-            see=("mixing-samples", "jacobian-per-sample"),
-            source=("PT#85533", "FT#867"),
-        ),
-        Message(
-            anchor="expected-4d-input",
-            title="expected 4D input (got 3D input)",
-            kinds=("ValueError",),
-            patterns=(
-                r"expected (?P<expected>\dD(?: or \dD)?) input \(got (?P<got>\dD) input\)",
-            ),
-            why="""Inside `vmap` a function sees one sample, without the batch dimension. A
-                layer that insists on one refuses.""",
-            fix="""The layer got {got} and wants {expected}: give the sample a batch of one,
-                `f(x.unsqueeze(0)).squeeze(0)`.""",
-            tell=(
-                "Inside `vmap`, `vmap(jacrev(f))`: `unsqueeze(0)`.",
-                "Without `vmap`: your data lacks its batch or its channel dimension.",
-            ),
-            broken="""
-                import torch
-
-                norm = torch.nn.BatchNorm2d(2).eval()
-                torch.vmap(norm)(torch.ones(3, 2, 4, 4))
-                """,
-            fixed="""
-                import torch
-
-                norm = torch.nn.BatchNorm2d(2).eval()
-                one = lambda x: norm(x.unsqueeze(0)).squeeze(0)
-                result = torch.vmap(one)(torch.ones(3, 2, 4, 4))
-                torch.testing.assert_close(result, norm(torch.ones(3, 2, 4, 4)))
-                print(result.shape)
-                """,
-            see=("jacobian-per-sample",),
-            source=("FT#867", "PT#96655"),
-        ),
-        Message(
-            anchor="vmap-in-dims",
-            title="vmap: Got in_dim=0 for some input, but that input is a Tensor of "
-            "dimensionality 0",
-            kinds=("ValueError",),
-            patterns=(
-                r"Got in_dim=(?P<dim>-?\d+) for some input, but that input is a Tensor of "
-                r"dimensionality (?P<ndim>\d+)",
-                r"vmap: Expected all tensors to have the same size in the mapped "
-                r"dimension, got sizes (?P<sizes>\[[\d, ]*\])",
-            ),
-            older=(
-                "vmap: Expected all tensors to have the same size in the mapped dimension, "
-                "got sizes [2, 3] for the mapped dimension",
-            ),
-            why="""`vmap` takes one dimension off every argument, of the same length. An
-                argument without that dimension, or of another length, does not fit. Each
-                `vmap` takes off one dimension: two of them need two.""",
-            fix="""Say which arguments are batched: `torch.vmap(f, in_dims=(0, None))`
-                passes the second one whole to every call. For an `(N, 1)` array squeeze
-                it, or `vmap` twice.""",
-            broken="""
-                import torch
-
-                scale = torch.tensor(3.0)
-                torch.vmap(lambda x, scale: x * scale)(torch.ones(4), scale)
-                """,
-            fixed="""
-                import torch
-
-                scale = torch.tensor(3.0)
-                f = lambda x, scale: x * scale
-                result = torch.vmap(f, in_dims=(0, None))(torch.ones(4), scale)
-                assert torch.equal(result, torch.full((4,), 3.0))
-                print(result)
-                """,
-            see=("batched-v",),
-            source=("JAX#28110", "torch/_functorch/vmap.py"),
-        ),
-        Message(
-            anchor="vmap-performance-drop",
-            title="There is a performance drop because we have not yet implemented the "
-            "batching rule for aten::",
-            kinds=("UserWarning",),
-            patterns=(
-                r"There is a performance drop because we have not yet implemented the "
-                r"batching rule for (?P<operation>[\w:.]*\w)",
-            ),
-            why="""`vmap` has no rule for that operation, so it loops over the samples. The
-                result is right, and as slow as a loop.""",
-            fix="""Nothing needs to be done for correctness. For speed, replace
-                {operation} by operations that have a rule.""",
-            broken="""
-                import torch
-
-                torch.vmap(torch.bincount)(torch.tensor([[0, 1], [1, 1]]))
-                """,
-            fixed="""
-                import torch
-
-                counts = lambda x: torch.nn.functional.one_hot(x, 2).sum(0)
-                result = torch.vmap(counts)(torch.tensor([[0, 1], [1, 1]]))
-                assert result.tolist() == [[1, 1], [0, 2]]
-                print(result)
-                """,
-            see=("batched-v",),
-            source=("PT#122432",),
-        ),
-        Message(
-            anchor="batching-rule-not-implemented",
-            title="Batching rule not implemented for aten::lstm.input. We could not "
-            "generate a fallback",
-            patterns=(
-                r"Batching rule not implemented for (?P<operation>[\w:.]*\w)\. We could "
-                r"not generate a fallback",
-            ),
-            why="""`vmap` has no rule for that operation and cannot loop over it either.""",
-            fix="""Take {operation} out of the `vmap`: a Python loop over the samples, the
-                operation's own batch dimension, or the same formula in basic
-                operations.""",
-            broken="""
-                import torch
-
-                lstm = torch.nn.LSTM(2, 1)
-                torch.vmap(lambda x: lstm(x)[0])(torch.ones(3, 4, 2))
-                """,
-            fixed="""
-                import torch
-
-                lstm = torch.nn.LSTM(2, 1)
-                x = torch.ones(3, 4, 2)
-                looped = torch.stack([lstm(sample)[0] for sample in x])
-                own = lstm(x.transpose(0, 1))[0].transpose(0, 1)  # its own batch dimension
-                torch.testing.assert_close(looped, own)
-                print(own.shape)
-                """,
-            see=("batched-v", "jacobian-per-sample"),
-            source=("PT#122432",),
         ),
         Message(
             anchor="expected-real-inputs",
@@ -547,6 +268,303 @@ TRANSFORMS = Theme(
                 """,
             see=("never-forms-j",),
             source=("PT#122729",),
+        ),
+        Message(
+            anchor="transform-wants-tensors",
+            title="Thing passed to transform API must be Tensor, got <class 'float'>",
+            kinds=("ValueError", "RuntimeError"),
+            patterns=(
+                r"Thing passed to transform API must be Tensor, got <class "
+                r"'(?P<type>[^']+)'",
+                r"\w+: Expected \w+ to (?:be a tuple of|only contain) Tensors, got",
+            ),
+            why="""`torch.func.grad`, `vjp`, `jacrev` differentiate by tensors. (JAX takes
+                Python numbers in the same place.)""",
+            fix="""You passed a {type}: pass `torch.tensor(2.0)`, and use `argnums=` so that
+                options which are no tensors are not differentiated by.""",
+            unknown={"type": "something else"},
+            broken="""
+                import torch
+
+                torch.func.grad(lambda x: x**2)(3.0)
+                """,
+            fixed="""
+                import torch
+
+                gradient = torch.func.grad(lambda x: x**2)(torch.tensor(3.0))
+                assert gradient == 6
+                print(gradient)
+                """,
+            see=("dictionary", "jacobian-at-once"),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="transform-returns-tensors",
+            title="vjp(f, *primals): expected f(*primals) to return only tensors, got "
+            "unsupported type <class 'float'>",
+            patterns=(
+                r"expected f\(\*(?:primals|args)\) to return only tensors, got "
+                r"unsupported type <class '(?P<type>[^']+)'",
+                r"Expected output of f to be a Tensor or Tensors, got",
+                r"Expected f\(\*args\) to return a Tensor, got <class '(?P<type>[^']+)'",
+            ),
+            older=(
+                "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got "
+                "<class 'float'>",
+            ),
+            why="""The function must compute its result with torch from its arguments; a
+                number that `.item()`, `float()` or NumPy made has no derivative.""",
+            fix="""It returned a {type}: return the tensor itself. A constant result is
+                `x.new_tensor(3.0)`; further results that need no gradient go out through
+                `has_aux=True`.""",
+            unknown={"type": "something else"},
+            tell=(
+                "`got <class 'float'>`: take `.item()` out of the function.",
+                "`got <class 'tuple'>` from `grad`: return the loss alone, or "
+                "`(loss, rest)` with `has_aux=True`.",
+                "`got <class 'NoneType'>`: the `return` is missing.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.func.jacrev(lambda x: x.detach().sum().item())(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                f = lambda x: ((x**2).sum(), x.max().detach())
+                gradient, largest = torch.func.grad(f, has_aux=True)(x)
+                assert torch.equal(gradient, 2 * x)
+                print(gradient, largest)
+                """,
+            see=("jacobian-at-once",),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="floating-point-outputs",
+            title="vjp(f, ...): All outputs of f must be floating-point or complex "
+            "Tensors, got Tensor with dtype torch.int64",
+            patterns=(
+                r"All outputs of f must be floating-point or complex Tensors, got Tensor "
+                r"with dtype (?P<dtype>[\w.]+)",
+            ),
+            why="""The function returns integers or Booleans: `argmax`, a comparison,
+                `.long()`. They have no derivative.""",
+            fix="""It returns {dtype}: return the real value that the integer was made from
+                (`amax` for `argmax`), or pass the integers out with `has_aux=True`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 3.0, 2.0])
+                torch.func.vjp(lambda x: x.argmax(), x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 3.0, 2.0])
+                f = lambda x: (x.amax(), x.argmax())
+                largest, pull, place = torch.func.vjp(f, x, has_aux=True)
+                (gradient,) = pull(torch.tensor(1.0))
+                assert gradient.argmax() == place
+                print(gradient, place)
+                """,
+            see=("error-does-not-require-grad", "kinks"),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="cotangent-structure",
+            title="Expected pytree structure of cotangents to be the same as pytree "
+            "structure of outputs to the function",
+            patterns=(
+                r"Expected pytree structure of cotangents to be the same as pytree "
+                r"structure of outputs",
+            ),
+            why="""What `torch.func.vjp` returns wants one cotangent for each output, nested
+                as the outputs are: a tuple for a tuple, a dict for a dict.""",
+            fix="""Pass the cotangents as the function returned its outputs:
+                `pull((v1, v2))` for `return y1, y2`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                outputs, pull = torch.func.vjp(lambda x: (x.sum(), x**2), x)
+                pull(torch.tensor(1.0))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                outputs, pull = torch.func.vjp(lambda x: (x.sum(), x**2), x)
+                (product,) = pull((torch.tensor(1.0), torch.ones(2)))
+                assert torch.equal(product, 1 + 2 * x)
+                print(product)
+                """,
+            see=("several-outputs",),
+            source=("torch/_functorch/eager_transforms.py (vjp)",),
+        ),
+        Message(
+            anchor="primals-and-tangents",
+            title="jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it "
+            "should be valid to call f(*primals)",
+            patterns=(
+                r"Expected primals to be a tuple\. E\.g\. it should be valid to call "
+                r"f\(\*primals\)",
+                r"Expected primals and tangents to have the same python structure",
+            ),
+            older=(
+                "jvp(f, primals, tangents): Expected primals and tangents to have the same "
+                "python structure. For example, if primals is a tuple of 3 tensors, "
+                "tangents also must be.",
+            ),
+            why="""`torch.func.jvp` takes all arguments of f as one tuple and all tangents
+                as another; `vjp` takes the arguments one by one.""",
+            fix="""`torch.func.jvp(f, (x,), (t,))`: with the commas, also for one
+                argument.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.func.jvp(torch.square, x, torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                _, product = torch.func.jvp(torch.square, (x,), (torch.ones(2),))
+                assert torch.equal(product, 2 * x)
+                print(product)
+                """,
+            see=("what-is-a-jvp",),
+            source=("torch/_functorch/eager_transforms.py (jvp)",),
+        ),
+        Message(
+            anchor="primal-floating-point",
+            title="Expected primal to be floating point or complex, but got: torch.int64",
+            kinds=("ValueError",),
+            patterns=(
+                r"Expected (?P<what>primal|tangent) to be floating point or complex, but "
+                r"got: (?P<dtype>[\w.]+)",
+            ),
+            why="""Forward mode carries a direction along with each number, and an integer
+                cannot move in a direction.""",
+            fix="""The {what} is {dtype}: write `torch.tensor([1.0, 2.0])` with a decimal
+                point, or `.float()`.""",
+            unknown={"what": "primal"},
+            broken="""
+                import torch
+
+                x = torch.tensor([1, 2])
+                torch.func.jvp(torch.square, (x,), (torch.ones(2),))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                _, product = torch.func.jvp(torch.square, (x,), (torch.ones(2),))
+                assert torch.equal(product, 2 * x)
+                print(product)
+                """,
+            see=("what-is-a-jvp", "error-only-floating-point"),
+            source=("torch/autograd/forward_ad.py",),
+        ),
+        Message(
+            anchor="got-argnum",
+            title="Got argnum=1, but only 1 positional inputs",
+            patterns=(
+                r"Got argnums?=(?P<argnum>-?\d+), but only (?P<count>\d+) positional "
+                r"inputs",
+            ),
+            why="""`argnums` counts the positional arguments of the *call*, from 0. Keyword
+                arguments are not counted and cannot be differentiated by.""",
+            fix="""There are {count} positional arguments and you asked for number {argnum}:
+                pass that argument by position, and mind that the first is 0.""",
+            unknown={"count": "fewer", "argnum": "one more"},
+            broken="""
+                import torch
+
+                f = lambda x, w: (w * x).sum()
+                x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+                torch.func.grad(f, argnums=1)(x, w=w)
+                """,
+            fixed="""
+                import torch
+
+                f = lambda x, w: (w * x).sum()
+                x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+                gradient = torch.func.grad(f, argnums=1)(x, w)
+                assert torch.equal(gradient, x)
+                print(gradient)
+                """,
+            see=("jacobian-of-parameters",),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="has-aux",
+            title="output of function f should be a tuple: (output, aux) if has_aux is "
+            "True",
+            patterns=(
+                r"output of function f should be a tuple: \(output, aux\) if has_aux is "
+                r"True",
+            ),
+            why="""With `has_aux=True` the function returns two things: what is
+                differentiated, and what is handed through.""",
+            fix="""`return loss, rest`, with everything else packed into `rest`; or leave
+                `has_aux` out.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.func.grad(lambda x: (x**2).sum(), has_aux=True)(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                f = lambda x: ((x**2).sum(), {"norm": x.norm()})
+                gradient, rest = torch.func.grad(f, has_aux=True)(x)
+                assert torch.equal(gradient, 2 * x)
+                print(gradient, rest["norm"])
+                """,
+            see=("jacobian-at-once",),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="no-storage",
+            title="Cannot access data pointer of Tensor that doesn't have storage",
+            patterns=(
+                r"Cannot access data pointer of Tensor(?: \(e\.g\. FakeTensor, "
+                r"FunctionalTensor\))?(?: that doesn't have storage|\. If you're using "
+                r"torch\.compile)",
+            ),
+            older=(
+                "Cannot access data pointer of Tensor (e.g. FakeTensor, FunctionalTensor). "
+                "If you're using torch.compile/export/fx, it is likely that we are "
+                "erroneously tracing into a custom kernel.",
+            ),
+            why="""Inside `torch.func` transforms and `vmap` your function gets a wrapper
+                that has no memory of its own. NumPy, SciPy and compiled extensions ask for
+                the memory.""",
+            fix="""Use torch functions in place of `.numpy()`; or wrap the foreign code in a
+                `torch.autograd.Function` with `setup_context`, `backward` and `vmap`.""",
+            broken="""
+                import numpy as np
+                import torch
+
+                f = lambda x: torch.as_tensor(np.sin(x.detach().numpy())).sum()
+                torch.func.grad(f)(torch.tensor([1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                gradient = torch.func.grad(lambda x: x.sin().sum())(x)
+                torch.testing.assert_close(gradient, x.cos())
+                print(gradient)
+                """,
+            see=("function-under-transforms", "external-loss"),
+            source=("c10/core (TensorImpl.h)",),
         ),
     ),
 )
