@@ -53,7 +53,7 @@ ARGUMENT = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("bare-backward", "ones-trick", "which-v"),
+            see=("loss-as-v", "bare-backward", "ones-trick", "which-v"),
             source=("SO/54754153", "PF/116079", "1Konny/gradcam_plus_plus-pytorch#7"),
         ),
         Message(
@@ -87,7 +87,7 @@ ARGUMENT = Theme(
                 torch.testing.assert_close(z.grad, 2 * z.detach())
                 print(z.grad)
                 """,
-            see=("bare-backward", "contract"),
+            see=("complex-v", "bare-backward", "contract"),
             source=("torch/autograd/__init__.py (_make_grads)",),
         ),
         Message(
@@ -218,7 +218,7 @@ ARGUMENT = Theme(
                 torch.testing.assert_close(z.grad, (2 * z.detach()).conj())
                 print(z.grad.resolve_conj())
                 """,
-            see=("contract", "shape-rule"),
+            see=("complex-v", "contract", "shape-rule"),
             source=("torch/autograd/__init__.py (_make_grads)",),
         ),
         Message(
@@ -321,7 +321,7 @@ ARGUMENT = Theme(
                 assert torch.equal(x.grad, 2 * x + 10 * 3 * x**2)
                 print(x.grad)
                 """,
-            see=("shape-rule", "error-extra-gradients-dropped"),
+            see=("several-losses", "shape-rule", "error-extra-gradients-dropped"),
             source=("syfafterzy/PCB_RPP_for_reID#16", "ChenRocks/fast_abs_rl#73"),
         ),
         Message(
@@ -385,7 +385,7 @@ ARGUMENT = Theme(
                 assert torch.equal(product, 2 * x)
                 print(product)
                 """,
-            see=("bare-backward", "vjp-and-chain-rule"),
+            see=("dictionary", "bare-backward", "vjp-and-chain-rule"),
             source=("torch/autograd/functional.py (vjp, jvp)",),
         ),
         Message(
@@ -492,6 +492,40 @@ ARGUMENT = Theme(
                 print(gradient)
                 """,
             see=("first-vjp", "same-or-not"),
+            source=("torch/autograd/__init__.py (grad)",),
+        ),
+        Message(
+            anchor="inputs-must-be-a-dict",
+            title="`inputs` argument to `grad()` must be a dict, not OrderedDict",
+            kinds=("TypeError",),
+            patterns=(
+                r"`inputs` argument to `(?P<function>\w+)\(\)` must be a dict, not "
+                r"(?P<type>\w+)",
+            ),
+            why="""`torch.autograd.grad` takes one tensor, a sequence of tensors or a plain
+                `dict`. Other mappings are refused, and a `state_dict()` is one; it holds
+                detached tensors besides, which are no part of any graph.""",
+            fix="""In place of the {type} pass `dict(model.named_parameters())` to
+                `{function}`.""",
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                y = layer(torch.tensor([1.0, 2.0]))
+                torch.autograd.grad(y, layer.state_dict())
+                """,
+            fixed="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                y = layer(torch.tensor([1.0, 2.0]))
+                parameters = dict(layer.named_parameters())
+                gradients = torch.autograd.grad(y, list(parameters.values()))
+                named = dict(zip(parameters, gradients, strict=True))
+                assert named["weight"].tolist() == [[1.0, 2.0]]
+                print(named)
+                """,
+            see=("jacobian-of-parameters",),
             source=("torch/autograd/__init__.py (grad)",),
         ),
     ),

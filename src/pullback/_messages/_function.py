@@ -70,7 +70,7 @@ FUNCTION = Theme(
                 assert torch.equal(x.grad, torch.tensor([1.0, 1.0, 0.0]))
                 print(x.grad)
                 """,
-            see=("shape-rule", "error-broadcast-gradient-summed"),
+            see=("custom-function", "shape-rule", "error-broadcast-gradient-summed"),
             source=("hbb1/2d-gaussian-splatting#43",),
         ),
         Message(
@@ -119,7 +119,7 @@ FUNCTION = Theme(
                 assert torch.equal(x.grad, torch.tensor([3.0, 3.0]))
                 print(x.grad)
                 """,
-            see=("vjp-and-chain-rule",),
+            see=("custom-function",),
             source=("torch/csrc/autograd (python_function.cpp)",),
         ),
         Message(
@@ -172,7 +172,7 @@ FUNCTION = Theme(
                 assert torch.equal(x.grad, 3 * x**2)
                 print(x.grad)
                 """,
-            see=("vjp-and-chain-rule",),
+            see=("custom-function",),
             source=("torch/csrc/autograd (python_function.cpp)",),
         ),
         Message(
@@ -222,7 +222,7 @@ FUNCTION = Theme(
                 assert x.grad == 2
                 print(x.grad)
                 """,
-            see=("vjp-and-chain-rule",),
+            see=("custom-function",),
             source=("longcw/RoIAlign.pytorch#41",),
         ),
         Message(
@@ -270,7 +270,7 @@ FUNCTION = Theme(
                 assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
                 print(x.grad)
                 """,
-            see=("vjp-and-chain-rule",),
+            see=("deriving-vjps", "vjp-and-chain-rule"),
             source=("torch/autograd/function.py",),
         ),
         Message(
@@ -327,7 +327,7 @@ FUNCTION = Theme(
                 assert torch.equal(x.grad, 12 * x**2)  # of x⁴
                 print(x.grad)
                 """,
-            see=("error-saved-intermediate",),
+            see=("twice-differentiable", "error-saved-intermediate"),
             source=("torch/autograd/function.py (once_differentiable)",),
         ),
         Message(
@@ -335,8 +335,8 @@ FUNCTION = Theme(
             title="expected Variable or None (got float)",
             kinds=("RuntimeError", "TypeError"),
             patterns=(
-                r"expected Variable or None \(got (?P<type>\w+)\)",
-                r"expected Variable, but hook returned '(?P<type>\w+)'",
+                r"expected Variable or None \(got (?P<type>[\w.]+)\)",
+                r"expected Variable, but hook returned '(?P<type>[\w.]+)'",
             ),
             older=("expected Variable, but hook returned 'float'",),
             why="""A `backward` of your own, or a hook, returned something that is neither a
@@ -375,7 +375,7 @@ FUNCTION = Theme(
                 assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
                 print(x.grad)
                 """,
-            see=("vjp-and-chain-rule",),
+            see=("custom-function",),
             source=("torch/csrc/autograd (python_function.cpp, python_hook.cpp)",),
         ),
         Message(
@@ -407,7 +407,7 @@ FUNCTION = Theme(
                 torch.testing.assert_close(weight.grad, -p.detach().log() / 2)
                 print(weight.grad)
                 """,
-            see=("v-is-a-weight",),
+            see=("deriving-vjps", "v-is-a-weight"),
             source=("PT#60610",),
         ),
         Message(

@@ -50,7 +50,7 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.0, 6.0]))
                 print(x.grad)
                 """,
-            see=("first-vjp", "upstream"),
+            see=("no-grad-detach",),
             source=("PT#19806", "PT#44189"),
         ),
         Message(
@@ -104,7 +104,7 @@ GRAPH = Theme(
                 assert w.grad == 1 * 2 * 2 + 4 * 2 * 2
                 print(w.grad)
                 """,
-            see=("one-component", "upstream", "jacobian-row-by-row"),
+            see=("second-backward", "one-component", "upstream", "jacobian-row-by-row"),
             source=("PF/6795", "quark0/darts#56"),
         ),
         Message(
@@ -156,7 +156,7 @@ GRAPH = Theme(
                 assert gradient[0] == 2 * x[0]
                 print(gradient[0])
                 """,
-            see=("shape-rule", "jacobian-of-parameters"),
+            see=("grad-is-none", "shape-rule", "jacobian-of-parameters"),
             source=("PT#181917", "PF/43679", "PT#44189"),
         ),
         Message(
@@ -187,7 +187,7 @@ GRAPH = Theme(
                 assert gradients == (3.0, 2.0)
                 print(gradients)
                 """,
-            see=("first-vjp",),
+            see=("leaves-and-roots",),
             source=("PT#115918",),
         ),
         Message(
@@ -220,7 +220,7 @@ GRAPH = Theme(
                 assert gradients == (4.0, 0.0)
                 print(gradients)
                 """,
-            see=("error-not-used-in-the-graph",),
+            see=("second-derivatives", "error-not-used-in-the-graph"),
             source=("PT#97015",),
         ),
         Message(
@@ -265,7 +265,7 @@ GRAPH = Theme(
                 assert torch.equal(model.weight.grad, torch.ones(1, 2))
                 print(count, model.weight.grad)
                 """,
-            see=("first-vjp",),
+            see=("leaves-and-roots",),
             source=("PT#46373", "torch/autograd/__init__.py (backward)"),
         ),
         Message(
@@ -295,7 +295,7 @@ GRAPH = Theme(
                 assert second == 6 * x
                 print(second)
                 """,
-            see=("which-v",),
+            see=("retain-or-create", "which-v"),
             source=("PT#78622", "amirgholami/PyHessian#25"),
         ),
         Message(
@@ -341,7 +341,7 @@ GRAPH = Theme(
                 torch.testing.assert_close(prediction.grad, torch.full((3,), -1 / 3))
                 print(prediction.grad)
                 """,
-            see=("shape-rule",),
+            see=("external-loss", "shape-rule"),
             source=("PT#2138", "PT#36553"),
         ),
         Message(
@@ -381,7 +381,7 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.25]))
                 print(x.grad)
                 """,
-            see=("error-nan-from-a-mask",),
+            see=("masked-nan", "error-nan-from-a-mask"),
             source=("PT#38714",),
         ),
         Message(
@@ -415,7 +415,7 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("shape-rule", "glossary"),
+            see=("dictionary", "shape-rule", "glossary"),
             source=("SimplexLab/TorchJD#489",),
         ),
     ),

@@ -58,7 +58,7 @@ HIGHER = Theme(
                 assert torch.equal(product, 2 * x)
                 print(product)
                 """,
-            see=("reverse-or-forward",),
+            see=("function-under-transforms", "reverse-or-forward"),
             source=("flatironinstitute/pytorch-finufft#110",),
         ),
         Message(
@@ -102,7 +102,7 @@ HIGHER = Theme(
                 torch.testing.assert_close(product, q)
                 print(product.shape)
                 """,
-            see=("reverse-or-forward",),
+            see=("what-is-a-jvp", "reverse-or-forward"),
             source=("PT#98164", "PT#128971", "PT#137720"),
         ),
         Message(
@@ -143,7 +143,7 @@ HIGHER = Theme(
                 assert q.grad.shape == q.shape and q.grad.isfinite().all()
                 print(q.grad.shape)
                 """,
-            see=("error-forward-ad-not-implemented",),
+            see=("second-derivatives", "error-forward-ad-not-implemented"),
             source=("PT#116350", "PT#181177"),
         ),
         Message(
@@ -170,7 +170,7 @@ HIGHER = Theme(
                 print(x.grad.shape)
                 """,
             source=("cyanrain7/TRPO-in-MARL#14",),
-            see=("error-derivative-not-implemented",),
+            see=("gradient-penalty", "error-derivative-not-implemented"),
         ),
         Message(
             anchor="compile-double-backward",
@@ -203,7 +203,7 @@ HIGHER = Theme(
                 assert torch.equal(x.grad, 6 * x)
                 print(x.grad)
                 """,
-            see=("error-create-graph-reference-cycle",),
+            see=("second-derivatives", "error-create-graph-reference-cycle"),
             source=("PT#91469", "PT#183603"),
         ),
         Message(
@@ -233,7 +233,7 @@ HIGHER = Theme(
                 assert torch.equal(H, torch.diag(6 * x))
                 print(H)
                 """,
-            see=("tensor-jacobian",),
+            see=("full-hessian", "tensor-jacobian"),
             source=("torch/autograd/functional.py",),
         ),
         Message(
@@ -306,7 +306,7 @@ HIGHER = Theme(
                 assert torch.equal(J, torch.diag(2 * x))
                 print(J)
                 """,
-            see=("error-jacobian-of-a-closure",),
+            see=("closures-of-zeros", "error-jacobian-of-a-closure"),
             source=("torch/autograd/functional.py",),
         ),
         Message(
@@ -339,7 +339,7 @@ HIGHER = Theme(
                 assert torch.equal(product, torch.tensor([3.0 + 1, 3.0 + 2]))
                 print(product)
                 """,
-            see=("shape-rule", "reverse-or-forward"),
+            see=("what-is-a-jvp", "shape-rule", "reverse-or-forward"),
             source=("torch/csrc/autograd (autograd_meta.cpp)",),
         ),
         Message(
@@ -372,7 +372,7 @@ HIGHER = Theme(
                 assert torch.equal(tangent, 2 * x)
                 print(tangent)
                 """,
-            see=("reverse-or-forward",),
+            see=("what-is-a-jvp", "reverse-or-forward"),
             source=("torch/autograd/forward_ad.py",),
         ),
         Message(

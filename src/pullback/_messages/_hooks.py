@@ -32,7 +32,7 @@ HOOKS = Theme(
                 assert torch.equal(x.grad, 2 * mask)
                 print(x.grad)
                 """,
-            see=("upstream",),
+            see=("hooks",),
             source=("torch/csrc/autograd (python_hook.cpp)",),
         ),
         Message(
@@ -93,7 +93,7 @@ HOOKS = Theme(
                 assert torch.autograd.gradcheck(Square.apply, x)
                 print("backward is the VJP of forward")
                 """,
-            see=("vjp-and-chain-rule",),
+            see=("gradcheck",),
             source=("jinfagang/DCNv2_latest#13", "torch/autograd/gradcheck.py"),
         ),
         Message(

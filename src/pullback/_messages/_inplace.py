@@ -62,7 +62,7 @@ INPLACE = Theme(
                 torch.testing.assert_close(x.grad, x.detach().exp())
                 print(x.grad)
                 """,
-            see=("upstream",),
+            see=("in-place",),
             source=("PT#39141", "PF/169583"),
         ),
         Message(
@@ -103,7 +103,7 @@ INPLACE = Theme(
                 assert torch.equal(w, torch.zeros(2)) and w.is_leaf
                 print(w)
                 """,
-            see=("first-vjp",),
+            see=("in-place",),
             source=("pytorch/examples#779", "PF/120297"),
         ),
         Message(
@@ -135,7 +135,7 @@ INPLACE = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 4.0, 6.0]))
                 print(x.grad)
                 """,
-            see=("error-leaf-inplace",),
+            see=("in-place", "error-leaf-inplace"),
             source=("hustvl/YOLOP#17", "PF/120297"),
         ),
         Message(
@@ -174,7 +174,7 @@ INPLACE = Theme(
                 assert torch.equal(image.grad, scales[:, None].expand(3, 2))
                 print(image.grad)
                 """,
-            see=("error-modified-by-an-inplace-operation",),
+            see=("in-place", "error-modified-by-an-inplace-operation"),
             source=("haofanwang/Score-CAM#28",),
         ),
         Message(
@@ -224,7 +224,7 @@ INPLACE = Theme(
                 assert seen == [(1, 2)]
                 print(seen)
                 """,
-            see=("upstream",),
+            see=("hooks",),
             source=("PT#61519",),
         ),
         Message(
@@ -261,7 +261,7 @@ INPLACE = Theme(
                 assert torch.equal(x.grad, torch.tensor([20.0, 2.0]))
                 print(x.grad)
                 """,
-            see=("error-leaf-inplace",),
+            see=("in-place", "error-leaf-inplace"),
             source=("torch/csrc/autograd (variable.cpp)",),
         ),
         Message(
@@ -292,7 +292,7 @@ INPLACE = Theme(
                 assert not state.requires_grad
                 print(state)
                 """,
-            see=("upstream",),
+            see=("no-grad-detach",),
             source=("LiJunnan1992/MLNT#8", "OpenNMT/OpenNMT-py#403"),
         ),
         Message(
@@ -324,7 +324,7 @@ INPLACE = Theme(
                 assert torch.equal(x.grad, torch.ones(2))
                 print(x.grad)
                 """,
-            see=("first-vjp",),
+            see=("in-place",),
             source=("PF/120297",),
         ),
     ),

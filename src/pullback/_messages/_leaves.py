@@ -43,7 +43,7 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("first-vjp", "upstream"),
+            see=("leaves-and-roots",),
             source=("microsoft/nni#5299", "PT#2730", "TUT#3717"),
         ),
         Message(
@@ -71,7 +71,7 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("first-vjp",),
+            see=("leaves-and-roots",),
             source=("PT#53466",),
         ),
         Message(
@@ -107,7 +107,7 @@ LEAVES = Theme(
                 assert array.tolist() == [1.0, 4.0, 9.0]
                 print(array)
                 """,
-            see=("by-hand", "upstream"),
+            see=("external-loss", "by-hand", "upstream"),
             source=("zhuangdizhu/FedGen#1",),
         ),
         Message(
@@ -145,7 +145,7 @@ LEAVES = Theme(
                 assert a.grad == 2 * 2 + 3 * 4
                 print(a.grad)
                 """,
-            see=("first-vjp",),
+            see=("no-grad-detach",),
             source=("torch/csrc/autograd (python_variable_methods.cpp)",),
         ),
         Message(
@@ -171,7 +171,7 @@ LEAVES = Theme(
                 assert not y.requires_grad
                 print(y)
                 """,
-            see=("upstream",),
+            see=("no-grad-detach",),
             source=("PT#163263",),
         ),
         Message(
@@ -200,7 +200,7 @@ LEAVES = Theme(
                 torch.testing.assert_close(w.detach(), torch.full((3,), 0.1 - 1))
                 print(w)
                 """,
-            see=("error-non-leaf-grad",),
+            see=("leaves-and-roots", "error-non-leaf-grad"),
             source=("TUT#3717", "torch/optim/optimizer.py"),
         ),
         Message(
@@ -236,7 +236,7 @@ LEAVES = Theme(
                 assert torch.equal(y.grad, torch.tensor([3.0, 3.0]))
                 print(y.grad)
                 """,
-            see=("upstream", "small-graph"),
+            see=("leaves-and-roots", "small-graph"),
             source=("TUT#3652",),
         ),
         Message(
@@ -277,7 +277,7 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, torch.full((3,), 2.0))
                 print(x.grad)
                 """,
-            see=("shape-rule",),
+            see=("external-loss", "shape-rule"),
             source=("torch/csrc/autograd (python_variable.cpp)",),
         ),
         Message(
@@ -326,7 +326,7 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, 2 * x)  # once, not twice
                 print(x.grad)
                 """,
-            see=("error-non-leaf-grad", "first-vjp"),
+            see=("grad-is-none", "error-non-leaf-grad"),
             source=("pytorch/examples#1172", "PT#2730"),
         ),
         Message(
@@ -367,7 +367,7 @@ LEAVES = Theme(
                 print(w.grad)
                 """,
             source=("huggingface/trl#2983", "ai4co/rl4co#272"),
-            see=("upstream",),
+            see=("no-grad-detach",),
         ),
         Message(
             anchor="deepcopy-of-non-leaf",
@@ -405,7 +405,7 @@ LEAVES = Theme(
                 print(twin)
                 """,
             source=("PT#103001",),
-            see=("upstream",),
+            see=("leaves-and-roots",),
         ),
         Message(
             anchor="refusing-to-serialize",
@@ -437,7 +437,7 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, 2 * 2 * sent)
                 print(x.grad)
                 """,
-            see=("upstream",),
+            see=("across-processes",),
             source=("torch/multiprocessing/reductions.py",),
         ),
     ),

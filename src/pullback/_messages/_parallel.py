@@ -42,7 +42,7 @@ PARALLEL = Theme(
                 assert torch.equal(gradient, 2 * x)
                 print(gradient)
                 """,
-            see=("never-forms-j",),
+            see=("checkpointing", "never-forms-j"),
             source=("PT#51743", "haidog-yaqub/MeanFlow#4"),
         ),
         Message(
@@ -76,7 +76,7 @@ PARALLEL = Theme(
                 assert torch.equal(x.grad, torch.ones(2))
                 print(x.grad)
                 """,
-            see=("error-checkpoint-reentrant",),
+            see=("checkpointing", "error-checkpoint-reentrant"),
             source=("torch/utils/checkpoint.py",),
         ),
         Message(
@@ -108,7 +108,7 @@ PARALLEL = Theme(
                 assert torch.equal(layer.weight.grad, torch.ones(1, 2))
                 print(layer.weight.grad)
                 """,
-            see=("error-checkpoint-reentrant",),
+            see=("checkpointing", "error-checkpoint-reentrant"),
             source=("torch/utils/checkpoint.py",),
         ),
         Message(
@@ -170,7 +170,7 @@ PARALLEL = Theme(
                 assert torch.equal(model["used"].weight.grad, torch.full((1, 2), 2.0))
                 print(model["used"].weight.grad)
                 """,
-            see=("upstream",),
+            see=("across-processes",),
             source=("PT#43259",),
         ),
         Message(
@@ -197,7 +197,7 @@ PARALLEL = Theme(
                 "Two `backward` calls for one forward pass: `(a + b).backward()`.",
                 "`find_unused_parameters=True` is set although all are used: drop it.",
             ),
-            see=("upstream",),
+            see=("across-processes",),
             source=("PT#43259", "torch/csrc/distributed/c10d (reducer.cpp)"),
         ),
         Message(
@@ -211,7 +211,7 @@ PARALLEL = Theme(
             fix="""Nothing needs to be done. To remove it: keep one memory format throughout
                 (`channels_last` or not, often 1×1 convolutions), and call `.contiguous()`
                 after a `transpose` or `permute` before the layer.""",
-            see=("upstream",),
+            see=("across-processes",),
             source=(
                 "PT#70222",
                 "XPixelGroup/HAT#154",
@@ -230,7 +230,7 @@ PARALLEL = Theme(
             why="""`DataParallel` returns one loss for each GPU; they are put together as a
                 vector. Its `backward()` then asks for a `gradient`.""",
             fix="""`loss.mean().backward()`: the mean over the devices.""",
-            see=("error-scalar-outputs",),
+            see=("across-processes", "error-scalar-outputs"),
             source=("PT#9811", "airsplay/lxmert#17"),
         ),
         Message(
@@ -241,7 +241,7 @@ PARALLEL = Theme(
                 which PyTorch before 0.2 could not do.""",
             fix="""Use a current PyTorch, where it is differentiable twice; or
                 DistributedDataParallel.""",
-            see=("error-once-differentiable",),
+            see=("gradient-penalty", "error-once-differentiable"),
             source=("PT#2467", "PT#2508"),
         ),
         Message(

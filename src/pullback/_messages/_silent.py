@@ -33,7 +33,7 @@ SILENT = Theme(
                 assert "longer" in refused
                 print(refused)
                 """,
-            see=("shape-rule", "error-tensors-and-gradients"),
+            see=("several-losses", "shape-rule", "error-tensors-and-gradients"),
             source=("syfafterzy/PCB_RPP_for_reID#16",),
         ),
         trap(
@@ -124,7 +124,7 @@ SILENT = Theme(
                 assert torch.equal(forward, reverse)
                 print(forward)
                 """,
-            see=("reverse-or-forward",),
+            see=("no-grad-detach", "reverse-or-forward"),
             source=("reproduced here; no thread found",),
         ),
         trap(
@@ -155,7 +155,11 @@ SILENT = Theme(
                 assert torch.equal(J, torch.diag(2 * x))
                 print(J)
                 """,
-            see=("jacobian-at-once", "error-independent-in-strict-mode"),
+            see=(
+                "closures-of-zeros",
+                "jacobian-at-once",
+                "error-independent-in-strict-mode",
+            ),
             source=("PT#53666", "PT#95916"),
         ),
         trap(
@@ -197,7 +201,7 @@ SILENT = Theme(
                 assert torch.equal(reverse, forward)
                 print(forward.squeeze())
                 """,
-            see=("error-expected-real-inputs",),
+            see=("complex-v", "error-expected-real-inputs"),
             source=("PT#94397", "PT#92140"),
         ),
         trap(
@@ -224,7 +228,7 @@ SILENT = Theme(
                 assert torch.equal(x, torch.tensor([1.0, 2.0]))
                 print(product, x)
                 """,
-            see=("reverse-or-forward",),
+            see=("in-place", "reverse-or-forward"),
             source=("reproduced here; no thread found",),
         ),
         trap(
@@ -278,7 +282,7 @@ SILENT = Theme(
                 assert first == 4 * x**3 and second == 12 * x**2
                 print(first.item(), second.item())
                 """,
-            see=("error-once-differentiable",),
+            see=("twice-differentiable", "error-once-differentiable"),
             source=("PT#58509", "PT#76185"),
         ),
         trap(
@@ -324,7 +328,7 @@ SILENT = Theme(
                 Same.apply(x).sum().backward()
                 print(x.grad)
                 """,
-            see=("error-invalid-gradient",),
+            see=("gradcheck", "error-invalid-gradient"),
             source=("PT#65244",),
         ),
         trap(
@@ -352,7 +356,7 @@ SILENT = Theme(
                 assert each.tolist() == [6.0, 10.0]
                 print(each)
                 """,
-            see=("one-component", "jacobian-row-by-row"),
+            see=("several-outputs", "one-component", "jacobian-row-by-row"),
             source=("PF/83134", "PT#7786", "PT#1605"),
         ),
         trap(
@@ -412,7 +416,7 @@ SILENT = Theme(
                 assert loss == 2 and torch.equal(x.grad, torch.tensor([0.0, 0.25]))
                 print(loss.item(), x.grad)
                 """,
-            see=("error-returned-nan-values",),
+            see=("masked-nan", "error-returned-nan-values"),
             source=("PT#38714",),
         ),
         trap(
@@ -447,7 +451,7 @@ SILENT = Theme(
                 assert "modified by an inplace operation" in noticed
                 print(noticed.partition(":")[0])
                 """,
-            see=("error-modified-by-an-inplace-operation",),
+            see=("silent-traps", "error-modified-by-an-inplace-operation"),
             source=("PF/169583",),
         ),
         trap(
@@ -539,6 +543,54 @@ SILENT = Theme(
                 """,
             see=("hooks", "error-hook-changed-the-size"),
             source=("torch.Tensor.register_hook, its documentation",),
+        ),
+        trap(
+            anchor="checkpoint-of-another-function",
+            title="Checkpointing a function that gives other values the second time: a wrong "
+            "gradient",
+            why="""`checkpoint` throws the saved tensors away and runs the function again
+                during `backward`. It restores torch's random numbers and no other state:
+                Python's `random`, NumPy's, counters and caches go on.""",
+            fix="""Draw such numbers before and pass them in as arguments, or use
+                `torch.rand`.""",
+            broken="""
+                import random
+
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                random.seed(0)
+                used = []
+
+                def f(x):
+                    used.append(random.random())
+                    return (used[-1] * x) ** 2
+
+                x = torch.tensor(1.0, requires_grad=True)
+                y = checkpoint(f, x, use_reentrant=False)
+                y.backward()
+                first, again = used
+                torch.testing.assert_close(y.detach(), torch.tensor(first**2))
+                assert not torch.isclose(x.grad, torch.tensor(2 * first**2))
+                print(len(used), x.grad / (2 * y.detach()))  # not 1
+                """,
+            fixed="""
+                import random
+
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                random.seed(0)
+                factor = random.random()
+                f = lambda x, factor: (factor * x) ** 2
+                x = torch.tensor(1.0, requires_grad=True)
+                y = checkpoint(f, x, factor, use_reentrant=False)
+                y.backward()
+                torch.testing.assert_close(x.grad, 2 * y.detach())
+                print(x.grad / (2 * y.detach()))
+                """,
+            see=("checkpointing", "error-checkpoint-metadata"),
+            source=("torch/utils/checkpoint.py, its documentation",),
         ),
     ),
 )

@@ -31,7 +31,7 @@ SILENT_TRAINING = Theme(
                 assert x.grad == 4 * x**3
                 print(x.grad)
                 """,
-            see=("first-vjp", "one-component"),
+            see=("gradient-doubled", "first-vjp", "one-component"),
             source=("torch.Tensor.backward, its documentation",),
         ),
         trap(

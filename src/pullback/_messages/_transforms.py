@@ -41,7 +41,7 @@ TRANSFORMS = Theme(
                 assert torch.equal(each, 2 * x)
                 print(each)
                 """,
-            see=("ones-trick", "jacobian-at-once"),
+            see=("per-sample-gradients", "ones-trick", "jacobian-at-once"),
             source=("FT#1070",),
         ),
         Message(
@@ -75,7 +75,7 @@ TRANSFORMS = Theme(
                 assert torch.equal(outer, 36 * x**3)
                 print(outer)
                 """,
-            see=("jacobian-at-once",),
+            see=("retain-or-create", "jacobian-at-once"),
             source=("torch/autograd/__init__.py (backward)",),
         ),
         Message(
@@ -102,7 +102,7 @@ TRANSFORMS = Theme(
                 assert torch.equal(batch, torch.eye(3).expand(4, 3, 3))
                 print(batch.shape)
                 """,
-            see=("jacobian-per-sample", "jacobian-at-once"),
+            see=("vmap-limits", "jacobian-per-sample", "jacobian-at-once"),
             source=("FT#847", "FT#849", "FT#922"),
         ),
         Message(
@@ -162,7 +162,7 @@ TRANSFORMS = Theme(
                 assert torch.equal(each, 2 * x)
                 print(each)
                 """,
-            see=("jacobian-per-sample",),
+            see=("function-under-transforms", "jacobian-per-sample"),
             source=("FT#1093",),
         ),
         Message(
@@ -197,7 +197,7 @@ TRANSFORMS = Theme(
                 torch.testing.assert_close(gradient.sum(0), torch.zeros(2))
                 print(gradient.shape)
                 """,
-            see=("mixing-samples", "jacobian-per-sample"),
+            see=("per-sample-gradients", "mixing-samples", "jacobian-per-sample"),
             source=("PT#85533",),
         ),
         Message(
@@ -233,7 +233,7 @@ TRANSFORMS = Theme(
                 )
                 print(J)
                 """,
-            see=("jacobian-at-once",),
+            see=("complex-v", "jacobian-at-once"),
             source=("PT#94397", "PT#92140", "PT#94805"),
         ),
         Message(
@@ -266,7 +266,7 @@ TRANSFORMS = Theme(
                 assert torch.equal(gradient, torch.ones(2))
                 print(gradient)
                 """,
-            see=("never-forms-j",),
+            see=("checkpointing", "never-forms-j"),
             source=("PT#122729",),
         ),
         Message(

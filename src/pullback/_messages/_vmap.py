@@ -33,7 +33,7 @@ VMAP = Theme(
                 assert torch.equal(result, torch.tensor([1.0, 2.0]))
                 print(result)
                 """,
-            see=("batched-v", "jacobian-per-sample"),
+            see=("vmap-limits", "batched-v", "jacobian-per-sample"),
             source=("FT#257",),
         ),
         Message(
@@ -58,7 +58,7 @@ VMAP = Theme(
                 assert torch.equal(result, x**2)
                 print(result)
                 """,
-            see=("batched-v",),
+            see=("vmap-limits", "batched-v"),
             source=("FT#257", "FT#770"),
         ),
         Message(
@@ -91,7 +91,7 @@ VMAP = Theme(
                 assert torch.equal(result, torch.tensor([1.0, 7.0]))
                 print(result)
                 """,
-            see=("batched-v",),
+            see=("vmap-limits", "batched-v"),
             source=("FT#257", "aten/src/ATen/functorch (BatchRulesDynamic.cpp)"),
         ),
         Message(
@@ -117,7 +117,7 @@ VMAP = Theme(
                 assert result.unique().numel() == 3
                 print(result)
                 """,
-            see=("batched-v",),
+            see=("vmap-limits", "batched-v"),
             source=("PT#84220",),
         ),
         Message(
@@ -149,7 +149,7 @@ VMAP = Theme(
                 assert torch.equal(result, torch.zeros(3, 4, 2))
                 print(result.shape)
                 """,
-            see=("mixing-samples", "jacobian-per-sample"),
+            see=("per-sample-gradients", "mixing-samples", "jacobian-per-sample"),
             source=("PT#85533", "FT#867"),
         ),
         Message(
@@ -221,7 +221,7 @@ VMAP = Theme(
                 assert torch.equal(result, torch.full((4,), 3.0))
                 print(result)
                 """,
-            see=("batched-v",),
+            see=("vmap-limits", "batched-v"),
             source=("JAX#28110", "torch/_functorch/vmap.py"),
         ),
         Message(
@@ -250,7 +250,7 @@ VMAP = Theme(
                 assert result.tolist() == [[1, 1], [0, 2]]
                 print(result)
                 """,
-            see=("batched-v",),
+            see=("vmap-limits", "batched-v"),
             source=("PT#122432",),
         ),
         Message(
@@ -281,7 +281,7 @@ VMAP = Theme(
                 torch.testing.assert_close(looped, own)
                 print(own.shape)
                 """,
-            see=("batched-v", "jacobian-per-sample"),
+            see=("vmap-limits", "batched-v", "jacobian-per-sample"),
             source=("PT#122432",),
         ),
         Message(
