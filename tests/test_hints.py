@@ -297,9 +297,9 @@ def test_blocks_of_several_threads_end_in_any_order():
     def work(first):
         try:
             with hints():
-                inside.wait()
+                inside.wait(timeout=60)
                 if not first:
-                    leave.wait()
+                    leave.wait(timeout=60)
                 vector_without_gradient(3)
         except RuntimeError as error:
             found.append(notes(error))
@@ -308,9 +308,9 @@ def test_blocks_of_several_threads_end_in_any_order():
     threads = [threading.Thread(target=work, args=(first,)) for first in (True, False)]
     for thread in threads:
         thread.start()
-    inside.wait()
+    inside.wait(timeout=60)
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert [len(each) for each in found] == [1, 1]
 
 
@@ -458,8 +458,10 @@ def test_enable_and_disable_leave_nothing_behind():
 
 def test_a_notebook_cell_shows_the_note(capsys):
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
-    shell = InteractiveShell.instance()
+    private = Config(HistoryManager={"enabled": False})  # not the user's history
+    shell = InteractiveShell.instance(config=private)
     before = shell.custom_exceptions
     shell.run_cell("import torch, pullback; pullback.hints.enable()")
     capsys.readouterr()

@@ -199,7 +199,7 @@ class _Warnings:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._blocks = 0
         self._undo: Callable[[], None] = lambda: None
 
@@ -239,7 +239,7 @@ class _Program:
     """Adds notes to what ends the program, a thread or a notebook cell."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._undo: list[Callable[[], None]] = []
 
     def enable(self) -> None:

@@ -546,8 +546,8 @@ SILENT = Theme(
         ),
         trap(
             anchor="checkpoint-of-another-function",
-            title="Checkpointing a function that gives other values the second time: a wrong "
-            "gradient",
+            title="Checkpointing a function that gives other values the second time: a "
+            "wrong gradient",
             why="""`checkpoint` throws the saved tensors away and runs the function again
                 during `backward`. It restores torch's random numbers and no other state:
                 Python's `random`, NumPy's, counters and caches go on.""",
