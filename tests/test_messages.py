@@ -102,6 +102,10 @@ def test_a_message_that_people_paste_is_found(text):
     assert recognised(text) == [found.anchor]
 
 
+def test_every_message_is_among_those_that_people_paste():
+    assert set(PASTED.values()) == {m.anchor for m in MESSAGES if not m.silent}
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -111,6 +115,11 @@ def test_a_message_that_people_paste_is_found(text):
         "'float' object is not callable",
         "'NoneType' object has no attribute 'shape'",
         "list index out of range",
+        "'tuple' object has no attribute 'append'",
+        "'NoneType' object has no attribute 'items'",
+        "Cannot copy out of meta tensor; no data!",
+        "output with shape [3] doesn't match the broadcast shape [4, 3]",
+        "The size of tensor a (3) must match the size of tensor b (4)",
     ],
 )
 def test_other_messages_are_not_claimed(text):

@@ -276,7 +276,7 @@ TRANSFORMS = Theme(
             patterns=(
                 r"Thing passed to transform API must be Tensor, got <class "
                 r"'(?P<type>[^']+)'",
-                r"\w+: Expected \w+ to (?:be a tuple of|only contain) Tensors, got",
+                r"Expected \w+ to (?:be a tuple of|only contain) Tensors, got",
             ),
             why="""`torch.func.grad`, `vjp`, `jacrev` differentiate by tensors. (JAX takes
                 Python numbers in the same place.)""",
