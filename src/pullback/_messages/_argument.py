@@ -92,7 +92,8 @@ ARGUMENT = Theme(
         ),
         Message(
             anchor="mismatch-in-shape",
-            title="Mismatch in shape: grad_output[0] has a shape of",
+            title="Mismatch in shape: grad_output[0] has a shape of torch.Size([1]) and "
+            "output[0] has a shape of torch.Size([])",
             patterns=(
                 r"Mismatch in shape: grad_output\[\d+\] has a shape of"
                 rf"(?: (?P<v>{SIZE}) and output\[\d+\] has a shape of "
@@ -188,7 +189,8 @@ ARGUMENT = Theme(
         ),
         Message(
             anchor="complex-dtype",
-            title="For complex Tensors, both grad_output and output are required",
+            title="For complex Tensors, both grad_output and output are required to have "
+            "the same dtype",
             patterns=(
                 r"For complex Tensors, both grad_output and output are required"
                 r"(?:.*?grad_output\[\d+\] has a dtype of (?P<v>[\w.]+) and "
@@ -223,7 +225,7 @@ ARGUMENT = Theme(
         ),
         Message(
             anchor="gradients-tensors-or-none",
-            title="gradients can be either Tensors or None, but got",
+            title="gradients can be either Tensors or None, but got float",
             kinds=("TypeError",),
             patterns=(
                 r"gradients can be either Tensors(?:, Variables)? or None"
@@ -364,7 +366,8 @@ ARGUMENT = Theme(
         ),
         Message(
             anchor="vector-v-can-only-be-none",
-            title="The vector v can only be None if the user-provided function returns",
+            title="The vector v can only be None if the user-provided function returns a "
+            "single Tensor with a single element",
             patterns=(r"The vector v can only be None if the",),
             why="""`torch.autograd.functional.vjp` and `jvp` fill in a 1 for a single number
                 only. For more, `v` weighs outputs (`vjp`) or inputs (`jvp`), and you must
@@ -520,10 +523,9 @@ ARGUMENT = Theme(
                 layer = torch.nn.Linear(2, 1)
                 y = layer(torch.tensor([1.0, 2.0]))
                 parameters = dict(layer.named_parameters())
-                gradients = torch.autograd.grad(y, list(parameters.values()))
-                named = dict(zip(parameters, gradients, strict=True))
-                assert named["weight"].tolist() == [[1.0, 2.0]]
-                print(named)
+                gradients = torch.autograd.grad(y, parameters)
+                assert gradients["weight"].tolist() == [[1.0, 2.0]]
+                print(gradients)
                 """,
             see=("jacobian-of-parameters",),
             source=("torch/autograd/__init__.py (grad)",),

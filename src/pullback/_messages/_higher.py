@@ -503,7 +503,8 @@ HIGHER = Theme(
                 r"The derivative of linalg\.qr depends on Q",
             ),
             why="""The additional columns of a complete `Q` may be any that complete the
-                basis; they are no function of the matrix.""",
+                basis; they are no function of the matrix. With `mode="r"` there is
+                no `Q`, and the derivative needs it.""",
             fix="""Use `mode="reduced"`, whose columns are determined.""",
             broken="""
                 import torch

@@ -549,8 +549,8 @@ SILENT = Theme(
             title="Checkpointing a function that gives other values the second time: a "
             "wrong gradient",
             why="""`checkpoint` throws the saved tensors away and runs the function again
-                during `backward`. It restores torch's random numbers and no other state:
-                Python's `random`, NumPy's, counters and caches go on.""",
+                during `backward`. It restores torch's random state and `autocast`, and
+                nothing else: Python's `random`, NumPy's, counters and caches go on.""",
             fix="""Draw such numbers before and pass them in as arguments, or use
                 `torch.rand`.""",
             broken="""

@@ -194,7 +194,7 @@ TRAINING = Theme(
         Message(
             anchor="optimizer-wants-tensors",
             title="params argument given to the optimizer should be an iterable of Tensors "
-            "or dicts, but got",
+            "or dicts, but got torch.FloatTensor",
             kinds=("TypeError",),
             patterns=(
                 r"params argument given to the optimizer should be an iterable of Tensors "
@@ -242,8 +242,8 @@ TRAINING = Theme(
                 "cannot assign 'torch.FloatTensor' object to parameter 'weight' "
                 "(torch.nn.Parameter or None required)",
             ),
-            why="""A module keeps parameters apart from other tensors, and a computed tensor
-                is no parameter: it has a history and is no leaf.""",
+            why="""Where a module has a parameter it takes another `nn.Parameter` only,
+                which is a leaf. A computed tensor has a history, and is none.""",
             fix="""New numbers for `{name}`: `copy_` them into it under `torch.no_grad()`. A
                 weight that is computed from other tensors, with a gradient back to them:
                 `torch.func.functional_call`, with the new tensor under that name.""",
@@ -282,8 +282,8 @@ TRAINING = Theme(
                 r"`parameters` is non-finite, so it cannot be clipped",
             ),
             why="""One of the gradients is nan or infinite, so their common norm is, too.
-                Clipping would spread it to all of them; without
-                `error_if_nonfinite=True` it does, silently.""",
+                Clipping divides by it and makes all of them nan or 0;
+                without `error_if_nonfinite=True` it does so silently.""",
             fix="""Find the parameter (`p.grad.isfinite().all()` for each), and the
                 operation with `torch.autograd.detect_anomaly()`. With mixed precision,
                 call `scaler.unscale_(optimizer)` before clipping and let `scaler.step`
@@ -437,7 +437,7 @@ TRAINING = Theme(
             patterns=(r"Attempting to unscale FP16 gradients",),
             why="""Mixed precision keeps the parameters in float32 and lets `autocast`
                 compute in float16. This model's parameters are float16 themselves, so
-                their gradients are, too, and unscaling would underflow.""",
+                their gradients are, too, and small ones would underflow when unscaled.""",
             fix="""Do not call `model.half()`: keep the parameters in float32 and compute
                 inside `torch.autocast`; for an all-bfloat16 model drop the scaler.""",
             broken="""
