@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 import string
 
@@ -174,6 +175,13 @@ def test_code_runs_alone_and_leaves_nothing(capsys):
     assert torch.is_warn_always_enabled() == before[1]
     assert capsys.readouterr().out == ""
     assert run("print(__name__)", "example").printed == "__main__"
+
+
+def test_a_process_group_runs_in_a_process_of_its_own():
+    code = "import os, torch.distributed\nprint(os.getpid())\nraise KeyError('here')"
+    raised = run(code, "example")
+    assert raised.texts == [("KeyError", "'here'")]
+    assert int(raised.printed) != os.getpid()
 
 
 def test_every_theme_is_listed_on_the_index_page():

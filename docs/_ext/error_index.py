@@ -9,10 +9,14 @@ into a failed build. The directive ``error-list`` lists the pages of one theme.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +96,17 @@ def write_pages(app: Sphinx) -> None:
 
 def run(code: str, name: str) -> Raised:
     """Run ``code`` as a script of its own."""
+    if "torch.distributed" in code:
+        # Its threads outlive it; they would hang this process when it forks or collects.
+        command = [sys.executable, __file__, name]
+        options = {"text": True, "timeout": 120, "check": True}
+        result = subprocess.run(command, input=code, stdout=subprocess.PIPE, **options)
+        printed, texts = json.loads(result.stdout)
+        return Raised(printed, [(kind, text) for kind, text in texts])
+    return _run_here(code, name)
+
+
+def _run_here(code: str, name: str) -> Raised:
     printed, texts = io.StringIO(), []
     with always_warning() as caught, untouched(), contextlib.redirect_stdout(printed):
         try:
@@ -220,3 +235,9 @@ def _link(source: str) -> str:
     if match := re.fullmatch(r"([\w.-]+/[\w.-]+)#(\d+)", source):
         return f"[{source}](https://github.com/{match[1]}/issues/{match[2]})"
     return f"`{source}`" if source.startswith(("torch/", "aten/")) else source
+
+
+if __name__ == "__main__":
+    gc.disable()
+    print(json.dumps(_run_here(sys.stdin.read(), sys.argv[1])), flush=True)
+    os._exit(0)  # without waiting for the threads
