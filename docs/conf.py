@@ -25,6 +25,7 @@ extensions = [
     "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
@@ -39,6 +40,7 @@ nitpick_ignore_regex = [
         r"(Tensor|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
+autosectionlabel_prefix_document = True  # questions.md links to headings
 suppress_warnings = ["config.cache"]
 
 # Examples run in this process; a pool of OpenMP threads would hang forked readers.
