@@ -170,7 +170,7 @@ def test_code_that_no_longer_passes_stops_the_page():
 def test_code_runs_alone_and_leaves_nothing(capsys):
     before = torch.get_rng_state(), torch.is_warn_always_enabled()
     raised = run("import torch\ntorch.rand(3)\nprint('here')\n1 / 0", "example")
-    assert raised == ("here", [("ZeroDivisionError", "division by zero")])
+    assert raised == ("here", (("ZeroDivisionError", "division by zero"),))
     assert torch.equal(torch.get_rng_state(), before[0])
     assert torch.is_warn_always_enabled() == before[1]
     assert capsys.readouterr().out == ""
@@ -180,7 +180,7 @@ def test_code_runs_alone_and_leaves_nothing(capsys):
 def test_a_process_group_runs_in_a_process_of_its_own():
     code = "import os, torch.distributed\nprint(os.getpid())\nraise KeyError('here')"
     raised = run(code, "example")
-    assert raised.texts == [("KeyError", "'here'")]
+    assert raised.texts == (("KeyError", "'here'"),)
     assert int(raised.printed) != os.getpid()
 
 

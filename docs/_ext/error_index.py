@@ -9,6 +9,7 @@ into a failed build. The directive ``error-list`` lists the pages of one theme.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import hashlib
 import io
@@ -48,7 +49,7 @@ class Raised(NamedTuple):
     """What one piece of code printed, and the errors and warnings that left it."""
 
     printed: str
-    texts: list[tuple[str, str]]
+    texts: tuple[tuple[str, str], ...]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -94,15 +95,21 @@ def write_pages(app: Sphinx) -> None:
     stamp.write_text(key if right else "")
 
 
+@functools.cache
 def run(code: str, name: str) -> Raised:
     """Run ``code`` as a script of its own."""
     if "torch.distributed" in code:
         # Its threads outlive it; they would hang this process when it forks or collects.
-        command = [sys.executable, __file__, name]
-        options = {"text": True, "timeout": 120, "check": True}
-        result = subprocess.run(command, input=code, stdout=subprocess.PIPE, **options)
+        result = subprocess.run(
+            [sys.executable, __file__, name],
+            input=code,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=True,
+        )
         printed, texts = json.loads(result.stdout)
-        return Raised(printed, [(kind, text) for kind, text in texts])
+        return Raised(printed, tuple((kind, text) for kind, text in texts))
     return _run_here(code, name)
 
 
@@ -114,7 +121,7 @@ def _run_here(code: str, name: str) -> Raised:
         except Exception as error:
             texts.append((type(error).__name__, str(error)))
     texts += [(warning.category.__name__, str(warning.message)) for warning in caught]
-    return Raised(printed.getvalue().rstrip(), texts)
+    return Raised(printed.getvalue().rstrip(), tuple(texts))
 
 
 @contextlib.contextmanager
