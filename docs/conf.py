@@ -20,6 +20,7 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
+    "error_index",
     "freshness",
     "mathml",
     "myst_nb",

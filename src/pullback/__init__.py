@@ -6,12 +6,14 @@
 :func:`mixing` tells whether samples mix, so that the ones trick lies.
 :func:`trace` shows the cotangent on every edge of the graph.
 :func:`explore` makes a picture of a product to touch, for a notebook or a page.
+:func:`hints` adds cause, fix and page to the errors of autograd.
 :mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
 """
 
 from pullback._check import Check, Route, check
 from pullback._explain import Explanation, Outcome, explain
 from pullback._explore import Exploration, explore
+from pullback._hints import hints
 from pullback._jacobian import jacobian, value_and_jacobian
 from pullback._mixing import Mixing, mixing
 from pullback._trace import Edge, Leaf, Node, Trace, trace
@@ -30,6 +32,7 @@ __all__ = [
     "check",
     "explain",
     "explore",
+    "hints",
     "jacobian",
     "mixing",
     "trace",
