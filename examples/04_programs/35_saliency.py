@@ -83,7 +83,7 @@ import matplotlib.pyplot as plt
 figure, axes = plt.subplots(2, 3, layout="constrained", figsize=(6, 4))
 for row, parts in zip(axes, zip(shown[:, 0], saliency, cam, strict=True), strict=True):
     for ax, part in zip(row, parts, strict=True):
-        ax.imshow(part, cmap="gray")
+        ax.imshow(part.numpy(), cmap="gray")
         ax.set_axis_off()
 title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-CAM")
 
