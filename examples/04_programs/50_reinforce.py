@@ -122,8 +122,8 @@ except RuntimeError as error:
 (as_v,) = torch.autograd.grad(log_prob, theta, advantage, retain_graph=True)
 
 # %%
-# *And the ratio in PPO?* In the first step the old policy is the new one: the ratio is 1 and
-# its gradient is that of the log-probability:
+# *And the ratio in PPO?* In the first step the old policy is the new one: the ratio is 1,
+# and its gradient is that of the log-probability:
 
 ratio = (log_prob - log_prob.detach()).exp()
 (of_ratio,) = torch.autograd.grad((ratio * advantage.clone()).sum(), theta)
