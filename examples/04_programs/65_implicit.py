@@ -122,7 +122,7 @@ title = ax.set_title("The distance from the wanted fixed point falls")
 # ---------------
 #
 # Stopping early. After three iterations y is not a solution yet, and the formula answers
-# for the true solution near it, not for the numbers that you have. Its distance from either:
+# for the true solution near it, not for the numbers that you have. How far off it is:
 
 start, z = torch.zeros(6, dtype=torch.float64), theta.detach()
 three = lambda z: h(h(h(start, z), z), z)  # noqa: E731
