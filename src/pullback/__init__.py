@@ -3,6 +3,7 @@
 :func:`explain` says what ``backward`` would do: shapes, the error or the result.
 :func:`check` computes one vector-Jacobian product by many independent routes.
 :func:`jacobian` and :func:`value_and_jacobian` give the whole Jacobian.
+:func:`sparsity` finds the zeros of a Jacobian, so that a few products give it.
 :func:`mixing` tells whether samples mix, so that the ones trick lies.
 :mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
 """
@@ -11,6 +12,7 @@ from pullback._check import Check, Route, check
 from pullback._explain import Explanation, Outcome, explain
 from pullback._jacobian import jacobian, value_and_jacobian
 from pullback._mixing import Mixing, mixing
+from pullback._sparsity import Sparsity, sparsity
 
 __all__ = [
     "Check",
@@ -18,9 +20,11 @@ __all__ = [
     "Mixing",
     "Outcome",
     "Route",
+    "Sparsity",
     "check",
     "explain",
     "jacobian",
     "mixing",
+    "sparsity",
     "value_and_jacobian",
 ]

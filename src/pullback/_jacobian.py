@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from torch._C import _functorch as functorch
 from torch.utils import _pytree as pytree
 
 from pullback._inputs import call, check_inputs, check_output, untouched
+
+if TYPE_CHECKING:
+    from pullback._sparsity import Sparsity
 
 Mode = Literal["auto", "reverse", "forward"]
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
@@ -30,6 +33,8 @@ def jacobian(
     batched: bool = False,
     allow_unused: bool = False,
     progress: bool = False,
+    sparsity: Sparsity | None = None,
+    verify: bool = False,
 ) -> Any:
     r"""Return the Jacobian of f at ``inputs``, of shape ``y.shape + x.shape``.
 
@@ -76,6 +81,13 @@ def jacobian(
             :func:`pullback.mixing` is the exact test.
         allow_unused: Whether an input that no output depends on gives zeros.
         progress: Show a bar over the chunks (needs ``pullback[progress]``).
+        sparsity: What :func:`sparsity` found for f and inputs of these shapes. J is
+            then a sparse CSR tensor of shape ``(y.numel(), x.numel())``, its rows and
+            columns in the order of ``flatten()``, from one product for each colour. Its
+            index tensors are those of the plan. It is differentiable again (through
+            ``to_dense`` and ``@``), but not inside the transforms of ``torch.func``.
+        verify: Whether to check, by one more product with random numbers, that f has
+            no entry outside of the pattern, as it may if f looks at values.
 
     Returns:
         J, on the device of the inputs.
@@ -83,9 +95,11 @@ def jacobian(
     Raises:
         TypeError: f, an input or an output is of the wrong kind or dtype.
         ValueError: an option is out of range; ``mode="forward"`` is asked of a tensor;
-            ``batched=True`` and the batch sizes differ or the samples mix.
+            ``batched=True`` and the batch sizes differ or the samples mix; the plan
+            is for other shapes or another input.
         RuntimeError: f changes an input in place; no output depends on an input (and
             ``allow_unused`` is False); an input or output is complex.
+            With a plan: ``verify=True`` finds that f has outgrown it.
         ImportError: ``progress=True`` and tqdm is not installed.
 
     Inside a ``torch.func`` transform values cannot be looked at: there, unused inputs
@@ -120,6 +134,8 @@ def jacobian(
         batched=batched,
         allow_unused=allow_unused,
         progress=progress,
+        sparsity=sparsity,
+        verify=verify,
     )[1]
 
 
@@ -132,6 +148,8 @@ def value_and_jacobian(
     batched: bool = False,
     allow_unused: bool = False,
     progress: bool = False,
+    sparsity: Sparsity | None = None,
+    verify: bool = False,
 ) -> tuple[Any, Any]:
     """Return ``(f(*inputs), J)`` from one forward pass.
 
@@ -145,6 +163,25 @@ def value_and_jacobian(
                 [0., 4.]]))
     """
     _check_options(f, mode, chunk_size, progress)
+    if sparsity is not None:
+        from pullback._sparse import value_and_sparse_jacobian  # which needs this module
+
+        if mode != "auto" or batched or progress:
+            raise ValueError(
+                "sparsity was given together with mode, batched or progress; the plan "
+                "says which products to take, so sparsity alone is needed"
+            )
+        return value_and_sparse_jacobian(
+            f,
+            inputs,
+            sparsity,
+            argnums=argnums,
+            chunk_size=chunk_size,
+            allow_unused=allow_unused,
+            verify=verify,
+        )
+    if verify:
+        raise ValueError("verify=True checks a plan; sparsity= is needed with it")
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
     xs, x_spec = pytree.tree_flatten(tuple(inputs[i] for i in indices))
     _check_real("inputs", xs)
