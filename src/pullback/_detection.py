@@ -13,7 +13,41 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pullback import _index_sets, _rules
+from pullback._call import Call, Result, Rule, name_of, spread
 from pullback._index_sets import Memory, Sets
+
+
+def _addbmm(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    return beta * self + alpha * (batch1 @ batch2).sum(0)
+
+
+def _pdist(x: Tensor, p: float) -> Tensor:
+    i, j = torch.triu_indices(len(x), len(x), 1)
+    return torch.linalg.vector_norm(x[i] - x[j], p, dim=1)
+
+
+def _trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    factors = []
+    for factor, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        for dim in dims:
+            factor = factor.unsqueeze(dim)
+        factors.append(factor)
+    return (factors[0] * factors[1] * factors[2]).sum(sumdim)
+
+
+#: What PyTorch has no decomposition for.
+PARTS = {"_pdist_forward": _pdist, "_trilinear": _trilinear, "addbmm": _addbmm}
 
 
 class Tracker(TorchDispatchMode):
@@ -49,26 +83,21 @@ class Tracker(TorchDispatchMode):
             self._captured(t)
         random = torch.Tag.nondeterministic_seeded in func.tags
         known = not random and not any(self.memory.tracks(t) for t in given)
-        if known or torch.Tag.inplace_view in func.tags:
+        if known or _is_view(func):
             return func(*args, **kwargs)
         rule = _rules.rule_of(func) if given else _rules.fresh
-        if func._schema.is_mutable:
-            return self._write(func, args, kwargs, rule)
         if rule is None:
-            taken_apart = self._decompose(func, args, kwargs)
-            if taken_apart is not NotImplemented:
-                return taken_apart
+            parts = self._take_apart(func, args, kwargs)
+            if parts is not NotImplemented:
+                return parts
+        if func._schema.is_mutable:
+            return self._write(func, args, kwargs, rule or self._dense)
         result = func(*args, **kwargs)
-        leaves = pytree.tree_leaves(result)
-        inputs = {t.untyped_storage()._cdata for t in given if t.layout is torch.strided}
-        outputs = [
-            t
-            for t in leaves
-            if isinstance(t, Tensor)
-            and (t.layout is not torch.strided or t.untyped_storage()._cdata not in inputs)
-        ]
-        self._remember(_rules.Call(func, args, kwargs, self.memory, outputs), rule)
-        if len(outputs) < len(leaves) and not any(isinstance(t, Tensor) for t in leaves):
+        outputs = _new(result, given)
+        if outputs:
+            call = Call(func, args, kwargs, self.memory, outputs)
+            self._remember(outputs, _rules.find(rule or self._dense, call))
+        elif not any(isinstance(t, Tensor) for t in pytree.tree_leaves(result)):
             self._look(func, given)
         return result
 
@@ -81,56 +110,53 @@ class Tracker(TorchDispatchMode):
         n = self.memory.columns
         self.memory.write(t, _index_sets.singletons(np.full(t.numel(), n - 1), n))
 
-    def _remember(self, what: _rules.Call, rule: _rules.Rule | None) -> None:
-        if not what.outputs:
-            return
-        if rule is None:
-            self.dense.append(what.name)
-            rule = _dense
-        for t, sets in zip(what.outputs, _rules.find(rule, what), strict=True):
-            self.memory.write(t, sets)
+    def _remember(self, outputs: list[Tensor], sets: list[Sets]) -> None:
+        for t, of_t in zip(outputs, sets, strict=True):
+            self.memory.write(t, of_t)
 
-    def _write(
-        self, func: Any, args: Any, kwargs: dict[str, Any], rule: _rules.Rule | None
-    ) -> Any:
+    def _write(self, func: Any, args: Any, kwargs: dict[str, Any], rule: Rule) -> Any:
         """An operation that writes into its arguments: its rule reads them before."""
-        names = [a.name for a in func._schema.arguments]
-        bound = {**dict(zip(names, args, strict=False)), **kwargs}
+        schema = func._schema.arguments
+        bound = {**dict(zip((a.name for a in schema), args, strict=False)), **kwargs}
         written = [
-            bound[a.name]
-            for a in func._schema.arguments
-            if a.alias_info is not None and a.alias_info.is_write and a.name in bound
+            bound.get(a.name) for a in schema if a.alias_info and a.alias_info.is_write
         ]
         outputs = [t for t in pytree.tree_leaves(written) if isinstance(t, Tensor)]
-        if rule is None and not func._schema.name.endswith("__") and len(outputs) == 1:
-            packet = getattr(torch.ops.aten, _rules.name_of(func), None)
-            plain = getattr(packet, func._overloadname, None)
-            if plain is not None and not plain._schema.is_mutable:
-                with self:
-                    return outputs[0].copy_(plain(*args, **kwargs))
-        what = _rules.Call(func, args, kwargs, self.memory, outputs)
+        before = Call(func, args, kwargs, self.memory, outputs)
+        found = _rules.find(rule, before)
+        everything = before.everything(before.tensors())
         shapes = [t.shape for t in outputs]
-        found = self._sets_before(what, rule)
         result = func(*args, **kwargs)
         if shapes != [t.shape for t in outputs]:
-            raise NotImplementedError(f"{func} resizes its output")
-        for t, sets in zip(outputs, found, strict=True):
-            self.memory.write(t, sets)
+            raise NotImplementedError(f"{func} changed the shape of its output")
+        self._remember(outputs, found)
+        others = _new(result, [t for t in before.tensors() if t.layout is torch.strided])
+        others = [t for t in others if not any(t is o for o in outputs)]
+        self._remember(others, [spread(everything, t.numel()) for t in others])
         return result
 
-    def _sets_before(self, what: _rules.Call, rule: _rules.Rule | None) -> list[Sets]:
-        if rule is None:
-            self.dense.append(what.name)
-            rule = _dense
-        return _rules.find(rule, what)
-
-    def _decompose(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Let PyTorch take the operation apart, and follow the parts."""
-        parts = decomposition_table.get(func)
+    def _take_apart(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Let PyTorch decompose the operation, and follow the parts."""
+        parts = PARTS.get(name_of(func)) or decomposition_table.get(func)
         with self:
             if parts is not None:
                 return parts(*args, **kwargs)
-            return func.decompose(*args, **kwargs)
+            result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented or not func._schema.is_mutable:
+                return result
+            packet = getattr(torch.ops.aten, name_of(func), None)
+            plain = getattr(packet, func._overloadname, None)
+            if plain is None or plain._schema.is_mutable:
+                return NotImplemented
+            return args[0].copy_(plain(*args, **kwargs))
+
+    def _dense(self, call: Call) -> Result:
+        """Each output from everything: what is true of any operation."""
+        if not call.outputs:
+            return []
+        self.dense.append(call.name)
+        everything = call.everything(call.tensors())
+        return [spread(everything, t.numel()) for t in call.outputs]
 
     def _look(self, func: Any, given: list[Tensor]) -> None:
         if any(self.memory.tracks(t) and self.memory.read(t).nnz for t in given):
@@ -142,6 +168,19 @@ class Tracker(TorchDispatchMode):
             )
 
 
-def _dense(call: _rules.Call) -> _rules.Result:
-    everything = call.everything(call.tensors())
-    return [_rules.spread(everything, t.numel()) for t in call.outputs]
+def _is_view(func: Any) -> bool:
+    """Tell whether the operation looks at its argument in another way, and no more."""
+    returns = [r.alias_info for r in func._schema.returns]
+    looks = any(alias is not None and not alias.is_write for alias in returns)
+    return looks or torch.Tag.inplace_view in func.tags
+
+
+def _new(result: Any, given: list[Tensor]) -> list[Tensor]:
+    """Return the tensors in ``result`` that are not views of what was given."""
+    old = {t.untyped_storage()._cdata for t in given if t.layout is torch.strided}
+    return [
+        t
+        for t in pytree.tree_leaves(result)
+        if isinstance(t, Tensor)
+        and (t.layout is not torch.strided or t.untyped_storage()._cdata not in old)
+    ]

@@ -8,8 +8,7 @@ PyTorch's own decompositions, and what has none is assumed to be dense.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,95 +17,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from pullback import _index_sets as sets_of
-from pullback._index_sets import Bools, Ints, Memory, Sets
-
-
-class Call:
-    """One operation about to run, or just run.
-
-    Args:
-        func: The operation.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        memory: The sets of all storages.
-        outputs: The tensors that it writes; of those only shape and dtype count.
-    """
-
-    def __init__(
-        self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        memory: Memory,
-        outputs: Sequence[Tensor],
-    ) -> None:
-        self.func, self.memory, self.outputs = func, memory, outputs
-        self.name = name_of(func)
-        schema = func._schema.arguments
-        self.args = {a.name: a.default_value for a in schema if a.has_default_value()}
-        self.args.update(zip((a.name for a in schema), args, strict=False))
-        self.args.update(kwargs)
-        for a in schema:  # where an out= result goes is not read
-            if a.is_out:
-                del self.args[a.name]
-
-    def __getitem__(self, name: str) -> Any:
-        return self.args[name]
-
-    def tensors(self, *without: str) -> list[Tensor]:
-        """Return the tensors among the arguments, other than those named."""
-        values = [value for name, value in self.args.items() if name not in without]
-        return [t for t in pytree.tree_leaves(values) if isinstance(t, Tensor)]
-
-    def read(self, t: Tensor) -> Sets:
-        """Return the index sets of ``t``."""
-        return self.memory.read(t)
-
-    def changes(self, t: Tensor) -> bool:
-        """Tell whether a value of ``t`` can change with the input."""
-        return self.memory.tracks(t) and bool(self.read(t).nnz)
-
-    def unknown(self, *without: str) -> bool:
-        """Tell whether the values of the tensors, but of those named, are not known."""
-        return any(t.is_meta or self.changes(t) for t in self.tensors(*without))
-
-    def nonzero(self, t: Any) -> Bools:
-        """Return where ``t`` can be other than zero, in C order."""
-        if not isinstance(t, Tensor):
-            return np.array([t != 0])
-        if t.is_meta:
-            return np.ones(t.numel(), bool)
-        values = (t.detach() != 0).reshape(-1).cpu().numpy()
-        if self.memory.tracks(t):
-            values = values | sets_of.changing(self.read(t))
-        return values
-
-    def empty(self, rows: int) -> Sets:
-        """Return ``rows`` empty sets."""
-        return sets_of.empty(rows, self.memory.columns)
-
-    def everything(self, tensors: Sequence[Tensor]) -> Sets:
-        """Return one set, of all that the tensors depend on."""
-        found = [self.read(t) for t in tensors if self.changes(t)]
-        return sets_of.union(self.empty(1), *(sets_of.merge(s, s.shape[0]) for s in found))
-
-
-Result = Sets | list[Sets]  # one for all outputs, or one for each
-Rule = Callable[[Call], Result]
-
-
-def name_of(func: Any) -> str:
-    """Return the name of an operation, the same for its in-place form."""
-    name = str(func._schema.name).removeprefix("aten::")
-    if func._schema.is_mutable and name.endswith("_") and not name.endswith("__"):
-        return name[:-1]
-    return name
-
-
-def spread(sets: Sets, rows: int) -> Sets:
-    """Return the one set ``rows`` times."""
-    return sets_of.select(sets, np.zeros(rows, np.int64))
-
+from pullback import _rules_products as products
+from pullback._call import Call, Result, Rule, along, name_of, numbers, source, spread
+from pullback._index_sets import Sets
 
 # --- one element from the elements in the same place --------------------------------
 
@@ -293,23 +206,6 @@ def first(index: Tensor) -> Tensor:
     return torch.zeros(index.shape, dtype=index.dtype)
 
 
-def numbers(t: Tensor, start: int = 1) -> Tensor:
-    """Return numbers from ``start`` in the shape of t (float64 is exact to 2**53)."""
-    stop = start + t.numel()
-    count = torch.arange(start, stop, dtype=torch.float64, device=index_device(t))
-    return count.reshape(t.shape)
-
-
-def index_device(t: Tensor) -> torch.device:
-    """Return where to number t: beside its indices, unless there are no values."""
-    return torch.device("cpu") if t.is_meta else t.device
-
-
-def source(moved: Tensor) -> Ints:
-    """Return the row that each number came from; 0, which is no number, gives -1."""
-    return moved.reshape(-1).cpu().numpy().astype(np.int64) - 1
-
-
 def stacked(call: Call, tensors: Sequence[Tensor]) -> Sets:
     """Return the sets of all tensors, one after another."""
     return sets_of.stack([call.read(t) for t in tensors])
@@ -335,9 +231,8 @@ SCATTERS = {
 
 def scatters(call: Call) -> Result:
     """Find the places that are written by reading the places' own numbers there."""
-    self, args = call["self"], call.args
-    data = ("self", "src", "values", "source", "value")
-    if call.unknown(*data):
+    self, args = call["self"].expand(call.outputs[0].shape), call.args
+    if call.unknown("self", "src", "values", "source", "value"):
         return spread(call.everything(call.tensors()), self.numel())
     place = numbers(self, 0)
     if "indices" in args:
@@ -432,16 +327,6 @@ def dims_of(call: Call, self: Tensor) -> list[int]:
     return [d % self.ndim for d in dims] if self.ndim else []
 
 
-def along(call: Call, self: Tensor, dims: Sequence[int]) -> tuple[Sets, int]:
-    """Return the unions along ``dims``, in the order of the other dimensions."""
-    size = math.prod(self.shape[d] for d in dims)
-    rest = [d for d in range(self.ndim) if d not in dims]
-    rows = math.prod(self.shape[d] for d in rest)
-    if self.numel() == 0:
-        return call.empty(rows), rows
-    return sets_of.merge(call.read(self.permute(*rest, *dims)), size), rows
-
-
 def reduces(call: Call) -> Result:
     """Each output from all elements along the reduced dimensions."""
     self = call["self"]
@@ -474,201 +359,6 @@ def scans(call: Call) -> Result:
     return sets_of.select(result, source(back))
 
 
-# --- sums of products ---------------------------------------------------------------
-
-
-def product(
-    call: Call, left: tuple[Sets, Bools], right: tuple[Sets, Bools], sizes: Sequence[int]
-) -> Sets:
-    """Return the sets of a batch of matrix products.
-
-    Args:
-        call: The operation.
-        left: Sets of ``(b, m, k)`` elements, and where they can be other than zero.
-        right: The same for ``(b, p, k)``.
-        sizes: b, m, p, k.
-    """
-    b, m, p, k = sizes
-    if not b * m * p * k:
-        return call.empty(b * m * p)
-    batch, i, j = np.indices((b, m, p))
-    total = half_product(left, right[1], (batch * m + i), (batch * p + j), k)
-    other = half_product(right, left[1], (batch * p + j), (batch * m + i), k)
-    return sets_of.union(total, other)
-
-
-def half_product(
-    data: tuple[Sets, Bools], factor: Bools, row: Ints, column: Ints, k: int
-) -> Sets:
-    """Return the sum over k of data[row, k], where factor[column, k] is not zero."""
-    sets, row, column = data[0], row.reshape(-1), column.reshape(-1)
-    if not sets.nnz:
-        return sets_of.empty(len(row), sets.shape[1])
-    full = factor.reshape(-1, k)
-    if full.all():
-        return sets_of.select(sets_of.merge(sets, k), row)
-    indptr = np.concatenate([[0], np.cumsum(full.sum(1))])
-    inner = np.nonzero(full)[1]
-    lengths = np.diff(indptr)[column]
-    target = np.repeat(np.arange(len(row)), lengths)
-    offset = np.arange(len(target)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    chosen = inner[np.repeat(indptr[column], lengths) + offset]
-    return sets_of.through((target, row[target] * k + chosen), len(row), sets)
-
-
-def matmul(call: Call) -> Result:
-    """``mm`` and ``bmm``."""
-    left, right = call["self"], call["mat2"].mT
-    if left.ndim == 2:
-        left, right = left.unsqueeze(0), right.unsqueeze(0)
-    (b, m, k), p = left.shape, right.shape[1]
-    operands = [(call.read(t), call.nonzero(t)) for t in (left, right)]
-    return product(call, operands[0], operands[1], (b, m, p, k))
-
-
-def windows(
-    number: Tensor,
-    out: Sequence[int],
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-) -> Tensor:
-    """Return what each window of a (..., *size) tensor sees, as (..., *out, *kernel)."""
-    d = len(out)
-    size = number.shape[-d:]
-    need = [
-        (o - 1) * s + w * (k - 1) + 1
-        for o, s, w, k in zip(out, stride, dilation, kernel, strict=True)
-    ]
-    pads = [
-        side
-        for n, have, low in zip(need[::-1], size[::-1], padding[::-1], strict=True)
-        for side in (low, n - have - low)
-    ]
-    view = torch.nn.functional.pad(number, pads)
-    for axis in range(d):
-        span = dilation[axis] * (kernel[axis] - 1) + 1
-        view = view.unfold(number.ndim - d + axis, span, stride[axis])
-        view = view[..., :: dilation[axis]]
-    return view
-
-
-def convolution(call: Call) -> Result:
-    """Windows of the input times the weights; transposed, with zeros in between."""
-    x, w, groups = call["input"], call["weight"], call["groups"]
-    out, kernel = call.outputs[0].shape, w.shape[2:]
-    d = len(kernel)
-    stride, padding, dilation = (
-        list(call[name]) * (d if len(call[name]) == 1 else 1)
-        for name in ("stride", "padding", "dilation")
-    )
-    x_number, w_number = numbers(x).cpu(), numbers(w).cpu()
-    if call["transposed"]:
-        w_number = w_number.unflatten(0, (groups, -1)).transpose(1, 2)
-        w_number = w_number.flatten(0, 1).flip(list(range(2, w.ndim)))
-        wide = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True)]
-        between = x_number.new_zeros(*x.shape[:2], *wide)
-        every = tuple(slice(None, None, s) for s in stride)
-        between[(..., *every)] = x_number
-        x_number = between
-        padding = [
-            w * (k - 1) - p for w, k, p in zip(dilation, kernel, padding, strict=True)
-        ]
-        stride = [1] * d
-    seen = windows(x_number, out[2:], kernel, stride, padding, dilation)
-    # (B, groups, positions, inputs of a group x kernel), and the same for the weights
-    seen = seen.unflatten(1, (groups, -1)).movedim(2, 1 + 1 + d)
-    seen = seen.reshape(out[0] * groups, out[2:].numel(), -1)
-    weigh = w_number.reshape(groups, out[1] // groups, -1)
-    weigh = weigh.expand(out[0], *weigh.shape).reshape(-1, *weigh.shape[1:])
-    operands = []
-    for t, number in ((x, seen), (w, weigh)):
-        rows = source(number)
-        operands.append(
-            (sets_of.select(call.read(t), rows), np.append(call.nonzero(t), False)[rows])
-        )
-    sizes = (len(seen), seen.shape[1], weigh.shape[1], seen.shape[2])
-    result = product(call, operands[0], operands[1], sizes)
-    order = torch.arange(1, out.numel() + 1.0, dtype=torch.float64)
-    order = order.reshape(len(seen), seen.shape[1], weigh.shape[1]).mT
-    result = sets_of.select(result, source(order))
-    if call["bias"] is not None:
-        bias = call["bias"].reshape(-1, *[1] * d).expand(out)
-        result = sets_of.union(result, call.read(bias))
-    return result
-
-
-POOLS = {
-    "avg_pool2d",
-    "avg_pool3d",
-    "max_pool2d_with_indices",
-    "max_pool3d_with_indices",
-}
-
-
-def pools(call: Call) -> Result:
-    """Each output from all that its window sees."""
-    x, kernel = call["self"], list(call["kernel_size"])
-    d = 3 if "3d" in call.name else 2
-    kernel = kernel * (d if len(kernel) == 1 else 1)
-    given = {"stride": kernel, "padding": [0] * d, "dilation": [1] * d}
-    for name, default in given.items():
-        value = list(call.args.get(name) or default)
-        given[name] = value * (d if len(value) == 1 else 1)
-    out = call.outputs[0].shape[-d:]
-    seen = windows(numbers(x).cpu(), out, kernel, **given)
-    return sets_of.merge(sets_of.select(call.read(x), source(seen)), math.prod(kernel))
-
-
-# --- matrices as a whole ------------------------------------------------------------
-
-#: Every output of a batch from all elements of the matrices of that batch.
-MATRIX = {
-    "_linalg_det",
-    "_linalg_eigh",
-    "_linalg_slogdet",
-    "_linalg_solve_ex",
-    "_linalg_svd",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "linalg_cholesky_ex",
-    "linalg_eig",
-    "linalg_householder_product",
-    "linalg_inv_ex",
-    "linalg_ldl_factor_ex",
-    "linalg_lu",
-    "linalg_lu_factor_ex",
-    "linalg_lu_solve",
-    "linalg_matrix_exp",
-    "linalg_qr",
-    "linalg_solve_triangular",
-    "triangular_solve",
-}
-
-
-def matrices(call: Call) -> Result:
-    """Each output of a batch from all matrices at that place of the batch."""
-    tensors = call.tensors()
-    batch = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
-    whole = min(t.ndim for t in tensors) < 2 or any(
-        t.shape[: len(batch)] != batch for t in call.outputs
-    )
-    if whole or not all(t.numel() for t in tensors):
-        return [spread(call.everything(tensors), t.numel()) for t in call.outputs]
-    total = call.empty(batch.numel())
-    for t in tensors:
-        matrix = t.shape[-2:]
-        sets = sets_of.merge(call.read(t), matrix.numel())
-        place = torch.arange(1.0, len(sets.indptr), dtype=torch.float64)
-        place = place.reshape(t.shape[:-2]).expand(batch)
-        total = sets_of.union(total, sets_of.select(sets, source(place)))
-    each = [t.numel() // max(batch.numel(), 1) for t in call.outputs]
-    return [
-        sets_of.select(total, np.repeat(np.arange(batch.numel()), size)) for size in each
-    ]
-
-
 FRESH = {
     "bernoulli",
     "cauchy",
@@ -695,20 +385,24 @@ FRESH = {
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(FRESH, fresh),
-    **dict.fromkeys(MATRIX, matrices),
+    **dict.fromkeys(products.MATRIX, products.matrices),
     **dict.fromkeys(MIXES, mixes),
     **dict.fromkeys(MOVES, moves),
-    **dict.fromkeys(POOLS, pools),
+    **dict.fromkeys(products.POOLS, products.pools),
     **dict.fromkeys(REDUCTIONS, reduces),
     **dict.fromkeys(SCANS, scans),
     **dict.fromkeys(SCATTERS, scatters),
+    "_adaptive_avg_pool3d": products.adaptive_pools,
+    "_cdist_forward": products.distances,
     "_to_copy": pointwise,
-    "bmm": matmul,
-    "convolution": convolution,
+    "adaptive_max_pool2d": products.adaptive_pools,
+    "adaptive_max_pool3d": products.adaptive_pools,
+    "bmm": products.matmul,
+    "convolution": products.convolution,
     "copy": copies,
     "fill": copies,
     "masked_fill": choose,
-    "mm": matmul,
+    "mm": products.matmul,
     "mul": multiply,
     "where": choose,
 }
