@@ -5,26 +5,37 @@
 :func:`jacobian` and :func:`value_and_jacobian` give the whole Jacobian.
 :func:`sparsity` finds the zeros of a Jacobian, so that a few products give it.
 :func:`mixing` tells whether samples mix, so that the ones trick lies.
+:func:`trace` shows the cotangent on every edge of the graph.
+:func:`explore` makes a picture of a product to touch, for a notebook or a page.
 :mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
 """
 
 from pullback._check import Check, Route, check
 from pullback._explain import Explanation, Outcome, explain
+from pullback._explore import Exploration, explore
 from pullback._jacobian import jacobian, value_and_jacobian
 from pullback._mixing import Mixing, mixing
 from pullback._sparsity import Sparsity, sparsity
+from pullback._trace import Edge, Leaf, Node, Trace, trace
 
 __all__ = [
     "Check",
+    "Edge",
     "Explanation",
+    "Exploration",
+    "Leaf",
     "Mixing",
+    "Node",
     "Outcome",
     "Route",
     "Sparsity",
+    "Trace",
     "check",
     "explain",
+    "explore",
     "jacobian",
     "mixing",
     "sparsity",
+    "trace",
     "value_and_jacobian",
 ]
