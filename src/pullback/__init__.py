@@ -15,7 +15,7 @@ from pullback._explain import Explanation, Outcome, explain
 from pullback._explore import Exploration, explore
 from pullback._jacobian import jacobian, value_and_jacobian
 from pullback._mixing import Mixing, mixing
-from pullback._sparsity import Sparsity, sparsity
+from pullback._sparse.plan import Sparsity, sparsity
 from pullback._trace import Edge, Leaf, Node, Trace, trace
 
 __all__ = [

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from pullback._inputs import call, check_inputs, check_output, untouched
 
 if TYPE_CHECKING:
-    from pullback._sparsity import Sparsity
+    from pullback._sparse.plan import Sparsity
 
 Mode = Literal["auto", "reverse", "forward"]
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
@@ -164,7 +164,9 @@ def value_and_jacobian(
     """
     _check_options(f, mode, chunk_size, progress)
     if sparsity is not None:
-        from pullback._sparse import value_and_sparse_jacobian  # which needs this module
+        from pullback._sparse.compressed import (
+            value_and_sparse_jacobian,  # which needs this module
+        )
 
         if mode != "auto" or batched or progress:
             raise ValueError(

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from pullback import _coloring
 from pullback._inputs import call, check_inputs, untouched
 from pullback._report import Table
+from pullback._sparse import coloring
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -128,7 +128,7 @@ def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
         >>> pullback.jacobian(lambda x: x[1:] * x[:-1], x, sparsity=plan)[7, 8]
         tensor(7.)
     """
-    from pullback._detection import Tracker  # which needs SciPy
+    from pullback._sparse.detection import Tracker  # which needs SciPy
 
     if not isinstance(argnums, int):
         raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
@@ -170,7 +170,7 @@ def _plan(
     shapes: tuple[tuple[int, ...], ...],
     output_shape: tuple[int, ...],
 ) -> Sparsity:
-    mode, colors = _coloring.fewest(sets)
+    mode, colors = coloring.fewest(sets)
     m, n = sets.shape
     column = sets.indices.astype(np.int64)
     row = np.repeat(np.arange(m), np.diff(sets.indptr))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pullback._inputs import call, check_inputs, untouched
 from pullback._jacobian import _reach
-from pullback._sparsity import Sparsity, check_one, input_shapes
+from pullback._sparse.plan import Sparsity, check_one, input_shapes
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
 CHUNK_NUMBERS = 2**16

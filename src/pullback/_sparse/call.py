@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from pullback import _index_sets as sets_of
-from pullback._index_sets import Bools, Ints, Memory, Sets
+from pullback._sparse import index_sets as sets_of
+from pullback._sparse.index_sets import Bools, Ints, Memory, Sets
 
 
 class Call:

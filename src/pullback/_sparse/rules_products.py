@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp  # type: ignore[import-untyped]
 import torch
 from torch import Tensor
 
-from pullback import _index_sets as sets_of
-from pullback._call import Call, Result, numbers, source, spread
-from pullback._index_sets import Bools, Ints, Sets
+from pullback._sparse import index_sets as sets_of
+from pullback._sparse.call import Call, Result, numbers, source, spread
+from pullback._sparse.index_sets import Bools, Ints, Sets
 
 # --- sums of products ---------------------------------------------------------------
 
@@ -109,7 +110,7 @@ def convolution(call: Call) -> Result:
         w_number = w_number.flatten(0, 1).flip(list(range(2, w.ndim)))
         wide = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True)]
         between = x_number.new_zeros(*x.shape[:2], *wide)
-        every = tuple(slice(None, None, s) for s in stride)
+        every: list[Any] = [slice(None, None, s) for s in stride]
         between[(..., *every)] = x_number
         x_number = between
         padding = [

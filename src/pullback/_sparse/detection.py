@@ -12,15 +12,16 @@ from torch._decomp import decomposition_table
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pullback import _index_sets, _rules
-from pullback._call import Call, Result, Rule, name_of, spread
-from pullback._index_sets import Memory, Sets
+from pullback._sparse import index_sets, rules
+from pullback._sparse.call import Call, Result, Rule, name_of, spread
+from pullback._sparse.index_sets import Memory, Sets
 
 
 def _addbmm(
     self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    return beta * self + alpha * (batch1 @ batch2).sum(0)
+    products: Tensor = (batch1 @ batch2).sum(0)
+    return torch.add(beta * self, products, alpha=alpha)
 
 
 def _pdist(x: Tensor, p: float) -> Tensor:
@@ -66,7 +67,7 @@ class Tracker(TorchDispatchMode):
         for t in pytree.tree_leaves(inputs):
             if isinstance(t, Tensor) and t is not x and t.layout is torch.strided:
                 self._changes(t)
-        self.memory.write(x, _index_sets.singletons(np.arange(n), n + 1))
+        self.memory.write(x, index_sets.singletons(np.arange(n), n + 1))
 
     def pattern(self, y: Tensor) -> Any:
         """Return on which elements of x those of y depend, as a boolean CSR array."""
@@ -85,7 +86,7 @@ class Tracker(TorchDispatchMode):
         known = not random and not any(self.memory.tracks(t) for t in given)
         if known or _is_view(func):
             return func(*args, **kwargs)
-        rule = _rules.rule_of(func) if given else _rules.fresh
+        rule = rules.rule_of(func) if given else rules.fresh
         if rule is None:
             parts = self._take_apart(func, args, kwargs)
             if parts is not NotImplemented:
@@ -96,7 +97,7 @@ class Tracker(TorchDispatchMode):
         outputs = _new(result, given)
         if outputs:
             call = Call(func, args, kwargs, self.memory, outputs)
-            self._remember(outputs, _rules.find(rule or self._dense, call))
+            self._remember(outputs, rules.find(rule or self._dense, call))
         elif not any(isinstance(t, Tensor) for t in pytree.tree_leaves(result)):
             self._look(func, given)
         return result
@@ -108,7 +109,7 @@ class Tracker(TorchDispatchMode):
 
     def _changes(self, t: Tensor) -> None:
         n = self.memory.columns
-        self.memory.write(t, _index_sets.singletons(np.full(t.numel(), n - 1), n))
+        self.memory.write(t, index_sets.singletons(np.full(t.numel(), n - 1), n))
 
     def _remember(self, outputs: list[Tensor], sets: list[Sets]) -> None:
         for t, of_t in zip(outputs, sets, strict=True):
@@ -123,7 +124,7 @@ class Tracker(TorchDispatchMode):
         ]
         outputs = [t for t in pytree.tree_leaves(written) if isinstance(t, Tensor)]
         before = Call(func, args, kwargs, self.memory, outputs)
-        found = _rules.find(rule, before)
+        found = rules.find(rule, before)
         everything = before.everything(before.tensors())
         shapes = [t.shape for t in outputs]
         result = func(*args, **kwargs)
@@ -137,7 +138,7 @@ class Tracker(TorchDispatchMode):
 
     def _take_apart(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Let PyTorch decompose the operation, and follow the parts."""
-        parts = PARTS.get(name_of(func)) or decomposition_table.get(func)
+        parts: Any = PARTS.get(name_of(func)) or decomposition_table.get(func)
         with self:
             if parts is not None:
                 return parts(*args, **kwargs)
