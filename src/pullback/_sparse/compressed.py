@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pullback._inputs import call, check_inputs, untouched
-from pullback._jacobian import _reach
+from pullback._jacobian import reach
 from pullback._sparse.plan import Sparsity, check_one, input_shapes
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
@@ -73,7 +73,7 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
     with torch.enable_grad():
         y = g(x)
     check_one("the output of f", y)
-    (used,), captured = _reach([y], [x])
+    (used,), captured = reach([y], [x])
     again = outer or (again and captured)
 
     def pull(v: Tensor) -> Tensor:

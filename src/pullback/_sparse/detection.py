@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
+from torch.autograd.function import BackwardCFunction
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pullback._jacobian import reach
 from pullback._sparse import index_sets, rules
 from pullback._sparse.call import Call, Result, Rule, name_of, spread
 from pullback._sparse.index_sets import Memory, Sets
@@ -20,11 +22,14 @@ from pullback._sparse.index_sets import Memory, Sets
 def _addbmm(
     self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    products: Tensor = (batch1 @ batch2).sum(0)
-    return torch.add(beta * self, products, alpha=alpha)
+    return torch.add(self * beta, torch.bmm(batch1, batch2).sum(0) * alpha)
 
 
-def _pdist(x: Tensor, p: float) -> Tensor:
+def _mv(self: Tensor, vec: Tensor) -> Tensor:
+    return torch.mm(self, vec.unsqueeze(1)).squeeze(1)
+
+
+def _pdist(x: Tensor, p: float = 2) -> Tensor:
     i, j = torch.triu_indices(len(x), len(x), 1)
     return torch.linalg.vector_norm(x[i] - x[j], p, dim=1)
 
@@ -47,8 +52,21 @@ def _trilinear(
     return (factors[0] * factors[1] * factors[2]).sum(sumdim)
 
 
-#: What PyTorch has no decomposition for.
-PARTS = {"_pdist_forward": _pdist, "_trilinear": _trilinear, "addbmm": _addbmm}
+def _sparse_addmm(
+    self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    return torch.add(self * beta, torch.mm(mat1, mat2) * alpha)
+
+
+#: What PyTorch has no decomposition for, or none that a sparse constant can take.
+PARTS = {
+    "_pdist_forward": _pdist,
+    "_sparse_addmm": _sparse_addmm,
+    "_trilinear": _trilinear,
+    "addbmm": _addbmm,
+    "addmm": _sparse_addmm,
+    "mv": _mv,
+}
 
 
 class Tracker(TorchDispatchMode):
@@ -62,6 +80,7 @@ class Tracker(TorchDispatchMode):
     def __init__(self, x: Tensor, inputs: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         n = x.numel()
+        self.x = x
         self.memory = Memory(n + 1)
         self.dense: list[str] = []
         for t in pytree.tree_leaves(inputs):
@@ -71,6 +90,7 @@ class Tracker(TorchDispatchMode):
 
     def pattern(self, y: Tensor) -> Any:
         """Return on which elements of x those of y depend, as a boolean CSR array."""
+        self._captured(y)
         sets = self.memory.read(y)[:, :-1].tocsr()
         sets.sum_duplicates()  # which also sorts
         return sets
@@ -86,15 +106,22 @@ class Tracker(TorchDispatchMode):
         known = not random and not any(self.memory.tracks(t) for t in given)
         if known or _is_view(func):
             return func(*args, **kwargs)
-        rule = rules.rule_of(func) if given else rules.fresh
+        rule = rules.rule_of(func, given) if given else rules.fresh
         if rule is None:
-            parts = self._take_apart(func, args, kwargs)
+            parts = self._take_apart(func, args, kwargs, given)
             if parts is not NotImplemented:
                 return parts
         if func._schema.is_mutable:
             return self._write(func, args, kwargs, rule or self._dense)
         result = func(*args, **kwargs)
         outputs = _new(result, given)
+        for t in outputs:
+            if t.layout is not torch.strided:
+                raise TypeError(
+                    f"f makes a tensor of layout {t.layout} ({func}) from what its inputs "
+                    "decide; strided tensors are needed there (a constant one may have "
+                    "any layout)"
+                )
         if outputs:
             call = Call(func, args, kwargs, self.memory, outputs)
             self._remember(outputs, rules.find(rule or self._dense, call))
@@ -103,8 +130,21 @@ class Tracker(TorchDispatchMode):
         return result
 
     def _captured(self, t: Tensor) -> None:
-        """What requires grad and is not known is a parameter, and may change."""
-        if t.requires_grad and t.layout is torch.strided and not self.memory.tracks(t):
+        """What requires grad and is not known is a parameter, and may change.
+
+        Unless it comes from x by a way that no operation shows, as NumPy in the forward
+        of a ``torch.autograd.Function``.
+        """
+        if not t.requires_grad or t.layout is not torch.strided:
+            return
+        hidden = isinstance(t.grad_fn, BackwardCFunction) and not self.memory.read(t).nnz
+        if self.memory.tracks(t) and not hidden:
+            return
+        if t.grad_fn is not None and reach([t], [self.x])[0][0]:
+            self.dense.append(t.grad_fn.name())
+            everything = index_sets.merge(self.memory.read(self.x), self.x.numel())
+            self.memory.write(t, spread(everything, t.numel()))
+        elif not hidden:
             self._changes(t)
 
     def _changes(self, t: Tensor) -> None:
@@ -136,9 +176,13 @@ class Tracker(TorchDispatchMode):
         self._remember(others, [spread(everything, t.numel()) for t in others])
         return result
 
-    def _take_apart(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _take_apart(
+        self, func: Any, args: Any, kwargs: dict[str, Any], given: list[Tensor]
+    ) -> Any:
         """Let PyTorch decompose the operation, and follow the parts."""
-        parts: Any = PARTS.get(name_of(func)) or decomposition_table.get(func)
+        parts: Any = None if func._schema.is_mutable else PARTS.get(name_of(func))
+        if parts is None and all(t.layout is torch.strided for t in given):
+            parts = decomposition_table.get(func)
         with self:
             if parts is not None:
                 return parts(*args, **kwargs)

@@ -160,8 +160,6 @@ class Memory:
         record, size = self._record(t), t.element_size()
         total = storage.nbytes() // size
         if record is None or _whole(t, total):
-            if record is None and not sets.nnz:
-                return  # still a constant
             old = empty(total, self.columns)
             unit = size
         else:

@@ -57,16 +57,14 @@ class Sparsity:
         m, n = self.pattern.shape
         nnz = self.pattern.values().numel()
         share = nnz / (m * n) if m * n else 0.0
-        product, line = (
-            ("vector-Jacobian", "rows")
-            if self.mode == "reverse"
-            else ("Jacobian-vector", "columns")
-        )
+        reverse = self.mode == "reverse"
+        product = f"{'vector-Jacobian' if reverse else 'Jacobian-vector'} product"
+        plural = "s" * (self.n_colors != 1)
         rows = [
             ["shape", f"{m} outputs, {n} inputs"],
             ["entries", f"{nnz} of {m * n}, {share:.2g} of them"],
-            ["colours", f"{self.n_colors}, of the {line}"],
-            ["products", f"{self.n_colors} {product} products, for {min(m, n)} if dense"],
+            ["colours", f"{self.n_colors}, of the {'rows' if reverse else 'columns'}"],
+            ["products", f"{self.n_colors} {product}{plural}, for {min(m, n)} if dense"],
         ]
         if self.assumed_dense:
             rows += [["assumed dense", ", ".join(self.assumed_dense)]]
@@ -135,11 +133,12 @@ def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
     (index,) = check_inputs(f, inputs, argnums)
     check_one(f"inputs[{index}]", inputs[index])
     x = inputs[index].detach().clone(memory_format=torch.contiguous_format)
-    args = list(inputs)
-    args[index] = x.requires_grad_()
-    tracker = Tracker(x, tuple(args))
-    with untouched(), torch.enable_grad(), tracker:
-        y = call(f, args)
+    with untouched(), torch.enable_grad():
+        args = list(inputs)
+        args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
+        tracker = Tracker(args[index], args)
+        with tracker:
+            y = call(f, args)
     check_one("the output of f", y)
     shapes = tuple(map(tuple, input_shapes(inputs)))
     return _plan(tracker.pattern(y), tracker.dense, index, shapes, tuple(y.shape))

@@ -35,14 +35,15 @@ from pullback._sparse.index_sets import Sets
 def pointwise(call: Call) -> Result:
     """Each element from the elements of all operands at its place."""
     steps = STEP_ARGUMENTS.get(call.name, ()) if torch.is_grad_enabled() else ()
-    return union_at(call, call.tensors(*steps), call.tensors())
-
-
-def union_at(call: Call, tensors: list[Tensor], shaped: list[Tensor]) -> Sets:
-    """Return the union of the tensors, each stretched to the shape of all ``shaped``."""
-    shape = torch.broadcast_shapes(*(t.shape for t in shaped))
-    found = [call.read(t.expand(shape)) for t in tensors if call.memory.tracks(t)]
-    return sets_of.union(call.empty(shape.numel()), *found)
+    shape = torch.broadcast_shapes(*(t.shape for t in call.tensors()))
+    total = call.empty(shape.numel())
+    for name, t in call.args.items():
+        if isinstance(t, Tensor) and call.memory.tracks(t):
+            sets = call.read(t.expand(shape))
+            if name in steps:
+                sets = sets_of.without_derivative(sets)
+            total = sets_of.union(total, sets)
+    return total
 
 
 def multiply(call: Call) -> Result:
@@ -246,8 +247,10 @@ RULES: dict[str, Rule] = {
 }
 
 
-def rule_of(func: Any) -> Rule | None:
-    """Return the rule for an operation, if there is one."""
+def rule_of(func: Any, given: Sequence[Tensor]) -> Rule | None:
+    """Return the rule for an operation on these tensors, if there is one."""
+    if any(t.layout is not torch.strided for t in given):
+        return products.sparse_matmul if name_of(func) == "mm" else None
     rule = RULES.get(name_of(func))
     if rule is None and torch.Tag.pointwise in func.tags:
         return pointwise

@@ -67,6 +67,27 @@ def matmul(call: Call) -> Result:
     return product(call, operands[0], operands[1], (b, m, p, k))
 
 
+def sparse_matmul(call: Call) -> Result:
+    """``mm`` with a constant sparse matrix: what it stores counts, whatever its value."""
+    left, right = call["self"], call["mat2"]
+    (m, k), p = left.shape, right.shape[1]
+    if left.layout is torch.strided:
+        inner, j = _stored(right)
+        i = np.arange(m)[:, None]
+        pairs, data = (i * p + j, i * k + inner), left
+    else:
+        i, inner = (index[:, None] for index in _stored(left))
+        j = np.arange(p)
+        pairs, data = (i * p + j, inner * p + j), right
+    target, source = pairs
+    return sets_of.through((target.ravel(), source.ravel()), m * p, call.read(data))
+
+
+def _stored(matrix: Tensor) -> Ints:
+    coo = matrix.detach().to_sparse_coo().coalesce()
+    return np.asarray(coo.indices().cpu())
+
+
 def windows(
     number: Tensor,
     out: Sequence[int],
