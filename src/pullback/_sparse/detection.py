@@ -31,7 +31,8 @@ def _mv(self: Tensor, vec: Tensor) -> Tensor:
 
 def _pdist(x: Tensor, p: float = 2) -> Tensor:
     i, j = torch.triu_indices(len(x), len(x), 1)
-    return torch.linalg.vector_norm(x[i] - x[j], p, dim=1)
+    distance: Tensor = torch.linalg.vector_norm(x[i] - x[j], p, dim=1)
+    return distance
 
 
 def _trilinear(
@@ -110,6 +111,7 @@ class Tracker(TorchDispatchMode):
         if rule is None:
             parts = self._take_apart(func, args, kwargs, given)
             if parts is not NotImplemented:
+                self._constants(parts)
                 return parts
         if func._schema.is_mutable:
             return self._write(func, args, kwargs, rule or self._dense)
@@ -146,6 +148,13 @@ class Tracker(TorchDispatchMode):
             self.memory.write(t, spread(everything, t.numel()))
         elif not hidden:
             self._changes(t)
+
+    def _constants(self, results: Any) -> None:
+        """Say of results that nothing is known about that they have been seen."""
+        for t in pytree.tree_leaves(results):
+            strided = isinstance(t, Tensor) and t.layout is torch.strided
+            if strided and not self.memory.tracks(t):
+                self.memory.write(t, index_sets.empty(t.numel(), self.memory.columns))
 
     def _changes(self, t: Tensor) -> None:
         n = self.memory.columns
