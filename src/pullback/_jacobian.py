@@ -252,7 +252,7 @@ def _on_graph(
                 "that y was computed from after x.requires_grad_() is needed"
             )
         ys, structure = pytree.tree_flatten(g())
-        used, _ = reach(ys, xs)
+        used, _ = _reach(ys, xs)
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in xs)
@@ -261,7 +261,7 @@ def _on_graph(
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = pytree.tree_flatten(g(*xs, copied=True))
-        used, captured = reach(ys, xs)
+        used, captured = _reach(ys, xs)
         again = outer or (again and captured)
     _check_outputs(xs, ys, options)
     live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
@@ -375,7 +375,7 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
         if not all(nonzero):  # a derivative that is zero, or an x that y never met?
             leaves = [x.detach().requires_grad_() for x in xs]
             with torch.enable_grad():
-                used, _ = reach(pytree.tree_leaves(g(*leaves)), leaves)
+                used, _ = _reach(pytree.tree_leaves(g(*leaves)), leaves)
     return _Result(ys, structure, blocks, used)
 
 
@@ -526,7 +526,7 @@ def _check_probes(results: list[Tensor]) -> None:
                 )
 
 
-def reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
+def _reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
     """Walk the graph: which xs do the ys reach, and do they reach another leaf?"""
     ends = [_edge(x) for x in xs]
     todo = [_edge(y) for y in ys if y.requires_grad]

@@ -32,10 +32,14 @@ def fewest(pattern: Any) -> tuple[Mode, Ints]:
         "reverse": np.diff(across.indptr).max(initial=1),
         "forward": np.diff(pattern.indptr).max(initial=1),
     }
+    symmetric = all(
+        np.array_equal(getattr(pattern, part), getattr(across, part))
+        for part in ("indptr", "indices")
+    )
     best: tuple[Mode, Ints] | None = None
     for mode in sorted(bounds, key=bounds.__getitem__):
-        if best is not None and best[1].max(initial=0) + 1 <= bounds[mode]:
-            break
+        if best is not None and (best[1].max(initial=0) < bounds[mode] or symmetric):
+            break  # no fewer colours are to be had
         ways = (pattern, across) if mode == "reverse" else (across, pattern)
         colors = color(*ways, int(bounds[mode]))
         if best is None or colors.max(initial=0) < best[1].max(initial=0):

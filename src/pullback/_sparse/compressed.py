@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from pullback._inputs import call, check_inputs, untouched
-from pullback._jacobian import reach
+from pullback._jacobian import _products, _reach
 from pullback._sparse.plan import Sparsity, check_one, input_shapes
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
 CHUNK_NUMBERS = 2**16
 
-Product = Callable[[Tensor], Tensor]  # v -> v^T J, or t -> J t
+Product = Callable[[Tensor], tuple[Tensor, ...]]  # v -> v^T J, or t -> J t
 
 
 def value_and_sparse_jacobian(
@@ -53,7 +53,7 @@ def value_and_sparse_jacobian(
             f"the output does not depend on inputs[{plan.argnum}]; an input that it "
             "depends on is needed, or allow_unused=True to get zeros"
         )
-    J = _assemble(_products(product, like, plan, chunk_size), plan)
+    J = _assemble(_flat_products(product, like, plan, chunk_size), plan)
     if verify:
         _verify(J, product, like, plan)
     return y, J
@@ -73,13 +73,13 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
     with torch.enable_grad():
         y = g(x)
     check_one("the output of f", y)
-    (used,), captured = reach([y], [x])
+    (used,), captured = _reach([y], [x])
     again = outer or (again and captured)
 
-    def pull(v: Tensor) -> Tensor:
+    def pull(v: Tensor) -> tuple[Tensor, ...]:
         if not used:
-            return torch.zeros_like(x)
-        return torch.autograd.grad(y, x, v, retain_graph=True, create_graph=again)[0]
+            return (torch.zeros_like(x),)
+        return torch.autograd.grad(y, x, v, retain_graph=True, create_graph=again)
 
     return (y if computed or again else y.detach()), used, pull
 
@@ -87,16 +87,15 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
 def _columns(g: Callable[..., Any], x: Tensor) -> tuple[Any, bool, Product]:
     """Return y, and t -> J t, which computes y again with tangents."""
 
-    def push(t: Tensor) -> Tensor:
-        tangent: Tensor = torch.func.jvp(g, (x,), (t,))[1]
-        return tangent
+    def push(t: Tensor) -> tuple[Tensor, ...]:
+        return (torch.func.jvp(g, (x,), (t,))[1],)
 
     y = g(x)
     check_one("the output of f", y)
     return y, True, push
 
 
-def _products(
+def _flat_products(
     product: Product, like: Tensor, plan: Sparsity, chunk_size: int | str | None
 ) -> Tensor:
     """Return one product for each colour, flat: ``(n_colors * numbers,)``."""
@@ -105,14 +104,9 @@ def _products(
     size = size or max(1, CHUNK_NUMBERS // max(*plan.pattern.shape, 1))
     parts: list[Tensor] = []
     for start in range(0, plan.n_colors, size):
-        stop = min(start + size, plan.n_colors)
-        if stop - start == 1:
-            parts.append(product((colors == start).to(like.dtype)).reshape(-1))
-        else:
-            wanted = torch.arange(start, stop, device=like.device)
-            seeds = colors == wanted.reshape(-1, *[1] * like.ndim)
-            some = torch.func.vmap(product, randomness="same")(seeds.to(like.dtype))
-            parts.append(some.reshape(-1))
+        wanted = torch.arange(start, min(start + size, plan.n_colors), device=like.device)
+        seeds = colors == wanted.reshape(-1, *[1] * like.ndim)
+        parts.append(_products(product, [seeds.to(like.dtype)])[0].reshape(-1))
     return torch.cat(parts) if parts else like.new_zeros(0)
 
 
@@ -140,7 +134,7 @@ def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
     terms = values * seed.reshape(-1)[by]
     found = values.new_zeros(length).index_add(0, to, terms)
     scale = values.new_zeros(length).index_add(0, to, terms.abs())
-    expected = product(seed).detach().reshape(-1).to(found.dtype)
+    expected = product(seed)[0].detach().reshape(-1).to(found.dtype)
     precision = torch.finfo(found.dtype).eps ** 0.5
     allowed = precision * (scale + precision * scale.nan_to_num().max())
     same = (expected == found) | (expected.isnan() & found.isnan())

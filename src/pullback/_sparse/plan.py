@@ -175,6 +175,8 @@ def _plan(
     row = np.repeat(np.arange(m), np.diff(sets.indptr))
     # J[i, j] is element j of the product of row i's colour, or i of that of column j's
     entries = colors[row] * n + column if mode == "reverse" else colors[column] * m + row
+    if entries.max(initial=0) < 2**31:
+        entries = entries.astype(np.int32)  # half as much to read in every evaluation
     with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
         pattern = torch.sparse_csr_tensor(
