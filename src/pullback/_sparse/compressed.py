@@ -137,7 +137,7 @@ def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
     expected = product(seed)[0].detach().reshape(-1).to(found.dtype)
     precision = torch.finfo(found.dtype).eps ** 0.5
     allowed = precision * (scale + precision * scale.nan_to_num().max())
-    same = (expected == found) | (expected.isnan() & found.isnan())
+    same = (expected == found) | expected.isnan() | found.isnan()  # NaN tells nothing
     wrong = ~(same | ((expected - found).abs() <= allowed))
     if wrong.any():
         at = int(wrong.nonzero()[0])

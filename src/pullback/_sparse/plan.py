@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from torch.utils import _pytree as pytree
 from pullback._inputs import call, check_inputs, untouched
 from pullback._report import Table
 from pullback._sparse import coloring
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -52,6 +55,12 @@ class Sparsity:
 
     def _repr_html_(self) -> str:
         return self._table().html()
+
+    def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+        """Draw the pattern, see :func:`pullback.plot.pattern`."""
+        from pullback.plot import pattern  # which needs matplotlib
+
+        return pattern(self, ax, title=title)
 
     def _table(self) -> Table:
         m, n = self.pattern.shape
