@@ -123,6 +123,20 @@ def medians(ways, f, x, seconds):
     return {name: statistics.median(t) for name, t in times.items()}
 
 
+def save(path, report):
+    """Write the report, with where and when it was measured."""
+    about = {
+        "machine": platform.machine(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": 1,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({**about, **report}, indent=2) + "\n")
+
+
 def main(seconds=4.0):
     """Run every case and write the results."""
     torch.set_num_threads(1)
@@ -142,16 +156,7 @@ def main(seconds=4.0):
     times = full / ms["pullback batched"]
     report["batch, per sample"] = {"milliseconds": ms, "full / batched": times}
     print(f"batch, per sample: {ms}; batched=True is {times:.0f} times faster than full")
-    RESULTS.parent.mkdir(exist_ok=True)
-    about = {
-        "machine": platform.machine(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "threads": 1,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    RESULTS.write_text(json.dumps({**about, "cases": report}, indent=2) + "\n")
+    save(RESULTS, {"cases": report})
 
 
 if __name__ == "__main__":

@@ -220,7 +220,7 @@ def test_verify_catches_a_function_that_has_outgrown_its_plan(f):
 
     J = pullback.jacobian(f, x, sparsity=plan, verify=True)
     close(J.to_dense(), dense(f, x))
-    with pytest.raises(RuntimeError, match=r"outgrown its plan: 1 (columns|rows)"):
+    with pytest.raises(RuntimeError, match=r"in 1 of (30 columns, .* 4|150 rows, .* 149);"):
         pullback.jacobian(grown, x, sparsity=plan, verify=True)
 
 

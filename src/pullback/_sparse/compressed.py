@@ -141,11 +141,11 @@ def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
     wrong = ~(same | ((expected - found).abs() <= allowed))
     if wrong.any():
         at = int(wrong.nonzero()[0])
+        line = "column" if plan.mode == "reverse" else "row"
         raise RuntimeError(
-            f"the function has outgrown its plan: {int(wrong.sum())} "
-            f"{'columns' if plan.mode == 'reverse' else 'rows'} of J, the first of them "
-            f"{at}, have entries outside of the pattern; a plan from "
-            "pullback.sparsity at this input is needed"
+            "the function has outgrown its plan: J has entries outside of the pattern "
+            f"in {int(wrong.sum())} of {length} {line}s, first in {line} {at}; a plan "
+            "from pullback.sparsity at this input is needed"
         )
 
 
