@@ -95,9 +95,12 @@ def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
     ``argnums`` leaves out.
 
     An operation without a rule makes all its outputs depend on all its inputs. The
-    pattern is larger then, not wrong, and ``assumed_dense`` names the operation. Where
-    f looks at values (``if x.sum() > 0``, ``.item()``, a mask that selects), the
-    pattern holds for the way that these inputs take, and a warning says so.
+    pattern is larger then, not wrong, and ``assumed_dense`` names the operation. So it
+    is where a ``torch.autograd.Function`` computes out of sight, as in NumPy; one that
+    torch can see is followed through its forward, and ``verify=True`` of
+    :func:`jacobian` tells if its backward depends on more. Where f looks at values
+    (``if x.sum() > 0``, ``.item()``), the pattern holds for the way that these inputs
+    take, and a warning says so.
 
     The method is that of Griewank and Walther, *Evaluating Derivatives*, 2nd ed., 2008,
     section 7.1 (index domains); the colouring is that of Coleman and Moré, *Estimation
@@ -116,7 +119,8 @@ def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
         columns, both in the order of ``flatten()``.
 
     Raises:
-        TypeError: f, the input or the output is of the wrong kind or dtype.
+        TypeError: f, the input or the output is of the wrong kind or dtype, or f
+            computes a tensor of sparse layout from x (a constant one may be sparse).
         ValueError: ``argnums`` is out of range.
         RuntimeError: f changes an input in place, or almost everything depends on
             almost everything, so that the index sets do not fit in memory.
