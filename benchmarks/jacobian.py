@@ -109,14 +109,20 @@ def right(way, f, x):
     return True
 
 
-def medians(ways, f, x, seconds):
-    """Return the median time in milliseconds of each way, run in turns."""
+def medians(ways, f, x, seconds, warm=0):
+    """Return the median time in milliseconds of each way, run in turns.
+
+    In its turn a way runs ``warm`` times before it is timed: after a neighbour that
+    fills a large J it would meet cold caches and memory given back to the system.
+    """
     times = {name: [] for name in ways}
     for way in ways.values():
         way(f, x)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or min(map(len, times.values())) < 5:
         for name, way in ways.items():
+            for _ in range(warm):
+                way(f, x)
             start = time.perf_counter()
             way(f, x)
             times[name].append(1e3 * (time.perf_counter() - start))

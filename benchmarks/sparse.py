@@ -6,7 +6,6 @@ the second interpreter runs ``sparse_jax.py``, and without it that part is left 
 """
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -69,7 +68,7 @@ def against_dense(f, x, seconds):
         except RuntimeError:  # functional's forward mode has no rule for some operations
             continue
         ways[name] = way
-    ms = medians(ways, f, x, seconds)
+    ms = medians(ways, f, x, seconds, warm=1)
     best = min((way for way in ms if way in DENSE), key=ms.__getitem__)
     return {
         "milliseconds": ms,
@@ -86,6 +85,13 @@ def alone(function, n, peak):
     return json.loads(subprocess.run(run, check=True, capture_output=True).stdout)
 
 
+def memory(what):
+    """Return a figure of /proc in megabytes (getrusage's begins with the parent's)."""
+    status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    figures = dict(line.split(":", 1) for line in status)
+    return int(figures[what].split()[0]) / 1024
+
+
 def measure_alone(function, n, peak):
     """Print what ``alone`` reads: seconds, and megabytes beyond those at the start."""
     f, x = globals()[function], torch.linspace(0, 1, n)
@@ -95,12 +101,12 @@ def measure_alone(function, n, peak):
         "chunk_size=auto": lambda x: pullback.jacobian(f, x, chunk_size="auto"),
     }[peak]
     work(x[:9])  # imports
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = memory("VmRSS")
     start = time.perf_counter()
     work(x)
     seconds = time.perf_counter() - start
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps({"seconds": seconds, "megabytes": grown / 1024}))
+    grown = memory("VmHWM") - before
+    print(json.dumps({"seconds": seconds, "megabytes more at the peak": grown}))
 
 
 def million(seconds):
@@ -128,7 +134,7 @@ def sweep(seconds):
         ways = {"pullback sparse": sparse}
         if n <= DENSE_UP_TO:
             ways |= {name: DENSE[name] for name in ("jacrev", "jacfwd")}
-        ms = medians(ways, tridiagonal, x, seconds)
+        ms = medians(ways, tridiagonal, x, seconds, warm=1)
         rows.append({"n": n, "milliseconds": ms, "detect and colour, seconds": detected})
     return rows
 
@@ -161,7 +167,7 @@ def against_jax(python, seconds):
     return report
 
 
-def main(python=None, seconds=3.0):
+def main(python=None, seconds=2.0):
     """Run every part and write the results."""
     torch.set_num_threads(1)
     pullback.sparsity(tridiagonal, torch.ones(9))  # imports
