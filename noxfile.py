@@ -80,9 +80,10 @@ def links(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time jacobian against torch's own ways and record the result."""
+    """Time jacobian against other ways and record the results."""
     install(session, "run")
-    session.run("python", "benchmarks/jacobian.py", *session.posargs)
+    session.run("python", "benchmarks/jacobian.py")
+    session.run("python", "benchmarks/sparse.py", *session.posargs)
 
 
 @nox.session(default=False)
