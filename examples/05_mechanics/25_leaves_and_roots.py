@@ -42,8 +42,8 @@ y.backward()
 {name: t.grad for name, t in tensors.items() if t.is_leaf}
 
 # %%
-# Walk from the root: each node knows the nodes that its cotangents go to, and the last one,
-# ``AccumulateGrad``, is where the leaf is kept:
+# Walk from the root: each node knows the nodes that its :term:`cotangents <cotangent>` go
+# to, and the last one, ``AccumulateGrad``, is where the leaf is kept:
 
 node = y.grad_fn
 while node is not None:

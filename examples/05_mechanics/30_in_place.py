@@ -157,7 +157,8 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 
 # %%
 # Follow that tensor: the line after which its ``_version`` has grown is it. The check: what
-# ``.data`` let through is wrong, by forward mode, and the recurrence is :math:`a^3`:
+# ``.data`` let through is wrong, by :term:`forward mode`, and the recurrence is
+# :math:`a^3`:
 
 x = torch.zeros(2, requires_grad=True)
 writers[".data"](y := x.exp())
