@@ -76,7 +76,10 @@ print(torch.autograd.grad(first, x, torch.ones(2), materialize_grads=True)[0])
 print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
 
 # %%
-# *The n-th derivative, for a Taylor series, is slow*: each order differentiates the whole
+# The n-th derivative
+# -------------------
+#
+# *For a Taylor series it is slow*: each order differentiates the whole
 # graph of the one before. For :math:`e^{\sin x}` the number of tensor operations more than
 # doubles with each order:
 
@@ -129,6 +132,17 @@ print(x.grad, torch.autograd.grad(g, x)[0])
 # %%
 # 32 is twice the slope; the second derivative is :math:`12x+10=22`.
 #
+# *torch.compile and a second derivative*: a compiled function has a backward, and that one
+# has none. Differentiate the uncompiled function:
+
+compiled = torch.compile(torch.square, backend="aot_eager")
+(g,) = torch.autograd.grad(compiled(x), x, create_graph=True)
+try:
+    torch.autograd.grad(g, x)
+except RuntimeError as error:
+    print(error)
+
+# %%
 # The check: a second difference quotient, which shares no code with autograd.
 
 h = 1e-4
