@@ -97,7 +97,8 @@ print(gap(Smooth, symmetric) < 1e-12)
 # %%
 # *Does a passed test prove my gradient?* No: it says that both products belong to *one*
 # matrix, not that it is the right one. A stray ``detach`` takes half of the derivative of
-# :math:`x^2` from the :term:`VJP` and the JVP alike, and both sides are equal:
+# :math:`x^2` from the :term:`VJP` and the JVP alike. Both sides are equal, and half of the
+# third number, which takes :math:`J=\operatorname{diag}(2x)`:
 
 
 def leaky(x):
@@ -106,11 +107,12 @@ def leaky(x):
 
 p, a, b = torch.tensor([[2.0, 4.0], [1.0, 3.0], [1.0, 8.0]]).double().unbind()
 pulled = torch.func.vjp(leaky, p)[1](b)[0]
-print(b @ torch.func.jvp(leaky, (p,), (a,))[1], pulled @ a)
+print((b @ torch.func.jvp(leaky, (p,), (a,))[1]).item(), (pulled @ a).item())
+print((b @ (2 * p * a)).item())
 
 # %%
-# A difference quotient knows nothing of ``detach``. :func:`pullback.check` takes both, and
-# more routes; the row that says NO names the mistake:
+# A difference quotient knows nothing of ``detach``. :func:`pullback.check` takes it and the
+# test, among other routes, and says which one disagrees:
 
 import pullback
 

@@ -79,9 +79,9 @@ print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
 # The n-th derivative
 # -------------------
 #
-# *For a Taylor series it is slow*: each order differentiates the whole
-# graph of the one before. For :math:`e^{\sin x}` the number of tensor operations more than
-# doubles with each order:
+# *For a Taylor series it is slow*: each order differentiates the whole graph of the one
+# before. For :math:`e^{\sin x}` the number of tensor operations more than doubles with each
+# order. Counted with this:
 
 import math
 

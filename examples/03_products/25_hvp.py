@@ -93,7 +93,7 @@ torch.testing.assert_close(list(products), list(Hd.values()))
 # --------------------------------
 #
 # Conjugate gradients need products only. Newton's step for a convex function of 200
-# variables takes a handful of them; the residual falls:
+# variables takes a handful of them:
 
 A = torch.randn(200, 200, dtype=torch.float64) / 200**0.5
 z = torch.zeros(200, dtype=torch.float64)
@@ -107,7 +107,7 @@ slope = torch.func.grad(convex)(z)
 
 # %%
 # From a zero step, each turn moves along ``p`` and makes the residual ``r`` orthogonal
-# to all earlier ones:
+# to all earlier ones; its size falls, relative to the slope:
 
 step, r = torch.zeros_like(z), -slope
 p = r
