@@ -4,8 +4,9 @@ r"""
 Sparse against dense: a Jacobian as n grows to a million
 ========================================================
 
-A dense Jacobian costs n products and n² numbers, so it ends near ten thousand unknowns.
-With a known pattern that of a chain takes three products and 3n numbers, at a million too.
+A dense :term:`Jacobian` costs n products and n² numbers, so it ends near ten thousand
+unknowns. With a known pattern that of a chain takes three products and 3n numbers, at a
+million too.
 """
 
 # %%
