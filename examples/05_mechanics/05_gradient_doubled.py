@@ -96,7 +96,7 @@ print(model.bias.grad)
 
 # %%
 # Optimizers tell the two apart: None is skipped, while zero is a gradient, and momentum or
-# weight decay go on moving the parameter. After a step to 0.9 or 0.8 and one without loss:
+# weight decay go on moving the parameter. A step to 0.9 or 0.8, and one without a loss:
 
 
 def drift(empty, **how):

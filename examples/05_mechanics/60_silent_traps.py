@@ -37,8 +37,8 @@ torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 # A v of another dtype
 # --------------------
 #
-# A real ``v`` is cast to the dtype of ``y``. Integers and booleans are welcome; what float32
-# or float16 cannot hold is lost:
+# A real ``v`` is cast to the dtype of ``y``. Integers and booleans are welcome; what
+# float32 or float16 cannot hold is lost:
 
 for v in (torch.tensor([2**24 + 1, 1]), torch.tensor([True, False])):
     print(torch.autograd.grad(1 * x, x, v)[0].tolist())
