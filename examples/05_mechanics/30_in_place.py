@@ -100,8 +100,7 @@ print(leaf.detach().tolist(), leaf.grad.tolist())
 # count for all entries, and a recurrence saves the entry before and writes beside it.
 # Collect in a list and stack:
 
-a = torch.tensor(2.0, requires_grad=True)
-out = torch.ones(4)
+a, out = torch.tensor(2.0, requires_grad=True), torch.ones(4)
 try:
     for i in range(3):
         out[i + 1] = a * out[i]

@@ -96,7 +96,7 @@ for preserve in (True, False):
 # What ``pack`` returns is what the graph holds, and ``unpack`` must make a tensor of it
 # again. ``save_on_cpu`` is such a pair: what a graph on a GPU keeps waits in main memory.
 # *I keep halves, and it takes more memory*: ``pack`` gets the weights as well, and what two
-# operations save is halved twice. Weights left alone, little is won for a product only near:
+# operations save is halved twice. Weights left alone, little is won. The product is near:
 
 own = {p.data_ptr() for p in whole.parameters()}
 for change in (torch.Tensor.half, lambda t: t if t.data_ptr() in own else t.half()):
