@@ -20,10 +20,12 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
+    "error_index",
     "freshness",
     "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
@@ -38,6 +40,7 @@ nitpick_ignore_regex = [
         r"(Tensor|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
+autosectionlabel_prefix_document = True  # questions.md links to headings
 suppress_warnings = ["config.cache"]
 
 # Examples run in this process; a pool of OpenMP threads would hang forked readers.
@@ -97,7 +100,7 @@ intersphinx_mapping = {
 html_theme = "furo"
 html_title = "Pullback"
 html_static_path = ["_static"]
-html_css_files = ["pullback.css"]
+html_css_files = ["pullback.css", "reference.css"]
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False
