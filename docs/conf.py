@@ -1,11 +1,10 @@
 """Configuration of the documentation build."""
 
+import os
 import sys
 import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
-
-import torch
 
 here = Path(__file__).parent
 sys.path.insert(0, str(here / "_ext"))
@@ -20,9 +19,10 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
-    "freshness",
+    "execution",
     "mathml",
     "myst_nb",
+    "reproducible",
     "sphinx.ext.autodoc",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
@@ -40,8 +40,30 @@ nitpick_ignore_regex = [
 ]
 suppress_warnings = ["config.cache"]
 
-# Examples run in this process; a pool of OpenMP threads would hang forked readers.
-torch.set_num_threads(1)
+# -- Executing the pages (docs/_ext/execution.py) --------------------------------------
+
+execution_package = str(here.parent / "src" / "pullback")
+execution_versions = [
+    "ipython",
+    "matplotlib",
+    "myst-nb",
+    "numpy",
+    "sphinx-gallery",
+    "torch",
+]
+execution_preload = [
+    "ipykernel.debugger",
+    "ipykernel.inprocess.ipkernel",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.pyplot",
+    "numpy.testing",
+    "torch._decomp.decompositions_for_jvp",  # what torch itself imports when it is used
+    "torch._dynamo",
+    "torch.func",
+]
+# Of the pages and of the readers that Sphinx forks: a pool of threads would hang them.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # its remark would fail every notebook
 
 # -- Example scripts (sphinx-gallery) --------------------------------------------------
 
@@ -65,7 +87,6 @@ sphinx_gallery_conf = {
 # -- Executed Markdown pages (MyST-NB) -------------------------------------------------
 
 nb_execution_mode = "cache"
-nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_render_markdown_format = "myst"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]

@@ -1,0 +1,41 @@
+"""Make what the build writes depend on its sources alone.
+
+sphinx-gallery's zip files carry the time and the permissions of the files they hold; here
+they carry neither. (In Sphinx itself, ``SOURCE_DATE_EPOCH`` sets the dates.)
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx_gallery import downloads, gen_rst
+from sphinx_gallery.utils import _replace_md5
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Put :func:`zip_files` in the place of sphinx-gallery's."""
+    gen_rst.zip_files = downloads.zip_files = zip_files  # type: ignore[attr-defined]
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def zip_files(
+    file_list: Sequence[str | os.PathLike[str]],
+    zipname: str | os.PathLike[str],
+    relative_to: str | os.PathLike[str],
+    extension: str | None = None,
+) -> str:
+    """Write a zip file that is the same whenever its content is; return its name."""
+    new = Path(f"{zipname}.new")
+    with zipfile.ZipFile(new, "w") as archive:
+        for file in sorted(Path(name) for name in file_list):
+            source = file.with_suffix(extension) if extension else file
+            member = zipfile.ZipInfo(source.relative_to(relative_to).as_posix())
+            member.external_attr = 0o644 << 16
+            archive.writestr(member, source.read_bytes())
+    _replace_md5(new)
+    return str(zipname)
