@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import nbformat
+import nbformat.v4
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from myst_nb.core.config import NbParserConfig
@@ -121,7 +121,7 @@ class Notebook:
         from ipykernel.inprocess import InProcessKernelManager
 
         os.chdir(self.source.parent)
-        manager = InProcessKernelManager()
+        manager: Any = InProcessKernelManager()
         manager.start_kernel()
         manager.kernel.shell.run_line_magic("matplotlib", "inline")
         client = manager.client()
@@ -148,7 +148,7 @@ def _joined(messages: list[dict[str, Any]]) -> Iterator[nbformat.NotebookNode]:
     stream = None
     for message in messages:
         if message["msg_type"] in {"stream", "display_data", "execute_result", "error"}:
-            output = nbformat.v4.output_from_msg(message)
+            output: nbformat.NotebookNode = nbformat.v4.output_from_msg(message)  # type: ignore[no-untyped-call]
             if stream and output.output_type == "stream" and output.name == stream.name:
                 stream.text += output.text
                 continue
