@@ -42,7 +42,7 @@ suppress_warnings = ["config.cache"]
 
 # -- Executing the pages (docs/_ext/execution.py) --------------------------------------
 
-execution_package = str(here.parent / "src" / "pullback")
+execution_package = "../src/pullback"
 execution_versions = [
     "ipython",
     "matplotlib",

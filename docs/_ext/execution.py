@@ -54,7 +54,7 @@ from pages import Notebook, Page, PageError, Script, delete_orphans
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Run the pages before sphinx-gallery looks; tell Sphinx which ones have changed."""
-    app.add_config_value("execution_package", "", "")  # the folder of the package
+    app.add_config_value("execution_package", "", "")  # its folder, seen from conf.py
     app.add_config_value("execution_versions", [], "")  # distributions that show in output
     app.add_config_value("execution_preload", [], "")  # modules imported once for all
     app.add_config_value("execution_pages", "all", "")
@@ -83,7 +83,7 @@ class Execution:
         """Run every page whose output could have changed since it ran."""
         store = Path(app.config.nb_execution_cache_path, "keys.json")
         ran = json.loads(store.read_text()) if store.exists() else {}
-        package = Package(Path(app.config.execution_package))
+        package = Package(Path(app.confdir, app.config.execution_package))
         pages = {page: key(page, package, self.common) for page in find_pages(app)}
         stale = [
             page
@@ -128,11 +128,11 @@ class Execution:
             published(app).write_text(json.dumps(self.shown))
             gallery = Path(app.srcdir, app.config.sphinx_gallery_conf["gallery_dirs"])
             kept = {image.name for image in gallery.rglob("images/*")}
-            kept |= {name for _, name in app.env.images.values()}
+            kept |= {str(name) for _, name in app.env.images.values()}
             for image in Path(app.outdir, "_images").glob("*"):
                 if image.name not in kept:
                     image.unlink()
-            downloads = {name for _, name in app.env.dlfiles.values()}
+            downloads = {str(name) for _, name in app.env.dlfiles.values()}
             for file in Path(app.outdir, "_downloads").glob("*/*"):
                 if file.relative_to(file.parents[1]).as_posix() not in downloads:
                     shutil.rmtree(file.parent)
