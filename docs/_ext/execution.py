@@ -63,6 +63,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.connect("config-inited", execution.note_settings, priority=5)
         app.connect("builder-inited", execution.run, priority=100)
         app.connect("env-get-outdated", execution.read_again)
+        app.connect("env-updated", execution.write_again)
         app.connect("build-finished", execution.finish)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -119,8 +120,18 @@ class Execution:
         for docname in removed:
             Path(app.outdir, f"{docname}{app.builder.out_suffix}").unlink(missing_ok=True)
         store = published(app)
-        last = json.loads(store.read_text()) if store.exists() else {}
-        return [docname for docname, now in self.shown.items() if last.get(docname) != now]
+        self.last = json.loads(store.read_text()) if store.exists() else {}
+        return [name for name, now in self.shown.items() if self.last.get(name) != now]
+
+    def write_again(self, app: Sphinx, env: Any) -> list[str]:
+        """Name every page when the table of contents, which each shows, has changed."""
+        contents = [
+            (docname, env.toctree_includes.get(docname), env.titles[docname].astext())
+            for docname in sorted(env.all_docs)
+        ]
+        contents += [env.tocs[docname].astext() for docname in sorted(env.toctree_includes)]
+        self.shown[""] = hashlib.sha256(repr(contents).encode()).hexdigest()
+        return [] if self.shown[""] == self.last.get("") else list(env.all_docs)
 
     def finish(self, app: Sphinx, exception: Exception | None) -> None:
         """Note what has been published; delete pictures and downloads of lost pages."""
