@@ -74,7 +74,6 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "capture_repr": ("_repr_html_", "__repr__"),
     "doc_module": ("pullback",),
-    "reference_url": {"pullback": None},
     "backreferences_dir": "api/generated",
     "default_thumb_file": str(here / "_static" / "logo.svg"),
     "image_srcset": ["2x"],

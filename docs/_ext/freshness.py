@@ -71,9 +71,14 @@ class Package:
         while waiting:
             seen.add(module := waiting.pop())
             if module not in self.packages:  # an __init__ uses all; each name is resolved
-                waiting |= self.uses(self.trees[module], module) - seen
+                waiting |= self.used[module] - seen
         data = {file for file in self.files if file.suffix != ".py"}
         return {self.modules[m] for m in seen | self.packages} | data
+
+    @cached_property
+    def used(self) -> dict[str, set[str]]:
+        """What each module names."""
+        return {module: self.uses(tree, module) for module, tree in self.trees.items()}
 
     @cached_property
     def packages(self) -> set[str]:
