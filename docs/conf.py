@@ -1,6 +1,5 @@
 """Configuration of the documentation build."""
 
-import os
 import sys
 import warnings
 from importlib.metadata import version as installed
@@ -61,9 +60,6 @@ execution_preload = [
     "torch._dynamo",
     "torch.func",
 ]
-# Of the pages and of the readers that Sphinx forks: a pool of threads would hang them.
-os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # its remark would fail every notebook
 
 # -- Example scripts (sphinx-gallery) --------------------------------------------------
 

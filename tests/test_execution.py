@@ -3,15 +3,11 @@
 It has three gallery pages and a notebook, and shows a package with two functions.
 """
 
-import json
-import os
 import re
-import subprocess
-import sys
-from textwrap import dedent
 
 import pytest
 from executed import ROOT
+from sites import Site, build_apart, differing, write
 
 A, B = "auto_examples/one/uses_a", "auto_examples/one/uses_b"
 NONE, NOTEBOOK = "auto_examples/two/uses_none", "notebook"
@@ -101,63 +97,15 @@ FILES = {
 }
 
 
-class Site:
-    """A small site in a folder of its own."""
-
-    def __init__(self, folder):
-        self.folder, self.html = folder, folder / "docs" / "_build" / "html"
-        for name, text in FILES.items():
-            self.write(name, text)
-
-    def write(self, name, text):
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dedent(text).lstrip("\n") + "\n")
-
-    def edit(self, name, old, new):
-        path = self.folder / name
-        assert old in path.read_text()
-        path.write_text(path.read_text().replace(old, new))
-
-    def build(self, *options, fails=False, **environment):
-        """Build the site; return the names of the pages that were executed."""
-        command = [sys.executable, "-m", "sphinx", "-n", "-W", "--keep-going", *options]
-        environment = {
-            **os.environ,
-            "MPLBACKEND": "agg",
-            "OMP_NUM_THREADS": "1",
-            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            "PYTHONPATH": str(self.folder / "src"),
-            **environment,
-        }
-        result = subprocess.run(
-            [*command, "docs", "docs/_build/html"],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        self.said = result.stdout + result.stderr
-        assert bool(result.returncode) == fails, self.said
-        return set(re.findall(r"executing pages\.\.\. .*?\] (\S+) \(", result.stdout))
-
-    def page(self, docname):
-        return (self.html / f"{docname}.html").read_text()
-
-    def published(self):
-        """Return every file of the site with its content, Sphinx's own notes left out."""
-        files = (file for file in self.html.rglob("*") if file.is_file())
-        return {
-            file.relative_to(self.html).as_posix(): file.read_bytes()
-            for file in files
-            if ".doctrees" not in file.parts and file.name != ".buildinfo"
-        }
+def small(folder):
+    write(folder, FILES)
+    return Site(folder)
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A site that has been built once; a test puts back what it changes."""
-    site = Site(tmp_path_factory.mktemp("built"))
+    site = small(tmp_path_factory.mktemp("built"))
     assert site.build() == ALL
     return site
 
@@ -214,23 +162,14 @@ def test_a_page_left_out_shows_no_output_rather_than_an_old_one(built):
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory):
-    """Two sites, built in two folders with other hash seeds, in opposite orders."""
-    sites = [Site(tmp_path_factory.mktemp(name)) for name in ("first", "second_folder")]
-    for sign, site in zip((1, -1), sites, strict=True):
-        order = {
-            page: {"key": "", "seconds": sign * i} for i, page in enumerate(sorted(ALL))
-        }
-        site.write("docs/_build/executed/keys.json", json.dumps(order))
-        site.build(PYTHONHASHSEED=str(5 + sign), SOURCE_DATE_EPOCH="1700000000")
-        site.order = re.findall(r"executing pages\.\.\. .*?\] (\S+) \(", site.said)
-    return sites
+    """Two copies of the site, built as differently as can be."""
+    sites = [small(tmp_path_factory.mktemp(name)) for name in ("first", "second_folder")]
+    return build_apart(*sites, ALL)
 
 
 def test_two_builds_are_the_same_to_the_byte(twice):
-    first, second = (site.published() for site in twice)
-    assert first.keys() == second.keys()
-    assert [name for name in first if first[name] != second[name]] == []
-    assert any(name.endswith(".zip") for name in first)
+    assert differing(*twice) == []
+    assert any(name.endswith(".zip") for name in twice[0].published())
 
 
 def test_no_page_sees_what_another_left(twice):
@@ -242,7 +181,7 @@ def test_no_page_sees_what_another_left(twice):
 
 
 def test_what_is_renamed_or_deleted_leaves_nothing(twice, tmp_path):
-    site, fresh = twice[0], Site(tmp_path)
+    site, fresh = twice[0], small(tmp_path)
     for at in site, fresh:
         at.edit("docs/index.rst", "   notebook\n", "")
         (at.folder / "docs/notebook.md").unlink()
@@ -259,7 +198,7 @@ def test_what_is_renamed_or_deleted_leaves_nothing(twice, tmp_path):
 
 
 def test_a_page_that_does_not_run_as_it_should_stops_the_build(tmp_path):
-    site = Site(tmp_path)
+    site = small(tmp_path)
     faults = {
         "examples/one/uses_a.py": (
             "import tiny",

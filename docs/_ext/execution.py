@@ -58,6 +58,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("execution_versions", [], "")  # distributions that show in output
     app.add_config_value("execution_preload", [], "")  # modules imported once for all
     app.add_config_value("execution_pages", "all", "")
+    os.environ["OMP_NUM_THREADS"] = "1"  # children of a process with a pool hang
+    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # it remarks on standard error
     if parallel_available:
         execution = Execution()
         app.connect("config-inited", execution.note_settings, priority=5)
