@@ -12,19 +12,28 @@ import nox
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["docs", "tests", "doctest"]
+nox.options.reuse_venv = "yes"
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+PINS = Path("constraints.txt")
 SITE = Path("docs/_build/html")
+BUILD = ["-j", "auto", "-d", "docs/_build/doctrees"]
 STRICT = ["-n", "-W", "-T", "--keep-going"]
+PRINTED = ["README.md", "docs", "src", "tests/test_records.py"]
 
 
-def install(session: nox.Session, *groups: str) -> None:
+def install(session: nox.Session, *groups: str, pins: Path = PINS) -> None:
     """Install the package and dependency groups at the versions in constraints.txt."""
     wanted = nox.project.dependency_groups(PYPROJECT, *groups)
     extras = [w for w in wanted if w.startswith("pullback")] or ["pullback"]
     others = [w for w in wanted if not w.startswith("pullback")]
     local = [extra.replace("pullback", ".", 1) for extra in extras]
-    session.install("-c", "constraints.txt", "-e", *local, *others)
+    session.install("-c", str(pins), "-e", *local, *others)
+
+
+def only(session: nox.Session, otherwise: str) -> list[str]:
+    """Return the option that executes the pages with a part in their names (-- PART)."""
+    return ["-D", f"execution_pages={[*session.posargs, otherwise][0]}"]
 
 
 @nox.session
@@ -32,7 +41,7 @@ def docs(session: nox.Session) -> None:
     """Build the whole site into docs/_build/html."""
     install(session, "docs")
     args = session.posargs or STRICT
-    session.run("sphinx-build", "-b", "html", *args, "docs", str(SITE))
+    session.run("sphinx-build", *BUILD, *args, "docs", str(SITE))
     session.log(f"open {SITE / 'index.html'}")
 
 
@@ -47,19 +56,71 @@ def tests(session: nox.Session) -> None:
 def doctest(session: nox.Session) -> None:
     """Hold every printed output to its record (-- --force-regen renews the record)."""
     install(session, "tests")
-    printed = ["README.md", "docs", "src", "tests/test_records.py"]
-    session.run("pytest", *printed, *session.posargs)
+    session.run("pytest", *PRINTED, *session.posargs)
+
+
+@nox.session(default=False)
+def draft(session: nox.Session) -> None:
+    """Build without executing, or executing only the pages named (-- 30_one_component)."""
+    install(session, "docs")
+    session.run("sphinx-build", *BUILD, *only(session, "none"), "docs", str(SITE))
 
 
 @nox.session(default=False)
 def live(session: nox.Session) -> None:
-    """Serve the site and rebuild it after each edit."""
+    """Serve the site and rebuild it after each edit (-- PART executes as in draft)."""
     install(session, "docs")
     session.install("-c", "constraints.txt", "sphinx-autobuild")
-    generated = ["docs/auto_examples/*", "docs/api/generated/*", "docs/_build/*"]
-    ignore = [arg for path in generated for arg in ("--ignore", path)]
-    watch = ["--watch", "examples", "--watch", "src"]
-    session.run("sphinx-autobuild", *ignore, *watch, "docs", str(SITE))
+    generated = ["docs/auto_examples", "docs/api/generated", "docs/_build"]
+    ignore = [arg for folder in generated for arg in ("--ignore", folder)]
+    watched = ["examples", "src", "benchmarks/results"]
+    watch = [arg for folder in watched for arg in ("--watch", folder)]
+    pages = only(session, "all")
+    session.run("sphinx-autobuild", *BUILD, *pages, *ignore, *watch, "docs", str(SITE))
+
+
+@nox.session(default=False)
+def twice(session: nox.Session) -> None:
+    """Build the site twice, as differently as can be, and compare every byte."""
+    install(session, "tests")
+    session.run("pytest", "-m", "whole", "tests/test_reproducible.py", *session.posargs)
+
+
+@nox.session(default=False)
+def compat(session: nox.Session) -> None:
+    """Run tests, doctests and examples with another torch (-- 2.13.0)."""
+    torch, *args = session.posargs
+    pins = Path(session.create_tmp(), "constraints.txt").resolve()
+    kept = (p for p in PINS.read_text().splitlines() if not p.startswith("torch=="))
+    pins.write_text("\n".join([*kept, f"torch=={torch}"]))
+    install(session, "tests", pins=pins)
+    session.run("pytest", *PRINTED, "tests", *args)
+
+
+@nox.session(default=False)
+def package(session: nox.Session) -> None:
+    """Build sdist and wheel; try the wheel by itself and the sdist with its own tests."""
+    dist = Path("dist")
+    shutil.rmtree(dist, ignore_errors=True)
+    session.install("-c", str(PINS), "build", "twine")
+    session.run("python", "-m", "build", "--outdir", str(dist))
+    session.run("twine", "check", "--strict", *map(str, dist.iterdir()))
+    fresh = Path(session.create_tmp(), "fresh")
+    session.run("python", "-m", "venv", "--clear", str(fresh))
+    python = str(next(fresh.resolve().glob("*/python*")))
+    (wheel,) = dist.glob("*.whl")
+    (sdist,) = dist.glob("*.tar.gz")
+    shutil.unpack_archive(sdist, fresh)
+    source = fresh / sdist.name.removesuffix(".tar.gz")
+    session.run(python, "-m", "pip", "install", "-qc", str(PINS), str(wheel), external=True)
+    session.run(python, "-I", "tests/smoke.py", external=True)
+    tests = nox.project.dependency_groups(PYPROJECT, "tests")
+    others = [wanted for wanted in tests if not wanted.startswith("pullback")]
+    extras = ",".join(PYPROJECT["project"]["optional-dependencies"])
+    wanted = [f"{wheel}[{extras}]", *others]
+    session.run(python, "-m", "pip", "install", "-qc", str(PINS), *wanted, external=True)
+    with session.chdir(source):
+        session.run(python, "-m", "pytest", "tests", *session.posargs, external=True)
 
 
 @nox.session(default=False)
@@ -75,7 +136,7 @@ def lint(session: nox.Session) -> None:
 def links(session: nox.Session) -> None:
     """Check that every link to another site still answers (needs a network)."""
     install(session, "docs")
-    session.run("sphinx-build", "-b", "linkcheck", "docs", "docs/_build/linkcheck")
+    session.run("sphinx-build", "-b", "linkcheck", *BUILD, "docs", "docs/_build/linkcheck")
 
 
 @nox.session(default=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +57,8 @@ class Script:
     def run(self) -> None:
         """Execute the script and write its page, as sphinx-gallery does."""
         gen_rst._LoggingTee = _OutputOnly  # type: ignore[misc]
+        # Looking for links it reads attributes, such as .grad, that warn of being read.
+        warnings.filterwarnings("ignore", module=r"sphinx_gallery\.backreferences")
         (self.target.parent / "images" / "thumb").mkdir(parents=True, exist_ok=True)
         *_, result = gen_rst.generate_file_rst(
             self.source.name, self.target.parent, self.source.parent, self.conf
