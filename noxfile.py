@@ -88,13 +88,13 @@ def twice(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def compat(session: nox.Session) -> None:
-    """Run tests, doctests and examples with another torch (-- 2.13.0)."""
-    torch, *args = session.posargs
+    """Run tests, doctests and examples with the newest torch, or another (-- 2.13.0)."""
+    torch = "".join(f"=={release}" for release in session.posargs[:1])
     pins = Path(session.create_tmp(), "constraints.txt").resolve()
     kept = (p for p in PINS.read_text().splitlines() if not p.startswith("torch=="))
-    pins.write_text("\n".join([*kept, f"torch=={torch}"]))
+    pins.write_text("\n".join([*kept, f"torch{torch}"]))
     install(session, "tests", pins=pins)
-    session.run("pytest", *PRINTED, "tests", *args)
+    session.run("pytest", *PRINTED, "tests", *session.posargs[1:])
 
 
 @nox.session(default=False)
@@ -125,8 +125,14 @@ def package(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def lint(session: nox.Session) -> None:
-    """Check style, docstrings and types."""
+    """Check style, docstrings, types, and the files that hosts read."""
     install(session, "lint", "docs")
+    hosts = {"github-workflows": Path(".github/workflows").glob("*.yml")}
+    hosts["github-actions"] = Path(".github/actions").glob("*/action.yml")
+    hosts["readthedocs"] = [Path(".readthedocs.yaml")]
+    for schema, files in hosts.items():
+        session.run("check-jsonschema", "--builtin-schema", schema, *map(str, files))
+    session.run("zizmor", "--offline", "--pedantic", ".github")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -144,6 +150,13 @@ def bench(session: nox.Session) -> None:
     """Time jacobian against torch's own ways and record the result."""
     install(session, "run")
     session.run("python", "benchmarks/jacobian.py", *session.posargs)
+
+
+@nox.session(default=False)
+def dictionary(session: nox.Session) -> None:
+    """Check the dictionary's JAX column with JAX installed."""
+    install(session, "dictionary")
+    session.run("pytest", "tests/test_dictionary.py", *session.posargs)
 
 
 @nox.session(default=False)

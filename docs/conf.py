@@ -1,5 +1,6 @@
 """Configuration of the documentation build."""
 
+import os
 import sys
 import warnings
 from importlib.metadata import version as installed
@@ -23,6 +24,7 @@ extensions = [
     "myst_nb",
     "reproducible",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
@@ -37,6 +39,7 @@ nitpick_ignore_regex = [
         r"(Tensor|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
+autosectionlabel_prefix_document = True  # questions.md links to headings
 suppress_warnings = ["config.cache"]
 
 # -- Executing the pages (docs/_ext/execution.py) --------------------------------------
@@ -112,8 +115,9 @@ intersphinx_mapping = {
 
 html_theme = "furo"
 html_title = "Pullback"
+html_baseurl = os.environ.get("SITE_URL", "")  # where the site is hosted, if it is
 html_static_path = ["_static"]
-html_css_files = ["pullback.css"]
+html_css_files = ["pullback.css", "reference.css"]
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False

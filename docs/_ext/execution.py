@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -120,7 +120,7 @@ class Execution:
             execution_excludepatterns=[f"{docname}.md" for docname in self.without]
         )
         for docname in removed:
-            Path(app.outdir, f"{docname}{app.builder.out_suffix}").unlink(missing_ok=True)
+            Path(app.outdir, f"{docname}.html").unlink(missing_ok=True)
         store = published(app)
         self.last = json.loads(store.read_text()) if store.exists() else {}
         return [name for name, now in self.shown.items() if self.last.get(name) != now]
@@ -225,7 +225,8 @@ Outcome = tuple[Page, Any, float, str]
 def side_by_side(pages: list[Page], jobs: int, limit: int) -> Iterator[Outcome]:
     """Run each page in a child of its own; return what came of it, as it comes."""
     fork = multiprocessing.get_context("fork")
-    waiting, running = deque(pages), {}
+    waiting = deque(pages)
+    running: dict[Any, tuple[Page, Any, float]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
             page = waiting.popleft()
@@ -234,7 +235,8 @@ def side_by_side(pages: list[Page], jobs: int, limit: int) -> Iterator[Outcome]:
             child.start()
             sender.close()
             running[receiver] = page, child, time.monotonic()
-        for receiver in wait(list(running)):
+        for ready in wait(list(running)):
+            receiver = cast("Connection[Any, Any]", ready)
             page, child, start = running.pop(receiver)
             try:
                 result, failure = receiver.recv()
@@ -248,7 +250,7 @@ def run_alone(page: Page, limit: int, sender: Connection) -> None:
     """In the child: run a page and send its result, with what it should not have said."""
     signal.alarm(limit)
     with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), sys.__stderr__.fileno())
+        os.dup2(said.fileno(), 2)
         result = failure = None
         try:
             result = page.run()
@@ -256,7 +258,7 @@ def run_alone(page: Page, limit: int, sender: Connection) -> None:
             failure = str(error)
         except BaseException:
             failure = traceback.format_exc()
-        sys.__stderr__.flush()
+        sys.stderr.flush()
         said.seek(0)
         noise = said.read().decode(errors="replace")
         if noise and not failure:

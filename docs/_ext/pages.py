@@ -56,7 +56,7 @@ class Script:
 
     def run(self) -> None:
         """Execute the script and write its page, as sphinx-gallery does."""
-        gen_rst._LoggingTee = _OutputOnly  # type: ignore[misc]
+        gen_rst._LoggingTee = _OutputOnly
         # Looking for links it reads attributes, such as .grad, that warn of being read.
         warnings.filterwarnings("ignore", module=r"sphinx_gallery\.backreferences")
         (self.target.parent / "images" / "thumb").mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class Script:
         """Do nothing: the child has written all."""
 
 
-class _OutputOnly(gen_rst._LoggingTee):
+class _OutputOnly(gen_rst._LoggingTee):  # type: ignore[misc]
     """Captures standard output, and leaves standard error where it is seen."""
 
     def set_std_and_reset_position(self) -> _OutputOnly:
@@ -96,7 +96,8 @@ class Notebook:
             str(self.source), MdParserConfig(), NbParserConfig(), text
         )
         assert reader is not None, f"{self.source} has cells but no notebook header"
-        return reader.read(text)
+        notebook: nbformat.NotebookNode = reader.read(text)
+        return notebook
 
     @property
     def cells(self) -> list[nbformat.NotebookNode]:
@@ -121,7 +122,7 @@ class Notebook:
 
     def run(self) -> nbformat.NotebookNode:
         """Execute the cells in a kernel within this process."""
-        from ipykernel.inprocess import InProcessKernelManager
+        from ipykernel.inprocess.manager import InProcessKernelManager
 
         os.chdir(self.source.parent)
         manager: Any = InProcessKernelManager()

@@ -23,7 +23,7 @@ from sphinx_gallery.utils import _replace_md5
 def setup(app: Sphinx) -> dict[str, Any]:
     """Put :func:`zip_files` in the place of sphinx-gallery's; write the style sheet."""
     app.connect("builder-inited", write_style_sheet)
-    gen_rst.zip_files = downloads.zip_files = zip_files  # type: ignore[attr-defined]
+    gen_rst.zip_files = downloads.zip_files = zip_files
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 

@@ -160,8 +160,8 @@ V, change = torch.randn(2, 3, 3).double()
 torch.allclose(G, G.T)
 
 # %%
-# The check, by the definition: :math:`\langle V,dY\rangle=\langle G,dX\rangle` with forward
-# mode for dY; and for symmetric changes with the symmetric part of G:
+# The check, by the definition: :math:`\langle V,dY\rangle=\langle G,dX\rangle` with
+# :term:`forward mode` for dY; and for symmetric changes with the symmetric part of G:
 
 for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
     dy = torch.func.jvp(torch.linalg.inv, (symmetric,), (dx,))[1]
