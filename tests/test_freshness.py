@@ -120,6 +120,7 @@ for name, code in json.load(sys.stdin).items():
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process for each page")
 def test_what_pages_run_is_reached():
     """The modules whose functions run while a page executes are among those found."""
