@@ -145,9 +145,10 @@ def links(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time jacobian against torch's own ways and record the result."""
-    install(session, "run")
+    """Time jacobian against torch's own ways, and the build; record the results."""
+    install(session, "docs")
     session.run("python", "benchmarks/jacobian.py", *session.posargs)
+    session.run("python", "benchmarks/build.py")
 
 
 @nox.session(default=False)
