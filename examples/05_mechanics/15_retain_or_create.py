@@ -153,14 +153,14 @@ def alive(empty):
 
 
 # %%
-# Left in place it does, and set to None it does not:
+# Left in place it does, and set to None, as ``zero_grad()`` does, it does not:
 
 [alive(empty) for empty in (False, True)]
 
 # %%
 # :func:`torch.autograd.grad` stores nothing and leaves no cycle: prefer it here.
 #
-# The check: three derivatives by formula, and two rows by forward mode:
+# The check: three derivatives by formula, and two rows by :term:`forward mode`:
 
 assert (d1.item(), d2.item(), d3.item()) == (3 * 2**2, 6 * 2, 6)
 J = torch.func.jacfwd(f)(torch.tensor([1.0, 2.0]))

@@ -1,0 +1,175 @@
+r"""
+.. _checkpointing:
+
+Does checkpointing change what backward(v) gives?
+=================================================
+
+No: the product is the same, as long as the function computes the same twice.
+``torch.utils.checkpoint`` keeps the input of a block in place of the block's
+:term:`saved tensors <saved tensor>`, and runs the block once more when ``v`` arrives.
+"""
+
+# %%
+# Four blocks map ``(128, 64)`` to ``(128, 64)``; one such tensor of float32 has 32768
+# bytes. A ``Linear`` keeps its input for its :term:`VJP` and a ``Tanh`` its output:
+
+import torch
+from torch import nn
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+
+torch.manual_seed(0)  # the same weights and data on every build
+layers = [(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh()) for _ in range(4)]
+blocks = [nn.Sequential(*four) for four in layers]
+whole = nn.Sequential(*blocks)
+x = torch.randn(128, 64, requires_grad=True)
+v = torch.randn(128, 64)
+
+# %%
+# Each tensor on its way into the graph passes through ``pack``, so its bytes can be
+# counted, the same on every machine. The weights are there anyway, and a tensor that two
+# operations keep is stored once. ``change`` comes later:
+
+
+def kept(f, change=lambda t: t):
+    sizes = {p.untyped_storage().data_ptr(): 0 for p in whole.parameters()}
+
+    def pack(t):
+        t = change(t)
+        sizes.setdefault(t.untyped_storage().data_ptr(), t.untyped_storage().nbytes())
+        return t
+
+    with saved_tensors_hooks(pack, torch.Tensor.float):
+        y = f(x)
+    return y, torch.tensor([*sizes.values()]).sum().item()
+
+
+# %%
+# Three ways through the four blocks (why ``use_reentrant=False``: further down):
+
+
+def each(x):
+    for block in blocks:
+        x = checkpoint(block, x, use_reentrant=False)
+    return x
+
+
+def all_in_one(x, old=False):
+    return checkpoint(whole, x, use_reentrant=old)
+
+
+# %%
+# Bytes kept between the forward pass and ``backward``, and how often a block ran in both
+# together. ``plain`` keeps x and what the eight ``Tanh`` gave, nine tensors:
+
+runs, products = [], {}
+for block in blocks:
+    block.register_forward_pre_hook(lambda *_: runs.append(1))
+for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
+    runs.clear()
+    y, size = kept(f)
+    (products[name],) = torch.autograd.grad(y, x, v)
+    print(f"{name:11} {size:7} bytes {len(runs):3} block runs")
+
+# %%
+# The least here is not the least later: when ``v`` arrives, ``all_in_one`` runs a whole
+# forward pass and holds what ``plain`` holds, ``each`` only what one block needs. Segments
+# of medium length are the compromise; a second forward pass is the price of any of them.
+#
+# Random numbers
+# --------------
+#
+# Dropout draws again in the second run, so the state of the generator is put back first.
+# Turn that off, and ``v`` goes back through other units than y came from, without a word:
+
+dropout, ones = nn.Dropout(0.5), torch.ones(8)
+for preserve in (True, False):
+    z = torch.ones(8, requires_grad=True)
+    y = checkpoint(dropout, z, use_reentrant=False, preserve_rng_state=preserve)
+    (g,) = torch.autograd.grad(y, z, ones)
+    print(y.tolist(), g.tolist(), sep="\n")
+
+# %%
+# The saved tensors, in your hands
+# --------------------------------
+#
+# What ``pack`` returns is what the graph holds, and ``unpack`` must make a tensor of it
+# again. ``save_on_cpu`` is such a pair: what a graph on a GPU keeps waits in main memory.
+# *I keep halves, and it takes more memory*: ``pack`` gets the weights as well, and what two
+# operations save is halved twice. Weights left alone, little is won. The product is near:
+
+own = {p.data_ptr() for p in whole.parameters()}
+for change in (torch.Tensor.half, lambda t: t if t.data_ptr() in own else t.half()):
+    y, size = kept(whole, change)
+    error = torch.autograd.grad(y, x, v)[0] - products["plain"]
+    print(size, "bytes, near:", bool(error.norm() < 1e-2 * products["plain"].norm()))
+with save_on_cpu():
+    products["moved"] = torch.autograd.grad(whole(x), x, v)[0]
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *"torch.utils.checkpoint is incompatible with .grad()"*: the old variant,
+# ``use_reentrant=True``, calls ``backward`` inside ``backward``, which ``autograd.grad``
+# cannot reach through; nor has it a rule for :func:`torch.func.jvp`. And
+# :func:`torch.func.grad` refuses the new one, which lives on the hooks above:
+
+for attempt in (
+    lambda: torch.autograd.grad(all_in_one(x, old=True), x, v),
+    lambda: torch.func.jvp(lambda x: all_in_one(x, old=True), (x.detach(),), (v,)),
+    lambda: torch.func.grad(lambda x: all_in_one(x).sum())(x),
+):
+    try:
+        attempt()
+    except RuntimeError as error:
+        print(str(error).partition(". ")[0])
+
+# %%
+# The new one takes a batch of ``v`` and a second derivative, here of :math:`a\,x^3`:
+
+u, a = torch.ones(3), torch.tensor(1.0, requires_grad=True)
+small = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+
+def cube(x):
+    return checkpoint(lambda x: a * x**3, x, use_reentrant=False)
+
+
+(rows,) = torch.autograd.grad(cube(small), small, torch.eye(3), is_grads_batched=True)
+(g,) = torch.autograd.grad(cube(small), small, u, create_graph=True)
+print(rows, *torch.autograd.grad(g, small, u), sep="\n")
+
+# %%
+# *Checkpoint and jvp do not go together (MeanFlow).* :term:`Forward mode <forward mode>`
+# alone is right, but ``backward`` through its :term:`tangent` raises: the second run is
+# outside of ``jvp``. Put the ``jvp`` inside of the checkpoint:
+
+
+def rate(x, f=lambda x: a * x**3):
+    return torch.func.jvp(f, (x,), (u,))[1]
+
+
+for tangent in (rate(small, cube), checkpoint(rate, small, use_reentrant=False)):
+    print(tangent.detach())
+    try:
+        print(*torch.autograd.grad(tangent.sum(), a))
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+
+# %%
+# The check: the same product whatever was kept, and forward mode, which saves nothing:
+# :math:`v\cdot(Jw)` must be :math:`(J^\top v)\cdot w`:
+
+for product in products.values():
+    torch.testing.assert_close(product, products["plain"])
+w = torch.randn(128, 64)
+_, Jw = torch.func.jvp(whole, (x.detach(),), (w,))
+torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=1e-3)
+
+# %%
+# Where next
+# ----------
+#
+# The memory of both modes, measured: :ref:`memory-measured`. A batch too large for memory:
+# :ref:`gradient-cache`. Other hooks: :ref:`hooks`.
