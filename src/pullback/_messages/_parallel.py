@@ -193,8 +193,8 @@ PARALLEL = Theme(
             tell=(
                 "`checkpoint` is used, and a parameter inside it more than once: "
                 "`use_reentrant=False`.",
-                "Two `backward` calls for one forward pass raise nothing in this release: the "
-                "second is not averaged. Call `(a + b).backward()`.",
+                "Two `backward` calls for one forward pass raise nothing in this release; "
+                "the second is not averaged. Add the losses: `(a + b).backward()`.",
                 "`find_unused_parameters=True` is set although all are used: drop it.",
             ),
             see=("ddp-messages", "across-processes"),
