@@ -21,8 +21,10 @@ release = version = installed("pullback")
 
 extensions = [
     "freshness",
+    "gallery_cards",
     "mathml",
     "myst_nb",
+    "one_file",
     "sphinx.ext.autodoc",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
@@ -98,6 +100,10 @@ html_theme = "furo"
 html_title = "Pullback"
 html_static_path = ["_static"]
 html_css_files = ["pullback.css"]
+html_js_files = ["pullback.js"]
+templates_path = ["templates"]
+# One style sheet and one script; pullback.css styles what these files would.
+one_file_leave_out = ["basic.css", "mystnb.*.css", "sg_gallery*.css", "sg-tags.js"]
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False

@@ -4,6 +4,7 @@ Needs Chromium and a built site (``nox -s docs``); skips, and says so, without.
 """
 
 import functools
+import gzip
 import http.server
 import shutil
 import threading
@@ -13,19 +14,10 @@ from executed import ROOT
 
 SITE = ROOT / "docs" / "_build" / "html"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-PAGES = [
-    "index.html",
-    "which_v.html",
-    "corrections.html",
-    "glossary.html",
-    "source_map.html",
-    "api/index.html",
-    "auto_examples/index.html",
-    "auto_examples/01_gradient_argument/30_one_component.html",
-    "auto_examples/01_gradient_argument/60_small_graph.html",
-    "auto_examples/02_jacobians/10_which_way_up.html",
-    "auto_examples/02_jacobians/60_seeing.html",
+PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob("*.html")) or [
+    "index.html"
 ]
+TEXT = {"document", "script", "stylesheet", "fetch", "xhr"}
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
     pytest.mark.skipif(
@@ -61,18 +53,31 @@ def browser():
         browser.close()
 
 
+SHIFT = """
+window.shift = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((entry) => {
+  if (!entry.hadRecentInput) window.shift += entry.value;
+})).observe({type: "layout-shift", buffered: true});
+"""
+
+
 @pytest.mark.parametrize("path", PAGES)
-def test_page_is_whole(browser, address, path):
-    """No request to another host, no error, and formulas without scripts."""
-    page = browser.new_page(java_script_enabled=True)
-    elsewhere, errors = [], []
-    page.on("request", lambda r: r.url.startswith(address) or elsewhere.append(r.url))
-    page.on("response", lambda r: r.status >= 400 and errors.append(r.url))
+def test_page_loads_like_paper(browser, address, path):
+    """Light, whole, from this host alone, and nothing moves."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.add_init_script(SHIFT)
+    requests, responses, errors = [], [], []
+    page.on("request", lambda r: requests.append(r))
+    page.on("response", lambda r: responses.append(r))
     page.on("console", lambda m: m.type == "error" and errors.append(m.text))
     page.on("pageerror", lambda e: errors.append(str(e)))
-    page.goto(address + path, wait_until="load")
-    assert elsewhere == []
+    page.goto(address + path, wait_until="networkidle")
+    assert [r.url for r in requests if not r.url.startswith((address, "data:"))] == []
     assert errors == []
+    assert [r.url for r in responses if r.status >= 400] == []
+    assert len({r.url for r in requests if r.url.startswith("http")}) <= 12
+    assert sum(map(weight, responses)) <= 100_000
+    assert page.evaluate("window.shift") <= 0.02
     unconverted = page.evaluate(
         "[...document.querySelectorAll('.math')].filter(e => !e.querySelector('math'))"
         ".map(e => e.textContent)"
@@ -81,12 +86,37 @@ def test_page_is_whole(browser, address, path):
     page.close()
 
 
+def weight(response):
+    """Return the bytes that a static host sends; pictures of the page's own are apart."""
+    kind = response.request.resource_type
+    if kind == "image" or response.url.startswith("data:"):
+        return 0
+    body = response.body()
+    return len(gzip.compress(body)) if kind in TEXT else len(body)
+
+
 @pytest.mark.parametrize("path", PAGES)
-def test_page_fits_a_phone(browser, address, path):
-    page = browser.new_page(viewport={"width": 360, "height": 740})
+def test_everyone_can_read_the_page(browser, address, path):
+    """axe-core finds nothing to object to, light and dark."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
     page.goto(address + path, wait_until="load")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{scheme}: {found.generate_report()}"
     page.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_fits_a_phone_and_a_magnifier(browser, address, path):
+    """No sideways scrolling at 360 px, nor at 200 % zoom of a 1280 px window."""
+    for width in (360, 640):
+        page = browser.new_page(viewport={"width": width, "height": 740})
+        page.goto(address + path, wait_until="load")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.close()
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -99,6 +129,32 @@ def test_pictures_say_what_they_show(browser, address, path):
     )
     assert all(len(text) > 3 for text in alternatives), alternatives
     page.close()
+
+
+def test_keyboard_sees_where_it_is(browser, address):
+    """The first stop skips to the content; each of the first twenty looks focused."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(address + "auto_examples/index.html", wait_until="load")
+    for stop in range(20):
+        page.keyboard.press("Tab")
+        outline = page.evaluate(
+            "() => { const e = document.activeElement, s = getComputedStyle(e);"
+            "return [e.getAttribute('href'), s.outlineStyle, parseFloat(s.outlineWidth)]; }"
+        )
+        assert stop or outline[0] == "#furo-main-content"
+        assert outline[1] != "none"
+        assert outline[2] >= 1
+    page.close()
+
+
+def test_page_reads_without_scripts(browser, address):
+    """Text, formulas, navigation and downloads need no script."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address + "auto_examples/01_gradient_argument/30_one_component.html")
+    for part in ("h1", "math", ".sphx-glr-download a", "a.next-page", ".sidebar-tree a"):
+        assert page.locator(part).first.is_visible(), part
+    context.close()
 
 
 def test_courses_lead_from_page_to_page(browser, address):
