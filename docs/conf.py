@@ -25,6 +25,7 @@ extensions = [
     "mathml",
     "myst_nb",
     "one_file",
+    "search_index",
     "sphinx.ext.autodoc",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
@@ -108,6 +109,7 @@ html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = False
+html_domain_indices = False
 html_theme_options = {
     "light_logo": "logo.svg",
     "dark_logo": "logo.svg",

@@ -9,3 +9,14 @@
   const observer = new ResizeObserver((entries) => entries.forEach(update));
   document.querySelectorAll(wide).forEach((element) => observer.observe(element));
 }
+
+// A message pasted from a terminal may run over several lines, which a search field would
+// glue together; of a long traceback the message is the end.
+document.querySelectorAll("input[name=q]").forEach((field) =>
+  field.addEventListener("paste", (event) => {
+    const text = event.clipboardData.getData("text").replace(/\s+/g, " ").trim().slice(-2000);
+    event.preventDefault();
+    field.setRangeText(text, field.selectionStart, field.selectionEnd, "end");
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  }),
+);
