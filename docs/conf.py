@@ -38,7 +38,7 @@ nitpick_ignore_regex = [
     # Annotations that have no page of their own.
     (
         "py:class",
-        r"(Tensor|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
+        r"(Tensor|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
 suppress_warnings = ["config.cache"]

@@ -17,6 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 PACKAGE = Path(__file__).parents[2] / "src" / "pullback"
+SOURCES = (".html", ".py")
 LIBRARIES = ("torch", "numpy", "matplotlib")
 
 
@@ -32,7 +33,7 @@ def key() -> str:
     digest = hashlib.sha256()
     for library in LIBRARIES:
         digest.update(f"{library} {version(library)}\n".encode())
-    for source in sorted(PACKAGE.rglob("*.py")):
+    for source in sorted(p for p in PACKAGE.rglob("*.*") if p.suffix in SOURCES):
         digest.update(f"{source.relative_to(PACKAGE)}\n".encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -5,13 +5,14 @@ Your first vector-Jacobian product in ten lines
 ===============================================
 
 ``y.backward(v)`` computes the :term:`vector-Jacobian product` :math:`v^\top J`: the
-gradients of all the outputs, each weighted by its entry of ``v``, added up.
+:term:`gradients <gradient>` of all the outputs, each weighted by its entry of ``v``,
+added up. To choose ``v`` is to choose which :term:`derivative` you get.
 """
 
 # %%
-# Take :math:`f(x)=x^2`, one number in and one number out. Its Jacobian is the
+# Take :math:`f(x)=x^2`, one number in and one number out. Its :term:`Jacobian` is the
 # :math:`1\times1` matrix :math:`[2x]`. At :math:`x=1`, with ``v`` equal to 1, you get
-# the :term:`derivative` :math:`2x=2`:
+# the derivative :math:`2x=2`:
 
 import torch
 
@@ -34,18 +35,20 @@ x.grad
 
 # %%
 # The Jacobian behind this is :math:`5\times5` and diagonal, since each output depends
-# on its own point alone. :ref:`ones-trick` says when you may rely on that.
+# on its own point alone. :ref:`ones-trick` prints it and says when you may rely on it.
 #
 # One number out of a vector
 # --------------------------
 #
-# For :math:`f(x)=\sum_i w_i x_i^2` the Jacobian is the row :math:`2w_ix_i`. ``y`` has
-# one element, so you may leave ``v`` out:
+# For :math:`f(x)=3x_1^2+5x_2^2` the Jacobian is one row, :math:`(6x_1,\;10x_2)`, the
+# gradient. ``y`` has shape ``()``, so ``v`` would be a single number, and you
+# may leave it out; the result has the shape of ``x``:
 
 x = torch.tensor([-1.0, 2.0], requires_grad=True)
 w = torch.tensor([3.0, 5.0])
 y = (x * x * w).sum()
 y.backward()
+print("x", tuple(x.shape), "y", tuple(y.shape), "x.grad", tuple(x.grad.shape))
 x.grad
 
 # %%
@@ -56,48 +59,63 @@ x.grad
 # :math:`(1,1)` and :math:`(x_2,x_1)`. ``v`` weighs them: ten times the first plus
 # once the second is :math:`10\,(1,1)+(3,2)`:
 
+
+def f(x):
+    return torch.stack([x[0] + x[1], x[0] * x[1]])
+
+
 x = torch.tensor([2.0, 3.0], requires_grad=True)
-y = torch.stack([x[0] + x[1], x[0] * x[1]])
 v = torch.tensor([10.0, 1.0])
-y.backward(v)
+f(x).backward(v)
 x.grad
 
 # %%
-# A picture of that product, ``v`` standing beside the rows that it weighs:
+# *Why does backward take a tensor?* Because two outputs have two gradients, and ``v``
+# says how much of each you want. *And why a vector of 2, where I expected a 2×2
+# matrix?* ``backward`` never returns :math:`J`, only its rows weighted and added:
 
 import pullback.plot
 
-J = torch.tensor([[1.0, 1.0], [3.0, 2.0]])
+J = torch.func.jacfwd(f)(x.detach())
+print(J)
 picture = pullback.plot.vjp(v, J)
 
 # %%
 # What goes wrong
 # ---------------
 #
-# ``backward`` returns None: the result is *added* to ``x.grad`` (:term:`accumulation`).
-# A second product lands on top of the first, so 13 and 12 double:
+# ``backward`` returns None: the result is *added* to ``x.grad``
+# (:term:`accumulation`). A second product lands on top of the first, so 13 and 12
+# double:
 
-y = torch.stack([x[0] + x[1], x[0] * x[1]])
-print(y.backward(v))
+print(f(x).backward(v))
 x.grad
 
 # %%
-# Empty it first, or ask :func:`torch.autograd.grad`, which returns the product and
-# leaves ``x.grad`` as it is:
+# Empty it first:
 
-y = torch.stack([x[0] + x[1], x[0] * x[1]])
-(product,) = torch.autograd.grad(y, x, v)
-product
+x.grad = None
+f(x).backward(v)
+x.grad
 
 # %%
-# The same product from finite differences of :math:`v\cdot f(x)`, in float64:
+# Or ask :func:`torch.autograd.grad`, which returns the product and leaves ``x.grad`` as
+# it is. *Why* ``(g,) =``\ *?* It returns a tuple, one entry for each input:
 
-with torch.no_grad():
-    point, h = x.double(), 1e-6
-    rows = [point + h * e for e in torch.eye(2)], [point - h * e for e in torch.eye(2)]
-    up, down = ([10 * (p[0] + p[1]) + p[0] * p[1] for p in side] for side in rows)
-    slope = (torch.stack(up) - torch.stack(down)) / (2 * h)
+products = torch.autograd.grad(f(x), x, v)
+print(type(products).__name__, len(products))
+(product,) = products
+print(product)
+x.grad
 
+# %%
+# The same product without autograd, by :term:`finite differences` in float64: move one
+# coordinate a little, and see how much :math:`v\cdot f(x)` changes:
+
+point, h = x.detach().double(), 1e-6
+steps = h * torch.eye(2, dtype=torch.float64)
+changes = [(f(point + step) - f(point - step)) @ v.double() for step in steps]
+slope = torch.stack(changes) / (2 * h)
 torch.testing.assert_close(product.double(), slope)
 slope.round(decimals=4)
 

@@ -4,30 +4,40 @@ r"""
 What does backward() pass when you pass nothing?
 ================================================
 
-A 1 in the shape of ``y``, if ``y`` has exactly one element; an error otherwise. The
-default of the :term:`gradient argument` is ``None``, not ``tensor(1.)``.
+A 1 in the shape of ``y``, if ``y`` is real and has exactly one element; otherwise you
+get an error. The default of the :term:`gradient argument` is ``None``, not
+``tensor(1.)``.
 """
 
 # %%
-# A vector with a single entry, as ``y`` often is, has shape ``(1,)``. Here
-# :math:`y=a\cdot a` at :math:`a=4`, whose derivative is :math:`2a=8`:
+# Take :math:`y=x^2` at 3, whose :term:`derivative` is 6. ``y`` has shape ``()``, one
+# element. Once with nothing, once with the 1 written out:
 
 import torch
 
+x = torch.tensor(3.0, requires_grad=True)
+(x**2).backward()
+print(x.grad)
+x.grad = None
+(x**2).backward(torch.tensor(1.0))
+print(x.grad)
+
+# %%
+# A vector with a single entry has one element, too, so nothing is needed. Here
+# :math:`y=a\cdot a` at :math:`a=4`, with derivative 8. Written out, the 1 has ``y``'s
+# shape ``(1,)``:
+
 a = torch.tensor([4.0], requires_grad=True)
 (a * a).backward()
-a.grad
-
-# %%
-# The same with the 1 written out. It has ``y``'s shape, ``(1,)``:
-
+print(a.grad)
 a.grad = None
 (a * a).backward(torch.ones(1))
-a.grad
+print(a.grad)
 
 # %%
-# What is passed is ``torch.ones_like(y)``, whatever the number of dimensions. A hook on
-# ``y`` sees the :term:`cotangent` that arrives there:
+# What is passed is ``torch.ones_like(y)``, whatever the number of dimensions. It is
+# :math:`\partial y/\partial y`, and it does not end the :term:`chain rule`, it
+# :term:`seeds <seed>` it. A hook on ``y`` sees the :term:`cotangent` arrive:
 
 for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     x = torch.full(shape, 3.0, requires_grad=True)
@@ -36,19 +46,21 @@ for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     y.backward()
 
 # %%
-# The signature says so: every argument has the default None or False.
+# The signature says that the default is None, and the documentation what you must pass
+# when that will not do. By "non-scalar" it means more than one element:
 
 import inspect
 
 print(inspect.signature(torch.Tensor.backward))
+print(inspect.getdoc(torch.Tensor.backward).split("\n\n")[1])
 
 # %%
 # What goes wrong
 # ---------------
 #
-# *Why can't PyTorch use 1.0 for outputs that aren't scalar?* Since there "the gradient"
-# is not defined: ``y`` has a gradient for each element, and ones would silently mean
-# the gradient of their sum. So you must say which you want:
+# The same :math:`x^2` at *five* points is refused. *Why must I pass* ``gradient``\ *,
+# why can't PyTorch broadcast a 1.0?* Because five outputs have no single gradient, and
+# ones would silently give that of their sum. You have to say what you want:
 
 x = torch.linspace(-1, 1, 5, requires_grad=True)
 y = x**2
@@ -58,15 +70,17 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# A function from numbers to numbers is not enough: what counts is the number of
-# elements of ``y``. The same function at *one* point needs nothing:
+# *My loss came out as a vector*, one entry for each sample (``reduction="none"``) or
+# for each GPU that took part. Then say how to make one number of it, most often:
 
-x = torch.tensor(0.5, requires_grad=True)
-(x**2).backward()
-x.grad
+p = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+loss = torch.nn.functional.mse_loss(p, torch.zeros(4), reduction="none")
+print(tuple(loss.shape))
+loss.mean().backward()
+p.grad
 
 # %%
-# Nor does complex output have a default, though it has one element:
+# Complex output has no default either, though it has one element:
 
 z = torch.tensor(1.0 + 2.0j, requires_grad=True)
 try:

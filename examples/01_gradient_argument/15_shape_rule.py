@@ -5,12 +5,12 @@ Must v look like y or like x? The shape rule, and everything it refuses
 =======================================================================
 
 ``v`` has exactly the shape of the output ``y``, never that of the input ``x``; the
-result has exactly the shape of ``x``.
+result has exactly the shape of ``x``. The entries of ``v`` may be any numbers.
 """
 
 # %%
 # Take :math:`f:\mathbb R^{3\times2}\to\mathbb R^3`, the sum of each row. With weights
-# ``v`` of shape ``(3,)`` the product has shape ``(3, 2)``:
+# ``v`` of shape ``(3,)`` the :term:`VJP` has shape ``(3, 2)``:
 
 import torch
 
@@ -36,27 +36,28 @@ def attempt(y, *v):
 attempt(y, torch.ones(3, 2))
 
 # %%
-# One number, five shapes
-# -----------------------
+# One function, five shapes
+# -------------------------
 #
-# A 0-dim tensor is a scalar, ``(1,)`` a vector of one entry, ``(1, 1)`` a matrix of one.
-# Each wants a ``v`` of its own shape; ``()`` and ``(1,)`` are *not* interchangeable:
+# ``v`` goes with the *value* ``y``, not with the function: :math:`x^2` of a scalar
+# ``()``, of a vector of one entry ``(1,)``, and of a matrix of one entry ``(1, 1)`` each
+# want a ``v`` of their own shape. ``()`` and ``(1,)`` are *not* interchangeable:
 
 for shape in [(), (1,), (1, 1), (5,), (5, 1)]:
-    x = torch.full(shape, 2.0, requires_grad=True)
-    (x**2).backward(torch.ones(shape))
-    print(shape, tuple(x.grad.shape))
+    t = torch.full(shape, 2.0, requires_grad=True)
+    (t**2).backward(torch.ones(shape))
+    print(shape, tuple(t.grad.shape))
 
-y = torch.tensor(2.0, requires_grad=True) ** 2
-attempt(y, torch.ones(1))
+attempt(torch.tensor(2.0, requires_grad=True) ** 2, torch.ones(1))
 attempt(torch.tensor([2.0], requires_grad=True) ** 2, torch.tensor(1.0))
 
 # %%
 # Three products, three weights
 # -----------------------------
 #
-# For :math:`z=x\odot y` with three entries, ``v`` needs three entries. Nothing at all,
-# a single 1, and a Python list are refused, each in words of its own:
+# For :math:`z=p\odot q` with three entries, ``v`` needs three entries. Nothing at all, a
+# single 1, a Python list, a number, and a ``v`` on another device (here ``meta``, which
+# needs no GPU) are refused, each in words of its own:
 
 p = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 q = torch.tensor([4.0, 5.0, 6.0], requires_grad=True)
@@ -65,6 +66,13 @@ attempt(z)
 attempt(z, torch.tensor(1.0))
 attempt(z, [1.0, 1.0, 1.0])
 attempt(z, 1.0)
+attempt(z, torch.ones(3, device="meta"))
+
+# %%
+# *Should v be a row or a column?* Neither, and there is no transposing to do: a row
+# ``(1, 3)`` is one more shape that is not ``y``'s:
+
+attempt(z, torch.ones(1, 3))
 
 # %%
 # With three ones the result is the other factor, for both inputs:
@@ -81,21 +89,34 @@ M = torch.arange(1.0, 16).reshape(5, 3).requires_grad_()
 M.grad
 
 # %%
-# *Should v be a row or a column?* Neither. There is no transposing to do: a row
-# ``(1, 3)`` is a shape like any other, and not ``y``'s:
+# One thing, three names
+# ----------------------
+#
+# *Is it* ``gradient``\ *,* ``grad_outputs`` *or* ``grad_tensors``\ *?* The same ``v``
+# under the same rule; each call knows only its own name for it:
 
-attempt(p * q, torch.ones(1, 3))
+t = torch.ones(3, 2, requires_grad=True)
+t.sum(1).backward(gradient=v)
+torch.autograd.backward(t.sum(1), grad_tensors=v)  # adds the same once more
+(product,) = torch.autograd.grad(t.sum(1), t, grad_outputs=v)
+print(torch.equal(t.grad, 2 * product))
+try:
+    torch.autograd.backward(t.sum(1), grad_outputs=v)
+except TypeError as error:
+    print(error)
 
 # %%
 # What is let through
 # -------------------
 #
-# The dtype may differ: integers and float64 are cast to ``y``'s dtype without a word.
-# Only for complex tensors must it match:
+# The dtype may differ: integers and float64 are cast to ``y``'s dtype without a word,
+# so that both products go into a float32 ``p.grad``. Only if one of ``v`` and ``y`` is
+# complex must the other be, too:
 
 p.grad = None
-(p * q).backward(torch.tensor([1, 2, 3]))
-print(p.grad.dtype)
+attempt(p * q, torch.tensor([1, 2, 3]))
+attempt(p * q, torch.ones(3, dtype=torch.float64))
+print(p.grad, p.grad.dtype)
 attempt((p * q).to(torch.complex64), torch.ones(3))
 
 # %%
@@ -106,14 +127,12 @@ import pullback
 pullback.explain(lambda x: x.sum(1), torch.ones(3, 2), v=torch.ones(3, 2))
 
 # %%
-# The rule as a check: the first product equals :math:`v^\top J` with the Jacobian of
-# shape ``(3, 3, 2)``, all of ``v``'s indices summed over:
+# The rule as a check. The :term:`Jacobian` of the row sums has shape ``(3, 3, 2)``;
+# ``v`` takes up ``y``'s part of it, and ``x``'s part ``(3, 2)`` is left:
 
-x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-J = torch.func.jacfwd(lambda x: x.sum(1))(x)
-product = torch.tensordot(v, J, dims=1)
-assert J.shape == (3, 3, 2)
-assert torch.equal(product, torch.tensor([[1.0, 1], [10, 10], [100, 100]]))
+J = torch.func.jacfwd(lambda x: x.sum(1))(x.detach())
+assert J.shape == y.shape + x.shape == (3, 3, 2)
+assert torch.equal(x.grad, torch.tensordot(v, J, dims=y.ndim))
 
 # %%
 # Where next

@@ -5,7 +5,8 @@ One point, many points: the ones trick, and why it works
 ========================================================
 
 To differentiate one function at many points in one call, pass ``torch.ones_like(y)``:
-if each output depends on its own point alone, you get each point's own derivative.
+if each output depends on its own point alone, you get each point's own
+:term:`derivative` or :term:`gradient`.
 """
 
 # %%
@@ -26,6 +27,14 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
+# The points may stand in any shape, here six of them in a ``(2, 3)``. Squares again, so
+# each gets its :math:`2a`:
+
+a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+(a * a).backward(torch.ones(2, 3))
+a.grad
+
+# %%
 # Points with several coordinates
 # -------------------------------
 #
@@ -33,52 +42,53 @@ x.grad
 # out for each point, ``y`` and ``v`` have shape ``(3,)``: the number of *points*, not
 # of coordinates. For :math:`f(x)=-x_1^2+x_2^2` each row is :math:`(-2x_1,\,2x_2)`:
 
+
+def f(x):
+    return -(x[..., 0] ** 2) + x[..., 1] ** 2
+
+
 x = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], requires_grad=True)
-y = -(x[:, 0] ** 2) + x[:, 1] ** 2
-y.backward(torch.ones(3))
+f(x).backward(torch.ones(3))
 x.grad
 
 # %%
 # A linear function has the same gradient everywhere, here :math:`w=(-1,1)`, so three
 # points give three equal rows:
 
-x = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], requires_grad=True)
+points = x.detach().requires_grad_()
 w = torch.tensor([-1.0, 1.0])
-(x * w).sum(1).backward(torch.ones(3))
-x.grad
+(points * w).sum(1).backward(torch.ones(3))
+points.grad
 
 # %%
 # Why it works
 # ------------
 #
 # Collect the points into one function :math:`F(x_1,\dots,x_N)=(f(x_1),\dots,f(x_N))`.
-# Output :math:`i` depends on :math:`x_i` alone, so :math:`J_F` is diagonal, and ones
-# collect the diagonal:
+# Output :math:`i` depends on :math:`x_i` alone, so its :term:`Jacobian` is diagonal, and
+# ones collect the diagonal:
 #
 # .. math::
 #
 #    \begin{bmatrix}1&\cdots&1\end{bmatrix}
 #    \begin{bmatrix}f'(x_1)&&0\\&\ddots&\\0&&f'(x_N)\end{bmatrix}
 #    =\begin{bmatrix}f'(x_1)&\cdots&f'(x_N)\end{bmatrix}
-
-points = torch.linspace(-2, 2, 5)
-J = torch.func.jacfwd(torch.square)(points)
-J
-
-# %%
-# Drawn, with ``v`` of ones beside it:
+#
+# Drawn for the five points, with ``v`` of ones beside it:
 
 import pullback.plot
 
+J = torch.func.jacfwd(torch.square)(torch.linspace(-2, 2, 5)) + 0.0  # no -0
 picture = pullback.plot.vjp(torch.ones(5), J)
 
 # %%
-# For points with coordinates :math:`J_F` has shape ``(3, 3, 2)`` and is *block*
-# diagonal: the gradient of output ``i`` sits at ``J[i, i]``, zeros elsewhere:
+# *Does PyTorch know which dimension is the batch?* No. For points with coordinates
+# :math:`J_F` has shape ``(3, 3, 2)``, every output by every coordinate of every point.
+# Here it is *block* diagonal: the gradient of output ``i`` sits at ``J[i, i]``:
 
-J = torch.func.jacfwd(lambda x: (x * w).sum(1))(x.detach())
+J = torch.func.jacfwd(f)(x.detach()) + 0.0
 print(J.shape)
-J[0]
+J
 
 # %%
 # What goes wrong
@@ -88,24 +98,24 @@ J[0]
 # In :math:`y_i=x_i/\sum_j x_j` every output depends on every input; ones give zero,
 # while the derivatives :math:`\partial y_i/\partial x_i` are not zero:
 
-x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-(x / x.sum()).backward(torch.ones(3))
-own = torch.func.jacfwd(lambda x: x / x.sum())(x.detach()).diagonal()
-print(x.grad.round(decimals=3) + 0.0)
-print(own.round(decimals=3))
+t = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+(t / t.sum()).backward(torch.ones(3))
+own = torch.func.jacfwd(lambda t: t / t.sum())(t.detach()).diagonal()
+print("ones:", t.grad.round(decimals=3) + 0.0)
+print("own: ", own.round(decimals=3))
 
 # %%
 # :func:`pullback.mixing` tells the two kinds apart before you rely on the trick:
 
-assert not pullback.mixing(torch.square, points)
-assert pullback.mixing(lambda x: x / x.sum(), torch.tensor([1.0, 2.0, 3.0]))
+print(pullback.mixing(f, x.detach()).mixes)
+print(pullback.mixing(lambda t: t / t.sum(), t.detach()).mixes)
 
 # %%
 # And where nothing mixes, ones agree with one call for each point:
 
-x = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
-one_by_one = [torch.func.grad(lambda p: -(p[0] ** 2) + p[1] ** 2)(p) for p in x]
-assert torch.equal(torch.stack(one_by_one), torch.tensor([-2.0, 2.0]) * x)
+one_by_one = [torch.func.grad(f)(point) for point in x.detach()]
+assert torch.equal(x.grad, torch.stack(one_by_one))
+assert torch.equal(x.grad, torch.stack([J[i, i] for i in range(3)]))
 
 # %%
 # Where next

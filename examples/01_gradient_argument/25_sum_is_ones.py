@@ -9,7 +9,7 @@ y.sum().backward() and backward(ones): the same product
 """
 
 # %%
-# Five points, :math:`y=x^2`, once with ones and once with a sum:
+# Five points, :math:`y=x^2`, once with ones:
 
 import torch
 
@@ -19,7 +19,7 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# And the sum, which has one element and needs no ``v``:
+# And once with the sum, which has one element and needs no ``v``:
 
 x.grad = None
 (x**2).sum().backward()
@@ -29,45 +29,51 @@ x.grad
 # Why they are the same
 # ---------------------
 #
-# Put :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its partial derivatives are
-# :math:`\partial G/\partial x_i=f'(x_i)`, since the other terms do not contain
-# :math:`x_i`. As a product: the Jacobian of the sum is a row of ones, and the chain rule
-# multiplies it by :math:`J_F`. A hook on ``y`` sees that row arrive:
+# Put :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its :term:`partial derivatives <partial
+# derivative>` are :math:`\partial G/\partial x_i(x)=f'(x_i)`, since the other terms do
+# not contain :math:`x_i`. As a product: the :term:`Jacobian` of the sum is a row of
+# ones, and the :term:`chain rule` multiplies it by that of ``y``. A hook on ``y`` sees
+# the row arrive:
 
 y = x**2
 y.register_hook(lambda v: print("arrives at y:", v))
 y.sum().backward()
 
 # %%
-# Nothing is summed after differentiating, and no order of operations differs: the
-# cotangent at ``y`` is the same, and everything before ``y`` is the same graph.
-#
-# One line of code fits a single point and many points alike, with either spelling:
+# The sum is taken on the way forward; nothing is summed after differentiating. The
+# :term:`cotangent` at ``y`` is the same, and so is the graph before ``y``. Either
+# spelling fits a single point and many points with one line of code:
 
 for points in (torch.tensor(1.0), torch.tensor([1.0, 2.0, 3.0])):
-    x = points.clone().requires_grad_()
+    x = points.requires_grad_()
     y = x**2
-    y.backward(torch.ones_like(y))
-    print(x.grad)
+    (ones,) = torch.autograd.grad(y, x, torch.ones_like(y), retain_graph=True)
+    (summed,) = torch.autograd.grad(y.sum(), x)
+    print(ones, summed)
 
 # %%
 # Is the gradient of a vector loss the sum of its gradients?
 # ----------------------------------------------------------
 #
-# A sum is a *choice*. ``mean`` passes :math:`1/N` to each output and ``v`` may hold any
-# weights; each is the gradient of another scalar:
+# With ones it is, but a sum is a *choice*. ``mean`` passes :math:`1/N` to each output,
+# and ``v`` may hold any weights. Each gives the :term:`gradient` of another scalar; the
+# second line is that of the mean, as the last line confirms:
 
-x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x**2
 for v in (torch.ones(3), torch.full((3,), 1 / 3), torch.tensor([1.0, 0.0, 5.0])):
-    (g,) = torch.autograd.grad(y, x, v, retain_graph=True)
-    print(g)
+    print(torch.autograd.grad(y, x, v, retain_graph=True)[0])
+print(torch.autograd.grad(y.mean(), x)[0])
 
 # %%
-# The second line is ``y.mean().backward()``:
+# *How do I get the gradient of each term, and not their sum?* Not from the sum, where
+# they are added already. A list of outputs is added up, too: here two terms share ``w``,
+# and the first line is their sum. A product for each term keeps them apart:
 
-(g,) = torch.autograd.grad((x**2).mean(), x)
-g
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+terms = [3 * w[0] * w[1], w[1] ** 2]
+print(torch.autograd.grad(terms, w, retain_graph=True)[0])
+for term in terms:
+    print(torch.autograd.grad(term, w, retain_graph=True)[0])
 
 # %%
 # What goes wrong
@@ -82,16 +88,19 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Multiplying by ``v`` before the sum *and* passing ``v`` after weighs twice. With
-# :math:`v=(1,0,5)` the last entry is 25 times, not 5 times, its gradient of 6:
+# *I removed* ``.sum()`` *and passed* ``gradient=logits * onehot``\ *; is that the same?*
+# No. The sum passes ones; the second call weighs once more, by the logit 2 itself:
 
-v = torch.tensor([1.0, 0.0, 5.0])
-(twice,) = torch.autograd.grad(x**2 * v, x, v)
-twice
+logits = torch.tensor([1.0, 2.0], requires_grad=True)
+onehot = torch.tensor([0.0, 1.0])
+picked = logits * onehot
+print(torch.autograd.grad(picked, logits, picked.detach(), retain_graph=True)[0])
+print(torch.autograd.grad(picked.sum(), logits)[0])
 
 # %%
 # The identity holds for any function, also one that mixes its inputs, since both sides
-# are :math:`\mathbf 1^\top J`. Forward mode, which shares no code with either, agrees:
+# are :math:`\mathbf 1^\top J`. :term:`Forward mode <forward mode>` shares no code with
+# either and agrees:
 
 
 def f(x):

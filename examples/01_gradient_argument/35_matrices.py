@@ -5,11 +5,11 @@ Matrices in, matrices out
 =========================
 
 Nothing changes for matrices: ``v`` has ``y``'s shape, the result has ``x``'s, and the
-product sums over *all* the indices of ``y``.
+:term:`VJP` sums over *all* the indices of ``y``.
 """
 
 # %%
-# Matrix in, number out. For :math:`y=\sum_{ij}x_{ij}^2` the gradient is the matrix
+# Matrix in, number out. For :math:`y=\sum_{ij}x_{ij}^2` the :term:`gradient` is the matrix
 # :math:`2x`, in ``x``'s shape ``(2, 2)``:
 
 import torch
@@ -44,8 +44,8 @@ x.grad
 #    \qquad
 #    \frac{dy}{dx}=\begin{bmatrix}0&1\\2x&3x^2\\4x^3&5x^4\end{bmatrix}
 #
-# Each entry's derivative takes a :term:`one-hot vector`, here a one-hot matrix. Six
-# entries, six products:
+# Each entry's :term:`derivative` takes a :term:`one-hot vector`, here a one-hot matrix.
+# Six entries, six products:
 
 from itertools import product
 
@@ -69,22 +69,26 @@ tangent
 # A product that mixes rows and columns
 # -------------------------------------
 #
-# For :math:`Y=AX` the product is :math:`A^\top V`, as the indices show:
-# :math:`\partial Y_{ij}/\partial X_{kl}=A_{ik}\delta_{jl}`, so
-# :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=(A^\top V)_{kl}`.
+# :math:`Y=AX` has :math:`\partial Y_{ij}/\partial X_{kl}=A_{ik}\delta_{jl}`, with
+# :math:`\delta_{jl}=1` for :math:`j=l` and 0 otherwise. Weighted by :math:`V_{ij}` and
+# summed, :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=\sum_iA_{ik}V_{il}`, and that is
+# :math:`A^\top V`:
 
 A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-X = torch.ones(2, 2, requires_grad=True)
-V = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-(A @ X).backward(V)
+X = torch.ones(2, 4, requires_grad=True)
+V = torch.arange(12.0).reshape(3, 4)
+Y = A @ X
+Y.backward(V)
+print(tuple(X.shape), "->", tuple(Y.shape))
 X.grad
 
 # %%
 # What goes wrong
 # ---------------
 #
-# *Why "vector" when a matrix is required?* For :math:`y=xx^\top`, a matrix made from a
-# vector, the result is a vector again: the product sums over both indices of ``v``.
+# *Why is it called a vector when a matrix is required?* ``v`` stands for a vector with
+# one entry for each of ``y``'s, written in ``y``'s shape. For :math:`y=xx^\top`, the
+# :term:`outer product`, the result is a vector, not a matrix: both indices are summed.
 # With ones, :math:`\sum_{ij}\partial(x_ix_j)/\partial x_k=2\sum_jx_j`:
 
 x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
@@ -100,9 +104,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Check the three results against the rules derived above:
+# Check the results against the rules derived above, and the flat product against the
+# one with the :term:`Jacobian` of :math:`AX`, flattened to a 12×8 matrix:
 
+J = torch.func.jacfwd(lambda X: A @ X)(X.detach()).reshape(12, 8)
 assert torch.equal(X.grad, A.T @ V)
+assert torch.equal(X.grad.flatten(), V.flatten() @ J)
 assert torch.equal(x.grad, 2 * x.detach().sum() * torch.ones(4))
 torch.testing.assert_close(derivative, powers * 2.0 ** (powers - 1))
 assert torch.equal(tangent, derivative)

@@ -4,25 +4,32 @@ r"""
 Without the loop: batched v, vmap
 =================================
 
-To get many products at once, stack the ``v`` along a new first dimension and pass
+To get many products in one call, stack the ``v`` along a new first dimension and pass
 ``is_grads_batched=True`` to :func:`torch.autograd.grad`, or map over them with
 :func:`torch.func.vmap`.
 """
 
 # %%
-# :math:`f(x)=(\sum x_i,\;\sum x_i^2)` maps ``(3,)`` to ``(2,)``. Its two rows take two
-# one-hot vectors, which are the rows of ``torch.eye(2)``:
+# :math:`f(x)=(\sum x_i,\;\sum x_i^2)` maps ``(3,)`` to ``(2,)``. The two rows of its
+# :term:`Jacobian` take two :term:`one-hot vectors <one-hot vector>`, which are the rows
+# of ``torch.eye(2)``:
 
 import torch
 
+
+def f(x):
+    return torch.stack([x.sum(), (x**2).sum()])
+
+
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-y = torch.stack([x.sum(), (x**2).sum()])
+y = f(x)
 rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(2)]
 torch.stack(rows)
 
 # %%
-# Without the loop: ``(N, 2)`` cotangents in, ``(N, 3)`` products out. ``backward`` has no
-# such argument; ``grad`` has:
+# Without the loop: :term:`cotangents <cotangent>` of shape ``(N, 2)`` in, products of
+# shape ``(N, 3)`` out. ``y.backward`` has no such argument, as one ``x.grad`` has no room
+# for several products:
 
 (J,) = torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True, retain_graph=True)
 J
@@ -39,27 +46,45 @@ products
 # With torch.func
 # ---------------
 #
-# :func:`torch.func.vjp` returns the value and a function of ``v``; :func:`torch.func.vmap`
-# maps that function over the rows of ``V``:
-
-
-def f(x):
-    return torch.stack([x.sum(), (x**2).sum()])
-
+# :func:`torch.func.vjp` returns the value and a function of ``v``, the
+# :term:`pullback`; :term:`vmap` maps that function over the rows of ``V``:
 
 value, pull = torch.func.vjp(f, x.detach())
 (mapped,) = torch.func.vmap(pull)(V)
 mapped
 
 # %%
-# Matrices out: y of shape ``(3, 2)`` has six entries, so the batch is ``(6, 3, 2)``, six
-# one-hot matrices. This replaces the double loop over entries:
+# Matrices out
+# ------------
+#
+# A ``y`` of shape ``(3, 2)`` has six entries, so the batch is ``(6, 3, 2)``, six
+# one-hot matrices. This replaces the double loop over entries in :ref:`matrices`:
 
 t = torch.tensor(2.0, requires_grad=True)
 powers = torch.stack([t**0, t, t**2, t**3, t**4, t**5]).reshape(3, 2)
 one_hots = torch.eye(6).reshape(6, 3, 2)
 (entries,) = torch.autograd.grad(powers, t, one_hots, is_grads_batched=True)
 entries.reshape(3, 2)
+
+# %%
+# A Jacobian for each point of a batch
+# ------------------------------------
+#
+# *How do I get the Jacobian of each sample with* ``is_grads_batched``\ *?* Four points
+# with three outputs each: three ``v`` of ``y``'s shape ``(4, 3)``, each with ones at one
+# output of every point. The points must not mix (:ref:`ones-trick`):
+
+
+def g(x):
+    return torch.stack([x.sum(-1), x.prod(-1), (x**2).sum(-1)], -1)
+
+
+X = torch.arange(8.0).reshape(4, 2).requires_grad_()
+V3 = torch.eye(3)[:, None, :].expand(3, 4, 3)
+(by_output,) = torch.autograd.grad(g(X), X, V3, is_grads_batched=True)
+per_point = by_output.transpose(0, 1)
+print(tuple(by_output.shape), "->", tuple(per_point.shape))
+per_point[1]
 
 # %%
 # What goes wrong
@@ -83,20 +108,24 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Not every code can be mapped. A function that branches on values stops ``vmap``:
+# Not every function can be mapped. One that branches on values stops ``vmap``; with
+# ``torch.where`` it takes both branches and picks, point by point:
 
 
 def branching(x):
     return x.sum() if x[0] > 0 else (x**2).sum()
 
 
+points = torch.tensor([[1.0, 2.0], [-1.0, 2.0]])
 try:
-    torch.func.vmap(branching)(torch.eye(2))
+    torch.func.vmap(branching)(points)
 except RuntimeError as error:
     print(str(error).split(".")[0])
+torch.func.vmap(lambda x: torch.where(x[0] > 0, x.sum(), (x**2).sum()))(points)
 
 # %%
-# Loop, flag and vmap agree, and so does the product with the Jacobian by hand:
+# Loop, flag and vmap agree with the products by hand, and the batch of points with
+# :func:`torch.func.jacrev` mapped over them:
 
 by_hand = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 assert torch.equal(J, by_hand)
@@ -104,6 +133,7 @@ assert torch.equal(torch.stack(rows), by_hand)
 assert torch.equal(products, V @ by_hand)
 assert torch.equal(mapped, V @ by_hand)
 assert torch.equal(entries, torch.arange(6) * 2.0 ** (torch.arange(6) - 1))
+assert torch.equal(per_point, torch.func.vmap(torch.func.jacrev(g))(X.detach()))
 
 # %%
 # Where next

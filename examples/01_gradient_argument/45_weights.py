@@ -4,13 +4,14 @@ r"""
 What v = 100 and v = [0.2, 0.8] mean: v is a weight on each output
 ==================================================================
 
-Each entry of ``v`` multiplies the gradient of its output before they are added up:
-``y.backward(v)`` is the gradient of the weighted sum ``(v * y).sum()``.
+Each entry of ``v`` multiplies the :term:`gradient` of its output before they are added
+up: ``y.backward(v)`` gives the gradient of the weighted sum ``(v * y).sum()``, with
+``v`` held constant.
 """
 
 # %%
-# One output, weight 100. For :math:`y=x^2` at 3 the derivative is 6, so the result
-# is 600:
+# One output, weight 100. For :math:`y=x^2` at 3 the :term:`derivative` is 6, so the
+# result is 600:
 
 import torch
 
@@ -19,8 +20,8 @@ x = torch.tensor(3.0, requires_grad=True)
 x.grad
 
 # %%
-# The same with a vector in: :math:`y=x_1+x_2` has the gradient :math:`(1,1)`, with
-# ``v = 1`` and a hundred times that with ``v = 100``. ``v`` has ``y``'s shape ``()``:
+# The same with a vector in: :math:`y=x_1+x_2` has the gradient :math:`(1,1)`. ``v = 1``
+# gives that and ``v = 100`` a hundred times that. ``v`` has ``y``'s shape ``()``:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in (torch.tensor(1.0), torch.tensor(100.0)):
@@ -48,14 +49,28 @@ x.grad
 
 # %%
 # That is the gradient of one scalar, the weighted sum, which is how a loss is usually
-# weighted. "Loss weights" and "upstream gradient" are two readings of one ``v``:
+# weighted. "Loss weights" and ":term:`upstream gradient`" are two readings of one ``v``:
 
 v = torch.tensor([0.2, 0.8])
 (weighted,) = torch.autograd.grad((v * losses(x)).sum(), x)
 weighted
 
 # %%
-# ``v`` may hold any real numbers, also the outputs themselves. For :math:`y=a\odot a`
+# *My losses are a list; do the weights go into* ``torch.autograd.backward``\ *?* Yes, one
+# ``v`` for each loss, of that loss's shape ``()``. Count them: a weight too few is an
+# error, but a weight too many is dropped without a word:
+
+weights = [torch.tensor(0.2), torch.tensor(0.8), torch.tensor(1000.0)]
+x.grad = None
+torch.autograd.backward(list(losses(x)), weights)
+print(x.grad)
+try:
+    torch.autograd.backward(list(losses(x)), weights[:1])
+except RuntimeError as error:
+    print(error)
+
+# %%
+# ``v`` may hold any real numbers, also the values of the input. For :math:`y=a\odot a`
 # with :math:`v=a` the result is :math:`2a\odot a=2a^2`, a correct product for that ``v``:
 
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
@@ -67,8 +82,8 @@ a.grad
 # ---------------
 #
 # Start with :math:`y=2x` and double until the norm passes 1000. The function is
-# :math:`y=2^kx`, where the data decide :math:`k`; its Jacobian is :math:`2^k` times the
-# identity, so ``v`` comes back multiplied by :math:`2^k`:
+# :math:`y=2^kx`, where the data decide :math:`k`; its :term:`Jacobian` is :math:`2^k` times
+# the identity, so ``v`` comes back multiplied by :math:`2^k`:
 
 x = torch.tensor([1.0, -2.0, 0.5], requires_grad=True)
 y = 2 * x
@@ -83,31 +98,45 @@ x.grad
 # What goes wrong
 # ---------------
 #
-# ``v`` scales the gradient, not the loss, and an optimizer sees the scaled gradient.
-# A negative weight turns descent into ascent, and a weight of 0 drops an output:
+# *Is v = 100 a learning rate 100 times as large?* ``v`` scales the gradient that the
+# optimizer sees. SGD then steps 100 times as far; Adam divides the scale out again:
+
+for optimizer in (torch.optim.SGD, torch.optim.Adam):
+    for v in (1.0, 100.0):
+        w = torch.tensor(3.0, requires_grad=True)
+        (w**2).backward(torch.tensor(v))
+        optimizer([w], lr=0.001).step()
+        print(optimizer.__name__, v, "step", round(w.item() - 3, 4))
+
+# %%
+# A weight of 0 drops an output, and a negative one turns descent into ascent:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in ([1.0, 0.0], [0.0, -1.0]):
     print(torch.autograd.grad(losses(x), x, torch.tensor(v))[0])
 
 # %%
-# With ``v`` built from ``x`` and left attached, ``(v * y).sum()`` also differentiates
-# ``v``: :math:`\sum a^3` gives :math:`3a^2`, not the :math:`2a^2` above:
+# With ``v`` made from ``x`` and not :term:`detached <detach>`, ``(v * y).sum()``
+# differentiates ``v``, too: :math:`\sum b^3` gives :math:`3b^2`, not the :math:`2b^2` that
+# ``backward`` gave above:
 
 b = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 (attached,) = torch.autograd.grad((b * (b * b)).sum(), b)
 attached
 
 # %%
-# Every result above is linear in ``v``; :func:`pullback.check` compares the two-loss
-# product with finite differences and forward mode as well:
+# The product is linear in ``v``, so the weighted one is the weighted sum of the two
+# rows. :func:`pullback.check` compares it with :term:`finite differences` and
+# :term:`forward mode` as well:
 
 import pullback
 
-report = pullback.check(losses, torch.tensor([1.0, 2.0]), torch.tensor([0.2, 0.8]))
+rows = [torch.autograd.grad(loss, x)[0] for loss in (losses(x)[0], losses(x)[1])]
+torch.testing.assert_close(weighted, 0.2 * rows[0] + 0.8 * rows[1])
+assert torch.equal(a.grad, 2 * a.detach() ** 2)
+report = pullback.check(losses, x.detach(), torch.tensor([0.2, 0.8]))
 assert report.ok, report.error
 torch.testing.assert_close(report.result, weighted)
-assert torch.equal(a.grad, 2 * a.detach() ** 2)
 report
 
 # %%

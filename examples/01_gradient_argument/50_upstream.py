@@ -4,13 +4,16 @@ r"""
 v is the upstream gradient: feeding dz/dy onward, cutting a graph in two
 ========================================================================
 
-If :math:`z` is computed from :math:`y` elsewhere, pass ``v`` :math:`=\partial z/\partial
-y`: then ``y.backward(v)`` gives :math:`\partial z/\partial x`, as one graph would.
+If a number :math:`z` is computed from :math:`y` elsewhere, pass :math:`\partial
+z/\partial y` as ``v``: then ``y.backward(v)`` gives :math:`\partial z/\partial x`, as one
+graph would.
 """
 
 # %%
-# A chain :math:`x\to y\to z`: ``y = x**2`` has shape ``(3,)``, and ``z`` is a number made
-# from it. In one graph, ``z.backward()`` gives :math:`\partial z/\partial x`:
+# A chain :math:`x\to y\to z`: ``y = x**2`` has shape ``(3,)``, and :math:`z=y_1+10y_2+
+# 100y_3` is a number. In one graph, ``z.backward()`` gives
+# :math:`\partial z/\partial x`. ``z``, where it starts, is the :term:`root`, ``x`` is a
+# :term:`leaf`, and ``y`` is neither:
 
 import torch
 
@@ -18,14 +21,15 @@ x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x**2
 z = (y * torch.tensor([1.0, 10.0, 100.0])).sum()
 z.backward()
+print(x.is_leaf, y.is_leaf, z.is_leaf)
 x.grad
 
 # %%
 # Cut the graph in two
 # --------------------
 #
-# Now ``y`` and ``z`` are computed apart. The second half starts from a copy of ``y``
-# that is a :term:`leaf` of its own:
+# Now ``y`` and ``z`` are computed apart. The second half starts from a
+# :term:`detached <detach>` ``y``, a leaf of its own:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x**2
@@ -36,8 +40,8 @@ print("dz/dy =", cut.grad)
 print("x.grad =", x.grad)
 
 # %%
-# The gradient stopped at the cut. Feed it onward as ``v``, the *upstream gradient*, also
-# called *external gradient*:
+# The :term:`gradient` stopped at the cut. Feed it onward as ``v``, the
+# :term:`upstream gradient`, also called :term:`external gradient`:
 
 y.backward(cut.grad)
 x.grad
@@ -47,25 +51,31 @@ x.grad
 # ------------
 #
 # With gradients as rows, :math:`\nabla_x z=\nabla_y z\;J`: the product of a row and the
-# Jacobian. So :math:`v^\top=\nabla_y z`, which in PyTorch is the tensor ``cut.grad`` of
-# ``y``'s shape, with no transposing. Inside one graph every operation receives such a
-# ``v`` from above, multiplies by its own Jacobian, and hands the result down:
+# :term:`Jacobian`. So :math:`v^\top=\nabla_y z`, which in PyTorch is the tensor
+# ``cut.grad`` of ``y``'s shape, with no transposing. Inside one graph every operation
+# receives such a ``v`` from above and hands the product with its own Jacobian down,
+# without ever forming that Jacobian (:ref:`never-forms-j`):
 
-J = torch.diag(2 * x.detach())
+J = torch.func.jacfwd(torch.square)(x.detach())
 cut.grad @ J
 
 # %%
-# In this chain ``z`` is the :term:`root` and ``x`` is the leaf; ``y`` is neither:
+# *Is a factor m missing?* No. The :term:`chain rule` says :math:`\partial z/\partial x_j=
+# \sum_i(\partial z/\partial y_i)(\partial y_i/\partial x_j)`, and that sum over the
+# :math:`m` outputs *is* the product. With :math:`y=(\sum x_i,\;\prod x_i)` and
+# :math:`z=y_1y_2`, by the product and by one graph:
 
-y = x**2
-print(x.is_leaf, y.is_leaf)
+J = torch.func.jacfwd(lambda x: torch.stack([x.sum(), x.prod()]))(x.detach())
+v = torch.tensor([6.0, 6.0])  # (dz/dy1, dz/dy2) = (y2, y1) at y = (6, 6)
+print(v @ J)
+print(torch.autograd.grad(x.sum() * x.prod(), x)[0])
 
 # %%
 # The other half need not be PyTorch
 # ----------------------------------
 #
 # All that must cross the cut is :math:`\partial z/\partial y`. Here NumPy computes a
-# loss :math:`z=\sum\sin y_i` and its gradient :math:`\cos y_i`:
+# loss :math:`z=\sum_i\sin y_i` and its gradient, with the entries :math:`\cos y_i`:
 
 import numpy as np
 
@@ -90,20 +100,22 @@ print(torch.func.jacrev(lambda y: torch.stack([y.sum(), y.prod()]))(cut.detach()
 
 # %%
 # Feeding the gradient with respect to the wrong tensor is caught only when its shape
-# differs from ``y``'s:
+# differs from ``y``'s. ``x.grad`` has the shape of ``x``, which is that of ``x**2``, so
+# the first call gives a wrong number and no error:
 
-y = (x**2).sum(0, keepdim=True)
+print(torch.autograd.grad(x**2, x, x.grad)[0])
 try:
-    y.backward(x.grad)
+    torch.autograd.grad((x**2).sum(0, keepdim=True), x, x.grad)
 except RuntimeError as error:
     print(error)
 
 # %%
-# The cut graph and the whole graph agree, for NumPy's half as well:
+# One graph from ``x`` to the sine, which never saw NumPy, gives what the cut one gave:
 
 t = x.detach().requires_grad_()
 (whole,) = torch.autograd.grad(torch.sin(t**2).sum(), t)
 torch.testing.assert_close(x.grad, whole)
+whole
 
 # %%
 # Where next

@@ -4,16 +4,18 @@ r"""
 The same number by hand, in NumPy and in PyTorch
 ================================================
 
-One product three ways: derive :math:`J` and multiply by hand, repeat it in NumPy, and
-ask PyTorch. All give the same numbers, in the shapes that each calls its own.
+One :term:`VJP` three ways: derive :math:`J` and multiply by hand, repeat it in NumPy,
+and ask PyTorch. All give the same numbers, NumPy's as a row :math:`v^\top J` and
+PyTorch's in the shape of ``x``.
 """
 
 # %%
 # Number to number
 # ----------------
 #
-# :math:`f(x)=x^2` at 3. By hand: :math:`J=[2x]=[6]`, so :math:`v^\top J=6v`, which is 6 for
-# :math:`v=1` and 600 for :math:`v=100`. In NumPy, ``v`` and ``J`` are 1×1 matrices:
+# :math:`f(x)=x^2` at 3. By hand: the :term:`Jacobian` is :math:`J=[2x]=[6]`, so
+# :math:`v^\top J=6v`, which is 6 for :math:`v=1` and 600 for :math:`v=100`. In NumPy,
+# ``v`` and ``J`` are 1×1 matrices:
 
 import numpy as np
 
@@ -86,22 +88,23 @@ x.grad
 # ---------------
 #
 # Multiplying from the wrong side gives :math:`Jv`, a product with the *columns*, which
-# is a :term:`JVP` and belongs to a tangent of ``x``'s shape:
+# is a :term:`JVP` and belongs to a :term:`tangent` of ``x``'s shape. Here :math:`m=n`,
+# so nothing but the number tells:
 
 J @ v
 
 # %%
-# Python's builtin ``sum`` on a tensor gives the same value and gradient through a chain
-# of additions; ``x.sum()`` is one operation:
+# Python's builtin ``sum`` on a tensor gives the same value and the same product, through
+# one addition for each entry; ``x.sum()`` is one operation:
 
-builtin = __builtins__.sum if hasattr(__builtins__, "sum") else __builtins__["sum"]
-for total in (builtin(x), x.sum()):
+import builtins
+
+for total in (builtins.sum(x), x.sum()):
     print(type(total.grad_fn).__name__, torch.autograd.grad(total, x)[0])
 
 # %%
-# A :math:`J` typed in by hand can be wrong. Derive it, then let finite differences of
-# NumPy's
-# own function confirm each entry:
+# A :math:`J` derived and typed in by hand can be wrong. :term:`Finite differences
+# <finite differences>` of NumPy's own function confirm each entry, and so does PyTorch:
 
 
 def f_numpy(x):

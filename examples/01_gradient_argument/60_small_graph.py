@@ -4,13 +4,14 @@ r"""
 A small graph by hand: w1…w4 and L, drawn with v on every edge
 ==============================================================
 
-Backward walks the graph from ``L`` to the leaves; on every edge it multiplies the
-arriving cotangent by that edge's own derivative, and adds up where edges meet.
+Backward walks the graph from ``L`` to the :term:`leaves <leaf>`; on every edge it
+multiplies the arriving :term:`cotangent` by that edge's own :term:`derivative`, and it
+adds up what reaches a node by several edges.
 """
 
 # %%
 # Six operations on numbers, each of shape ``()``. The weights ``w1`` to ``w4`` are
-# leaves that require a gradient, ``a`` is an input that does not:
+# leaves that require a :term:`gradient`, ``a`` is an input that does not:
 #
 # .. math::
 #
@@ -26,8 +27,8 @@ L = 10 - d
 L
 
 # %%
-# By hand, from the root backwards. :math:`\partial L/\partial d=-1` starts it; then
-# :math:`\partial d/\partial w_3=b=8`, :math:`\partial d/\partial w_4=c=20`,
+# By hand, from the :term:`root` backwards, with :math:`\partial L/\partial d=-1` first.
+# Then :math:`\partial d/\partial w_3=b=8`, :math:`\partial d/\partial w_4=c=20`,
 # :math:`\partial d/\partial b=w_3=9`, :math:`\partial d/\partial c=w_4=7`; and
 # :math:`\partial b/\partial w_1=\partial c/\partial w_2=a=4`. Multiply along each path:
 
@@ -45,7 +46,7 @@ weights = {"w1": w1, "w2": w2, "w3": w3, "w4": w4}
 {name: w.grad.item() for name, w in weights.items()}
 
 # %%
-# The cotangents at the inner nodes, what each passes on:
+# The cotangents at the inner nodes, which is what each passes on:
 
 {name: t.grad.item() for name, t in {"b": b, "c": c, "d": d}.items()}
 
@@ -53,18 +54,20 @@ weights = {"w1": w1, "w2": w2, "w3": w3, "w4": w4}
 # On every edge
 # -------------
 #
-# The :term:`cotangent` on an edge is the one at its target times the edge's own
-# derivative. A node with several edges going out adds up what they bring:
+# The cotangent on an edge is the one at its target times the edge's own
+# derivative. It starts with 1 at ``L``, the ``v`` of ``L.backward()``:
 
 slope = {("w1", "b"): a, ("w2", "c"): a, ("w3", "d"): b, ("w4", "d"): c}
 slope |= {("b", "d"): w3, ("c", "d"): w4, ("d", "L"): torch.tensor(-1.0)}
 at = {"b": b.grad, "c": c.grad, "d": d.grad, "L": torch.tensor(1.0)}
 edges = [(s, t, f"{(at[t] * value).item():g}") for (s, t), value in slope.items()]
-edges
+for source, target, cotangent in edges:
+    print(f"{source} <- {target}: {cotangent}")
 
 # %%
 # Drawn, with arrows in the direction of the computation and on each of them the
-# cotangent that travels back against it:
+# cotangent that travels back against it. ``a`` is left out, since nothing travels to an
+# input that requires no gradient:
 
 import pullback.plot
 
@@ -76,18 +79,29 @@ ax = pullback.plot.graph(edges, title=title)
 # ---------------
 #
 # *Does the result reach every leaf?* Only leaves with ``requires_grad=True``. ``a`` is
-# a leaf, too, and has none:
+# a leaf, too, and has none. *Why is even a computed tensor a leaf?* What is computed
+# from tensors that need no gradient is not recorded, so it counts as a leaf:
 
 print(a.is_leaf, a.requires_grad, a.grad)
+print((2 * a).is_leaf, (2 * w1).is_leaf)
 
 # %%
-# With it, ``a`` gets a gradient from *two* edges, :math:`-9\cdot2` through ``b`` and
-# :math:`-7\cdot5` through ``c``, added:
+# If ``a`` requires a gradient, it gets one by *two* edges, :math:`-9\cdot2` through ``b``
+# and :math:`-7\cdot5` through ``c``. :func:`pullback.trace` looks on while PyTorch walks
+# its own graph, names every edge with what travels along it, and leaves every ``.grad``
+# and the graph as they were:
 
 a = torch.tensor(4.0, requires_grad=True)
 loss = 10 - (w3 * (w1 * a) + w4 * (w2 * a))
+traced = pullback.trace(loss, names={"a": a, **weights})
+ax = traced.plot()
+
+# %%
+# The two that arrive at ``a`` are added; neither alone is the answer:
+
+arriving = [edge.value.item() for edge in traced.edges if edge.target == "a"]
 (at_a,) = torch.autograd.grad(loss, a)
-at_a
+print(arriving, at_a)
 
 # %%
 # By hand, by PyTorch, and by a small step in each weight, the same four numbers. The
@@ -104,6 +118,7 @@ for name, w in weights.items():
     down = value(**{**point, name: point[name] - 0.5})
     assert w.grad.item() == by_hand[name] == up - down
 assert at_a.item() == -9 * 2 - 7 * 5
+assert sorted(arriving) == [-7 * 5, -9 * 2]
 
 # %%
 # Where next

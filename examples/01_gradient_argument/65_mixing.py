@@ -4,13 +4,15 @@ r"""
 When the ones trick lies: samples that mix
 ==========================================
 
-If one sample's output depends on another sample's input, ones add those dependencies
-up, and ``x.grad`` holds no sample's own derivative. PyTorch gives no warning.
+If one sample's output depends on another sample's input, the :term:`ones trick` adds
+that dependence in, and ``x.grad`` no longer holds each sample's own
+:term:`derivative`. PyTorch gives no warning.
 """
 
 # %%
-# The trick is right when the Jacobian is (block) diagonal. Take
-# :math:`y_i=x_i/\sum_jx_j` instead, where every output depends on every input:
+# The trick is right when the :term:`Jacobian` is (block) diagonal. Take
+# :math:`y_i=x_i/\sum_jx_j` instead, where the samples :term:`mix <mixing>`: every output
+# depends on every input. With :math:`\delta_{ij}=1` for :math:`i=j` and 0 otherwise,
 #
 # .. math::
 #
@@ -23,17 +25,17 @@ def share(x):
     return x / x.sum()
 
 
-x = torch.tensor([1.0, 2.0, 3.0])
-J = torch.func.jacfwd(share)(x)
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+J = torch.func.jacfwd(share)(x.detach())
 J.round(decimals=3)
 
 # %%
-# The derivative of each output by its own input is on the diagonal. Ones sum the columns
-# instead. Since the shares always add up to 1, that sum is 0:
+# The derivative of each output by its own input is on the diagonal. Ones add up each
+# column instead. Since the shares always sum to 1, the columns sum to 0:
 
-(ones,) = torch.func.vjp(share, x)[1](torch.ones(3))
+share(x).backward(torch.ones(3))
 print("own: ", J.diagonal().round(decimals=3))
-print("ones:", ones.round(decimals=3) + 0.0)
+print("ones:", x.grad.round(decimals=3) + 0.0)
 
 # %%
 # Drawn: an off-diagonal entry is a sample that looks at another:
@@ -78,32 +80,48 @@ pullback.mixing(functions["cumsum"], X).matrix.int()
 # What goes wrong
 # ---------------
 #
-# *Is summing over the batch legitimate?* In training mode the ones give numbers close to
-# zero for BatchNorm, whatever follows the sum; they look like a vanished gradient:
+# *Is summing over the batch legitimate?* Not through BatchNorm in training mode: its
+# outputs have mean 0 whatever the inputs are, so the :term:`gradient` of their sum is 0
+# but for rounding. It looks like a vanished gradient, and is the right answer to another
+# question:
 
 leaf = X.clone().requires_grad_()
 norm.train()(leaf).backward(torch.ones(4, 3))
 print((leaf.grad.abs() < 1e-5).all().item())
 
 # %%
+# One input for all the points is the other way to mix. *I want dy/dC at each of ten
+# points, and ones give 45:* the ten derivatives 0 to 9, added up, since all of them
+# belong to the one ``C``. A single :term:`JVP` keeps them apart:
+
+C = torch.tensor(2.0, requires_grad=True)
+points = torch.arange(10.0)
+(C * points).backward(torch.ones(10))
+print(C.grad)
+_, each = torch.func.jvp(lambda C: C * points, (C.detach(),), (torch.tensor(1.0),))
+each
+
+# %%
 # What to do instead
 # ------------------
 #
-# If you want each output's own derivative, take the diagonal of the Jacobian, or one
-# :term:`one-hot vector` for each sample. There is no cheap trick: each costs a product.
+# Where samples mix, no single ``v`` gives every output's own derivative. One
+# :term:`one-hot vector` for each sample does, a product each; keep the diagonal:
 
-rows = [torch.func.vjp(share, x)[1](v)[0] for v in torch.eye(3)]
-own = torch.stack(rows).diagonal()
+(rows,) = torch.autograd.grad(share(x), x, torch.eye(3), is_grads_batched=True)
+own = rows.diagonal()
 own.round(decimals=3)
 
 # %%
-# It equals the derivative by hand, :math:`1/s-x_i/s^2`, and ones equal the sum of the
-# columns, here zero:
+# It equals the derivative by hand, :math:`1/s-x_i/s^2`. Ones equal the sum of the
+# columns, here zero, and for the shared input the sum of the ten:
 
-s = x.sum()
-torch.testing.assert_close(own, 1 / s - x / s**2)
-torch.testing.assert_close(ones, J.sum(0))
-torch.testing.assert_close(ones, torch.zeros(3), atol=1e-6, rtol=0)
+s = x.detach().sum()
+torch.testing.assert_close(own, 1 / s - x.detach() / s**2)
+torch.testing.assert_close(x.grad, J.sum(0))
+torch.testing.assert_close(x.grad, torch.zeros(3), atol=1e-6, rtol=0)
+assert torch.equal(each, points)
+assert C.grad == each.sum() == 45
 
 # %%
 # Where next

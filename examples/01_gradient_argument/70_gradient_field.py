@@ -4,15 +4,15 @@ r"""
 The gradient field of a small network, plotted at last
 ======================================================
 
-The gradient of a network's output at every point of a grid takes one call: put the
-points in a batch, pass ones, and draw ``x.grad`` as arrows.
+The :term:`gradient` of a network's output at every point of a grid takes one call: put
+the points in a batch, pass ones, and draw ``x.grad`` as arrows.
 """
 
 # %%
 # The network maps :math:`\mathbb R^2` to a number, :math:`f(x)=\sigma(w\cdot x+b)`. By the
-# chain rule its gradient is :math:`\sigma'(w\cdot x+b)\,w`, everywhere parallel to
-# :math:`w`, with :math:`\sigma'=\sigma(1-\sigma)`. A seed makes the random weights the
-# same on every run:
+# :term:`chain rule` its gradient is :math:`\sigma'(w\cdot x+b)\,w`, everywhere parallel to
+# :math:`w`, with :math:`\sigma'=\sigma(1-\sigma)`. ``manual_seed`` makes the random
+# weights the same on every run:
 
 import torch
 
@@ -29,29 +29,39 @@ y = net(grid)
 print(tuple(grid.shape), tuple(y.shape))
 
 # %%
-# ``v`` has ``y``'s shape ``(81, 1)``. The points do not mix, so ones give each point its
-# own gradient (:ref:`ones-trick`):
+# ``v`` has ``y``'s shape ``(81, 1)``. The points do not :term:`mix <mixing>`, so ones give
+# each point its own gradient, the :term:`ones trick` of :ref:`ones-trick`:
 
 y.backward(torch.ones_like(y))
 grid.grad.shape
 
 # %%
-# The field. The arrows all point the same way and are longest where the sigmoid is
-# steep, along the line :math:`w\cdot x+b=0`:
+# The field. The arrows all point the same way. The longest stands where the sigmoid is
+# steepest, near the value 1/2, which it takes on the line :math:`w\cdot x+b=0`:
 
 import pullback.plot
 
+
+def directions(arrows):
+    angle = torch.rad2deg(torch.atan2(arrows[:, 1], arrows[:, 0]))
+    return f"{angle.min():.0f}° to {angle.max():.0f}°"
+
+
+longest = grid.grad.norm(dim=1).argmax()
+print("directions:", directions(grid.grad))
+print(f"sigmoid at the longest arrow: {y[longest].item():.2f}")
 title = "Gradient of a one-layer network on a 9×9 grid: parallel arrows"
 ax = pullback.plot.field(grid, grid.grad, title=title)
 
 # %%
-# A second layer bends the field:
+# A second layer bends the field; its arrows point in all directions:
 
 deep = torch.nn.Sequential(
     torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1), torch.nn.Sigmoid()
 )
 out = deep(grid)
 (field,) = torch.autograd.grad(out, grid, torch.ones_like(out))
+print("directions:", directions(field))
 title = "Gradient of a two-layer network: the arrows turn from point to point"
 ax = pullback.plot.field(grid, field, title=title)
 
@@ -69,27 +79,42 @@ torch.equal(grid.grad, 2 * before)
 
 # %%
 # And the parameters took part: they require gradients as well, so ``backward`` filled
-# theirs with a sum over all 81 points. ``inputs=`` keeps it to the grid:
+# theirs, summed over all 81 points. ``inputs=`` keeps it to the grid:
 
-print(net[0].weight.grad is None)
+print("weight.grad without inputs=:", net[0].weight.grad is not None)
 net.zero_grad()
 grid.grad = None
 y = net(grid)
 y.backward(torch.ones_like(y), inputs=[grid])
-print(net[0].weight.grad is None)
+print("weight.grad with inputs=:", net[0].weight.grad is not None)
 
 # %%
-# The gradient at every point against the formula, and against one call for each point:
+# *Why does* ``vmap(grad(net))`` *raise?* :func:`torch.func.vmap` takes the batch away,
+# and what is left of ``y`` has shape ``(1,)``, while :func:`torch.func.grad` wants
+# ``()``. Take the one entry out:
+
+from torch.func import grad, vmap
+
+points = grid.detach()
+try:
+    vmap(grad(deep))(points)
+except RuntimeError as error:
+    print(error)
+singly = vmap(grad(lambda point: deep(point)[0]))(points)
+
+# %%
+# The gradient at every point against the formula, and that of the two layers against
+# one call for each point:
 
 weight, bias = net[0].weight.detach(), net[0].bias.detach()
-p = torch.sigmoid(grid.detach() @ weight.T + bias)
+p = torch.sigmoid(points @ weight.T + bias)
 torch.testing.assert_close(grid.grad, p * (1 - p) * weight)
-singly = [torch.func.grad(lambda x: deep(x)[0])(point) for point in grid.detach()]
-torch.testing.assert_close(field, torch.stack(singly))
+torch.testing.assert_close(field, singly)
+torch.testing.assert_close(field[7], grad(lambda point: deep(point)[0])(points[7]))
 
 # %%
 # Where next
 # ----------
 #
-# Networks whose points do mix: :ref:`mixing-samples`. The Jacobian by the parameters:
-# :ref:`jacobian-of-parameters`. On to whole Jacobians: :ref:`chapter-2`.
+# Networks whose points do mix: :ref:`mixing-samples`. The :term:`Jacobian` by the
+# parameters: :ref:`jacobian-of-parameters`. On to whole Jacobians: :ref:`chapter-2`.

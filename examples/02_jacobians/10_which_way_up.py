@@ -10,8 +10,10 @@ rows or columns: its gradient has ``x``'s shape.
 """
 
 # %%
-# For :math:`f:\mathbb R^n\to\mathbb R^m` the :term:`Jacobian` stacks the gradients of the
-# outputs:
+# A :term:`partial derivative` :math:`\partial f_i/\partial x_j` is the rate at which
+# output :math:`i` changes when :math:`x_j` alone moves. For
+# :math:`f:\mathbb R^n\to\mathbb R^m` the :term:`Jacobian` collects all of them, the
+# gradients of the outputs stacked as rows:
 #
 # .. math::
 #
@@ -20,7 +22,8 @@ rows or columns: its gradient has ``x``'s shape.
 #    \vdots&&\vdots\\
 #    \partial f_m/\partial x_1&\cdots&\partial f_m/\partial x_n\end{bmatrix}
 #
-# One number in, :math:`n=1`: a column, the *derivative*. For :math:`(-x^3,5x)` at 1:
+# One number in, :math:`n=1`: a column, the :term:`derivative`. For :math:`(-x^3,5x)` it is
+# :math:`(-3x^2,\,5)`, here at 1:
 
 import torch
 
@@ -28,25 +31,34 @@ derivative = torch.func.jacfwd(lambda x: torch.stack([-(x[0] ** 3), 5 * x[0]]))
 derivative(torch.tensor([1.0]))
 
 # %%
-# One number out, :math:`m=1`: a row, the *gradient*. For :math:`3x_1^2+5x_2^2` at
-# :math:`(-1,2)` it is :math:`(6x_1,\,10x_2)`:
+# One number out, :math:`m=1`, as every loss has: a row, the :term:`gradient`, and now
+# Jacobian and gradient coincide. For :math:`3x_1^2+5x_2^2` at :math:`(-1,2)` it is
+# :math:`(6x_1,\,10x_2)`:
 
-gradient = torch.func.jacrev(lambda x: (3 * x[0] ** 2 + 5 * x[1] ** 2).reshape(1))
-gradient(torch.tensor([-1.0, 2.0]))
+
+def loss(x):
+    return 3 * x[0] ** 2 + 5 * x[1] ** 2
+
+
+torch.func.jacrev(lambda x: loss(x).reshape(1))(torch.tensor([-1.0, 2.0]))
 
 # %%
-# The same function with ``y`` of shape ``()``: the gradient has ``x``'s shape ``(2,)``,
-# neither row nor column:
+# ``backward`` on the same loss, with ``y`` of shape ``()``: the gradient has ``x``'s shape
+# ``(2,)``, neither row nor column:
 
 x = torch.tensor([-1.0, 2.0], requires_grad=True)
-(3 * x[0] ** 2 + 5 * x[1] ** 2).backward()
+loss(x).backward()
 x.grad
 
 # %%
 # One product, four notations
 # ---------------------------
 #
-# Take a Jacobian with :math:`m=2` and :math:`n=3` and weights :math:`v\in\mathbb R^2`:
+# :math:`f(x)=(\sum x_i,\;\sum x_i^2)` at :math:`(1,2,3)` has :math:`m=2` and :math:`n=3`:
+#
+# .. math::
+#
+#    J=\begin{bmatrix}1&1&1\\2&4&6\end{bmatrix},\qquad v=\begin{bmatrix}10\\1\end{bmatrix}
 
 J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 v = torch.tensor([10.0, 1.0])
@@ -60,47 +72,67 @@ column = J.T @ v.reshape(2, 1)
 print(row, column, sep="\n")
 
 # %%
-# *Numerator layout* is the :math:`J` above. *Denominator layout* writes its transpose
-# :math:`D=J^\top`, :math:`n\times m`, and the same product is :math:`Dv`. Einstein notation
-# :math:`g_j=v_iJ_{ij}` sums the repeated index and needs no layout at all:
+# *Numerator layout* is the :math:`J` above. *Denominator layout* writes the transpose
+# instead, :math:`D_{ji}=\partial f_i/\partial x_j`, so that :math:`J^\top v` reads
+# :math:`Dv`. *Einstein summation* :math:`g_j=v_iJ_{ij}` sums over the index that occurs
+# twice and needs no layout:
 
-D = J.T
-print(D @ v)
-print(torch.einsum("i,ij->j", v, J))
+D = torch.tensor([[1.0, 2.0], [1.0, 4.0], [1.0, 6.0]])
+einstein = torch.einsum("i,ij->j", v, J)
+print(D @ v, einstein)
 
 # %%
-# What PyTorch returns is that last form. It needs no transposing on the way in or out:
+# What PyTorch returns is that last form, one index for each of ``x``'s:
+
+
+def f(x):
+    return torch.stack([x.sum(), (x**2).sum()])
+
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-y = torch.stack([x.sum(), (x**2).sum()])
-y.backward(v)
+f(x).backward(v)
 x.grad
+
+# %%
+# *Should v be a row [1 1] or a column [1; 1]?* Neither. It has ``y``'s shape ``(2,)``:
+
+for shape in (1, 2), (2, 1):
+    try:
+        f(x).backward(v.reshape(shape))
+    except RuntimeError as error:
+        print(error)
 
 # %%
 # What goes wrong
 # ---------------
 #
-# Calling :math:`v^\top J` a Jacobian-vector product. That name belongs to :math:`Ju` with
-# :math:`u\in\mathbb R^n`, of ``y``'s shape; the two differ even in shape:
+# Calling :math:`v^\top J` a :term:`Jacobian-vector product`. That name belongs to
+# :math:`Ju`, the product with a :math:`u` of ``x``'s shape. The result has ``y``'s:
 
 u = torch.tensor([1.0, 0.0, 2.0])
-print("VJP", v @ J, " JVP", J @ u)
+_, Ju = torch.func.jvp(f, (x.detach(),), (u,))
+print("VJP", x.grad, " JVP", Ju)
 
 # %%
-# They are tied by one number, :math:`v^\top(Ju)=(v^\top J)u`, which tells whether a
-# Jacobian is used the right way up:
+# Taking a *square* :math:`J` the wrong way up. Nothing is refused, and the numbers are
+# wrong. The test is :math:`v^\top(Ju)=v^\top J\,u`, with the left side from forward mode
+# (here ``a`` for :math:`v`, ``b`` for :math:`u`); a transposed :math:`J` fails it:
 
-print((v @ (J @ u)).item(), ((v @ J) @ u).item())
+S = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+a, b = torch.tensor([1.0, 10.0]), torch.tensor([1.0, 1.0])
+_, Sb = torch.func.jvp(lambda x: S @ x, (torch.zeros(2),), (b,))
+print("forward mode:", (a @ Sb).item())
+print("vᵀ J u:", (a @ S @ b).item(), " vᵀ Jᵀ u:", (a @ S.T @ b).item())
 
 # %%
-# All four notations and PyTorch give the same three numbers, and :math:`J` itself is what
-# forward mode finds:
+# All the notations give PyTorch's three numbers, :math:`J` itself is what forward mode
+# finds, and the two products agree on one number:
 
-assert torch.equal(row.flatten(), x.grad)
-assert torch.equal(column.flatten(), x.grad)
-assert torch.equal(D @ v, x.grad)
-found = torch.func.jacfwd(lambda x: torch.stack([x.sum(), (x**2).sum()]))(x.detach())
-assert torch.equal(found, J)
+for notation in (row.flatten(), column.flatten(), D @ v, einstein):
+    assert torch.equal(notation, x.grad)
+assert torch.equal(torch.func.jacfwd(f)(x.detach()), J)
+assert v @ Ju == x.grad @ u
+assert a @ Sb == a @ S @ b != a @ S.T @ b
 
 # %%
 # Where next

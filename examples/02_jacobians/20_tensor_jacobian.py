@@ -4,14 +4,19 @@ r"""
 The Jacobian of a tensor by a tensor: y.shape + x.shape, and tensordot
 ======================================================================
 
-For tensors of any shape the Jacobian has shape ``y.shape + x.shape``, and the product is
-``torch.tensordot(v, J, dims=y.ndim)``: all of ``y``'s indices are summed over.
+For tensors of any shape the :term:`Jacobian` has shape ``y.shape + x.shape``, and the
+:term:`VJP` is ``torch.tensordot(v, J, dims=y.ndim)``: all of ``y``'s indices are summed
+over, all of ``x``'s remain.
 """
 
 # %%
-# :math:`Y=AX` with ``X`` of shape ``(2, 4)`` and ``Y`` of shape ``(3, 4)``. The
-# Jacobian has
-# four indices: :math:`J_{ijkl}=\partial Y_{ij}/\partial X_{kl}=A_{ik}\,\delta_{jl}`:
+# :math:`Y=AX` with ``X`` of shape ``(2, 4)`` and ``Y`` of shape ``(3, 4)``. The Jacobian
+# has four indices. With :math:`\delta_{jl}=1` where :math:`j=l` and 0 elsewhere,
+#
+# .. math::
+#
+#    Y_{ij}=\sum_kA_{ik}X_{kj},\qquad
+#    J_{ijkl}=\frac{\partial Y_{ij}}{\partial X_{kl}}=A_{ik}\,\delta_{jl}
 
 import torch
 
@@ -21,8 +26,8 @@ J = torch.func.jacrev(lambda X: A @ X)(X)
 J.shape
 
 # %%
-# One entry of it, :math:`\partial Y_{2,1}/\partial X_{0,1}=A_{2,0}=5`, and one that is 0
-# since the columns differ:
+# Counting from 0, :math:`\partial Y_{21}/\partial X_{01}=A_{20}=5`. The derivative of the
+# same output by an entry of another column is 0:
 
 print(J[2, 1, 0, 1].item(), J[2, 1, 0, 3].item())
 
@@ -56,19 +61,21 @@ torch.tensordot(v, J, dims=2)
 # As a matrix
 # -----------
 #
-# Flatten ``Y`` and ``X`` and the same numbers form an ordinary :math:`12\times8` Jacobian,
-# a row for each entry of ``Y``. Here it repeats :math:`A` in a pattern:
+# Flatten ``Y`` and ``X``, and the same numbers form an ordinary :math:`12\times8` matrix, a
+# row for each entry of ``Y``. Here it is the Kronecker product :math:`A\otimes I_4`, each
+# entry of ``A`` times an identity:
 
 import pullback.plot
 
 matrix = J.reshape(12, 8)
-title = "Jacobian of A X, flattened: the entries of A in a regular pattern"
+title = "Jacobian of A X, flattened: each entry of A along a diagonal of four"
 ax = pullback.plot.heatmap(matrix, title=title)
 
 # %%
-# The flattened product is a row times that matrix, in the flattened shape:
+# A flattened ``v``, as a row times that matrix, gives the product flattened. Put back into
+# ``X``'s shape it is the same:
 
-(v.flatten() @ matrix).reshape(2, 4)
+(v.flatten() @ matrix).reshape(X.shape)
 
 # %%
 # What goes wrong
@@ -78,24 +85,28 @@ ax = pullback.plot.heatmap(matrix, title=title)
 # x.shape`` holds for batches, too, and the blocks between different samples are zero:
 
 batch = torch.func.jacrev(lambda X: X @ A.T)(torch.ones(5, 2))
-print(tuple(batch.shape), batch[0, :, 1].abs().max().item())
+between = batch.movedim(2, 1)[~torch.eye(5, dtype=torch.bool)]
+print(tuple(batch.shape), tuple(between.shape), between.count_nonzero().item())
 
 # %%
-# ``v @ J`` is another contraction: it sums over ``v``'s last index and ``J``'s second-last.
-# Sizes rarely match, and where they do the result is wrong:
+# ``v @ J`` is another contraction: it sums over ``v``'s last index and ``J``'s last but
+# one. Mostly the sizes do not match. Where they do, as for square matrices, the result has
+# indices that should have been summed over:
 
 try:
     v @ J
 except RuntimeError as error:
     print(error)
+(v[:2, :2] @ torch.func.jacrev(lambda X: A[:2] @ X)(X[:, :2])).shape
 
 # %%
-# The matrix, ``tensordot`` and ``backward`` agree with each other and with the product
-# worked out by hand, :math:`A^\top v`:
+# The matrix, ``tensordot`` and ``backward`` agree with the product worked out by hand,
+# :math:`\sum_{ij}v_{ij}A_{ik}\delta_{jl}=(A^\top v)_{kl}`:
 
 assert torch.equal(leaf.grad, A.T @ v)
 assert torch.equal(torch.tensordot(v, J, dims=2), A.T @ v)
-assert torch.equal((v.flatten() @ matrix).reshape(2, 4), A.T @ v)
+assert torch.equal((v.flatten() @ matrix).reshape(X.shape), A.T @ v)
+assert torch.equal(matrix, torch.kron(A, torch.eye(4)))
 assert torch.equal(pullback.jacobian(lambda X: A @ X, X), formula)
 
 # %%

@@ -4,8 +4,8 @@ r"""
 The whole Jacobian, row by row
 ==============================
 
-One product with each one-hot ``v`` gives one row; ``m`` products give the whole Jacobian,
-from a single forward pass.
+One product with each :term:`one-hot <one-hot vector>` ``v`` gives one row; ``m``
+products give the whole :term:`Jacobian`, from a single forward pass.
 """
 
 # %%
@@ -14,6 +14,8 @@ from a single forward pass.
 # .. math::
 #
 #    J=\begin{bmatrix}x_2&x_1&0\\1&0&1\\0&0&2x_3\end{bmatrix}
+#
+# The rows of ``torch.eye(3)`` are the one-hot ``v``:
 
 import torch
 
@@ -29,36 +31,15 @@ J = torch.stack(rows)
 J
 
 # %%
-# ``retain_graph=True`` keeps the graph for the next row; the last row could do without.
+# ``retain_graph=True`` keeps the graph for the next row. The last row can do without.
 # With ``backward`` in place of ``grad``, ``x.grad`` must be emptied before each row:
 
 rows = []
-for i in range(3):
+for i, e in enumerate(torch.eye(3)):
     x.grad = None
-    y.backward(torch.eye(3)[i], retain_graph=True)
+    y.backward(e, retain_graph=i < 2)
     rows.append(x.grad)
 torch.equal(torch.stack(rows), J)
-
-# %%
-# A one-hot ``v`` and an index are the same: ``y[i]`` is one number, and needs no ``v``.
-# *I only need the gradient of one entry*, then, is one product and not a Jacobian:
-
-(second,) = torch.autograd.grad(y[1], x, retain_graph=True)
-second
-
-# %%
-# Tensors out
-# -----------
-#
-# For ``y`` of any shape loop over its entries, flattened, and give the result the shape
-# ``y.shape + x.shape``. For :math:`\begin{bmatrix}1&x\\x^2&x^3\\x^4&x^5\end{bmatrix}`:
-
-t = torch.tensor(2.0, requires_grad=True)
-powers = t ** torch.arange(6.0).reshape(3, 2)
-entries = [
-    torch.autograd.grad(entry, t, retain_graph=True)[0] for entry in powers.flatten()
-]
-torch.stack(entries).reshape(powers.shape + t.shape)
 
 # %%
 # Drawn, with the ``v`` that picks the middle row:
@@ -68,9 +49,46 @@ import pullback.plot
 picture = pullback.plot.vjp(torch.tensor([0.0, 1.0, 0.0]), J)
 
 # %%
+# *I only need the gradient of one entry.* Then take one product and no Jacobian: ``y[i]``
+# is one number, and needs no ``v``. Its indexing makes the one-hot vector on the way back:
+
+y = f(x)
+y.register_hook(lambda v: print("arrives at y:", v))
+(second,) = torch.autograd.grad(y[1], x)
+second
+
+# %%
+# The middle input takes no part in it, and gets a 0. *Expected None?* None belongs to whole
+# tensors that take no part, and 0 to single entries.
+#
+# Tensors out
+# -----------
+#
+# For ``y`` of any shape loop over its entries, flattened, and give the result the shape
+# ``y.shape + x.shape``. For :math:`\begin{bmatrix}1&x\\x^2&x^3\\x^4&x^5\end{bmatrix}` at 2:
+
+t = torch.tensor(2.0, requires_grad=True)
+powers = t ** torch.arange(6.0).reshape(3, 2)
+entries = [
+    torch.autograd.grad(entry, t, retain_graph=True)[0] for entry in powers.flatten()
+]
+torch.stack(entries).reshape(powers.shape + t.shape)
+
+# %%
 # What goes wrong
 # ---------------
 #
+# *Q by a should be a 2×2 matrix; why is a.grad a 2-vector?* ``backward`` gives one product
+# :math:`v^\top J`, never :math:`J`. For :math:`Q=3a^3-b^2`, elementwise, ones happen to
+# show all that is not zero, the diagonal :math:`9a_i^2`:
+
+a = torch.tensor([2.0, 3.0], requires_grad=True)
+b = torch.tensor([6.0, 4.0])
+(3 * a**3 - b**2).backward(torch.ones(2))
+print(a.grad)
+torch.func.jacrev(lambda a: 3 * a**3 - b**2)(a.detach())
+
+# %%
 # Without ``retain_graph`` the second row fails: the first call freed what it needs:
 
 y = f(x)
@@ -78,7 +96,7 @@ torch.autograd.grad(y, x, torch.eye(3)[0])
 try:
     torch.autograd.grad(y, x, torch.eye(3)[1])
 except RuntimeError as error:
-    print(str(error).split(". ")[0])
+    print(error)
 
 # %%
 # One call with a list of outputs does not stack rows. *Several outputs are summed*:
@@ -90,9 +108,8 @@ torch.autograd.grad([y[0], y[1], y[2]], x)[0]
 # :func:`pullback.jacobian` does the rows in one call. It agrees with the loop, with the
 # formula at :math:`(1,2,3)`, and with columns from forward mode:
 
-import pullback
-
 assert torch.equal(J, torch.tensor([[2.0, 1, 0], [1, 0, 1], [0, 0, 6]]))
+assert torch.equal(second, J[1])
 assert torch.equal(pullback.jacobian(f, x.detach()), J)
 assert torch.equal(torch.func.jacfwd(f)(x.detach()), J)
 assert torch.equal(torch.stack(entries), torch.arange(6) * 2.0 ** (torch.arange(6) - 1))

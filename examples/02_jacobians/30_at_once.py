@@ -4,30 +4,42 @@ r"""
 The whole Jacobian at once
 ==========================
 
-Five ways of PyTorch give the whole Jacobian without a Python loop, and they give the same
-numbers. They differ in what they take, in mode, and in what they refuse.
+PyTorch has five ways to give the whole :term:`Jacobian` in one call, and they give the
+same numbers. They differ in what they take, in whether they work by rows
+(:term:`reverse mode`) or by columns (:term:`forward mode`), and in what they refuse.
 """
 
 # %%
-# :math:`f(x)=(x_1x_2,\;\sin x_2)`, from ``(2,)`` to ``(2,)``, with the Jacobian
+# ===================================  ====================  =============================
+# way                                  takes                 works by
+# ===================================  ====================  =============================
+# ``grad(…, is_grads_batched=True)``   ``y``, computed       rows
+# ``vmap`` of ``vjp``                  a function            rows
+# ``jacrev``                           a function            rows
+# ``jacfwd``                           a function            columns
+# ``functional.jacobian``              a function            rows; columns if told to
+# ===================================  ====================  =============================
+#
+# :math:`f(x)=(x_1x_2,\;x_2^2)`, from ``(2,)`` to ``(2,)``, has the Jacobian
 #
 # .. math::
 #
-#    J=\begin{bmatrix}x_2&x_1\\0&\cos x_2\end{bmatrix}
+#    J=\begin{bmatrix}x_2&x_1\\0&2x_2\end{bmatrix}
 
 import torch
 
 
 def f(x):
-    return torch.stack([x[0] * x[1], torch.sin(x[1])])
+    return torch.stack([x[0] * x[1], x[1] ** 2])
 
 
-x = torch.tensor([3.0, 0.0])
-J = torch.tensor([[0.0, 3.0], [0.0, 1.0]])
+x = torch.tensor([3.0, 2.0])
+J = torch.tensor([[2.0, 3.0], [0.0, 4.0]])
 found = {}
 
 # %%
-# From a tensor that is already computed: all one-hot ``v`` as one batch.
+# *Can it take a tensor that is already computed?* Yes, with all one-hot ``v`` as one
+# batch. (Forward mode must run ``f`` again, and so needs the function.)
 
 leaf = x.clone().requires_grad_()
 (found["is_grads_batched"],) = torch.autograd.grad(
@@ -45,14 +57,15 @@ found["jacrev"] = torch.func.jacrev(f)(x)
 found["jacrev"]
 
 # %%
-# By columns, in :term:`forward mode`: a tangent for each *input*.
+# By columns, with a :term:`tangent` for each *input*:
 
 found["jacfwd"] = torch.func.jacfwd(f)(x)
 found["jacfwd"]
 
 # %%
-# The older :func:`torch.autograd.functional.jacobian` loops unless told otherwise, and
-# its forward mode insists on ``vectorize=True``:
+# *torch.autograd.functional or torch.func?* ``torch.func``: the older
+# :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you pass
+# ``vectorize=True``, and without that it refuses columns:
 
 functional = torch.autograd.functional.jacobian
 found["functional"] = functional(f, x)
@@ -68,22 +81,27 @@ except NotImplementedError as error:
 
 import pullback
 
-y = f(leaf)
 found["pullback, f"] = pullback.jacobian(f, x)
-with torch.no_grad():
-    found["pullback, y"] = pullback.jacobian(y, leaf)
+found["pullback, y"] = pullback.jacobian(f(leaf), leaf).detach()
 found["pullback, f"]
 
 # %%
 # The value as well
 # -----------------
 #
-# *How do I get f(x) together with the Jacobian?* ``jacrev`` returns what f returns
-# beside its output; ``value_and_jacobian`` does that for you:
+# *How do I get f(x) together with the Jacobian?* Let ``f`` return its output twice:
+# ``has_aux=True`` hands the second back as it is. ``value_and_jacobian`` does that for you:
 
-by_hand, value = torch.func.jacrev(lambda x: (f(x), f(x)), has_aux=True)(x)
+found["has_aux"], value = torch.func.jacrev(lambda x: (f(x), f(x)), has_aux=True)(x)
 y, found["value_and_jacobian"] = pullback.value_and_jacobian(f, x)
 print(value, y)
+
+# %%
+# All at once needs memory for all at once. ``chunk_size`` takes so many products at a time
+# (:ref:`never-forms-j` counts what that saves):
+
+found["chunks"] = torch.func.jacrev(f, chunk_size=1)(x)
+found["chunks"]
 
 # %%
 # What goes wrong
@@ -92,7 +110,7 @@ print(value, y)
 # ``torch.func`` follows the argument, not a tensor captured from outside. A function
 # that ignores its argument gives zeros and no error; :func:`pullback.jacobian` objects:
 
-captured = torch.tensor([3.0, 0.0])
+captured = torch.tensor([3.0, 2.0])
 print(torch.func.jacrev(lambda x: f(captured))(x))
 try:
     pullback.jacobian(lambda x: f(captured), x)
@@ -100,10 +118,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Every way agrees with the formula:
+# Every way agrees with the formula at :math:`(3,2)`:
 
 for name, result in found.items():
-    torch.testing.assert_close(result, J, msg=name)
+    torch.testing.assert_close(result, J, msg=lambda text, name=name: f"{name}: {text}")
+assert torch.equal(value, f(x))
+assert torch.equal(y, f(x))
 sorted(found)
 
 # %%

@@ -4,111 +4,141 @@ r"""
 Reverse or forward: where is the crossover?
 ===========================================
 
-Reverse mode takes a product for each *output*, forward mode one for each *input*. Count
-the numbers on both sides: fewer outputs, reverse; fewer inputs, forward.
+Where :math:`J` is square: reverse mode takes a product for each *output*, forward mode
+one for each *input*. With fewer outputs than inputs reverse mode does less, with fewer
+inputs forward mode.
 """
 
 # %%
 # For :math:`f:\mathbb R^n\to\mathbb R^m` a :term:`VJP` gives a row of the
 # :math:`m\times n` Jacobian and a :term:`JVP` a column:
 #
-# ===============  ===================  ==================
-# mode             one product gives    products for J
-# ===============  ===================  ==================
-# reverse          a row, n numbers     m
-# forward          a column, m numbers  n
-# ===============  ===================  ==================
+# ====================  ===================  ==================
+# mode                  one product gives    products for J
+# ====================  ===================  ==================
+# :term:`reverse mode`  a row, n numbers     m
+# :term:`forward mode`  a column, m numbers  n
+# ====================  ===================  ==================
 #
 # Work is counted here, not timed, so that it is the same on every machine:
-# ``FlopCounterMode`` adds up the operations of all matrix products.
+# ``FlopCounterMode`` adds up the operations of all products of two matrices.
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 
-def flops(function, *args):
-    counter = FlopCounterMode(display=False)
-    with counter:
-        function(*args)
+def flops(function, x):
+    with FlopCounterMode(display=False) as counter:
+        function(x)
     return counter.get_total_flops()
 
 
 # %%
-# A small network from ``n`` inputs to ``m`` outputs, with a hidden layer of 32. The seed
-# only makes the weights repeatable; counts do not depend on them:
+# A small network from ``n`` inputs to ``m`` outputs, with a hidden layer of 32. The input
+# is made a matrix of one column, since the counter passes over matrix times vector. A
+# forward pass takes two operations, a product and a sum, for each weight:
 
 
 def network(n, m):
-    torch.manual_seed(0)
-    A, B = torch.randn(32, n), torch.randn(m, 32)
-    return lambda x: B @ torch.tanh(A @ x)
+    A, B = torch.linspace(-1, 1, 32 * n), torch.linspace(-1, 1, m * 32)
+    A, B = A.reshape(32, n), B.reshape(m, 32)
+    return lambda x: (B @ torch.tanh(A @ x.unsqueeze(1))).squeeze(1)
 
+
+flops(network(64, 8), torch.ones(64)) == 2 * (32 * 64 + 8 * 32)
 
 # %%
-# With 64 numbers in and ``m`` out, reverse mode grows with ``m`` while forward mode pays
-# for 64 columns whatever ``m`` is:
+# With 64 numbers in and ``m`` out, in units of one forward pass: reverse mode grows with
+# ``m``, while forward mode pays for 64 columns whatever ``m`` is:
 
+
+def passes(way, n, m):
+    f, x = network(n, m), torch.linspace(0, 1, n)
+    return flops(way(f), x) / flops(f, x)
+
+
+ways = torch.func.jacrev, torch.func.jacfwd
 for m in (1, 8, 32, 64, 128, 512):
-    f, x = network(64, m), torch.ones(64)
-    reverse = flops(torch.func.jacrev(f), x)
-    forward = flops(torch.func.jacfwd(f), x)
-    print(f"m = {m:3}  reverse / forward = {reverse / forward:5.2f}")
+    reverse, forward = (passes(way, 64, m) for way in ways)
+    print(f"m = {m:3}   reverse {reverse:5.1f}   forward {forward:5.1f}")
 
 # %%
-# The crossover lies where the counts of numbers meet, near :math:`m=n=64`: below it
-# reverse mode does less, above it forward mode.
+# Reverse mode costs the forward pass and ``m`` more. Forward mode costs ``n`` and two more:
+# the forward pass, and one with the tangent of the weights, which is zero but multiplied
+# all the same. The crossover is at :math:`m=n`, give or take one.
 #
 # The extremes
 # ------------
 #
-# A loss has one output: one row, however many parameters. A curve has one input: one
-# column gives all the outputs, here a thousand derivatives from a single product:
+# *For one shared number C and a batch of outputs, ones give me 45: how do I get each
+# dy/dC?* Ones add the ten derivatives. One input means one column, and a single product
+# in forward mode gives them all apart:
 
-t = torch.tensor(0.5)
-wave = torch.arange(1000.0)
-_, column = torch.func.jvp(lambda t: torch.sin(wave * t), (t,), (torch.ones(()),))
-column.shape
+C = torch.tensor(2.0, requires_grad=True)
+batch = torch.arange(10.0)
+print(torch.autograd.grad(C * batch, C, torch.ones(10))[0])
+value, column = torch.func.jvp(lambda C: C * batch, (C.detach(),), (torch.ones(()),))
+column
 
 # %%
-# Not every operation has a forward mode, and memory differs, too: reverse mode keeps the
-# values of the forward pass (:ref:`never-forms-j`), forward mode drops them as it goes.
-#
-# ``pullback.jacobian(mode="auto")`` chooses by a rule that was measured, which weighs
-# more than the two counts; the recorded times are in :ref:`measured`:
+# A loss is the other extreme: one output, one row, however many inputs. ``jacfwd`` is *not*
+# the cheap one there, whatever its name suggests. For 784 inputs it does this many times
+# the work:
+
+round(passes(torch.func.jacfwd, 784, 1) / passes(torch.func.jacrev, 784, 1))
+
+# %%
+# :func:`pullback.jacobian` chooses by itself, by a rule that was measured in time
+# (:ref:`measured`). Its work, next to both modes:
 
 import pullback
 
-for n, m in ((784, 10), (10, 784)):
-    f, x = network(n, m), torch.linspace(0, 1, n)
-    print(n, "->", m, tuple(pullback.jacobian(f, x).shape))
+
+def auto(f):
+    return lambda x: pullback.jacobian(f, x)
+
+
+for n, m in (784, 10), (10, 784):
+    counts = [round(passes(way, n, m)) for way in (*ways, auto)]
+    print(n, "->", m, dict(zip(("reverse", "forward", "auto"), counts, strict=True)))
 
 # %%
 # What goes wrong
 # ---------------
 #
-# Choosing by the names: ``jacfwd`` is *not* the cheap one for a loss. For one output and
-# 784 inputs it does this many times the work:
+# Not every operation has a forward mode. The fast kernel of attention has none on a CPU;
+# the ``MATH`` backend spells it out in operations that have:
 
-f, x = network(784, 1), torch.ones(784)
-round(flops(torch.func.jacfwd(f), x) / flops(torch.func.jacrev(f), x))
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+def attend(q):
+    return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+
+q = torch.linspace(-1, 1, 6).reshape(1, 1, 3, 2)
+try:
+    torch.func.jacfwd(attend)(q)
+except NotImplementedError as error:
+    print(str(error).splitlines()[0])
+with sdpa_kernel(SDPBackend.MATH):
+    J = torch.func.jacfwd(attend)(q)
 
 # %%
-# All modes agree; only the work differs:
+# All modes agree and only the work differs; the crossover is between ``m`` of 63 and 66:
 
-f, x = network(6, 4), torch.linspace(-1, 1, 6)
-J = torch.func.jacrev(f)(x)
+x = torch.linspace(-1, 1, 6)
+rows = torch.func.jacrev(network(6, 4))(x)
 for mode in ("auto", "reverse", "forward"):
-    torch.testing.assert_close(pullback.jacobian(f, x, mode=mode), J)
-torch.testing.assert_close(torch.func.jacfwd(f)(x), J)
-torch.testing.assert_close(column, wave * torch.cos(wave * t))
-small, large = network(64, 8), network(64, 512)
-x = torch.ones(64)
-assert flops(torch.func.jacrev(small), x) < flops(torch.func.jacfwd(small), x)
-assert flops(torch.func.jacrev(large), x) > flops(torch.func.jacfwd(large), x)
+    torch.testing.assert_close(pullback.jacobian(network(6, 4), x, mode=mode), rows)
+torch.testing.assert_close(J, torch.func.jacrev(attend, chunk_size=1)(q))
+assert torch.equal(column, batch)
+assert passes(torch.func.jacrev, 64, 63) < passes(torch.func.jacfwd, 64, 63)
+assert passes(torch.func.jacrev, 64, 66) > passes(torch.func.jacfwd, 64, 66)
 
 # %%
 # Where next
 # ----------
 #
-# When most of J is zero: :ref:`sparse-jacobian`. A batch of independent samples:
-# :ref:`jacobian-per-sample`.
+# When most of J is zero: :ref:`sparse-jacobian`. What each mode keeps in memory:
+# :ref:`never-forms-j`.

@@ -5,7 +5,7 @@ A Jacobian for every sample: (B, m, n) without the zeros
 ========================================================
 
 For a batch of independent samples, take ``m`` products that serve all the samples at
-once, or ``vmap(jacrev(f))``. Either gives ``(B, m, n)``; the full Jacobian is
+once, or ``vmap(jacrev(f))``. Either gives ``(B, m, n)``; the full :term:`Jacobian` is
 ``(B, m, B, n)`` and nearly all zeros.
 """
 
@@ -51,8 +51,21 @@ ax = pullback.plot.heatmap(full.reshape(10, 15), title=title)
 leaf = X.clone().requires_grad_()
 Y = f(leaf)
 rows = [torch.autograd.grad(Y[:, k].sum(), leaf, retain_graph=True)[0] for k in (0, 1)]
-J = torch.stack(rows, dim=1)
-J.shape
+summed = torch.stack(rows, dim=1)
+summed.shape
+
+# %%
+# *is_grads_batched complains: grad_output has shape [2], output [5, 2].* The batch of ``v``
+# comes in front of ``Y``'s own shape, so ``torch.eye(2)`` has an index too few. Give each
+# sample the same one-hot row, ``(2, 5, 2)``; the ``k`` of the result is in front, too:
+
+try:
+    torch.autograd.grad(Y, leaf, torch.eye(2), is_grads_batched=True)
+except RuntimeError as error:
+    print(error)
+V = torch.eye(2)[:, None, :].expand(2, 5, 2)
+(stacked,) = torch.autograd.grad(Y, leaf, V, is_grads_batched=True)
+print(tuple(V.shape), tuple(stacked.shape), tuple(stacked.movedim(0, 1).shape))
 
 # %%
 # A function of one sample, mapped over the batch, needs no trick and cannot mix samples:
@@ -72,38 +85,47 @@ batched.shape
 # What goes wrong
 # ---------------
 #
-# BatchNorm in training lets samples mix. The sum trick then adds other samples' rows in
-# without a word; :func:`pullback.jacobian` refuses:
+# *The one-hot loop and the sum trick give different Jacobians.* Then samples mix, as
+# BatchNorm makes them in training: the trick adds the rows of all samples to each sample's
+# own, here up to zero. :func:`pullback.jacobian` refuses:
 
-norm = torch.nn.BatchNorm1d(3, affine=False)
-leaf = X.clone().requires_grad_()
-(wrong,) = torch.autograd.grad(norm.train()(leaf)[:, 0].sum(), leaf)
-print("largest entry:", wrong.abs().max().round(decimals=3).item())
+training = torch.nn.BatchNorm1d(3, affine=False, track_running_stats=False)
+(trick,) = torch.autograd.grad(training(leaf)[:, 0].sum(), leaf)
+print("sum trick:", trick[0].round(decimals=2) + 0.0)
+print("own:      ", torch.func.jacrev(training)(X)[0, 0, 0].round(decimals=2))
 try:
-    pullback.jacobian(norm.train(), X, batched=True)
-except (ValueError, RuntimeError) as error:
-    print(type(error).__name__)
+    pullback.jacobian(training, X, batched=True)
+except ValueError as error:
+    print(error)
 
 # %%
-# In evaluation mode the samples are independent again, and so is each Jacobian:
+# In evaluation mode every sample is divided by the same running deviation, and they are
+# independent again. For a running variance of 1/4 each Jacobian is twice the identity:
 
-with torch.no_grad():
-    scale = pullback.jacobian(norm.eval(), X, batched=True)[0]
-scale.round(decimals=2)
-
-# %%
-# *vmap with BatchNorm: expected a batch dimension.* Inside ``vmap`` a sample has none;
-# give it one of size 1 and take it away again:
-
-single = torch.func.jacrev(lambda x: norm.eval()(x.unsqueeze(0)).squeeze(0))
-torch.testing.assert_close(torch.func.vmap(single)(X)[0].detach(), scale)
+norm = torch.nn.BatchNorm1d(3, affine=False).eval()
+norm.running_var.fill_(0.25)
+scale = pullback.jacobian(norm, X, batched=True)
+scale[0].round(decimals=3)
 
 # %%
-# The four ways agree with the derivative by hand, :math:`\operatorname{diag}(1-y^2)\,W`:
+# *vmap(jacrev) with BatchNorm fails on the number of dimensions.* Inside ``vmap`` a sample
+# has no batch dimension; give it one of size 1 and take it away again:
+
+try:
+    torch.func.vmap(torch.func.jacrev(norm))(X)
+except ValueError as error:
+    print(error)
+single = torch.func.jacrev(lambda x: norm(x.unsqueeze(0)).squeeze(0))
+torch.testing.assert_close(torch.func.vmap(single)(X), scale)
+
+# %%
+# The five ways agree with the derivative by hand, :math:`\operatorname{diag}(1-y^2)\,W` for
+# each sample:
 
 by_hand = (1 - f(X) ** 2)[:, :, None] * W
-for result in (blocks, J, mapped, batched):
+for result in (blocks, summed, stacked.movedim(0, 1), mapped, batched):
     torch.testing.assert_close(result, by_hand)
+torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, atol=0)
 
 # %%
 # Where next

@@ -4,8 +4,8 @@ r"""
 A sparse Jacobian from three products: colouring, the ones trick grown up
 =========================================================================
 
-If two columns of :math:`J` have no non-zero row in common, one product gives both.
-A tridiagonal Jacobian needs three products, whatever its size.
+If no two columns of a group have a non-zero entry in the same row, one product gives the
+whole group. A tridiagonal :term:`Jacobian` needs three products, whatever its size.
 """
 
 # %%
@@ -28,15 +28,16 @@ J = torch.func.jacfwd(f)(x)
 J
 
 # %%
-# Columns 0, 3, 6 share no row, nor do 1, 4, 7, nor 2, 5, 8. Give columns that may be
-# computed together the same *colour* (:term:`coloring`), here the remainder by three:
+# Counting from 0, columns 0, 3, 6 share no row, nor do 1, 4, 7, nor 2, 5, 8. Give columns
+# that may be computed together the same *colour* (:term:`coloring`), here the remainder by
+# three:
 
 color = torch.arange(n) % 3
 color
 
 # %%
-# The seeds are sums of one-hot tangents, one seed a colour. Each product is a sum of
-# columns that do not overlap:
+# The :term:`seeds <seed>` are sums of one-hot tangents, one seed a colour. Each product is
+# a sum of columns that do not overlap:
 
 seeds = torch.stack([(color == c).float() for c in range(3)])
 products = torch.stack([torch.func.jvp(f, (x,), (s,))[1] for s in seeds])
@@ -46,15 +47,12 @@ products
 # Read the entries back: the entry in row ``i`` and column ``j`` stands in the product of
 # ``j``'s colour, at ``i``:
 
-rows, columns = [], []
-for i in range(n):
-    for j in range(max(i - 1, 0), min(i + 2, n)):
-        rows.append(i)
-        columns.append(j)
+pairs = [(i, j) for i in range(n) for j in range(max(i - 1, 0), min(i + 2, n))]
+rows, columns = torch.tensor(pairs).T
 entries = products[color[columns], rows]
-at = torch.tensor([rows, columns])
+at = torch.stack([rows, columns])
 sparse = torch.sparse_coo_tensor(at, entries, (n, n), check_invariants=True)
-print(sparse.to_dense().equal(J))
+sparse.to_dense().equal(J)
 
 # %%
 # The picture: every column in its colour. No row meets a colour twice:
@@ -68,20 +66,28 @@ ax.set_aspect("equal")
 title = ax.set_title("A tridiagonal pattern in three colours, none twice in a row")
 
 # %%
-# The ones trick is one colour
-# ----------------------------
+# With VJPs, and why this is the ones trick
+# -----------------------------------------
 #
-# A diagonal Jacobian has columns that never share a row: one colour, one product, and the
-# only seed is ``ones``. That is the :term:`ones trick`:
+# Colour *rows* instead, and ``v`` is the seed: each of the three products is a sum of rows
+# that do not overlap. The entry at ``i``, ``j`` stands in the product of ``i``'s colour, at
+# ``j``:
 
-ones = torch.ones(n)
-_, diagonal = torch.func.jvp(torch.square, (x,), (ones,))
-print(diagonal)
+value, pull = torch.func.vjp(f, x)
+(summed_rows,) = torch.func.vmap(pull)(seeds)
+print(summed_rows)
+print(summed_rows[color[rows], columns].equal(entries))
 
 # %%
-# With rows in place of columns the same works with VJPs, and :math:`v=\mathbf 1` is what
-# ``y.sum().backward()`` passes.
-#
+# *What is the fastest elementwise gradient?* A diagonal Jacobian has rows that never share
+# a column: one colour, one product, and the only seed is ones. That is the
+# :term:`ones trick`, and what ``y.sum().backward()`` does:
+
+leaf = x.clone().requires_grad_()
+(leaf**2).backward(torch.ones(n))
+leaf.grad
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -91,29 +97,27 @@ print(diagonal)
 two = torch.arange(n) % 2
 _, mixed = torch.func.jvp(f, (x,), ((two == 0).float(),))
 print("found: ", mixed[1::2])
-print("wanted:", J[1::2, 0::2].diagonal())
+print("wanted:", J[1::2, 0::2].diagonal(), "and", J[1::2, 2::2].diagonal())
 
 # %%
 # A pattern taken from one point may have accidental zeros: at :math:`x=0` this Jacobian is
 # zero everywhere. Take the pattern from the code, or from a point without zeros:
 
-print(
-    torch.func.jacfwd(f)(torch.zeros(n)).count_nonzero().item(),
-    J.count_nonzero().item(),
-)
+at_zero = torch.func.jacfwd(f)(torch.zeros(n))
+print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item())
 
 # %%
-# A hundred thousand unknowns still take three products. Compare with the formula:
+# A hundred thousand unknowns still take three products. All three diagonals against the
+# formula:
 
 n = 100_000
 x = torch.linspace(1, 2, n)
-color = torch.arange(n) % 3
-seeds = torch.stack([(color == c).float() for c in range(3)])
+i = torch.arange(n)
+seeds = torch.stack([(i % 3 == c).float() for c in range(3)])
 products = torch.stack([torch.func.jvp(f, (x,), (s,))[1] for s in seeds])
-own = products[color, torch.arange(n)]
-below = products[color[:-1], torch.arange(1, n)]
-torch.testing.assert_close(own, 2 * x)
-torch.testing.assert_close(below[:-1], x[2:])
+torch.testing.assert_close(products[i % 3, i], 2 * x)
+torch.testing.assert_close(products[i[:-2] % 3, i[1:-1]], x[2:])
+torch.testing.assert_close(products[i[2:] % 3, i[1:-1]], x[:-2])
 
 # %%
 # Where next

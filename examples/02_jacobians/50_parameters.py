@@ -5,13 +5,14 @@ The Jacobian with respect to the parameters of a module
 =======================================================
 
 Make the parameters an argument: :func:`torch.func.functional_call` runs a module with
-parameters from a dict, and the Jacobian by that dict is a dict of Jacobians.
+parameters from a dict, and the :term:`Jacobian` by that dict is a dict of Jacobians.
 """
 
 # %%
 # A linear layer from ``(3,)`` to ``(2,)``, :math:`y=Wx+b`. Its Jacobian by the weight has
 # shape ``(2, 2, 3)``, :math:`\partial y_i/\partial W_{kl}=\delta_{ik}x_l`, and by the bias
-# it is the identity. A seed makes the weights repeatable:
+# it is the identity. A seed makes the weights repeatable, though these two do not depend
+# on them:
 
 import torch
 from torch.func import functional_call, jacrev, vmap
@@ -49,22 +50,39 @@ ours["bias"]
 # Flatten and join the blocks for a single matrix, a row an output, a column a parameter:
 
 matrix = torch.cat([block.flatten(1) for block in J.values()], dim=1)
-matrix.shape
+matrix
 
 # %%
-# For a batch, map over the samples but not over the parameters. This is the Jacobian that
-# per-sample gradients and the *neural tangent kernel* :math:`K=JJ^\top` are made of:
+# *How do I get the NTK?* The neural tangent kernel is :math:`K_{ab}=J_aJ_b^\top`, with the
+# Jacobian by the parameters at samples :math:`a` and :math:`b`. Map over the samples but
+# not over the parameters, then multiply:
 
 X = torch.stack([x, -x, 2 * x])
 batch = vmap(jacrev(run), (None, 0))(params, X)
-rows = torch.cat([block.flatten(2) for block in batch.values()], dim=2)
-kernel = torch.einsum("aip,bjp->abij", rows, rows)
+J_X = torch.cat([block.flatten(2) for block in batch.values()], dim=2)
+kernel = torch.einsum("aip,bjp->abij", J_X, J_X)
+print(tuple(J_X.shape), tuple(kernel.shape))
 kernel[:, :, 0, 0]
 
 # %%
-# For this layer :math:`K=(x_a\cdot x_b+1)\,I`, where 1 is the bias's share: with
+# For this layer :math:`K_{ab}=(x_a\cdot x_b+1)\,I`, where 1 is the bias's share: with
 # :math:`x\cdot x=14` the first row is 15, −13 and 29.
 #
+# A deeper module
+# ---------------
+#
+# Nothing changes but the names. ``backward`` gives one :term:`VJP` and adds it to ``.grad``
+# of every parameter; a row of each block is what one-hot ``v`` would leave there:
+
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+deep = {name: p.detach() for name, p in net.named_parameters()}
+blocks = jacrev(lambda deep: functional_call(net, deep, (x,)))(deep)
+net(x).backward(torch.tensor([0.0, 1.0]))
+for name, p in net.named_parameters():
+    agrees = torch.allclose(p.grad, blocks[name][1], atol=1e-6)
+    print(f"{name:8} {tuple(blocks[name].shape)!s:10} second row as backward's: {agrees}")
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -83,23 +101,16 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# ``backward`` gives the product only, with one ``v`` for all parameters: the rows of both
-# blocks, weighted and added into ``.grad``:
+# Check the blocks against the formulas, the kernel against the closed form, and weighted
+# rows of both blocks against ``backward``:
 
 v = torch.tensor([1.0, 10.0])
 layer(x).backward(v)
-print(layer.weight.grad, layer.bias.grad, sep="\n")
-
-# %%
-# Check the blocks against the formulas, the kernel against the closed form, and the
-# products against ``backward``:
-
 assert torch.equal(J["weight"], torch.einsum("ik,l->ikl", torch.eye(2), x))
 assert torch.equal(J["bias"], torch.eye(2))
-for name in J:
+for name, p in layer.named_parameters():
     torch.testing.assert_close(ours[name], J[name])
-    product = torch.tensordot(v, J[name], dims=1)
-    torch.testing.assert_close(getattr(layer, name).grad, product)
+    torch.testing.assert_close(p.grad, torch.tensordot(v, J[name], dims=1))
 closed = (X @ X.T + 1)[:, :, None, None] * torch.eye(2)
 torch.testing.assert_close(kernel, closed)
 

@@ -4,8 +4,9 @@ r"""
 Seeing Jacobians: convolution, softmax, attention, normalisation as heat maps
 =============================================================================
 
-A picture of :math:`J` shows what a layer does with its neighbours: bands for
-convolution, blocks for batches, full rows for softmax, attention and normalisation.
+A picture of :math:`J` shows which outputs look at which inputs: bands for convolution,
+every entry filled for softmax and attention, separate blocks for LayerNorm, separate
+features for BatchNorm.
 """
 
 # %%
@@ -15,7 +16,6 @@ convolution, blocks for batches, full rows for softmax, attention and normalisat
 import torch
 import torch.nn.functional as F
 
-import pullback
 import pullback.plot
 
 kernel = torch.tensor([1.0, -2.0, 3.0])
@@ -35,14 +35,18 @@ ax = pullback.plot.heatmap(toeplitz, title=title)
 # it, symmetric, and each row adds up to zero, since adding a constant to all inputs
 # changes nothing:
 
-p = torch.softmax(x, 0)
-softmax = pullback.jacobian(lambda x: torch.softmax(x, 0), x)
+
+def softmax(x):
+    return torch.softmax(x, 0)
+
+
+filled = pullback.jacobian(softmax, x)
 title = "Softmax: positive diagonal, negative elsewhere, rows add up to zero"
-ax = pullback.plot.heatmap(softmax, title=title)
+ax = pullback.plot.heatmap(filled, title=title)
 
 # %%
-# Attention over four tokens of two features. Flattened to :math:`8\times8`, every token
-# looks at every other, so no block is empty:
+# Attention over four tokens of two features, without learned weights. Flattened to
+# :math:`8\times8`, every token looks at every other, so no 2×2 block is empty:
 
 tokens = x.reshape(4, 2)
 
@@ -73,17 +77,22 @@ ax = pullback.plot.heatmap(batch, right, title="BatchNorm: samples linked by fea
 # What goes wrong
 # ---------------
 #
-# The ones trick on any of the mixing layers returns the sum of each column. For softmax
-# that is zero everywhere, for a convolution the sum of the kernel in the middle:
+# *Why is the gradient zero behind a softmax?* ``backward`` with ones adds up each column of
+# the picture. The outputs of softmax always add up to 1, so every column adds up to 0; for
+# the convolution it is the sum of the kernel, 2, except near the ends:
 
-print(softmax.sum(0).abs().max().item() < 1e-6)
-toeplitz.sum(0)
+leaf = x.clone().requires_grad_()
+softmax(leaf).sum().backward()
+print("softmax: all below 1e-6:", (leaf.grad.abs() < 1e-6).all().item())
+(columns,) = torch.autograd.grad(convolution(leaf).sum(), leaf)
+columns
 
 # %%
-# Which of them mix, along the first dimension, is a yes-or-no question:
+# :term:`Mixing <mixing>` asks whether an output at one index of the first dimension looks
+# at an input at another. For softmax these are entries, for the others tokens or samples:
 
 for name, f, at in (
-    ("softmax", lambda x: torch.softmax(x, 0), x),
+    ("softmax", softmax, x),
     ("attention", attention, tokens),
     ("LayerNorm", lambda s: F.layer_norm(s, (3,)), samples),
     ("BatchNorm", norm, samples),
@@ -91,18 +100,24 @@ for name, f, at in (
     print(f"{name:10}", "mixes" if pullback.mixing(f, at) else "does not mix")
 
 # %%
-# Everything said about the pictures, checked: Toeplitz, the softmax formula, rows that
-# add up to zero, and where the blocks are:
+# What is said about convolution and softmax, checked:
 
+p = softmax(x)
 assert torch.equal(toeplitz[1:, 1:], toeplitz[:-1, :-1])
-assert torch.equal(toeplitz[0, :3], kernel)
-torch.testing.assert_close(softmax, torch.diag(p) - torch.outer(p, p))
-torch.testing.assert_close(softmax.sum(1), torch.zeros(8), atol=1e-6, rtol=0)
-assert (blocks.abs().amax((1, 3)) > 0).all()
+assert torch.equal(toeplitz[0], torch.cat([kernel, torch.zeros(5)]))
+assert torch.equal(columns, toeplitz.sum(0))
+torch.testing.assert_close(filled, torch.diag(p) - torch.outer(p, p))
+assert torch.equal(filled > 0, torch.eye(8).bool())
+torch.testing.assert_close(filled.sum(1), torch.zeros(8), atol=1e-6, rtol=0)
+
+# %%
+# And where the blocks are:
+
 same_sample = torch.kron(torch.eye(3), torch.ones(3, 3)).bool()
 same_feature = torch.kron(torch.ones(3, 3), torch.eye(3)).bool()
-assert layer[~same_sample].abs().max() < 1e-6
-assert batch[~same_feature].abs().max() < 1e-6
+assert (blocks.abs().amax((1, 3)) > 0).all()
+assert layer[~same_sample].abs().max() < 1e-6 < layer[same_sample].abs().min()
+assert batch[~same_feature].abs().max() < 1e-6 < batch[same_feature].abs().min()
 torch.testing.assert_close(layer.sum(1), torch.zeros(9), atol=1e-5, rtol=0)
 
 # %%

@@ -4,23 +4,34 @@
 :func:`check` computes one vector-Jacobian product by many independent routes.
 :func:`jacobian` and :func:`value_and_jacobian` give the whole Jacobian.
 :func:`mixing` tells whether samples mix, so that the ones trick lies.
+:func:`trace` shows the cotangent on every edge of the graph.
+:func:`explore` makes a picture of a product to touch, for a notebook or a page.
 :mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
 """
 
 from pullback._check import Check, Route, check
 from pullback._explain import Explanation, Outcome, explain
+from pullback._explore import Exploration, explore
 from pullback._jacobian import jacobian, value_and_jacobian
 from pullback._mixing import Mixing, mixing
+from pullback._trace import Edge, Leaf, Node, Trace, trace
 
 __all__ = [
     "Check",
+    "Edge",
     "Explanation",
+    "Exploration",
+    "Leaf",
     "Mixing",
+    "Node",
     "Outcome",
     "Route",
+    "Trace",
     "check",
     "explain",
+    "explore",
     "jacobian",
     "mixing",
+    "trace",
     "value_and_jacobian",
 ]

@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     def __str__(self) -> str:
         if self.grads is None:
             return f"{type(self.error).__name__}: {self.error}"
-        return "; ".join(f"{name} += {_value(g)}" for name, g in _named(self.grads))
+        return "; ".join(f"{name}.grad += {_value(g)}" for name, g in _named(self.grads))
 
 
 class Explanation(NamedTuple):
@@ -130,7 +130,7 @@ def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> E
         >>> print(e.bare)
         RuntimeError: grad can be implicitly created only for scalar outputs
         >>> print(pullback.explain(lambda x: 3 * x, x, v=torch.tensor([1.0, 10.0])).given)
-        x += tensor([ 3., 30.])
+        x.grad += tensor([ 3., 30.])
     """
     if isinstance(f, Tensor):
         check_inputs(f.backward, inputs, tuple(range(len(inputs))))

@@ -26,11 +26,14 @@ def untouched() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def call(f: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+def call(
+    f: Callable[..., Any], inputs: Sequence[Any], copied: Sequence[Tensor] = ()
+) -> Any:
     """Return ``f(*inputs)``, computed on clones and checked.
 
     The clones are differentiable, so a graph that reaches ``inputs`` reaches through
-    them; what f does to its arguments in place happens to the clones.
+    them; what f does to its arguments in place happens to the clones. Tensors in
+    ``copied`` are clones already and are taken as they are.
 
     Raises:
         RuntimeError: f changed one of its arguments in place.
@@ -38,7 +41,10 @@ def call(f: Callable[..., Any], inputs: Sequence[Any]) -> Any:
             of floating point or complex dtype.
     """
     leaves, structure = pytree.tree_flatten(tuple(inputs))
-    clones = [t.clone() if isinstance(t, Tensor) else t for t in leaves]
+    kept = {id(t) for t in copied}
+    clones = [
+        t.clone() if isinstance(t, Tensor) and id(t) not in kept else t for t in leaves
+    ]
     before = [_version(t) for t in clones]
     output = f(*pytree.tree_unflatten(clones, structure))
     if before != [_version(t) for t in clones]:

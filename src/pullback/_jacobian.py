@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C import _functorch as functorch
 from torch.utils import _pytree as pytree
 
 from pullback._inputs import call, check_inputs, check_output, untouched
@@ -148,7 +149,7 @@ def value_and_jacobian(
     xs, x_spec = pytree.tree_flatten(tuple(inputs[i] for i in indices))
     _check_real("inputs", xs)
 
-    def g(*xs: Tensor) -> Any:
+    def g(*xs: Tensor, copied: bool = False) -> Any:
         if isinstance(f, Tensor):
             check_output(f)
             return f
@@ -156,7 +157,7 @@ def value_and_jacobian(
         for i, x in zip(indices, pytree.tree_unflatten(xs, x_spec), strict=True):
             args[i] = x
         with untouched():  # so that every call of f draws the same random numbers
-            output = call(f, args)
+            output = call(f, args, xs if copied else ())
         return output
 
     options = _Options(chunk_size, batched, progress)
@@ -219,10 +220,11 @@ def _on_graph(
         xs = [x.view_as(x) if outer else x.detach() for x in xs]
         xs = [x if x.requires_grad else x.requires_grad_() for x in xs]
         with torch.enable_grad():
-            ys, structure = pytree.tree_flatten(g(*xs))
+            xs = [x.clone() for x in xs]  # for f, and what is differentiated
+            ys, structure = pytree.tree_flatten(g(*xs, copied=True))
         used, captured = _reach(ys, xs)
         again = outer or (again and captured)
-    _check_real("outputs", ys)
+    _check_outputs(xs, ys, options)
     live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
 
     def pull(*vs: Tensor, create_graph: bool = again) -> tuple[Tensor, ...]:
@@ -284,10 +286,9 @@ def _columns_on_graph(
         )
 
     try:
-        chunks = _apply(push, xs, options)
+        columns = _apply(push, xs, options)
     except RuntimeError:
         return None
-    columns = [_cat(parts) for parts in zip(*chunks, strict=True)]
     with torch.no_grad():
         pairs = zip(columns, vs, strict=True)
         found = torch.stack([c.flatten(1) @ v.flatten() for c, v in pairs]).sum(0)
@@ -295,7 +296,6 @@ def _columns_on_graph(
         scale = right.abs().max()
         if not (found - right).abs().max() <= 1e-3 * scale:
             return None
-    _probe(push, xs, ys, options)
     return _columns_to_blocks(columns, ys, xs, options)
 
 
@@ -305,7 +305,7 @@ def _reverse_in_transform(
     """Do it as ``torch.func.jacrev`` does, which vmap, grad and jvp compose with."""
     value, vjp = torch.func.vjp(g, *xs)[:2]
     ys, structure = pytree.tree_flatten(value)
-    _check_real("outputs", ys)
+    _check_outputs(xs, ys, options)
 
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
         return tuple(vjp(structure.unflatten(vs)))
@@ -322,15 +322,13 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
         nonlocal structure
         value, tangents = torch.func.jvp(g, tuple(xs), ts)[:2]
         ys, structure = pytree.tree_flatten(value)
-        _check_real("outputs", ys)
+        _check_outputs(xs, ys, options)
         return (*pytree.tree_leaves(tangents), *ys)
 
-    parts = list(zip(*_apply(push, xs, options), strict=True))
-    half = len(parts) // 2
-    ys = [part[0][0] for part in parts[half:]]  # each chunk and tangent has the same y
+    results = _apply(push, xs, options, values=True)
+    columns, ys = results[: len(results) // 2], results[len(results) // 2 :]
     assert structure is not None  # push has run
-    blocks = _columns_to_blocks([_cat(p) for p in parts[:half]], ys, xs, options)
-    _probe(push, xs, ys, options)
+    blocks = _columns_to_blocks(columns, ys, xs, options)
 
     used = [True] * len(xs)
     if not torch._C._are_functorch_transforms_active():
@@ -345,13 +343,10 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
 def _by_rows(
     pull: Product, ys: list[Tensor], xs: list[Tensor], options: _Options
 ) -> list[list[Tensor]]:
-    chunks = _apply(pull, ys, options)
-    _probe(pull, ys, xs, options)
-    m, lead = _numbers(ys, options), int(options.batched)
-    sizes = [y.shape[lead:].numel() for y in ys]
+    lead = int(options.batched)
+    results = _apply(pull, ys, options)
     # (m, *x) -> y.shape + x.shape, and (m, B, *x) -> (B, *y, *x)
-    rows = [_cat(parts)[:m].movedim(0, lead) for parts in zip(*chunks, strict=True)]
-    split = [row.split_with_sizes(sizes, dim=lead) for row in rows]
+    split = [_split(r.movedim(0, lead), ys, lead, lead) for r in results]
     return [
         [split[j][i].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
@@ -361,24 +356,35 @@ def _by_rows(
 def _columns_to_blocks(
     columns: list[Tensor], ys: list[Tensor], xs: list[Tensor], options: _Options
 ) -> list[list[Tensor]]:
-    _numbers(ys, options)
     lead = int(options.batched)
-    sizes = [x.shape[lead:].numel() for x in xs]
     # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
-    split = [
-        c[: sum(sizes)].movedim(0, -1).split_with_sizes(sizes, dim=-1) for c in columns
-    ]
+    split = [_split(c.movedim(0, -1), xs, lead, -1) for c in columns]
     return [
         [split[i][j].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
 
 
+def _split(t: Tensor, like: list[Tensor], lead: int, dim: int) -> Sequence[Tensor]:
+    """Cut ``dim`` of t into a piece for each tensor, as long as it has numbers."""
+    if len(like) == 1:
+        return (t,)
+    return t.split_with_sizes([u.shape[lead:].numel() for u in like], dim)
+
+
 def _apply(
-    product: Product, like: list[Tensor], options: _Options
-) -> list[tuple[Tensor, ...]]:
-    """Apply ``product`` to one-hot seeds shaped as ``like``, chunk by chunk."""
-    total = max(_numbers(like, options), 1)  # for no numbers, one empty seed
+    product: Product, like: list[Tensor], options: _Options, values: bool = False
+) -> list[Tensor]:
+    """Apply ``product`` to one-hot seeds shaped as ``like``, chunk by chunk.
+
+    Its results get one dimension more, the first, along the seeds. If it returns as
+    many ``values`` after them, which are the same for every seed, one of each is kept.
+    """
+    numbers = _numbers(like, options)
+    total = max(numbers, 1)  # for no numbers, one empty seed
+    probes: list[Tensor] = []
+    if options.batched and not torch._C._are_functorch_transforms_active():
+        probes = _probes(like)
     # "auto" learns from one product how many fit
     size = 1 if options.chunk_size == "auto" else options.chunk_size or total
     bar = _bar(total) if options.progress else None
@@ -387,12 +393,9 @@ def _apply(
     while start < total:
         stop = min(start + size, total)
         seeds = _one_hot(like, start, stop, options.batched)
-        if stop - start == 1:
-            results = product(*(seed[0] for seed in seeds))
-            chunks.append(tuple(r.unsqueeze(0) for r in results))
-        else:
-            # not is_grads_batched, whose older vmap takes many operations one by one
-            chunks.append(torch.func.vmap(product, randomness="same")(*seeds))
+        if probes and stop == total:  # they travel with the last chunk
+            seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
+        chunks.append(_products(product, seeds))
         if options.chunk_size == "auto" and start == 0:
             used = sum(t.numel() * t.element_size() for t in (*seeds, *chunks[0]))
             size = max(1, CHUNK_BYTES // max(1, used))
@@ -401,11 +404,31 @@ def _apply(
         start = stop
     if bar is not None:
         bar.close()
-    return chunks
+    count = len(chunks[0]) // (1 + values)
+    if probes:
+        _check_probes([r[-2:] for r in chunks[-1][:count]])
+        chunks[-1] = tuple(r[:-2] for r in chunks[-1])
+    if len(chunks) == 1:
+        results = [r[:numbers] for r in chunks[0][:count]]
+    else:
+        results = [torch.cat([chunk[j] for chunk in chunks]) for j in range(count)]
+    return [*results, *(value[0] for value in chunks[0][count:])]
 
 
-def _cat(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))  # cat copies
+def _products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
+    """Apply ``product`` to every row of the seeds at once."""
+    count = len(seeds[0])
+    if count == 1:
+        return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
+    # What torch.func.vmap does to tensors, without its handling of nested arguments,
+    # which takes longer than a small product. (Not is_grads_batched, whose older vmap
+    # takes many operations one by one.)
+    level = functorch._vmap_increment_nesting(count, "same")
+    try:
+        rows = product(*(functorch._add_batch_dim(seed, 0, level) for seed in seeds))
+        return tuple(functorch._remove_batch_dim(r, level, count, 0) for r in rows)
+    finally:
+        functorch._vmap_decrement_nesting()
 
 
 def _bar(total: int) -> Any:
@@ -416,6 +439,10 @@ def _bar(total: int) -> Any:
 
 def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
     """Rows start to stop of the identity, cut into one piece for each tensor."""
+    if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
+        t = like[0]
+        eye = torch.eye(stop, dtype=t.dtype, device=t.device)
+        return [eye.reshape(stop, *t.shape)]
     seeds, offset = [], 0
     for t in like:
         shape = t.shape[1:] if batched else t.shape
@@ -429,21 +456,29 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
     return seeds
 
 
-def _probe(
-    product: Product, like: list[Tensor], results: list[Tensor], options: _Options
-) -> None:
-    """Raise if a seed on half of the samples has a result on the other half."""
-    if not options.batched or torch._C._are_functorch_transforms_active():
-        return
-    _numbers(results, options)
-    B = len(like[0])
+def _probes(like: list[Tensor]) -> list[Tensor]:
+    """Return two seeds: random numbers on half of the samples, and on the others."""
     generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
-    half = (torch.randperm(B, generator=generator) < B // 2).to(like[0].device)
-    noise = [torch.rand(t.shape, generator=generator).to(t) for t in like]
-    for inside in (half, ~half):
-        seeds = [(t.movedim(0, -1) * inside).movedim(-1, 0) for t in noise]
-        for result in product(*seeds)[: len(results)]:
-            leak = result[~inside]
+    half = _half(like[0])
+    probes = []
+    for t in like:
+        noise = torch.rand(t.shape, generator=generator).to(t)
+        inside = half.reshape(-1, *[1] * (t.ndim - 1))
+        probes.append(torch.stack([noise * inside, noise * ~inside]))
+    return probes
+
+
+def _half(t: Tensor) -> Tensor:
+    """Choose half of the samples of t, always the same ones for one batch size."""
+    generator = torch.Generator().manual_seed(0)
+    return (torch.randperm(len(t), generator=generator) < len(t) // 2).to(t.device)
+
+
+def _check_probes(results: list[Tensor]) -> None:
+    """Raise if a seed on half of the samples has a result on the other half."""
+    for result in results:
+        half = _half(result[0])
+        for leak in (result[0][~half], result[1][half]):
             if bool(((leak != 0) & ~leak.isnan()).any()):
                 raise ValueError(
                     "batched=True, and f mixes samples: an output of one depends on "
@@ -454,9 +489,8 @@ def _probe(
 
 def _reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
     """Walk the graph: which xs do the ys reach, and do they reach another leaf?"""
-    edge = torch.autograd.graph.get_gradient_edge
-    ends = [tuple(edge(x))[:2] for x in xs]
-    todo: list[Any] = [tuple(edge(y))[:2] for y in ys if y.requires_grad]
+    ends = [_edge(x) for x in xs]
+    todo = [_edge(y) for y in ys if y.requires_grad]
     seen: set[Any] = set()
     other = False
     stop = {end[0] for end in ends}
@@ -471,18 +505,28 @@ def _reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
     return [end in seen for end in ends], other
 
 
+def _edge(t: Tensor) -> tuple[Any, int]:
+    if t.grad_fn is None:  # a leaf
+        edge = torch.autograd.graph.get_gradient_edge(t)
+        return edge.node, edge.output_nr
+    return t.grad_fn, t.output_nr
+
+
 def _numbers(ts: Sequence[Tensor], options: _Options) -> int:
     """Count the numbers in ``ts``, those of one sample if batched."""
-    if not options.batched:
-        return sum(t.numel() for t in ts)
-    batches = {tuple(t.shape[:1]) for t in ts}
-    if len(batches) > 1 or () in batches:
-        shapes = ", ".join(str(tuple(t.shape)) for t in ts)
-        raise ValueError(
-            f"batched=True, and the shapes are {shapes}; inputs (B, *x) and outputs "
-            "(B, *y) with one batch size B are needed"
-        )
-    return sum(t.shape[1:].numel() for t in ts)
+    return sum(t.shape[options.batched :].numel() for t in ts)
+
+
+def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: _Options) -> None:
+    _check_real("outputs", ys)
+    if options.batched:
+        batches = {tuple(t.shape[:1]) for t in (*xs, *ys)}
+        if len(batches) > 1 or () in batches:
+            x, y = (", ".join(str(tuple(t.shape)) for t in ts) for ts in (xs, ys))
+            raise ValueError(
+                f"batched=True, inputs have shape {x} and outputs {y}; inputs (B, *x) "
+                "and outputs (B, *y) with one batch size B are needed"
+            )
 
 
 def _check_real(what: str, ts: Sequence[Tensor]) -> None:

@@ -19,9 +19,14 @@ except ImportError as error:  # pragma: no cover - exercised in a subprocess
         "pullback.plot needs matplotlib: python -m pip install 'pullback[plot]'"
     ) from error
 
+from pullback._layered import Point, layered
+from pullback._picture import picture
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from pullback._trace import Trace
 
 Array = NDArray[np.float64]
 READABLE = 100  # entries up to which the values are written into the cells
@@ -199,6 +204,92 @@ def graph(
     ax.axis("off")
     ax.set_title(title or f"A graph of {len(place)} nodes, a label on each edge")
     return ax
+
+
+def trace(trace: Trace, ax: Axes | None = None, *, limit: int = 50) -> Axes:
+    """Draw what :func:`pullback.trace` saw: the cotangent on every edge.
+
+    Arrows run downwards from v to the leaves, as cotangents travel. An arrow that
+    carries NaN is red and thick, one that carries only zeros is dotted; the label says
+    it, too. ``MulBackward0`` is written ``Mul``. A graph of more than ``limit`` boxes is
+    collapsed by the modules that its leaves' names tell (``layer1.0.weight``), else by
+    runs of operations. Colours are those of the matplotlib style in use, so that
+    ``plt.style.context("dark_background")`` gives a dark picture.
+
+    Args:
+        trace: What :func:`pullback.trace` returned.
+        ax: Where to draw; a new figure when left out.
+        limit: How many boxes the picture may have.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: ``limit`` is below 5.
+    """
+    if limit < 5:
+        raise ValueError(f"limit is {limit}; at least 5 boxes are needed")
+    boxes, arrows = picture(trace, limit)
+    layout = layered([(arrow.source, arrow.target) for arrow in arrows])
+    xs, ys = zip(*(p for route in layout.routes.values() for p in route), strict=True)
+    if ax is None:
+        size = (max(5.0, 1.5 * (max(xs) - min(xs)) + 2.0), 0.85 * max(ys) + 0.9)
+        _, ax = plt.subplots(figsize=size, layout="constrained")
+    ink, paper = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
+    for arrow in arrows:
+        route = layout.routes[arrow.source, arrow.target]
+        color = "tab:red" if arrow.nan else ink
+        ax.plot(
+            [x for x, _ in route],
+            [y for _, y in route],
+            color=color,
+            alpha=0.55,
+            linestyle=":" if arrow.zero else "-",
+            linewidth=2 if arrow.nan else 1,
+            zorder=1,
+        )
+        ax.annotate(
+            "",
+            _between(route[-2], route[-1], 0.74),
+            _between(route[-2], route[-1], 0.66),
+            arrowprops={"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0},
+        )
+        middle = (len(route) - 1) // 2
+        ax.text(
+            *_between(route[middle], route[middle + 1], 0.47),
+            arrow.label,
+            color=color,
+            ha="center",
+            va="center",
+            fontsize=8,
+            zorder=3,
+            bbox={"facecolor": paper, "edgecolor": "none", "pad": 1, "alpha": 0.85},
+        )
+    for box in boxes:
+        ax.text(
+            *layout.places[box.name],
+            box.text,
+            ha="center",
+            va="center",
+            fontsize=9,
+            zorder=4,
+            bbox={
+                "boxstyle": "round,pad=0.35" if box.kind != "leaf" else "square,pad=0.35",
+                "facecolor": paper,
+                "edgecolor": ink,
+                "linewidth": 2 if box.kind == "group" else 1,
+            },
+        )
+    ax.set_xlim(min(xs) - 0.6, max(xs) + 0.6)
+    ax.set_ylim(max(ys) + 0.4, min(ys) - 0.4)
+    ax.axis("off")
+    ax.set_title(f"From v to {len(trace.leaves)} leaves: the cotangent on every edge")
+    return ax
+
+
+def _between(start: Point, end: Point, part: float) -> Point:
+    (x0, y0), (x1, y1) = start, end
+    return x0 + part * (x1 - x0), y0 + part * (y1 - y0)
 
 
 def _layout(edges: Sequence[tuple[str, str]]) -> dict[str, tuple[float, float]]:

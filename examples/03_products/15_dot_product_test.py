@@ -1,0 +1,107 @@
+r"""
+.. _dot-product-test:
+
+The dot-product test: does my VJP match my JVP?
+===============================================
+
+For every ``u`` and ``v``, :math:`\langle v, Ju\rangle=\langle J^\top v, u\rangle`. Draw
+both at random and compare two numbers: if they differ, one of the products is wrong.
+"""
+
+# %%
+# Shapes: ``v`` and :math:`Ju` look like ``y``, ``u`` and :math:`J^\top v` look like
+# ``x``. Both sides are the one number :math:`v^\top J u`, bracketed in two ways:
+#
+# .. math::
+#
+#    v^\top(Ju) = (v^\top J)\,u
+#
+# No Jacobian is formed, so the test costs two products, whatever m and n are.
+
+import torch
+
+
+def f(x):
+    return torch.sin(x[:-1]) * x[1:]
+
+
+torch.manual_seed(0)  # any seed will do; fixed so that the page prints the same numbers
+x = torch.randn(1000, dtype=torch.float64)
+y, pull = torch.func.vjp(f, x)
+u, v = torch.randn_like(x), torch.randn_like(y)
+left = v @ torch.func.jvp(f, (x,), (u,))[1]
+right = pull(v)[0] @ u
+print(f"{left:.10f} {right:.10f}")
+
+# %%
+# Why random vectors catch mistakes: a wrong entry :math:`(i,j)` changes one side by
+# :math:`v_i u_j` times the error, which is zero with probability zero.
+#
+# A hand-written backward on trial
+# --------------------------------
+#
+# A convolution with a kernel of three numbers, its backward written by hand. The kernel
+# must be *flipped* on the way back; this one forgets to:
+
+
+class Smooth(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.save_for_backward(k)
+        return torch.nn.functional.conv1d(x[None, None], k[None, None], padding=1)[0, 0]
+
+    @staticmethod
+    def backward(ctx, v):
+        (k,) = ctx.saved_tensors
+        return Smooth.apply(v, k), None  # wrong: k.flip(0) is needed
+
+
+# %%
+# The map is linear in ``x``, so its JVP with ``u`` is the map itself applied to ``u``,
+# and ``backward`` supplies the other side:
+
+
+def gap(k):
+    a = torch.randn(50, dtype=torch.float64, requires_grad=True)
+    u, v = torch.randn(50).double(), torch.randn(50).double()
+    Smooth.apply(a, k).backward(v)
+    return (v @ Smooth.apply(u, k) - a.grad @ u).abs().item()
+
+
+lopsided = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
+print(gap(lopsided) > 0.1)
+
+# %%
+# What goes wrong
+# ---------------
+#
+# A test on a special case passes. A *symmetric* kernel is its own flip, so the wrong
+# backward is right there, and the mistake sleeps until someone trains:
+
+symmetric = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
+print(gap(symmetric) < 1e-12)
+
+# %%
+# The test says that the two products belong to one matrix. It does not say that it is
+# the *right* one: if JVP and VJP share a mistake, both sides agree. A difference quotient
+# settles that, and :func:`pullback.check` does both:
+
+import pullback
+
+report = pullback.check(f, x[:5], v[:4])
+report
+
+# %%
+# The numbers of this page:
+
+torch.testing.assert_close(left, right)
+assert gap(lopsided) > 0.1
+assert gap(symmetric) < 1e-12
+assert report.ok
+
+# %%
+# Where next
+# ----------
+#
+# Every entry against differences: :ref:`gradcheck`. Where hand-written backward functions
+# come from: :ref:`custom-function`.

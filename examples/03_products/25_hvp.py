@@ -1,0 +1,127 @@
+r"""
+.. _hvp:
+
+Hessian-vector products without the Hessian
+===========================================
+
+Differentiate the number :math:`\nabla f\cdot u`: its gradient is :math:`Hu`. That takes
+about twice the work of a gradient and never forms the n×n Hessian.
+"""
+
+# %%
+# For :math:`f:\mathbb R^n\to\mathbb R` the gradient has shape ``(n,)``, the
+# :term:`Hessian` ``(n, n)``, and ``u`` and :math:`Hu` again ``(n,)``. The Hessian is the
+# Jacobian of the gradient, and symmetric where f is twice continuously differentiable,
+# so a VJP and a JVP of the gradient are the same vector:
+#
+# .. math::
+#
+#    u^\top H = (Hu)^\top
+#
+# For :math:`f(x)=x_1^2x_2+x_2^3` at :math:`(1,2)`,
+# :math:`H=\begin{bmatrix}2x_2&2x_1\\2x_1&6x_2\end{bmatrix}`:
+
+import torch
+
+
+def f(x):
+    return x[0] ** 2 * x[1] + x[1] ** 3
+
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+u = torch.tensor([1.0, 10.0])
+(g,) = torch.autograd.grad(f(x), x, create_graph=True)
+(Hu,) = torch.autograd.grad(g, x, u)
+Hu
+
+# %%
+# ``u`` sits where ``grad_outputs`` goes: it is the :term:`cotangent` of the *gradient*.
+# Reverse over reverse. The other orders, with :mod:`torch.func`:
+
+grad = torch.func.grad(f)
+point = x.detach()
+forward_over_reverse = torch.func.jvp(grad, (point,), (u,))[1]
+reverse_over_forward = torch.func.grad(lambda x: torch.func.jvp(f, (x,), (u,))[1])(point)
+print(forward_over_reverse, reverse_over_forward)
+
+# %%
+# Forward over reverse is the one to prefer: the outer pass keeps no graph of the inner.
+#
+# The parameters of a module
+# --------------------------
+#
+# The product with a dict of parameters, in the shape of each of them:
+
+torch.manual_seed(0)  # weights that are the same on every build
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+data, target = torch.randn(8, 3), torch.randn(8, 1)
+
+
+def loss(parameters):
+    out = torch.func.functional_call(model, parameters, (data,))
+    return ((out - target) ** 2).mean()
+
+
+w = {name: p.detach() for name, p in model.named_parameters()}
+direction = {name: torch.ones_like(p) for name, p in w.items()}
+_, Hd = torch.func.jvp(torch.func.grad(loss), (w,), (direction,))
+{name: tuple(p.shape) for name, p in Hd.items()}
+
+# %%
+# Solving with H, never forming it
+# --------------------------------
+#
+# Conjugate gradients need products only. Newton's step for a convex function of 200
+# variables takes a handful of them; the residual falls:
+
+A = torch.randn(200, 200, dtype=torch.float64) / 200**0.5
+z = torch.zeros(200, dtype=torch.float64)
+
+
+def convex(z):
+    return torch.logsumexp(A @ z, 0) + (z**2).sum() / 2
+
+
+slope = torch.func.grad(convex)(z)
+
+# %%
+# From a zero step, each turn moves along ``p`` and makes the residual ``r`` orthogonal
+# to all earlier ones:
+
+step, r = torch.zeros_like(z), -slope
+p = r
+for i in range(3):
+    Hp = torch.func.jvp(torch.func.grad(convex), (z,), (p,))[1]
+    a = (r @ r) / (p @ Hp)
+    step, r, old = step + a * p, r - a * Hp, r
+    p = r + (r @ r) / (old @ old) * p
+    print(i + 1, f"{r.norm() / slope.norm():.0e}")
+
+# %%
+# What goes wrong
+# ---------------
+#
+# ``backward`` on the gradient without ``create_graph=True`` meets a tensor without a
+# graph, one of the most pasted messages of all:
+
+(g,) = torch.autograd.grad(f(x), x)
+try:
+    g.backward(u)
+except RuntimeError as error:
+    print(error)
+
+# %%
+# The check against the Hessian written out, and the step against a direct solve:
+
+H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
+for product in (Hu, forward_over_reverse, reverse_over_forward):
+    assert torch.equal(product, H @ u)
+full = torch.func.hessian(convex)(z)
+torch.testing.assert_close(full @ step, -slope, rtol=1e-4, atol=1e-6)
+
+# %%
+# Where next
+# ----------
+#
+# All n columns: :ref:`full-hessian`. When H may be replaced by :math:`J^\top J`:
+# :ref:`gauss-newton`. Which flag keeps what: :ref:`retain-or-create`.

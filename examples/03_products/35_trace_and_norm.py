@@ -1,0 +1,109 @@
+r"""
+.. _trace-and-norm:
+
+Trace and norm of J from random v
+=================================
+
+With random signs in ``v``, the number :math:`v^\top J v` has the trace of J as its mean
+and :math:`\lVert v^\top J\rVert^2` has the squared Frobenius norm. A few products estimate
+what the whole Jacobian would cost n.
+"""
+
+# %%
+# Let ``v`` have independent entries :math:`\pm1`. Then :math:`E[v_iv_j]` is 1 for
+# :math:`i=j` and 0 otherwise, so for a square J
+#
+# .. math::
+#
+#    E[v^\top J v]=\sum_{ij}E[v_iv_j]J_{ij}=\operatorname{tr}J,\qquad
+#    E\lVert v^\top J\rVert^2=\sum_{ijk}E[v_iv_k]J_{ij}J_{kj}=\lVert J\rVert_F^2 .
+#
+# The first is Hutchinson's estimator (1990). ``x``, ``y`` and ``v`` have shape ``(n,)``:
+
+import torch
+
+n = 400
+torch.manual_seed(0)  # the estimates are random; the seed makes this page repeatable
+W = torch.randn(n, n, dtype=torch.float64) / n**0.5
+d = torch.linspace(1, 2, n, dtype=torch.float64)
+
+
+def f(x):
+    return torch.tanh(W @ x) + d * x
+
+
+x = torch.randn(n, dtype=torch.float64)
+y, pull = torch.func.vjp(f, x)
+
+# %%
+# Two hundred random ``v`` in one batch of products:
+
+signs = torch.randint(0, 2, (200, n)).double() * 2 - 1
+(rows,) = torch.func.vmap(pull)(signs)
+trace_samples = (rows * signs).sum(1)
+norm_samples = (rows**2).sum(1)
+rows.shape
+
+# %%
+# Against the exact values, which need all 400 rows:
+
+J = torch.func.jacrev(f)(x)
+print(f"trace  {J.trace():.1f}  estimate {trace_samples.mean():.1f}")
+print(f"norm^2 {(J**2).sum():.1f}  estimate {norm_samples.mean():.1f}")
+
+# %%
+# How far off? The spread of one sample divided by :math:`\sqrt{200}` is the standard
+# error. Four times as many products halve it:
+
+error = trace_samples.std() / 200**0.5
+print(f"standard error of the trace {error:.1f}")
+
+# %%
+# Drawn as the estimate settles:
+
+import matplotlib.pyplot as plt
+
+count = torch.arange(1, 201)
+figure, ax = plt.subplots(layout="constrained")
+ax.plot(count, trace_samples.cumsum(0) / count)
+ax.axhline(J.trace().item(), linestyle="--")
+ax.set_xlabel("products taken")
+title = ax.set_title("The mean of v'Jv settles on the trace of J (dashed)")
+
+# %%
+# In a continuous normalising flow this number is the rate at which density changes, and
+# one ``v`` a step is enough, because errors average out over steps.
+#
+# What goes wrong
+# ---------------
+#
+# ``v = ones`` is not a random vector: :math:`\mathbf 1^\top J\mathbf 1` is the sum of *all*
+# entries, not of the diagonal:
+
+ones = torch.ones(n, dtype=torch.float64)
+print(f"{pull(ones)[0].sum():.1f} is the sum {J.sum():.1f}, the trace {J.trace():.1f}")
+
+# %%
+# And *the diagonal of a Jacobian* cannot be had cheaply in general: the mean of
+# :math:`v\odot J^\top v` is the diagonal, but each entry is as noisy as its row of J is
+# large. If J is known to be diagonal (no mixing), ones give it exactly; if it is banded,
+# a few products do (:ref:`sparse-jacobian`); otherwise it takes n of them:
+
+estimate = (rows * signs).mean(0)
+worst = (estimate - J.diagonal()).abs().max()
+print(f"worst entry of the diagonal is off by {worst:.2f}")
+
+# %%
+# Both estimates lie within four standard errors, and more samples would be closer:
+
+assert abs(trace_samples.mean() - J.trace()) < 4 * error
+norm_error = norm_samples.std() / 200**0.5
+assert abs(norm_samples.mean() - (J**2).sum()) < 4 * norm_error
+torch.testing.assert_close(rows, signs @ J)
+
+# %%
+# Where next
+# ----------
+#
+# Curvature by products: :ref:`hvp`. When few products give *every* entry:
+# :ref:`sparse-jacobian`.

@@ -1,0 +1,121 @@
+r"""
+.. _gauss-newton:
+
+Gauss-Newton and Fisher products from a VJP and a JVP
+=====================================================
+
+For a loss :math:`\ell(f(w))`, one JVP, one small product and one VJP give
+:math:`J^\top H_\ell J\,u` without J: the Gauss-Newton matrix times ``u``, which for the
+losses of maximum likelihood is the Fisher matrix too.
+"""
+
+# %%
+# With weights :math:`w\in\mathbb R^n`, outputs :math:`y=f(w)\in\mathbb R^m` and the loss
+# :math:`\ell:\mathbb R^m\to\mathbb R`, the Hessian of :math:`\ell\circ f` is
+#
+# .. math::
+#
+#    H = J^\top H_\ell\,J + \sum_i \frac{\partial\ell}{\partial y_i}\nabla^2 f_i .
+#
+# Gauss-Newton keeps the first term, which is never indefinite for a convex loss
+# (Schraudolph, 2002). ``u`` has the shape of ``w``, :math:`Ju` that of ``y``:
+
+import torch
+
+torch.manual_seed(0)  # a problem that is the same on every build
+t = torch.linspace(0, 3, 30, dtype=torch.float64)
+data = 2.0 * torch.exp(-1.3 * t) + 0.5 + 0.01 * torch.randn(30).double()
+
+
+def f(w):
+    return w[0] * torch.exp(-w[1] * t) + w[2]
+
+
+# %%
+# The loss is :math:`\lVert y-d\rVert^2/2`, so :math:`H_\ell` is the identity and the
+# small product in the middle is nothing at all:
+
+
+def product(w, u):
+    pull = torch.func.vjp(f, w)[1]
+    Ju = torch.func.jvp(f, (w,), (u,))[1]
+    return pull(Ju)[0]
+
+
+w = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
+u = torch.tensor([1.0, -1.0, 2.0], dtype=torch.float64)
+product(w, u).round(decimals=4)
+
+# %%
+# Fitting a curve with it
+# -----------------------
+#
+# Each Gauss-Newton step solves :math:`J^\top J\,s=-J^\top r`. With three weights J is
+# small and the solve direct; the residual falls to the noise in a few steps:
+
+import pullback
+
+for step in range(6):
+    r, J = pullback.value_and_jacobian(lambda w: f(w) - data, w)
+    print(step, f"{r.norm():.4f}")
+    w = w - torch.linalg.solve(J.T @ J, J.T @ r)
+w.round(decimals=2)
+
+# %%
+# Classes: the Fisher matrix
+# --------------------------
+#
+# For softmax and cross-entropy the Hessian of the loss by the *logits* is
+# :math:`\operatorname{diag}(p)-pp^\top`, whatever the label is. The Fisher matrix is the
+# mean of :math:`gg^\top` over labels drawn from the model, and equals
+# :math:`J^\top H_\ell J`:
+
+model = torch.nn.Linear(4, 3).double()
+sample = torch.randn(4).double()
+flat = torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def logits(w):
+    return w[:12].reshape(3, 4) @ sample + w[12:]
+
+
+direction = torch.randn(15).double()
+z, pull = torch.func.vjp(logits, flat)
+p = torch.softmax(z, 0)
+Ju = torch.func.jvp(logits, (flat,), (direction,))[1]
+fisher_product = pull(p * Ju - p * (p @ Ju))[0]
+
+# %%
+# The same from the definition, label by label:
+
+gradients = -torch.func.jacrev(lambda w: torch.log_softmax(logits(w), 0))(flat)
+definition = torch.stack([p[k] * g * (g @ direction) for k, g in enumerate(gradients)])
+torch.testing.assert_close(fisher_product, definition.sum(0))
+
+# %%
+# What goes wrong
+# ---------------
+#
+# The *empirical* Fisher puts the observed label in place of the model's own draws. It
+# looks alike and is another matrix:
+
+g = gradients[0]
+gap = (g * (g @ direction) - fisher_product).norm() / fisher_product.norm()
+print(bool(gap > 0.1))
+
+# %%
+# Against matrices written out. At the fit the residual is small, so Gauss-Newton is close
+# to the Hessian there, and not far from it at the start:
+
+J = torch.func.jacrev(f)(w)
+torch.testing.assert_close(product(w, u), J.T @ J @ u)
+H = torch.func.hessian(lambda w: ((f(w) - data) ** 2).sum() / 2)(w)
+assert torch.linalg.norm(H - J.T @ J) < 0.01 * torch.linalg.norm(H)
+assert r.norm() < 0.1
+
+# %%
+# Where next
+# ----------
+#
+# The whole Hessian, both terms: :ref:`full-hessian`. A Jacobian for each sample:
+# :ref:`jacobian-per-sample`. Fitting with SciPy: :ref:`external-loss`.

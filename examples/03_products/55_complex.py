@@ -1,0 +1,135 @@
+r"""
+.. _complex-v:
+
+Complex numbers: what v means for C→R and C→C
+=============================================
+
+For a complex ``y``, ``v`` is complex with the shape *and* dtype of ``y``, and ``x.grad``
+gets :math:`J^\mathsf{H}v` where f is holomorphic: the conjugate of J, transposed. For a
+real loss of complex ``x`` that is the direction of steepest ascent.
+"""
+
+# %%
+# Write :math:`x=a+ib`. PyTorch's rule is that of two real numbers: for a real loss L,
+#
+# .. math::
+#
+#    \texttt{x.grad}=\frac{\partial L}{\partial a}+i\,\frac{\partial L}{\partial b} ,
+#
+# twice the derivative by the conjugate, :math:`2\,\partial L/\partial\bar x`.
+#
+# C→R
+# ---
+#
+# :math:`L=|x|^2=a^2+b^2` at :math:`3+4i`: expect :math:`2a+2ib=6+8i`, and no ``v``:
+
+import torch
+
+x = torch.tensor(3 + 4j, requires_grad=True)
+(x.abs() ** 2).backward()
+x.grad
+
+# %%
+# A step against it goes downhill, as with real numbers. Maximising the real part gives 1,
+# the imaginary part ``1j``:
+
+x.grad = None
+x.imag.backward()
+x.grad
+
+# %%
+# C→C
+# ---
+#
+# A complex y has no bare ``backward``, not even with one element, and the message differs
+# from the one for vectors:
+
+y = x**2
+try:
+    y.backward()
+except RuntimeError as error:
+    print(error)
+
+# %%
+# With ``v`` of y's dtype. For :math:`y=x^2`, :math:`y'=2x`, and ``v = 1`` gives the
+# *conjugate*, :math:`\overline{2x}=6-8i`:
+
+x.grad = None
+y = x**2
+y.backward(torch.tensor(1 + 0j))
+x.grad
+
+# %%
+# What the 1 asks for is the gradient of :math:`\operatorname{Re}y`; ``1j`` that of
+# :math:`\operatorname{Im}y`; in general that of :math:`\operatorname{Re}(\bar v\,y)`:
+
+for v in (1 + 0j, 1j, 2 - 1j):
+    v = torch.tensor(v)
+    (by_v,) = torch.autograd.grad(x**2, x, v)
+    (by_real,) = torch.autograd.grad((v.conj() * x**2).real, x)
+    print(v.item(), by_v.item(), by_real.item())
+
+# %%
+# A real ``v`` for a complex ``y`` is refused:
+
+try:
+    torch.autograd.grad(x**2, x, torch.tensor(1.0))
+except RuntimeError as error:
+    print(error)
+
+# %%
+# Not holomorphic
+# ---------------
+#
+# :func:`torch.view_as_real` turns n complex numbers into 2n real ones; there J is
+# an ordinary real matrix, and no convention is left to remember. For :math:`y=\bar x`:
+
+
+def conjugate(ab):
+    z = torch.view_as_complex(ab)
+    return torch.view_as_real(z.conj().resolve_conj())
+
+
+torch.func.jacrev(conjugate)(torch.tensor([3.0, 4.0]))
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *jacrev and jacfwd for complex input* refuse rather than choose a convention, and so
+# does :func:`pullback.jacobian`:
+
+import pullback
+
+try:
+    torch.func.jacrev(torch.square)(x.detach())
+except RuntimeError as error:
+    print(error)
+try:
+    pullback.jacobian(torch.square, x.detach())
+except RuntimeError as error:
+    print(error)
+
+# %%
+# The check: difference quotients along the real and the imaginary axis.
+
+h, at = 1e-6, torch.tensor(3 + 4j, dtype=torch.complex128)
+v = torch.tensor(2 - 1j, dtype=torch.complex128)
+
+
+def real_part(z):
+    return (v.conj() * z**2).real
+
+
+a = (real_part(at + h) - real_part(at - h)) / (2 * h)
+b = (real_part(at + 1j * h) - real_part(at - 1j * h)) / (2 * h)
+(g,) = torch.autograd.grad(at.requires_grad_() ** 2, at, v)
+torch.testing.assert_close(g, torch.complex(a, b).detach())
+assert torch.equal(g, (2 * at).conj().detach() * v)
+
+# %%
+# Where next
+# ----------
+#
+# Which shapes and dtypes are taken: :ref:`shape-rule`. A backward of your own for complex
+# input: :ref:`deriving-vjps`.

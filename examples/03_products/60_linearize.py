@@ -1,0 +1,113 @@
+r"""
+.. _linearize:
+
+Linearise once, push many vectors
+=================================
+
+To apply the Jacobian at *one* point to many vectors, compute f there once:
+:func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
+:func:`torch.func.vjp` keeps :math:`v\mapsto J^\top v`.
+"""
+
+# %%
+# Both return the value and a function. ``u`` has x's shape, ``v`` has y's shape.
+# (In torch 2.13 ``linearize`` warns about a step of its own tracing; it is muted here.)
+
+import warnings
+
+import torch
+
+warnings.filterwarnings("ignore", message="Attempted to insert a get_attr Node")
+calls = 0
+
+
+def f(x):
+    global calls
+    calls += 1
+    return torch.stack([x[0] * x[1], x[0] + x[1], x[1] ** 2])
+
+
+x = torch.tensor([2.0, 3.0])
+y, push = torch.func.linearize(f, x)
+y, pull = torch.func.vjp(f, x)
+push(torch.tensor([1.0, 10.0])), pull(torch.tensor([1.0, 0.0, 0.0]))
+
+# %%
+# *Many JVPs at one point without running f again*: the count of calls stays where those
+# two lines left it, however often the maps are used:
+
+before = calls
+columns = [push(e) for e in torch.eye(2)]
+rows = [pull(e)[0] for e in torch.eye(3)]
+print(before, calls)
+torch.stack(rows)
+
+# %%
+# ``torch.func.jvp`` would have run f for each vector. A batch of them is one call of
+# :func:`torch.func.vmap`:
+
+torch.func.vmap(push)(torch.eye(2)).T
+
+# %%
+# What for: an eigenvector by power iteration
+# -------------------------------------------
+#
+# The largest singular value of J needs :math:`J^\top J` again and again at one point.
+# A map between images, 1024 numbers to 1024, linearised once:
+
+torch.manual_seed(0)  # a kernel and an image that are the same on every build
+kernel, image = torch.randn(1, 1, 5, 5), torch.randn(32, 32)
+
+
+def blur(x):
+    return torch.tanh(torch.nn.functional.conv2d(x[None, None], kernel, padding=2))[0, 0]
+
+
+_, push_blur = torch.func.linearize(blur, image)
+_, pull_blur = torch.func.vjp(blur, image)
+u = torch.ones(32, 32)
+for _ in range(100):
+    u = pull_blur(push_blur(u))[0]
+    u = u / u.norm()
+sigma = push_blur(u).norm()
+f"{sigma:.2f}"
+
+# %%
+# The direction found, the change of the image that the map amplifies most:
+
+import pullback.plot
+
+ax = pullback.plot.heatmap(
+    u, title="The input direction that J amplifies most", xlabel="column", ylabel="row"
+)
+
+# %%
+# What goes wrong
+# ---------------
+#
+# The map belongs to its point. After a step of an optimiser it still answers for the old
+# one, without a word: here at :math:`x=2` and then 5, for :math:`x^2`:
+
+w = torch.tensor(2.0)
+_, push_square = torch.func.linearize(torch.square, w)
+w = torch.tensor(5.0)
+print(push_square(torch.tensor(1.0)), "and at the new point", 2 * w)
+
+# %%
+# ``linearize`` also freezes the branches and the random numbers that f took, so a kink on
+# the other side of the point is not seen.
+#
+# The check, against the matrix and against the whole Jacobian's singular values:
+
+J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
+assert torch.equal(torch.stack(columns, 1), J)
+assert torch.equal(torch.stack(rows), J)
+full = torch.func.jacfwd(blur)(image).reshape(1024, 1024)
+torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, atol=0)
+
+# %%
+# Where next
+# ----------
+#
+# The product itself: :ref:`what-is-a-jvp`. All columns as a matrix:
+# :ref:`jacobian-at-once`. Products inside a solver: :ref:`implicit-differentiation`.

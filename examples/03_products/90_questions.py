@@ -1,0 +1,87 @@
+r"""
+.. _chapter-3-questions:
+
+Chapter 3 in three questions
+============================
+
+Answer each before you run the cell under it: the cell compares the answers that people
+give and says which one holds.
+"""
+
+# %%
+# 1. Which shape has u?
+# ---------------------
+#
+# f maps ``(3,)`` to ``(2,)``. You want to know how the outputs change if the input moves
+# a little. Do you pass a vector of 3 numbers or of 2, and to which function?
+
+import torch
+
+
+def f(x):
+    return torch.stack([x.sum(), (x**2).sum()])
+
+
+x = torch.tensor([1.0, 2.0, 3.0])
+answers = {"u of shape (3,)": torch.ones(3), "u of shape (2,)": torch.ones(2)}
+for name, u in answers.items():
+    try:
+        print(name, "->", torch.func.jvp(f, (x,), (u,))[1])
+    except RuntimeError:
+        print(name, "-> refused")
+
+# %%
+# Three numbers, a :term:`tangent`, to :func:`torch.func.jvp`; the result has two, one for
+# each output. (:ref:`what-is-a-jvp`)
+#
+# 2. What is in x.grad?
+# ---------------------
+#
+# :math:`y=x^5` at 1. You call ``y.backward(create_graph=True)`` twice. Is ``x.grad`` the
+# second derivative 20, or 5, or 10?
+
+import warnings
+
+x = torch.tensor(1.0, requires_grad=True)
+y = x**5
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of the cycle that create_graph leaves in x.grad
+    y.backward(create_graph=True)
+    y.backward(create_graph=True)
+found, x.grad = x.grad.item(), None
+found
+
+# %%
+# Ten: two first derivatives, added. (:ref:`accumulating-twice`)
+#
+# 3. How many products?
+# ---------------------
+#
+# A loss of a million weights. You want :math:`Hu` for one ``u``. Is it a million
+# products, or a thousand, or about two?
+
+calls = []
+w = torch.linspace(0, 1, 1_000_000, requires_grad=True)
+w.register_hook(calls.append)  # sees each gradient that arrives at w
+loss = (w**3).sum()
+(g,) = torch.autograd.grad(loss, w, create_graph=True)
+(Hu,) = torch.autograd.grad(g, w, torch.ones_like(w))
+len(calls)
+
+# %%
+# Two: a gradient and the gradient of that. (:ref:`hvp`)
+#
+# The answers, checked by the formulas:
+
+J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
+point = torch.tensor([1.0, 2.0, 3.0])
+assert torch.equal(torch.func.jvp(f, (point,), (torch.ones(3),))[1], J @ torch.ones(3))
+assert found == 2 * 5
+torch.testing.assert_close(Hu, 6 * w.detach())
+assert len(calls) == 2
+
+# %%
+# Where next
+# ----------
+#
+# The same products in real programs: :ref:`chapter-4`.

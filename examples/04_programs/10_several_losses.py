@@ -1,0 +1,124 @@
+r"""
+.. _several-losses:
+
+Several losses: one backward or many
+====================================
+
+``(l1 + l2).backward()`` and ``l1.backward(); l2.backward()`` leave the same gradients,
+because gradients add. One backward is cheaper; separate ones are for when you want to
+look at, weigh or clip each gradient on its own.
+"""
+
+# %%
+# Two losses are two outputs. With ``w`` of shape ``(n,)``, J is 2×n, and
+#
+# .. math::
+#
+#    \nabla(\ell_1+\ell_2)=[1,1]\,J=\nabla\ell_1+\nabla\ell_2 .
+
+import torch
+
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+
+
+def losses():
+    shared = w**2  # both losses use it
+    return shared.sum(), (shared[0] * shared[1]).sqrt()
+
+
+# %%
+# Every way that people write it, and what it leaves in ``w.grad``:
+
+found = {}
+l1, l2 = losses()
+(l1 + l2).backward()
+found["sum"], w.grad = w.grad, None
+
+l1, l2 = losses()
+l1.backward(retain_graph=True)
+l2.backward()
+found["two calls"], w.grad = w.grad, None
+
+# %%
+# ``torch.autograd.backward`` takes a list, and weights as ``grad_tensors``. (That is its
+# keyword; ``gradient`` on a tensor and ``grad_outputs`` in ``grad`` are the same thing.)
+
+torch.autograd.backward(losses())
+found["a list"], w.grad = w.grad, None
+torch.autograd.backward(losses(), grad_tensors=[torch.tensor(1.0), torch.tensor(1.0)])
+found["a list with v"], w.grad = w.grad, None
+torch.stack(losses()).backward(torch.ones(2))
+found["a stack"], w.grad = w.grad, None
+found
+
+# %%
+# Which to choose
+# ---------------
+#
+# Two calls walk the shared part twice. A hook on it counts:
+
+for way in ("one", "two"):
+    visits = []
+    shared = w**2
+    shared.register_hook(visits.append)
+    l1, l2 = shared.sum(), shared.prod()
+    if way == "one":
+        (l1 + l2).backward()
+    else:
+        l1.backward(retain_graph=True)
+        l2.backward()
+    print(way, "backward:", len(visits))
+w.grad = None
+
+# %%
+# A gradient for each loss, in one call: a row each, with one-hot ``v``. From them you can
+# see whether the losses pull in opposite directions:
+
+rows = torch.autograd.grad(torch.stack(losses()), w, torch.eye(2), is_grads_batched=True)[0]
+cosine = torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0)
+print(rows, f"{cosine:.2f}")
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *backward through the graph a second time*, since the first call freed what the shared
+# part saved:
+
+l1, l2 = losses()
+l1.backward()
+try:
+    l2.backward()
+except RuntimeError as error:
+    print(str(error)[:68])
+w.grad = None
+
+# %%
+# Too many weights in the list are dropped in silence; too few are refused:
+
+one = torch.tensor(1.0)
+torch.autograd.backward(losses(), [one, one, 100 * one])
+print(w.grad)
+w.grad = None
+try:
+    torch.autograd.backward(losses(), [one])
+except RuntimeError as error:
+    print(error)
+
+# %%
+# An optimiser's step between the two calls changes the weights that the second needs:
+# the in-place error of :ref:`in-place`. Step after both.
+#
+# The check: all five ways against the formula,
+# :math:`\nabla(w_1^2+w_2^2+w_1w_2)=(2w_1+w_2,\;2w_2+w_1)`:
+
+for gradient in found.values():
+    torch.testing.assert_close(gradient, torch.tensor([4.0, 5.0]))
+torch.testing.assert_close(rows.sum(0), torch.tensor([4.0, 5.0]))
+
+# %%
+# Where next
+# ----------
+#
+# Outputs of different shapes: :ref:`several-outputs`. Weights: :ref:`loss-as-v`. Why the
+# graph was freed: :ref:`second-backward`.

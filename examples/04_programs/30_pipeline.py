@@ -1,0 +1,113 @@
+r"""
+.. _cut-graphs:
+
+Two graphs cut by detach (pipeline stages)
+==========================================
+
+Cut a model at ``h``, run the second part on ``h.detach().requires_grad_()``, and hand
+that tensor's ``.grad`` to the first part: ``h.backward(cut.grad)``. The gradients are
+those of the uncut model.
+"""
+
+# %%
+# With :math:`h=f(x)` of shape ``(B, 4)`` and the loss :math:`L=g(h)`, the chain rule is
+# one :term:`upstream gradient` handed over:
+#
+# .. math::
+#
+#    \frac{\partial L}{\partial x}=J_f^\top\,\frac{\partial L}{\partial h}
+#
+# ``v`` for the first stage is :math:`\partial L/\partial h`, of h's shape.
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)  # the same weights and data on every build
+first = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+second = nn.Sequential(nn.Linear(4, 1))
+x, target = torch.randn(8, 3), torch.randn(8, 1)
+
+# %%
+# Forward, with a cut. The two stages could live on two devices or in two processes; what
+# crosses is ``h`` one way and ``cut.grad`` the other:
+
+h = first(x)
+cut = h.detach().requires_grad_()
+loss = ((second(cut) - target) ** 2).mean()
+
+# %%
+# Backward, stage by stage:
+
+loss.backward()
+print(cut.grad.shape)
+h.backward(cut.grad)
+staged = [p.grad.clone() for p in [*first.parameters(), *second.parameters()]]
+len(staged)
+
+# %%
+# Where the memory goes
+# ---------------------
+#
+# In a pipeline of S stages each stage frees its graph when its own ``backward`` is done.
+# Several micro-batches may be under way; each has its own ``h`` and ``cut``, and their
+# gradients add up in the parameters. The share of each weighs it:
+
+for module in (first, second):
+    module.zero_grad()
+waiting = []
+for part, goal in zip(x.split(2), target.split(2), strict=True):
+    h = first(part)
+    cut = h.detach().requires_grad_()
+    loss = ((second(cut) - goal) ** 2).mean() * len(part) / len(x)
+    waiting.append((h, cut, loss))
+for h, cut, loss in reversed(waiting):
+    loss.backward()
+    h.backward(cut.grad)
+micro = [p.grad.clone() for p in [*first.parameters(), *second.parameters()]]
+
+# %%
+# What goes wrong
+# ---------------
+#
+# Without ``requires_grad_()`` after ``detach()`` there is no leaf to collect
+# :math:`\partial L/\partial h`, and ``cut.grad`` stays None. Bare ``h.backward(None)`` is
+# then the familiar message:
+
+h = first(x)
+cut = h.detach()
+((second(cut) - target) ** 2).mean().backward()
+print(cut.grad)
+try:
+    h.backward(cut.grad)
+except RuntimeError as error:
+    print(error)
+
+# %%
+# *Why does my search only run with retain_graph=True?* In a recurrent model the hidden
+# state carries the graph of the step before into the next one. Detach it between steps
+# and nothing needs retaining; the gradient then stops at the cut, which is what truncated
+# backpropagation means:
+
+cell = nn.RNNCell(2, 3)
+state, steps = torch.zeros(1, 3), torch.randn(5, 1, 2)
+for step in steps:
+    state = cell(step, state.detach())
+    (state**2).sum().backward()
+print(cell.weight_ih.grad.shape)
+
+# %%
+# The check: the uncut model, in one ``backward``:
+
+for module in (first, second):
+    module.zero_grad()
+((second(first(x)) - target) ** 2).mean().backward()
+for p, a, b in zip([*first.parameters(), *second.parameters()], staged, micro, strict=True):
+    torch.testing.assert_close(p.grad, a)
+    torch.testing.assert_close(p.grad, b)
+
+# %%
+# Where next
+# ----------
+#
+# The upstream gradient by hand: :ref:`upstream`. A loss outside PyTorch:
+# :ref:`external-loss`. A batch too large for memory: :ref:`gradient-cache`.

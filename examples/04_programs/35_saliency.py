@@ -1,0 +1,120 @@
+r"""
+.. _saliency:
+
+Saliency maps and Grad-CAM: one-hot v over classes
+==================================================
+
+To ask which pixels moved the score of one class, pass a one-hot ``v`` over the classes,
+in every row of the batch. The gradient arrives in the shape of the images: one map for
+each.
+"""
+
+# %%
+# ``scores`` has shape ``(B, classes)``, the images ``(B, 1, 12, 12)``. With ``v`` one-hot
+# in every row the product is the sum over the batch of one score each, and since images
+# do not mix (``eval`` mode), every image keeps its own map.
+#
+# Images of a bright horizontal or vertical bar at a random place, and a small network
+# trained to tell them apart:
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)  # the same images and weights on every build
+
+
+def bars(count):
+    images, kind = 0.1 * torch.rand(count, 1, 12, 12), torch.randint(0, 2, (count,))
+    for image, k, place in zip(images, kind, torch.randint(1, 11, (count,)), strict=True):
+        picked = image[0, place] if k == 0 else image[0, :, place]
+        picked += 1.0
+    return images, kind
+
+
+features = nn.Sequential(nn.Conv2d(1, 4, 5, padding=2), nn.ReLU())
+head = nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+model = nn.Sequential(features, head)
+
+# %%
+# Sixty steps are enough:
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+for _ in range(60):
+    images, kind = bars(64)
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(images), kind).backward()
+    optimizer.step()
+images, kind = bars(200)
+accuracy = (model.eval()(images).argmax(1) == kind).float().mean()
+bool(accuracy > 0.95)
+
+# %%
+# The saliency map of the class that the network chose. The input is the leaf:
+
+pictures = images[:2].clone().requires_grad_()
+scores = model(pictures)
+v = nn.functional.one_hot(scores.argmax(1), 2).float()
+scores.backward(v)
+saliency = pictures.grad.abs()[:, 0]
+saliency.shape
+
+# %%
+# Grad-CAM: weigh the features
+# ----------------------------
+#
+# Grad-CAM (Selvaraju et al., 2017) stops at the last feature maps A: the gradient of the
+# score by A, averaged over the places, weighs the maps; what is negative is dropped.
+
+A = features(images[:2])
+(gradient,) = torch.autograd.grad(head(A), A, v)
+cam = (gradient.mean((2, 3), keepdim=True) * A).sum(1).clamp(min=0).detach()
+
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(2, 3, layout="constrained", figsize=(6, 4))
+for row, parts in zip(axes, zip(images[:2, 0], saliency, cam, strict=True), strict=True):
+    for ax, part in zip(row, parts, strict=True):
+        ax.imshow(part, cmap="gray")
+        ax.set_axis_off()
+title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-CAM")
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *score.backward() says scalar outputs.* With a batch the chosen scores are a vector.
+# Sum them or pass ones, which is the same (:ref:`sum-is-ones`):
+
+chosen = model(pictures).gather(1, scores.argmax(1, keepdim=True))
+try:
+    chosen.backward()
+except RuntimeError as error:
+    print(error)
+
+# %%
+# ``v = scores * onehot`` is another thing: it weighs the map by the score itself. And
+# after softmax the map answers another question, as raising one probability lowers the
+# others:
+
+pictures.grad = None
+model(pictures).softmax(1).backward(v)
+probability = pictures.grad[:, 0]
+ratio = probability[0].abs().sum() / saliency[0].sum()
+print(bool(ratio < 0.5))
+
+# %%
+# The check: each image alone, and by indexing in place of a one-hot ``v``:
+
+for i in range(2):
+    alone = images[i : i + 1].clone().requires_grad_()
+    model(alone)[0, scores[i].argmax()].backward()
+    torch.testing.assert_close(alone.grad[0, 0].abs(), saliency[i])
+assert accuracy > 0.95
+assert ratio < 0.5
+
+# %%
+# Where next
+# ----------
+#
+# One-hot ``v``: :ref:`one-component`. Samples that mix, and ``eval``:
+# :ref:`mixing-samples`. Looking at gradients inside a model: :ref:`hooks`.

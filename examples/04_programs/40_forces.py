@@ -1,0 +1,131 @@
+r"""
+.. _forces:
+
+Forces −∂E/∂R and surface normals for a batch
+=============================================
+
+Energies of shape ``(B,)`` and positions of shape ``(B, atoms, 3)``: one
+``energy.backward(-ones)`` gives the forces of all molecules, because no molecule looks at
+another.
+"""
+
+# %%
+# Forces are :math:`F=-\partial E/\partial R`, of the shape of R. The minus can be put into
+# ``v``. An energy with a pair potential (Lennard-Jones, in units where the well has depth
+# 1 at distance 1):
+#
+# .. math::
+#
+#    E=\sum_{i<j}\bigl(r_{ij}^{-12}-2r_{ij}^{-6}\bigr)
+
+import torch
+
+
+def energy(R):  # (B, atoms, 3) -> (B,)
+    i, j = torch.triu_indices(R.shape[1], R.shape[1], offset=1)
+    r2 = ((R[:, i] - R[:, j]) ** 2).sum(-1)
+    return (r2**-6 - 2 * r2**-3).sum(-1)
+
+
+torch.manual_seed(0)  # the same start on every build
+corners = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+R = corners + 0.2 * torch.randn(5, 4, 3)
+
+# %%
+# All forces from one product:
+
+R.requires_grad_()
+E = energy(R)
+E.backward(-torch.ones_like(E))
+force = R.grad
+force.shape
+
+# %%
+# Forces inside a molecule cancel: nothing pushes it from outside.
+
+force.sum(1).abs().max() < 1e-3
+
+# %%
+# Downhill along the forces, all five at once. Four atoms can all touch: six pairs, each
+# with energy −1. The energies on the way:
+
+path = []
+with torch.no_grad():
+    S = R.clone()
+for _ in range(400):
+    S.requires_grad_()
+    E = energy(S)
+    (g,) = torch.autograd.grad(E, S, torch.ones_like(E))
+    path.append(E.detach())
+    S = (S - 0.005 * g.clamp(-5, 5)).detach()
+path[-1].round(decimals=2)
+
+# %%
+# Drawn:
+
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(layout="constrained")
+ax.plot(torch.stack(path).clamp(max=0))
+ax.set_xlabel("step")
+title = ax.set_title("Energies of five molecules fall to -6: six touching pairs")
+
+# %%
+# Surface normals
+# ---------------
+#
+# A surface given as :math:`g(p)=0` has the normal :math:`\nabla g`, scaled to length 1.
+# For points of shape ``(B, 3)`` it is the ones trick again, here on an ellipsoid:
+
+scale = torch.tensor([1.0, 2.0, 3.0])
+points = torch.nn.functional.normalize(torch.randn(6, 3), dim=1) * scale
+points.requires_grad_()
+level = ((points / scale) ** 2).sum(1) - 1
+(gradient,) = torch.autograd.grad(level, points, torch.ones_like(level))
+normal = torch.nn.functional.normalize(gradient, dim=1)
+normal.norm(dim=1)
+
+# %%
+# What goes wrong
+# ---------------
+#
+# Training on forces needs a gradient *of* the forces. Without ``create_graph=True`` they
+# are numbers without a history:
+
+stiffness = torch.tensor(1.0, requires_grad=True)
+E = stiffness * energy(R)
+(F,) = torch.autograd.grad(E, R, -torch.ones_like(E))
+try:
+    (F**2).sum().backward()
+except RuntimeError as error:
+    print(error)
+
+# %%
+# And two atoms in one place: the distance :math:`r=\sqrt{r^2}` has an infinite slope at
+# zero, so a sum over *all* pairs, the atom with itself included, gives NaN even where it
+# is masked afterwards (:ref:`masked-nan`). Choose the pairs first, as above:
+
+p = torch.zeros(2, 3, requires_grad=True)
+distance = (p[:, None] - p[None]).norm(dim=-1) ** 0.5
+(distance * (1 - torch.eye(2)))[0, 0].backward()
+print(p.grad[0])
+
+# %%
+# The check: each molecule alone, and a difference quotient of the energy:
+
+for i in range(5):
+    alone = torch.func.grad(lambda r: energy(r[None])[0])(R[i].detach())
+    torch.testing.assert_close(force[i], -alone)
+h, at = 1e-6, R.detach().double()
+step = torch.zeros_like(at)
+step[:, 2, 1] = h
+quotient = (energy(at + step) - energy(at - step)) / (2 * h)
+torch.testing.assert_close(-quotient.float(), force[:, 2, 1], rtol=1e-3, atol=1e-3)
+torch.testing.assert_close(path[-1], torch.full((5,), -6.0), atol=0.01, rtol=0)
+
+# %%
+# Where next
+# ----------
+#
+# Why ones are right here: :ref:`ones-trick`. Derivatives of derivatives:
+# :ref:`second-derivatives`. When points do mix: :ref:`mixing-samples`.

@@ -1,0 +1,131 @@
+"""The backward graph that torch keeps: its nodes, their names, and what they hold."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from torch import Tensor
+from torch.autograd.graph import Node as GraphNode
+from torch.autograd.graph import get_gradient_edge
+
+
+class Graph:
+    """The nodes that the roots reach, each before the inputs of its operation, named."""
+
+    def __init__(
+        self, roots: Sequence[Tensor], named: Mapping[str, Tensor], several: bool
+    ) -> None:
+        self.order = _reached([get_gradient_edge(root).node for root in roots])
+        self.leaves: dict[GraphNode, Tensor] = {
+            node: node.variable  # type: ignore[attr-defined]
+            for node in self.order
+            if node.name() == "torch::autograd::AccumulateGrad"
+        }
+        self.operations = [node for node in self.order if node not in self.leaves]
+        known: dict[GraphNode, str] = {}
+        nodes, reached = set(self.order), set()
+        for name, tensor in named.items():
+            if tensor.requires_grad:
+                node = get_gradient_edge(tensor).node
+                known.setdefault(node, name)
+                reached |= {name} if node in nodes else set()
+        self.unreached = tuple(name for name in named if name not in reached)
+        plain = [f"v[{i}]" if several else "v" for i in range(len(roots))]
+        plain += [
+            known.get(node, "leaf" if node in self.leaves else node.name())
+            for node in self.order
+        ]
+        unique = _numbered(plain)
+        self.seeds = unique[: len(roots)]
+        self.name = dict(zip(self.order, unique[len(roots) :], strict=True))
+
+    def scopes(self) -> dict[GraphNode, str]:
+        """Return the module that each node belongs to, told from its leaves' names.
+
+        An operation belongs to the module whose parameter it reads, as it is or turned
+        (``weight.T``); without one, to the module of the last operation it reads from.
+        """
+        position = {node: i for i, node in enumerate(self.order)}
+        scope: dict[GraphNode, str] = {}
+        parameters = set()  # leaves of a module, and those turned: weight.T
+        for node in reversed(self.order):
+            inputs = [target for target, _ in node.next_functions if target]
+            inputs.sort(key=position.__getitem__)
+            own = [i for i in inputs if i in parameters]
+            others = [i for i in inputs if i not in parameters and i not in self.leaves]
+            module = self.name[node].rpartition(".")[0] if node in self.leaves else ""
+            scope[node] = next((scope[i] for i in (*own, *others)), module)
+            turned = len(inputs) == len(own) == 1 and saved_tensors(node)[0] == 0
+            if module or turned:
+                parameters.add(node)
+        return scope
+
+
+def _reached(starts: Sequence[GraphNode]) -> list[GraphNode]:
+    """Return the nodes reached from the starts, sources of edges before their targets."""
+    finished: dict[GraphNode, None] = {}
+    stack = [(node, False) for node in starts]
+    while stack:
+        node, inputs_done = stack.pop()
+        if node in finished:
+            continue
+        if inputs_done:
+            finished[node] = None
+            continue
+        stack.append((node, True))
+        stack += [(t, False) for t, _ in node.next_functions if t and t not in finished]
+    return list(reversed(finished))
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Number the names that occur more than once."""
+    total, seen = Counter(names), Counter[str]()
+    unique = []
+    for name in names:
+        seen[name] += 1
+        unique.append(f"{name} #{seen[name]}" if total[name] > 1 else name)
+    return unique
+
+
+@contextmanager
+def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
+    """Yield the hooks on tensors; give back the ``.grad`` of those that retain it.
+
+    The graph has no way from a node to the tensor that it made, and the engine writes
+    the ``.grad`` of a tensor with ``retain_grad()`` on its way: the tensors are found
+    among all that Python knows of.
+    """
+    hooks: dict[GraphNode, list[str]] = {node: [] for node in graph.order}
+    kept: list[tuple[Tensor, Tensor | None]] = []
+    # type(), for isinstance() wakes deprecated proxies that live among the objects
+    for t in [o for o in gc.get_objects() if issubclass(type(o), Tensor)]:
+        if not t.requires_grad or (node := get_gradient_edge(t).node) not in hooks:
+            continue
+        hooks[node] += ["tensor hook"] * len(t._backward_hooks or ())
+        hooks[node] += ["post-accumulate hook"] * len(t._post_accumulate_grad_hooks or ())
+        if t.retains_grad and not t.is_leaf:
+            hooks[node] += ["retain_grad"]
+            kept.append((t, t.grad))
+    try:
+        yield hooks
+    finally:
+        for t, grad in kept:
+            t.grad = grad
+
+
+def saved_tensors(node: GraphNode) -> tuple[int, int]:
+    """Return how many tensors a node keeps, and their bytes, without unpacking them."""
+    tensors = []
+    for attribute in dir(node):
+        if attribute.startswith("_raw_saved_"):
+            try:
+                raw = getattr(node, attribute)
+            except RuntimeError:  # freed: backward is about to say so
+                return 0, 0
+            for one in raw if isinstance(raw, tuple) else (raw,):
+                if one.data is not None:
+                    tensors.append(one.data)
+    return len(tensors), sum(getattr(t, "nbytes", 0) for t in tensors)

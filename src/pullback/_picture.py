@@ -1,0 +1,172 @@
+"""What a picture of a trace shows: boxes and arrows, few enough to be read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from pullback._trace import Edge, Node, Trace, numbers
+
+SHORT = 3  # numbers up to which an arrow carries them all
+
+
+class Box(NamedTuple):
+    """One box: a seed, an operation, a leaf, or a group of operations and leaves.
+
+    Attributes:
+        name: Its name in the arrows.
+        text: What is written in it.
+        kind: ``"seed"``, ``"operation"``, ``"leaf"`` or ``"group"``.
+    """
+
+    name: str
+    text: str
+    kind: str
+
+
+class Arrow(NamedTuple):
+    """One arrow, for all the edges that lead from one box to another.
+
+    Attributes:
+        source: Name of the box that it comes from.
+        target: Name of the box that it leads to.
+        label: The cotangent, or a summary of several.
+        nan: Whether a NaN travels there.
+        zero: Whether nothing else than zeros travels there.
+    """
+
+    source: str
+    target: str
+    label: str
+    nan: bool
+    zero: bool
+
+
+def picture(trace: Trace, limit: int) -> tuple[list[Box], list[Arrow]]:
+    """Return the boxes and arrows of a picture with at most about ``limit`` boxes.
+
+    A larger graph is collapsed: operations that ran one after another in the same
+    module (``Node.scope``) share a box, by the deepest modules that fit. Where even the
+    outermost do not fit, or no module is known, runs of equal length share one. Such
+    runs can never close a cycle, because each is a stretch of one order of the graph.
+    """
+    seeds = {edge.source for edge in trace.edges} - {node.name for node in trace.nodes}
+    seeds -= {leaf.name for leaf in trace.leaves}
+    singles = [[node] for node in reversed(trace.nodes)]
+    room = limit - len(seeds)
+    if len(singles) + len(trace.leaves) <= room:
+        boxes = [_operation(node) for (node,) in singles]
+        boxes += [Box(leaf.name, leaf.name, "leaf") for leaf in trace.leaves]
+        home = {box.name: box.name for box in boxes}
+    else:
+        boxes, home = _collapsed(trace, room)
+    boxes += [Box(seed, seed, "seed") for seed in sorted(seeds)]
+    home |= {seed: seed for seed in seeds}
+    together: dict[tuple[str, str], list[Edge]] = {}
+    for edge in trace.edges:
+        ends = home[edge.source], home[edge.target]
+        if ends[0] != ends[1]:
+            together.setdefault(ends, []).append(edge)
+    return boxes, [_arrow(*ends, edges) for ends, edges in together.items()]
+
+
+def _collapsed(trace: Trace, room: int) -> tuple[list[Box], dict[str, str]]:
+    """Return the boxes, and for each operation and leaf the box that it is in."""
+    forward = _forward(trace)
+    deepest = max(node.scope.count(".") + 1 for node in forward)
+    free = [leaf.name for leaf in trace.leaves if "." not in leaf.name]
+    for depth in range(deepest, 0, -1):
+        runs = _runs(forward, depth)
+        if len(runs) + len(free) <= room:
+            break
+    else:
+        free = []
+        size = math.ceil(len(forward) / max(1, room))
+        runs = [forward[i : i + size] for i in range(0, len(forward), size)]
+        depth = 0
+    boxes: list[Box] = []
+    home: dict[str, str] = {}
+    for number, run in enumerate(runs, 1):
+        module = ".".join(run[0].scope.split(".")[:depth])
+        single = len(run) == 1
+        box = _operation(run[0], module) if single else _group(run, number, module)
+        boxes.append(box)
+        home |= {node.name: box.name for node in run}
+    # a leaf that is not free is drawn with what reads it first in the forward pass,
+    # which is what sends to it last in the backward pass
+    operations = set(home)
+    for edge in trace.edges:
+        if edge.source in home and edge.target not in operations | set(free):
+            home[edge.target] = home[edge.source]
+    alone = [leaf.name for leaf in trace.leaves if leaf.name not in home]
+    boxes += [Box(name, name, "leaf") for name in alone]
+    home |= {name: name for name in alone}
+    return boxes, home
+
+
+def _forward(trace: Trace) -> list[Node]:
+    """Return the order of the forward pass, with ``weight.T`` next to its use.
+
+    What reads leaves alone may have run long before it was needed.
+    """
+    operations = {node.name for node in trace.nodes}
+    reads: dict[str, list[str]] = {name: [] for name in operations}
+    for edge in trace.edges:
+        if edge.target in operations and edge.source in operations:
+            reads[edge.source].append(edge.target)
+    early = {node.name: node for node in trace.nodes if not reads[node.name]}
+    order: list[Node] = []
+    for node in reversed(trace.nodes):
+        if node.name not in early:
+            order += [early.pop(name) for name in reads[node.name] if name in early]
+            order.append(node)
+    return [*order, *early.values()]
+
+
+def _runs(forward: Sequence[Node], depth: int) -> list[list[Node]]:
+    """Cut the order into stretches of one module each; no module, no stretch."""
+
+    def key(item: tuple[int, Node]) -> str | int:
+        return ".".join(item[1].scope.split(".")[:depth]) or item[0]
+
+    return [[node for _, node in run] for _, run in groupby(enumerate(forward), key)]
+
+
+def _operation(node: Node, module: str = "") -> Box:
+    kind = _kind(node)
+    if not node.name.startswith(node.operation):
+        return Box(node.name, f"{node.name}\n{kind}", "operation")
+    if module:
+        return Box(node.name, f"{module}\n{kind}", "operation")
+    return Box(node.name, node.name.replace(node.operation, kind), "operation")
+
+
+def _group(run: Sequence[Node], number: int, module: str) -> Box:
+    title = module or f"{_kind(run[0])} … {_kind(run[-1])}"
+    return Box(f"{title} (group {number})", f"{title}\n{len(run)} operations", "group")
+
+
+def _kind(node: Node) -> str:
+    return re.sub(r"Backward\d*$", "", node.operation)
+
+
+def _arrow(source: str, target: str, edges: Sequence[Edge]) -> Arrow:
+    nan, zero = any(edge.nan for edge in edges), all(edge.zero for edge in edges)
+    labels = [_label(edge) for edge in edges]
+    if len(labels) == 1 or (len(labels) == 2 and "\n" not in "".join(labels)):
+        label = "\n".join(labels)
+    else:
+        norm = math.hypot(*(edge.norm or 0.0 for edge in edges))
+        label = f"{len(edges)} edges\nnorm {norm:.3g}"
+    return Arrow(source, target, label, nan, zero)
+
+
+def _label(edge: Edge) -> str:
+    if edge.shape is None or edge.norm is None:
+        return "nothing"
+    if edge.value is not None and edge.shape.numel() <= SHORT:
+        return numbers(edge.value)
+    return f"{tuple(edge.shape)}\nnorm {edge.norm:.3g}"

@@ -1,0 +1,410 @@
+"""The cotangent on every edge of the backward graph, as it travels back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import Node as GraphNode
+
+from pullback._graph import Graph, retained, saved_tensors
+from pullback._inputs import untouched
+from pullback._report import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SMALL = 12  # numbers up to which a cotangent is kept and printed
+ROWS = 60  # edges up to which the table prints them all
+
+
+class Edge(NamedTuple):
+    """One edge of the backward graph with the cotangent that travelled along it.
+
+    Attributes:
+        source: Name of the operation that sent the cotangent, or ``v`` (``v[0]``,
+            ``v[1]``…) for the one that you pass.
+        target: Name of the node that it arrived at; an operation, or a leaf.
+        shape: Its shape; None where nothing was sent (an undefined gradient, which
+            PyTorch takes for zeros).
+        norm: Its Euclidean norm, computed in double precision; None with shape None.
+        value: A copy of it when it has up to 12 numbers, else None.
+        nan: Whether one of its numbers is NaN.
+        zero: Whether all of its numbers are zero.
+    """
+
+    source: str
+    target: str
+    shape: torch.Size | None
+    norm: float | None
+    value: Tensor | None
+    nan: bool
+    zero: bool
+
+
+class Node(NamedTuple):
+    """One operation of the backward graph.
+
+    Attributes:
+        name: Its name in the edges: what ``names`` calls its result, else PyTorch's
+            name of the operation, numbered where there are several.
+        operation: PyTorch's name of the operation, ``MulBackward0`` for one.
+        saved: How many tensors of the forward pass it keeps for this moment.
+        saved_bytes: Their size; a tensor that several operations keep counts in each.
+        hooks: The hooks on it, such as ``"tensor hook"``, ``"pre-hook"``,
+            ``"post-hook"`` and ``"retain_grad"``.
+        scope: The module that it is counted with in a picture of a large graph.
+    """
+
+    name: str
+    operation: str
+    saved: int
+    saved_bytes: int
+    hooks: tuple[str, ...]
+    scope: str
+
+
+class Leaf(NamedTuple):
+    """One leaf and what ``backward`` would add to its ``.grad``.
+
+    Attributes:
+        name: Its name in the edges.
+        shape: Its shape.
+        edges: How many edges arrive at it, whose cotangents are added up.
+        total: Their sum, after the leaf's own hooks; None where nothing arrived.
+        holds: Whether ``.grad`` holds something already, to which it would be added.
+        hooks: The hooks on it, ``"tensor hook"`` or ``"post-accumulate hook"``.
+    """
+
+    name: str
+    shape: torch.Size
+    edges: int
+    total: Tensor | None
+    holds: bool
+    hooks: tuple[str, ...]
+
+
+class Trace(NamedTuple):
+    """What :func:`trace` saw; printing it gives tables, :meth:`plot` a picture.
+
+    Attributes:
+        edges: Every edge, in the order in which cotangents travelled.
+        nodes: Every operation, in the order in which backward ran it.
+        leaves: Every leaf that the graph reaches.
+        unreached: Those of ``names`` that no edge leads to.
+    """
+
+    edges: tuple[Edge, ...]
+    nodes: tuple[Node, ...]
+    leaves: tuple[Leaf, ...]
+    unreached: tuple[str, ...]
+
+    @property
+    def nan_origins(self) -> tuple[Edge, ...]:
+        """The edges that carry a NaN although none arrived at their source."""
+        return self._origins(lambda edge: edge.nan, any)
+
+    @property
+    def zero_origins(self) -> tuple[Edge, ...]:
+        """The edges that carry zeros only although something else arrived."""
+        return self._origins(lambda edge: edge.zero, all)
+
+    def plot(self, ax: Axes | None = None, *, limit: int = 50) -> Axes:
+        """Draw the graph with :func:`pullback.plot.trace`."""
+        from pullback import plot
+
+        return plot.trace(self, ax, limit=limit)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(table.text() for table in self._tables())
+
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self._tables())
+
+    def _origins(
+        self, has: Callable[[Edge], bool], of: Callable[[Iterator[bool]], bool]
+    ) -> tuple[Edge, ...]:
+        arrived: dict[str, list[Edge]] = {}
+        for edge in self.edges:
+            arrived.setdefault(edge.target, []).append(edge)
+        return tuple(
+            edge
+            for edge in self.edges
+            if has(edge)
+            and not (edge.source in arrived and of(has(e) for e in arrived[edge.source]))
+        )
+
+    def _tables(self) -> list[Table]:
+        edges = [
+            [
+                edge.source,
+                edge.target,
+                "nothing" if edge.shape is None else str(tuple(edge.shape)),
+                "" if edge.norm is None else f"{edge.norm:.4g}",
+                _value(edge),
+            ]
+            for edge in self.edges[:ROWS]
+        ]
+        if len(self.edges) > ROWS:
+            edges += [[f"and {len(self.edges) - ROWS} more, in .edges", "", "", "", ""]]
+        leaves = [
+            [
+                leaf.name,
+                str(tuple(leaf.shape)),
+                str(leaf.edges),
+                "nothing" if leaf.total is None else numbers(leaf.total),
+                "added to what .grad holds" if leaf.holds else ".grad is empty",
+            ]
+            for leaf in self.leaves
+        ]
+        leaves += [
+            [name, "", "0", "nothing: no edge leads here", ""] for name in self.unreached
+        ]
+        return [
+            Table("What backward does here", (), self._summary()),
+            Table(
+                "The cotangent on every edge, in the order of travel",
+                ("from", "to", "shape", "norm", "cotangent"),
+                edges,
+            ),
+            Table(
+                "What the leaves receive",
+                ("leaf", "shape", "edges", "sum", "then"),
+                leaves,
+            ),
+        ]
+
+    def _summary(self) -> list[list[str]]:
+        hooked = [(node.name, node.hooks) for node in self.nodes if node.hooks]
+        hooked += [(leaf.name, leaf.hooks) for leaf in self.leaves if leaf.hooks]
+        hooks = [f"{', '.join(hooks)} at {name}" for name, hooks in hooked]
+        saved = sum(node.saved for node in self.nodes)
+        size = sum(node.saved_bytes for node in self.nodes)
+        graph = [
+            f"{n} {one if n == 1 else more}"
+            for n, one, more in (
+                (len(self.edges), "edge", "edges"),
+                (len(self.nodes), "operation", "operations"),
+                (len(self.leaves), "leaf", "leaves"),
+            )
+        ]
+        return [
+            ["graph", ", ".join(graph)],
+            ["NaN first appears", _places(self.nan_origins)],
+            ["all zeros first appear", _places(self.zero_origins)],
+            ["saved tensors", f"{saved}, {size} bytes, kept" if saved else "none"],
+            ["hooks", "; ".join(hooks) or "none"],
+        ]
+
+
+def trace(
+    y: Tensor | Sequence[Tensor],
+    v: Tensor | Sequence[Tensor | None] | None = None,
+    *,
+    names: Mapping[str, Tensor] | torch.nn.Module | None = None,
+) -> Trace:
+    r"""Follow the cotangent back from y: what travels along every edge of the graph.
+
+    On the edge from an operation to an input of it travels the arriving cotangent times
+    the operation's own derivative; where edges meet, cotangents add up (Griewank and
+    Walther, *Evaluating Derivatives*, 2008, section 3.2).
+
+    The engine runs once, as :func:`torch.autograd.grad` with respect to all leaves and
+    with ``retain_graph=True``, and hooks on the nodes look on
+    (``torch.autograd.graph.Node.register_hook``). Nothing is accumulated in any
+    ``.grad``, also not in that of a tensor with ``retain_grad()``, the graph is kept, and
+    no hook stays, also when backward raises. **Your own hooks run**, as in any backward,
+    because what they return is what travels; what else they do, they do. Hooks that wait
+    for accumulation in a leaf do not run, because none happens.
+
+    Args:
+        y: The tensor that backward would start from, computed with a graph, or a
+            sequence of them.
+        v: Cotangent with exactly y's shape, or one for each of several y; may be left out
+            (None) for a y of one element, where it is 1.
+        names: Names for leaves and intermediate tensors, or a module whose parameters'
+            names are taken. What it does not name is called by its operation.
+
+    Returns:
+        A :class:`Trace`: ``.edges``, ``.nodes``, ``.leaves``, where NaN or zeros first
+        appear, a text form, a rich one in notebooks, and ``.plot()``.
+
+    Raises:
+        TypeError: y or v is no tensor (or sequence of tensors), or names is no mapping.
+        ValueError: v does not have y's shape, or there are more or fewer v than y.
+        RuntimeError: y has no graph, or v is left out for a y of several elements. What
+            backward itself raises (a graph whose saved tensors are freed, say) comes
+            through, with a note that names the operation that raised.
+
+    Examples:
+        >>> import torch, pullback
+        >>> w, x = torch.tensor(3.0, requires_grad=True), torch.tensor(2.0)
+        >>> y = (w * x).square()
+        >>> for edge in pullback.trace(y, names={"w": w}).edges:
+        ...     print(edge.source, "->", edge.target, edge.value)
+        v -> PowBackward0 tensor(1.)
+        PowBackward0 -> MulBackward0 tensor(12.)
+        MulBackward0 -> w tensor(24.)
+    """
+    roots, cotangents = _roots(y, v)
+    graph = Graph(roots, _named(names), several=not isinstance(y, Tensor))
+    edges = [
+        _edge(seed, graph.name[get_gradient_edge(root).node], sent)
+        for seed, root, sent in zip(graph.seeds, roots, cotangents, strict=True)
+    ]
+    running: list[GraphNode] = []
+    ran: list[GraphNode] = []
+
+    def enter(node: GraphNode) -> Callable[..., None]:
+        return lambda arrived: running.append(node)
+
+    def leave(node: GraphNode) -> Callable[..., None]:
+        def look(sent: Sequence[Tensor | None], arrived: object) -> None:
+            running.remove(node)
+            ran.append(node)
+            for (target, _), cotangent in zip(node.next_functions, sent, strict=True):
+                if target is not None:
+                    edges.append(_edge(graph.name[node], graph.name[target], cotangent))
+
+        return look
+
+    with ExitStack() as stack:
+        stack.enter_context(untouched())
+        hooks = stack.enter_context(retained(graph))
+        for node in graph.operations:
+            for kind, handle in (
+                ("pre-hook", node.register_prehook(enter(node))),
+                ("post-hook", node.register_hook(leave(node))),
+            ):
+                stack.callback(handle.remove)
+                # all of a node's hooks of one kind are in the dict of each handle
+                hooks[node] += [kind] * (len(handle.hooks_dict_ref() or ()) - 1)
+        saved = {node: saved_tensors(node) for node in graph.operations}
+        try:
+            totals = torch.autograd.grad(
+                roots,
+                [GradientEdge(leaf, 0) for leaf in graph.leaves],
+                cotangents,
+                retain_graph=True,
+                allow_unused=True,
+            )
+        except Exception as error:
+            if running:
+                error.add_note(f"pullback.trace: raised in {graph.name[running[-1]]}")
+            raise
+
+    scope, arrivals = graph.scopes(), Counter(edge.target for edge in edges)
+    nodes = [
+        Node(graph.name[n], n.name(), *saved[n], tuple(hooks[n]), scope[n]) for n in ran
+    ]
+    leaves = [
+        Leaf(
+            name=graph.name[node],
+            shape=variable.shape,
+            edges=arrivals[graph.name[node]],
+            total=total,
+            holds=variable.grad is not None,
+            hooks=tuple(hooks[node]),
+        )
+        for (node, variable), total in zip(graph.leaves.items(), totals, strict=True)
+    ]
+    return Trace(tuple(edges), tuple(nodes), tuple(leaves), graph.unreached)
+
+
+def _edge(source: str, target: str, cotangent: Tensor | None) -> Edge:
+    if cotangent is None:
+        return Edge(source, target, None, None, None, nan=False, zero=True)
+    g = cotangent.detach()
+    numbers = g if g.layout is torch.strided else g.coalesce().values()
+    wide = numbers.to(torch.complex128 if g.is_complex() else torch.float64)
+    return Edge(
+        source,
+        target,
+        g.shape,
+        float(torch.linalg.vector_norm(wide)),
+        g.to_dense().clone() if g.numel() <= SMALL else None,
+        nan=bool(numbers.isnan().any()),
+        zero=numbers.numel() > 0 and not numbers.any(),
+    )
+
+
+def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the roots and their cotangents, checked."""
+    several = not isinstance(y, Tensor)
+    if several and (not isinstance(y, Sequence) or isinstance(y, str) or not y):
+        raise TypeError(f"y is {y!r}; a tensor, or a sequence of at least one, is needed")
+    roots = list(y) if several else [y]
+    if several and not (v is None or isinstance(v, Sequence)):
+        raise TypeError(f"v is a {type(v).__name__}; a sequence, one for each y, is needed")
+    given = [None] * len(roots) if v is None else list(v) if several else [v]
+    if len(given) != len(roots):
+        raise ValueError(
+            f"v has {len(given)} items and y has {len(roots)}; one each is needed"
+        )
+    cotangents = []
+    for i, (root, cotangent) in enumerate(zip(roots, given, strict=True)):
+        at = f"[{i}]" if several else ""
+        if not isinstance(root, Tensor):
+            raise TypeError(f"y{at} is a {type(root).__name__}; a tensor is needed")
+        if not root.requires_grad:
+            raise RuntimeError(
+                f"y{at} has no graph (requires_grad is False); a y computed from a tensor "
+                "with requires_grad=True is needed"
+            )
+        if cotangent is None and root.numel() != 1:
+            raise RuntimeError(
+                f"v{at} was left out and y{at} has shape {tuple(root.shape)}; a v of that "
+                "shape is needed (only for one element does backward take v = 1)"
+            )
+        if cotangent is None:
+            cotangent = torch.ones_like(root)
+        if not isinstance(cotangent, Tensor):
+            raise TypeError(f"v{at} is a {type(cotangent).__name__}; a tensor is needed")
+        if cotangent.shape != root.shape:
+            raise ValueError(
+                f"v{at} has shape {tuple(cotangent.shape)} and y{at} has shape "
+                f"{tuple(root.shape)}; exactly y's shape is needed"
+            )
+        cotangents.append(cotangent)
+    return roots, cotangents
+
+
+def _named(names: Any) -> dict[str, Tensor]:
+    if names is None:
+        return {}
+    if isinstance(names, torch.nn.Module):
+        return dict(names.named_parameters())
+    if not isinstance(names, Mapping):
+        raise TypeError(f"names is a {type(names).__name__}; a dict or a module is needed")
+    for name, tensor in names.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"names[{name!r}] is a {type(tensor).__name__}; a tensor is needed"
+            )
+    return dict(names)
+
+
+def _places(edges: Sequence[Edge]) -> str:
+    first = [f"from {edge.source} to {edge.target}" for edge in edges[:3]]
+    more = [f"and {len(edges) - 3} more"] if len(edges) > 3 else []
+    return "; ".join([*first, *more]) or "nowhere"
+
+
+def _value(edge: Edge) -> str:
+    if edge.value is not None:
+        return numbers(edge.value)
+    return "has NaN" if edge.nan else "zeros" if edge.zero else ""
+
+
+def numbers(t: Tensor) -> str:
+    """Return a small tensor as nested lists of rounded numbers, a large one as its norm."""
+    if t.numel() > SMALL:
+        return f"norm {torch.linalg.vector_norm(t.detach().to_dense()):.4g}"
+    if t.ndim == 0:
+        return f"{t.item():.4g}"
+    return f"[{', '.join(numbers(part) for part in t.detach().to_dense())}]"

@@ -1,0 +1,44 @@
+"""Every wrong statement of the five write-ups is corrected above a cell that checks it."""
+
+import re
+
+import pytest
+from executed import ROOT
+
+PAGE = (ROOT / "docs" / "corrections.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+
+#: Items of the source map in which something is wrong or only half said.
+WRONG = {
+    "S0": [5, 6, 8, 9, 14, 16, 17, 18, 20, 21],
+    "S1": [5, 7, 13, 17, 24, 27, 28, 29, 30, 33, 34],
+    "S2": [2, 3, 5, 6, 8, 10, 11],
+    "S3": [1, 2, 3, 4, 6, 8, 9, 10],
+    "S4": [2, 3, 4, 5, 6],
+}
+
+
+def corrected(headings):
+    """Return the items named in headings; "S4-3 to S4-6" names four."""
+    text = " ".join(headings)
+    spans = re.findall(r"\b(S\d)-(\d+) to \1-(\d+)", text)
+    between = {f"{s}-{i}" for s, a, b in spans for i in range(int(a), int(b) + 1)}
+    return between | set(re.findall(r"\bS\d-\d+", text))
+
+
+def test_every_wrong_item_is_corrected():
+    wrong = {f"{source}-{i}" for source, items in WRONG.items() for i in items}
+    assert wrong <= corrected(SECTIONS)
+    assert corrected(['"z is a leaf" (S2-6)', "J by hand (S4-3 to S4-6)"]) == {
+        "S2-6",
+        "S4-3",
+        "S4-4",
+        "S4-5",
+        "S4-6",
+    }
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_a_cell_checks_it(heading):
+    cells = re.findall(r"```\{code-cell\}\n(.+?)```", SECTIONS[heading], re.S)
+    assert any("assert" in cell for cell in cells)

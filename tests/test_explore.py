@@ -1,0 +1,319 @@
+"""The picture to touch: its numbers, its weight, and how it behaves in a browser."""
+
+import math
+import re
+import shutil
+
+import pytest
+import torch
+
+import pullback
+from pullback._explore import tidy
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+
+def sums(x):
+    return torch.stack([x.sum(), (x**2).sum()])
+
+
+def dense(x):
+    return torch.tanh(x[:, None] * x).sum(1) * x.exp()
+
+
+X = torch.tensor([1.0, 2.0, 3.0])
+V = torch.tensor([10.0, 1.0])
+J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
+
+
+def test_values():
+    shown = pullback.explore(sums, X, V)
+    assert torch.equal(shown.J, J)
+    assert torch.equal(shown.v, V)
+    assert torch.equal(shown.result, torch.tensor([12.0, 14.0, 16.0]))
+    assert torch.equal(pullback.explore(sums, X).v, torch.ones(2))
+    assert X.grad is None
+    assert not X.requires_grad
+
+
+def test_of_matrices_and_numbers():
+    shown = pullback.explore(lambda x: x @ x, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert shown.J.shape == (4, 4)
+    assert '<th scope="col">x[1, 0]</th>' in shown.html
+    x = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    shown = pullback.explore(torch.square, x, torch.tensor(2.0))
+    assert shown.result.tolist() == [12.0]
+    assert '<th scope="row">y</th>' in shown.html
+    assert x.grad is None
+
+
+def test_weight_of_the_largest():
+    torch.manual_seed(0)  # some numbers with all their digits
+    for dtype in (torch.float32, torch.float64):
+        html = pullback.explore(dense, torch.randn(12, dtype=dtype)).html
+        assert len(html.encode()) <= 30_000
+
+
+def test_asks_for_nothing_else():
+    html = pullback.explore(sums, X, V).html
+    assert not re.search(
+        r"https?:|//\w|url\(|@import|\bsrc=|\bhref=|fetch\(|import\(", html
+    )
+    assert "{{" not in html
+    assert " id=" not in html, "nothing that a second fragment could clash with"
+    assert html == pullback.explore(sums, X, V).html, "reproducible"
+    assert pullback.explore(sums, X, V)._repr_html_() == html
+
+
+def test_infinite_and_nan_entries_are_told():
+    html = pullback.explore(torch.sqrt, torch.tensor([0.0, 4.0])).html
+    assert '<td class="pb-j">Infinity</td>' in html
+    html = pullback.explore(torch.sqrt, torch.tensor([-1.0, 4.0])).html
+    assert '<td class="pb-j">NaN</td>' in html
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (12.0, "12"),
+        (-1.23456, "-1.235"),
+        (0.123456, "0.123"),
+        (0.000123456, "1.2e-4"),
+        (12345.0, "12340"),
+        (math.inf, "Infinity"),
+    ],
+)
+def test_tidy(number, text):
+    assert tidy(number) == text
+
+
+BAD = {
+    "no function": (3, X, None, TypeError, "f is an int"),
+    "integers": (sums, torch.arange(3), None, TypeError, "int64"),
+    "complex": (sums, torch.ones(2, dtype=torch.complex64), None, TypeError, "x has dtype"),
+    "complex y": (lambda x: x * 1j, X, None, TypeError, r"y = f\(x\) has dtype"),
+    "too large": (sums, torch.ones(13), None, ValueError, "13 elements"),
+    "too tall": (lambda x: torch.cat([x] * 5), X, None, ValueError, "15 elements"),
+    "empty": (sums, torch.ones(0), None, ValueError, "0 elements"),
+    "two results": (lambda x: (x, x), X, None, TypeError, "returned a tuple"),
+    "ignores x": (lambda x: torch.ones(2), X, None, RuntimeError, "depend"),
+    "v is a list": (sums, X, [1.0, 2.0], TypeError, "v is a list"),
+    "v of integers": (sums, X, torch.tensor([1, 2]), TypeError, "v is of dtype"),
+    "v's shape": (sums, X, torch.ones(3), ValueError, r"v has shape \(3,\).*\(2,\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    f, x, v, kind, message = BAD[case]
+    with pytest.raises(kind, match=message):
+        pullback.explore(f, x, v)
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(browser):
+    """Put fragments on a page, in a window of some width; errors fail the test."""
+    contexts, errors = [], []
+
+    def show(*fragments, width=800, scripts=True, theme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": 700},
+            java_script_enabled=scripts,
+            color_scheme=theme,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: errors.append(request.url))
+        head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>A page</title>'
+        page.set_content(f"{head}<body><main>{''.join(fragments)}</main></body></html>")
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def result(page, way="v"):
+    texts = page.locator(f".pb-sum.pb-by-{way}").all_text_contents()
+    return torch.tensor([float(text) for text in texts])
+
+
+def said(page, text):
+    """Wait until the live region says so."""
+    page.get_by_text(text).wait_for(timeout=2000)
+
+
+@in_a_browser
+def test_typing_a_weight(show):
+    page = show(pullback.explore(sums, X, V).html)
+    assert torch.equal(result(page), V @ J)
+    page.get_by_label("weight of y[1]", exact=True).fill("-2.5")
+    assert torch.equal(result(page), torch.tensor([10.0, -2.5]) @ J)
+    assert page.get_by_label("weight of y[1], slider").input_value() == "-2", "a step"
+    said(page, "vᵀJ = 10·[1, 1, 1] + -2.5·[2, 4, 6] = [5, 0, -5], added to x.grad")
+
+
+@in_a_browser
+def test_an_unfinished_number_changes_nothing(show):
+    page = show(pullback.explore(sums, X, V).html)
+    field = page.get_by_label("weight of y[0]", exact=True)
+    field.fill("")
+    assert torch.equal(result(page), V @ J)
+    field.blur()
+    assert field.input_value() == "10", "the weight that counts is shown again"
+
+
+@in_a_browser
+def test_keyboard(show):
+    page = show(pullback.explore(sums, X, V).html)
+    slider = page.get_by_label("weight of y[1], slider")
+    slider.focus()
+    slider.press("ArrowRight")
+    assert torch.equal(result(page), torch.tensor([10.0, 2.0]) @ J)
+    field = page.get_by_label("weight of y[0]", exact=True)
+    field.focus()
+    field.press("ArrowDown")
+    assert torch.equal(result(page), torch.tensor([9.0, 2.0]) @ J)
+    field.press("Enter")
+    assert torch.equal(result(page), torch.tensor([9.0, 2.0]) @ J), "no form is sent"
+
+
+@in_a_browser
+def test_wheel_and_drag(show):
+    page = show(pullback.explore(sums, X, V).html)
+    slider = page.get_by_label("weight of y[1], slider")
+    box = slider.bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(*middle)
+    page.mouse.wheel(0, -100)
+    assert torch.equal(result(page), V @ J), "the page scrolls until the slider is chosen"
+    slider.focus()
+    page.mouse.wheel(0, -100)
+    page.wait_for_function("document.querySelectorAll('.pb-sum')[2].textContent !== '12'")
+    assert torch.equal(result(page), torch.tensor([10.0, 2.0]) @ J)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"], middle[1])
+    page.mouse.up()
+    assert torch.equal(result(page), torch.tensor([10.0, 20.0]) @ J)
+
+
+@in_a_browser
+def test_presets(show):
+    page = show(pullback.explore(sums, X, V).html)
+
+    def press(name):
+        page.get_by_role("button", name=name).click()
+        pressed = page.locator("button[aria-pressed=true]").all_text_contents()
+        assert pressed == [name]
+        return result(page)
+
+    assert torch.equal(press("ones"), torch.ones(2) @ J)
+    assert torch.equal(press("one-hot"), J[0])
+    assert torch.equal(press("one-hot"), J[1]), "the next output"
+    assert torch.equal(press("one-hot"), J[0])
+    assert torch.equal(press("mean"), J.mean(0))
+    assert torch.equal(press("own"), V @ J)
+    page.get_by_label("weight of y[0]", exact=True).fill("3")
+    press("ones")
+    assert torch.equal(press("own"), torch.tensor([3.0, 1.0]) @ J), "what was set by hand"
+
+
+@in_a_browser
+def test_forward(show):
+    page = show(pullback.explore(sums, X, V).html)
+    page.get_by_label("J u, forward").check()
+    assert torch.equal(result(page, "u"), J[:, 0])
+    assert not page.locator(".pb-sum.pb-by-v").first.is_visible()
+    page.get_by_label("weight of x[2]", exact=True).fill("2")
+    u = torch.tensor([1.0, 0.0, 2.0])
+    expected = torch.func.jvp(sums, (X,), (u,))[1]
+    assert torch.equal(result(page, "u"), expected)
+    said(page, "J u = 1·[1, 2] + 0·[1, 4] + 2·[1, 6] = [3, 14], the change of y along u")
+    page.get_by_role("button", name="ones").click()
+    assert torch.equal(result(page, "u"), J.sum(1))
+    page.get_by_label("vᵀJ, backward").check()
+    assert torch.equal(result(page), V @ J), "v is as it was"
+
+
+@in_a_browser
+def test_tables_without_scripts(show):
+    page = show(pullback.explore(sums, X, V).html, scripts=False)
+    rows = [row.inner_text().split() for row in page.locator("tr:visible").all()]
+    assert rows == [
+        ["v", "x[0]", "x[1]", "x[2]"],
+        ["y[0]", "10", "1", "1", "1"],
+        ["y[1]", "1", "2", "4", "6"],
+        ["vᵀJ", "12", "14", "16"],
+    ]
+    assert page.locator("button").first.is_hidden(), "no control that does nothing"
+
+
+@in_a_browser
+def test_the_script_writes_the_numbers_that_python_wrote(show):
+    torch.manual_seed(0)  # numbers of many sizes, the same each time
+    x = torch.randn(6, dtype=torch.float64) * torch.logspace(-5, 3, 6, dtype=torch.float64)
+    html = pullback.explore(lambda x: x**3 * x.flip(0), x).html
+    read = "[...document.querySelectorAll('td')].map(td => td.textContent).join()"
+    quiet = show(re.sub(r"<script>.*</script>", "", html, flags=re.S)).evaluate(read)
+    page = show(html)
+    page.evaluate("document.querySelectorAll('td.pb-v').forEach(td => td.textContent = 1)")
+    page.evaluate("document.querySelectorAll('.pb-by-u').forEach(e => e.textContent = '')")
+    assert page.evaluate(read).replace(",", "") == quiet.replace(",", "")
+
+
+@in_a_browser
+def test_two_on_a_page_do_not_meddle(show):
+    html = pullback.explore(sums, X, V).html
+    page = show(html, html)
+    first, second = page.locator("form").all()
+    first.get_by_label("J u, forward").check()
+    second.get_by_label("weight of y[0]", exact=True).fill("0")
+    assert first.get_by_label("J u, forward").is_checked()
+    assert second.get_by_label("vᵀJ, backward").is_checked()
+    assert torch.equal(result(first, "u"), J[:, 0])
+    assert torch.equal(result(second), J[1])
+
+
+@in_a_browser
+@pytest.mark.parametrize("way", ["vᵀJ, backward", "J u, forward"])
+def test_a_phone(show, way):
+    torch.manual_seed(0)  # some numbers
+    page = show(pullback.explore(dense, torch.randn(8)).html, width=360)
+    page.get_by_label(way).check()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    for control in page.locator("button:visible, input[type=range]:visible").all():
+        box = control.bounding_box()
+        assert min(box["width"], box["height"]) >= 24, "large enough to be touched"
+
+
+@in_a_browser
+def test_every_control_has_a_name(show):
+    page = show(pullback.explore(sums, X, V).html)
+    controls = page.locator("input, button")
+    names = page.evaluate(
+        "[...document.querySelectorAll('input, button')].map(e =>"
+        " e.getAttribute('aria-label') || e.closest('label')?.textContent || e.textContent)"
+    )
+    assert controls.count() == len(names) == 2 + 4 + 2 * 2 + 2 * 3
+    assert all(len(name.strip()) > 2 for name in names)
+    assert len(set(names)) == len(names)
+    assert page.locator("output").get_attribute("aria-live") == "polite"
