@@ -24,6 +24,7 @@ extensions = [
     "gallery_cards",
     "mathml",
     "myst_nb",
+    "navigation",
     "one_file",
     "search_index",
     "sphinx.ext.autodoc",

@@ -11,13 +11,16 @@ the messages that they explain: a query in which one is found leads to its page 
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from math_core import LatexToMathML
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
@@ -26,7 +29,6 @@ CODE = (nodes.literal_block, nodes.doctest_block)
 SILENT = (
     nodes.comment,
     nodes.image,
-    nodes.math,
     nodes.math_block,
     nodes.raw,
     nodes.term,
@@ -34,6 +36,7 @@ SILENT = (
     addnodes.desc_signature,
     addnodes.download_reference,
 )
+converter = LatexToMathML()
 ENTRIES = (nodes.section, nodes.definition_list_item, addnodes.desc)
 
 
@@ -107,6 +110,8 @@ def said(entry: nodes.Element) -> tuple[str, str]:
             continue
         if isinstance(node, CODE):
             code.append(node.astext())
+        elif isinstance(node, nodes.math):
+            prose.append(plain(node.astext()))
         elif isinstance(node, nodes.Text):
             prose.append(node.astext())
         elif node.get("nb_element") == "mime_bundle":
@@ -116,6 +121,13 @@ def said(entry: nodes.Element) -> tuple[str, str]:
                 prose.append(" ")
             pending.extend(reversed(node.children))
     return " ".join("".join(prose).split()), " ".join(code)
+
+
+def plain(tex: str) -> str:
+    """Return a short formula as a line of text, as it is read; nothing for a long one."""
+    letters = re.sub("<[^>]*>", "", converter.convert_with_local_state(tex, displaystyle=False))
+    text = unicodedata.normalize("NFKC", html.unescape(letters))
+    return text if len(text) < 30 else "…"
 
 
 def split(text: str) -> list[str]:

@@ -20,3 +20,10 @@ document.querySelectorAll("input[name=q]").forEach((field) =>
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }),
 );
+
+// Ctrl+K (on a Mac ⌘K) goes to the search field.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "k" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  document.querySelector("#search-words, .sidebar-search").focus();
+});

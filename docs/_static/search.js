@@ -4,6 +4,7 @@
   const field = document.getElementById("search-words");
   const summary = document.getElementById("search-summary");
   const list = document.getElementById("search-results");
+  const title = document.title;
   const SHOWN = 20;
 
   // Words that tell one question from another; the same rules for pages and for queries.
@@ -50,15 +51,15 @@
     };
   };
 
-  // A page answers before its parts do, a text before a reference; a page about an error
-  // counts when most of the message is in the query, and steps back when it is not.
+  // A title that is the query itself comes first; a page answers before its parts do, a
+  // text before a list; a page about an error steps back when its message is not asked for.
   const weight = ({ url, page, terms }, asked) => {
-    if (url.startsWith("errors/")) {
-      const shared = [...terms].filter((word) => asked.has(word)).length;
-      return shared > 0.6 * terms.size ? 2 : 0.5;
-    }
-    if (/^(api\/|corrections)|index\.html/.test(url)) return 0.7;
-    return page ? 1 : 1.6;
+    const shared = [...terms].filter((word) => asked.has(word)).length;
+    const likeness = (shared / terms.size) * (shared / asked.size) || 0;
+    let kind = page ? 1 : 1.6;
+    if (url.startsWith("errors/")) kind = shared > 0.6 * terms.size ? 1.6 : 0.5;
+    else if (/^(api\/|corrections|errors|source_map)|index\.html/.test(url)) kind = 0.7;
+    return kind * (1 + 2 * likeness);
   };
 
   const element = (name, properties, ...children) => {
@@ -86,7 +87,7 @@
 
   const answer = async () => {
     const query = field.value.replace(/\s+/g, " ").trim();
-    document.title = query ? `${query} – ${document.title.split(" – ").pop()}` : document.title;
+    document.title = query ? `${query} – ${title}` : title;
     if (!query) return list.replaceChildren((summary.textContent = ""));
     engine ??= start();
     const found = (await engine)(query);
@@ -110,6 +111,9 @@
     if (location.protocol !== "file:") history.replaceState(null, "", address);
     answer();
   });
-  field.form.addEventListener("submit", (event) => event.preventDefault());
+  field.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    list.querySelector("a")?.focus(); // Enter goes to the first answer, Enter again opens it
+  });
   answer();
 }
