@@ -1,6 +1,8 @@
 """Configuration of the documentation build."""
 
+import os
 import sys
+import tomllib
 import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -16,6 +18,7 @@ project = "Pullback"
 author = "The Pullback authors"
 copyright = "2026, the Pullback authors"
 release = version = installed("pullback")
+urls = tomllib.loads((here.parent / "pyproject.toml").read_text())["project"]["urls"]
 
 # -- What builds the pages -------------------------------------------------------------
 
@@ -32,6 +35,8 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "ways_in",
+    "wheel",
 ]
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**.ipynb_checkpoints"]
 nitpicky = True
@@ -99,6 +104,9 @@ intersphinx_mapping = {
 # -- HTML ------------------------------------------------------------------------------
 
 html_theme = "furo"
+# Where the site is served; Read the Docs says it for each of its versions.
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", urls["Documentation"])
+social_picture = "_static/vjp.png"
 html_title = "Pullback"
 html_static_path = ["_static"]
 html_css_files = ["pullback.css"]
