@@ -23,6 +23,7 @@ urls = tomllib.loads((here.parent / "pyproject.toml").read_text())["project"]["u
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
+    "code_links",
     "freshness",
     "gallery_cards",
     "mathml",

@@ -5,56 +5,17 @@ Needs Chromium and a built site (``nox -s docs``); skips, and says so, without.
 
 import functools
 import gzip
-import http.server
-import shutil
-import threading
+import html
+import re
 from urllib.parse import urlsplit
 
 import pytest
-from executed import ROOT
+from axe_playwright_python.sync_playwright import Axe
+from built import DESKTOP, PAGES, SITE, needs_chromium, needs_site
+from fontTools.ttLib import TTFont
 
-Axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe
-
-SITE = ROOT / "docs" / "_build" / "html"
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob("*.html")) or [
-    "index.html"
-]
-DESKTOP = {"width": 1280, "height": 800}
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-    pytest.mark.skipif(
-        not (SITE / "index.html").exists(), reason="no built site: run `nox -s docs`"
-    ),
-]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a word."""
-
-    def log_message(self, *args):
-        """Say nothing."""
-
-
-@pytest.fixture(scope="module")
-def address():
-    handler = functools.partial(Quiet, directory=str(SITE))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
-        browser.close()
-
+COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # what a scheme changes
+pytestmark = [needs_chromium, needs_site]
 
 SHIFT = """
 window.shift = 0;
@@ -86,7 +47,8 @@ def visit(browser, address):
         page.on("response", lambda r: r.status >= 400 and errors.append(r.url))
         page.on("console", lambda m: m.type == "error" and errors.append(m.text))
         page.on("pageerror", lambda e: errors.append(str(e)))
-        page.goto(address + path, wait_until="networkidle")
+        page.goto(address + path, wait_until="load")
+        page.evaluate("document.fonts.ready")
         seen = page.evaluate(READ)
         seen["errors"] = errors
         loaded = {r for r in requests if not r[1].startswith("data:")}
@@ -95,9 +57,9 @@ def visit(browser, address):
         files = {urlsplit(url).path for kind, url in loaded if kind != "image"}
         seen["weight"] = sum(weight(SITE / file.lstrip("/")) for file in files)
         seen["barriers"] = []
-        for scheme in ("light", "dark"):
+        for scheme, rules in {"light": {}, "dark": COLOURS}.items():
             page.emulate_media(color_scheme=scheme)
-            found = Axe().run(page)
+            found = Axe().run(page, options=rules)
             if found.violations_count:
                 seen["barriers"].append(f"{scheme}: {found.generate_report()}")
         seen["too_wide"] = []
@@ -177,3 +139,35 @@ def test_courses_lead_from_page_to_page(browser, address):
         visited.append(page.title())
     assert len(set(visited)) == len(visited) >= 27
     page.close()
+
+
+def test_every_letter_of_a_formula_is_served():
+    """The math font holds all of them, so that a formula looks the same on any system."""
+    font = TTFont(SITE / "_static" / "fonts" / "stix-two-math-subset.woff2")
+    served = set(map(chr, font.getBestCmap()))
+    for path in PAGES:
+        text = (SITE / path).read_text(encoding="utf-8")
+        for formula in re.findall(r"<math.*?</math>", text, re.DOTALL):
+            shown = re.sub(r"<annotation.*?</annotation>|<[^>]*>", "", formula)
+            missing = set(html.unescape(shown)) - served
+            assert not {c for c in missing if not c.isspace()}, f"{path}: {missing}"
+
+
+def test_pages_are_announced():
+    """In the sitemap and llms.txt; each with a description and a picture that exist."""
+    sitemap = (SITE / "sitemap.xml").read_text(encoding="utf-8")
+    listed = set(re.findall(r"<loc>(.*?)</loc>", sitemap))
+    named = (SITE / "llms.txt").read_text(encoding="utf-8")
+    host = next(url for url in listed if url.endswith("/index.html")).split("/")[2]
+    for path in sorted(set(PAGES) - {"404.html", "genindex.html", "search.html"}):
+        text = (SITE / path).read_text(encoding="utf-8")
+        (url,) = re.findall(r'<link rel="canonical" href="(.*?)"', text)
+        assert url in listed
+        assert path == "index.html" or f"({url}): " in named
+        (said,) = re.findall(r'<meta name="description" content="(.*?)"', text)
+        assert len(said) > 20
+        (picture,) = re.findall(r'<meta property="og:image" content="(.*?)"', text)
+        assert urlsplit(picture).netloc == host
+        site = url.removesuffix(path)
+        assert (SITE / picture.removeprefix(site)).stat().st_size > 5_000
+    assert len(listed) == len(PAGES) - 3

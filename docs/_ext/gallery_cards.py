@@ -95,16 +95,18 @@ class Index:
         if image.suffix == ".png":
             x, y = self.corner(len(self.thumbnails))
             self.thumbnails.append(image)
+            place = f"-{x // 2}px -{y // 2}px"
             face = (
-                f'<img alt="" width="{WIDTH // 2}" height="{HEIGHT // 2}" src="{self.source}"'
-                f' srcset="{self.source} 2x" style="object-position: -{x // 2}px -{y // 2}px">'
+                f'<img alt="" width="{WIDTH // 2}" height="{HEIGHT // 2}"'
+                f' src="{self.source}" srcset="{self.source} 2x"'
+                f' style="object-position: {place}">'
             )
         else:
             face = f'<pre aria-hidden="true">{html.escape(self.first_lines(example))}</pre>'
         return (
             f'<div class="sphx-glr-thumbcontainer">{face}'
-            f'<p><a class="reference internal" href="{match["href"]}">{match["title"]}</a></p>'
-            "</div>"
+            f'<p><a class="reference internal" href="{match["href"]}">'
+            f"{match['title']}</a></p></div>"
         )
 
     def first_lines(self, example: str) -> str:

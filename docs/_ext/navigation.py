@@ -13,11 +13,9 @@ from typing import Any
 from sphinx.application import Sphinx
 
 LONG = 30
-# A list without the current page (which has a class of its own) and without sublists.
-CLOSED = re.compile(
-    r"<ul>(?:\s*<li class=\"toctree-l\d\"><a [^>]*>(?:(?!</a>|<ul).)*</a></li>){%d,}\s*</ul>"
-    % LONG
-)
+# An entry without sublists, and not on the way to the current page (a class of its own).
+ENTRY = r'\s*<li class="toctree-l\d"><a [^>]*>(?:(?!</a>|<ul).)*</a></li>'
+CLOSED = re.compile(rf"<ul>(?:{ENTRY}){{{LONG},}}\s*</ul>")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from furo import get_pygments_stylesheet
+from furo import get_pygments_stylesheet  # type: ignore[import-untyped]
 from sphinx.application import Sphinx
 from sphinx.builders.html._assets import _CascadingStyleSheet, _JavaScript
 
@@ -72,7 +72,8 @@ def content(app: Sphinx, filename: str) -> str:
     if any(fnmatch(part.name, pattern) for pattern in app.config.one_file_leave_out):
         return ""
     if part.name == "pygments.css":  # Furo writes it after the last page
-        return get_pygments_stylesheet()
+        colours: str = get_pygments_stylesheet()
+        return colours
     text = Path(app.outdir, part).read_text(encoding="utf-8")
     folder = part.relative_to("_static").parent
     if part.suffix == ".css":

@@ -11,11 +11,12 @@ the messages that they explain: a query in which one is found leads to its page 
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import unicodedata
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ SILENT = (
     addnodes.download_reference,
 )
 converter = LatexToMathML()
+BETWEEN = {
+    "mfrac": "{}/{}",
+    "msub": "{}_{}",
+    "msubsup": "{}_{}^{}",
+    "msup": "{}^{}",
+    "munder": "{}_{}",
+    "munderover": "{}_{}^{}",
+}
 ENTRIES = (nodes.section, nodes.definition_list_item, addnodes.desc)
 
 
@@ -73,13 +82,15 @@ def records(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
     """Yield the record of each entry on one page; the first is the page itself."""
     page = app.env.titles[name].astext()
     uri = app.builder.get_target_uri(name)
-    for entry in app.env.get_doctree(name).findall(lambda node: isinstance(node, ENTRIES)):
+    doctree = app.env.get_doctree(name)
+    for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
         title, anchor = heading(entry)
         if not title or title == "Where next":
             continue
         prose, code = said(entry)
-        record = {"url": f"{uri}#{anchor}", "title": title, "page": page, "text": prose}
-        record["code"] = " ".join(sorted(set(split(code)) - set(split(prose))))
+        more = " ".join(sorted(set(split(code)) - set(split(prose))))
+        record: dict[str, Any] = {"url": f"{uri}#{anchor}", "title": title, "page": page}
+        record |= {"text": prose, "code": more}
         if isinstance(entry.parent, nodes.document):
             record |= {"url": uri, "page": ""}
             if patterns := app.config.search_messages.get(name):
@@ -106,16 +117,21 @@ def said(entry: nodes.Element) -> tuple[str, str]:
     pending = list(reversed(entry.children))
     while pending:
         node = pending.pop()
-        if isinstance(node, SILENT) or (isinstance(node, ENTRIES) and heading(node)[0]):
+        if not isinstance(node, nodes.Element):
+            prose.append(node.astext())
+        elif (
+            isinstance(node, SILENT)
+            or (isinstance(node, ENTRIES) and heading(node)[0])
+            or "sphx-glr-download-link-note" in node["classes"]
+        ):
             continue
-        if isinstance(node, CODE):
+        elif isinstance(node, CODE):
             code.append(node.astext())
         elif isinstance(node, nodes.math):
             prose.append(plain(node.astext()))
-        elif isinstance(node, nodes.Text):
-            prose.append(node.astext())
         elif node.get("nb_element") == "mime_bundle":
-            pending.extend(c for c in node.children if c.get("mime_type") == "text/plain")
+            kinds = [c for c in node.children if isinstance(c, nodes.Element)]
+            pending.extend(c for c in kinds if c.get("mime_type") == "text/plain")
         else:
             if isinstance(node, nodes.TextElement) and not isinstance(node, nodes.Inline):
                 prose.append(" ")
@@ -124,10 +140,19 @@ def said(entry: nodes.Element) -> tuple[str, str]:
 
 
 def plain(tex: str) -> str:
-    """Return a short formula as a line of text, as it is read; nothing for a long one."""
-    letters = re.sub("<[^>]*>", "", converter.convert_with_local_state(tex, displaystyle=False))
-    text = unicodedata.normalize("NFKC", html.unescape(letters))
+    """Return a short formula as a line of text, such as ``x_i^2``; a long one as dots."""
+    formula = converter.convert_with_local_state(tex, displaystyle=False)
+    formula = re.sub(r"&(?!lt;|gt;|amp;)\w+;", lambda name: unescape(name[0]), formula)
+    text = unicodedata.normalize("NFKC", line(ElementTree.fromstring(formula)))
+    text = text.replace("^⊤", "ᵀ").replace("^′", "′")
     return text if len(text) < 30 else "…"
+
+
+def line(formula: ElementTree.Element) -> str:
+    """Return the text of one MathML element, its parts joined as they are typed."""
+    parts = [formula.text or "", *map(line, formula)]
+    marks = BETWEEN.get(formula.tag.rpartition("}")[2])
+    return "".join(parts) if marks is None else marks.format(*parts[1:])
 
 
 def split(text: str) -> list[str]:

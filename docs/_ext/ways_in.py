@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
-import search_index
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-FIGURE = re.compile(r'<img [^>]*src="([^"]+\.png)"[^>]*class="sphx-glr-single-img"')
+import search_index
+
+FIGURE = re.compile(r'<img src="([^"]+\.png)"[^>]* class = "sphx-glr-single-img"')
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -41,12 +42,13 @@ def describe(
     figure = FIGURE.search(context["body"])
     path = posixpath.join(posixpath.dirname(page), figure[1]) if figure else None
     picture = posixpath.normpath(path) if path else app.config.social_picture
-    context["social_picture"] = urljoin(app.config.html_baseurl, picture)
+    context["social_picture"] = app.config.html_baseurl + picture
 
 
 def first_sentences(doctree: nodes.document) -> str:
     """Return the first paragraph, or as many of its sentences as a card shows."""
-    paragraph = next(iter(doctree.findall(nodes.paragraph)), None)
+    paragraphs = doctree.findall(nodes.paragraph)
+    paragraph = next((p for p in paragraphs if isinstance(p.parent, nodes.section)), None)
     text = search_index.said(paragraph)[0] if paragraph else ""
     if len(text) <= 200:
         return text
@@ -70,7 +72,8 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
 
 def address(app: Sphinx, name: str) -> str:
     """Return the address of a page on the host of the site."""
-    return urljoin(app.config.html_baseurl, app.builder.get_target_uri(name))
+    base: str = app.config.html_baseurl
+    return base + app.builder.get_target_uri(name)
 
 
 def sitemap(app: Sphinx) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.wheel import WheelBuilder
 from sphinx.application import Sphinx
-from sphinx_gallery import gen_rst, notebook
+from sphinx_gallery import gen_rst, notebook  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).parents[2]
 INSTALL = """\
@@ -29,14 +29,15 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def address(config: Any) -> str:
     """Return where the wheel is served."""
-    return f"{config.html_baseurl}_static/{config.project.lower()}-{config.release}-py3-none-any.whl"
+    wheel = f"{config.project.lower()}-{config.release}-py3-none-any.whl"
+    return f"{config.html_baseurl}_static/{wheel}"
 
 
 def install_first(url: str) -> None:
     """Have sphinx-gallery put the installation first in notebooks that need it."""
 
     def jupyter_notebook(*args: Any) -> dict[str, Any]:
-        made = notebook.jupyter_notebook(*args)
+        made: dict[str, Any] = notebook.jupyter_notebook(*args)
         code = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
         if any(re.search(r"^(import|from) pullback", c["source"][0], re.M) for c in code):
             notebook.add_code_cell(made, INSTALL.format(url=url))
