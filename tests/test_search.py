@@ -89,6 +89,7 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
     settings = {
         "extensions": ["search_index"],
         "html_theme": "furo",
+        "html_js_files": ["pullback.js"],
         "html_static_path": [str(docs / "_static")],
         "templates_path": [str(docs / "templates")],
         "search_messages": {"errors/shape": [r"Mismatch in shape: (?P<which>\w+)\[\d+\]"]},
