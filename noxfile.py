@@ -86,6 +86,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def dictionary(session: nox.Session) -> None:
+    """Check the dictionary's JAX column with JAX installed."""
+    install(session, "dictionary")
+    session.run("pytest", "tests/test_dictionary.py", *session.posargs)
+
+
+@nox.session(default=False)
 def clean(session: nox.Session) -> None:
     """Delete everything that a build writes."""
     for path in ("docs/_build", "docs/auto_examples", "docs/api/generated"):

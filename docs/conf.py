@@ -32,6 +32,7 @@ extensions = [
     "one_file",
     "search_index",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
@@ -48,6 +49,7 @@ nitpick_ignore_regex = [
         r"(Tensor|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
+autosectionlabel_prefix_document = True  # questions.md links to headings
 suppress_warnings = ["config.cache"]
 
 # Examples run in this process; a pool of OpenMP threads would hang forked readers.
@@ -110,7 +112,7 @@ html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", urls["Documentation"]
 social_picture = "_static/vjp.png"
 html_title = "Pullback"
 html_static_path = ["_static"]
-html_css_files = ["pullback.css"]
+html_css_files = ["pullback.css", "reference.css"]
 html_js_files = ["pullback.js"]
 templates_path = ["templates"]
 # One style sheet and one script; pullback.css styles what these files would.

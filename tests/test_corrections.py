@@ -5,8 +5,15 @@ import re
 import pytest
 from executed import ROOT
 
-PAGE = (ROOT / "docs" / "corrections.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+
+def sections(name):
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    return dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
+
+
+SECTIONS = sections("corrections.md")
+OFFICIAL = sections("corrections_tutorials.md")
+del OFFICIAL["Where next"]
 
 #: Items of the source map in which something is wrong or only half said.
 WRONG = {
@@ -41,4 +48,14 @@ def test_every_wrong_item_is_corrected():
 @pytest.mark.parametrize("heading", SECTIONS)
 def test_a_cell_checks_it(heading):
     cells = re.findall(r"```\{code-cell\}\n(.+?)```", SECTIONS[heading], re.S)
+    assert any("assert" in cell for cell in cells)
+
+
+@pytest.mark.parametrize("heading", OFFICIAL)
+def test_a_correction_of_the_official_docs_has_its_place_and_a_cell(heading):
+    place = OFFICIAL[heading].split("```", 1)[0]
+    assert re.search(
+        r"https://|Docstring|Same (place|note|tutorial)|^The intro", place, re.M
+    )
+    cells = re.findall(r"```\{code-cell\}\n(.+?)```", OFFICIAL[heading], re.S)
     assert any("assert" in cell for cell in cells)

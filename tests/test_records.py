@@ -11,8 +11,8 @@ PAGES = [*EXAMPLES, *NOTEBOOKS]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_printed_output_is_as_recorded(page, file_regression, monkeypatch, tmp_path):
-    monkeypatch.chdir(page.parent if page.suffix == ".md" else tmp_path)
+def test_printed_output_is_as_recorded(page, file_regression, monkeypatch):
+    monkeypatch.chdir(page.parent)  # as the build does
     monkeypatch.setenv("MPLBACKEND", "agg")
     shown = "\n\n".join(f">>> {line}\n{text}" for line, text in outputs(page))
     record = (RECORDS / name_of(page).replace("/", "-")).with_suffix(".txt")

@@ -2,7 +2,8 @@
 
 sphinx-gallery runs a script again when its text changes, MyST-NB a page when its cells
 change; neither sees an edit in the package or another version of torch. Here a key
-covers both: the sources of the package and the versions of what draws and computes.
+covers both: the sources of the package, the tables in docs/, and the versions of what
+draws and computes.
 When the key differs from that of the last build, the memory of both is dropped.
 """
 
@@ -17,6 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 PACKAGE = Path(__file__).parents[2] / "src" / "pullback"
+TABLES = Path(__file__).parents[1]  # what pages read beside the package: docs/*.toml
 SOURCES = (".html", ".py")
 LIBRARIES = ("torch", "numpy", "matplotlib")
 
@@ -36,6 +38,9 @@ def key() -> str:
     for source in sorted(p for p in PACKAGE.rglob("*.*") if p.suffix in SOURCES):
         digest.update(f"{source.relative_to(PACKAGE)}\n".encode())
         digest.update(source.read_bytes())
+    for table in sorted(TABLES.glob("*.toml")):
+        digest.update(f"{table.name}\n".encode())
+        digest.update(table.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -115,8 +115,8 @@ print("VJP", x.grad, " JVP", Ju)
 
 # %%
 # Taking a *square* :math:`J` the wrong way up. Nothing is refused, and the numbers are
-# wrong. The test is :math:`v^\top(Ju)=v^\top J\,u`, with the left side from forward mode
-# (here ``a`` for :math:`v`, ``b`` for :math:`u`); a transposed :math:`J` fails it:
+# wrong. The test is :math:`v^\top(Ju)=v^\top J\,u`, with the left side from :term:`forward
+# mode` (here ``a`` for :math:`v`, ``b`` for :math:`u`); a transposed :math:`J` fails it:
 
 S = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
 a, b = torch.tensor([1.0, 10.0]), torch.tensor([1.0, 1.0])

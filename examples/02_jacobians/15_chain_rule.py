@@ -130,7 +130,7 @@ print(stale, fresh)
 
 # %%
 # The first product against the sum over :math:`i`, the chain of three against Jacobians
-# from forward mode, and :func:`pullback.check` on its middle step:
+# from :term:`forward mode`, and :func:`pullback.check` on its middle step:
 
 import pullback
 

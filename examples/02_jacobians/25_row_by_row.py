@@ -106,7 +106,7 @@ torch.autograd.grad([y[0], y[1], y[2]], x)[0]
 
 # %%
 # :func:`pullback.jacobian` does the rows in one call. It agrees with the loop, with the
-# formula at :math:`(1,2,3)`, and with columns from forward mode:
+# formula at :math:`(1,2,3)`, and with columns from :term:`forward mode`:
 
 assert torch.equal(J, torch.tensor([[2.0, 1, 0], [1, 0, 1], [0, 0, 6]]))
 assert torch.equal(second, J[1])

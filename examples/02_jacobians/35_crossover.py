@@ -4,14 +4,14 @@ r"""
 Reverse or forward: where is the crossover?
 ===========================================
 
-Where :math:`J` is square: reverse mode takes a product for each *output*, forward mode
-one for each *input*. With fewer outputs than inputs reverse mode does less, with fewer
-inputs forward mode.
+Where :math:`J` is square: :term:`reverse mode` takes a product for each *output*,
+:term:`forward mode` one for each *input*. With fewer outputs than inputs reverse mode
+does less, with fewer inputs forward mode.
 """
 
 # %%
 # For :math:`f:\mathbb R^n\to\mathbb R^m` a :term:`VJP` gives a row of the
-# :math:`m\times n` Jacobian and a :term:`JVP` a column:
+# :math:`m\times n` :term:`Jacobian` and a :term:`JVP` a column:
 #
 # ====================  ===================  ==================
 # mode                  one product gives    products for J
@@ -64,8 +64,8 @@ for m in (1, 8, 32, 64, 128, 512):
 
 # %%
 # Reverse mode costs the forward pass and ``m`` more. Forward mode costs ``n`` and two more:
-# the forward pass, and one with the tangent of the weights, which is zero but multiplied
-# all the same. The crossover is at :math:`m=n`, give or take one.
+# the forward pass, and one with the :term:`tangent` of the weights, which is zero but
+# multiplied all the same. The crossover is at :math:`m=n`, give or take one.
 #
 # The extremes
 # ------------

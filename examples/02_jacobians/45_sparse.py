@@ -36,8 +36,8 @@ color = torch.arange(n) % 3
 color
 
 # %%
-# The :term:`seeds <seed>` are sums of one-hot tangents, one seed a colour. Each product is
-# a sum of columns that do not overlap:
+# The :term:`seeds <seed>` are sums of one-hot :term:`tangents <tangent>`, one seed a
+# colour. Each product is a sum of columns that do not overlap:
 
 seeds = torch.stack([(color == c).float() for c in range(3)])
 products = torch.stack([torch.func.jvp(f, (x,), (s,))[1] for s in seeds])

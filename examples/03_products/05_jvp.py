@@ -4,9 +4,9 @@ r"""
 What is a JVP, and how is it computed?
 ======================================
 
-A Jacobian-vector product :math:`Ju` says how the *output* moves when the input moves
-along :math:`u`. Forward mode computes it together with ``f(x)``, in one pass and without
-a graph.
+A :term:`Jacobian-vector product` :math:`Ju` says how the *output* moves when the input
+moves along :math:`u`. :term:`Forward mode <forward mode>` computes it together with
+``f(x)``, in one pass and without a graph.
 """
 
 # %%
@@ -86,7 +86,7 @@ second = torch.func.jvp(torch.nn.functional.dropout, (a,), (a,))[1]
 print(first, second)
 
 # %%
-# Under :func:`torch.no_grad` forward mode still works; only ``set_fwd_grad_enabled``
+# Under :class:`torch.no_grad` forward mode still works; only ``set_fwd_grad_enabled``
 # turns it off:
 
 with torch.no_grad():

@@ -4,14 +4,14 @@ r"""
 A JVP from two VJPs
 ===================
 
-Where an operation has no forward mode, differentiate the vector-Jacobian product with
-respect to ``v``: it is linear in ``v``, and its own Jacobian, applied to ``u``, is
-:math:`Ju`.
+Where an operation has no :term:`forward mode`, differentiate the :term:`vector-Jacobian
+product` with respect to ``v``: it is linear in ``v``, and its own :term:`Jacobian`,
+applied to ``u``, is :math:`Ju`.
 """
 
 # %%
 # Call :math:`g(v)=J^\top v`, a map from ``y``'s shape to ``x``'s shape. Its Jacobian is
-# :math:`J^\top`, so a :term:`VJP` of g with the cotangent ``u``, of x's shape, is
+# :math:`J^\top`, so a :term:`VJP` of g with the :term:`cotangent` ``u``, of x's shape, is
 #
 # .. math::
 #

@@ -16,7 +16,7 @@ both at random and compare two numbers: if they differ, one of the products is w
 #
 #    v^\top(Ju) = (v^\top J)\,u
 #
-# No Jacobian is formed, so the test costs two products, whatever m and n are.
+# No :term:`Jacobian` is formed, so the test costs two products, whatever m and n are.
 
 import torch
 
@@ -57,8 +57,8 @@ class Smooth(torch.autograd.Function):
 
 
 # %%
-# The map is linear in ``x``, so its JVP with ``u`` is the map itself applied to ``u``,
-# and ``backward`` supplies the other side:
+# The map is linear in ``x``, so its :term:`JVP` with ``u`` is the map itself applied to
+# ``u``, and ``backward`` supplies the other side:
 
 
 def gap(k):
@@ -82,9 +82,9 @@ symmetric = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
 print(gap(symmetric) < 1e-12)
 
 # %%
-# The test says that the two products belong to one matrix. It does not say that it is
-# the *right* one: if JVP and VJP share a mistake, both sides agree. A difference quotient
-# settles that, and :func:`pullback.check` does both:
+# The test says that the two products belong to one matrix. It does not say that it is the
+# *right* one: if JVP and :term:`VJP` share a mistake, both sides agree. A difference
+# quotient settles that, and :func:`pullback.check` does both:
 
 import pullback
 

@@ -5,14 +5,14 @@ Hessian-vector products without the Hessian
 ===========================================
 
 Differentiate the number :math:`\nabla f\cdot u`: its gradient is :math:`Hu`. That takes
-about twice the work of a gradient and never forms the n×n Hessian.
+about twice the work of a gradient and never forms the n×n :term:`Hessian`.
 """
 
 # %%
-# For :math:`f:\mathbb R^n\to\mathbb R` the gradient has shape ``(n,)``, the
-# :term:`Hessian` ``(n, n)``, and ``u`` and :math:`Hu` again ``(n,)``. The Hessian is the
-# Jacobian of the gradient, and symmetric where f is twice continuously differentiable,
-# so a VJP and a JVP of the gradient are the same vector:
+# For :math:`f:\mathbb R^n\to\mathbb R` the gradient has shape ``(n,)``, the :term:`Hessian`
+# ``(n, n)``, and ``u`` and :math:`Hu` again ``(n,)``. The Hessian is the :term:`Jacobian`
+# of the gradient, and symmetric where f is twice continuously differentiable, so a
+# :term:`VJP` and a :term:`JVP` of the gradient are the same vector:
 #
 # .. math::
 #

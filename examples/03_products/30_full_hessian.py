@@ -5,13 +5,13 @@ The full Hessian, and when symmetry saves half
 ==============================================
 
 :func:`torch.func.hessian` returns all n×n second derivatives at the cost of about n
-Hessian-vector products. Symmetry halves what you *store*; it halves the work only if you
-ask for half the rows.
+:term:`Hessian-vector products <Hessian-vector product>`. Symmetry halves what you
+*store*; it halves the work only if you ask for half the rows.
 """
 
 # %%
 # For :math:`f:\mathbb R^n\to\mathbb R`, :math:`H_{ij}=\partial^2 f/\partial x_i\partial
-# x_j` is the Jacobian of the gradient. For a tensor ``x`` its shape is
+# x_j` is the :term:`Jacobian` of the gradient. For a tensor ``x`` its shape is
 # ``x.shape + x.shape``:
 
 import torch
@@ -28,8 +28,8 @@ H = torch.func.hessian(f)(x)
 H
 
 # %%
-# *Must I call grad n times?* By hand, yes: a one-hot vector for each row of the gradient.
-# ``is_grads_batched=True`` does them in one call:
+# *Must I call grad n times?* By hand, yes: a :term:`one-hot vector` for each row of the
+# gradient. ``is_grads_batched=True`` does them in one call:
 
 leaf = x.clone().requires_grad_()
 (g,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
@@ -37,7 +37,8 @@ leaf = x.clone().requires_grad_()
 rows
 
 # %%
-# A Hessian is a Jacobian twice, in whatever modes; ``hessian`` is ``jacfwd(jacrev)``:
+# A :term:`Hessian` is a Jacobian twice, in whatever modes; ``hessian`` is
+# ``jacfwd(jacrev)``:
 
 print(torch.func.jacfwd(torch.func.jacrev(f))(x))
 print(pullback.jacobian(lambda x: pullback.jacobian(f, x), x))

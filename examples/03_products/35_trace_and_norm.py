@@ -6,7 +6,7 @@ Trace and norm of J from random v
 
 With random signs in ``v``, the number :math:`v^\top J v` has the trace of J as its mean
 and :math:`\lVert v^\top J\rVert^2` has the squared Frobenius norm. A few products estimate
-what the whole Jacobian would cost n.
+what the whole :term:`Jacobian` would cost n.
 """
 
 # %%

@@ -11,7 +11,7 @@ derivative of :math:`v(x)\cdot y(x)`, differentiate that product.
 
 # %%
 # The product rule for ``x``, ``y`` and ``v`` of shape ``(n,)``, where :math:`J_v` is the
-# Jacobian of ``v``:
+# :term:`Jacobian` of ``v``:
 #
 # .. math::
 #
@@ -60,7 +60,7 @@ print(summed, weighted)
 #
 # With ``create_graph=True`` the result :math:`J^\top v` is a function of *both*: its
 # graph leads back to ``x`` through J and to whatever ``v`` came from. That is how a
-# JVP is made (:ref:`jvp-from-vjps`), and how a second derivative sees ``v``:
+# :term:`JVP` is made (:ref:`jvp-from-vjps`), and how a second derivative sees ``v``:
 
 x = torch.tensor([2.0], requires_grad=True)
 y, v = x**2, x**3

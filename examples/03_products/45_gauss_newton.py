@@ -4,14 +4,14 @@ r"""
 Gauss-Newton and Fisher products from a VJP and a JVP
 =====================================================
 
-For a loss :math:`\ell(f(w))`, one JVP, one small product and one VJP give
+For a loss :math:`\ell(f(w))`, one :term:`JVP`, one small product and one :term:`VJP` give
 :math:`J^\top H_\ell J\,u` without J: the Gauss-Newton matrix times ``u``, which for the
 losses of maximum likelihood is the Fisher matrix too.
 """
 
 # %%
 # With weights :math:`w\in\mathbb R^n`, outputs :math:`y=f(w)\in\mathbb R^m` and the loss
-# :math:`\ell:\mathbb R^m\to\mathbb R`, the Hessian of :math:`\ell\circ f` is
+# :math:`\ell:\mathbb R^m\to\mathbb R`, the :term:`Hessian` of :math:`\ell\circ f` is
 #
 # .. math::
 #

@@ -4,7 +4,7 @@ r"""
 Linearise once, push many vectors
 =================================
 
-To apply the Jacobian at *one* point to many vectors, compute f there once:
+To apply the :term:`Jacobian` at *one* point to many vectors, compute f there once:
 :func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
 :func:`torch.func.vjp` keeps :math:`v\mapsto J^\top v`.
 """

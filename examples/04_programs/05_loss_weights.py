@@ -11,7 +11,7 @@ is masked.
 
 # %%
 # With N losses :math:`\ell=(\ell_1,\dots,\ell_N)` of the parameters ``w`` (shape ``(n,)``),
-# the Jacobian is N×n and every reduction below is one :math:`v^\top J`:
+# the :term:`Jacobian` is N×n and every reduction below is one :math:`v^\top J`:
 #
 # .. math::
 #

@@ -10,8 +10,8 @@ batch: every parameter gets a gradient of shape ``(B, *parameter)``.
 """
 
 # %%
-# The losses of B samples are a vector; its Jacobian by the parameters has a row for each
-# sample. A sum or a mean is :math:`v^\top J`, in which the rows are lost:
+# The losses of B samples are a vector; its :term:`Jacobian` by the parameters has a row for
+# each sample. A sum or a mean is :math:`v^\top J`, in which the rows are lost:
 
 import torch
 

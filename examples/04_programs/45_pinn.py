@@ -78,8 +78,8 @@ by_func = second(points) + torch.func.vmap(scalar)(points)
 
 # %%
 # In several variables the Laplacian needs one pair of derivatives for each coordinate:
-# differentiate the gradient's components one by one. The diagonal of a Hessian has no
-# cheaper route:
+# differentiate the gradient's components one by one. The diagonal of a :term:`Hessian` has
+# no cheaper route:
 
 
 def laplacian(f, x):

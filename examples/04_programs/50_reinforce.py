@@ -11,7 +11,7 @@ weight.
 
 # %%
 # For B episodes, ``log_prob`` has shape ``(B,)``, and so do the returns R. With J the
-# Jacobian of the log-probabilities by the policy's weights,
+# :term:`Jacobian` of the log-probabilities by the policy's weights,
 #
 # .. math::
 #

@@ -57,7 +57,8 @@ cached = [p.grad.clone() for p in encoder.parameters()]
 # How much a graph keeps
 # ----------------------
 #
-# Counted in bytes of saved tensors, not timed: everything at once against one chunk.
+# Counted in bytes of :term:`saved tensors <saved tensor>`, not timed: everything at once
+# against one chunk.
 
 
 def saved(batch):
@@ -91,6 +92,9 @@ def step():
     optimizer.step()
     return loss.item()
 
+
+# %%
+# Sixty steps:
 
 optimizer = torch.optim.Adam(encoder.parameters(), lr=0.02)
 history = [step() for _ in range(60)]

@@ -26,6 +26,9 @@ from torch import nn
 torch.manual_seed(0)  # the same critic and points on every build
 critic = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 1))
 
+# %%
+# The points are fresh leaves, and so are the only thing that ``grad`` differentiates by:
+
 
 def penalty(points):
     points = points.detach().requires_grad_()

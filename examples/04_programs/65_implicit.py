@@ -4,9 +4,9 @@ r"""
 Implicit differentiation through a solver
 =========================================
 
-For a solution defined by :math:`g(y,\theta)=0`, do not differentiate the iterations: solve
-one linear system with ``v`` on its right-hand side, then take one VJP of g. Memory does not
-grow with the number of steps.
+For a solution defined by :math:`g(y,\theta)=0`, do not differentiate the iterations:
+solve one linear system with ``v`` on its right-hand side, then take one :term:`VJP` of
+g. Memory does not grow with the number of steps.
 """
 
 # %%
@@ -18,8 +18,8 @@ grow with the number of steps.
 #    v^\top\frac{\partial y}{\partial\theta}=-\,a^\top g_\theta,
 #    \qquad g_y^\top a=v .
 #
-# The system has the *transposed* Jacobian, since ``v`` comes from the left. For a fixed
-# point :math:`y=h(y,\theta)`, :math:`g_y=h_y-I`:
+# The system has the *transposed* :term:`Jacobian`, since ``v`` comes from the left. For a
+# fixed point :math:`y=h(y,\theta)`, :math:`g_y=h_y-I`:
 
 import torch
 

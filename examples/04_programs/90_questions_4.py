@@ -21,20 +21,23 @@ w = torch.tensor([1.0, 2.0], requires_grad=True)
 data = torch.arange(8.0).reshape(4, 2)
 losses = (data @ w) ** 2
 (mean,) = torch.autograd.grad(losses.mean(), w, retain_graph=True)
-answers = {
-    "ones": torch.ones(4),
-    "a quarter each": torch.full((4,), 0.25),
-    "a single 1/4": torch.tensor(0.25),
-}
-right = []
-for name, v in answers.items():
+quarter = torch.full((4,), 0.25)
+answers = {"ones": torch.ones(4), "a quarter each": quarter, "a single 1/4": quarter[0]}
+
+# %%
+# Run it:
+
+
+def outcome(v):
     try:
         (g,) = torch.autograd.grad(losses, w, v, retain_graph=True)
     except RuntimeError:
-        print(name, "-> refused")
-    else:
-        print(name, "->", torch.equal(g, mean))
-        right += [name] if torch.equal(g, mean) else []
+        return "refused"
+    return "the mean" if torch.equal(g, mean) else "something else"
+
+
+outcomes = {name: outcome(v) for name, v in answers.items()}
+print(outcomes)
 
 # %%
 # A quarter in each place; the single number has the wrong shape. (:ref:`loss-as-v`)
@@ -60,32 +63,36 @@ print(torch.allclose(w.grad, in_torch))
 # ``l1.backward(retain_graph=True); l2.backward()`` or ``(l1 + l2).backward()``: do they
 # differ in the gradients, in the work, or in both?
 
-found, visits = [], []
-for together in (True, False):
-    w.grad = None
-    shared = w**2
-    seen = []
-    shared.register_hook(seen.append)
-    l1, l2 = shared.sum(), shared.prod()
-    if together:
-        (l1 + l2).backward()
-    else:
-        l1.backward(retain_graph=True)
-        l2.backward()
-    found.append(w.grad)
-    visits.append(len(seen))
-print(torch.equal(*found), visits)
+
+def gradient_and_visits(backward):
+    w.grad, shared, visits = None, w**2, []
+    shared.register_hook(visits.append)
+    backward(shared.sum(), shared.prod())
+    return w.grad, len(visits)
+
+
+def one_by_one(l1, l2):
+    l1.backward(retain_graph=True)
+    l2.backward()
+
+
+# %%
+# The hook on what the losses share counts how often it is walked:
+
+once = gradient_and_visits(lambda l1, l2: (l1 + l2).backward())
+twice = gradient_and_visits(one_by_one)
+print(torch.equal(once[0], twice[0]), once[1], twice[1])
 
 # %%
 # In the work only: the shared part is walked once or twice. (:ref:`several-losses`)
 #
 # The answers, checked:
 
-assert right == ["a quarter each"]
-torch.testing.assert_close(
-    mean, losses.detach().new_full((4,), 0.25) @ (2 * (data @ w.detach())[:, None] * data)
-)
-assert visits == [1, 2]
+assert outcomes["a quarter each"] == "the mean"
+assert outcomes["a single 1/4"] == "refused"
+J = 2 * (data @ w.detach())[:, None] * data
+torch.testing.assert_close(mean, quarter @ J)
+assert (once[1], twice[1]) == (1, 2)
 
 # %%
 # Where next

@@ -1,0 +1,100 @@
+r"""
+.. _chapter-1-questions:
+
+Chapter 1 in three questions
+============================
+
+Answer each before you run the cell under it: the cell computes what holds, and the chapter
+says why.
+"""
+
+# %%
+# 1. The shape of v
+# -----------------
+#
+# ``x`` has shape ``(3,)`` and ``y`` has shape ``(2, 4)``. Which shape must the gradient
+# argument have: ``(3,)``, ``(2, 4)``, ``(8,)`` or ``(2, 3)``?
+
+import torch
+
+weights = torch.arange(24.0).reshape(2, 4, 3)
+y = weights @ torch.tensor([1.0, 2.0, 3.0]).requires_grad_()
+
+
+def accepted(*shape):
+    try:
+        y.backward(torch.ones(shape), retain_graph=True)
+    except RuntimeError:
+        return False
+    return True
+
+
+shapes = (3,), (2, 4), (8,), (2, 3)
+taken = [shape for shape in shapes if accepted(*shape)]
+taken
+
+# %%
+# That of ``y``, to the letter; eight numbers in a row are refused. (:ref:`shape-rule`)
+#
+# 2. One number out of four
+# -------------------------
+#
+# ``y = x ** 2`` at ``x = [1, 2, 3, 4]``. Which ``v`` puts the derivative of the third
+# output, and nothing else, into ``x.grad``: ``[1, 1, 1, 1]``, ``[0, 0, 1, 0]`` or
+# ``[0, 0, 3, 0]``? And what is it?
+
+x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+
+
+def gradient(v):
+    (g,) = torch.autograd.grad(x**2, x, torch.tensor(v))
+    return g.tolist()
+
+
+choices = [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 3.0, 0.0]
+for v in choices:
+    print(v, "->", gradient(v))
+
+# %%
+# The :term:`one-hot vector`: a row of the :term:`Jacobian`, here 6 in the third place. The
+# last one weighs it by 3. (:ref:`one-component`, :ref:`v-is-a-weight`)
+#
+# 3. Ones, and every sample its own derivative?
+# ---------------------------------------------
+#
+# ``backward(ones)`` on a batch gives each sample's own derivative for one of these two
+# functions. Which one?
+
+
+def scaled(x):
+    return 3 * x**2
+
+
+def centred(x):
+    return (x - x.mean()) ** 2
+
+
+def ones_are_right(f):
+    (by_ones,) = torch.autograd.grad(f(x), x, torch.ones(4))
+    own = torch.func.jacrev(f)(x.detach()).diagonal()
+    return torch.allclose(by_ones, own)
+
+
+print(ones_are_right(scaled), ones_are_right(centred))
+
+# %%
+# The first. The mean ties every output to every sample, and ones add up what they owe each
+# other. (:ref:`ones-trick`, :ref:`mixing-samples`)
+#
+# The answers, checked; the row of the second by the rule for a square, 2x:
+
+assert taken == [(2, 4)]
+assert gradient([0.0, 0.0, 1.0, 0.0]) == [0.0, 0.0, 2 * 3.0, 0.0]
+assert ones_are_right(scaled)
+assert not ones_are_right(centred)
+
+# %%
+# Where next
+# ----------
+#
+# Whole Jacobians: :ref:`chapter-2`. More to try: :ref:`exercises`.

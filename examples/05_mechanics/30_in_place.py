@@ -1,0 +1,176 @@
+r"""
+.. _in-place:
+
+In-place edits, views and .data
+===============================
+
+An edit in place is right unless ``backward`` needs the value that it overwrote. PyTorch
+counts the edits of each tensor in ``_version`` and refuses when a saved one was changed.
+Through ``.data`` or NumPy the count stands still, and the gradient is silently wrong.
+"""
+
+# %%
+# :math:`y=e^h` saves its *output*, since :math:`y'=y`; :math:`y=h^2` saves its *input*,
+# since :math:`y'=2h`; :math:`-h` saves nothing. *When are in-place operations allowed?*
+# When they hit what is not a :term:`saved tensor`. Try each, against a fresh derivative:
+
+import torch
+
+
+def edited(operation, which):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    h = x * 1
+    y = operation(h)
+    (h if which == "input" else y).add_(1)
+    try:
+        (g,) = torch.autograd.grad(y, x, torch.ones(2))
+    except RuntimeError:
+        return "raises"
+    fresh = torch.func.grad(lambda x: operation(x).sum())(x.detach())
+    return "right" if torch.equal(g, fresh) else "WRONG"
+
+
+# %%
+# So ``ReLU(inplace=True)`` may follow a convolution or a linear layer, which do not save
+# their output, and may not follow a sigmoid, which does:
+
+for operation in (torch.exp, torch.tanh, torch.relu, torch.square, torch.sin, torch.neg):
+    print(f"{operation.__name__:7}", *[edited(operation, at) for at in ("input", "output")])
+
+# %%
+# Where it raises, ``y = y + 1``, without the underscore, makes a new tensor and leaves the
+# saved one alone.
+#
+# Wrong without a word
+# --------------------
+#
+# ``.data`` and NumPy share the memory and not the count. :meth:`torch.Tensor.detach` shares
+# both, and is refused. :math:`e^0=1`, so the gradient must be 1:
+
+writers = {
+    ".data": lambda y: y.data.add_(1),
+    "numpy": lambda y: y.detach().numpy().__iadd__(1),
+    "detach": lambda y: y.detach().add_(1),
+}
+for name, write in writers.items():
+    x = torch.zeros(2, requires_grad=True)
+    write(y := x.exp())
+    try:
+        print(name, y._version, torch.autograd.grad(y, x, torch.ones(2))[0])
+    except RuntimeError as error:
+        print(name, y._version, str(error).split(" Hint")[0])
+
+# %%
+# Old code with ``.data`` wants ``no_grad`` to change a parameter, ``detach`` to read it.
+#
+# Leaves and views
+# ----------------
+#
+# Refused at once: a recorded edit of a :term:`leaf` that requires a gradient, or of a view
+# of it; and of an output of ``unbind``, which is what a ``for`` loop over a tensor gives:
+
+
+def loop(h):
+    for row in h:
+        row.mul_(2)
+
+
+leaf = torch.ones(2, 2, requires_grad=True)
+for wrong in (lambda: leaf.add_(1), lambda: leaf[0].add_(1), lambda: loop(leaf * 1)):
+    try:
+        wrong()
+    except RuntimeError as error:
+        print(str(error).split(". This")[0])
+
+# %%
+# To change a parameter, switch recording off. Within the function, edit a clone: what was
+# overwritten has derivative 0, which is right:
+
+with torch.no_grad():
+    leaf[0] += 1
+h = leaf.clone()
+h[0] = 7.0
+(h**2).sum().backward()
+print(leaf.detach().tolist(), leaf.grad.tolist())
+
+# %%
+# *Can I fill a tensor entry by entry?* Yes, while nothing saved is in it. A recurrence
+# saves the entry before and writes beside it, and a tensor has one count for all entries:
+
+a = torch.tensor(2.0, requires_grad=True)
+out = torch.ones(4)
+try:
+    for i in range(3):
+        out[i + 1] = a * out[i]
+    out[3].backward()
+except RuntimeError as error:
+    print(str(error).split(":")[0])
+
+# %%
+# Collect in a list and stack:
+
+path = [torch.ones(())]
+for _ in range(3):
+    path.append(a * path[-1])
+(slope,) = torch.autograd.grad(torch.stack(path)[3], a)
+slope
+
+# %%
+# A step between forward and backward
+# -----------------------------------
+#
+# *My GAN worked in 1.4 and raises since 1.5.* ``optimizer.step()`` edits the weights in
+# place, once behind the count's back. A second ``backward`` through a graph that saved them
+# comes too late; take both gradients first, then step:
+
+torch.manual_seed(0)  # the same weights on every build
+net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+out = net(torch.ones(2))
+out.backward(retain_graph=True)
+optimizer.step()
+try:
+    (2 * out).backward()
+except RuntimeError as error:
+    print(str(error).split(":")[0])
+
+# %%
+# Find the line
+# -------------
+#
+# Anomaly mode names where the value was *saved*, not where it was changed:
+
+import warnings
+
+
+def saves(h):
+    return h.exp()
+
+
+x = torch.zeros(2, requires_grad=True)
+with warnings.catch_warnings(record=True, action="always") as caught:
+    try:
+        with torch.autograd.detect_anomaly():
+            saves(x).mul_(2).sum().backward()
+    except RuntimeError:
+        print("in saves" in str(caught[-1].message))
+
+# %%
+# Follow that tensor: the line after which its ``_version`` has grown is it. The check: what
+# ``.data`` let through is wrong, by :term:`forward mode`, and the recurrence is
+# :math:`a^3`:
+
+x = torch.zeros(2, requires_grad=True)
+writers[".data"](y := x.exp())
+wrong = torch.autograd.grad(y, x, torch.ones(2))[0]
+truth = torch.func.jvp(torch.exp, (x.detach(),), (torch.ones(2),))[1]
+assert torch.equal(truth, torch.ones(2))
+assert not torch.allclose(wrong, truth)
+assert slope == 3 * a.detach() ** 2
+
+# %%
+# Where next
+# ----------
+#
+# Changing weights unrecorded: :ref:`no-grad-detach`. Another reason to raise the second
+# time: :ref:`second-backward`. More that is silent: :ref:`silent-traps`.

@@ -1,0 +1,156 @@
+r"""
+.. _kinks:
+
+Which slope does PyTorch take at a kink?
+========================================
+
+One number that a rule has fixed: 0 for ``relu`` and ``abs`` at 0, an even share for each
+maximum in ``max()``, everything to one of them in ``max(dim)``. For most convex
+operations it is a :term:`subgradient`; for a composition it may be no slope at all.
+"""
+
+# %%
+# For an elementwise f, ``x`` and ``y`` have shape ``(n,)`` and the :term:`Jacobian` is
+# diagonal. At a kink the slopes from the left and from the right differ, the
+# :term:`derivative` does not exist, and the entry is a convention. Slope from the left,
+# what ``grad`` gives, slope from the right, all at 0:
+
+import torch
+import torch.nn.functional as F
+
+
+def slopes(f, h=1e-3):
+    x = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    (g,) = torch.autograd.grad(f(x), x)
+    left, right = (f(x) - f(x - h)) / h, (f(x + h) - f(x)) / h
+    return [round(s.item(), 2) for s in (left, g, right)]
+
+
+for f in (torch.relu, torch.abs, F.leaky_relu, F.elu, F.softplus):
+    print(f"{f.__name__:12}", slopes(f))
+
+# %%
+# Where left and right agree (``elu``, ``softplus``) there is no kink. Functions with steps
+# are flat wherever they have a derivative, and their gradient is 0 at the step too, where
+# a difference quotient grows as ``1 / h``:
+
+for f in (torch.floor, torch.ceil, torch.sign):
+    print(f"{f.__name__:12}", slopes(f))
+
+# %%
+# One function, three slopes
+# --------------------------
+#
+# The choice belongs to the formula, not to the function: these three have the same values.
+# :term:`Forward mode <forward mode>`, in the last column, makes the same choice:
+
+same = {
+    "relu(x)": torch.relu,
+    "maximum(x, 0)": lambda x: torch.maximum(x, torch.zeros_like(x)),
+    "clamp(x, min=0)": lambda x: x.clamp(min=0),
+}
+for name, f in same.items():
+    _, tangent = torch.func.jvp(f, (torch.tensor(0.0),), (torch.tensor(1.0),))
+    print(f"{name:16}", slopes(f)[1], tangent.item())
+
+# %%
+# A line with any slope from 0 to 1 through the kink stays below ``relu``:
+
+import matplotlib.pyplot as plt
+
+line = torch.linspace(-1, 1, 101)
+fig, ax = plt.subplots(figsize=(5, 3))
+ax.plot(line, line.relu(), linewidth=3)
+for name, f in same.items():
+    ax.plot(line, slopes(f)[1] * line, "--", label=name)
+ax.legend()
+title = ax.set_title("relu, and the line that each formula's slope at 0 draws")
+
+# %%
+# Ties
+# ----
+#
+# With the maximum in two places, the one number 1 may be shared or given away. ``max()``
+# and ``amax`` share; ``max(dim)``, ``sort`` and pooling move numbers from an index, so the
+# whole goes to that index. Reduce with ``amax`` where a tie is likely:
+
+ties = {
+    "max()": lambda x: x.max(),
+    "amax(0)": lambda x: x.amax(0),
+    "max(0)": lambda x: x.max(0).values,
+    "sort": lambda x: x.sort(descending=True, stable=True).values[0],
+    "max_pool1d": lambda x: F.max_pool1d(x[None], 3)[0, 0],
+}
+x = torch.tensor([2.0, 2.0, 1.0], requires_grad=True)
+for name, f in ties.items():
+    print(f"{name:11}", torch.autograd.grad(f(x), x)[0])
+
+# %%
+# What goes wrong
+# ---------------
+#
+# A subgradient does not obey the :term:`chain rule`. ``relu(x) - relu(-x)`` is x, whose
+# derivative is 1 everywhere; at 0 the two zeros add up to 0:
+
+slopes(lambda x: torch.relu(x) - torch.relu(-x))
+
+# %%
+# ``gradcheck`` at a kink compares the convention with a central difference, the mean of
+# the two slopes, and reports a mistake that is none. Check beside the kink:
+
+zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+try:
+    torch.autograd.gradcheck(torch.relu, zero)
+except RuntimeError as error:
+    print(error)
+torch.autograd.gradcheck(torch.relu, zero + 0.1)
+
+# %%
+# *Why is the gradient of my norm NaN at 0?* The built-in norm takes the slope 0 there. The
+# same norm spelled out sends :math:`0\cdot\infty` back (:ref:`masked-nan`):
+
+x = torch.zeros(2, requires_grad=True)
+built_in = torch.autograd.grad(torch.linalg.vector_norm(x), x)[0]
+spelled_out = torch.autograd.grad((x**2).sum().sqrt(), x)[0]
+print(built_in, spelled_out)
+
+# %%
+# A zero that stops training
+# --------------------------
+#
+# The gradient of ``round`` is 0, so ``(3 * round(x) - 12) ** 2`` never moves x. The
+# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way
+# back. It is no derivative of the function, and it finds 4:
+
+
+def through(x):
+    return x + (x.round() - x).detach()
+
+
+for f in (torch.round, through):
+    x = torch.tensor(1.2, requires_grad=True)
+    for _ in range(20):
+        (g,) = torch.autograd.grad((3 * f(x) - 12) ** 2, x)
+        x = (x - 0.02 * g).detach().requires_grad_()
+    print(f.__name__, f(x).item())
+
+# %%
+# The check is what makes a number a subgradient of a convex f: the line through
+# :math:`(x, f(x))` lies nowhere above f, here at a thousand random points:
+
+torch.manual_seed(0)  # the same thousand points on every build
+convex = {**ties, "norm": torch.linalg.vector_norm, "abs": lambda x: x.abs().sum()}
+for f in (*convex.values(), *[lambda x, f=f: f(x).sum() for f in same.values()]):
+    for point in (torch.tensor([2.0, 2.0, 1.0]), torch.zeros(3)):
+        x = point.clone().requires_grad_()
+        (g,) = torch.autograd.grad(f(x), x)
+        others = point + torch.randn(1000, 3)
+        below = f(point) + (others - point) @ g
+        assert all(f(z) >= b - 1e-5 for z, b in zip(others, below, strict=True))
+
+# %%
+# Where next
+# ----------
+#
+# NaN from a branch that was masked: :ref:`masked-nan`. Checking gradients where they
+# exist: :ref:`gradcheck`. A gradient of your own choice: :ref:`custom-function`.

@@ -1,0 +1,158 @@
+r"""
+.. _hooks:
+
+Hooks: how to watch v travel, and change it on its way
+======================================================
+
+``h.register_hook(f)`` calls ``f(g)`` when the :term:`cotangent` of ``h`` has arrived in
+full; what f returns travels on in its place. A module, a node of the graph and a leaf's
+``.grad`` have hooks of their own.
+"""
+
+# %%
+# Take :math:`h=3x`, :math:`y=h^2+4h` at :math:`x=(1,2)`, all of shape ``(2,)``. With ``v``
+# of ones :math:`2h=(6,12)` and :math:`(4,4)` meet at ``h``; three times their sum is at
+# ``x``. The hook runs once, on the sum, of the shape of its tensor:
+
+import torch
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+h = 3 * x
+h.register_hook(lambda g: print("at h", g))
+x.register_hook(lambda g: print("at x", g))
+(h**2 + 4 * h).backward(torch.ones(2))
+
+# %%
+# :func:`pullback.trace` shows every edge at once and leaves ``x.grad`` alone. It is a
+# backward like any other, so the hook on x speaks again:
+
+import pullback
+
+h = 3 * x
+ax = pullback.trace(h**2 + 4 * h, torch.ones(2), names={"x": x, "h": h}).plot()
+title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
+
+# %%
+# Every kind of hook, in the order in which it runs
+# -------------------------------------------------
+#
+# Those of a tensor run first, in the order you registered them, each on what the one
+# before returned; None leaves the cotangent as it is. ``retain_grad`` notes what is left
+# at the end. Then the node runs, and last the leaf:
+
+log = []
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+h = 3 * x
+h.retain_grad()
+h.register_hook(lambda g: log.append(("tensor, first", g)))
+h.register_hook(lambda g: 10 * g)
+h.grad_fn.register_prehook(lambda arrived: log.append(("node, before", *arrived)))
+h.grad_fn.register_hook(lambda sent, arrived: log.append(("node, after", sent[0])))
+x.register_hook(lambda g: log.append(("leaf", g)))
+x.register_post_accumulate_grad_hook(lambda x: log.append(("leaf, .grad set", x.grad)))
+(h**2).backward(torch.ones(2))
+
+# %%
+# The second tensor hook sent ten times as much, and all that came after saw it, also
+# ``h.grad``, although ``retain_grad`` came before the hook:
+
+for name, g in [*log, ("h.grad", h.grad)]:
+    print(f"{name:16}", g)
+
+# %%
+# ``torch.autograd.grad`` runs the hooks of tensors and nodes and returns what they make of
+# the cotangent. It accumulates nothing, so the last kind does not run:
+
+log.clear()
+h = 3 * x
+h.register_hook(lambda g: 10 * g)
+print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
+
+# %%
+# Changing v on its way
+# ---------------------
+#
+# Clip each cotangent where it passes (clipping ``.grad`` afterwards is another thing), or
+# turn its sign, the gradient reversal of domain-adversarial training. Here the features
+# learn to deceive the head while the head learns to tell:
+
+features = torch.tensor([1.0, 2.0], requires_grad=True)
+head = torch.tensor([3.0, -40.0], requires_grad=True)
+h = 1 * features
+h.register_hook(lambda g: g.clamp(-5, 5))
+h.register_hook(torch.neg)
+(head @ h).backward()
+print(features.grad, head.grad)
+
+# %%
+# A module's full backward hook is shown the cotangents of its inputs and of its outputs;
+# a tuple that it returns replaces the former. The weights' gradients are not among them:
+
+layer = torch.nn.Linear(2, 1, bias=False)
+torch.nn.init.constant_(layer.weight, 3.0)
+layer.register_full_backward_hook(lambda module, to_x, from_y: (10 * to_x[0],))
+data = torch.ones(1, 2, requires_grad=True)
+layer(data).backward(torch.ones(1, 1))
+print(data.grad, layer.weight.grad)
+
+# %%
+# What goes wrong
+# ---------------
+#
+# An edit in place. The tensor a hook is shown is not a copy: another branch, or your own
+# ``v``, may share it. Both branches of this sum get the same v; the hook is meant for the
+# right one, so 2 is to remain. The first loses all, v included; return a new tensor:
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
+    v, left, right = torch.ones(2), 2 * x, 3 * x
+    right.register_hook(hook)
+    print(*torch.autograd.grad(left + right, x, v), v)
+
+# %%
+# Three refusals: a hook under :func:`torch.func.jvp`, where no cotangent travels; a hook
+# that returns another shape; a full backward hook on a module whose output the next one
+# edits in place (``inplace=False`` mends it):
+
+
+def hooked(x):
+    h = 3 * x
+    h.register_hook(lambda g: g[:1])
+    return h
+
+
+edits = torch.nn.Sequential(layer, torch.nn.ReLU(inplace=True))
+attempts = [
+    lambda: torch.func.jvp(hooked, (torch.ones(2),), (torch.ones(2),)),
+    lambda: hooked(x).backward(torch.ones(2)),
+    lambda: edits(data),
+]
+
+# %%
+# The messages:
+
+for attempt in attempts:
+    try:
+        attempt()
+    except RuntimeError as error:
+        print(str(error).partition(". ")[0])
+
+# %%
+# The hook stays on its tensor until its handle's ``remove()``. The check: with 10 in the
+# middle, the product is :math:`J_h^\top\,10\,J_y^\top v`, and after ``remove`` it is not:
+
+h = 3 * x
+handle = h.register_hook(lambda g: 10 * g)
+J_h, J_y = 3 * torch.eye(2), torch.diag(2 * h.detach())
+for factor in (10, 1):
+    (g,) = torch.autograd.grad(h**2, x, torch.ones(2), retain_graph=True)
+    torch.testing.assert_close(g, J_h.T @ (factor * (J_y.T @ torch.ones(2))))
+    handle.remove()
+
+# %%
+# Where next
+# ----------
+#
+# A backward of your own, instead of a hook: :ref:`custom-function`. Hooks on what the
+# forward pass keeps: :ref:`checkpointing`. Parameters of many ranks:
+# :ref:`across-processes`.

@@ -1,0 +1,153 @@
+r"""
+.. _closures-of-zeros:
+
+Why is my Jacobian all zeros?
+=============================
+
+Because the function's output does not depend on *its argument*: it uses a tensor computed
+before, or a copy without a graph. The functions that take f answer with zeros and say
+nothing; ``strict=True`` or :func:`pullback.jacobian` raises.
+"""
+
+# %%
+# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape
+# ``(2, 2)``. A function that takes f puts a tensor of its own into f and differentiates by
+# that one. Any other tensor in f is a constant to it, also one that was ``x`` outside:
+
+import torch
+from torch.autograd.functional import jacobian
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+y = x**2
+right = jacobian(lambda x: x**2, x)
+zeros = jacobian(lambda x: y, x)  # the closure hands out the y of before
+print(right, zeros, sep="\n")
+
+# %%
+# The same in ``torch.func``:
+
+print(torch.func.jacrev(lambda x: y)(x), torch.func.hessian(lambda x: y.sum())(x), sep="\n")
+
+# %%
+# The ways to lose x
+# ------------------
+#
+# Each of these has the right value at (1, 2). Each but the first has lost the way back,
+# and the last two did so in a part only:
+
+bodies = {
+    "x**2": lambda x: x**2,
+    "y of before": lambda x: y,
+    "detach": lambda x: x.detach() ** 2,
+    "tolist": lambda x: torch.tensor(x.tolist()) ** 2,
+    "NumPy": lambda x: torch.from_numpy(x.detach().numpy() ** 2),
+    "no_grad": torch.no_grad()(lambda x: x**2),
+    "x * x.detach()": lambda x: x * x.detach(),
+    "item": lambda x: torch.stack([x[0] ** 2, x[1] * x[1].item()]),
+}
+
+# %%
+# Zeros, None or an error? Ask four ways what the gradient of the sum is:
+
+asked = {
+    "functional": lambda f: jacobian(f, x).sum(0).tolist(),
+    "strict=True": lambda f: jacobian(f, x, strict=True).sum(0).tolist(),
+    "func.jacrev": lambda f: torch.func.jacrev(f)(x).sum(0).tolist(),
+    "autograd.grad": lambda f: torch.autograd.grad(f(x).sum(), x)[0].tolist(),
+}
+
+
+def answer(ask, body):
+    try:
+        return str(asked[ask](bodies[body]))
+    except RuntimeError:
+        return "error"
+
+
+# %%
+# Only ``x**2`` deserves numbers, (2, 4), and the first row of answers has them:
+
+print(f"{'':15}", *(f"{ask:14}" for ask in asked))
+for body in bodies:
+    y = x**2  # a graph that no row before has used up
+    print(f"{body:15}", *(f"{answer(ask, body):14}" for ask in asked))
+
+# %%
+# Two things stand out. ``autograd.grad`` alone finds (2, 4) through the *y of before*,
+# since it follows the :term:`computation graph` and does not care about arguments. And no
+# way notices the last two: half a gradient is a number like any other.
+#
+# What the errors say
+# -------------------
+#
+# ``strict=True`` knows two reasons, no graph and a graph that does not lead to x:
+
+for body in ("detach", "y of before"):
+    try:
+        jacobian(bodies[body], x, strict=True)
+    except RuntimeError as error:
+        print(error)
+
+# %%
+# The engine has None for "not connected": ``allow_unused=True`` shows it and
+# ``materialize_grads=True`` makes zeros of it. A zero that was computed looks the same:
+
+w = torch.tensor([3.0], requires_grad=True)
+for flag in ({"allow_unused": True}, {"materialize_grads": True}):
+    print(torch.autograd.grad((x**2).sum(), (x, w), **flag))
+print(torch.autograd.grad((0 * w).sum(), w))
+
+# %%
+# How to tell
+# -----------
+#
+# :func:`pullback.jacobian` refuses what is not connected and returns what is zero:
+
+import pullback
+
+print(pullback.jacobian(torch.round, x))
+try:
+    pullback.jacobian(bodies["NumPy"], x)
+except RuntimeError as error:
+    print(error)
+
+# %%
+# :func:`pullback.check` finds half gradients as well. One of its routes takes differences
+# and knows nothing of graphs:
+
+print(pullback.check(bodies["item"], x.detach(), torch.ones(2)).error)
+
+# %%
+# What does not work: :term:`forward mode` as a witness of ``no_grad``, since it sees
+# through it (:ref:`no-grad-detach`), and ``requires_grad`` of the result, which the *y of
+# before* has:
+
+print(torch.func.jacfwd(bodies["no_grad"])(x.detach()))
+bodies["y of before"](x).requires_grad
+
+# %%
+# The check, with torch alone: move x and look whether y does what the gradient says. Worth
+# a run for every function that you did not write yourself:
+
+
+def agrees(f, x, h=1e-3):
+    x, u = x.detach(), torch.tensor([1.0, -2.0])
+    moved = (f(x + h * u) - f(x - h * u)) / (2 * h)
+    return torch.allclose(moved, jacobian(f, x) @ u, atol=1e-2)
+
+
+assert [body for body in bodies if agrees(bodies[body], x)] == ["x**2", "y of before"]
+
+# %%
+# All but one: *y of before* does not move at all, so zeros are what it deserves. There the
+# function is wrong, not its derivative; ``f(x + 1)`` equal to ``f(x)`` gives it away:
+
+assert torch.equal(bodies["y of before"](x + 1), bodies["y of before"](x))
+assert not torch.equal(bodies["x**2"](x + 1), bodies["x**2"](x))
+
+# %%
+# Where next
+# ----------
+#
+# None in ``x.grad`` after ``backward``: :ref:`grad-is-none`. What each way of cutting
+# cuts: :ref:`no-grad-detach`. Checking with finite differences: :ref:`gradcheck`.

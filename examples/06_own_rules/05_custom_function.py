@@ -1,0 +1,175 @@
+r"""
+.. _custom-function:
+
+A Function whose backward is a VJP
+==================================
+
+In a :class:`torch.autograd.Function`, ``backward`` receives ``v`` and returns
+:math:`J^\top v`: ``grad_output`` *is* the vector that reaches this operation, in the shape
+of its output, and what you return has the shape of its input.
+"""
+
+# %%
+# For :math:`y_i=x_i^3` with ``x`` and ``y`` of shape ``(n,)`` the :term:`Jacobian` is
+# diagonal with entries :math:`3x_i^2`, so its :term:`VJP` is :math:`3x_i^2v_i`. What
+# ``backward`` needs of the inputs or outputs, ``forward`` puts aside:
+
+import torch
+from torch.autograd import Function
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, v):
+        print("backward received", v)
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * v
+
+
+# %%
+# Call it by ``apply``. ``v`` arrives as you passed it, or as what follows passes it on:
+
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+v = torch.tensor([1.0, 10.0, 100.0])
+Cube.apply(x).backward(v)
+(7 * Cube.apply(x)).backward(v)
+(cubed := x.grad)
+
+# %%
+# One gradient for each input
+# ---------------------------
+#
+# ``backward`` returns one value for each argument, and ``None`` for what is not a tensor.
+# ``ctx.needs_input_grad`` says which are wanted:
+
+
+class Product(Function):
+    @staticmethod
+    def forward(ctx, a, b, k):
+        ctx.save_for_backward(a, b)  # tensors
+        ctx.k = k  # anything else
+        return k * a * b
+
+    @staticmethod
+    def backward(ctx, v):
+        a, b = ctx.saved_tensors
+        for_a, for_b, _ = ctx.needs_input_grad
+        return ctx.k * b * v if for_a else None, ctx.k * a * v if for_b else None, None
+
+
+# %%
+# ``b`` requires no gradient here, so its product is never computed:
+
+a, b = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 5.0])
+y = Product.apply(a, b, 2)
+print(y.grad_fn.needs_input_grad)
+torch.autograd.grad(y, a, torch.ones(2))
+
+# %%
+# One cotangent for each output
+# -----------------------------
+#
+# ``backward`` receives a :term:`cotangent` for each output and adds the products up.
+# ``mark_non_differentiable`` declares an integer output:
+
+
+class Ordered(Function):
+    @staticmethod
+    def forward(ctx, x):
+        values, index = x.sort()
+        ctx.mark_non_differentiable(index)
+        ctx.save_for_backward(index)
+        return values, values.sum(), index
+
+    @staticmethod
+    def backward(ctx, *v):
+        print("backward received", *v)
+        (index,) = ctx.saved_tensors
+        return torch.zeros_like(v[0]).scatter(0, index, v[0]) + v[1]
+
+
+# %%
+# Nobody uses ``total`` and ``index`` here, so their cotangents are zeros; after
+# ``ctx.set_materialize_grads(False)`` in ``forward`` they would be ``None``:
+
+x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+values, total, index = Ordered.apply(x)
+print(values.requires_grad, total.requires_grad, index.requires_grad)
+(pulled,) = torch.autograd.grad(values, x, v)
+pulled
+
+# %%
+# What ``forward`` overwrites must be declared by ``mark_dirty``, or ``a`` keeps its old
+# history, of slope 1, for its new numbers:
+
+
+class Double(Function):
+    @staticmethod
+    def forward(ctx, a, declare):
+        if declare:
+            ctx.mark_dirty(a)
+        return a.mul_(2)
+
+    backward = staticmethod(lambda ctx, v: (2 * v, None))
+
+
+for declare in (True, False):
+    x = torch.tensor([1.0], requires_grad=True)
+    a = x * 1
+    Double.apply(a, declare)
+    print("declared:", declare, "slope:", torch.autograd.grad(a, x)[0].item())
+
+# %%
+# What goes wrong
+# ---------------
+#
+# The engine counts what you return and compares shapes. But a shape to which the input
+# could be broadcast is summed without a word, here to four times the right gradient:
+
+
+class Twice(Function):
+    forward = staticmethod(lambda ctx, x: 2 * x)
+
+
+x = torch.ones(3, requires_grad=True)
+for rule in (lambda v: (2 * v, v), lambda v: 2 * v[:2], lambda v: (2 * v).expand(4, 3)):
+    Twice.backward = staticmethod(lambda ctx, v, rule=rule: rule(v))
+    try:
+        print(torch.autograd.grad(Twice.apply(x), x, torch.ones(3))[0])
+    except RuntimeError as error:
+        print(error)
+
+# %%
+# *Why is my backward not called?* It was not recorded: the tensor sits inside a list, no
+# input requires a gradient, or ``forward`` was called without ``apply``:
+
+
+class First(Function):
+    forward = staticmethod(lambda ctx, pair: pair[0] ** 2)
+    backward = staticmethod(lambda ctx, v: 1 / 0)  # never reached
+
+
+print(First.apply([x, x]).grad_fn, First.apply(x.detach()).grad_fn)
+print(type(First.forward(None, [x, x]).grad_fn).__name__)  # PyTorch's own rule, not yours
+
+# %%
+# The check: formulas, PyTorch's own rules for the same functions, and differences:
+
+assert cubed.tolist() == [8 * 3, 8 * 12 * 10, 8 * 27 * 100]
+x = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+(ours,) = torch.autograd.grad(Product.apply(x, 2 * x, 3).sum(), x)
+torch.testing.assert_close(ours, 12 * x.detach())  # of 6 x^2
+assert pulled.tolist() == torch.autograd.grad(x.sort()[0], x, v.double())[0].tolist()
+assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
+
+# %%
+# Where next
+# ----------
+#
+# Finding the rule: :ref:`deriving-vjps`. Testing it: :ref:`gradcheck`. Second
+# derivatives, and a backward that leaves torch: :ref:`twice-differentiable`.

@@ -1,0 +1,175 @@
+r"""
+.. _gradcheck:
+
+gradcheck and finite differences, and when they lie
+===================================================
+
+:func:`gradcheck <torch.autograd.gradcheck.gradcheck>` compares your products with
+difference quotients at one point. Believe it in float64, for a smooth function whose
+inputs share no memory, and only about the branches that this point visits.
+"""
+
+# %%
+# For ``f`` from ``(n,)`` to ``(m,)`` it makes two matrices. The first moves one input at a
+# time by ``eps`` up and down and gives a column of J; the second pulls one one-hot ``v``
+# back at a time and gives a row. Both must agree to ``atol + rtol * |numerical|``:
+
+import matplotlib.pyplot as plt
+import torch
+from torch.autograd import Function, gradcheck
+
+
+def numerical(f, x, h=1e-6):
+    columns = [(f(x + h * e) - f(x - h * e)) / (2 * h) for e in torch.eye(len(x)).to(x)]
+    return torch.stack(columns, dim=1)
+
+
+def f(x):
+    return torch.stack([x[0] * x[1], x[0] ** 3, x[1] ** 2])
+
+
+x = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
+measured = numerical(f, x.detach())
+print(measured.round(decimals=6))
+gradcheck(f, (x,))
+
+# %%
+# A Function with any rule you like, to see what gets past:
+
+
+def with_rule(forward, rule):
+    class Rule(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return forward(x)
+
+        backward = staticmethod(lambda ctx, v: rule(*ctx.saved_tensors, v))
+
+    return Rule.apply
+
+
+def passes(f, *inputs, **options):
+    return gradcheck(f, inputs, raise_exception=False, **options)
+
+
+# %%
+# A rule for :math:`x_1x_2` without a factor. Both matrices are printed *transposed*:
+
+forgets = with_rule(torch.prod, lambda x, v: v * torch.stack([x[1], torch.ones_like(v)]))
+try:
+    gradcheck(forgets, (x,))
+except RuntimeError as error:
+    print(error)
+
+# %%
+# Which step?
+# -----------
+#
+# For :math:`x^3` the central quotient is :math:`3x^2+h^2`: a smaller h is better, until
+# the rounding of f, divided by h, takes over. The error is a V on logarithmic axes:
+
+steps = [10.0**-k for k in range(1, 13)]
+errors = {}
+for dtype in (torch.float32, torch.float64):
+    at = torch.tensor([1.1], dtype=dtype)
+    exact = 3 * at.double() * at.double()
+    quotients = [numerical(lambda x: x * x * x, at, h).double() for h in steps]
+    errors[dtype] = [(q - exact).abs().item() for q in quotients]
+best = {str(d): steps[e.index(min(e))] for d, e in errors.items()}
+best
+
+# %%
+# In float32 no step gives more than a few digits, which is why gradcheck asks for float64,
+# and why its ``eps`` of 1e-6 suits float64 only:
+
+figure, ax = plt.subplots(layout="constrained")
+for dtype, error in errors.items():
+    ax.loglog(steps, error, marker="o", label=str(dtype))
+ax.set(xlabel="step h", ylabel="error of the difference quotient")
+ax.legend()
+title = ax.set_title("Too large a step bends, too small a step rounds: the error is a V")
+
+# %%
+# A right rule, refused
+# ---------------------
+#
+# Each of these derivatives is the one that PyTorch means to give. The quotient is what
+# fails: across a kink, across wiggles shorter than ``eps``, on a function that draws new
+# random numbers at each call, or when moving one argument moves another. (For ``abs`` the
+# central quotient at 0 is 0, by symmetry, and so is PyTorch's choice.)
+
+torch.manual_seed(0)  # the same masks on every build
+zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+right = {
+    "relu at its kink": passes(torch.relu, zero),
+    "abs at its kink": passes(torch.abs, zero),
+    "sin(1e7 x) / 1e7": passes(lambda x: torch.sin(1e7 * x) / 1e7, x),
+    "dropout": passes(torch.nn.functional.dropout, x),
+    "a * b, shared memory": passes(torch.mul, x, x.detach()),
+    "a * b, own memory": passes(torch.mul, x, x.detach().clone()),
+}
+right
+
+# %%
+# *Why does it complain of stride 0, or that my backward is not reentrant?* An expanded
+# input is the one kind of shared memory that it notices. And it runs each product twice; on
+# a GPU, sums in changing order differ in the last digits, and ``nondet_tol`` allows that:
+
+expanded = torch.ones(1, dtype=torch.float64).expand(3).requires_grad_()
+noisy = with_rule(torch.square, lambda x, v: v * (2 * x + 1e-9 * torch.rand_like(x)))
+for f, point in ((torch.square, expanded), (noisy, x)):
+    try:
+        gradcheck(f, point)
+    except RuntimeError as error:
+        print(str(error)[:76])
+passes(noisy, x, nondet_tol=1e-6)
+
+# %%
+# A wrong rule, passed
+# --------------------
+#
+# A branch not taken, an error within ``rtol=1e-3``, one within ``atol=1e-5``, and a
+# missing conjugate, which real inputs cannot show. ``fast_mode=True`` compares a single
+# number, :math:`v^\top Ju`, and here misses that one entry of J is off by 1e-4:
+
+off = torch.tensor([[2.0, 1e-4], [0.0, 2.0]], dtype=torch.float64)
+wrong = {
+    "branch": with_rule(torch.abs, lambda x, v: v),
+    "rtol": with_rule(torch.sin, lambda x, v: v * torch.cos(x) * 1.0005),
+    "atol": with_rule(lambda x: 1e-6 * x**2, lambda x, v: v * x * 0),
+    "complex": with_rule(torch.square, lambda z, v: v * 2 * z),  # not its conjugate
+    "fast": with_rule(lambda x: 2 * x, lambda x, v: v @ off),
+}
+passed = {name: passes(rule, x, fast_mode=name == "fast") for name, rule in wrong.items()}
+passed
+
+# %%
+# All pass. So: points on every branch, tighter tolerances (float64 allows ``rtol=1e-6``),
+# outputs near 1 in size, complex inputs where complex is allowed, and the slow mode:
+
+z = torch.tensor([1 + 2j], dtype=torch.complex128, requires_grad=True)
+caught = {
+    "branch": not passes(wrong["branch"], (-x).detach().requires_grad_()),
+    "rtol": not passes(wrong["rtol"], x, rtol=1e-6, atol=1e-8),
+    "atol": not passes(lambda x: 1e6 * wrong["atol"](x), x),
+    "complex": not passes(wrong["complex"], z),
+    "fast": not passes(wrong["fast"], x),
+}
+caught
+
+# %%
+# The check: the matrix by the formula, the verdicts, the V:
+
+J = torch.tensor([[3.0, 2.0], [12.0, 0.0], [0.0, 6.0]], dtype=torch.float64)
+torch.testing.assert_close(measured, J, rtol=1e-8, atol=1e-8)
+assert list(right.values()) == [False, True, False, False, False, True]
+assert all([*passed.values(), *caught.values()])
+assert min(errors[torch.float64]) < 1e-9 < 1e-5 < min(errors[torch.float32])
+
+# %%
+# Where next
+# ----------
+#
+# A test without any step: :ref:`dot-product-test`. The second derivative of your rule:
+# :ref:`twice-differentiable`. Kinks: :ref:`kinks`.

@@ -1,0 +1,230 @@
+r"""
+.. _build-the-engine:
+
+Build the engine: PyTorch's backward in under a hundred lines of NumPy
+======================================================================
+
+A reverse-mode engine is a rule for each operation, a record of which operation made which
+tensor, and a walk from the :term:`root` that waits at each tensor until all its
+:term:`cotangents <cotangent>` are in. The rest is PyTorch's manners with ``gradient``.
+"""
+
+# %%
+# A tensor holds its numbers, its ``.grad`` and the node that made it; a :term:`leaf` none:
+
+import numpy as np
+import torch
+
+
+class Tensor:
+    def __init__(self, data, requires_grad=False):
+        self.array = np.asarray(data, dtype=float)
+        self.requires_grad = requires_grad
+        self.grad = self.node = None
+
+
+# %%
+# Rules
+# -----
+#
+# Each operation returns its value and its :term:`pullback`: the function that takes ``v``,
+# of the output's shape, to one product for each input. What that needs later, it holds:
+# ``*`` and ``@`` (of matrices) both inputs, ``tanh`` its output, ``sum`` a shape:
+
+
+def tanh(a):
+    y = np.tanh(a)
+    return y, lambda v: (v * (1 - y * y),)
+
+
+RULES = {
+    "__add__": lambda a, b: (a + b, lambda v: (v, v)),
+    "__mul__": lambda a, b: (a * b, lambda v: (v * b, v * a)),
+    "__matmul__": lambda a, b: (a @ b, lambda v: (v @ b.T, a.T @ v)),
+    "sum": lambda a: (a.sum(), lambda v, shape=a.shape: (np.broadcast_to(v, shape),)),
+    "tanh": tanh,
+}
+
+# %%
+# The record
+# ----------
+#
+# A node knows the inputs and the pullback. The arrays that this holds are the :term:`saved
+# tensors <saved tensor>`. They go after the first use; a node that saved none can go again:
+
+
+class Node:
+    def __init__(self, inputs, pull):
+        self.inputs, self.pull = inputs, pull
+        held = [cell.cell_contents for cell in pull.__closure__ or ()]
+        self.saves = any(isinstance(value, np.ndarray | np.generic) for value in held)
+
+    def products(self, v, retain_graph):
+        if self.pull is None:
+            raise RuntimeError("Trying to backward through the graph a second time")
+        found = zip(self.inputs, self.pull(v), strict=True)
+        self.pull = None if self.saves and not retain_graph else self.pull
+        return [(x, unbroadcast(g, x.array.shape)) for x, g in found if x.requires_grad]
+
+
+# %%
+# Recorded is what comes from a tensor that requires a gradient:
+
+
+def apply(rule, *inputs):
+    inputs = [x if isinstance(x, Tensor) else Tensor(x) for x in inputs]
+    value, pull = rule(*(x.array for x in inputs))
+    out = Tensor(value, requires_grad=any(x.requires_grad for x in inputs))
+    out.node = Node(inputs, pull) if out.requires_grad else None
+    return out
+
+
+for name, rule in RULES.items():
+    setattr(Tensor, name, lambda *inputs, rule=rule: apply(rule, *inputs))
+
+# %%
+# The walk
+# --------
+#
+# A tensor that was used k times gets k cotangents. To go on with each by itself would be to
+# walk every path, and their number explodes; so count first, as PyTorch does:
+
+
+def uses(root):
+    count, todo = {}, [root]
+    while todo:
+        node = todo.pop().node
+        for x in node.inputs if node else ():
+            count[x] = count.get(x, 0) + x.requires_grad
+            if count[x] == 1:
+                todo.append(x)
+    return count
+
+
+# %%
+# Broadcasting copied an entry to many places; on the way back their cotangents are summed:
+
+
+def unbroadcast(g, shape):
+    g = np.sum(g, axis=tuple(range(np.ndim(g) - len(shape))))
+    stretched = tuple(i for i, size in enumerate(shape) if size == 1)
+    return np.sum(g, axis=stretched, keepdims=True)
+
+
+unbroadcast(np.ones((4, 2, 3)), (2, 1)).tolist()
+
+# %%
+# A tensor goes when its last cotangent is in; a leaf adds it to ``.grad``:
+
+
+def walk(arrived, missing, ready, retain_graph):
+    while ready:
+        x = ready.pop()
+        v = arrived.pop(x)
+        if x.node is None:
+            x.grad = np.array(v) if x.grad is None else x.grad + v
+            continue
+        for parent, g in x.node.products(v, retain_graph):
+            arrived[parent] = arrived.get(parent, 0) + g
+            missing[parent] -= 1
+            if not missing[parent]:
+                ready.append(parent)
+
+
+# %%
+# What ``gradient`` must be
+# -------------------------
+#
+# A one is implied for one element only; any other ``gradient`` has the shape of the output:
+
+
+def checked(y, gradient):
+    if not y.requires_grad:
+        raise RuntimeError("element 0 of tensors does not require grad")
+    if gradient is None and y.array.size != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    v = np.ones_like(y.array) if gradient is None else gradient.array
+    if v.shape != y.array.shape:
+        raise RuntimeError("Mismatch in shape")
+    return v
+
+
+# %%
+# That is all. Sixty doublings have :math:`2^{60}` paths, and 60 tensors to be reached:
+
+
+def backward(y, gradient=None, retain_graph=False):
+    walk({y: checked(y, gradient)}, uses(y), [y], retain_graph)
+
+
+Tensor.backward = backward
+y = x = Tensor(1, requires_grad=True)
+for _ in range(60):
+    y = y + y
+y.backward()
+print(x.grad == 2.0**60, len(uses(y)))
+
+# %%
+# Held against torch
+# ------------------
+#
+# One program for either library, ``make`` being its constructor; gradients or message:
+
+
+def run(make, program, v, inputs, retain=(False,), requires_grad=True):
+    leaves = [make(np.array(x, dtype=float), requires_grad=requires_grad) for x in inputs]
+    y, v = program(*leaves), None if v is None else make(np.array(v, dtype=float))
+    try:
+        for retain_graph in retain:
+            y.backward(v, retain_graph=retain_graph)
+    except RuntimeError as error:
+        return str(error)
+    return [np.round(x.grad, 9).tolist() for x in leaves]
+
+
+# %%
+# Squares with ones (:ref:`ones-trick`) and a one-hot ``v`` (:ref:`one-component`),
+# :ref:`matrices`, w1…w4 (:ref:`small-graph`), and a layer whose bias is broadcast:
+
+examples = [
+    (lambda x: x * x, [1, 1, 1], [[1, 2, 3]]),
+    (lambda x: x * x, [0, 1, 0], [[1, 2, 3]]),
+    (lambda a, b: a @ b, [[1, 10]], [[[1, 2]], [[3, 4], [5, 6]]]),
+    (lambda p, q, r, s: (r * (p * 4) + s * (q * 4)) * -1 + 10, None, [2, 5, 9, 7]),
+    (lambda x, w, b: (x @ w + b).tanh(), [[1], [0], [2]], [[[1], [2], [3]], [[1]], [-1]]),
+]
+for case in examples:
+    ours, theirs = (run(make, *case) for make in (Tensor, torch.tensor))
+    print(ours)
+    assert ours == theirs
+
+# %%
+# The manners: no ``gradient``; a wrong shape; nothing that requires one; twice through
+# saved arrays, with the graph retained, and through a sum that saved none; a leaf as root:
+
+manners = [
+    (lambda x: x * x, None, [[1, 2, 3]]),
+    (lambda x: x * x, [1, 1], [[1, 2, 3]]),
+    (lambda x: x * x, [1], [[1]], (False,), False),
+    (lambda x: (x * x).sum(), None, [[1, 2, 3]], (False, False)),
+    (lambda x: (x * x).sum(), None, [[1, 2, 3]], (True, False)),
+    (lambda x: (x + x).sum(), None, [[1, 2, 3]], (False, False)),
+    (lambda x: x, [1, 10, 100], [[1, 2, 3]]),
+]
+
+# %%
+# The engine's answer is PyTorch's, or the beginning of its message:
+
+for case in manners:
+    ours, theirs = (run(make, *case) for make in (Tensor, torch.tensor))
+    print(ours)
+    assert ours == theirs[: len(ours)]
+
+# %%
+# Left out: ``create_graph`` (rules in NumPy leave no record), in-place versions, hooks.
+#
+# Where next
+# ----------
+#
+# The same graph with v on every edge: :ref:`small-graph`. Why no Jacobian is formed:
+# :ref:`never-forms-j`. A rule of yours in PyTorch's engine: :ref:`custom-function`.

@@ -1,0 +1,164 @@
+r"""
+.. _ways-measured:
+
+Which way to a whole Jacobian is fastest, for m = 1 … 1000?
+===========================================================
+
+For one output ``backward`` itself. From about ten outputs on, all rows at once
+(``is_grads_batched``, ``jacrev``) beat a loop by a factor that grows; and once there are
+more outputs than inputs, :term:`forward mode` beats them all.
+"""
+
+# %%
+# A network from 100 numbers to ``m``, with a hidden layer of 64:
+
+import torch
+
+n = 100
+
+
+def network(m):
+    torch.manual_seed(m)  # any weights do; the same ones on every build
+    A, B = torch.randn(64, n) / 10, torch.randn(m, 64) / 8
+    return lambda x: torch.tanh(x @ A.T) @ B.T
+
+
+# %%
+# Five ways. Three pull rows back, ``jacfwd`` pushes columns forward, and the fifth chooses:
+
+import pullback
+
+
+def loop(f, x):
+    y = f(x.requires_grad_())
+    rows = torch.eye(len(y))
+    grads = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in rows]
+    return torch.stack(grads)
+
+
+def batched(f, x):
+    y = f(x.requires_grad_())
+    return torch.autograd.grad(y, x, torch.eye(len(y)), is_grads_batched=True)[0]
+
+
+# %%
+# The others are functions of a library already:
+
+ways = {
+    "loop over rows": loop,
+    "is_grads_batched": batched,
+    "jacrev": lambda f, x: torch.func.jacrev(f)(x),
+    "jacfwd": lambda f, x: torch.func.jacfwd(f)(x),
+    "pullback.jacobian": pullback.jacobian,
+}
+
+# %%
+# All five give the same matrix; a fast wrong one would be of no use:
+
+f, x = network(30), torch.linspace(-1, 1, n)
+J = jacfwd = ways["jacfwd"](f, x)
+for name, way in ways.items():
+    print(
+        name,
+        tuple(way(f, x.clone()).shape),
+        torch.allclose(way(f, x.clone()), J, atol=1e-6),
+    )
+
+# %%
+# Timed
+# -----
+#
+# For each ``m`` the ways' times, divided by the fastest one's. ``Timer`` repeats each until
+# its median is steady, on one thread:
+
+from torch.utils.benchmark import Timer
+
+
+def seconds(way, f, x):
+    timer = Timer("way(f, x)", globals={"way": way, "f": f, "x": x})
+    return timer.blocked_autorange(min_run_time=0.05).median
+
+
+def compare(m):
+    f, x = network(m), torch.linspace(-1, 1, n)
+    times = {name: seconds(way, f, x.clone()) for name, way in ways.items()}
+    return {name: round(t / min(times.values()), 2) for name, t in times.items()}
+
+
+# %%
+# A clone of the repository holds a record; a copy of this page measures anew:
+
+import json
+import platform
+from datetime import date
+from pathlib import Path
+
+
+def measure():
+    figures = {str(m): compare(m) for m in (1, 3, 10, 30, 100, 300, 1000)}
+    about = {"torch": torch.__version__, "machine": platform.machine()}
+    return {**about, "date": date.today().isoformat(), "figures": figures}
+
+
+path = Path("../../benchmarks/results/ways.json")
+record = json.loads(path.read_text()) if path.exists() else measure()
+print("torch", record["torch"], "on", record["machine"], "with one thread,", record["date"])
+
+# %%
+# Times as multiples of the fastest way for that ``m``:
+
+print(f"{'m':18}" + "".join(f"{m:>7}" for m in record["figures"]))
+for name in ways:
+    row = [figures[name] for figures in record["figures"].values()]
+    print(f"{name:18}" + "".join(f"{ratio:7.1f}" for ratio in row))
+
+# %%
+# Each line of the table is a line of the picture; lower is faster:
+
+import matplotlib.pyplot as plt
+
+fig, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
+for name in ways:
+    times = [figures[name] for figures in record["figures"].values()]
+    ax.loglog([int(m) for m in record["figures"]], times, marker=".", label=name)
+ax.legend()
+_ = ax.set(xlabel="outputs m", ylabel="time / fastest", title="Ways to J, 100 inputs")
+
+# %%
+# What goes wrong
+# ---------------
+#
+# Taking one figure for a rule. On a *small* function the ways differ by their fixed cost,
+# a fraction of a millisecond for the transforms of :mod:`torch.func`; on a large one by
+# the number of products. And with all rows at once every intermediate value is held ``m``
+# times: where memory ends first, ``chunk_size`` or the loop are what is left.
+#
+# The check, independent of any clock: products needed for m outputs of n inputs, counted in
+# floating-point operations per forward pass.
+
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def flops(function, *args):
+    with FlopCounterMode(display=False) as counter:
+        function(*args)
+    return counter.get_total_flops()
+
+
+f, X = network(1000), torch.ones(1, n)
+rows, columns = flops(torch.func.jacrev(f), X), flops(torch.func.jacfwd(f), X)
+print(f"{rows / flops(f, X):.0f} {columns / flops(f, X):.0f}")
+
+# %%
+# :term:`Reverse mode <reverse mode>` needs its forward pass and 1000 products, forward mode
+# 100 pushes:
+
+assert rows > 5 * columns
+assert torch.allclose(J, torch.func.jacrev(network(30))(x.detach()), atol=1e-6)
+
+# %%
+# Where next
+# ----------
+#
+# The ways themselves: :ref:`jacobian-at-once`. How ``mode="auto"`` chooses:
+# :ref:`reverse-or-forward`. Other shapes, recorded: :ref:`measured`.

@@ -1,0 +1,175 @@
+r"""
+.. _memory-measured:
+
+What memory do reverse mode, forward mode and checkpointing take?
+=================================================================
+
+:term:`Reverse mode <reverse mode>` keeps an activation for every layer until its
+product is done, :term:`forward mode` keeps one layer and its :term:`tangent`, and
+checkpointing keeps every k-th layer and computes the others a second time.
+"""
+
+# %%
+# Peak memory is counted here, not sampled: every tensor that an operation makes is added
+# when it is made and taken off when it is freed. So the figures are the same everywhere:
+
+import weakref
+
+import torch
+
+
+class Memory:
+    now = peak = 0
+
+    def add(self, storage):
+        if not hasattr(storage, "counted"):
+            storage.counted = True
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self.drop, storage.nbytes())
+
+    def drop(self, nbytes):
+        self.now -= nbytes
+
+
+# %%
+# A storage is the memory behind a tensor and its views. This shows it those of every
+# operation, and counts the layers too:
+
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Peak(Memory, TorchDispatchMode):
+    layers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.layers += func is torch.ops.aten.tanh.default
+        out = func(*args, **(kwargs or {}))
+        for made in tree_leaves(out):
+            if isinstance(made, torch.Tensor):
+                self.add(made.untyped_storage())
+        return out
+
+
+# %%
+# A chain of layers on vectors of 100 000 numbers; all memory is given in units of one such
+# vector, the input not counted:
+
+x = torch.linspace(-1, 1, 100_000)
+v = torch.ones_like(x)
+
+
+def chain(x, layers):
+    for _ in range(layers):
+        x = torch.tanh(x)
+    return x
+
+
+def peak(function, *args):
+    with Peak() as counter:
+        function(*args)
+    return round(counter.peak / x.nbytes)
+
+
+# %%
+# A :term:`VJP` and a :term:`JVP` for more and more layers:
+
+
+def vjp(layers):
+    point = x.detach().requires_grad_()
+    chain(point, layers).backward(v)
+
+
+def jvp(layers):
+    torch.func.jvp(lambda x: chain(x, layers), (x,), (v,))
+
+
+depths = (1, 10, 20, 40, 80)
+table = {way.__name__: [peak(way, n) for n in depths] for way in (vjp, jvp)}
+table
+
+# %%
+# Reverse mode grows with the depth, by one vector a layer. Forward mode does not: it holds
+# a value and a tangent before and after the layer at hand. That is its strength; what it
+# lacks is the *whole* gradient in one pass (:ref:`what-is-a-jvp`).
+#
+# Checkpointing
+# -------------
+#
+# ``checkpoint_sequential`` keeps the values between k segments, and each segment's own
+# while that segment is walked back. For 64 layers:
+
+from torch.utils.checkpoint import checkpoint_sequential
+
+layers = [torch.tanh] * 64
+
+
+def checkpointed(segments):
+    point = x.detach().requires_grad_()
+    y = checkpoint_sequential(layers, segments, point, use_reentrant=False)
+    return torch.autograd.grad(y, point, v)[0]
+
+
+segments = (1, 2, 4, 8, 16, 32, 64)
+peaks = {k: peak(checkpointed, k) for k in segments}
+peaks
+
+# %%
+# The least is in the middle, near :math:`\sqrt{64}` segments: few segments are long ones,
+# many are many kept values.
+
+import matplotlib.pyplot as plt
+
+fig, ax = plt.subplots(figsize=(6, 2.8), layout="constrained")
+ax.plot(segments, list(peaks.values()), marker="o", label="checkpointed")
+ax.axhline(peak(vjp, 64), linestyle="--", color="gray", label="all activations kept")
+ax.set_xscale("log", base=2)
+ax.legend()
+_ = ax.set(title="Peak memory of 64 layers", xlabel="segments", ylabel="vectors")
+
+# %%
+# It is paid for in work: every segment but the last is computed twice. Counted in layers:
+
+
+with Peak() as counter:
+    checkpointed(8)
+counter.layers
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *"Jacobians by vmap cost no memory."* All rows at once hold each value of the backward
+# pass once a row. ``chunk_size`` bounds it:
+
+small = torch.linspace(0, 1, 300)
+rows = []
+for chunk_size in (None, 10):
+    jacobian = torch.func.jacrev(lambda x: chain(x, 5), chunk_size=chunk_size)
+    with Peak() as counter_of_rows:
+        jacobian(small)
+    rows.append(counter_of_rows.peak // small.nbytes)
+rows
+
+# %%
+# The result alone is 300 rows; in chunks it is held twice for a moment, since torch joins
+# the pieces at the end. ``retain_graph`` keeps what a product would have freed; and a loss
+# added up with its history, ``total += loss``, keeps every step's graph.
+#
+# The check: what checkpointing returns is the same gradient, and the counts are what the
+# arithmetic says:
+
+_, vjp_of_chain = torch.func.vjp(lambda x: chain(x, 64), x)
+torch.testing.assert_close(checkpointed(8), vjp_of_chain(v)[0])
+assert counter.layers == 64 + 7 * 8
+assert 600 <= rows[1] < rows[0]
+assert table["vjp"][-1] - table["vjp"][-2] == 40
+assert table["jvp"][-1] == table["jvp"][1]
+
+# %%
+# Where next
+# ----------
+#
+# Using checkpoints: :ref:`checkpointing`. What is saved, operation by operation:
+# :ref:`never-forms-j`. Time: :ref:`cost-of-one-vjp`.
