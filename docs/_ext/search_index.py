@@ -53,15 +53,32 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Write the index with the site, in the place of Sphinx's own."""
     app.add_config_value("search_messages", {}, "html", [dict])
     app.connect("builder-inited", replace_own_search)
+    app.connect("doctree-read", anchor_terms)
     app.connect("html-collect-pages", search_page)
     app.connect("build-finished", write_index)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return {
+        "version": "1",
+        "env_version": 1,
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
 
 
 def replace_own_search(app: Sphinx) -> None:
     """Have Sphinx build neither its index nor its page."""
     if app.builder.name == "html":
         app.builder.search = False  # type: ignore[attr-defined]
+
+
+def anchor_terms(app: Sphinx, doctree: nodes.document) -> None:
+    """Give each term of a definition list, such as a question, an address of its own."""
+    for term in doctree.findall(nodes.term):
+        if not term["ids"]:
+            wanted = nodes.make_id(term.astext())[:60].strip("-") or "term"
+            same = sum(name.startswith(wanted) for name in doctree.ids)
+            anchor = f"{wanted}-{same}" if same else wanted
+            doctree.ids[anchor] = term
+            term["ids"].append(anchor)
 
 
 def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:

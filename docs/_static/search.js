@@ -51,12 +51,13 @@
     };
   };
 
-  // A title that is the query itself comes first; a page answers before its parts do, a
-  // text before a list; a page about an error steps back when its message is not asked for.
+  // A title that is the query itself comes first; a page, or a question with its answer,
+  // before a part of a page, a text before a list; a page about an error steps back when
+  // its message is not asked for.
   const weight = ({ url, page, terms }, asked) => {
     const shared = [...terms].filter((word) => asked.has(word)).length;
     const likeness = (shared / terms.size) * (shared / asked.size) || 0;
-    let kind = page ? 1 : 1.6;
+    let kind = page && !url.startsWith("questions") ? 1 : 1.6;
     if (url.startsWith("errors/")) kind = shared > 0.6 * terms.size ? 1.6 : 0.5;
     else if (/^(api\/|corrections|errors|source_map)|index\.html/.test(url)) kind = 0.7;
     return kind * (1 + 2 * likeness);
