@@ -3,12 +3,14 @@
 Needs Chromium and, but for the last test, a built site; skips, and says so, without.
 """
 
+import re
 import subprocess
 import sys
 from urllib.parse import quote, urlsplit
 
 import pytest
 from built import CHAPTER, DESKTOP, SITE, needs_chromium, needs_site
+from docutils import nodes
 from executed import ROOT
 
 pytestmark = needs_chromium
@@ -37,6 +39,11 @@ QUESTIONS = {
 }
 
 
+def bare(text):
+    """Return the letters and digits of a text."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
 @pytest.fixture(scope="module")
 def search(browser, address):
     """Return what asks the search page, once it has loaded its index."""
@@ -55,6 +62,18 @@ def test_question_in_plain_words_finds_its_page(search, question):
     found = [link.startswith(QUESTIONS[question]) for link in answer["links"][:3]]
     assert any(found), answer["links"][:3]
     assert answer["time"] < 200
+
+
+@needs_site
+def test_question_that_somebody_asked_finds_its_answer(search):
+    """Every question of the list, in its own words, among the first three answers."""
+    text = (ROOT / "tests" / "questions.txt").read_text(encoding="utf-8")
+    questions = [line.split("\t")[0] for line in text.splitlines() if line.strip()]
+    assert len(questions) > 50
+    for question in questions:
+        answers = [bare(link) for link in search(question)["links"][:3]]
+        wanted = f"questionshtml{bare(nodes.make_id(question))[:40]}"
+        assert any(answer.startswith(wanted) for answer in answers), question
 
 
 @needs_site

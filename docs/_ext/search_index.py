@@ -124,7 +124,9 @@ def heading(entry: nodes.Element) -> tuple[str, str]:
     if not names:
         return "", ""
     anchor = names[0]["ids"][0]
-    return (anchor if kind is addnodes.desc_signature else names[0].astext()), anchor
+    if kind is addnodes.desc_signature:
+        return anchor, anchor
+    return ", ".join(name.astext() for name in names), anchor
 
 
 def said(entry: nodes.Element) -> tuple[str, str]:
