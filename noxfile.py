@@ -15,6 +15,7 @@ nox.options.sessions = ["docs", "tests", "doctest"]
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 SITE = Path("docs/_build/html")
+GENERATED = ["docs/_build", "docs/auto_examples", "docs/errors", "docs/api/generated"]
 STRICT = ["-n", "-W", "-T", "--keep-going"]
 
 
@@ -56,8 +57,7 @@ def live(session: nox.Session) -> None:
     """Serve the site and rebuild it after each edit."""
     install(session, "docs")
     session.install("-c", "constraints.txt", "sphinx-autobuild")
-    generated = ["docs/auto_examples/*", "docs/api/generated/*", "docs/_build/*"]
-    ignore = [arg for path in generated for arg in ("--ignore", path)]
+    ignore = [arg for path in GENERATED for arg in ("--ignore", f"{path}/*")]
     watch = ["--watch", "examples", "--watch", "src"]
     session.run("sphinx-autobuild", *ignore, *watch, "docs", str(SITE))
 
@@ -80,9 +80,10 @@ def links(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time jacobian against torch's own ways and record the result."""
+    """Time jacobian against other ways and record the results."""
     install(session, "run")
-    session.run("python", "benchmarks/jacobian.py", *session.posargs)
+    session.run("python", "benchmarks/jacobian.py")
+    session.run("python", "benchmarks/sparse.py", *session.posargs)
 
 
 @nox.session(default=False)
@@ -95,7 +96,7 @@ def dictionary(session: nox.Session) -> None:
 @nox.session(default=False)
 def clean(session: nox.Session) -> None:
     """Delete everything that a build writes."""
-    for path in ("docs/_build", "docs/auto_examples", "docs/api/generated"):
+    for path in GENERATED:
         shutil.rmtree(path, ignore_errors=True)
 
 

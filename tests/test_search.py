@@ -3,6 +3,7 @@
 Needs Chromium and, but for the last test, a built site; skips, and says so, without.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -74,6 +75,16 @@ def test_question_that_somebody_asked_finds_its_answer(search):
         answers = [bare(link) for link in search(question)["links"][:3]]
         wanted = f"questionshtml{bare(nodes.make_id(question))[:40]}"
         assert any(answer.startswith(wanted) for answer in answers), question
+
+
+@needs_site
+def test_messages_that_people_paste_lead_to_their_pages(search):
+    """Each first, whatever shapes, dtypes and names of the reader's it carries."""
+    text = (ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8")
+    for message, anchor in json.loads(text).items():
+        answer = search(" ".join(message.split()))
+        assert answer["links"][0] == f"errors/{anchor}.html", message
+        assert answer["time"] < 200
 
 
 @needs_site
