@@ -9,8 +9,6 @@ from pathlib import Path
 
 import torch
 
-from pullback._messages import MESSAGES
-
 here = Path(__file__).parent
 sys.path.insert(0, str(here / "_ext"))
 
@@ -125,7 +123,6 @@ html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = False
 html_domain_indices = False
-search_messages = {f"errors/{m.anchor}": m.patterns for m in MESSAGES if m.patterns}
 html_theme_options = {
     "light_logo": "logo.svg",
     "dark_logo": "logo.svg",
