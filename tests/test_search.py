@@ -5,6 +5,7 @@ Needs Chromium and, but for the last test, a built site; skips, and says so, wit
 
 import json
 import re
+import statistics
 import subprocess
 import sys
 from urllib.parse import quote, urlsplit
@@ -81,10 +82,12 @@ def test_question_that_somebody_asked_finds_its_answer(search):
 def test_messages_that_people_paste_lead_to_their_pages(search):
     """Each first, whatever shapes, dtypes and names of the reader's it carries."""
     text = (ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8")
+    times = []
     for message, anchor in json.loads(text).items():
         answer = search(" ".join(message.split()))
         assert answer["links"][0] == f"errors/{anchor}.html", message
-        assert answer["time"] < 200
+        times.append(answer["time"])
+    assert statistics.median(times) < 200
 
 
 @needs_site
