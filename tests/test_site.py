@@ -143,7 +143,8 @@ def test_pages_are_announced():
         (url,) = re.findall(r'<link rel="canonical" href="(.*?)"', text)
         assert url in listed
         assert path == "index.html" or f"({url}): " in named
-        (said,) = re.findall(r'<meta name="description" content="(.*?)"', text)
+        (described,) = re.findall(r'<meta [^>]*name="description"[^>]*>', text)
+        said = re.search(r'content="(.*?)"', described)[1]
         assert len(said) > 20
         (picture,) = re.findall(r'<meta property="og:image" content="(.*?)"', text)
         assert urlsplit(picture).netloc == host
