@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import torch
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -57,10 +58,17 @@ class Raised(NamedTuple):
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive; write the pages before the sources are read."""
     app.add_directive("error-list", ErrorList)
+    app.connect("config-inited", tell_search)
     pages = ErrorPages()
     app.connect("builder-inited", pages.start, priority=90)  # before others are executed
     app.connect("builder-inited", pages.finish, priority=110)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def tell_search(app: Sphinx, config: Config) -> None:
+    """Have the search lead from a pasted message to its page (``search_index.py``)."""
+    pages = {f"errors/{m.anchor}": list(m.patterns) for m in MESSAGES if m.patterns}
+    config["search_messages"] = pages
 
 
 class ErrorList(SphinxDirective):
