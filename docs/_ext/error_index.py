@@ -16,6 +16,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -26,10 +27,12 @@ from typing import Any, NamedTuple
 import torch
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-import freshness
+import pullback
 from pullback._inputs import untouched
 from pullback._messages import MESSAGES, THEMES, Message
 
@@ -55,8 +58,17 @@ class Raised(NamedTuple):
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive; write the pages before the sources are read."""
     app.add_directive("error-list", ErrorList)
-    app.connect("builder-inited", write_pages, priority=100)
+    app.connect("config-inited", tell_search)
+    pages = ErrorPages()
+    app.connect("builder-inited", pages.start, priority=90)  # before others are executed
+    app.connect("builder-inited", pages.finish, priority=110)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def tell_search(app: Sphinx, config: Config) -> None:
+    """Have the search lead from a pasted message to its page (``search_index.py``)."""
+    pages = {f"errors/{m.anchor}": list(m.patterns) for m in MESSAGES if m.patterns}
+    config["search_messages"] = pages
 
 
 class ErrorList(SphinxDirective):
@@ -73,26 +85,58 @@ class ErrorList(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
-def write_pages(app: Sphinx) -> None:
-    """Write the pages anew when the table, torch or this file has changed."""
-    folder = Path(app.srcdir) / "errors"
-    stamp = folder / "pages.key"
-    key = freshness.key() + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
-    if stamp.exists() and stamp.read_text() == key:
-        return
-    folder.mkdir(exist_ok=True)
-    for page in folder.glob("*.md"):
-        page.unlink()
-    right = True
+class ErrorPages:
+    """Writes the pages when the package, torch or this file has changed.
+
+    That takes a process of its own, beside those that execute the other pages: what the
+    reproducers start and leave behind must not be in this one when it forks.
+    """
+
+    def start(self, app: Sphinx) -> None:
+        """Begin to write the pages, if they are not up to date."""
+        self.folder = Path(app.srcdir, "errors")
+        self.stamp, self.key = self.folder / "pages.key", key()
+        self.writer: subprocess.Popen[str] | None = None
+        if not self.stamp.exists() or self.stamp.read_text() != self.key:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir()
+            command = [sys.executable, __file__, str(self.folder)]
+            self.writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def finish(self, app: Sphinx) -> None:
+        """Wait for the pages; warn of those that could not be written."""
+        if self.writer is None:
+            return
+        printed, _ = self.writer.communicate()
+        if self.writer.returncode:
+            raise ExtensionError("the pages of the error index could not be written")
+        wrong = json.loads(printed)
+        for anchor, reason in wrong.items():
+            logger.warning("error index, %s: %s", anchor, reason)
+        if not wrong:
+            self.stamp.write_text(self.key)
+
+
+def key() -> str:
+    """Return a digest of all that the pages depend on."""
+    digest = hashlib.sha256(torch.__version__.encode())
+    package = Path(pullback.__file__).parent
+    for file in (Path(__file__), *sorted(package.rglob("*.py"))):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def write_pages(folder: Path) -> dict[str, str]:
+    """Write every page; return what was wrong with those that could not be."""
+    wrong = {}
     for message in MESSAGES:
         try:
             text = page_of(message)
         except AssertionError as error:
-            logger.warning("error index, %s: %s", message.anchor, error)
-            right = False
+            wrong[message.anchor] = str(error)
         else:
             (folder / f"{message.anchor}.md").write_text(text, encoding="utf-8")
-    stamp.write_text(key if right else "")
+    return wrong
 
 
 @functools.cache
@@ -101,8 +145,8 @@ def run(code: str, name: str) -> Raised:
     if "torch.distributed" in code:
         # Its threads outlive it; they would hang this process when it forks or collects.
         result = subprocess.run(
-            [sys.executable, __file__, name],
-            input=code,
+            [sys.executable, __file__],
+            input=json.dumps([code, name]),
             stdout=subprocess.PIPE,
             text=True,
             timeout=120,
@@ -245,6 +289,9 @@ def _link(source: str) -> str:
 
 
 if __name__ == "__main__":
-    gc.disable()
-    print(json.dumps(_run_here(sys.stdin.read(), sys.argv[1])), flush=True)
+    if sys.argv[1:]:
+        print(json.dumps(write_pages(Path(sys.argv[1]))), flush=True)
+    else:
+        gc.disable()
+        print(json.dumps(_run_here(*json.load(sys.stdin))), flush=True)
     os._exit(0)  # without waiting for the threads
