@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.wheel import WheelBuilder
 from sphinx.application import Sphinx
-from sphinx_gallery import gen_rst, notebook  # type: ignore[import-untyped]
+from sphinx_gallery import gen_rst, notebook
 
 ROOT = Path(__file__).parents[2]
 INSTALL = """\
