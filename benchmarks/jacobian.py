@@ -109,18 +109,38 @@ def right(way, f, x):
     return True
 
 
-def medians(ways, f, x, seconds):
-    """Return the median time in milliseconds of each way, run in turns."""
+def medians(ways, f, x, seconds, warm=0):
+    """Return the median time in milliseconds of each way, run in turns.
+
+    In its turn a way runs ``warm`` times before it is timed: after a neighbour that
+    fills a large J it would meet cold caches and memory given back to the system.
+    """
     times = {name: [] for name in ways}
     for way in ways.values():
         way(f, x)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or min(map(len, times.values())) < 5:
         for name, way in ways.items():
+            for _ in range(warm):
+                way(f, x)
             start = time.perf_counter()
             way(f, x)
             times[name].append(1e3 * (time.perf_counter() - start))
     return {name: statistics.median(t) for name, t in times.items()}
+
+
+def save(path, report):
+    """Write the report, with where and when it was measured."""
+    about = {
+        "machine": platform.machine(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": 1,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({**about, **report}, indent=2) + "\n")
 
 
 def main(seconds=4.0):
@@ -142,16 +162,7 @@ def main(seconds=4.0):
     times = full / ms["pullback batched"]
     report["batch, per sample"] = {"milliseconds": ms, "full / batched": times}
     print(f"batch, per sample: {ms}; batched=True is {times:.0f} times faster than full")
-    RESULTS.parent.mkdir(exist_ok=True)
-    about = {
-        "machine": platform.machine(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "threads": 1,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    RESULTS.write_text(json.dumps({**about, "cases": report}, indent=2) + "\n")
+    save(RESULTS, {"cases": report})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Configuration of the documentation build."""
 
+import os
 import sys
 import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
-
-import torch
 
 here = Path(__file__).parent
 sys.path.insert(0, str(here / "_ext"))
@@ -20,9 +19,11 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
-    "freshness",
+    "error_index",
+    "execution",
     "mathml",
     "myst_nb",
+    "reproducible",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",
@@ -42,8 +43,27 @@ nitpick_ignore_regex = [
 autosectionlabel_prefix_document = True  # questions.md links to headings
 suppress_warnings = ["config.cache"]
 
-# Examples run in this process; a pool of OpenMP threads would hang forked readers.
-torch.set_num_threads(1)
+# -- Executing the pages (docs/_ext/execution.py) --------------------------------------
+
+execution_package = "../src/pullback"
+execution_versions = [
+    "ipython",
+    "matplotlib",
+    "myst-nb",
+    "numpy",
+    "sphinx-gallery",
+    "torch",
+]
+execution_preload = [
+    "ipykernel.debugger",
+    "ipykernel.inprocess.ipkernel",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.pyplot",
+    "numpy.testing",
+    "torch._decomp.decompositions_for_jvp",  # what torch itself imports when it is used
+    "torch._dynamo",
+    "torch.func",
+]
 
 # -- Example scripts (sphinx-gallery) --------------------------------------------------
 
@@ -54,7 +74,6 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "capture_repr": ("_repr_html_", "__repr__"),
     "doc_module": ("pullback",),
-    "reference_url": {"pullback": None},
     "backreferences_dir": "api/generated",
     "default_thumb_file": str(here / "_static" / "logo.svg"),
     "image_srcset": ["2x"],
@@ -67,7 +86,6 @@ sphinx_gallery_conf = {
 # -- Executed Markdown pages (MyST-NB) -------------------------------------------------
 
 nb_execution_mode = "cache"
-nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_render_markdown_format = "myst"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -98,6 +116,7 @@ intersphinx_mapping = {
 
 html_theme = "furo"
 html_title = "Pullback"
+html_baseurl = os.environ.get("SITE_URL", "")  # where the site is hosted, if it is
 html_static_path = ["_static"]
 html_css_files = ["pullback.css", "reference.css"]
 html_favicon = "_static/logo.svg"

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call, grad, jacrev, vmap
 
+from pullback import _jacobian as implementation
 from pullback._jacobian import jacobian, value_and_jacobian
 
 MODES = ["auto", "reverse", "forward"]
@@ -365,3 +366,25 @@ def test_bad_input(error, message, args, options, mode):
     with pytest.raises(error, match=message):
         jacobian(*args, **{"mode": mode, **options})
     assert torch.equal(X, before)
+
+
+def test_auto_chunks_count_what_passes_through_the_graph(monkeypatch):
+    weights = torch.linspace(0, 1, 5000)
+    rows = []
+
+    def f(x):
+        return (x.unsqueeze(1) * weights).sin().mean(1)  # 500 numbers through 2.5 million
+
+    inner = implementation._products
+
+    def counting(product, seeds):
+        rows.append(len(seeds[0]))
+        return inner(product, seeds)
+
+    monkeypatch.setattr(implementation, "_products", counting)
+    x = numbers(500, dtype=torch.float32)
+    with torch.no_grad():
+        J = jacobian(f, x, chunk_size="auto")
+    assert sum(rows) == 500
+    assert 1 <= max(rows) * 4 * 500 * 5000 <= implementation.CHUNK_BYTES
+    close(J.diagonal(), (weights * (x.unsqueeze(1) * weights).cos()).mean(1))

@@ -16,7 +16,11 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = [
     "index.html",
     "which_v.html",
+    "contract.html",
     "corrections.html",
+    "errors.html",
+    "errors/mismatch-in-shape.html",
+    "errors/loss-broadcast.html",
     "glossary.html",
     "source_map.html",
     "api/index.html",

@@ -54,15 +54,6 @@ value, pull = torch.func.vjp(f, x.detach())
 mapped
 
 # %%
-# *I mapped* ``torch.autograd.functional.vjp`` *with vmap.* It once gave zeros and is
-# refused today, since it sets ``requires_grad`` inside. ``torch.func.vjp`` does not:
-
-try:
-    torch.func.vmap(lambda v: torch.autograd.functional.vjp(f, x.detach(), v)[1])(V)
-except RuntimeError as error:
-    print(str(error).split(". ")[0])
-
-# %%
 # Matrices out
 # ------------
 #

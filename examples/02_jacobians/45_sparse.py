@@ -101,10 +101,44 @@ print("wanted:", J[1::2, 0::2].diagonal(), "and", J[1::2, 2::2].diagonal())
 
 # %%
 # A pattern taken from one point may have accidental zeros: at :math:`x=0` this Jacobian is
-# zero everywhere. Take the pattern from the code, or from a point without zeros:
+# zero everywhere:
 
 at_zero = torch.func.jacfwd(f)(torch.zeros(n))
 print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item())
+
+# %%
+# The pattern and the colours, found for you
+# ------------------------------------------
+#
+# :func:`pullback.sparsity` follows which inputs each operation of ``f`` looks at, so its
+# :term:`sparsity pattern` holds for every ``x`` of this shape, also when it is found at
+# zero:
+
+import pullback
+
+plan = pullback.sparsity(f, torch.zeros(n))
+plan
+
+# %%
+# It is the plan of :func:`pullback.jacobian`, which takes the three products and reads the
+# entries back:
+
+planned = pullback.jacobian(f, x, sparsity=plan)
+planned.layout, planned.to_dense().equal(J)
+
+# %%
+# A function that outgrows its plan is told from it when you ask, by one more product with
+# random numbers:
+
+
+def outgrown(x):
+    return f(x) + x[0]
+
+
+try:
+    pullback.jacobian(outgrown, x, sparsity=plan, verify=True)
+except RuntimeError as error:
+    print(error)
 
 # %%
 # A hundred thousand unknowns still take three products. All three diagonals against the
@@ -112,12 +146,13 @@ print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item
 
 n = 100_000
 x = torch.linspace(1, 2, n)
-i = torch.arange(n)
-seeds = torch.stack([(i % 3 == c).float() for c in range(3)])
-products = torch.stack([torch.func.jvp(f, (x,), (s,))[1] for s in seeds])
-torch.testing.assert_close(products[i % 3, i], 2 * x)
-torch.testing.assert_close(products[i[:-2] % 3, i[1:-1]], x[2:])
-torch.testing.assert_close(products[i[2:] % 3, i[1:-1]], x[:-2])
+plan = pullback.sparsity(f, x)
+i, j = plan.pattern.to_sparse_coo().indices()
+entries = pullback.jacobian(f, x, sparsity=plan).values()
+torch.testing.assert_close(entries[i == j], 2 * x)
+torch.testing.assert_close(entries[j == i + 1], x[:-2])
+torch.testing.assert_close(entries[j == i - 1], x[2:])
+plan.n_colors
 
 # %%
 # Where next

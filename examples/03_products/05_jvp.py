@@ -50,19 +50,37 @@ with forward.dual_level():
 tangent
 
 # %%
-# Nothing is kept for a way back: values are dropped as the pass goes on, so memory does
-# not grow with depth. The price is one pass for each direction.
-#
-# A one-hot ``u`` gives a column of J, as a one-hot ``v`` gives a row:
+# The price is one pass for each direction. A one-hot ``u`` gives a column of J, as a
+# one-hot ``v`` gives a row:
 
 torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 
 # %%
-# *Is forward mode slower than the double-grad trick?* Not by itself:
-# :func:`torch.autograd.functional.jvp` *is* the trick, two reverse passes
-# (:ref:`jvp-from-vjps`), whatever its name says. Both give the same numbers:
+# Of two inputs, each has its tangent, and the result is the sum of what both do. To hold
+# one still, give it zeros:
 
-torch.autograd.functional.jvp(f, x, u)[1]
+a, b = torch.tensor(2.0), torch.tensor(3.0)
+one, zero = torch.tensor(1.0), torch.tensor(0.0)
+print(torch.func.jvp(torch.mul, (a, b), (one, one))[1])
+print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
+
+# %%
+# *Is forward mode slower than the double-grad trick?* You may have timed the trick twice:
+# :func:`torch.autograd.functional.jvp` is two reverse passes (:ref:`jvp-from-vjps`),
+# whatever its name says. Forward mode keeps nothing for a way back, so its memory does
+# not grow with depth; the trick keeps tensors for both of its passes:
+
+
+def kept(jvp, *arguments):
+    tensors = []
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    with hooks(lambda t: tensors.append(t) or t, lambda t: t):
+        product = jvp(*arguments)[1]
+    return product, "kept some" if tensors else "kept none"
+
+
+print(kept(torch.func.jvp, f, (x,), (u,)))
+print(kept(torch.autograd.functional.jvp, f, x, u))
 
 # %%
 # What goes wrong
@@ -76,20 +94,27 @@ except RuntimeError as error:
     print(str(error).splitlines()[0])
 
 # %%
-# *Dropout under forward mode*: each call draws a new mask, so two columns may belong to
-# two different functions. Draw the mask once, outside, or fix the seed:
+# *Dropout under forward mode*: each call draws a new mask, so two columns belong to two
+# different functions. Draw the mask once, outside:
 
-a = torch.ones(4)
-torch.manual_seed(0)  # fixed so that the two calls differ in a repeatable way
-first = torch.func.jvp(torch.nn.functional.dropout, (a,), (a,))[1]
-second = torch.func.jvp(torch.nn.functional.dropout, (a,), (a,))[1]
-print(first, second)
+a = torch.ones(64)
+torch.manual_seed(0)  # any seed does: two masks of 64 entries differ
+dropout = torch.nn.functional.dropout
+first, second = (torch.func.jvp(dropout, (a,), (a,))[1] for _ in range(2))
+mask = dropout(a)
+third, fourth = (torch.func.jvp(mask.mul, (a,), (a,))[1] for _ in range(2))
+print(torch.equal(first, second), torch.equal(third, fourth))
 
 # %%
-# Under :class:`torch.no_grad` forward mode still works; only ``set_fwd_grad_enabled``
-# turns it off:
+# *Does forward mode work under no_grad?* Yes: :class:`torch.no_grad` turns off
+# :term:`reverse mode` only. A dual number made under ``torch.inference_mode`` loses its
+# tangent without a word; :func:`torch.func.jvp` switches forward mode on for itself:
 
 with torch.no_grad():
+    print(torch.func.jvp(f, (x,), (u,))[1])
+with torch.inference_mode(), forward.dual_level():
+    print(forward.unpack_dual(f(forward.make_dual(x, u))).tangent)
+with torch.inference_mode():
     print(torch.func.jvp(f, (x,), (u,))[1])
 
 # %%

@@ -17,7 +17,7 @@ applied to ``u``, is :math:`Ju`.
 #
 #    (J^\top)^\top u = J u ,
 #
-# and ``v`` itself does not matter: g is linear.
+# and ``v`` itself does not matter: g is linear, so its Jacobian is the same everywhere.
 
 import torch
 
@@ -38,36 +38,73 @@ g
 
 # %%
 # It is zero, since ``v`` is; its graph is what counts. The second product pulls ``u``
-# back through it, to ``v``:
+# back through it, to ``v``, not to ``x``:
 
 u = torch.tensor([1.0, 10.0])
 (Ju,) = torch.autograd.grad(g, v, u)
 Ju
 
 # %%
-# Another ``u`` needs another second product only. The graph of g is kept with
-# ``retain_graph=True``:
+# Another ``u`` needs another second product only. ``retain_graph=True`` keeps the graph of
+# g; here ``v`` holds other numbers, and the columns of J are the same:
 
-(g,) = torch.autograd.grad(y, x, v, create_graph=True)
+v = torch.tensor([5.0, -1.0, 2.0], requires_grad=True)
+(g,) = torch.autograd.grad(f(x), x, v, create_graph=True)
 columns = [
     torch.autograd.grad(g, v, e, retain_graph=True)[0] for e in torch.eye(2).unbind()
 ]
 torch.stack(columns, dim=1)
 
 # %%
-# With :func:`torch.func.vjp` the trick is one line, and nothing needs ``requires_grad``:
+# With :func:`torch.func.vjp` the trick is two lines, and nothing needs ``requires_grad``:
 
 
 def jvp(f, x, u):
-    pull = torch.func.vjp(f, x)[1]
-    return torch.func.vjp(lambda v: pull(v)[0], torch.zeros_like(f(x)))[1](u)[0]
+    y, pull = torch.func.vjp(f, x)
+    return torch.func.vjp(lambda v: pull(v)[0], torch.zeros_like(y))[1](u)[0]
 
 
 jvp(f, x.detach(), u)
 
 # %%
-# When you need it: an operation that has a backward and no forward rule. Fused attention
-# is one; forward mode refuses, two VJPs through its plain formula would not:
+# When you need it
+# ----------------
+#
+# *"You must implement the jvp function for custom autograd.Function"*: a function with a
+# backward and no forward rule. Forward mode refuses it; its backward is made of ordinary
+# operations, so the trick passes:
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, v):
+        return 3 * ctx.saved_tensors[0] ** 2 * v
+
+
+# %%
+# At :math:`(2, 3)` the products are :math:`3\cdot2^2\cdot1` and :math:`3\cdot3^2\cdot10`:
+
+try:
+    torch.func.jvp(Cube.apply, (x.detach(),), (u,))
+except NotImplementedError as error:
+    print(error)
+cubed = jvp(Cube.apply, x.detach(), u)
+cubed
+
+# %%
+# What goes wrong
+# ---------------
+#
+# The trick differentiates a backward. Fused attention has a backward that cannot be
+# differentiated, and no forward rule either, so both ways fail:
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -78,36 +115,32 @@ def attention(q):
     return torch.nn.functional.scaled_dot_product_attention(q, q, q)
 
 
-try:
-    torch.func.jvp(attention, (q,), (q,))
-except NotImplementedError as error:
-    print(str(error).splitlines()[0][:95])
+for way in (jvp, lambda f, x, u: torch.func.jvp(f, (x,), (u,))):
+    try:
+        way(attention, q, q)
+    except RuntimeError as error:  # NotImplementedError is one
+        print(str(error).splitlines()[0][:95])
 
 # %%
-# What goes wrong
-# ---------------
-#
-# The fused backward cannot be differentiated either, so the trick fails there as well;
-# the plain backend, ``SDPBackend.MATH``, allows both:
+# The plain backend, ``SDPBackend.MATH``, allows both, at the price of the matrix of
+# attention weights that the fused one never forms:
 
-try:
-    jvp(attention, q, q)
-except RuntimeError as error:
-    print(str(error).splitlines()[0])
 with sdpa_kernel(SDPBackend.MATH):
     both = jvp(attention, q, q), torch.func.jvp(attention, (q,), (q,))[1]
 torch.testing.assert_close(*both)
 
 # %%
-# For the small example, forward mode and the formula agree with the trick:
+# Forward mode and the formulas agree with the trick:
 
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(Ju, J @ u)
 assert torch.equal(torch.stack(columns, dim=1), J)
 assert torch.equal(torch.func.jvp(f, (x.detach(),), (u,))[1], Ju)
+assert torch.equal(cubed, 3 * x.detach() ** 2 * u)
 
 # %%
 # Where next
 # ----------
 #
 # Forward mode itself: :ref:`what-is-a-jvp`. Many ``u`` at one point: :ref:`linearize`.
+# A forward rule for a function of your own: :ref:`custom-function`.

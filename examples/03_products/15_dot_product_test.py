@@ -61,43 +61,74 @@ class Smooth(torch.autograd.Function):
 # ``u``, and ``backward`` supplies the other side:
 
 
-def gap(k):
+def gap(smooth, k):
     a = torch.randn(50, dtype=torch.float64, requires_grad=True)
     u, v = torch.randn(50).double(), torch.randn(50).double()
-    Smooth.apply(a, k).backward(v)
-    return (v @ Smooth.apply(u, k) - a.grad @ u).abs().item()
+    smooth.apply(a, k).backward(v)
+    return (v @ smooth.apply(u, k) - a.grad @ u).abs().item()
 
 
 lopsided = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
-print(gap(lopsided) > 0.1)
+print(gap(Smooth, lopsided) > 0.1)
+
+# %%
+# The test has found it. Mended, the same function passes:
+
+
+class Mended(Smooth):
+    @staticmethod
+    def backward(ctx, v):
+        (k,) = ctx.saved_tensors
+        return Mended.apply(v, k.flip(0)), None
+
+
+print(gap(Mended, lopsided) < 1e-12)
 
 # %%
 # What goes wrong
 # ---------------
 #
 # A test on a special case passes. A *symmetric* kernel is its own flip, so the wrong
-# backward is right there, and the mistake sleeps until someone trains:
+# backward is right there, and the mistake sleeps until the kernel is another one:
 
 symmetric = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
-print(gap(symmetric) < 1e-12)
+print(gap(Smooth, symmetric) < 1e-12)
 
 # %%
-# The test says that the two products belong to one matrix. It does not say that it is the
-# *right* one: if JVP and :term:`VJP` share a mistake, both sides agree. A difference
-# quotient settles that, and :func:`pullback.check` does both:
+# *Does a passed test prove my gradient?* No: it says that both products belong to *one*
+# matrix, not that it is the right one. A stray ``detach`` takes half of the derivative of
+# :math:`x^2` from the :term:`VJP` and the JVP alike. Both sides are equal, and half of the
+# third number, which takes :math:`J=\operatorname{diag}(2x)`:
+
+
+def leaky(x):
+    return x * x.detach()
+
+
+p, a, b = torch.tensor([[2.0, 4.0], [1.0, 3.0], [1.0, 8.0]]).double().unbind()
+pulled = torch.func.vjp(leaky, p)[1](b)[0]
+print((b @ torch.func.jvp(leaky, (p,), (a,))[1]).item(), (pulled @ a).item())
+print((b @ (2 * p * a)).item())
+
+# %%
+# A difference quotient knows nothing of ``detach``. :func:`pullback.check` takes it and the
+# test, among other routes, and says which one disagrees:
 
 import pullback
 
-report = pullback.check(f, x[:5], v[:4])
+report = pullback.check(leaky, p, b)
 report
 
 # %%
-# The numbers of this page:
+# The numbers of this page, and a difference quotient of the first function:
 
 torch.testing.assert_close(left, right)
-assert gap(lopsided) > 0.1
-assert gap(symmetric) < 1e-12
-assert report.ok
+assert gap(Smooth, lopsided) > 0.1
+assert gap(Mended, lopsided) < 1e-12
+assert gap(Smooth, symmetric) < 1e-12
+assert [route.name for route in report.routes if not route.ok] == ["finite differences"]
+torch.testing.assert_close(v @ (f(x + 1e-6 * u) - f(x - 1e-6 * u)) / 2e-6, left)
+assert pullback.check(f, x[:5], v[:4]).ok
 
 # %%
 # Where next

@@ -52,11 +52,11 @@ ax.set_title("f, its slope f' and its bend f'' at 200 points: two calls in all")
 legend = ax.legend(["f", "f'", "f''"])
 
 # %%
-# Third derivatives of a straight line
-# ------------------------------------
+# Derivatives of a straight line
+# ------------------------------
 #
-# *The third derivative of a·x gives None or an error.* The second derivative of a linear
-# function does not depend on ``x``, so its graph ends before ``x``:
+# *The third derivative of a·x gives None or an error.* So does the second: the first
+# derivative is a constant, and its graph, if it has one, does not lead back to ``x``:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 (first,) = torch.autograd.grad(3 * x, x, torch.ones(2), create_graph=True)
@@ -64,34 +64,85 @@ try:
     torch.autograd.grad(first, x, torch.ones(2))
 except RuntimeError as error:
     print(error)
-
-# %%
-# The mathematical answer is zero. With a slope ``a`` that has a graph, but one that does
-# not reach ``x``, ``materialize_grads=True`` gives the zeros; without any graph the
-# function form does:
-
 a = torch.tensor(3.0, requires_grad=True)
 (first,) = torch.autograd.grad(a * x, x, torch.ones(2), create_graph=True)
+print(torch.autograd.grad(first, x, torch.ones(2), allow_unused=True, retain_graph=True))
+
+# %%
+# The mathematical answer is zero. Where the first derivative has a graph, to ``a`` here,
+# ``materialize_grads=True`` gives the zeros; the function form gives them always:
+
 print(torch.autograd.grad(first, x, torch.ones(2), materialize_grads=True)[0])
 print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
+
+# %%
+# The n-th derivative
+# -------------------
+#
+# *For a Taylor series it is slow*: each order differentiates the whole graph of the one
+# before. For :math:`e^{\sin x}` the number of tensor operations more than doubles with each
+# order. Counted with this:
+
+import math
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Count(TorchDispatchMode):
+    operations = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        self.operations += 1
+        return operation(*args, **(kwargs or {}))
+
+
+# %%
+# PyTorch has no Taylor mode, which would carry all coefficients in one pass; a
+# :term:`JVP` of a JVP gives the same number with more operations still. Keep n small:
+
+
+def along(f):
+    return lambda x: torch.func.jvp(f, (x,), (torch.ones_like(x),))[1]
+
+
+for step in (derivative, along):
+    f, taylor, counts = (lambda x: torch.exp(torch.sin(x))), [], []
+    for n in range(1, 5):
+        f = step(f)
+        with Count() as count:
+            taylor.append(f(torch.tensor(0.0)).item() / math.factorial(n))
+        counts.append(count.operations)
+    print(taylor, counts)
 
 # %%
 # What goes wrong
 # ---------------
 #
 # *backward twice for the second derivative gives 32.* Two calls of ``backward`` add up
-# the first derivative; they never differentiate it. For :math:`x^4` at 2:
+# the first derivative; they never differentiate it. For :math:`2x^3+5x^2` at 1, with the
+# slope :math:`6x^2+10x=16`:
 
-x = torch.tensor(2.0, requires_grad=True)
-y = x**4
+x = torch.tensor(1.0, requires_grad=True)
+y = 2 * x**3 + 5 * x**2
 y.backward(retain_graph=True)
 y.backward()
-(g,) = torch.autograd.grad(x**4, x, create_graph=True)
+(g,) = torch.autograd.grad(2 * x**3 + 5 * x**2, x, create_graph=True)
 print(x.grad, torch.autograd.grad(g, x)[0])
 
 # %%
-# 64 is twice the slope 32; the second derivative is :math:`12x^2=48`.
+# 32 is twice the slope; the second derivative is :math:`12x+10=22`.
 #
+# *torch.compile and a second derivative*: a compiled function has a backward, and that one
+# has none. Differentiate the uncompiled function:
+
+compiled = torch.compile(torch.square, backend="aot_eager")
+(g,) = torch.autograd.grad(compiled(x), x, create_graph=True)
+try:
+    torch.autograd.grad(g, x)
+except RuntimeError as error:
+    print(error)
+
+# %%
 # The check: a second difference quotient, which shares no code with autograd.
 
 h = 1e-4
@@ -105,6 +156,7 @@ def f(s):
 quotient = (f(s + h) - 2 * f(s) + f(s - h)) / h**2
 torch.testing.assert_close(bend.double(), quotient, rtol=1e-4, atol=1e-4)
 torch.testing.assert_close(second, 6 * torch.linspace(-2, 2, 5))
+assert taylor == [1, 1 / 2, 0, -1 / 8]  # e^sin(x) = 1 + x + x^2/2 + 0 x^3 - x^4/8 + ...
 
 # %%
 # Where next

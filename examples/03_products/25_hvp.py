@@ -5,7 +5,7 @@ Hessian-vector products without the Hessian
 ===========================================
 
 Differentiate the number :math:`\nabla f\cdot u`: its gradient is :math:`Hu`. That takes
-about twice the work of a gradient and never forms the n×n :term:`Hessian`.
+the work of a few gradients, whatever n is, and never forms the n×n :term:`Hessian`.
 """
 
 # %%
@@ -31,12 +31,13 @@ def f(x):
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 u = torch.tensor([1.0, 10.0])
 (g,) = torch.autograd.grad(f(x), x, create_graph=True)
+(from_number,) = torch.autograd.grad(g @ u, x, retain_graph=True)
 (Hu,) = torch.autograd.grad(g, x, u)
-Hu
+print(from_number, Hu)
 
 # %%
-# ``u`` sits where ``grad_outputs`` goes: it is the :term:`cotangent` of the *gradient*.
-# Reverse over reverse. The other orders, with :mod:`torch.func`:
+# In the second form ``u`` sits where ``grad_outputs`` goes: it is the :term:`cotangent` of
+# the *gradient*. This is reverse over reverse. The other orders, with :mod:`torch.func`:
 
 grad = torch.func.grad(f)
 point = x.detach()
@@ -45,8 +46,17 @@ reverse_over_forward = torch.func.grad(lambda x: torch.func.jvp(f, (x,), (u,))[1
 print(forward_over_reverse, reverse_over_forward)
 
 # %%
-# Forward over reverse is the one to prefer: the outer pass keeps no graph of the inner.
+# Forward over reverse keeps no graph of the gradient, which saves memory. It needs a
+# forward rule for every operation; where one is missing, take reverse over reverse
+# (:ref:`jvp-from-vjps`).
 #
+# *torch.autograd.functional.hvp or vhp?* Both give the vector, and the value of f before
+# it. ``hvp`` makes its JVP out of two VJPs, so ``vhp`` is the cheaper of the two:
+
+for product in (torch.autograd.functional.hvp, torch.autograd.functional.vhp):
+    print(product(f, point, u))
+
+# %%
 # The parameters of a module
 # --------------------------
 #
@@ -68,11 +78,22 @@ _, Hd = torch.func.jvp(torch.func.grad(loss), (w,), (direction,))
 {name: tuple(p.shape) for name, p in Hd.items()}
 
 # %%
+# The same with ``model.parameters()`` as they are. A list of gradients takes a list of
+# cotangents, one for each:
+
+weights = list(model.parameters())
+value = ((model(data) - target) ** 2).mean()
+gradients = torch.autograd.grad(value, weights, create_graph=True)
+ones = [torch.ones_like(p) for p in weights]
+products = torch.autograd.grad(gradients, weights, ones)
+torch.testing.assert_close(list(products), list(Hd.values()))
+
+# %%
 # Solving with H, never forming it
 # --------------------------------
 #
 # Conjugate gradients need products only. Newton's step for a convex function of 200
-# variables takes a handful of them; the residual falls:
+# variables takes a handful of them:
 
 A = torch.randn(200, 200, dtype=torch.float64) / 200**0.5
 z = torch.zeros(200, dtype=torch.float64)
@@ -86,7 +107,7 @@ slope = torch.func.grad(convex)(z)
 
 # %%
 # From a zero step, each turn moves along ``p`` and makes the residual ``r`` orthogonal
-# to all earlier ones:
+# to all earlier ones; its size falls, relative to the slope:
 
 step, r = torch.zeros_like(z), -slope
 p = r
@@ -95,7 +116,7 @@ for i in range(3):
     a = (r @ r) / (p @ Hp)
     step, r, old = step + a * p, r - a * Hp, r
     p = r + (r @ r) / (old @ old) * p
-    print(i + 1, f"{r.norm() / slope.norm():.0e}")
+    print(i + 1, f"{r.norm() / slope.norm():.1e}")
 
 # %%
 # What goes wrong
@@ -114,8 +135,8 @@ except RuntimeError as error:
 # The check against the Hessian written out, and the step against a direct solve:
 
 H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
-for product in (Hu, forward_over_reverse, reverse_over_forward):
-    assert torch.equal(product, H @ u)
+for found in (from_number, Hu, forward_over_reverse, reverse_over_forward):
+    assert torch.equal(found, H @ u)
 full = torch.func.hessian(convex)(z)
 torch.testing.assert_close(full @ step, -slope, rtol=1e-4, atol=1e-6)
 

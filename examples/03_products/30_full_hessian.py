@@ -1,12 +1,12 @@
 r"""
 .. _full-hessian:
 
-The full Hessian, and when symmetry saves half
-==============================================
+The full Hessian, and what symmetry saves
+=========================================
 
 :func:`torch.func.hessian` returns all n×n second derivatives at the cost of about n
 :term:`Hessian-vector products <Hessian-vector product>`. Symmetry halves what you
-*store*; it halves the work only if you ask for half the rows.
+*store*; it saves products only where you want one block, or where H has zeros.
 """
 
 # %%
@@ -44,12 +44,13 @@ print(torch.func.jacfwd(torch.func.jacrev(f))(x))
 print(pullback.jacobian(lambda x: pullback.jacobian(f, x), x))
 
 # %%
-# Half of the rows
-# ----------------
+# What symmetry saves
+# -------------------
 #
 # If f treats two groups of variables, :math:`H` has blocks, and the block below the
 # diagonal is the transposed one above. Differentiate each group's gradient with respect
-# to what has not come yet:
+# to what has not come yet: two rows, of both blocks, then three of the last alone. That
+# is n products still; only the parts of a pass that lead to ``a`` again are saved:
 
 
 def energy(a, b):
@@ -57,9 +58,27 @@ def energy(a, b):
 
 
 a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0, 5.0])
-(aa, ab), (ba, bb) = torch.func.hessian(energy, argnums=(0, 1))(a, b)
-print(aa.shape, ab.shape, bb.shape)
-assert torch.equal(ba, ab.T)
+aa, ab = torch.func.jacrev(torch.func.grad(energy, 0), argnums=(0, 1))(a, b)
+bb = torch.func.jacrev(torch.func.grad(energy, 1), argnums=1)(a, b)
+half = torch.cat([torch.cat([aa, ab], 1), torch.cat([ab.T, bb], 1)])
+half
+
+# %%
+# The block between two groups takes as many products as the *smaller* has entries: two.
+# With zeros, symmetry can save nearly all. An *arrow*, where every variable meets the
+# first one and itself, takes two products for any n: a one-hot ``u`` gives the first row,
+# which is the first column too, and ones on the rest give the rest of the diagonal:
+
+
+def arrow(x):
+    return x[0] * (x[1:] ** 2).sum() + x[0] ** 3
+
+
+spot = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+tip = torch.eye(5)[0]
+_, product = torch.func.vjp(torch.func.grad(arrow), spot)
+(row,), (rest,) = product(tip), product(1 - tip)
+print(row, rest[1:])
 
 # %%
 # A Hessian over module parameters
@@ -96,7 +115,7 @@ ax = pullback.plot.heatmap(
 )
 
 # %%
-# *Output, gradient and Hessian at once* come nested, each as the ``aux`` of the next:
+# *Output, gradient and Hessian at once*: nested, each as the ``aux`` of the next:
 
 
 def gradient_and_value(x):
@@ -111,6 +130,13 @@ print(value, g)
 # What goes wrong
 # ---------------
 #
+# *Out of memory.* Count first: the Hessian of a million float32 weights takes
+# :math:`10^{12}` entries of four bytes. What you wanted it for (a step, an eigenvalue, a
+# trace) is mostly to be had from products (:ref:`hvp`, :ref:`trace-and-norm`):
+
+print(1_000_000**2 * torch.float32.itemsize / 1e12, "terabytes")
+
+# %%
 # A batch. ``hessian`` wants one number out; a function of shape ``(B,)`` gives a Hessian
 # for each number, with all the zeros between samples: ``(B, B, B)`` here. One Hessian for
 # each sample is ``vmap(hessian(f))``:
@@ -132,8 +158,18 @@ quotient = torch.stack([(slope(at + h * d) - slope(at - h * d)) / (2 * h) for d 
 torch.testing.assert_close(H.double(), quotient)
 
 # %%
+# And of the two that symmetry spared, against all rows:
+
+whole = torch.func.hessian(energy, argnums=(0, 1))(a, b)
+assert torch.equal(half, torch.cat([torch.cat(blocks, dim=1) for blocks in whole]))
+filled = torch.diag(torch.cat([row[:1], rest[1:]]))
+filled[0], filled[:, 0] = row, row
+assert torch.equal(filled, torch.func.hessian(arrow)(spot))
+
+# %%
 # Where next
 # ----------
 #
 # One product at a time: :ref:`hvp`. :math:`J^\top J` in its place: :ref:`gauss-newton`.
-# A loss of a whole module: :ref:`jacobian-of-parameters`.
+# Zeros that save products: :ref:`sparse-jacobian`. A loss of a whole module:
+# :ref:`jacobian-of-parameters`.

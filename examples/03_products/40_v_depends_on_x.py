@@ -26,7 +26,8 @@ import torch
 x = torch.tensor([2.0], requires_grad=True)
 y, v = x**2, x**3
 y.backward(v, retain_graph=True)
-x.grad
+with_graph = x.grad
+with_graph
 
 # %%
 # PyTorch does not complain that ``v`` has a graph; it uses the numbers. The same with
@@ -41,18 +42,36 @@ x.grad
 
 x.grad = None
 (v * y).sum().backward()
-x.grad
+both_terms = x.grad
+both_terms
 
 # %%
-# *Is (logits * onehot).sum().backward() the same as backward(gradient=...)?*
-# With ``v = logits * onehot`` the weights are the logits themselves; with
-# ``v = onehot`` they are ones. Two logits, 1 and 2, the second chosen:
+# *Why is y.backward(y) half of (y * y).sum().backward()?* Both terms of the product rule
+# are the same there, and ``backward(y)`` gives one of them:
+
+y = x**2
+half = torch.autograd.grad(y, x, y, retain_graph=True)[0]
+print(half, torch.autograd.grad((y * y).sum(), x)[0])
+
+# %%
+# *Is (logits * onehot).sum().backward() the same as
+# (logits * onehot).backward(gradient=logits * onehot)?* The sum weighs each product by
+# one; the second weighs it by its own value, as in the half above. With logits 1 and 2,
+# the second chosen:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
-onehot = torch.tensor([0.0, 1.0])
-summed = torch.autograd.grad((logits * onehot).sum(), logits)[0]
-weighted = torch.autograd.grad(logits * 1.0, logits, logits * onehot)[0]
+chosen = logits * torch.tensor([0.0, 1.0])
+summed = torch.autograd.grad(chosen.sum(), logits, retain_graph=True)[0]
+weighted = torch.autograd.grad(chosen, logits, chosen, retain_graph=True)[0]
 print(summed, weighted)
+
+# %%
+# With the sum *and* the gradient it is refused, because a sum takes one number:
+
+try:
+    chosen.sum().backward(gradient=chosen)
+except RuntimeError as error:
+    print(error)
 
 # %%
 # With a graph through v
@@ -65,14 +84,16 @@ print(summed, weighted)
 x = torch.tensor([2.0], requires_grad=True)
 y, v = x**2, x**3
 (g,) = torch.autograd.grad(y, x, v, create_graph=True)  # 2 x * x^3 = 2 x^4
-torch.autograd.grad(g, x)[0]  # 8 x^3
+through_v = torch.autograd.grad(g, x)[0]  # 8 x^3
+through_v
 
 # %%
 # With ``v`` detached the :math:`x^3` stays the number 8, and the derivative of
 # :math:`2x\cdot 8` is 16:
 
 (g,) = torch.autograd.grad(x**2, x, v.detach(), create_graph=True)
-torch.autograd.grad(g, x)[0]
+past_v = torch.autograd.grad(g, x)[0]
+past_v
 
 # %%
 # What goes wrong
@@ -80,8 +101,8 @@ torch.autograd.grad(g, x)[0]
 #
 # A loss with weights computed from the model's own output, such as focal or
 # self-normalised weights. Detached weights say "these are constants"; attached weights
-# are trained along, and the model may lower the loss by shrinking them. Both run; decide
-# which one you mean:
+# are trained along, and the model can lower the loss by moving weight to where the loss
+# is small. Here the first gradient changes its sign. Both run; decide which one you mean:
 
 score = torch.tensor([0.5, 2.0], requires_grad=True)
 weight = torch.softmax(score, 0)
@@ -90,15 +111,32 @@ cut = torch.autograd.grad((weight.detach() * score**2).sum(), score)[0]
 print(kept.round(decimals=3), cut.round(decimals=3))
 
 # %%
-# The check: ``backward(v)`` is the product with ``v`` as numbers, and the product rule
-# adds up, with a difference quotient for the whole:
+# The check: difference quotients that hold ``v`` still, or let it move:
 
-at, h = torch.tensor(2.0, dtype=torch.float64), 1e-6
-whole = ((at + h) ** 5 - (at - h) ** 5) / (2 * h)
-torch.testing.assert_close(whole, torch.tensor(80.0).double())
-assert 2 * at * at**3 + at**2 * 3 * at**2 == 80
-torch.testing.assert_close(cut, 2 * score.detach() * torch.softmax(score.detach(), 0))
-assert not torch.allclose(kept, cut)
+
+def quotient(f, at, h=1e-6):
+    return (f(at + h) - f(at - h)) / (2 * h)
+
+
+at = x.detach().double()
+for found, f in (
+    (with_graph, lambda s: at**3 * s**2),
+    (both_terms, lambda s: s**3 * s**2),
+    (through_v, lambda s: 2 * s * s**3),
+    (past_v, lambda s: 2 * s * at**3),
+):
+    torch.testing.assert_close(found.double(), quotient(f, at))
+
+# %%
+# And the two gradients of the weighted loss, entry by entry:
+
+at, p = score.detach().double(), weight.detach().double()
+for e, by_kept, by_cut in zip(torch.eye(2).double(), kept, cut, strict=True):
+    moving = quotient(lambda t, e=e: torch.softmax(at + t * e, 0) @ (at + t * e) ** 2, 0)
+    still = quotient(lambda t, e=e: p @ (at + t * e) ** 2, 0)
+    torch.testing.assert_close(
+        torch.stack([by_kept, by_cut]), torch.stack([moving, still]).float()
+    )
 
 # %%
 # Where next

@@ -5,8 +5,8 @@ Gauss-Newton and Fisher products from a VJP and a JVP
 =====================================================
 
 For a loss :math:`\ell(f(w))`, one :term:`JVP`, one small product and one :term:`VJP` give
-:math:`J^\top H_\ell J\,u` without J: the Gauss-Newton matrix times ``u``, which for the
-losses of maximum likelihood is the Fisher matrix too.
+:math:`J^\top H_\ell J\,u` without J: the Gauss-Newton matrix times ``u``. For squared
+error and for softmax with cross-entropy it is the Fisher matrix too.
 """
 
 # %%
@@ -17,8 +17,8 @@ losses of maximum likelihood is the Fisher matrix too.
 #
 #    H = J^\top H_\ell\,J + \sum_i \frac{\partial\ell}{\partial y_i}\nabla^2 f_i .
 #
-# Gauss-Newton keeps the first term, which is never indefinite for a convex loss
-# (Schraudolph, 2002). ``u`` has the shape of ``w``, :math:`Ju` that of ``y``:
+# Gauss-Newton keeps the first term, which has no negative eigenvalue where the loss is
+# convex (Schraudolph, 2002). ``u`` has the shape of ``w``, :math:`Ju` that of ``y``:
 
 import torch
 
@@ -33,7 +33,7 @@ def f(w):
 
 # %%
 # The loss is :math:`\lVert y-d\rVert^2/2`, so :math:`H_\ell` is the identity and the
-# small product in the middle is nothing at all:
+# small product in the middle drops out:
 
 
 def product(w, u):
@@ -47,11 +47,21 @@ u = torch.tensor([1.0, -1.0, 2.0], dtype=torch.float64)
 product(w, u).round(decimals=4)
 
 # %%
+# *Why not the Hessian itself?* At this starting point it has a negative eigenvalue, and a
+# Newton step would climb along it; :math:`J^\top J` has none:
+
+J = torch.func.jacrev(f)(w)
+H = torch.func.hessian(lambda w: ((f(w) - data) ** 2).sum() / 2)(w)
+print(torch.linalg.eigvalsh(H).round(decimals=2))
+print(torch.linalg.eigvalsh(J.T @ J).round(decimals=2))
+
+# %%
 # Fitting a curve with it
 # -----------------------
 #
 # Each Gauss-Newton step solves :math:`J^\top J\,s=-J^\top r`. With three weights J is
-# small and the solve direct; the residual falls to the noise in a few steps:
+# small and the solve direct (with many, solve by products: :ref:`hvp`); the residual falls
+# to the noise in a few steps:
 
 import pullback
 
@@ -97,21 +107,39 @@ torch.testing.assert_close(fisher_product, definition.sum(0))
 # ---------------
 #
 # The *empirical* Fisher puts the observed label in place of the model's own draws. It
-# looks alike and is another matrix:
+# looks alike and is another matrix. The products differ, relative to the right one, by:
 
 g = gradients[0]
 gap = (g * (g @ direction) - fisher_product).norm() / fisher_product.norm()
-print(bool(gap > 0.1))
+print(f"{gap:.1f}")
 
 # %%
-# Against matrices written out. At the fit the residual is small, so Gauss-Newton is close
-# to the Hessian there, and not far from it at the start:
+# *"The input matrix is singular"*: at :math:`w_0=0` no output depends on :math:`w_1`, J has
+# a column of zeros, and there is no Gauss-Newton step. Adding :math:`\lambda` to the
+# diagonal (Levenberg, 1944) gives one; for products, add :math:`\lambda u`:
+
+flat_start = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+r, J = pullback.value_and_jacobian(lambda w: f(w) - data, flat_start)
+try:
+    torch.linalg.solve(J.T @ J, J.T @ r)
+except RuntimeError as error:
+    print(error)
+damped = flat_start - torch.linalg.solve(J.T @ J + torch.eye(3), J.T @ r)
+print(f"{r.norm():.2f} -> {(f(damped) - data).norm():.2f}")
+
+# %%
+# The check, against matrices written out. At the fit the residual is small, so
+# Gauss-Newton is close to the Hessian there:
 
 J = torch.func.jacrev(f)(w)
 torch.testing.assert_close(product(w, u), J.T @ J @ u)
-H = torch.func.hessian(lambda w: ((f(w) - data) ** 2).sum() / 2)(w)
-assert torch.linalg.norm(H - J.T @ J) < 0.01 * torch.linalg.norm(H)
-assert r.norm() < 0.1
+at_fit = torch.func.hessian(lambda w: ((f(w) - data) ** 2).sum() / 2)(w)
+assert torch.linalg.norm(at_fit - J.T @ J) < 0.01 * torch.linalg.norm(at_fit)
+columns = torch.stack([torch.exp(-w[1] * t), -w[0] * t * torch.exp(-w[1] * t), t**0], 1)
+torch.testing.assert_close(J, columns)
+assert torch.linalg.eigvalsh(H)[0] < 0
+assert (f(w) - data).norm() < 0.1
+assert gap > 0.1
 
 # %%
 # Where next

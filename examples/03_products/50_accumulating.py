@@ -33,21 +33,35 @@ print(x.grad)
 print(first.item(), second.item())
 
 # %%
-# With ``backward`` it can be done, if you empty ``x.grad`` in between, because
-# ``first.backward()`` *adds* y'' to whatever is there. ``inputs=`` keeps the sum out of
-# other leaves:
+# ``first.backward()`` differentiates the gradient too, but it *adds* y'' to whatever
+# ``x.grad`` holds: 64 + 48 here. Empty it first:
 
-x.grad = None
 (first,) = torch.autograd.grad(x**4, x, create_graph=True)
+first.backward(retain_graph=True)
+print(x.grad)
+x.grad = None
 first.backward()
-x.grad
+print(x.grad)
+
+# %%
+# It adds to every other leaf as well. For :math:`ax^4`, :math:`\partial y'/\partial
+# a=4x^3=32` goes into ``a.grad``, where the next optimiser step would find it;
+# ``inputs=`` keeps it out:
+
+a = torch.tensor(3.0, requires_grad=True)
+x.grad = None
+(first,) = torch.autograd.grad(a * x**4, x, create_graph=True)
+first.backward(inputs=[x], retain_graph=True)
+print(x.grad, a.grad)
+first.backward()
+print(x.grad, a.grad)
 
 # %%
 # What accumulation is for
 # ------------------------
 #
 # Adding is right when the thing you want is a sum: a batch in two halves gives the
-# gradient of the whole, in half the memory:
+# gradient of the whole, with the graph of one half in memory at a time:
 
 w = torch.tensor([1.0, -1.0], requires_grad=True)
 data = torch.arange(8.0).reshape(4, 2)
@@ -72,26 +86,60 @@ print(w.grad, mean)
 # ---------------
 #
 # With ``create_graph=True``, ``backward`` fills ``x.grad`` with a tensor that has a graph,
-# which leads back to ``x``, which holds ``x.grad``: a cycle that keeps memory alive.
-# PyTorch warns of it:
+# which leads back to ``x``, which holds ``x.grad``: a cycle. PyTorch warns of it, once in
+# a process:
 
 import warnings
 
+torch.set_warn_always(True)  # here each time, so that the warning is sure to show
 x = torch.tensor(2.0, requires_grad=True)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     (x**4).backward(create_graph=True)
-print(str(caught[-1].message)[:112])
+torch.set_warn_always(False)
+print(str(caught[-1].message).partition(". ")[0])
 x.grad = None
 
 # %%
-# :func:`torch.autograd.grad` returns its result in place of storing it, and leaves no
-# cycle. *Is the warning serious?* Yes, in a loop.
-#
+# *Is the warning serious?* Yes: Python's collector does not see the cycle. The tensor, its
+# gradient and the graph between them stay for good, and a loop makes more of them with
+# each turn. :func:`torch.autograd.grad` returns its result and stores nothing:
+
+import gc
+import weakref
+
+
+def outlives(differentiate):
+    x = torch.tensor(2.0, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        differentiate(x**4, x)
+    return weakref.ref(x)
+
+
+def stored(y, x):
+    y.backward(create_graph=True)
+
+
+def returned(y, x):
+    torch.autograd.grad(y, x, create_graph=True)
+
+
+# %%
+# What was stored lives on after its function has ended, until you empty ``.grad``:
+
+kept, freed = outlives(stored), outlives(returned)
+gc.collect()
+print("stored:", kept() is not None, " returned:", freed() is not None)
+kept().grad = None
+print("stored, then emptied:", kept() is not None)
+
+# %%
 # The check, by the formula and by composing derivatives:
 
 composed = torch.func.grad(torch.func.grad(lambda x: x**4))(torch.tensor(2.0))
 assert composed.item() == second.item() == 12 * 2**2
+assert kept() is None
 assert torch.equal(halves, torch.func.grad(lambda w: ((data @ w) ** 2).sum())(w.detach()))
 assert torch.equal(w.grad, mean)
 

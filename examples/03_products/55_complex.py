@@ -4,9 +4,9 @@ r"""
 Complex numbers: what v means for C→R and C→C
 =============================================
 
-For a complex ``y``, ``v`` is complex with the shape *and* dtype of ``y``, and ``x.grad``
-gets :math:`J^\mathsf{H}v` where f is holomorphic: the conjugate of J, transposed. For a
-real loss of complex ``x`` that is the direction of steepest ascent.
+For a complex ``y``, ``v`` has the shape *and* the complex dtype of ``y``, and ``x.grad``
+gets :math:`J^\mathsf{H}v` where f is holomorphic: the conjugate of J, transposed. A real
+loss of complex ``x`` needs no ``v``; ``x.grad`` is its direction of steepest ascent.
 """
 
 # %%
@@ -30,12 +30,10 @@ x = torch.tensor(3 + 4j, requires_grad=True)
 x.grad
 
 # %%
-# A step against it goes downhill, as with real numbers. Maximising the real part gives 1,
-# the imaginary part ``1j``:
+# A step against it goes downhill, as with real numbers. The real part grows along 1, the
+# imaginary part along ``1j``:
 
-x.grad = None
-x.imag.backward()
-x.grad
+print(torch.autograd.grad(x.real, x)[0], torch.autograd.grad(x.imag, x)[0])
 
 # %%
 # C→C
@@ -78,11 +76,33 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# R→C: *what is v for the FFT of a real signal?*
+# ----------------------------------------------
+#
+# Complex, as y is; ``x.grad`` is real, as x is: the real part of :math:`J^\mathsf{H}v`.
+# For ``fft`` J is the Fourier matrix, the transform of the identity:
+
+signal = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+v = torch.tensor([1, 1j, 2 - 1j])
+(by_fft,) = torch.autograd.grad(torch.fft.fft(signal), signal, v)
+by_matrix = (torch.fft.fft(torch.eye(3)).mH @ v).real
+torch.testing.assert_close(by_fft, by_matrix)
+print(by_fft.dtype, by_fft.detach().round(decimals=2))
+
+# %%
 # Not holomorphic
 # ---------------
 #
+# In general
+# :math:`\texttt{x.grad}=\overline{\frac{\partial y}{\partial x}}\,v
+# +\frac{\partial y}{\partial\bar x}\,\bar v`.
+# For :math:`y=\bar x` only the second term is there, and ``x.grad`` is :math:`\bar v`:
+
+torch.autograd.grad(x.conj(), x, torch.tensor(2 - 1j))[0]
+
+# %%
 # :func:`torch.view_as_real` turns n complex numbers into 2n real ones; there J is
-# an ordinary real matrix, and no convention is left to remember. For :math:`y=\bar x`:
+# an ordinary real matrix, and no convention is left to remember:
 
 
 def conjugate(ab):
@@ -90,21 +110,22 @@ def conjugate(ab):
     return torch.view_as_real(z.conj().resolve_conj())
 
 
-torch.func.jacrev(conjugate)(torch.tensor([3.0, 4.0]))
+torch.func.jacrev(conjugate)(torch.tensor([3.0, 4.0])).int()
 
 # %%
 # What goes wrong
 # ---------------
 #
 # *jacrev and jacfwd for complex input* refuse rather than choose a convention, and so
-# does :func:`pullback.jacobian`:
+# does :func:`pullback.jacobian`. Give them the ``view_as_real`` form above:
 
 import pullback
 
-try:
-    torch.func.jacrev(torch.square)(x.detach())
-except RuntimeError as error:
-    print(error)
+for transform in (torch.func.jacrev, torch.func.jacfwd):
+    try:
+        transform(torch.square)(x.detach())
+    except RuntimeError as error:
+        print(error)
 try:
     pullback.jacobian(torch.square, x.detach())
 except RuntimeError as error:

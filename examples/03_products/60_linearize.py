@@ -4,7 +4,7 @@ r"""
 Linearise once, push many vectors
 =================================
 
-To apply the :term:`Jacobian` at *one* point to many vectors, compute f there once:
+To apply the :term:`Jacobian` at *one* point to many vectors, do the work of f beforehand:
 :func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
 :func:`torch.func.vjp` keeps :math:`v\mapsto J^\top v`.
 """
@@ -34,7 +34,8 @@ push(torch.tensor([1.0, 10.0])), pull(torch.tensor([1.0, 0.0, 0.0]))
 
 # %%
 # *Many JVPs at one point without running f again*: the count of calls stays where those
-# two lines left it, however often the maps are used:
+# two lines left it, however often the maps are used. It stands at three, because
+# ``linearize`` runs f twice, for its value and to record the map, and ``vjp`` once:
 
 before = calls
 columns = [push(e) for e in torch.eye(2)]
@@ -43,8 +44,13 @@ print(before, calls)
 torch.stack(rows)
 
 # %%
-# ``torch.func.jvp`` would have run f for each vector. A batch of them is one call of
-# :func:`torch.func.vmap`:
+# :func:`torch.func.jvp` runs f once for each vector:
+
+again = [torch.func.jvp(f, (x,), (e,))[1] for e in torch.eye(2)]
+print(calls - before)
+
+# %%
+# A batch of vectors is one call of :func:`torch.func.vmap`:
 
 torch.func.vmap(push)(torch.eye(2)).T
 
@@ -70,7 +76,7 @@ for _ in range(100):
     u = pull_blur(push_blur(u))[0]
     u = u / u.norm()
 sigma = push_blur(u).norm()
-f"{sigma:.2f}"
+print(f"{sigma:.2f}")
 
 # %%
 # The direction found, the change of the image that the map amplifies most:
@@ -94,13 +100,37 @@ w = torch.tensor(5.0)
 print(push_square(torch.tensor(1.0)), "and at the new point", 2 * w)
 
 # %%
-# ``linearize`` also freezes the branches and the random numbers that f took, so a kink on
-# the other side of the point is not seen.
-#
+# *Dropout*: ``linearize`` records the drawing of the mask, not the mask, so every push
+# draws a new one, of another function than the value it returned. ``vjp`` keeps its mask.
+# Draw the mask once, outside f, where you need both:
+
+a = torch.ones(64)
+push_dropout = torch.func.linearize(torch.nn.functional.dropout, a)[1]
+pull_dropout = torch.func.vjp(torch.nn.functional.dropout, a)[1]
+print("push twice, equal:", torch.equal(push_dropout(a), push_dropout(a)))
+print("pull twice, equal:", torch.equal(pull_dropout(a)[0], pull_dropout(a)[0]))
+
+# %%
+# What it cannot record is a branch that depends on the numbers in ``x``. Use
+# ``torch.where``, or run ``jvp`` for each vector:
+
+
+def branch(x):
+    return x**2 if x.sum() > 0 else -x
+
+
+try:
+    torch.func.linearize(branch, x)
+except RuntimeError as error:
+    print(str(error).partition(" - ")[0])
+print(torch.func.jvp(branch, (x,), (torch.tensor([1.0, 10.0]),))[1])
+
+# %%
 # The check, against the matrix and against the whole Jacobian's singular values:
 
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(torch.stack(columns, 1), J)
+assert torch.equal(torch.stack(again, 1), J)
 assert torch.equal(torch.stack(rows), J)
 full = torch.func.jacfwd(blur)(image).reshape(1024, 1024)
 torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, atol=0)

@@ -6,7 +6,7 @@ What memory do reverse mode, forward mode and checkpointing take?
 
 :term:`Reverse mode <reverse mode>` keeps an activation for every layer until its
 product is done, :term:`forward mode` keeps one layer and its :term:`tangent`, and
-checkpointing keeps every k-th layer and computes the others a second time.
+checkpointing keeps a few of the layers' values and computes the others a second time.
 """
 
 # %%

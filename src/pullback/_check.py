@@ -58,7 +58,7 @@ class Check(NamedTuple):
     def error(self) -> str | None:
         """Which routes disagree with ``backward(v)``, and by how much; else None."""
         wrong = [
-            f"{r.name} by {r.difference:.3g}"
+            f"{r.name} by {100 * r.difference:.3g} %"
             for r in self.routes
             if r.difference is not None and not r.ok
         ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,11 +14,15 @@ from torch.utils import _pytree as pytree
 
 from pullback._inputs import call, check_inputs, check_output, untouched
 
+if TYPE_CHECKING:
+    from pullback._sparse.plan import Sparsity
+
 Mode = Literal["auto", "reverse", "forward"]
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
 Product = Callable[..., tuple[Tensor, ...]]
 
-#: ``chunk_size="auto"`` keeps the seeds and results of one chunk under this.
+#: ``chunk_size="auto"`` keeps what one chunk holds under this: its seeds and results, and
+#: what is on its way through the graph.
 CHUNK_BYTES = 64 * 2**20
 
 
@@ -30,6 +35,8 @@ def jacobian(
     batched: bool = False,
     allow_unused: bool = False,
     progress: bool = False,
+    sparsity: Sparsity | None = None,
+    verify: bool = False,
 ) -> Any:
     r"""Return the Jacobian of f at ``inputs``, of shape ``y.shape + x.shape``.
 
@@ -67,8 +74,10 @@ def jacobian(
         argnums: The input, or the inputs, to differentiate with respect to.
         mode: ``"auto"``, ``"reverse"`` or ``"forward"``, see above.
         chunk_size: Products at a time: None for all, an int, or ``"auto"`` for as many
-            as keep their seeds and results within 64 MiB. With 1, nothing runs under
-            :func:`torch.func.vmap` and its limits do not apply.
+            as keep their seeds and results, and what they hold on their way through
+            the graph, within 64 MiB (``"forward"``, which has no graph, counts seeds
+            and results). With 1, nothing runs under :func:`torch.func.vmap` and its
+            limits do not apply.
         batched: f maps ``(B, *x)`` to ``(B, *y)`` and treats the B samples on their
             own. J then has shape ``(B, *y, *x)``: the zero blocks between samples are
             left out, and the number of products does not grow with B. Two products on
@@ -76,6 +85,14 @@ def jacobian(
             :func:`pullback.mixing` is the exact test.
         allow_unused: Whether an input that no output depends on gives zeros.
         progress: Show a bar over the chunks (needs ``pullback[progress]``).
+        sparsity: What :func:`sparsity` found for f and inputs of these shapes. J is
+            then a sparse CSR tensor of shape ``(y.numel(), x.numel())``, its rows and
+            columns in the order of ``flatten()``, from one product for each colour
+            (small ones together, unless ``chunk_size`` says how many). Its
+            index tensors are those of the plan. It is differentiable again (through
+            ``to_dense`` and ``@``), but not inside the transforms of ``torch.func``.
+        verify: Whether to check, by one more product with random numbers, that f has
+            no entry outside of the pattern, as it may if f looks at values.
 
     Returns:
         J, on the device of the inputs.
@@ -83,9 +100,11 @@ def jacobian(
     Raises:
         TypeError: f, an input or an output is of the wrong kind or dtype.
         ValueError: an option is out of range; ``mode="forward"`` is asked of a tensor;
-            ``batched=True`` and the batch sizes differ or the samples mix.
+            ``batched=True`` and the batch sizes differ or the samples mix; the plan
+            is for other shapes or another input.
         RuntimeError: f changes an input in place; no output depends on an input (and
             ``allow_unused`` is False); an input or output is complex.
+            With a plan: ``verify=True`` finds that f has outgrown it.
         ImportError: ``progress=True`` and tqdm is not installed.
 
     Inside a ``torch.func`` transform values cannot be looked at: there, unused inputs
@@ -120,6 +139,8 @@ def jacobian(
         batched=batched,
         allow_unused=allow_unused,
         progress=progress,
+        sparsity=sparsity,
+        verify=verify,
     )[1]
 
 
@@ -132,6 +153,8 @@ def value_and_jacobian(
     batched: bool = False,
     allow_unused: bool = False,
     progress: bool = False,
+    sparsity: Sparsity | None = None,
+    verify: bool = False,
 ) -> tuple[Any, Any]:
     """Return ``(f(*inputs), J)`` from one forward pass.
 
@@ -145,6 +168,27 @@ def value_and_jacobian(
                 [0., 4.]]))
     """
     _check_options(f, mode, chunk_size, progress)
+    if sparsity is not None:
+        from pullback._sparse.compressed import (
+            value_and_sparse_jacobian,  # which needs this module
+        )
+
+        if mode != "auto" or batched or progress:
+            raise ValueError(
+                "sparsity was given together with mode, batched or progress; the plan "
+                "says which products to take, so sparsity alone is needed"
+            )
+        return value_and_sparse_jacobian(
+            f,
+            inputs,
+            sparsity,
+            argnums=argnums,
+            chunk_size=chunk_size,
+            allow_unused=allow_unused,
+            verify=verify,
+        )
+    if verify:
+        raise ValueError("verify=True checks a plan; sparsity= is needed with it")
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
     xs, x_spec = pytree.tree_flatten(tuple(inputs[i] for i in indices))
     _check_real("inputs", xs)
@@ -188,6 +232,7 @@ class _Options(NamedTuple):
     chunk_size: int | Literal["auto"] | None
     batched: bool
     progress: bool
+    passing: int = 0  # bytes that one product needs on its way through the graph
 
 
 class _Result(NamedTuple):
@@ -225,6 +270,8 @@ def _on_graph(
         used, captured = _reach(ys, xs)
         again = outer or (again and captured)
     _check_outputs(xs, ys, options)
+    if options.chunk_size == "auto":
+        options = options._replace(passing=_passing(ys))
     live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
 
     def pull(*vs: Tensor, create_graph: bool = again) -> tuple[Tensor, ...]:
@@ -388,31 +435,49 @@ def _apply(
     # "auto" learns from one product how many fit
     size = 1 if options.chunk_size == "auto" else options.chunk_size or total
     bar = _bar(total) if options.progress else None
-    chunks: list[tuple[Tensor, ...]] = []
+    pieces: list[Sequence[Tensor]] = []
+    whole: list[Tensor] = []  # or where the pieces go at once, if no graph needs them
     start = 0
     while start < total:
         stop = min(start + size, total)
         seeds = _one_hot(like, start, stop, options.batched)
         if probes and stop == total:  # they travel with the last chunk
             seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
-        chunks.append(_products(product, seeds))
-        if options.chunk_size == "auto" and start == 0:
-            used = sum(t.numel() * t.element_size() for t in (*seeds, *chunks[0]))
-            size = max(1, CHUNK_BYTES // max(1, used))
+        rows: Sequence[Tensor] = _products(product, seeds)
+        if start == 0:
+            if options.chunk_size == "auto":
+                used = sum(t.numel() * t.element_size() for t in (*seeds, *rows))
+                size = max(1, CHUNK_BYTES // max(1, used + options.passing))
+            count = len(rows) // (1 + values)
+            constants = [value[0] for value in rows[count:]]
+        rows = rows[:count]
+        if probes and stop == total:
+            _check_probes([r[-2:] for r in rows])
+            rows = [r[:-2] for r in rows]
+        if start == 0 and stop < total and not _in_graph(rows):
+            whole = [r.new_empty(total, *r.shape[1:]) for r in rows]
+        if whole:
+            for w, r in zip(whole, rows, strict=True):
+                w[start:stop] = r
+        else:
+            pieces.append(rows)
         if bar is not None:
             bar.update(stop - start)
         start = stop
     if bar is not None:
         bar.close()
-    count = len(chunks[0]) // (1 + values)
-    if probes:
-        _check_probes([r[-2:] for r in chunks[-1][:count]])
-        chunks[-1] = tuple(r[:-2] for r in chunks[-1])
-    if len(chunks) == 1:
-        results = [r[:numbers] for r in chunks[0][:count]]
-    else:
-        results = [torch.cat([chunk[j] for chunk in chunks]) for j in range(count)]
-    return [*results, *(value[0] for value in chunks[0][count:])]
+    if len(pieces) == 1:
+        whole = [r[:numbers] for r in pieces[0]]
+    elif pieces:
+        whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
+    return [*whole, *constants]
+
+
+def _in_graph(ts: Sequence[Tensor]) -> bool:
+    """Tell whether someone may differentiate or batch the tensors again."""
+    if torch._C._are_functorch_transforms_active():
+        return True
+    return any(t.requires_grad for t in ts)
 
 
 def _products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
@@ -503,6 +568,25 @@ def _reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
             other = other or not node.next_functions
             todo += node.next_functions
     return [end in seen for end in ends], other
+
+
+def _passing(ys: list[Tensor]) -> int:
+    """Return the bytes that one product holds on its way through the graph.
+
+    Counted as the two largest cotangents, one in and one out of a node, and as much
+    again for what the node's formula makes in between.
+    """
+    todo: list[Any] = [y.grad_fn for y in ys]
+    seen: set[Any] = set()
+    sizes = [0, 0]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        sizes += [math.prod(t.shape) * t.dtype.itemsize for t in node._input_metadata]
+        todo += [following for following, _ in node.next_functions]
+    return 2 * sum(sorted(sizes)[-2:])
 
 
 def _edge(t: Tensor) -> tuple[Any, int]:

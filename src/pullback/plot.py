@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from pullback._sparse.plan import Sparsity
     from pullback._trace import Trace
 
 Array = NDArray[np.float64]
 READABLE = 100  # entries up to which the values are written into the cells
+CELLS, BLOCKS = 40, 100  # rows or columns of a pattern drawn one by one, and in blocks
+PALE = 12  # colours of the palette Set3, under black numbers
 
 
 def vjp(v: Any, J: Any) -> Figure:
@@ -284,6 +287,47 @@ def trace(trace: Trace, ax: Axes | None = None, *, limit: int = 50) -> Axes:
     ax.set_ylim(max(ys) + 0.4, min(ys) - 0.4)
     ax.axis("off")
     ax.set_title(f"From v to {len(trace.leaves)} leaves: the cotangent on every edge")
+    return ax
+
+
+def pattern(plan: Sparsity, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw a sparsity pattern, each entry in the colour of its row or column.
+
+    Up to 40 rows and columns an entry is a cell with the number of its colour, so that
+    each number comes from the product of that number. Larger patterns are drawn as the
+    count of entries in each of at most 100 × 100 blocks.
+
+    Args:
+        plan: What :func:`pullback.sparsity` found.
+        ax: Where to draw; a new figure when left out.
+        title: What the picture shows.
+
+    Returns:
+        The axes.
+    """
+    m, n = plan.pattern.shape
+    column = plan.pattern.col_indices().cpu().numpy()
+    row = np.repeat(np.arange(m), np.diff(plan.pattern.crow_indices().cpu().numpy()))
+    line = "rows" if plan.mode == "reverse" else "columns"
+    colors = plan.colors.cpu().numpy()[row if plan.mode == "reverse" else column]
+    ax = ax or _new_axes()
+    if max(m, n) <= CELLS:
+        cells = np.full((m, n), np.nan)
+        cells[row, column] = colors % PALE
+        ax.imshow(cells, cmap="Set3", vmin=0, vmax=PALE, interpolation="nearest")
+        for i, j, color in zip(row.tolist(), column.tolist(), colors, strict=True):
+            ax.text(j, i, f"{color}", ha="center", va="center", fontsize=8, color="black")
+    else:
+        bins = (min(m, BLOCKS), min(n, BLOCKS))
+        counts, _, _ = np.histogram2d(row, column, bins=bins, range=((0, m), (0, n)))
+        image = ax.imshow(
+            np.ma.masked_equal(counts, 0), extent=(0, n, m, 0), interpolation="nearest"
+        )
+        ax.figure.colorbar(image, ax=ax, label="entries in a block")
+    found = f"{m} × {n}: {len(row)} entries, {plan.n_colors} colours of {line}"
+    ax.set_title(title or f"Sparsity, {found}", fontsize=10)
+    ax.set_xlabel("input")
+    ax.set_ylabel("output")
     return ax
 
 

@@ -1,0 +1,318 @@
+"""Cause, fix and page beside an error of autograd, where it is raised."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import re
+import sys
+import textwrap
+import threading
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import ContextDecorator
+from importlib.metadata import PackageNotFoundError, metadata
+from types import TracebackType
+from typing import Any
+
+from pullback._messages import MESSAGES, Message
+
+
+class hints(ContextDecorator):  # noqa: N801 - it is called like a function
+    """Add cause, fix and page to errors and warnings of autograd.
+
+    An exception that leaves the block keeps its type, its text and its traceback; a note
+    (:pep:`678`) is printed below it, with the shapes and names of your own tensors. A
+    warning that is shown while the block is open has the same note below its text.
+    Whatever does not come from autograd stays as it is.
+
+    Use it as a context manager, as a decorator of a function, a generator function or a
+    coroutine function, or for the whole program: ``hints.enable()``, until
+    ``hints.disable()``. The latter adds the note to what ends the program or a thread,
+    or what a notebook cell shows.
+
+    Blocks may be nested and used from several threads; a note is added once. Warnings
+    belong to the process in Python: a block in one thread adds notes to those of all.
+
+    Examples:
+        >>> import torch, pullback
+        >>> x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        >>> try:
+        ...     with pullback.hints():
+        ...         (x**2).backward()
+        ... except RuntimeError as error:
+        ...     print(error)
+        ...     print(error.__notes__[0])
+        grad can be implicitly created only for scalar outputs
+        why:  `y` has more than one element and no `gradient` was passed. ...
+        fix:  The output has shape (3,). Reduce it to one number first ...
+        more: ...errors/scalar-outputs.html
+    """
+
+    def __enter__(self) -> hints:
+        _warnings.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _warnings.close()
+        if error is not None:
+            annotate(error)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:  # type: ignore[override]
+        """Return ``function`` with every call of it inside a block."""
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                with hints():
+                    return (yield from function(*args, **kwargs))
+
+            return generator
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def coroutine(*args: Any, **kwargs: Any) -> Any:
+                with hints():
+                    return await function(*args, **kwargs)
+
+            return coroutine
+        inside: Callable[..., Any] = super().__call__(function)
+        return inside
+
+    @staticmethod
+    def enable() -> None:
+        """Add notes from here on, in the whole program; a second call does nothing."""
+        _program.enable()
+
+    @staticmethod
+    def disable() -> None:
+        """Take back what :meth:`enable` did."""
+        _program.disable()
+
+
+def annotate(error: BaseException) -> None:
+    """Add the note to ``error``, to those in its group and to those that caused it."""
+    pending, done = [error], set[int]()
+    while pending:
+        error = pending.pop()
+        if id(error) in done:
+            continue
+        done.add(id(error))
+        if isinstance(error, BaseExceptionGroup):
+            pending += error.exceptions
+        before = (error.__cause__, not error.__suppress_context__ and error.__context__)
+        pending += [other for other in before if other]
+        note = note_for(error)
+        if note is not None and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+
+
+def note_for(error: BaseException) -> str | None:
+    """Return the note that belongs to an exception or a warning, if any does."""
+    text = error.args[0] if error.args else None
+    if not isinstance(text, str):
+        return None
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    frame, line = _raised_at(error.__traceback__)
+    for message in MESSAGES:
+        if kinds.isdisjoint(message.kinds):
+            continue
+        if message.only_from not in ("", frame and frame.f_code.co_name):
+            continue
+        if not re.search(message.only_line, line):
+            continue
+        match = message.find(text)
+        if match:
+            return _note(message, {**_shapes(message, frame), **match.groupdict()})
+    return None
+
+
+def _note(message: Message, values: dict[str, str | None]) -> str:
+    parts = {
+        "why:  ": message.why,
+        "fix:  ": message.advice(values),
+        "more: ": _site() + message.page,
+    }
+    return "\n".join(
+        textwrap.fill(
+            text,
+            width=88,
+            initial_indent=name,
+            subsequent_indent=" " * len(name),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for name, text in parts.items()
+    )
+
+
+def _raised_at(traceback: TracebackType | None) -> tuple[Any, str]:
+    """Return the frame and the line of source in which an exception was raised."""
+    if traceback is None:
+        return None, ""
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    frame = traceback.tb_frame
+    line = linecache.getline(frame.f_code.co_filename, traceback.tb_lineno, frame.f_globals)
+    return frame, line
+
+
+def _shapes(message: Message, frame: Any) -> dict[str, str | None]:
+    """Return the shapes that the message leaves out, from the frame that raised it."""
+    if frame is None or not frame.f_globals.get("__name__", "").startswith("torch."):
+        return {}
+    found = {
+        group: getattr(frame.f_locals.get(variable), "shape", None)
+        for group, variable in message.shapes.items()
+    }
+    return {group: str(tuple(shape)) for group, shape in found.items() if shape is not None}
+
+
+@functools.cache
+def _site() -> str:
+    """Return the address of the documentation that the package names, with a slash.
+
+    Without one, the pages are named relative to the root of the site.
+    """
+    try:
+        urls = metadata("pullback").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    for entry in urls:
+        label, _, url = entry.partition(", ")
+        if label.lower() == "documentation":
+            return f"{url.rstrip('/')}/"
+    return ""
+
+
+class _Warnings:
+    """Adds notes to the warnings that are shown while at least one block is open.
+
+    Only their formatting is touched: filters, recording (``catch_warnings``) and logging
+    see the same warnings as ever.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._blocks = 0
+        self._undo: Callable[[], None] = lambda: None
+
+    def open(self) -> None:
+        with self._lock:
+            self._blocks += 1
+            if self._blocks == 1:
+                self._undo = self._install()
+
+    def close(self) -> None:
+        with self._lock:
+            self._blocks -= 1
+            if self._blocks == 0:
+                self._undo()
+
+    def _install(self) -> Callable[[], None]:
+        before = warnings.formatwarning
+
+        def with_note(message: Warning | str, *args: Any, **kwargs: Any) -> str:
+            text = before(message, *args, **kwargs)
+            note = note_for(message) if isinstance(message, Warning) else None
+            if not self._blocks or note is None or note in text:
+                return text
+            return f"{text.rstrip()}\n{note}\n"
+
+        warnings.formatwarning = with_note
+
+        def undo() -> None:
+            # If another was put around ours, ours stays, and adds nothing.
+            if warnings.formatwarning is with_note:
+                warnings.formatwarning = before
+
+        return undo
+
+
+class _Program:
+    """Adds notes to what ends the program, a thread or a notebook cell."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._undo: list[Callable[[], None]] = []
+
+    def enable(self) -> None:
+        with self._lock:
+            if self._undo:
+                return
+            _warnings.open()
+            self._undo = [_warnings.close, self._hook_program(), self._hook_threads()]
+            shell = _notebook()
+            if shell is not None:
+                self._undo.append(self._hook_notebook(shell))
+
+    def disable(self) -> None:
+        with self._lock:
+            while self._undo:
+                self._undo.pop()()
+
+    def _hook_program(self) -> Callable[[], None]:
+        before = sys.excepthook
+
+        def hook(
+            kind: type[BaseException],
+            error: BaseException,
+            traceback: TracebackType | None,
+        ) -> None:
+            annotate(error)
+            before(kind, error, traceback)
+
+        sys.excepthook = hook
+
+        def undo() -> None:
+            if sys.excepthook is hook:
+                sys.excepthook = before
+
+        return undo
+
+    def _hook_threads(self) -> Callable[[], None]:
+        before = threading.excepthook
+
+        def hook(args: threading.ExceptHookArgs) -> None:
+            if args.exc_value is not None:
+                annotate(args.exc_value)
+            before(args)
+
+        threading.excepthook = hook
+
+        def undo() -> None:
+            if threading.excepthook is hook:
+                threading.excepthook = before
+
+        return undo
+
+    def _hook_notebook(self, shell: Any) -> Callable[[], None]:
+        # IPython shows exceptions itself; sys.excepthook never sees them.
+        before = shell.custom_exceptions, shell.CustomTB
+
+        def show(shell: Any, kind: Any, error: Any, traceback: Any, tb_offset: Any) -> None:
+            annotate(error)
+            shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+
+        shell.set_custom_exc((Exception,), show)
+
+        def undo() -> None:
+            shell.custom_exceptions, shell.CustomTB = before
+
+        return undo
+
+
+def _notebook() -> Any:
+    """Return the running IPython shell, if there is one."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+_warnings = _Warnings()
+_program = _Program()

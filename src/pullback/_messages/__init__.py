@@ -1,0 +1,45 @@
+"""Every message of autograd that people paste into a search box, in one table.
+
+The error index of the site and :func:`pullback.hints` are both made from it.
+"""
+
+from __future__ import annotations
+
+from pullback._messages._argument import ARGUMENT
+from pullback._messages._entry import Message, Theme
+from pullback._messages._function import FUNCTION
+from pullback._messages._graph import GRAPH
+from pullback._messages._higher import HIGHER
+from pullback._messages._hooks import HOOKS
+from pullback._messages._inplace import INPLACE
+from pullback._messages._leaves import LEAVES
+from pullback._messages._parallel import PARALLEL
+from pullback._messages._silent import SILENT
+from pullback._messages._silent_training import SILENT_TRAINING
+from pullback._messages._training import TRAINING
+from pullback._messages._transforms import TRANSFORMS
+from pullback._messages._vmap import VMAP
+
+__all__ = ["MESSAGES", "THEMES", "Message", "Theme", "lookup"]
+
+THEMES = (
+    ARGUMENT,
+    GRAPH,
+    LEAVES,
+    INPLACE,
+    FUNCTION,
+    HOOKS,
+    HIGHER,
+    TRANSFORMS,
+    VMAP,
+    TRAINING,
+    PARALLEL,
+    SILENT,
+    SILENT_TRAINING,
+)
+MESSAGES = tuple(message for theme in THEMES for message in theme.messages)
+
+
+def lookup(text: str) -> Message | None:
+    """Return the entry for a message in any of its wordings, or None."""
+    return next((message for message in MESSAGES if message.find(text)), None)

@@ -1,0 +1,534 @@
+"""Messages about the gradient argument: its presence, shape, dtype and number."""
+
+from pullback._messages._entry import Message, Theme
+
+SIZE = r"torch\.Size\(\[[\d, ]*\]\)|\[[\d, ]*\]"
+
+ARGUMENT = Theme(
+    "argument",
+    (
+        Message(
+            anchor="scalar-outputs",
+            title="grad can be implicitly created only for scalar outputs",
+            patterns=(
+                r"grad can be implicitly created only for scalar outputs",
+                r"backward should be called only on a scalar",
+            ),
+            older=(
+                "backward should be called only on a scalar (i.e. 1-element tensor) or "
+                "with gradient w.r.t. the variable",
+            ),
+            why="""`y` has more than one element and no `gradient` was passed. There is no
+                single gradient then: PyTorch computes a weighted sum of the outputs'
+                gradients and needs the weights from you, one for each output.""",
+            fix="""The output has shape {output}. Reduce it to one number first (`y.sum()`,
+                `y.mean()`), or pass a tensor of its shape: `y.backward(v)`,
+                `torch.autograd.grad(y, x, v)`. `v = torch.ones_like(y)` gives each
+                independent point its own derivative.""",
+            unknown={"output": "`y.shape`"},
+            shapes={"output": "out"},
+            tell=(
+                "You train and `y` is a loss for each sample (`reduction='none'`): take "
+                "`y.mean()` or `y.sum()`.",
+                "You evaluated one function at many points: pass `torch.ones_like(y)`.",
+                "You want the gradient of one entry: `y[k].backward()`.",
+                "Your data-parallel model returns one loss for each device: take "
+                "`loss.mean()`.",
+                "You want every entry's gradient: that is the Jacobian, "
+                "`pullback.jacobian(f, x)` or `torch.func.jacrev(f)(x)`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x**2
+                y.backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x**2
+                y.backward(torch.ones_like(y))
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("loss-as-v", "bare-backward", "ones-trick", "which-v"),
+            source=("SO/54754153", "PF/116079", "1Konny/gradcam_plus_plus-pytorch#7"),
+        ),
+        Message(
+            anchor="real-scalar-outputs",
+            title="grad can be implicitly created only for real scalar outputs",
+            patterns=(
+                r"grad can be implicitly created only for real scalar outputs"
+                r"(?: but got (?P<dtype>[\w.]+))?",
+            ),
+            why="""The output is one complex number. Its real and its imaginary part are
+                two outputs, so that there is no gradient of `y` until you say which
+                combination you mean.""",
+            fix="""The output is {dtype}. Make the loss real (`y.abs()`, `y.real`,
+                `(y * y.conj()).real`), or pass a complex `gradient` of `y`'s shape.""",
+            unknown={"dtype": "complex"},
+            tell=(
+                "It should be a loss: a loss is real; take `y.abs() ** 2` or `y.real`.",
+                "You continue from dL/dy: pass that complex tensor as `gradient`.",
+            ),
+            broken="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+                (z**2).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+                (z.abs() ** 2).sum().backward()
+                torch.testing.assert_close(z.grad, 2 * z.detach())
+                print(z.grad)
+                """,
+            see=("complex-v", "bare-backward", "contract"),
+            source=("torch/autograd/__init__.py (_make_grads)",),
+        ),
+        Message(
+            anchor="mismatch-in-shape",
+            title="Mismatch in shape: grad_output[0] has a shape of torch.Size([1]) and "
+            "output[0] has a shape of torch.Size([])",
+            patterns=(
+                r"Mismatch in shape: grad_output\[\d+\] has a shape of"
+                rf"(?: (?P<v>{SIZE}) and output\[\d+\] has a shape of "
+                rf"(?P<output>{SIZE}))?",
+                rf"(?<!returned an )invalid gradient at index \d+ - expected shape "
+                rf"(?P<output>{SIZE}) but got (?P<v>{SIZE})",
+                rf"v has invalid size: should be (?P<output>{SIZE}) "
+                rf"but got (?P<v>{SIZE})",
+            ),
+            older=(
+                "invalid gradient at index 0 - expected shape [] but got [1]",
+                "v has invalid size: should be torch.Size([3]) but got torch.Size([2]).",
+            ),
+            why="""The tensor that you passed as `gradient` (`grad_tensors`,
+                `grad_outputs`) must have exactly the shape of the output: one weight for
+                each output. It is not broadcast; `()`, `(1,)` and `(1, 1)` differ.""",
+            fix="""Your `v` has shape {v}, the output has shape {output}. Pass a tensor of
+                shape {output}: `torch.ones_like(y)`, or `v.reshape(y.shape)` when the
+                number of elements is right.""",
+            unknown={"v": "another", "output": "`y.shape`"},
+            tell=(
+                "`(1,)` against `()`: the loss is 0-dimensional; pass nothing, or "
+                "`torch.tensor(1.0)`.",
+                "`v` has the shape of the *input*: weights belong to outputs.",
+                "`v` has one dimension more, such as `torch.eye(n)`: a stack of `v`s needs "
+                "`torch.autograd.grad(..., is_grads_batched=True)`.",
+                "A list of losses: each needs a `v` of its own shape; "
+                "`torch.stack(losses).sum().backward()` needs none.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                loss = (x**2).sum()
+                loss.backward(torch.ones(1))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                loss = (x**2).sum()
+                loss.backward(torch.ones_like(loss))
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("shape-rule", "contract", "which-v"),
+            source=(
+                "PT#17893",
+                "natanielruiz/deep-head-pose#85",
+                "PRBonn/LiDAR-MOS#35",
+            ),
+        ),
+        Message(
+            anchor="is-grads-batched",
+            title="If `is_grads_batched=True`, we interpret the first dimension",
+            patterns=(
+                r"If `?is_grads_batched=True`?, we interpret the first dimension"
+                rf"(?:.*? has a shape of (?P<row>{SIZE}) and output\[\d+\] has a shape of "
+                rf"(?P<output>{SIZE}))?",
+            ),
+            why="""With `is_grads_batched=True`, `grad_outputs` is a stack of `v`s: its
+                first dimension counts them, the others must be the output's. In torch
+                2.13 the shape that the message gives for `grad_output` has lost *two*
+                leading dimensions instead of one, so that it reads one too short.""",
+            fix="""The output has shape {output}, so `grad_outputs` needs shape
+                `(N,) + {output}`: add a leading dimension (`v[None]`), or drop
+                `is_grads_batched` for one `v`.""",
+            unknown={"output": "y.shape"},
+            tell=(
+                "One `v` of the output's shape: leave `is_grads_batched` out.",
+                "All rows of the Jacobian: `torch.eye(y.numel()).reshape(-1, *y.shape)`.",
+                "Some outputs of a list batched, some not: use `torch.vmap`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.ones(10, 2, requires_grad=True)
+                y = x**2
+                torch.autograd.grad(y, x, torch.ones(10, 2), is_grads_batched=True)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.ones(10, 2, requires_grad=True)
+                y = x**2
+                v = torch.ones(5, 10, 2)  # five of them
+                (products,) = torch.autograd.grad(y, x, v, is_grads_batched=True)
+                assert torch.equal(products, torch.full((5, 10, 2), 2.0))
+                print(products.shape)
+                """,
+            see=("batched-v", "jacobian-at-once"),
+            source=("PT#76290", "PF/217805", "torch/autograd/__init__.py (_make_grads)"),
+        ),
+        Message(
+            anchor="complex-dtype",
+            title="For complex Tensors, both grad_output and output are required to have "
+            "the same dtype",
+            patterns=(
+                r"For complex Tensors, both grad_output and output are required"
+                r"(?:.*?grad_output\[\d+\] has a dtype of (?P<v>[\w.]+) and "
+                r"output\[\d+\] has a dtype of (?P<output>\w[\w.]*\w))?",
+            ),
+            why="""A real output takes a real `v`, a complex output a complex one. PyTorch
+                converts between precisions, and never between real and complex.""",
+            fix="""Your `v` is {v}, the output is {output}: `v.to(y.dtype)` when `v` is
+                real, `v.real` when only its real part is meant.""",
+            unknown={"v": "of one kind", "output": "of the other"},
+            tell=(
+                "The output is complex: `v.to(y.dtype)`.",
+                "The output is real and `v` came from an FFT: take `v.real`.",
+            ),
+            broken="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+                (z**2).backward(torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+                y = z**2
+                y.backward(torch.ones_like(y))
+                torch.testing.assert_close(z.grad, (2 * z.detach()).conj())
+                print(z.grad.resolve_conj())
+                """,
+            see=("complex-v", "contract", "shape-rule"),
+            source=("torch/autograd/__init__.py (_make_grads)",),
+        ),
+        Message(
+            anchor="gradients-tensors-or-none",
+            title="gradients can be either Tensors or None, but got float",
+            kinds=("TypeError",),
+            patterns=(
+                r"gradients can be either Tensors(?:, Variables)? or None"
+                r"(?:, but got (?P<type>\w+))?",
+            ),
+            older=("gradients can be either Tensors, Variables or None, but got list",),
+            why="""`gradient` must be a tensor. A list or a NumPy array is taken apart, as
+                if it were a list of `v`s for several outputs, and its first entry is a
+                number.""",
+            fix="""Found where a tensor is needed: {type}. Make one:
+                `torch.tensor(v, dtype=y.dtype)` from a list, `torch.as_tensor(v,
+                dtype=y.dtype, device=y.device)` from a NumPy array.""",
+            unknown={"type": "a number"},
+            tell=(
+                "`but got float` or `int`: you passed a list of numbers.",
+                "`but got float64`: you passed a NumPy array.",
+                "`but got list`: you passed nested lists.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                (x**2).backward([0.1, 1.0, 10.0])
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                (x**2).backward(torch.tensor([0.1, 1.0, 10.0]))
+                torch.testing.assert_close(x.grad, torch.tensor([0.2, 4.0, 60.0]))
+                print(x.grad)
+                """,
+            see=("shape-rule", "contract"),
+            source=("SO/49441425",),
+        ),
+        Message(
+            anchor="float-not-iterable",
+            title="'float' object is not iterable",
+            kinds=("TypeError",),
+            patterns=(
+                r"'(?P<type>float|int|bool|complex|numpy\.\w+)' object is not iterable",
+                r"iteration over a 0-d (?P<type>array)",
+            ),
+            older=("iteration over a 0-d array",),
+            only_from="_tensor_or_tensors_to_tuple",
+            why="""`gradient` is a Python number. Whatever is not a tensor is taken for a
+                list of tensors, and a number cannot be iterated over.""",
+            fix="""Pass a tensor and not a {type}: `torch.tensor(1.0)` for a 0-dimensional
+                loss, `torch.full_like(y, 1.0)` in general. For a loss you may pass
+                nothing.""",
+            tell=(
+                "The traceback ends in `_tensor_or_tensors_to_tuple`: it is this one.",
+                "It ends elsewhere: a `for` loop or `tuple()` of your own got a number.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                (x**2).sum().backward(1.0)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                (x**2).sum().backward(torch.tensor(1.0))
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("bare-backward", "contract"),
+            source=("torch/autograd/__init__.py (_tensor_or_tensors_to_tuple)",),
+        ),
+        Message(
+            anchor="tensors-and-gradients",
+            title="got 2 tensors and 1 gradients",
+            patterns=(r"got (?P<tensors>\d+) tensors and (?P<gradients>\d+) gradients",),
+            why="""`torch.autograd.backward` and `grad` take one `v` for each output, in the
+                same order. Too few raise this message; too many raise nothing, the rest
+                is dropped.""",
+            fix="""You passed {tensors} outputs and {gradients} gradients: pass
+                {tensors} of them, `None` for each output with one element, or sum the
+                losses and call `backward()` once.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                losses = [(x**2).sum(), (x**3).sum()]
+                torch.autograd.backward(losses, [torch.tensor(1.0)])
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                losses = [(x**2).sum(), (x**3).sum()]
+                torch.autograd.backward(losses, [None, torch.tensor(10.0)])
+                assert torch.equal(x.grad, 2 * x + 10 * 3 * x**2)
+                print(x.grad)
+                """,
+            see=("several-losses", "shape-rule", "error-extra-gradients-dropped"),
+            source=("syfafterzy/PCB_RPP_for_reID#16", "ChenRocks/fast_abs_rl#73"),
+        ),
+        Message(
+            anchor="gradient-device",
+            title="invalid gradient at index 0 - expected device cpu but got meta",
+            patterns=(
+                r"(?<!returned an )invalid gradient at index \d+ - expected device "
+                r"(?P<output>[\w:]+) but got (?P<v>[\w:]+)",
+            ),
+            older=("invalid gradient at index 0 - expected device cuda:0 but got cpu",),
+            why="""`v` lies on another device than the output. A tensor that you make
+                without `device=` lies on the CPU, also when the model is on a GPU.""",
+            fix="""Your `v` is on {v}, the output on {output}: make it like the output,
+                `torch.ones_like(y)`, or move it, `v.to(y)`.""",
+            unknown={"v": "another device", "output": "`y.device`"},
+            tell=(
+                "`expected device cuda:0 but got cpu`: `torch.ones(n)` where "
+                "`torch.ones_like(y)` was meant.",
+                "`meta`: that device keeps shapes and no numbers; the model or `v` was "
+                "never loaded to a real one.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                v = torch.ones(3, device="meta")  # any other device will do
+                (x**2).backward(v)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x**2
+                y.backward(torch.ones_like(y))
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("shape-rule", "contract"),
+            source=("torch/csrc/autograd (engine.cpp, validate_outputs)",),
+        ),
+        Message(
+            anchor="vector-v-can-only-be-none",
+            title="The vector v can only be None if the user-provided function returns a "
+            "single Tensor with a single element",
+            patterns=(r"The vector v can only be None if the",),
+            why="""`torch.autograd.functional.vjp` and `jvp` fill in a 1 for a single number
+                only. For more, `v` weighs outputs (`vjp`) or inputs (`jvp`), and you must
+                give the weights.""",
+            fix="""Pass `v`: of the output's shape to `vjp(f, x, v)`, of the input's shape
+                to `jvp(f, x, v)`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                torch.autograd.functional.vjp(torch.square, x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                _, product = torch.autograd.functional.vjp(torch.square, x, torch.ones(3))
+                assert torch.equal(product, 2 * x)
+                print(product)
+                """,
+            see=("dictionary", "bare-backward", "vjp-and-chain-rule"),
+            source=("torch/autograd/functional.py (vjp, jvp)",),
+        ),
+        Message(
+            anchor="no-attribute-backward",
+            title="'float' object has no attribute 'backward'",
+            kinds=("AttributeError",),
+            patterns=(
+                r"'(?P<type>float|int|bool|numpy\.\w+|list|tuple|dict|NoneType)' "
+                r"object has no attribute 'backward'",
+            ),
+            why="""You call `backward` on something that is no tensor. `.item()`, `float()`
+                and NumPy functions return numbers, which know nothing of the graph.""",
+            fix="""Call `backward` on the tensor and not on the {type} made from it; take
+                `.item()` afterwards, for printing.""",
+            tell=(
+                "`float`, `int`: `.item()` or `float()` came too early, or nothing was "
+                "added to `loss = 0`.",
+                "`numpy.float64`, `numpy.ndarray`: NumPy computed the loss; use torch.",
+                "`tuple`, `list`, `dict`: the function returns several things; pick the "
+                "loss.",
+                "`NoneType`: the function lacks its `return`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                loss = (x**2).sum().item()
+                loss.backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                loss = (x**2).sum()
+                loss.backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(loss.item(), x.grad)
+                """,
+            see=("first-vjp",),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="grad-returns-a-tuple",
+            title="'tuple' object has no attribute 'norm'",
+            kinds=("AttributeError", "TypeError"),
+            patterns=(
+                r"'tuple' object has no attribute '(?P<name>norm|shape|sum|mean|pow|view|"
+                r"reshape|detach|item|abs|data|size|dim|flatten|clone|numpy|cpu|T|square|"
+                r"requires_grad)'",
+                r"unsupported operand type\(s\) for [^:]+: '(?:tuple' and "
+                r"'(?:int|float|Tensor)|(?:int|float|Tensor)' and 'tuple)'",
+                r"\w+\(\): argument '\w+' \(position \d+\) must be Tensor, not tuple",
+            ),
+            older=(
+                "'tuple' object has no attribute 'shape'",
+                "unsupported operand type(s) for ** or pow(): 'tuple' and 'int'",
+                "sum(): argument 'input' (position 1) must be Tensor, not tuple",
+            ),
+            only_line=r"grad",
+            why="""`torch.autograd.grad` returns a tuple, one gradient for each input, also
+                when there is one input.""",
+            fix="""Unpack it: `(g,) = torch.autograd.grad(y, x)`, or take
+                `torch.autograd.grad(y, x)[0]`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([3.0, 4.0], requires_grad=True)
+                grad = torch.autograd.grad((x**2).sum() / 2, x)
+                grad.norm()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([3.0, 4.0], requires_grad=True)
+                (grad,) = torch.autograd.grad((x**2).sum() / 2, x)
+                assert grad.norm() == 5
+                print(grad.norm())
+                """,
+            see=("first-vjp", "gradient-penalty"),
+            source=("torch.autograd.grad, its documentation",),
+        ),
+        Message(
+            anchor="grad-missing-inputs",
+            title="grad() missing 1 required positional argument: 'inputs'",
+            kinds=("TypeError",),
+            patterns=(r"grad\(\) missing 1 required positional argument: 'inputs'",),
+            why="""`torch.autograd.grad(y, x)` must be told by what to differentiate, since
+                it returns the gradients. `y.backward()` finds the leaves itself, since it
+                stores them there.""",
+            fix="""`torch.autograd.grad(y, x)`, `torch.autograd.grad(loss,
+                list(model.parameters()))`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                torch.autograd.grad((x**2).sum())
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (gradient,) = torch.autograd.grad((x**2).sum(), x)
+                assert torch.equal(gradient, 2 * x)
+                print(gradient)
+                """,
+            see=("first-vjp", "same-or-not"),
+            source=("torch/autograd/__init__.py (grad)",),
+        ),
+        Message(
+            anchor="inputs-must-be-a-dict",
+            title="`inputs` argument to `grad()` must be a dict, not OrderedDict",
+            kinds=("TypeError",),
+            patterns=(
+                r"`inputs` argument to `(?P<function>\w+)\(\)` must be a dict, not "
+                r"(?P<type>\w+)",
+            ),
+            why="""`torch.autograd.grad` takes one tensor, a sequence of tensors or a plain
+                `dict`. Other mappings are refused, and a `state_dict()` is one; it holds
+                detached tensors besides, which are no part of any graph.""",
+            fix="""In place of the {type} pass `dict(model.named_parameters())` to
+                `{function}`.""",
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                y = layer(torch.tensor([1.0, 2.0]))
+                torch.autograd.grad(y, layer.state_dict())
+                """,
+            fixed="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                y = layer(torch.tensor([1.0, 2.0]))
+                parameters = dict(layer.named_parameters())
+                gradients = torch.autograd.grad(y, parameters)
+                assert gradients["weight"].tolist() == [[1.0, 2.0]]
+                print(gradients)
+                """,
+            see=("jacobian-of-parameters",),
+            source=("torch/autograd/__init__.py (grad)",),
+        ),
+    ),
+)

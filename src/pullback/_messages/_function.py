@@ -1,0 +1,501 @@
+"""Messages about ``torch.autograd.Function``."""
+
+from pullback._messages._entry import Message, Theme
+
+FUNCTION = Theme(
+    "function",
+    (
+        Message(
+            anchor="invalid-gradient",
+            title="Function FBackward returned an invalid gradient at index 0 - got [2] "
+            "but expected shape compatible with [3]",
+            patterns=(
+                r"Function (?P<function>\w+) returned an invalid gradient at index "
+                r"(?P<index>\d+) - got (?P<got>\[[\d, ]*\]) but expected shape compatible "
+                r"with (?P<expected>\[[\d, ]*\])",
+                r"Function (?P<function>\w+) returned an invalid gradient at index "
+                r"(?P<index>\d+) - expected (?:shape|device|type) "
+                r"(?P<expected>\[[\d, ]*\]|[\w:.]+) but got (?P<got>\[[\d, ]*\]|[\w:.]+)",
+            ),
+            older=(
+                "Function MulBackward0 returned an invalid gradient at index 0 - expected "
+                "device cuda:0 but got cpu",
+                "Function CatBackward returned an invalid gradient at index 1 - expected "
+                "type torch.cuda.FloatTensor but got torch.FloatTensor",
+                "Function FBackward returned an invalid gradient at index 0 - expected "
+                "shape [3] but got [2]",
+            ),
+            why="""The backward of an operation returned, for one of its inputs, a gradient
+                that does not fit that input: another shape, or another device. A gradient
+                of a shape that can be summed down to the input's passes silently.""",
+            fix="""Number {index} of what {function} returns is {got}; the forward input
+                with that number is {expected}: return a gradient like that. If the
+                Function is right, the input was wrong: check what you passed to it.""",
+            tell=(
+                "The name is your Function: print `g.shape` and the input's in `backward`.",
+                "The name is a compiled extension's: an input has a shape that it was not "
+                "built for (three scales for a two-dimensional kernel).",
+                "`expected device cuda:0 but got cpu`: tensors from two devices met; "
+                "move both to one.",
+            ),
+            broken="""
+                import torch
+
+                class Head(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x[:2] * 1
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                Head.apply(x).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Head(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x[:2] * 1
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return torch.cat([v, v.new_zeros(1)])
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                Head.apply(x).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([1.0, 1.0, 0.0]))
+                print(x.grad)
+                """,
+            see=("custom-function", "shape-rule", "error-broadcast-gradient-summed"),
+            source=("hbb1/2d-gaussian-splatting#43",),
+        ),
+        Message(
+            anchor="incorrect-number-of-gradients",
+            title="function FBackward returned an incorrect number of gradients "
+            "(expected 1, got 2)",
+            patterns=(
+                r"function (?P<function>\w+) returned an incorrect number of gradients "
+                r"\(expected (?P<expected>\d+), got (?P<got>\d+)\)",
+            ),
+            why="""`backward` returns one gradient for each argument of `forward` (after
+                `ctx`), in the same order, also for those that are no tensors.""",
+            fix="""{function} returns {got} and must return {expected}: put `None` for each
+                argument that needs no gradient.""",
+            broken="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, factor):
+                        ctx.factor = factor
+                        return x * factor
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * ctx.factor
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, 3.0).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, factor):
+                        ctx.factor = factor
+                        return x * factor
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * ctx.factor, None
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, 3.0).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([3.0, 3.0]))
+                print(x.grad)
+                """,
+            see=("custom-function",),
+            source=("torch/csrc/autograd (python_function.cpp)",),
+        ),
+        Message(
+            anchor="save-for-backward",
+            title="save_for_backward can only save variables, but argument 1 is of type "
+            "int",
+            kinds=("TypeError",),
+            patterns=(
+                r"save_for_backward can only save variables, but argument (?P<index>\d+) "
+                r"is of type (?P<type>\w+)",
+            ),
+            why="""`ctx.save_for_backward` keeps tensors, and watches that they are not
+                changed. Numbers, shapes and lists have no version to watch.""",
+            fix="""Argument {index} is of type {type}: keep it as an attribute, `ctx.n = n`.
+                Save every tensor in one call.""",
+            broken="""
+                import torch
+
+                class Power(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, n):
+                        ctx.save_for_backward(x, n)
+                        return x**n
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        x, n = ctx.saved_tensors
+                        return v * n * x ** (n - 1), None
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Power.apply(x, 3)
+                """,
+            fixed="""
+                import torch
+
+                class Power(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, n):
+                        ctx.save_for_backward(x)
+                        ctx.n = n
+                        return x**n
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        (x,) = ctx.saved_tensors
+                        return v * ctx.n * x ** (ctx.n - 1), None
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Power.apply(x, 3).sum().backward()
+                assert torch.equal(x.grad, 3 * x**2)
+                print(x.grad)
+                """,
+            see=("custom-function",),
+            source=("torch/csrc/autograd (python_function.cpp)",),
+        ),
+        Message(
+            anchor="legacy-function",
+            title="Legacy autograd function with non-static forward method is deprecated",
+            patterns=(
+                r"Legacy autograd function with non-static forward method is deprecated",
+                r"should not be instantiated\. Methods on autograd functions are all "
+                r"static",
+            ),
+            older=(
+                "Legacy autograd function with non-static forward method is deprecated. "
+                "Please use new-style autograd function with static forward method.",
+            ),
+            why="""Code for PyTorch before 0.2 made an instance of the Function and kept
+                tensors on `self`. Since 1.5 `forward` and `backward` are static and get a
+                `ctx`.""",
+            fix="""Put `@staticmethod` before both, rename `self` to `ctx`, move the
+                arguments of `__init__` to `forward`, and call `MyFunction.apply(x)`
+                where it said `MyFunction()(x)`.""",
+            broken="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    def forward(self, x):
+                        return x * 2
+
+                    def backward(self, v):
+                        return v * 2
+
+                Double()(torch.tensor([1.0], requires_grad=True))
+                """,
+            fixed="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * 2
+
+                x = torch.tensor([1.0], requires_grad=True)
+                Double.apply(x).backward()
+                assert x.grad == 2
+                print(x.grad)
+                """,
+            see=("custom-function",),
+            source=("longcw/RoIAlign.pytorch#41",),
+        ),
+        Message(
+            anchor="implement-backward",
+            title="You must implement either the backward or vjp method for your custom "
+            "autograd.Function",
+            kinds=("NotImplementedError",),
+            patterns=(
+                r"You must implement either the backward or vjp method for your custom "
+                r"autograd\.Function",
+                r"You must implement the backward function for custom autograd\.Function",
+            ),
+            older=(
+                "You must implement the backward function for custom autograd.Function.",
+            ),
+            why="""The Function has a `forward` and no rule for its derivative; inside
+                `forward` nothing is recorded.""",
+            fix="""Add a static `backward(ctx, v)` that returns `v @ J` for each input. If
+                torch's own operations would do, write a plain function and no Function.""",
+            broken="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x * 2
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Double.apply(x).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * 2
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Double.apply(x).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
+                print(x.grad)
+                """,
+            see=("deriving-vjps", "vjp-and-chain-rule"),
+            source=("torch/autograd/function.py",),
+        ),
+        Message(
+            anchor="once-differentiable",
+            title="trying to differentiate twice a function that was marked with "
+            "@once_differentiable",
+            patterns=(
+                r"trying to differentiate twice a function that was marked with "
+                r"@?once_differentiable",
+            ),
+            why="""The author of the Function said with `@once_differentiable` that its
+                `backward` cannot be differentiated, and you asked for that: a second
+                derivative, or a gradient penalty.""",
+            fix="""Write `backward` with differentiable torch operations on
+                `ctx.saved_tensors` and take the mark away; check with
+                `torch.autograd.gradgradcheck`.""",
+            broken="""
+                import torch
+                from torch.autograd.function import once_differentiable
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.save_for_backward(x)
+                        return x**2
+
+                    @staticmethod
+                    @once_differentiable
+                    def backward(ctx, v):
+                        return 2 * ctx.saved_tensors[0] * v
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = (Square.apply(x) ** 2).sum()
+                (g,) = torch.autograd.grad(y, x, create_graph=True)
+                g.sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.save_for_backward(x)
+                        return x**2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * ctx.saved_tensors[0] * v
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = (Square.apply(x) ** 2).sum()
+                (g,) = torch.autograd.grad(y, x, create_graph=True)
+                g.sum().backward()
+                assert torch.equal(x.grad, 12 * x**2)  # of x⁴
+                print(x.grad)
+                """,
+            see=("twice-differentiable", "error-saved-intermediate"),
+            source=("torch/autograd/function.py (once_differentiable)",),
+        ),
+        Message(
+            anchor="expected-variable-or-none",
+            title="expected Variable or None (got float)",
+            kinds=("RuntimeError", "TypeError"),
+            patterns=(
+                r"expected Variable or None \(got (?P<type>[\w.]+)\)",
+                r"expected Variable, but hook returned '(?P<type>[\w.]+)'",
+            ),
+            older=("expected Variable, but hook returned 'float'",),
+            why="""A `backward` of your own, or a hook, returned something that is neither a
+                tensor nor None.""",
+            fix="""It returned a {type}: return a tensor of the input's shape,
+                `torch.full_like(v, number)`, or None.""",
+            broken="""
+                import torch
+
+                class Constant(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2.0
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Constant.apply(x).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Constant(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2.0 * v
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Constant.apply(x).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
+                print(x.grad)
+                """,
+            see=("custom-function",),
+            source=("torch/csrc/autograd (python_function.cpp, python_hook.cpp)",),
+        ),
+        Message(
+            anchor="not-differentiable-argument",
+            title="The function 'binary_cross_entropy' is not differentiable with "
+            "respect to argument 'weight'",
+            patterns=(
+                r"[Tt]he function '(?P<function>\w+)' is not differentiable with respect "
+                r"to argument '(?P<argument>\w+)'",
+            ),
+            why="""That argument has no derivative rule in torch, so a gradient for it would
+                silently be missing; torch refuses instead.""",
+            fix="""Pass `{argument}.detach()` when it is a constant. When you need its
+                gradient, write the formula of {function} out with tensor operations.""",
+            broken="""
+                import torch
+
+                p = torch.tensor([0.5, 0.25], requires_grad=True)
+                weight = torch.tensor([1.0, 2.0], requires_grad=True)
+                torch.nn.functional.binary_cross_entropy(p, torch.ones(2), weight)
+                """,
+            fixed="""
+                import torch
+
+                p = torch.tensor([0.5, 0.25], requires_grad=True)
+                weight = torch.tensor([1.0, 2.0], requires_grad=True)
+                loss = (weight * -p.log()).mean()  # the target is 1
+                loss.backward()
+                torch.testing.assert_close(weight.grad, -p.detach().log() / 2)
+                print(weight.grad)
+                """,
+            see=("deriving-vjps", "v-is-a-weight"),
+            source=("PT#60610",),
+        ),
+        Message(
+            anchor="gradient-for-no-tensor",
+            title="function FBackward returned a gradient different than None at position "
+            "2, but the corresponding forward input was not a Variable",
+            patterns=(
+                r"function (?P<function>\w+) returned a gradient different than None at "
+                r"position (?P<position>\d+), but the corresponding forward input was not "
+                r"a (?:Variable|Tensor)",
+            ),
+            why="""`backward` returned a gradient for an argument of `forward` that is no
+                tensor: a number, a flag, a shape.""",
+            fix="""Let {function} return `None` in place {position} (counted from 1, after
+                `ctx`).""",
+            unknown={"position": "of that argument"},
+            broken="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, factor):
+                        ctx.factor = factor
+                        return x * factor
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * ctx.factor, v
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, 3.0).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, factor):
+                        ctx.factor = factor
+                        return x * factor
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * ctx.factor, None
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, 3.0).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([3.0, 3.0]))
+                print(x.grad)
+                """,
+            see=("custom-function", "error-incorrect-number-of-gradients"),
+            source=("torch/csrc/autograd (python_function.cpp)",),
+        ),
+        Message(
+            anchor="implement-forward",
+            title="You must implement the forward function for custom autograd.Function",
+            kinds=("NotImplementedError",),
+            patterns=(
+                r"You must implement the forward function for custom autograd\.Function",
+            ),
+            why="""`apply` calls the static method `forward`, and the class has none under
+                that name, or calls it something else.""",
+            fix="""Write `@staticmethod def forward(ctx, x)`, or `forward(x)` together with
+                `setup_context(ctx, inputs, output)`.""",
+            broken="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def foward(ctx, x):  # one letter is missing
+                        return x * 2
+
+                Double.apply(torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x * 2
+
+                y = Double.apply(torch.ones(2))
+                assert torch.equal(y, torch.tensor([2.0, 2.0]))
+                print(y)
+                """,
+            see=("custom-function",),
+            source=("torch/autograd/function.py",),
+        ),
+    ),
+)

@@ -1,0 +1,422 @@
+"""Messages about the graph: cut, freed, unused, or running into nan."""
+
+from pullback._messages._entry import Message, Theme
+
+GRAPH = Theme(
+    "graph",
+    (
+        Message(
+            anchor="does-not-require-grad",
+            title="element 0 of tensors does not require grad and does not have a grad_fn",
+            patterns=(
+                r"element (?P<index>\d+) of (?:tensors|variables) does not require grad",
+                r"element (?P<index>\d+) of variables tuple is volatile",
+            ),
+            older=(
+                "element 0 of variables does not require grad and does not have a grad_fn",
+                "element 0 of variables tuple is volatile",
+            ),
+            why="""The output that you differentiate has no graph behind it: nothing that
+                it was computed from requires a gradient, or something on the way cut the
+                graph.""",
+            fix="""Follow output {index} back and print `t.grad_fn` of each tensor: where it
+                turns from something into `None`, the graph was cut. Set
+                `requires_grad=True` on the input, or take the cutting operation out.""",
+            tell=(
+                "No tensor requires a gradient: `x.requires_grad_()` before the forward "
+                "pass; a frozen model has no parameter that does.",
+                "Computed under `torch.no_grad()` or `torch.inference_mode()`.",
+                "`.item()`, `.detach()`, `.numpy()`, `torch.tensor(t)` on the way.",
+                "`argmax`, a comparison, `.long()`, `round` to an integer dtype: integers "
+                "have no derivative.",
+                "A second derivative: pass `create_graph=True` to the first `grad`.",
+                "A second derivative of a linear function: the first is a constant, and "
+                "the answer is zero.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                chosen = (x**2).argmax()
+                chosen.backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                largest = (x**2).amax()  # the value, and not its index
+                assert largest.grad_fn is not None
+                largest.backward()
+                assert torch.equal(x.grad, torch.tensor([0.0, 0.0, 6.0]))
+                print(x.grad)
+                """,
+            see=("no-grad-detach",),
+            source=("PT#19806", "PT#44189"),
+        ),
+        Message(
+            anchor="backward-second-time",
+            title="Trying to backward through the graph a second time",
+            patterns=(r"Trying to backward through the graph (?:a )?second time",),
+            older=(
+                "Trying to backward through the graph a second time, but the buffers have "
+                "already been freed. Specify retain_graph=True when calling backward the "
+                "first time.",
+                "Trying to backward through the graph a second time, but the saved "
+                "intermediate results have already been freed. Specify retain_graph=True "
+                "when calling .backward() or autograd.grad() the first time.",
+                "Trying to backward through the graph second time, but the buffers have "
+                "already been freed. Please specify retain_variables=True when calling "
+                "backward for the first time.",
+            ),
+            why="""The first `backward` freed the tensors that the graph had saved for it.
+                A second one finds them gone. Operations that save nothing (a sum, adding
+                a constant) can be passed twice, so the error may appear only after a
+                change elsewhere.""",
+            fix="""Add the losses and call `backward` once; or run the forward pass again;
+                or detach what is carried from one step into the next; or pass
+                `retain_graph=True` to every call but the last.""",
+            tell=(
+                "Two losses share a part of the graph: `(a + b).backward()`.",
+                "In the second step of a loop: a state (hidden state, running mean, "
+                "cached embedding) still carries the last step's graph; `h = h.detach()`.",
+                "Something was computed once, before the loop: move it into the loop.",
+                "A second derivative: `create_graph=True` in the first call keeps it.",
+                "One row of a Jacobian at a time: `retain_graph=True`, or one call with "
+                "`is_grads_batched=True`.",
+            ),
+            broken="""
+                import torch
+
+                w = torch.tensor(2.0, requires_grad=True)
+                state = torch.tensor(1.0)
+                for step in range(2):
+                    state = state * w * w
+                    state.backward()
+                """,
+            fixed="""
+                import torch
+
+                w = torch.tensor(2.0, requires_grad=True)
+                state = torch.tensor(1.0)
+                for step in range(2):
+                    state = state.detach() * w * w
+                    state.backward()
+                assert w.grad == 1 * 2 * 2 + 4 * 2 * 2
+                print(w.grad)
+                """,
+            see=("second-backward", "one-component", "upstream", "jacobian-row-by-row"),
+            source=("PF/6795", "quark0/darts#56"),
+        ),
+        Message(
+            anchor="not-used-in-the-graph",
+            title="The differentiated Tensor at index 0 appears to not have been used in "
+            "the graph",
+            patterns=(
+                r"The differentiated Tensor at index (?P<index>\d+) appears to not have "
+                r"been used in the graph",
+                r"One of the differentiated (?:Tensors|Variables) appears to not have been "
+                r"used in the graph",
+            ),
+            older=(
+                "One of the differentiated Tensors appears to not have been used in the "
+                "graph. Set allow_unused=True if this is the desired behavior.",
+                "One of the differentiated Variables appears to not have been used in the "
+                "graph",
+            ),
+            why="""`torch.autograd.grad` found no path from the output to that input. Often
+                the input is a slice, a view or a copy made *after* the forward pass, which
+                the output has never seen.""",
+            fix="""Differentiate the very tensor that went into the forward pass: look at
+                input {index} of your list. When the output really does not depend on it,
+                pass `allow_unused=True` (gives None) or `materialize_grads=True` (gives
+                zeros).""",
+            unknown={"index": "by input"},
+            tell=(
+                "You pass `x[i]`, `x.view(...)` or `x.to(...)`: take the gradient of `x` "
+                "and slice that.",
+                "A model has a branch that this input does not take: `allow_unused=True`.",
+                "A second derivative of something linear: it is zero; "
+                "`materialize_grads=True`.",
+                "A custom Function marked `@once_differentiable`, or one that detaches, "
+                "lies between.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = (x**2).sum()
+                torch.autograd.grad(y, x[0])
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = (x**2).sum()
+                (gradient,) = torch.autograd.grad(y, x)
+                assert gradient[0] == 2 * x[0]
+                print(gradient[0])
+                """,
+            see=("grad-is-none", "shape-rule", "jacobian-of-parameters"),
+            source=("PT#181917", "PF/43679", "PT#44189"),
+        ),
+        Message(
+            anchor="differentiated-does-not-require-grad",
+            title="One of the differentiated Tensors does not require grad",
+            patterns=(
+                r"One of the differentiated (?:Tensors|Variables) does not require grad",
+            ),
+            older=("One of the differentiated Variables does not require grad",),
+            why="""One of the inputs given to `torch.autograd.grad` had no
+                `requires_grad=True` when the forward pass ran, so it is no part of the
+                graph. `allow_unused=True` covers inputs that are unused, and not these.""",
+            fix="""Call `x.requires_grad_()` on every input that you differentiate by,
+                before the forward pass; leave the others out of `inputs`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor(2.0, requires_grad=True)
+                scale = torch.tensor(3.0)
+                torch.autograd.grad(scale * x, [x, scale], allow_unused=True)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor(2.0, requires_grad=True)
+                scale = torch.tensor(3.0, requires_grad=True)
+                gradients = torch.autograd.grad(scale * x, [x, scale])
+                assert gradients == (3.0, 2.0)
+                print(gradients)
+                """,
+            see=("leaves-and-roots",),
+            source=("PT#115918",),
+        ),
+        Message(
+            anchor="materialize-grads",
+            title="Expected allow_unused to be True or not passed when "
+            "materialize_grads=True",
+            kinds=("ValueError",),
+            patterns=(
+                r"Expected allow_unused to be True or not passed when "
+                r"materialize_grads=True",
+            ),
+            why="""`materialize_grads=True` turns the None of an unused input into zeros, so
+                it has to allow unused inputs.""",
+            fix="""Leave `allow_unused` out.""",
+            broken="""
+                import torch
+
+                x = torch.tensor(2.0, requires_grad=True)
+                z = torch.tensor(3.0, requires_grad=True)
+                torch.autograd.grad(
+                    x**2, [x, z], allow_unused=False, materialize_grads=True
+                )
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor(2.0, requires_grad=True)
+                z = torch.tensor(3.0, requires_grad=True)
+                gradients = torch.autograd.grad(x**2, [x, z], materialize_grads=True)
+                assert gradients == (4.0, 0.0)
+                print(gradients)
+                """,
+            see=("second-derivatives", "error-not-used-in-the-graph"),
+            source=("PT#97015",),
+        ),
+        Message(
+            anchor="inputs-empty",
+            title="`inputs` argument to `backward()` cannot be empty",
+            patterns=(
+                r"['`]inputs['`] argument to `?(?:backward|grad)(?:\(\))?`? cannot be "
+                r"empty",
+                r"grad requires non-empty inputs",
+            ),
+            older=(
+                "'inputs' argument to backward cannot be empty.",
+                "grad requires non-empty inputs.",
+            ),
+            why="""`inputs` limits which tensors get a `.grad`; an empty list would compute
+                nothing. It is usually a generator that was used up before, or a filter
+                that let nothing through.""",
+            fix="""Pass a list that has something in it:
+                `inputs=list(model.parameters())`, made anew for each call; leave it out for
+                all leaves.""",
+            tell=(
+                "`params = model.parameters()` was iterated over before: make it a list.",
+                "A filter such as `p.requires_grad` found nothing: print its length.",
+            ),
+            broken="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                parameters = model.parameters()
+                count = sum(p.numel() for p in parameters)
+                loss = model(torch.ones(2)).sum()
+                loss.backward(inputs=list(parameters))
+                """,
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                parameters = list(model.parameters())
+                count = sum(p.numel() for p in parameters)
+                loss = model(torch.ones(2)).sum()
+                loss.backward(inputs=parameters)
+                assert torch.equal(model.weight.grad, torch.ones(1, 2))
+                print(count, model.weight.grad)
+                """,
+            see=("leaves-and-roots",),
+            source=("PT#46373", "torch/autograd/__init__.py (backward)"),
+        ),
+        Message(
+            anchor="create-graph-reference-cycle",
+            title="Using backward() with create_graph=True will create a reference cycle",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Using backward\(\) with create_graph=True will create a reference cycle",
+            ),
+            why="""With `create_graph=True`, `x.grad` has a graph that leads back to `x`,
+                and `x` holds `x.grad`. Reference counting never frees such a circle: each
+                step may leak its whole graph.""",
+            fix="""Use `torch.autograd.grad(y, x, create_graph=True)`, which returns the
+                gradient and stores nothing; or set `x.grad = None` after use.""",
+            broken="""
+                import torch
+
+                x = torch.tensor(2.0, requires_grad=True)
+                (x**3).backward(create_graph=True)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor(2.0, requires_grad=True)
+                (first,) = torch.autograd.grad(x**3, x, create_graph=True)
+                (second,) = torch.autograd.grad(first, x)
+                assert second == 6 * x
+                print(second)
+                """,
+            see=("retain-or-create", "which-v"),
+            source=("PT#78622", "amirgholami/PyHessian#25"),
+        ),
+        Message(
+            anchor="found-dtype",
+            title="Found dtype Double but expected Float",
+            patterns=(
+                r"Found dtype (?P<found>\w+) but expected (?P<expected>\w+)",
+                r"[Ee]xpected dtype (?P<expected>\w+) but got dtype (?P<found>\w+)",
+                r"Expected object of (?:scalar )?type (?:torch\.)?(?P<expected>\w+) but "
+                r"(?:got|found) (?:scalar )?type (?:torch\.)?(?P<found>\w+) for argument",
+            ),
+            older=(
+                "Expected object of scalar type Float but got scalar type Double for "
+                "argument #2 'target'",
+                "expected dtype Double but got dtype Float",
+            ),
+            why="""Prediction and target have different dtypes. Some losses convert, some
+                refuse at once, and some refuse only in `backward`, far from the cause.
+                NumPy's default is float64, PyTorch's is float32.""",
+            fix="""Bring the {found} tensor to {expected} before the loss:
+                `target.to(prediction.dtype)`.""",
+            tell=(
+                "`Found dtype Double`: data from NumPy or pandas; "
+                "`torch.as_tensor(a, dtype=torch.float32)`.",
+                "`Found dtype Long`: integer labels in a loss for real targets; "
+                "`target.float()`, or a loss for classes (`cross_entropy`).",
+            ),
+            broken="""
+                import numpy as np
+                import torch
+
+                prediction = torch.zeros(3, requires_grad=True)
+                target = torch.from_numpy(np.array([1.0, 2.0, 3.0]))
+                torch.nn.functional.huber_loss(prediction, target).backward()
+                """,
+            fixed="""
+                import numpy as np
+                import torch
+
+                prediction = torch.zeros(3, requires_grad=True)
+                target = torch.from_numpy(np.array([1.0, 2.0, 3.0])).to(prediction.dtype)
+                torch.nn.functional.huber_loss(prediction, target).backward()
+                torch.testing.assert_close(prediction.grad, torch.full((3,), -1 / 3))
+                print(prediction.grad)
+                """,
+            see=("external-loss", "shape-rule"),
+            source=("PT#2138", "PT#36553"),
+        ),
+        Message(
+            anchor="returned-nan-values",
+            title="Function 'SqrtBackward0' returned nan values in its 0th output",
+            patterns=(
+                r"Function '(?P<function>\w+)' returned nan values in its "
+                r"(?P<index>\d+)th output",
+            ),
+            why="""Anomaly detection is on and the backward pass of that operation gave nan.
+                Often it is 0 · inf: the slope of `sqrt`, `log`, `norm` or a division is
+                infinite at 0, and a mask applied *after* it multiplies by 0, which
+                leaves nan.""",
+            fix="""Change the input of the operation behind {function} where it is bad,
+                before the operation: `torch.where(x > 0, x, 1.0).sqrt()`, then mask the
+                result as well.""",
+            tell=(
+                "`SqrtBackward0`, `PowBackward0` with an exponent below 1: an input is 0.",
+                "`LogBackward0`, `DivBackward0`: an input is 0; clamp it or use `log1p`, "
+                "`logsumexp`, `log_softmax`.",
+                "`StdBackward0`: fewer than two elements.",
+                "The forward pass is nan already: find it there first.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([0.0, 4.0], requires_grad=True)
+                with torch.autograd.detect_anomaly(check_nan=True):
+                    (x.sqrt() * (x > 0)).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([0.0, 4.0], requires_grad=True)
+                safe = torch.where(x > 0, x, 1.0)
+                torch.where(x > 0, safe.sqrt(), 0.0).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([0.0, 0.25]))
+                print(x.grad)
+                """,
+            see=("masked-nan", "error-nan-from-a-mask"),
+            source=("PT#38714",),
+        ),
+        Message(
+            anchor="names-of-gradient",
+            title="backward() got an unexpected keyword argument 'grad_outputs'",
+            kinds=("TypeError",),
+            patterns=(
+                r"backward\(\) got an unexpected keyword argument "
+                r"'(?P<name>retain_variables|grad_outputs|grad_tensors|grad_variables|"
+                r"gradients|v|grad)'",
+            ),
+            older=("backward() got an unexpected keyword argument 'retain_variables'",),
+            why="""One argument has four names: `gradient` in `y.backward`, `grad_tensors`
+                in `torch.autograd.backward`, `grad_outputs` in `torch.autograd.grad`, and
+                `cotangents` of what `torch.func.vjp` returns.""",
+            fix="""There is no `{name}` here: call `y.backward(gradient=v)`,
+                `torch.autograd.backward(y, grad_tensors=v)` or
+                `torch.autograd.grad(y, x, grad_outputs=v)`. `retain_variables` is now
+                `retain_graph`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (x**2).backward(grad_outputs=torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (x**2).backward(gradient=torch.ones(2))
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("dictionary", "shape-rule", "glossary"),
+            source=("SimplexLab/TorchJD#489",),
+        ),
+    ),
+)

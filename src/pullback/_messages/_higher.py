@@ -1,0 +1,529 @@
+"""Messages about forward mode, second derivatives and the functional API."""
+
+from pullback._messages._entry import Message, Theme
+
+HIGHER = Theme(
+    "higher",
+    (
+        Message(
+            anchor="implement-jvp",
+            title="You must implement the jvp function for custom autograd.Function to use "
+            "it with forward mode AD",
+            kinds=("NotImplementedError",),
+            patterns=(
+                r"You must implement the jvp function for custom autograd\.Function",
+            ),
+            why="""Forward mode pushes a tangent through each operation. Your Function has a
+                rule for reverse mode only.""",
+            fix="""Add a static `jvp(ctx, tangent)` (save what it needs with
+                `ctx.save_for_forward`), or use reverse mode: `jacrev` in place of `jacfwd`,
+                `vjp` in place of `jvp`.""",
+            broken="""
+                import torch
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(x):
+                        return x**2
+
+                    @staticmethod
+                    def setup_context(ctx, inputs, output):
+                        ctx.save_for_backward(*inputs)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * ctx.saved_tensors[0] * v
+
+                x = torch.tensor([1.0, 2.0])
+                torch.func.jvp(Square.apply, (x,), (torch.ones(2),))
+                """,
+            fixed="""
+                import torch
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(x):
+                        return x**2
+
+                    @staticmethod
+                    def setup_context(ctx, inputs, output):
+                        ctx.save_for_forward(*inputs)
+
+                    @staticmethod
+                    def jvp(ctx, tangent):
+                        return 2 * ctx.saved_tensors[0] * tangent
+
+                x = torch.tensor([1.0, 2.0])
+                _, product = torch.func.jvp(Square.apply, (x,), (torch.ones(2),))
+                assert torch.equal(product, 2 * x)
+                print(product)
+                """,
+            see=("function-under-transforms", "reverse-or-forward"),
+            source=("flatironinstitute/pytorch-finufft#110",),
+        ),
+        Message(
+            anchor="forward-ad-not-implemented",
+            title="Trying to use forward AD with … that does not support it "
+            "because it has not been implemented yet",
+            kinds=("NotImplementedError",),
+            patterns=(
+                r"Trying to use forward AD with (?P<operation>\S+) that does not support "
+                r"it",
+            ),
+            why="""That operation, often one fused for speed, has a rule for reverse mode
+                and none for forward mode.""",
+            fix="""{operation} has no forward rule: use reverse mode (`jacrev`, or a JVP
+                from two VJPs, `torch.autograd.functional.jvp`), or a variant of the
+                operation that has one. For attention: `sdpa_kernel(SDPBackend.MATH)`.""",
+            tell=(
+                "The name contains `scaled_dot_product`: choose the MATH backend.",
+                "`_cdist_forward`: write `(a[:, None] - b).norm(dim=-1)`.",
+                "Anything else: `jacrev` in place of `jacfwd`; for a Hessian "
+                "`jacrev(jacrev(f))`.",
+            ),
+            broken="""
+                import torch
+                from torch.nn.functional import scaled_dot_product_attention
+
+                q = torch.ones(1, 1, 2, 4)
+                attention = lambda q: scaled_dot_product_attention(q, q, q)
+                torch.func.jvp(attention, (q,), (q,))
+                """,
+            fixed="""
+                import torch
+                from torch.nn.attention import SDPBackend, sdpa_kernel
+                from torch.nn.functional import scaled_dot_product_attention
+
+                q = torch.ones(1, 1, 2, 4)
+                attention = lambda q: scaled_dot_product_attention(q, q, q)
+                with sdpa_kernel(SDPBackend.MATH):
+                    _, product = torch.func.jvp(attention, (q,), (q,))
+                # all rows are equal, so each output is that row, whatever the weights
+                torch.testing.assert_close(product, q)
+                print(product.shape)
+                """,
+            see=("what-is-a-jvp", "reverse-or-forward"),
+            source=("PT#98164", "PT#128971", "PT#137720"),
+        ),
+        Message(
+            anchor="derivative-not-implemented",
+            title="derivative for "
+            "aten::_scaled_dot_product_flash_attention_for_cpu_backward is not implemented",
+            kinds=("RuntimeError", "NotImplementedError"),
+            patterns=(
+                r"(?:the )?derivative for '?(?:aten::)?(?P<operation>\w+)'? is not "
+                r"implemented",
+            ),
+            older=("the derivative for 'digamma_backward' is not implemented",),
+            why="""torch has no derivative rule for that operation. A name that ends in
+                `_backward` means that you differentiate twice and the *second* derivative
+                is missing.""",
+            fix="""{operation} has no derivative: use a variant that has one. For attention:
+                `with sdpa_kernel(SDPBackend.MATH):`; else write the formula out with basic
+                operations.""",
+            broken="""
+                import torch
+                from torch.nn.functional import scaled_dot_product_attention
+
+                q = torch.ones(1, 1, 2, 4, requires_grad=True)
+                y = scaled_dot_product_attention(q, q, q).sum()
+                (g,) = torch.autograd.grad(y, q, create_graph=True)
+                g.sum().backward()
+                """,
+            fixed="""
+                import torch
+                from torch.nn.attention import SDPBackend, sdpa_kernel
+                from torch.nn.functional import scaled_dot_product_attention
+
+                q = torch.ones(1, 1, 2, 4, requires_grad=True)
+                with sdpa_kernel(SDPBackend.MATH):
+                    y = scaled_dot_product_attention(q, q, q).sum()
+                (g,) = torch.autograd.grad(y, q, create_graph=True)
+                g.sum().backward()
+                assert q.grad.shape == q.shape and q.grad.isfinite().all()
+                print(q.grad.shape)
+                """,
+            see=("second-derivatives", "error-forward-ad-not-implemented"),
+            source=("PT#116350", "PT#181177"),
+        ),
+        Message(
+            anchor="cudnn-double-backward",
+            title="Double backwards is not supported for CuDNN RNNs due to limitations in "
+            "the CuDNN API",
+            kinds=("NotImplementedError", "RuntimeError"),
+            patterns=(r"Double backwards is not supported for CuDNN RNNs",),
+            why="""On a GPU, `nn.LSTM`, `nn.GRU` and `nn.RNN` run in cuDNN, whose backward
+                cannot be differentiated. A gradient penalty or a Hessian-vector product
+                asks for that.""",
+            fix="""Run the forward pass of the RNN inside
+                `with torch.backends.cudnn.flags(enabled=False):`.""",
+            fixed="""
+                import torch
+
+                lstm = torch.nn.LSTM(2, 1)
+                x = torch.ones(3, 1, 2, requires_grad=True)
+                with torch.backends.cudnn.flags(enabled=False):
+                    y = lstm(x)[0].sum()
+                (g,) = torch.autograd.grad(y, x, create_graph=True)
+                (g**2).sum().backward()
+                assert x.grad.shape == x.shape
+                print(x.grad.shape)
+                """,
+            source=("cyanrain7/TRPO-in-MARL#14",),
+            see=("gradient-penalty", "error-derivative-not-implemented"),
+        ),
+        Message(
+            anchor="compile-double-backward",
+            title="torch.compile with aot_autograd does not currently support double "
+            "backward",
+            patterns=(
+                r"torch\.compile with aot_autograd does not currently support double "
+                r"backward",
+            ),
+            why="""A compiled function has a compiled backward, and that is not
+                differentiable again.""",
+            fix="""Differentiate twice in eager mode, with the function that has not gone
+                through `torch.compile`, or compile a function that computes
+                the second derivative with `torch.func` inside.""",
+            broken="""
+                import torch
+
+                cube = torch.compile(lambda x: (x**3).sum(), backend="aot_eager")
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (g,) = torch.autograd.grad(cube(x), x, create_graph=True)
+                g.sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                cube = lambda x: (x**3).sum()
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (g,) = torch.autograd.grad(cube(x), x, create_graph=True)
+                g.sum().backward()
+                assert torch.equal(x.grad, 6 * x)
+                print(x.grad)
+                """,
+            see=("second-derivatives", "error-create-graph-reference-cycle"),
+            source=("PT#91469", "PT#183603"),
+        ),
+        Message(
+            anchor="hessian-single-element",
+            title="The Tensor returned by the function given to hessian should contain a "
+            "single element",
+            patterns=(
+                r"The Tensor returned by the function given to (?P<function>\w+) should "
+                r"contain a single element",
+            ),
+            why="""A Hessian belongs to a function with one output, and yours returns
+                several.""",
+            fix="""Reduce the result to one number (`y.sum()`, or `y[k]` for one output)
+                before {function}; for the Hessian of each output use
+                `torch.func.hessian(f)(x)`, of shape `y.shape + x.shape + x.shape`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.autograd.functional.hessian(lambda x: x**3, x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                H = torch.autograd.functional.hessian(lambda x: (x**3).sum(), x)
+                assert torch.equal(H, torch.diag(6 * x))
+                print(H)
+                """,
+            see=("full-hessian", "tensor-jacobian"),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="forward-mode-needs-vectorize",
+            title="Computing Jacobian using forward-AD or forward-over-reverse Hessian "
+            "isonly implemented for `vectorize=True`",
+            kinds=("NotImplementedError",),
+            patterns=(
+                r"Computing Jacobian using forward-AD or forward-over-reverse Hessian is ?"
+                r"only implemented for `?vectorize=True`?",
+            ),
+            why="""`torch.autograd.functional.jacobian(strategy="forward-mode")` pushes all
+                tangents at once and has no loop.""",
+            fix="""Pass `vectorize=True` as well, or call `torch.func.jacfwd(f)(x)`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.autograd.functional.jacobian(torch.square, x, strategy="forward-mode")
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                J = torch.autograd.functional.jacobian(
+                    torch.square, x, strategy="forward-mode", vectorize=True
+                )
+                assert torch.equal(J, torch.diag(2 * x))
+                print(J)
+                """,
+            see=("jacobian-at-once", "reverse-or-forward"),
+            source=("PT#184898",),
+        ),
+        Message(
+            anchor="independent-in-strict-mode",
+            title="Output 0 of the user-provided function is independent of input 0. "
+            "This is not allowed in strict mode",
+            patterns=(
+                r"Output (?P<output>\d+) of the user-provided function is independent of "
+                r"input (?P<input>\d+)",
+                r"Output (?P<output>\d+) of the user-provided function does not require "
+                r"gradients",
+                r"The output of the user-provided function is independent of input "
+                r"(?P<input>\d+)",
+            ),
+            older=(
+                "Output 0 of the user-provided function does not require gradients. The "
+                "outputs must be computed in a differentiable manner from the input when "
+                "running in strict mode.",
+            ),
+            why="""With `strict=True`, `torch.autograd.functional` tells you that the
+                function does not use its argument, where it would otherwise return zeros.
+                Usually the function uses a variable from outside.""",
+            fix="""Compute output {output} from the argument that the function gets, and not
+                from a variable of the same content around it.""",
+            unknown={"output": "0"},
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                f = lambda unused: x**2
+                torch.autograd.functional.jacobian(f, x, strict=True)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                f = lambda x: x**2
+                J = torch.autograd.functional.jacobian(f, x, strict=True)
+                assert torch.equal(J, torch.diag(2 * x))
+                print(J)
+                """,
+            see=("closures-of-zeros", "error-jacobian-of-a-closure"),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="tangent-size",
+            title="Trying to set a forward gradient that has a different size than that of "
+            "the original Tensor",
+            patterns=(
+                r"Trying to set a forward gradient that has a different size than that of "
+                r"the original Tensor(?:.*?Tensor is of size (?P<tensor>\[[\d, ]*\]) while "
+                r"the given forward gradient is of size (?P<tangent>\[[\d, ]*\]))?",
+            ),
+            unknown={"tensor": "`x.shape`", "tangent": "another"},
+            why="""In forward mode the vector belongs to the *input*: one number for each
+                element of `x`. (In reverse mode `v` has the shape of the output.)""",
+            fix="""Your tangent has shape {tangent}, `x` has shape {tensor}: pass a
+                tangent of shape {tensor}.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                f = lambda x: x[:2] * x[2]
+                torch.func.jvp(f, (x,), (torch.ones(2),))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                f = lambda x: x[:2] * x[2]
+                _, product = torch.func.jvp(f, (x,), (torch.ones(3),))
+                assert torch.equal(product, torch.tensor([3.0 + 1, 3.0 + 2]))
+                print(product)
+                """,
+            see=("what-is-a-jvp", "shape-rule", "reverse-or-forward"),
+            source=("torch/csrc/autograd (autograd_meta.cpp)",),
+        ),
+        Message(
+            anchor="no-dual-level",
+            title="Trying to create a dual Tensor for forward AD but no level exists",
+            patterns=(
+                r"Trying to create a dual Tensor for forward AD but no level exists",
+                r"Nested forward mode AD is not supported at the moment",
+            ),
+            older=("Nested forward mode AD is not supported at the moment",),
+            why="""`torch.autograd.forward_ad` works inside one `dual_level()` block: not
+                outside of it, and not inside two.""",
+            fix="""Wrap it in `with fwAD.dual_level():`; for nested derivatives use
+                `torch.func.jvp`, which nests.""",
+            broken="""
+                import torch
+                import torch.autograd.forward_ad as fwAD
+
+                x = torch.tensor([1.0, 2.0])
+                fwAD.make_dual(x, torch.ones(2))
+                """,
+            fixed="""
+                import torch
+                import torch.autograd.forward_ad as fwAD
+
+                x = torch.tensor([1.0, 2.0])
+                with fwAD.dual_level():
+                    dual = fwAD.make_dual(x, torch.ones(2))
+                    tangent = fwAD.unpack_dual(dual**2).tangent
+                assert torch.equal(tangent, 2 * x)
+                print(tangent)
+                """,
+            see=("what-is-a-jvp", "reverse-or-forward"),
+            source=("torch/autograd/forward_ad.py",),
+        ),
+        Message(
+            anchor="functional-options",
+            title="torch.autograd.functional.jacobian: `create_graph=True` and "
+            '`strategy="forward-mode"` are not supported together (yet)',
+            kinds=("NotImplementedError", "RuntimeError"),
+            patterns=(
+                r"torch\.autograd\.functional\.(?P<function>\w+): `(?P<one>[^`]+)` and "
+                r"`(?P<other>[^`]+)` are not supported together",
+            ),
+            older=(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` "
+                "are not supported together. Please either set `strict=False` or "
+                "`vectorize=False`.",
+            ),
+            why="""`torch.autograd.functional` was written before `torch.func`, and not
+                every option goes with every other.""",
+            fix="""Leave out `{one}` or `{other}`; or use `torch.func.jacfwd` and `jacrev`,
+                whose results can be differentiated again without an option.""",
+            unknown={"one": "one option", "other": "the other"},
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                torch.autograd.functional.jacobian(
+                    torch.square,
+                    x,
+                    create_graph=True,
+                    strategy="forward-mode",
+                    vectorize=True,
+                )
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                J = torch.func.jacfwd(torch.square)(x)
+                J.sum().backward()  # J is diag(2x)
+                assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
+                print(J.detach(), x.grad)
+                """,
+            see=("jacobian-at-once", "dictionary"),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="functional-tensor-or-tuple",
+            title="The inputs given to jacobian must be either a Tensor or a tuple of "
+            "Tensors but the given inputs has type <class 'list'>",
+            kinds=("TypeError",),
+            patterns=(
+                r"The (?P<what>[\w -]+?) given to (?P<function>\w+) must be either a "
+                r"Tensor or a tuple of Tensors but the (?:given [\w -]+? has type <class "
+                r"'(?P<type>[^']+)'>|value at index \d+ has type)",
+            ),
+            older=(
+                "The outputs of the user-provided function given to jacobian must be "
+                "either a Tensor or a tuple of Tensors but the given outputs of the "
+                "user-provided function has type <class 'dict'>.",
+            ),
+            why="""`torch.autograd.functional` takes and returns tensors and tuples of
+                tensors, and no lists or dicts.""",
+            fix="""The {what} are a {type}: make a tuple of it. For dicts use
+                `torch.func.jacrev`, which takes any nesting.""",
+            unknown={"what": "inputs", "type": "list"},
+            broken="""
+                import torch
+
+                a, b = torch.tensor(2.0), torch.tensor(3.0)
+                torch.autograd.functional.jacobian(torch.mul, [a, b])
+                """,
+            fixed="""
+                import torch
+
+                a, b = torch.tensor(2.0), torch.tensor(3.0)
+                by_a, by_b = torch.autograd.functional.jacobian(torch.mul, (a, b))
+                assert (by_a, by_b) == (b, a)
+                print(by_a, by_b)
+                """,
+            see=("jacobian-at-once",),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="decomposition-phase",
+            title="svd_backward: The singular vectors in the complex case are specified up "
+            "to multiplication by e^{i phi}",
+            patterns=(
+                r"(?P<function>\w+): The (?:singular vectors|eigenvectors) in the complex "
+                r"case are specified up to multiplication by e\^\{i phi\}",
+                r"The (?:singular vectors|eigenvectors) in the complex case are specified "
+                r"up to",
+            ),
+            older=(
+                "linalg_eigh_backward: The eigenvectors in the complex case are specified "
+                "up to multiplication by e^{i phi}. The specified loss function depends on "
+                "this phase term, making it ill-defined.",
+            ),
+            why="""Complex singular vectors and eigenvectors may be turned by any phase.
+                A loss that changes with the phase has no one value, and so no
+                gradient.""",
+            fix="""Make the loss a function of what does not turn: the values, `abs()` of
+                the vectors, projectors `u uᴴ`, or the product `U diag(s) Vᴴ`.""",
+            broken="""
+                import torch
+
+                A = torch.tensor([[1 + 1j, 2], [3, 4j]], requires_grad=True)
+                U, s, Vh = torch.linalg.svd(A)
+                U.sum().abs().backward()
+                """,
+            fixed="""
+                import torch
+
+                A = torch.tensor([[1 + 1j, 2], [3, 4j]], requires_grad=True)
+                s = torch.linalg.svdvals(A)
+                (s**2).sum().backward()  # the squared norm of A
+                torch.testing.assert_close(A.grad, 2 * A.detach())
+                print(A.grad.shape)
+                """,
+            see=("complex-v",),
+            source=("torch/csrc/autograd (FunctionsManual.cpp)",),
+        ),
+        Message(
+            anchor="qr-not-differentiable",
+            title="The QR decomposition is not differentiable when mode='complete' and "
+            "nrows > ncols",
+            patterns=(
+                r"The QR decomposition is not differentiable when mode='(?P<mode>\w+)'",
+                r"The derivative of linalg\.qr depends on Q",
+            ),
+            why="""The additional columns of a complete `Q` may be any that complete the
+                basis; they are no function of the matrix. With `mode="r"` there is
+                no `Q`, and the derivative needs it.""",
+            fix="""Use `mode="reduced"`, whose columns are determined.""",
+            broken="""
+                import torch
+
+                A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], requires_grad=True)
+                Q, R = torch.linalg.qr(A, mode="complete")
+                Q.sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], requires_grad=True)
+                Q, R = torch.linalg.qr(A, mode="reduced")
+                (Q @ R).sum().backward()  # Q R is A
+                torch.testing.assert_close(A.grad, torch.ones(3, 2), atol=1e-5, rtol=0)
+                print(A.grad.shape)
+                """,
+            see=("kinks",),
+            source=("torch/csrc/autograd (FunctionsManual.cpp)",),
+        ),
+    ),
+)

@@ -1,0 +1,466 @@
+"""Messages about hooks, gradcheck and anomaly mode."""
+
+from pullback._messages._entry import Message, Theme
+
+HOOKS = Theme(
+    "hooks",
+    (
+        Message(
+            anchor="hook-changed-the-size",
+            title="hook '<lambda>' has changed the size of value",
+            patterns=(r"hook '(?P<hook>[^']*)' has changed the (?P<what>\w+) of value",),
+            why="""What a hook returns replaces the gradient, so it must have its shape,
+                dtype and device.""",
+            fix="""The hook `{hook}` changed the {what}: return a tensor like the one that
+                it got, or nothing.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x * 2
+                y.register_hook(lambda v: v[:2])
+                y.sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x * 2
+                mask = torch.tensor([1.0, 1.0, 0.0])
+                y.register_hook(lambda v: v * mask)
+                y.sum().backward()
+                assert torch.equal(x.grad, 2 * mask)
+                print(x.grad)
+                """,
+            see=("hooks",),
+            source=("torch/csrc/autograd (python_hook.cpp)",),
+        ),
+        Message(
+            anchor="gradcheck-jacobian-mismatch",
+            title="GradcheckError: Jacobian mismatch for output 0 with respect to input 0",
+            kinds=("GradcheckError",),
+            patterns=(
+                r"Jacobian mismatch for output (?P<output>\d+) with respect to input "
+                r"(?P<input>\d+)",
+                r"Numerical gradient for function expected to be zero",
+            ),
+            why="""`gradcheck` compares the Jacobian that `backward` gives with one from
+                differences of f at nearby points, and they differ.""",
+            fix="""Compare the two printed matrices for output {output} and input {input}.
+                Use float64 inputs away from kinks, fix f's random numbers, and if they
+                still differ, `backward` is wrong.""",
+            unknown={"output": "0", "input": "0"},
+            tell=(
+                "Differences in the third digit: the inputs are float32; use "
+                "`dtype=torch.float64`.",
+                "One is a multiple of the other, or its transpose: a factor or a transpose "
+                "in `backward`.",
+                "Huge numerical entries: f is random or has a jump; seed it, or leave the "
+                "kink.",
+                "`expected to be zero`: f changes with x, and its result has no graph.",
+                "`overlapping` or expanded inputs: pass contiguous ones.",
+            ),
+            broken="""
+                import torch
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.save_for_backward(x)
+                        return x**2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return ctx.saved_tensors[0] * v
+
+                x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+                torch.autograd.gradcheck(Square.apply, x)
+                """,
+            fixed="""
+                import torch
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.save_for_backward(x)
+                        return x**2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * ctx.saved_tensors[0] * v
+
+                x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+                assert torch.autograd.gradcheck(Square.apply, x)
+                print("backward is the VJP of forward")
+                """,
+            see=("gradcheck",),
+            source=("jinfagang/DCNv2_latest#13", "torch/autograd/gradcheck.py"),
+        ),
+        Message(
+            anchor="gradcheck-precision",
+            title="Input #0 requires gradient and is not a double precision floating point "
+            "or complex",
+            kinds=("UserWarning",),
+            patterns=(
+                r"(?:Input #|The )(?P<input>\d+)(?:th input)? requires gradient and is not "
+                r"a double precision floating point",
+            ),
+            older=(
+                "The 0th input requires gradient and is not a double precision floating "
+                "point or complex. This check will likely fail if all the inputs are not "
+                "of double precision floating point or complex.",
+            ),
+            why="""`gradcheck` divides a difference of function values by a step of 10⁻⁶.
+                float32 has about seven digits, of which the division leaves one or
+                none.""",
+            fix="""Make input {input} float64: `x.double()`, a module with `.double()`.""",
+            unknown={"input": "0"},
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                torch.autograd.gradcheck(torch.sin, x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+                passed = torch.autograd.gradcheck(torch.sin, x)
+                assert passed
+                print(passed)
+                """,
+            see=("gradcheck", "error-gradcheck-jacobian-mismatch"),
+            source=("torch/autograd/gradcheck.py",),
+        ),
+        Message(
+            anchor="gradcheck-requires-grad",
+            title="gradcheck expects at least one input tensor to require gradient",
+            kinds=("ValueError",),
+            patterns=(r"gradcheck expects at least one input tensor to require gradient",),
+            why="""`gradcheck` differentiates by those inputs that require a gradient, and
+                none does.""",
+            fix="""`x.double().requires_grad_()` for every input that is to be checked.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+                torch.autograd.gradcheck(torch.sin, x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], dtype=torch.float64).requires_grad_()
+                passed = torch.autograd.gradcheck(torch.sin, x)
+                assert passed
+                print(passed)
+                """,
+            see=("gradcheck",),
+            source=("torch/autograd/gradcheck.py",),
+        ),
+        Message(
+            anchor="backward-not-reentrant",
+            title="Backward is not reentrant, i.e., running backward with same input and "
+            "grad_output multiple times gives different values",
+            kinds=("GradcheckError",),
+            patterns=(r"Backward is not reentrant, i\.e\., running backward",),
+            why="""`gradcheck` ran your `backward` twice with the same `v`, and the results
+                differ: it draws random numbers, changes something that it saved, or adds in
+                an order that varies.""",
+            fix="""Draw random numbers in `forward` and save them; do not write to
+                `ctx.saved_tensors` or to `v`. If the order of a sum on a GPU is the cause,
+                pass `nondet_tol`.""",
+            broken="""
+                import torch
+
+                class Twice(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.calls = 0
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        ctx.calls += 1
+                        return v * (2 + 1e-9 * ctx.calls)
+
+                x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+                torch.autograd.gradcheck(Twice.apply, x)
+                """,
+            fixed="""
+                import torch
+
+                class Twice(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * 2
+
+                x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+                passed = torch.autograd.gradcheck(Twice.apply, x)
+                assert passed
+                print(passed)
+                """,
+            see=("gradcheck",),
+            source=("torch/autograd/gradcheck.py",),
+        ),
+        Message(
+            anchor="post-accumulate-hook",
+            title="post accumulate grad hooks cannot be registered on non-leaf tensors",
+            patterns=(
+                r"post accumulate grad hooks cannot be registered on non-leaf tensors",
+            ),
+            why="""Such a hook runs after `.grad` was added to, and only leaves have a
+                `.grad` that is added to.""",
+            fix="""On a computed tensor use `t.register_hook(hook)`, which gets the
+                gradient itself; on a parameter register it where it is.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x * 2
+                y.register_post_accumulate_grad_hook(lambda t: print(t.grad))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                seen = []
+                x.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.tolist()))
+                (x * 2).sum().backward()
+                assert seen == [[2.0, 2.0]]
+                print(seen)
+                """,
+            see=("hooks", "leaves-and-roots"),
+            source=("torch/_tensor.py",),
+        ),
+        Message(
+            anchor="full-backward-hook-outputs",
+            title="Full backward hook is firing when gradients are computed with respect "
+            "to module outputs since no inputs require gradients",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Full backward hook is firing when gradients are computed with respect to "
+                r"module outputs",
+            ),
+            why="""A full backward hook shows the gradients of a module's inputs and
+                outputs. The inputs of this one are data, which require none, so
+                `grad_input` holds None.""",
+            fix="""Nothing is wrong when you want `grad_output` only. For the gradient of
+                the input: `x.requires_grad_()` before the forward pass.""",
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                layer.register_full_backward_hook(lambda module, g_in, g_out: None)
+                layer(torch.ones(1, 2)).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                layer, seen = torch.nn.Linear(2, 1), []
+                layer.register_full_backward_hook(
+                    lambda module, g_in, g_out: seen.append(g_in[0])
+                )
+                layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
+                assert torch.equal(seen[0], layer.weight.detach())
+                print(seen[0].shape)
+                """,
+            see=("hooks",),
+            source=("torch/nn/modules/module.py", "torch/utils/hooks.py"),
+        ),
+        Message(
+            anchor="non-full-backward-hook",
+            title="Using a non-full backward hook when the forward contains multiple "
+            "autograd Nodes is deprecated",
+            kinds=("FutureWarning", "UserWarning"),
+            patterns=(r"Using (?:a )?non-full backward hooks? .{1,120}? is deprecated",),
+            older=(
+                "Using a non-full backward hook when the forward contains multiple "
+                "autograd Nodes is deprecated and will be removed in future versions. This "
+                "hook will be missing some grad_input.",
+            ),
+            why="""`register_backward_hook` sees the last operation of the module only: its
+                `grad_input` is that operation's, and not the module's.""",
+            fix="""Use `register_full_backward_hook`, whose `grad_input` belongs to the
+                module's own inputs.""",
+            broken="""
+                import torch
+
+                class Model(torch.nn.Module):
+                    def forward(self, x):
+                        return (x * 2).exp()
+
+                model = Model()
+                model.register_backward_hook(lambda module, g_in, g_out: None)
+                model(torch.zeros(2, requires_grad=True)).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Model(torch.nn.Module):
+                    def forward(self, x):
+                        return (x * 2).exp()
+
+                model, seen = Model(), []
+                model.register_full_backward_hook(
+                    lambda module, g_in, g_out: seen.append(g_in[0].tolist())
+                )
+                model(torch.zeros(2, requires_grad=True)).sum().backward()
+                assert seen == [[2.0, 2.0]]
+                print(seen)
+                """,
+            see=("hooks",),
+            source=("torch/nn/modules/module.py",),
+        ),
+        Message(
+            anchor="both-kinds-of-hooks",
+            title="Cannot use both regular backward hooks and full backward hooks on a "
+            "single Module",
+            patterns=(r"Cannot use both regular backward hooks and full backward hooks",),
+            why="""A module has one kind of backward hook or the other, and a library
+                (an explainer, a profiler) may have registered the old kind.""",
+            fix="""Use `register_full_backward_hook` everywhere, and remove the old hook
+                with the handle that registering it returned: `handle.remove()`.""",
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                layer.register_backward_hook(lambda module, g_in, g_out: None)
+                layer.register_full_backward_hook(lambda module, g_in, g_out: None)
+                """,
+            fixed="""
+                import torch
+
+                layer, seen = torch.nn.Linear(2, 1), []
+                for name in "ab":
+                    layer.register_full_backward_hook(
+                        lambda module, g_in, g_out, name=name: seen.append(name)
+                    )
+                layer(torch.ones(2, requires_grad=True)).backward()
+                assert sorted(seen) == ["a", "b"]
+                print(sorted(seen))
+                """,
+            see=("hooks",),
+            source=("torch/nn/modules/module.py",),
+        ),
+        Message(
+            anchor="hooks-need-tensors",
+            title="For backward hooks to be called, module output should be a Tensor or a "
+            "tuple of Tensors but received",
+            kinds=("UserWarning",),
+            patterns=(
+                r"For backward hooks to be called, module (?P<what>output|input) should "
+                r"be a Tensor or a tuple of Tensors but received"
+                r"(?: <class '(?P<type>[^']+)'>)?",
+            ),
+            why="""A full backward hook is tied to the tensors that go in and out of the
+                module. It does not look into a dict or an object, so the hook is never
+                called.""",
+            fix="""The module's {what} is a {type}: hook a submodule that returns a tensor,
+                or call `register_hook` on the tensor inside.""",
+            unknown={"what": "output", "type": "container"},
+            broken="""
+                import torch
+
+                class Model(torch.nn.Module):
+                    def forward(self, x):
+                        return {"logits": x * 2}
+
+                model = Model()
+                model.register_full_backward_hook(lambda module, g_in, g_out: None)
+                model(torch.ones(2, requires_grad=True))["logits"].sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Model(torch.nn.Module):
+                    def forward(self, x):
+                        return {"logits": x * 2}
+
+                model, seen = Model(), []
+                logits = model(torch.ones(2, requires_grad=True))["logits"]
+                logits.register_hook(lambda v: seen.append(v.tolist()))
+                logits.sum().backward()
+                assert seen == [[1.0, 1.0]]
+                print(seen)
+                """,
+            see=("hooks",),
+            source=("torch/nn/modules/module.py",),
+        ),
+        Message(
+            anchor="anomaly-detection-enabled",
+            title="Anomaly Detection has been enabled. This mode will increase the runtime",
+            kinds=("UserWarning",),
+            patterns=(r"Anomaly Detection has been enabled",),
+            why="""Anomaly detection keeps a stack trace for every operation and looks for
+                nan in every gradient. Training is then several times slower.""",
+            fix="""Use it to find a fault and take it out again: as a block,
+                `with torch.autograd.detect_anomaly():`, around the forward *and* the
+                backward pass. `set_detect_anomaly(True)` stays on.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 4.0], requires_grad=True)
+                with torch.autograd.detect_anomaly():
+                    x.sqrt().sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 4.0], requires_grad=True)
+                x.sqrt().sum().backward()
+                assert not torch.is_anomaly_enabled()
+                print(x.grad)
+                """,
+            see=("masked-nan", "error-returned-nan-values"),
+            source=("torch/autograd/anomaly_mode.py",),
+        ),
+        Message(
+            anchor="error-detected-in",
+            title="Error detected in ExpBackward0. Traceback of forward call that caused "
+            "the error",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Error detected in (?P<function>\w+)\. (?:Traceback of forward call|No "
+                r"forward pass information available)",
+            ),
+            older=(
+                "Error detected in MulBackward0. No forward pass information available. "
+                "Enable detect anomaly during forward pass for more information.",
+            ),
+            why="""Anomaly detection found which operation's backward failed and shows the
+                line of the *forward* pass that made it. The error itself follows below.""",
+            fix="""Read the last of your own lines in that traceback: {function} belongs to
+                the operation there. When there is none, put the forward pass inside
+                `detect_anomaly()` as well.""",
+            tell=(
+                "`modified by an inplace operation` follows: what that line computed was "
+                "written to later.",
+                "`returned nan values` follows: what that line got is out of its range.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x.exp()
+                y += 1
+                with torch.autograd.detect_anomaly():
+                    y.sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x.exp() + 1
+                y.sum().backward()
+                torch.testing.assert_close(x.grad, x.detach().exp())
+                print(x.grad)
+                """,
+            see=("in-place", "error-modified-by-an-inplace-operation"),
+            source=("torch/csrc/autograd (python_anomaly_mode.cpp)",),
+        ),
+    ),
+)

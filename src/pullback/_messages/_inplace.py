@@ -1,0 +1,331 @@
+"""Messages about tensors changed in place."""
+
+from pullback._messages._entry import Message, Theme
+
+INPLACE = Theme(
+    "inplace",
+    (
+        Message(
+            anchor="modified-by-an-inplace-operation",
+            title="one of the variables needed for gradient computation has been "
+            "modified by an inplace operation",
+            patterns=(
+                r"one of the variables needed for gradient computation has been modified "
+                r"by an inplace operation(?:: \[[\w.]+ (?P<shape>\[[\d, ]*\])\](?:, "
+                r"which is output \d+ of (?P<operation>\w+),)? is at version "
+                r"(?P<version>\d+); expected version (?P<expected>\d+))?",
+            ),
+            older=(
+                "one of the variables needed for gradient computation has been modified "
+                "by an inplace operation",
+            ),
+            why="""An operation saved a tensor for its backward pass, and the tensor was
+                changed afterwards. Its version counter shows it. With the new values the
+                gradient would be wrong, so autograd refuses.""",
+            fix="""Find what writes to the tensor of shape {shape} that {operation}
+                produced: it was at version {expected} when saved and is at {version} now.
+                Replace `+=`, `x[i] = …`, `relu_` by a new tensor, or do it after
+                `backward`.""",
+            unknown={
+                "shape": "in question",
+                "operation": "some operation",
+                "expected": "a lower number",
+                "version": "a higher one",
+            },
+            tell=(
+                "The tensor is a parameter (`torch.FloatTensor [out, in]`, or "
+                "`AsStridedBackward0`, `TBackward0`): `optimizer.step()` ran between "
+                "forward and `backward`, as with two networks trained in turns; call "
+                "every `backward` first.",
+                "`ReluBackward0`: an `inplace=True` activation, or `+=` after it.",
+                "`x[i] = …` in a loop: collect in a list and `torch.stack`.",
+                "`UnsafeViewBackward0`, `SelectBackward0`: a view's base was written to.",
+                "Not clear: `torch.autograd.set_detect_anomaly(True)` shows the line.",
+                "Operations that save nothing (`x + 1`) may be written over; `exp`, "
+                "`sigmoid`, `sqrt` save their output, `square`, `sin` their input.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x.exp()
+                y += 1
+                y.sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x.exp()
+                y = y + 1
+                y.sum().backward()
+                torch.testing.assert_close(x.grad, x.detach().exp())
+                print(x.grad)
+                """,
+            see=("in-place",),
+            source=("PT#39141", "PF/169583"),
+        ),
+        Message(
+            anchor="leaf-inplace",
+            title="a leaf Variable that requires grad is being used in an in-place "
+            "operation",
+            patterns=(
+                r"(?<!a view of )a leaf Variable that requires grad (?:is being|has been) "
+                r"used in an in-place operation",
+            ),
+            older=(
+                "a leaf Variable that requires grad has been used in an in-place "
+                "operation.",
+            ),
+            why="""A leaf is where gradients arrive. Writing to it inside the graph would
+                make it the result of an operation, and it would be a leaf no more.""",
+            fix="""For an update step: wrap it in `with torch.no_grad():`. Inside a function
+                that you differentiate: make a new tensor (`x = x + 1`).""",
+            tell=(
+                "`w -= lr * w.grad`: an update; `torch.no_grad()` around it.",
+                "`nn.init` by hand, `weight.fill_(0)`: the same.",
+                "`x += 1` in the forward pass: `x = x + 1`.",
+            ),
+            broken="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], requires_grad=True)
+                (w**2).sum().backward()
+                w -= 0.5 * w.grad
+                """,
+            fixed="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], requires_grad=True)
+                (w**2).sum().backward()
+                with torch.no_grad():
+                    w -= 0.5 * w.grad
+                assert torch.equal(w, torch.zeros(2)) and w.is_leaf
+                print(w)
+                """,
+            see=("in-place",),
+            source=("pytorch/examples#779", "PF/120297"),
+        ),
+        Message(
+            anchor="view-of-a-leaf-inplace",
+            title="a view of a leaf Variable that requires grad is being used in an "
+            "in-place operation",
+            patterns=(
+                r"a view of a leaf Variable that requires grad is being used in an "
+                r"in-place operation",
+            ),
+            why="""`x[0] = …`, `x[mask] += …` or a write to `x.view(...)` writes to `x`,
+                which is a leaf that requires a gradient.""",
+            fix="""To set values: wrap it in `with torch.no_grad():`. Inside a function that
+                you differentiate: `y = x.clone()` first and write to `y`, or build the
+                result with `torch.where`, `torch.cat`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                x[0] = 10.0
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = x.clone()
+                y[0] = 10.0
+                (y**2).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([0.0, 4.0, 6.0]))
+                print(x.grad)
+                """,
+            see=("in-place", "error-leaf-inplace"),
+            source=("hustvl/YOLOP#17", "PF/120297"),
+        ),
+        Message(
+            anchor="multiple-views-inplace",
+            title="Output 0 of Unbind is a view and is being modified inplace. This view "
+            "is the output of a function that returns multiple views",
+            patterns=(
+                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
+                r"modified inplace\. This view is the output of a function that returns "
+                r"multiple views",
+            ),
+            older=(
+                "Output 0 of UnbindBackward is a view and is being modified inplace. This "
+                "view is the output of a function that returns multiple views. Such "
+                "functions do not allow the output views to be modified inplace.",
+            ),
+            why="""`unbind`, `split`, `chunk` and iterating over a tensor (`for row in x`)
+                give several views of one tensor at once. Autograd cannot follow a write to
+                one of them.""",
+            fix="""Do not write to what {operation} gave: compute new tensors and
+                `torch.stack` them, or index (`x[i]`) and write to a clone.""",
+            broken="""
+                import torch
+
+                image = torch.ones(3, 2, requires_grad=True) * 1
+                for channel, scale in zip(image, (1.0, 2.0, 3.0)):
+                    channel.mul_(scale)
+                """,
+            fixed="""
+                import torch
+
+                image = torch.ones(3, 2, requires_grad=True)
+                scales = torch.tensor([1.0, 2.0, 3.0])
+                scaled = image * scales[:, None]
+                scaled.sum().backward()
+                assert torch.equal(image.grad, scales[:, None].expand(3, 2))
+                print(image.grad)
+                """,
+            see=("in-place", "error-modified-by-an-inplace-operation"),
+            source=("haofanwang/Score-CAM#28",),
+        ),
+        Message(
+            anchor="view-in-custom-function-inplace",
+            title="Output 0 of BackwardHookFunction is a view and is being modified "
+            "inplace",
+            patterns=(
+                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
+                r"modified inplace\. This view was created inside a custom Function",
+                r"Output (?P<index>\d+) of (?P<operation>BackwardHookFunction\w*) is a "
+                r"view and is being modified inplace",
+            ),
+            older=(
+                "Output 0 of BackwardHookFunctionBackward is a view and is being modified "
+                "inplace. This view was created inside a custom Function (or because an "
+                "input was returned as-is)",
+            ),
+            why="""A full backward hook (or your own Function that returns its input) wraps
+                the module's output in a view, and the next operation writes to it in
+                place. Autograd would have to drop the hook's backward.""",
+            fix="""Make the operation after {operation} out-of-place:
+                `nn.ReLU(inplace=False)`, `x = x + y` in place of `x += y`. In your own
+                Function return `x.clone()`.""",
+            tell=(
+                "`BackwardHookFunction`: `register_full_backward_hook` and an "
+                "`inplace=True` module or a residual `+=`.",
+                "Your Function's name: its `forward` returns its input as it is.",
+            ),
+            broken="""
+                import torch
+                from torch import nn
+
+                layer = nn.Linear(2, 2)
+                layer.register_full_backward_hook(lambda module, grad_in, grad_out: None)
+                nn.ReLU(inplace=True)(layer(torch.ones(1, 2)))
+                """,
+            fixed="""
+                import torch
+                from torch import nn
+
+                layer, seen = nn.Linear(2, 2), []
+                layer.register_full_backward_hook(
+                    lambda module, grad_in, grad_out: seen.append(grad_out[0].shape)
+                )
+                x = torch.ones(1, 2, requires_grad=True)
+                nn.ReLU()(layer(x)).sum().backward()
+                assert seen == [(1, 2)]
+                print(seen)
+                """,
+            see=("hooks",),
+            source=("PT#61519",),
+        ),
+        Message(
+            anchor="view-in-no-grad-inplace",
+            title="A view was created in no_grad mode and is being modified inplace",
+            patterns=(
+                r"A view was created in (?P<mode>no_grad|inference) mode and is being "
+                r"modified inplace",
+            ),
+            older=(
+                "A view was created in inference mode and is being modified inplace in "
+                "normal mode.",
+            ),
+            why="""The view was taken inside `no_grad`, the write happens outside. Whether
+                the write should be in the graph cannot be told.""",
+            fix="""Put both the view and the write inside the `no_grad` block (not
+                differentiated), or both outside (differentiated).""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x * 2
+                with torch.no_grad():
+                    first = y[0]
+                first.mul_(10)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x * 2
+                y[0].mul_(10)
+                y.sum().backward()
+                assert torch.equal(x.grad, torch.tensor([20.0, 2.0]))
+                print(x.grad)
+                """,
+            see=("in-place", "error-leaf-inplace"),
+            source=("torch/csrc/autograd (variable.cpp)",),
+        ),
+        Message(
+            anchor="detach-views-inplace",
+            title="Can't detach views in-place. Use detach() instead",
+            patterns=(r"Can't detach views in-place\. Use detach\(\) instead",),
+            older=("Can't detach views in-place. Use detach() instead",),
+            why="""`t.detach_()` would cut the view out of the graph and leave its base in
+                it, though both share their memory.""",
+            fix="""`t = t.detach()`: a new tensor on the same memory, outside the graph.""",
+            tell=(
+                "A hidden state, or a result of `split` or `x[i]`: `h = h.detach()`.",
+                "In `zero_grad` of old code under DistributedDataParallel with "
+                "`gradient_as_bucket_view=True`: use `set_to_none=True`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                state = (x * 2)[0]
+                state.detach_()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                state = (x * 2)[0].detach()
+                assert not state.requires_grad
+                print(state)
+                """,
+            see=("no-grad-detach",),
+            source=("LiJunnan1992/MLNT#8", "OpenNMT/OpenNMT-py#403"),
+        ),
+        Message(
+            anchor="out-arguments",
+            title="functions with out=... arguments don't support automatic "
+            "differentiation",
+            patterns=(
+                r"(?:(?P<function>\w+)\(\): )?functions with out=\.\.\. arguments don't "
+                r"support automatic differentiation",
+            ),
+            why="""`out=` writes the result into a tensor that is there already and that no
+                graph can lead through.""",
+            fix="""Drop `out=` and use what {function} returns; or run it under
+                `torch.no_grad()` when no gradient is wanted.""",
+            unknown={"function": "the function"},
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                result = torch.empty(2)
+                torch.add(x, 1.0, out=result)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                result = torch.add(x, 1.0)
+                result.sum().backward()
+                assert torch.equal(x.grad, torch.ones(2))
+                print(x.grad)
+                """,
+            see=("in-place",),
+            source=("PF/120297",),
+        ),
+    ),
+)

@@ -1,0 +1,444 @@
+"""Messages about leaves, ``.grad`` and ``requires_grad``."""
+
+from pullback._messages._entry import Message, Theme
+
+SIZE = r"\[[\d, ]*\]"
+
+LEAVES = Theme(
+    "leaves",
+    (
+        Message(
+            anchor="non-leaf-grad",
+            title="The .grad attribute of a Tensor that is not a leaf Tensor is being "
+            "accessed",
+            kinds=("UserWarning",),
+            patterns=(
+                r"The \.grad attribute of a Tensor that is not a leaf Tensor is being "
+                r"accessed",
+            ),
+            why="""You read `.grad` of a tensor that was computed from others. `backward`
+                fills `.grad` of leaves only, those that you made with
+                `requires_grad=True`; elsewhere it stays None.""",
+            fix="""Read `.grad` of the leaf, or call `t.retain_grad()` on the computed
+                tensor before `backward`, or ask for it: `torch.autograd.grad(y, t, v)`.""",
+            tell=(
+                "You wrote `torch.rand(3, requires_grad=True).cuda()` (or `.to`, "
+                "`.double()`, `/ 10`): the result is computed; make the leaf there, or "
+                "call `.requires_grad_()` last.",
+                "You reassigned the variable: `x = x.reshape(...)`; keep the first name.",
+                "You do want the gradient of an intermediate value: `retain_grad()`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True) / 10
+                (x**2).sum().backward()
+                x.grad
+                """,
+            fixed="""
+                import torch
+
+                x = (torch.tensor([1.0, 2.0, 3.0]) / 10).requires_grad_()
+                (x**2).sum().backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("leaves-and-roots",),
+            source=("microsoft/nni#5299", "PT#2730", "TUT#3717"),
+        ),
+        Message(
+            anchor="only-floating-point",
+            title="Only Tensors of floating point and complex dtype can require gradients",
+            patterns=(
+                r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require "
+                r"gradients",
+            ),
+            older=("only Tensors of floating point dtype can require gradients",),
+            why="""An integer cannot be changed by a small amount, so nothing can be
+                differentiated by it. `torch.tensor([1, 2])` makes integers.""",
+            fix="""Write one number as `1.0`, pass `dtype=torch.float32`, or call
+                `.float()` before `.requires_grad_()`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1, 2, 3], requires_grad=True)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2, 3], requires_grad=True)
+                (x**2).sum().backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("leaves-and-roots",),
+            source=("PT#53466",),
+        ),
+        Message(
+            anchor="cannot-call-numpy",
+            title="Can't call numpy() on Tensor that requires grad",
+            patterns=(r"Can't call numpy\(\) on (?:Tensor|Variable) that requires grad",),
+            older=(
+                "Can't call numpy() on Variable that requires grad. Use "
+                "var.detach().numpy() instead.",
+            ),
+            why="""NumPy knows nothing of the graph; what it computes could not be
+                differentiated, and what it writes autograd would not notice. So you must
+                say that you leave the graph.""",
+            fix="""For a plot or a print: `t.detach().cpu().numpy()`. In the middle of a
+                function that you differentiate: use the torch function instead, or wrap
+                the NumPy part in a `torch.autograd.Function`.""",
+            tell=(
+                "It comes from matplotlib, pandas, scikit-learn or `np.array(t)`: they "
+                "convert; pass `t.detach().cpu()`.",
+                "You need the gradient through it: torch has nearly every NumPy function.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                (x**2).numpy()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                array = (x**2).detach().numpy()
+                assert array.tolist() == [1.0, 4.0, 9.0]
+                print(array)
+                """,
+            see=("external-loss", "by-hand", "upstream"),
+            source=("zhuangdizhu/FedGen#1",),
+        ),
+        Message(
+            anchor="tensor-to-scalar",
+            title="Converting a tensor with requires_grad=True to a scalar may lead to "
+            "unexpected behavior",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Converting a tensor with requires_grad=True to a scalar may lead to "
+                r"unexpected behavior",
+            ),
+            why="""`float(t)`, `math.sqrt(t)` or `torch.tensor([t, ...])` makes a plain
+                number of a tensor that has a graph. The number has none: the gradient
+                stops there, silently but for this warning.""",
+            fix="""When only the number is wanted: `t.item()` or `t.detach()`. When the
+                gradient should pass: torch functions (`t.sqrt()`), and `torch.stack` to put
+                tensors together.""",
+            tell=(
+                "`torch.tensor([a, b])` of tensors: `torch.stack([a, b])`.",
+                "`math.exp(t)`: `t.exp()`.",
+                "`total += float(loss)` for a log: `loss.item()`.",
+            ),
+            broken="""
+                import torch
+
+                a = torch.tensor(2.0, requires_grad=True)
+                torch.tensor([a**2, a**3])
+                """,
+            fixed="""
+                import torch
+
+                a = torch.tensor(2.0, requires_grad=True)
+                y = torch.stack([a**2, a**3])
+                y.sum().backward()
+                assert a.grad == 2 * 2 + 3 * 4
+                print(a.grad)
+                """,
+            see=("no-grad-detach",),
+            source=("torch/csrc/autograd (python_variable_methods.cpp)",),
+        ),
+        Message(
+            anchor="requires-grad-of-leaves",
+            title="you can only change requires_grad flags of leaf variables",
+            patterns=(r"you can only change requires_grad flags of leaf variables",),
+            why="""The tensor was computed from one that requires a gradient, so it does,
+                too; the flag follows from its history and cannot be turned off.""",
+            fix="""`t = t.detach()` gives the same values without the history. To freeze a
+                model, set the flag on its parameters, which are leaves.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x * 2
+                y.requires_grad = False
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = (x * 2).detach()
+                assert not y.requires_grad
+                print(y)
+                """,
+            see=("no-grad-detach",),
+            source=("PT#163263",),
+        ),
+        Message(
+            anchor="optimize-non-leaf",
+            title="can't optimize a non-leaf Tensor",
+            kinds=("ValueError",),
+            patterns=(r"can't optimize a non-leaf Tensor",),
+            why="""An optimizer reads `.grad` and changes the tensor in place; both are for
+                leaves. This tensor was computed: by `.cuda()`, `.to(...)`, `* scale` after
+                `requires_grad=True`.""",
+            fix="""Do everything to the values first and call `.requires_grad_()` last, or
+                make a `torch.nn.Parameter` of the result.""",
+            broken="""
+                import torch
+
+                w = torch.ones(3, requires_grad=True) * 0.1
+                torch.optim.SGD([w], lr=1.0)
+                """,
+            fixed="""
+                import torch
+
+                w = (torch.ones(3) * 0.1).requires_grad_()
+                optimizer = torch.optim.SGD([w], lr=1.0)
+                w.sum().backward()
+                optimizer.step()
+                torch.testing.assert_close(w.detach(), torch.full((3,), 0.1 - 1))
+                print(w)
+                """,
+            see=("leaves-and-roots", "error-non-leaf-grad"),
+            source=("TUT#3717", "torch/optim/optimizer.py"),
+        ),
+        Message(
+            anchor="retain-grad",
+            title="can't retain_grad on Tensor that has requires_grad=False",
+            patterns=(
+                r"can't retain_grad on (?:Tensor|Variable) that has requires_grad=False",
+                r"cannot register a hook on a tensor that doesn't require gradient",
+            ),
+            older=("can't retain_grad on Variable that has requires_grad=False",),
+            why="""No gradient will ever reach this tensor, so there is none to keep (or to
+                hand to a hook).""",
+            fix="""Call `.requires_grad_()` on the input before the forward pass, and
+                `retain_grad()` or `register_hook` on the result before `backward`.""",
+            tell=(
+                "Computed under `torch.no_grad()`: take that away.",
+                "Computed from data only: no input requires a gradient.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                y = x**2
+                y.retain_grad()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x**2
+                y.retain_grad()
+                (3 * y).sum().backward()
+                assert torch.equal(y.grad, torch.tensor([3.0, 3.0]))
+                print(y.grad)
+                """,
+            see=("leaves-and-roots", "small-graph"),
+            source=("TUT#3652",),
+        ),
+        Message(
+            anchor="assign-gradient",
+            title="attempting to assign a gradient of size '[2]' to a tensor of size '[3]'",
+            kinds=("RuntimeError", "TypeError"),
+            patterns=(
+                rf"attempting to assign a gradient of size '(?P<grad>{SIZE})' to a tensor "
+                rf"of size '(?P<tensor>{SIZE})'",
+                r"attempting to assign a gradient with dtype '(?P<grad>\w+)' to a tensor "
+                r"with grad_dtype '(?P<tensor>\w+)'",
+                r"assigned grad has data of a different (?:size|type|device)",
+                r"assigned grad expected to be a Tensor or None but got grad of type "
+                r"(?P<grad>\w+)",
+            ),
+            older=(
+                "assigned grad has data of a different size",
+                "assigned grad has data of a different type",
+                "assigned grad expected to be a Tensor or None but got grad of type float",
+            ),
+            why="""`x.grad` holds one number for each element of `x`: the same shape, dtype
+                and device, or None.""",
+            fix="""You assign {grad} where {tensor} belongs: assign a tensor made like `x`
+                (`g.to(x).reshape(x.shape)`), or None to clear it.""",
+            unknown={"grad": "something else", "tensor": "a tensor like `x`"},
+            broken="""
+                import torch
+
+                x = torch.ones(3, requires_grad=True)
+                x.grad = torch.ones(2)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.ones(3, requires_grad=True)
+                x.grad = torch.zeros_like(x)
+                (2 * x).sum().backward()
+                assert torch.equal(x.grad, torch.full((3,), 2.0))
+                print(x.grad)
+                """,
+            see=("external-loss", "shape-rule"),
+            source=("torch/csrc/autograd (python_variable.cpp)",),
+        ),
+        Message(
+            anchor="grad-is-none",
+            title="'NoneType' object has no attribute 'zero_'",
+            kinds=("AttributeError", "TypeError"),
+            patterns=(
+                r"'NoneType' object has no attribute "
+                r"'(?P<name>zero_|detach_?|norm|clone|data|abs|add_|mul_|clamp_)'",
+                r"unsupported operand type\(s\) for [^:]+: '(?:float|int|Tensor)' and "
+                r"'NoneType'",
+            ),
+            older=(
+                "unsupported operand type(s) for *: 'float' and 'NoneType'",
+                "'NoneType' object has no attribute 'data'",
+            ),
+            only_line=r"\.grad\b",
+            why="""`x.grad` is None: no gradient has arrived. Before the first `backward`
+                it always is, and after `optimizer.zero_grad()`, which since PyTorch 2.0
+                sets it to None rather than to zero.""",
+            fix="""Clear with `x.grad = None` or `optimizer.zero_grad()`, which need no
+                check. When `backward` has run and `.grad` is still None, `x` is no leaf,
+                does not require a gradient, or the output does not depend on it.""",
+            tell=(
+                "It happens in the first step: nothing has arrived yet.",
+                "`x.is_leaf` is False: see the page on `.grad` of non-leaf tensors.",
+                "`x.requires_grad` is False: set it before the forward pass.",
+                "A parameter that this step does not use: skip it (`if p.grad is not "
+                "None`).",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                for step in range(2):
+                    x.grad.zero_()
+                    (x**2).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                for step in range(2):
+                    x.grad = None
+                    (x**2).sum().backward()
+                assert torch.equal(x.grad, 2 * x)  # once, not twice
+                print(x.grad)
+                """,
+            see=("grad-is-none", "error-non-leaf-grad"),
+            source=("pytorch/examples#1172", "PT#2730"),
+        ),
+        Message(
+            anchor="inference-tensors",
+            title="Inference tensors cannot be saved for backward",
+            patterns=(
+                r"Inference tensors cannot be saved for backward",
+                r"Setting requires_grad=True on inference tensor outside InferenceMode",
+                r"Inplace update to inference tensor outside InferenceMode is not allowed",
+            ),
+            older=(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is "
+                "not allowed.",
+                "Inplace update to inference tensor outside InferenceMode is not allowed."
+                "You can make a clone to get a normal tensor before doing inplace update.",
+            ),
+            why="""A tensor made under `torch.inference_mode()` has no version counter,
+                which autograd needs to notice changes. It stays such a tensor after the
+                block.""",
+            fix="""Make it under `torch.no_grad()` instead, or take `t.clone()` outside the
+                block.""",
+            broken="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], requires_grad=True)
+                with torch.inference_mode():
+                    target = torch.tensor([3.0, 4.0]) * 2
+                (w * target).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], requires_grad=True)
+                with torch.no_grad():
+                    target = torch.tensor([3.0, 4.0]) * 2
+                (w * target).sum().backward()
+                assert torch.equal(w.grad, target)
+                print(w.grad)
+                """,
+            source=("huggingface/trl#2983", "ai4co/rl4co#272"),
+            see=("no-grad-detach",),
+        ),
+        Message(
+            anchor="deepcopy-of-non-leaf",
+            title="Only Tensors created explicitly by the user (graph leaves) support the "
+            "deepcopy protocol",
+            patterns=(
+                r"Only (?:Tensors|Variables) created explicitly by the user \(graph "
+                r"leaves\) support the deepcopy protocol",
+            ),
+            older=(
+                "Only Variables created explicitly by the user (graph leaves) support the "
+                "deepcopy protocol at the moment",
+            ),
+            why="""`copy.deepcopy` met a tensor that was computed and still has its graph. A
+                module that keeps such a tensor as an attribute (a hidden state, a cached
+                output, an old `weight_norm`) cannot be copied.""",
+            fix="""Keep `t.detach()` on the module, or register it as a buffer; copy one
+                tensor with `t.detach().clone()`, or `t.clone()` to stay in the graph.""",
+            broken="""
+                import copy
+
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                copy.deepcopy(x * 2)
+                """,
+            fixed="""
+                import copy
+
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                twin = copy.deepcopy((x * 2).detach())
+                assert torch.equal(twin, torch.tensor([2.0, 4.0]))
+                print(twin)
+                """,
+            source=("PT#103001",),
+            see=("leaves-and-roots",),
+        ),
+        Message(
+            anchor="refusing-to-serialize",
+            title="Cowardly refusing to serialize non-leaf tensor which requires_grad",
+            patterns=(
+                r"Cowardly refusing to serialize non-leaf tensor which requires_grad",
+            ),
+            why="""A tensor with a graph was to be sent to another process. The graph cannot
+                travel.""",
+            fix="""Send `t.detach()`. To go on with the backward pass there, send the
+                gradient back and pass it as `gradient` to `t.backward(g)` here.""",
+            broken="""
+                from multiprocessing.reduction import ForkingPickler
+
+                import torch
+                import torch.multiprocessing
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                ForkingPickler.dumps(x * 2)  # what Queue.put does
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x * 2
+                sent = y.detach().clone().requires_grad_()
+                (sent**2).sum().backward()  # elsewhere
+                y.backward(sent.grad)  # here, with what came back
+                assert torch.equal(x.grad, 2 * 2 * sent)
+                print(x.grad)
+                """,
+            see=("across-processes",),
+            source=("torch/multiprocessing/reductions.py",),
+        ),
+    ),
+)

@@ -1,0 +1,410 @@
+"""Messages of checkpointing and of training on several devices or processes."""
+
+from pullback._messages._entry import Message, Theme
+
+PARALLEL = Theme(
+    "parallel",
+    (
+        Message(
+            anchor="checkpoint-reentrant",
+            title="When use_reentrant=True, torch.utils.checkpoint is incompatible with "
+            ".grad() or passing an `inputs` parameter to .backward()",
+            patterns=(
+                r"When use_reentrant=True, torch\.utils\.checkpoint is incompatible with "
+                r"\.grad\(\)",
+                r"Checkpointing is not compatible with \.grad\(\) or when an `inputs` "
+                r"parameter is passed to \.backward\(\)",
+            ),
+            older=(
+                "Checkpointing is not compatible with .grad() or when an `inputs` "
+                "parameter is passed to .backward(). Please use .backward() and do not "
+                "pass its `inputs` argument.",
+            ),
+            why="""The reentrant kind of checkpoint calls `backward` inside the backward
+                pass and fills `.grad` of every parameter; a call that asks for certain
+                gradients only cannot pass through it.""",
+            fix="""Pass `use_reentrant=False` to `checkpoint`.""",
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = checkpoint(torch.square, x, use_reentrant=True).sum()
+                torch.autograd.grad(y, x)
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = checkpoint(torch.square, x, use_reentrant=False).sum()
+                (gradient,) = torch.autograd.grad(y, x)
+                assert torch.equal(gradient, 2 * x)
+                print(gradient)
+                """,
+            see=("checkpointing", "never-forms-j"),
+            source=("PT#51743", "haidog-yaqub/MeanFlow#4"),
+        ),
+        Message(
+            anchor="checkpoint-use-reentrant",
+            title="torch.utils.checkpoint: the use_reentrant parameter should be passed",
+            kinds=("UserWarning",),
+            patterns=(
+                r"torch\.utils\.checkpoint: (?:the use_reentrant parameter should be "
+                r"passed|please pass in use_reentrant)",
+            ),
+            older=(
+                "torch.utils.checkpoint: please pass in use_reentrant=True or "
+                "use_reentrant=False explicitly.",
+            ),
+            why="""There are two kinds of checkpoint, and which is the default is about to
+                change.""",
+            fix="""Pass `use_reentrant=False`, the kind that works with
+                `torch.autograd.grad` and with inputs that need no gradient.""",
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                checkpoint(torch.exp, torch.zeros(2, requires_grad=True))
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.zeros(2, requires_grad=True)
+                checkpoint(torch.exp, x, use_reentrant=False).sum().backward()
+                assert torch.equal(x.grad, torch.ones(2))
+                print(x.grad)
+                """,
+            see=("checkpointing", "error-checkpoint-reentrant"),
+            source=("torch/utils/checkpoint.py",),
+        ),
+        Message(
+            anchor="checkpoint-inputs-no-grad",
+            title="None of the inputs have requires_grad=True. Gradients will be None",
+            kinds=("UserWarning",),
+            patterns=(
+                r"None of the inputs have requires_grad=True\. Gradients will be None",
+            ),
+            why="""The reentrant kind of checkpoint records its block only if an *input*
+                of the block requires a gradient. Data does not, so the first block's
+                parameters get none.""",
+            fix="""Pass `use_reentrant=False` to `checkpoint`, which looks at parameters as
+                well.""",
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                layer = torch.nn.Linear(2, 1)
+                checkpoint(layer, torch.ones(1, 2), use_reentrant=True)
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                layer = torch.nn.Linear(2, 1)
+                y = checkpoint(layer, torch.ones(1, 2), use_reentrant=False)
+                y.sum().backward()
+                assert torch.equal(layer.weight.grad, torch.ones(1, 2))
+                print(layer.weight.grad)
+                """,
+            see=("checkpointing", "error-checkpoint-reentrant"),
+            source=("torch/utils/checkpoint.py",),
+        ),
+        Message(
+            anchor="ddp-unused-parameters",
+            title="Expected to have finished reduction in the prior iteration before "
+            "starting a new one",
+            patterns=(
+                r"Expected to have finished reduction in the prior iteration before "
+                r"starting a new one",
+            ),
+            why="""DistributedDataParallel waits in `backward` for the gradient of every
+                parameter. One of them took no part in the loss, so the step never ended for
+                it.""",
+            fix="""Let every parameter take part in the loss, or pass
+                `find_unused_parameters=True`, or freeze the unused ones
+                (`requires_grad_(False)`) before wrapping the model.""",
+            tell=(
+                "The message lists `Parameter indices which did not receive grad`: look "
+                "them up in `list(model.named_parameters())`.",
+                "A branch runs only in some steps: `find_unused_parameters=True`.",
+                "A submodule is defined and never used: delete it.",
+                "The loss uses parameters outside `forward`: move that into `forward`.",
+            ),
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    model = torch.nn.ModuleDict(
+                        {"used": torch.nn.Linear(2, 1), "unused": torch.nn.Linear(2, 1)}
+                    )
+                    model.forward = model["used"].forward
+                    parallel = DistributedDataParallel(model)
+                    for step in range(2):
+                        parallel(torch.ones(1, 2)).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    model = torch.nn.ModuleDict(
+                        {"used": torch.nn.Linear(2, 1), "unused": torch.nn.Linear(2, 1)}
+                    )
+                    model.forward = model["used"].forward
+                    parallel = DistributedDataParallel(model, find_unused_parameters=True)
+                    for step in range(2):
+                        parallel(torch.ones(1, 2)).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                assert torch.equal(model["used"].weight.grad, torch.full((1, 2), 2.0))
+                print(model["used"].weight.grad)
+                """,
+            see=("across-processes",),
+            source=("PT#43259",),
+        ),
+        Message(
+            anchor="ddp-ready-only-once",
+            title="Expected to mark a variable ready only once",
+            patterns=(
+                r"Expected to mark a variable ready only once",
+                r"has been marked as ready twice",
+            ),
+            older=(
+                "Parameter at index 5 has been marked as ready twice. This means that "
+                "multiple autograd engine hooks have fired for this particular parameter "
+                "during this iteration.",
+            ),
+            why="""DistributedDataParallel got a parameter's gradient twice in one step:
+                `backward` passed the same parameter twice, as reentrant checkpointing or
+                two backward calls after one forward pass do.""",
+            fix="""Checkpoint with `use_reentrant=False`; add the losses and call `backward`
+                once; or, when the graph is the same in every step, pass `static_graph=True`
+                to DistributedDataParallel.""",
+            tell=(
+                "`checkpoint` is used, and a parameter inside it more than once: "
+                "`use_reentrant=False`.",
+                "Two `backward` calls for one forward pass: `(a + b).backward()`.",
+                "`find_unused_parameters=True` is set although all are used: drop it.",
+            ),
+            see=("across-processes",),
+            source=("PT#43259", "torch/csrc/distributed/c10d (reducer.cpp)"),
+        ),
+        Message(
+            anchor="ddp-grad-strides",
+            title="Grad strides do not match bucket view strides",
+            kinds=("UserWarning",),
+            patterns=(r"Grad strides do not match bucket view strides",),
+            why="""DistributedDataParallel keeps gradients in buckets laid out like the
+                parameters; one gradient arrived in another memory layout and is copied. The
+                numbers are right; it costs a little time.""",
+            fix="""Nothing needs to be done. To remove it: keep one memory format throughout
+                (`channels_last` or not, often 1×1 convolutions), and call `.contiguous()`
+                after a `transpose` or `permute` before the layer.""",
+            see=("across-processes",),
+            source=(
+                "PT#70222",
+                "XPixelGroup/HAT#154",
+                "torch/csrc/distributed/c10d (reducer.cpp)",
+            ),
+        ),
+        Message(
+            anchor="gather-along-dimension-0",
+            title="Was asked to gather along dimension 0, but all input tensors were "
+            "scalars",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Was asked to gather along dimension 0, but all input tensors were "
+                r"scalars",
+            ),
+            why="""`DataParallel` returns one loss for each GPU; they are put together as a
+                vector. Its `backward()` then asks for a `gradient`.""",
+            fix="""`loss.mean().backward()`: the mean over the devices.""",
+            see=("across-processes", "error-scalar-outputs"),
+            source=("PT#9811", "airsplay/lxmert#17"),
+        ),
+        Message(
+            anchor="scatter-twice",
+            title="Scatter is not differentiable twice",
+            patterns=(r"Scatter is not differentiable twice",),
+            why="""A gradient penalty under `DataParallel` differentiated its scatter twice,
+                which PyTorch before 0.2 could not do.""",
+            fix="""Use a current PyTorch, where it is differentiable twice; or
+                DistributedDataParallel.""",
+            see=("gradient-penalty", "error-once-differentiable"),
+            source=("PT#2467", "PT#2508"),
+        ),
+        Message(
+            anchor="checkpoint-metadata",
+            title="torch.utils.checkpoint: Recomputed values for the following tensors "
+            "have different metadata than during the forward pass",
+            kinds=("CheckpointError",),
+            patterns=(
+                r"torch\.utils\.checkpoint: Recomputed values for the following tensors "
+                r"have different metadata",
+                r"torch\.utils\.checkpoint: A different number of tensors was saved during "
+                r"the original forward and recomputation",
+                r"torch\.utils\.checkpoint: trying to save more tensors during "
+                r"recomputation",
+            ),
+            older=(
+                "torch.utils.checkpoint: A different number of tensors was saved during "
+                "the original forward and recomputation.",
+                "torch.utils.checkpoint: trying to save more tensors during recomputation "
+                "than during the original forward pass.",
+            ),
+            why="""Checkpointing runs the function a second time during `backward`, and the
+                second run did other things than the first: other shapes, dtypes or
+                operations.""",
+            fix="""Let the function depend on its arguments alone: no counter, no cache, no
+                random choice outside torch's generators, no change of `autocast` or of
+                `train()` between forward and backward pass.""",
+            tell=(
+                "A dtype differs: `autocast` or `.half()` is on in one run only.",
+                "A shape differs: the batch, a cache or a random crop changed between.",
+                "The number of tensors differs: an `if` on a state that has changed; "
+                "`debug=True` shows the operations of both runs.",
+            ),
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                cache = []
+
+                def f(x):
+                    cache.append(x)
+                    return torch.cat(cache).sin()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                checkpoint(f, x, use_reentrant=False).sum().backward()
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
+                torch.testing.assert_close(x.grad, x.detach().cos())
+                print(x.grad)
+                """,
+            see=("checkpointing",),
+            source=("torch/utils/checkpoint.py",),
+        ),
+        Message(
+            anchor="ddp-not-needed",
+            title="DistributedDataParallel is not needed when a module doesn't have any "
+            "parameter that requires a gradient",
+            patterns=(
+                r"DistributedDataParallel is not needed when a module doesn't have any "
+                r"parameters? that require",
+            ),
+            why="""DistributedDataParallel adds up gradients, and a frozen module has
+                none.""",
+            fix="""Wrap only what is trained; call the frozen module as it is.""",
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    frozen = torch.nn.Linear(2, 1).requires_grad_(False)
+                    DistributedDataParallel(frozen)
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+                    trained = DistributedDataParallel(torch.nn.Linear(2, 1))
+                    trained(frozen(torch.ones(1, 2))).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                assert trained.module.bias.grad == 1 and frozen.weight.grad is None
+                print(trained.module.bias.grad)
+                """,
+            see=("across-processes",),
+            source=("torch/nn/parallel/distributed.py",),
+        ),
+        Message(
+            anchor="cudnn-training-mode",
+            title="cudnn RNN backward can only be called in training mode",
+            patterns=(r"cudnn RNN backward can only be called in training mode",),
+            why="""On a GPU an RNN in `eval()` mode keeps nothing for its backward pass, and
+                you differentiate through it: a saliency map, an attack, a frozen
+                encoder.""",
+            fix="""Call `train()` on the RNN alone (set its `dropout` to 0 if it has one),
+                or run its forward pass inside
+                `with torch.backends.cudnn.flags(enabled=False):`.""",
+            fixed="""
+                import torch
+
+                lstm = torch.nn.LSTM(2, 1).eval()
+                x = torch.ones(3, 1, 2, requires_grad=True)
+                with torch.backends.cudnn.flags(enabled=False):
+                    y = lstm(x)[0].sum()
+                y.backward()
+                assert x.grad.shape == x.shape
+                print(x.grad.shape)
+                """,
+            see=("error-cudnn-double-backward", "saliency"),
+            source=("aten/src/ATen/native/cudnn (RNN.cpp)",),
+        ),
+        Message(
+            anchor="autograd-threads-and-fork",
+            title="Unable to handle autograd's threading in combination with fork-based "
+            "multiprocessing",
+            patterns=(
+                r"Unable to handle autograd's threading in combination with fork-based "
+                r"multiprocessing",
+            ),
+            why="""`backward` has started threads in this process, and a forked child does
+                not inherit them.""",
+            fix="""Start workers with `torch.multiprocessing.get_context("spawn")`, or call
+                `backward` for the first time after the fork, in the child.""",
+            see=("across-processes",),
+            source=("torch/csrc/autograd (python_engine.cpp)",),
+        ),
+        Message(
+            anchor="inputs-not-a-leaf",
+            title="One of the differentiated Tensors given as 'inputs' to backward is not "
+            "a leaf Tensor",
+            patterns=(
+                r"One of the differentiated Tensors given as 'inputs' to backward is not a "
+                r"leaf Tensor",
+            ),
+            why="""The first releases that had `y.backward(inputs=[t])` took leaves only,
+                since it stores into `.grad`.""",
+            fix="""A current PyTorch fills `.grad` of computed tensors in `inputs`, too.
+                `torch.autograd.grad(y, t)` works in all releases.""",
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                t = x * 3
+                (t**2).sum().backward(inputs=[t])
+                assert torch.equal(t.grad, 2 * t) and x.grad is None
+                print(t.grad)
+                """,
+            see=("leaves-and-roots", "error-non-leaf-grad"),
+            source=("torch/csrc/autograd (python_engine.cpp), older releases",),
+        ),
+    ),
+)

@@ -1,0 +1,602 @@
+"""Messages of losses, optimizers, modules and mixed precision on the way of a gradient."""
+
+from pullback._messages._entry import Message, Theme
+
+SIZE = r"torch\.Size\(\[[\d, ]*\]\)"
+
+TRAINING = Theme(
+    "training",
+    (
+        Message(
+            anchor="target-size",
+            title="Using a target size that is different to the input size",
+            kinds=("UserWarning",),
+            patterns=(
+                rf"Using a target size \((?P<target>{SIZE})\) that is different to the "
+                rf"input size \((?P<input>{SIZE})\)",
+                r"Using a target size that is different to the input size",
+            ),
+            why="""Prediction and target differ in shape and are broadcast against each
+                other: `(N, 1)` against `(N,)` makes N² losses, every prediction against
+                every target. The loss falls, and the gradient is that of another
+                problem.""",
+            fix="""The prediction has shape {input}, the target {target}: give both one
+                shape, `prediction.squeeze(1)` or `target[:, None]`.""",
+            unknown={"input": "one shape", "target": "another"},
+            broken="""
+                import torch
+
+                prediction = torch.tensor([[1.0], [2.0]], requires_grad=True)
+                target = torch.tensor([1.0, 2.0])
+                torch.nn.functional.mse_loss(prediction, target).backward()
+                """,
+            fixed="""
+                import torch
+
+                prediction = torch.tensor([[1.0], [2.0]], requires_grad=True)
+                target = torch.tensor([1.0, 2.0])
+                loss = torch.nn.functional.mse_loss(prediction, target[:, None])
+                loss.backward()
+                assert loss == 0 and not prediction.grad.any()
+                print(loss.item(), prediction.grad.squeeze())
+                """,
+            see=("error-loss-broadcast", "two-meanings-of-dimension"),
+            source=("torch/nn/functional.py (mse_loss)",),
+        ),
+        Message(
+            anchor="converted-to-scalar",
+            title="a Tensor with 3 elements cannot be converted to Scalar",
+            kinds=("RuntimeError", "ValueError"),
+            patterns=(
+                r"a Tensor with (?P<count>\d+) elements cannot be converted to Scalar",
+                r"only one element tensors can be converted to Python scalars",
+            ),
+            older=("only one element tensors can be converted to Python scalars",),
+            why="""`.item()`, `float()` and `math` functions want one number, and the tensor
+                has more. It is often a loss with `reduction='none'`, or a gradient.""",
+            fix="""Reduce it first (`loss.mean().item()`), pick an entry (`t[k].item()`), or
+                take all of them: `t.tolist()`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                losses = x**2
+                losses.item()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                losses = x**2
+                losses.sum().backward()
+                assert losses.tolist() == [1.0, 4.0, 9.0]
+                print(losses.sum().item(), x.grad)
+                """,
+            see=("loss-as-v", "error-scalar-outputs"),
+            source=("aten/src/ATen/native (Scalar.cpp)",),
+        ),
+        Message(
+            anchor="copy-construct",
+            title="To copy construct from a tensor, it is recommended to use "
+            "sourceTensor.detach().clone()",
+            kinds=("UserWarning",),
+            patterns=(
+                r"To copy construct from a tensor, it is recommended to use "
+                r"sourceTensor\.(?:detach\(\)\.)?clone\(\)(?:\.detach\(\))?",
+            ),
+            older=(
+                "To copy construct from a tensor, it is recommended to use "
+                "sourceTensor.clone().detach() or sourceTensor.clone().detach()."
+                "requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            ),
+            why="""`torch.tensor(t)` copies the numbers of a tensor and leaves its graph
+                behind: no gradient flows back through the copy.""",
+            fix="""To keep the graph: `t.clone()`, or `t` itself. To leave it on purpose:
+                `t.detach().clone()`, with `.requires_grad_()` for a new leaf.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = torch.tensor(x**2, requires_grad=True)
+                y.sum().backward()
+                assert x.grad is None
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = (x**2).clone()
+                y.sum().backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("no-grad-detach", "grad-is-none"),
+            source=("torch/csrc/utils (tensor_new.cpp)",),
+        ),
+        Message(
+            anchor="tensors-used-as-indices",
+            title="tensors used as indices must be long, int, byte or bool tensors",
+            kinds=("IndexError",),
+            patterns=(
+                r"tensors used as indices must be long,(?: int,)? byte or bool tensors",
+            ),
+            older=("tensors used as indices must be long, byte or bool tensors",),
+            why="""An index chooses an element, and it cannot be changed by a small amount.
+                So it must be an integer, and nothing can be differentiated by it.""",
+            fix="""For a fixed choice: `index.long()`. For a position that is to be
+                learned, make it soft: interpolate between neighbours, or weigh all
+                elements with a softmax.""",
+            broken="""
+                import torch
+
+                values = torch.tensor([1.0, 4.0, 9.0])
+                position = torch.tensor(0.5, requires_grad=True)
+                values[position].backward()
+                """,
+            fixed="""
+                import torch
+
+                values = torch.tensor([1.0, 4.0, 9.0])
+                position = torch.tensor(0.5, requires_grad=True)
+                left = int(position.detach())
+                share = position - left
+                y = (1 - share) * values[left] + share * values[left + 1]
+                y.backward()
+                assert position.grad == 4 - 1  # the slope between the two
+                print(y.item(), position.grad)
+                """,
+            see=("error-index-has-no-gradient", "kinks"),
+            source=("PT#44944",),
+        ),
+        Message(
+            anchor="empty-parameter-list",
+            title="optimizer got an empty parameter list",
+            kinds=("ValueError",),
+            patterns=(r"optimizer got an empty parameter list",),
+            why="""Nothing was found to optimize: the generator was used up before, a filter
+                let nothing through, or the layers lie in a Python list or dict, where
+                `parameters()` does not look.""",
+            fix="""Keep layers in `nn.ModuleList` or `nn.ModuleDict`, single tensors in
+                `nn.Parameter`, and pass `model.parameters()` anew.""",
+            tell=(
+                "`list(model.parameters())` is empty: a plain list of layers, or none.",
+                "It is not: the filter (`p.requires_grad`) removes all, or the generator "
+                "was iterated over before.",
+            ),
+            broken="""
+                import torch
+                from torch import nn
+
+                class Model(nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.layers = [nn.Linear(2, 2), nn.Linear(2, 1)]
+
+                torch.optim.SGD(Model().parameters(), lr=0.1)
+                """,
+            fixed="""
+                import torch
+                from torch import nn
+
+                class Model(nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.layers = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 1)])
+
+                parameters = list(Model().parameters())
+                assert len(parameters) == 4
+                torch.optim.SGD(parameters, lr=0.1)
+                print(sum(p.numel() for p in parameters))
+                """,
+            see=("grad-is-none", "error-plain-list-of-layers"),
+            source=("torch/optim/optimizer.py",),
+        ),
+        Message(
+            anchor="optimizer-wants-tensors",
+            title="params argument given to the optimizer should be an iterable of Tensors "
+            "or dicts, but got torch.FloatTensor",
+            kinds=("TypeError",),
+            patterns=(
+                r"params argument given to the optimizer should be an iterable of Tensors "
+                r"or dicts, but got(?: (?P<type>[\w.]+))?",
+                r"optimizer can only optimize Tensors, but one of the params is "
+                r"(?P<type>[\w.]+)",
+            ),
+            older=("optimizer can only optimize Tensors, but one of the params is str",),
+            why="""An optimizer takes a list of leaves (or of dicts with options). One
+                tensor is not a list, and `named_parameters()` gives pairs of a name and a
+                tensor.""",
+            fix="""It got a {type}: pass `[w]` for one tensor, `model.parameters()` for a
+                model.""",
+            unknown={"type": "something else"},
+            broken="""
+                import torch
+
+                w = torch.ones(3, requires_grad=True)
+                torch.optim.SGD(w, lr=0.5)
+                """,
+            fixed="""
+                import torch
+
+                w = torch.ones(3, requires_grad=True)
+                optimizer = torch.optim.SGD([w], lr=0.5)
+                (w**2).sum().backward()
+                optimizer.step()
+                assert torch.equal(w, torch.zeros(3))
+                print(w)
+                """,
+            see=("error-optimize-non-leaf",),
+            source=("torch/optim/optimizer.py",),
+        ),
+        Message(
+            anchor="assign-parameter",
+            title="cannot assign 'torch.FloatTensor' as parameter 'weight' "
+            "(torch.nn.Parameter or None expected)",
+            kinds=("TypeError",),
+            patterns=(
+                r"cannot assign '(?P<type>[\w.]+)' as parameter '(?P<name>\w+)' "
+                r"\(torch\.nn\.Parameter or None expected\)",
+                r"cannot assign '(?P<type>[\w.]+)' object to parameter '(?P<name>\w+)'",
+            ),
+            older=(
+                "cannot assign 'torch.FloatTensor' object to parameter 'weight' "
+                "(torch.nn.Parameter or None required)",
+            ),
+            why="""Where a module has a parameter it takes another `nn.Parameter` only,
+                which is a leaf. A computed tensor has a history, and is none.""",
+            fix="""New numbers for `{name}`: `copy_` them into it under `torch.no_grad()`. A
+                weight that is computed from other tensors, with a gradient back to them:
+                `torch.func.functional_call`, with the new tensor under that name.""",
+            tell=(
+                "You set numbers: `copy_` under `no_grad`.",
+                "The weight depends on something that you train (a hypernetwork, MAML, a "
+                "mask): `functional_call`.",
+            ),
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1, bias=False)
+                scale = torch.tensor(3.0, requires_grad=True)
+                layer.weight = scale * torch.ones(1, 2)
+                """,
+            fixed="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1, bias=False)
+                scale = torch.tensor(3.0, requires_grad=True)
+                weight = scale * torch.ones(1, 2)
+                y = torch.func.functional_call(layer, {"weight": weight}, torch.ones(2))
+                y.backward()
+                assert scale.grad == 2  # y = scale + scale
+                print(y.item(), scale.grad)
+                """,
+            see=("jacobian-of-parameters", "leaves-and-roots"),
+            source=("torch/nn/modules/module.py",),
+        ),
+        Message(
+            anchor="non-finite-norm",
+            title="The total norm of order 2.0 for gradients from `parameters` is "
+            "non-finite, so it cannot be clipped",
+            patterns=(
+                r"The total norm (?:of order (?P<order>[\w.]+) )?for gradients from "
+                r"`parameters` is non-finite, so it cannot be clipped",
+            ),
+            why="""One of the gradients is nan or infinite, so their common norm is, too.
+                Clipping divides by it and makes all of them nan or 0;
+                without `error_if_nonfinite=True` it does so silently.""",
+            fix="""Find the parameter (`p.grad.isfinite().all()` for each), and the
+                operation with `torch.autograd.detect_anomaly()`. With mixed precision,
+                call `scaler.unscale_(optimizer)` before clipping and let `scaler.step`
+                skip the step.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([0.0, 4.0], requires_grad=True)
+                x.sqrt().sum().backward()
+                torch.nn.utils.clip_grad_norm_([x], 1.0, error_if_nonfinite=True)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 4.0], requires_grad=True)
+                x.sqrt().sum().backward()
+                norm = torch.nn.utils.clip_grad_norm_([x], 0.5, error_if_nonfinite=True)
+                torch.testing.assert_close(norm, torch.tensor([0.5, 0.25]).norm())
+                torch.testing.assert_close(x.grad.norm(), torch.tensor(0.5))
+                print(norm, x.grad)
+                """,
+            see=("masked-nan", "error-returned-nan-values"),
+            source=("torch/nn/utils/clip_grad.py",),
+        ),
+        Message(
+            anchor="sparse-gradients",
+            title="Adam does not support sparse gradients, please consider SparseAdam "
+            "instead",
+            patterns=(r"(?P<name>\w+) does not support sparse gradients",),
+            why="""`nn.Embedding(sparse=True)` makes a gradient that stores the used rows
+                only, and that optimizer needs all of them.""",
+            fix="""{name} cannot: leave `sparse=True` out, or use `torch.optim.SparseAdam`
+                for the embedding and another optimizer for the rest.""",
+            unknown={"name": "The optimizer"},
+            broken="""
+                import torch
+
+                table = torch.nn.Embedding(3, 2, sparse=True)
+                optimizer = torch.optim.Adam(table.parameters())
+                table(torch.tensor([1])).sum().backward()
+                optimizer.step()
+                """,
+            fixed="""
+                import torch
+
+                table = torch.nn.Embedding(3, 2, sparse=True)
+                optimizer = torch.optim.SparseAdam(table.parameters())
+                before = table.weight.detach().clone()
+                table(torch.tensor([1])).sum().backward()
+                optimizer.step()
+                changed = (table.weight != before).any(1)
+                assert changed.tolist() == [False, True, False]
+                print(changed)
+                """,
+            see=("sparse-jacobian",),
+            source=("torch/optim (adam.py)",),
+        ),
+        Message(
+            anchor="no-inf-checks",
+            title="No inf checks were recorded for this optimizer",
+            kinds=("AssertionError",),
+            patterns=(
+                r"No inf checks were recorded for this optimizer",
+                r"Attempted (?:step|unscale_|update) but _scale is None",
+            ),
+            older=(
+                "Attempted step but _scale is None. This may indicate your script did not "
+                "use scaler.scale(loss or outputs) earlier in the iteration.",
+            ),
+            why="""`GradScaler.step` looks at the optimizer's gradients for infinities, and
+                there are none to look at: no `.grad` of its parameters was filled by a
+                scaled `backward`.""",
+            fix="""Call `scaler.scale(loss).backward()` and not `loss.backward()`, and check
+                that the optimizer holds the parameters which that loss depends on.""",
+            tell=(
+                "`_scale is None`: `scaler.scale` was never called.",
+                "`No inf checks`: `.grad` of all its parameters is None: another model's "
+                "parameters, a detached loss, or `zero_grad` between.",
+            ),
+            broken="""
+                import torch
+
+                used = torch.ones(2, requires_grad=True)
+                other = torch.ones(2, requires_grad=True)
+                optimizer = torch.optim.SGD([other], lr=0.1)
+                scaler = torch.amp.GradScaler("cpu")
+                scaler.scale((used**2).sum()).backward()
+                scaler.step(optimizer)
+                """,
+            fixed="""
+                import torch
+
+                used = torch.ones(2, requires_grad=True)
+                optimizer = torch.optim.SGD([used], lr=0.5)
+                scaler = torch.amp.GradScaler("cpu")
+                scaler.scale((used**2).sum()).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                assert torch.equal(used, torch.zeros(2))
+                print(used)
+                """,
+            see=("external-loss", "grad-is-none"),
+            source=("torch/amp/grad_scaler.py",),
+        ),
+        Message(
+            anchor="unscale-twice",
+            title="unscale_() has already been called on this optimizer since the last "
+            "update()",
+            patterns=(
+                r"unscale_\(\) has already been called on this optimizer since the last "
+                r"update\(\)",
+                r"unscale_\(\) is being called after step\(\)",
+            ),
+            older=("unscale_() is being called after step().",),
+            why="""The loss was multiplied by a scale, and `unscale_` divides the gradients
+                by it. A second division would make them too small.""",
+            fix="""Once for each optimizer and step, in this order:
+                `scale(loss).backward()`, `unscale_`, clip, `step`, and one `update()` at
+                the end. With accumulated gradients, unscale only before the step.""",
+            broken="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                optimizer = torch.optim.SGD([w], lr=0.5)
+                scaler = torch.amp.GradScaler("cpu")
+                for part in range(2):
+                    scaler.scale((w**2).sum() / 2).backward()
+                    scaler.unscale_(optimizer)
+                """,
+            fixed="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                optimizer = torch.optim.SGD([w], lr=0.5)
+                scaler = torch.amp.GradScaler("cpu")
+                for part in range(2):
+                    scaler.scale((w**2).sum() / 2).backward()
+                scaler.unscale_(optimizer)
+                assert torch.equal(w.grad, 2 * w)
+                scaler.step(optimizer)
+                scaler.update()
+                print(w)
+                """,
+            see=("external-loss",),
+            source=("torch/amp/grad_scaler.py",),
+        ),
+        Message(
+            anchor="unscale-fp16",
+            title="Attempting to unscale FP16 gradients",
+            kinds=("ValueError",),
+            patterns=(r"Attempting to unscale FP16 gradients",),
+            why="""Mixed precision keeps the parameters in float32 and lets `autocast`
+                compute in float16. This model's parameters are float16 themselves, so
+                their gradients are, too, and small ones would underflow when unscaled.""",
+            fix="""Do not call `model.half()`: keep the parameters in float32 and compute
+                inside `torch.autocast`; for an all-bfloat16 model drop the scaler.""",
+            broken="""
+                import torch
+
+                w = torch.ones(2, dtype=torch.float16, requires_grad=True)
+                optimizer = torch.optim.SGD([w], lr=0.5)
+                scaler = torch.amp.GradScaler("cpu")
+                scaler.scale((w**2).sum()).backward()
+                scaler.step(optimizer)
+                """,
+            fixed="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                optimizer = torch.optim.SGD([w], lr=0.5)
+                scaler = torch.amp.GradScaler("cpu")
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    loss = (w**2).sum()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                assert torch.equal(w, torch.zeros(2))
+                print(w)
+                """,
+            see=("external-loss",),
+            source=("torch/amp/grad_scaler.py",),
+        ),
+        Message(
+            anchor="resize-requires-grad",
+            title="cannot resize variables that require grad",
+            patterns=(r"cannot resize variables that require grad",),
+            why="""`resize_` changes the memory of the tensor itself, and no derivative goes
+                through that.""",
+            fix="""`x.reshape(...)` for the same numbers in another shape, `x[:n]` or
+                `torch.nn.functional.pad` for fewer or more of them.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                x.resize_(2)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                x[:2].sum().backward()
+                assert torch.equal(x.grad, torch.tensor([1.0, 1.0, 0.0]))
+                print(x.grad)
+                """,
+            see=("in-place",),
+            source=("torch/csrc/autograd (VariableTypeManual.cpp)",),
+        ),
+        Message(
+            anchor="conjugate-bit",
+            title="Can't call numpy() on Tensor that has conjugate bit set",
+            patterns=(
+                r"Can't call numpy\(\) on Tensor that has (?P<bit>conjugate|negative) bit "
+                r"set",
+            ),
+            older=(
+                "Can't call numpy() on Tensor that has negative bit set. Use "
+                "tensor.resolve_neg().numpy() instead.",
+            ),
+            why="""`z.conj()` does not touch memory; it sets a bit that torch honours and
+                NumPy does not know. Gradients of complex tensors often carry it.""",
+            fix="""`t.resolve_conj().numpy()`, or `t.resolve_neg().numpy()` for the
+                {bit} bit of `z.conj().imag`.""",
+            unknown={"bit": "negative"},
+            broken="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 - 1j])
+                z.conj().numpy()
+                """,
+            fixed="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 - 1j])
+                array = z.conj().resolve_conj().numpy()
+                assert array.tolist() == [1 - 2j, 3 + 1j]
+                print(array)
+                """,
+            see=("complex-v",),
+            source=("torch/csrc/utils (tensor_numpy.cpp)",),
+        ),
+        Message(
+            anchor="unsupported-tensor-backward",
+            title="Unsupported Tensor.backward() call",
+            kinds=("Unsupported",),
+            patterns=(r"Unsupported Tensor\.backward\(\) call",),
+            why="""`torch.compile` traces the forward pass; `backward` belongs after the
+                compiled function, not inside it. With `fullgraph=True` it may not leave
+                the graph to run it.""",
+            fix="""Compile the function up to the loss and call `loss.backward()` outside,
+                or take the gradient with `torch.func.grad` inside.""",
+            broken="""
+                import torch
+
+                @torch.compile(fullgraph=True, backend="eager")
+                def step(x):
+                    loss = (x**2).sum()
+                    loss.backward()
+                    return loss
+
+                step(torch.tensor([1.0, 2.0], requires_grad=True))
+                """,
+            fixed="""
+                import torch
+
+                @torch.compile(fullgraph=True, backend="eager")
+                def loss(x):
+                    return (x**2).sum()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                loss(x).backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("error-compile-double-backward",),
+            source=("torch/_dynamo (variables/tensor.py)",),
+        ),
+        Message(
+            anchor="same-dtype",
+            title="mat1 and mat2 must have the same dtype, but got Double and Float",
+            patterns=(
+                r"mat1 and mat2 must have the same dtype, but got (?P<one>\w+) and "
+                r"(?P<other>\w+)",
+                r"expected m1 and m2 to have the same dtype, but got: (?P<one>\w+) != "
+                r"(?P<other>\w+)",
+                r"expected scalar type (?P<other>\w+) but found (?P<one>\w+)",
+            ),
+            older=(
+                "expected m1 and m2 to have the same dtype, but got: double != float",
+                "expected scalar type Float but found Double",
+            ),
+            why="""Products of matrices do not convert dtypes. NumPy makes float64, a model
+                has float32 parameters, `autocast` and `.half()` make half precision.""",
+            fix="""One is {one}, the other {other}: `x.to(layer.weight.dtype)` for the data,
+                or `.double()` for the model, as gradcheck needs it.""",
+            broken="""
+                import numpy as np
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                layer(torch.from_numpy(np.ones((3, 2)))).sum().backward()
+                """,
+            fixed="""
+                import numpy as np
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                x = torch.from_numpy(np.ones((3, 2)))
+                layer(x.to(layer.weight.dtype)).sum().backward()
+                assert torch.equal(layer.weight.grad, torch.full((1, 2), 3.0))
+                print(layer.weight.grad)
+                """,
+            see=("error-found-dtype", "gradcheck"),
+            source=("aten/src/ATen/native/cpu (linear algebra)",),
+        ),
+    ),
+)

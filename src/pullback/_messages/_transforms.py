@@ -1,0 +1,570 @@
+"""Messages of ``torch.func`` and ``torch.vmap``."""
+
+from pullback._messages._entry import Message, Theme
+
+TRANSFORMS = Theme(
+    "transforms",
+    (
+        Message(
+            anchor="grad-needs-a-scalar",
+            title="grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor",
+            patterns=(
+                r"(?:grad|grad_and_value)\(f\)\(\*args\): Expected f\(\*args\) to return a "
+                r"scalar [Tt]ensor(?:, got (?P<got>.*?)(?:\.|$))?",
+            ),
+            older=(
+                "grad(f)(*args): Expected f(*args) to return a scalar tensor, got tensor "
+                "with 1 dims. Maybe you wanted to use the vjp or jacrev APIs instead?",
+            ),
+            why="""`torch.func.grad` is for functions that return one 0-dimensional tensor.
+                Unlike `backward` it refuses even a tensor of shape `(1,)`.""",
+            fix="""f returned {got}. Return a 0-dimensional tensor (`.sum()`, `.squeeze()`,
+                `y[k]`), use `has_aux=True` for a tuple of loss and other results, `jacrev`
+                for all outputs, or `vmap(grad(f))` for many points.""",
+            unknown={"got": "something else"},
+            tell=(
+                "`tensor with 1 dims`: several outputs, or shape `(1,)`.",
+                "`<class 'tuple'>`: return `(loss, rest)` and pass `has_aux=True`.",
+                "`<class 'float'>`: `.item()` or `float()` left the graph.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                torch.func.grad(lambda x: x**2)(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                each = torch.vmap(torch.func.grad(lambda x: x**2))(x)
+                assert torch.equal(each, 2 * x)
+                print(each)
+                """,
+            see=("per-sample-gradients", "ones-trick", "jacobian-at-once"),
+            source=("FT#1070",),
+        ),
+        Message(
+            anchor="backward-inside-a-transform",
+            title="backward() called inside a functorch transform. This is not supported",
+            patterns=(
+                r"(?:backward|autograd\.grad|torch\.autograd\.grad)\(\) called inside a "
+                r"functorch transform",
+            ),
+            why="""Inside `grad`, `vjp`, `vmap` and the others, f is a function to be
+                differentiated; `backward` inside it would write to `.grad` fields
+                that do not belong to it.""",
+            fix="""Use `torch.func.grad` or `torch.func.vjp` inside as well: they nest.""",
+            broken="""
+                import torch
+
+                def f(x):
+                    y = (x**3).sum()
+                    y.backward()
+                    return y
+
+                torch.func.grad(f)(torch.tensor([1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                f = lambda x: (x**3).sum()
+                norm = lambda x: torch.func.grad(f)(x).pow(2).sum()  # of the gradient
+                x = torch.tensor([1.0, 2.0])
+                outer = torch.func.grad(norm)(x)
+                assert torch.equal(outer, 36 * x**3)
+                print(outer)
+                """,
+            see=("retain-or-create", "jacobian-at-once"),
+            source=("torch/autograd/__init__.py (backward)",),
+        ),
+        Message(
+            anchor="requires-grad-inside-a-transform",
+            title="You are attempting to call Tensor.requires_grad_() (or perhaps using "
+            "torch.autograd.functional.* APIs) inside of a function being transformed",
+            patterns=(r"You are attempting to call Tensor\.requires_grad_\(\)",),
+            why="""`torch.func` keeps track of what is differentiated itself;
+                `requires_grad_()` and `torch.autograd.functional` use the other mechanism,
+                and the two do not nest this way.""",
+            fix="""Inside, use `torch.func` alone: `torch.func.vjp`, `jacrev`, `hessian` in
+                place of `torch.autograd.functional.*`, and no `requires_grad_()`.""",
+            broken="""
+                import torch
+
+                J = lambda x: torch.autograd.functional.jacobian(torch.sin, x)
+                torch.vmap(J)(torch.zeros(4, 3))
+                """,
+            fixed="""
+                import torch
+
+                J = torch.func.jacrev(torch.sin)
+                batch = torch.vmap(J)(torch.zeros(4, 3))
+                assert torch.equal(batch, torch.eye(3).expand(4, 3, 3))
+                print(batch.shape)
+                """,
+            see=("vmap-limits", "jacobian-per-sample", "jacobian-at-once"),
+            source=("FT#847", "FT#849", "FT#922"),
+        ),
+        Message(
+            anchor="setup-context",
+            title="In order to use an autograd.Function with functorch transforms (vmap, "
+            "grad, jvp, jacrev, ...), it must override the setup_context staticmethod",
+            patterns=(
+                r"In order to use an autograd\.Function with functorch transforms",
+                r"You tried to vmap over (?P<name>\w+), but it does not have vmap support",
+            ),
+            older=(
+                "You tried to vmap over Square, but it does not have vmap support. Please "
+                "override and implement the vmap staticmethod or set "
+                "generate_vmap_rule=True.",
+            ),
+            why="""`torch.func` calls `forward` without a `ctx` and saves in a separate
+                step. A Function whose `forward(ctx, x)` does both cannot be
+                transformed.""",
+            fix="""Split it: `forward(x)` computes, `setup_context(ctx, inputs, output)`
+                saves. For `vmap`, also set `generate_vmap_rule = True` or write a static
+                `vmap`.""",
+            broken="""
+                import torch
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.save_for_backward(x)
+                        return x**2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * ctx.saved_tensors[0] * v
+
+                torch.func.grad(lambda x: Square.apply(x).sum())(torch.tensor([1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                class Square(torch.autograd.Function):
+                    generate_vmap_rule = True
+
+                    @staticmethod
+                    def forward(x):
+                        return x**2
+
+                    @staticmethod
+                    def setup_context(ctx, inputs, output):
+                        ctx.save_for_backward(*inputs)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * ctx.saved_tensors[0] * v
+
+                x = torch.tensor([1.0, 2.0])
+                each = torch.vmap(torch.func.grad(Square.apply))(x)
+                assert torch.equal(each, 2 * x)
+                print(each)
+                """,
+            see=("function-under-transforms", "jacobian-per-sample"),
+            source=("FT#1093",),
+        ),
+        Message(
+            anchor="mutate-a-captured-tensor",
+            title="During a grad (vjp, jvp, grad, etc) transform, the function provided "
+            "attempted to call in-place operation (aten::add_.Tensor) that would mutate a "
+            "captured Tensor",
+            patterns=(
+                r"During a grad \(vjp, jvp, grad, etc\) transform, the function provided "
+                r"attempted to call in-place operation \((?P<operation>[\w:.]+)\)",
+            ),
+            why="""f writes to a tensor from outside. A transformed function must get what
+                it changes as an argument. BatchNorm in training does it: it updates its
+                running statistics.""",
+            fix="""{operation} writes to something captured: pass it in and return the new
+                value. For BatchNorm: `model.eval()`, `track_running_stats=False`, or
+                `torch.func.replace_all_batch_norm_modules_(model)`.""",
+            broken="""
+                import torch
+
+                norm = torch.nn.BatchNorm1d(2)
+                x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+                torch.func.grad(lambda x: norm(x).pow(3).sum())(x)
+                """,
+            fixed="""
+                import torch
+
+                norm = torch.nn.BatchNorm1d(2, track_running_stats=False)
+                x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+                gradient = torch.func.grad(lambda x: norm(x).pow(3).sum())(x)
+                # shifting all samples alike changes nothing
+                torch.testing.assert_close(gradient.sum(0), torch.zeros(2))
+                print(gradient.shape)
+                """,
+            see=("per-sample-gradients", "mixing-samples", "jacobian-per-sample"),
+            source=("PT#85533",),
+        ),
+        Message(
+            anchor="expected-real-inputs",
+            title="jacrev: Expected all inputs to be real but received complex tensor",
+            patterns=(
+                r"(?P<function>jacrev|jacfwd|hessian|jacobian): Expected all (?P<what>"
+                r"inputs|outputs) to be real but received complex tensor",
+            ),
+            why="""A complex function has no Jacobian of complex numbers unless it is
+                holomorphic: its real and its imaginary part depend on those of the input
+                separately. `jacrev` and `jacfwd` therefore refuse.""",
+            fix="""Give {function} real tensors: `torch.view_as_real` splits z into its real
+                and imaginary part, `torch.view_as_complex` puts them together inside f.""",
+            broken="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 - 1j])
+                torch.func.jacrev(torch.square)(z)
+                """,
+            fixed="""
+                import torch
+
+                def f(parts):
+                    z = torch.view_as_complex(parts)
+                    return torch.view_as_real(z**2)
+
+                z = torch.tensor(1 + 2j)
+                J = torch.func.jacrev(f)(torch.view_as_real(z))
+                d = 2 * z  # multiplying by d = a + bi is [[a, -b], [b, a]]
+                torch.testing.assert_close(
+                    J, torch.tensor([[d.real, -d.imag], [d.imag, d.real]])
+                )
+                print(J)
+                """,
+            see=("complex-v", "jacobian-at-once"),
+            source=("PT#94397", "PT#92140", "PT#94805"),
+        ),
+        Message(
+            anchor="saved-tensor-hooks",
+            title="torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor "
+            "hooks",
+            patterns=(
+                r"torch\.func\.\{grad, vjp, jacrev, hessian\} don't yet support saved "
+                r"tensor hooks",
+            ),
+            why="""Checkpointing with `use_reentrant=False`, `save_on_cpu` and similar tools
+                hook into what is saved for the backward pass; `torch.func` has no place for
+                the hooks.""",
+            fix="""Call the function without checkpointing inside `torch.func`, or use
+                `torch.autograd.grad` in its place.""",
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                f = lambda x: checkpoint(torch.exp, x, use_reentrant=False).sum()
+                torch.func.grad(f)(torch.zeros(2))
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                x = torch.zeros(2, requires_grad=True)
+                y = checkpoint(torch.exp, x, use_reentrant=False).sum()
+                (gradient,) = torch.autograd.grad(y, x)
+                assert torch.equal(gradient, torch.ones(2))
+                print(gradient)
+                """,
+            see=("checkpointing", "never-forms-j"),
+            source=("PT#122729",),
+        ),
+        Message(
+            anchor="transform-wants-tensors",
+            title="Thing passed to transform API must be Tensor, got <class 'float'>",
+            kinds=("ValueError", "RuntimeError"),
+            patterns=(
+                r"Thing passed to transform API must be Tensor, got <class "
+                r"'(?P<type>[^']+)'",
+                r"Expected \w+ to (?:be a tuple of|only contain) Tensors, got",
+            ),
+            why="""`torch.func.grad`, `vjp`, `jacrev` differentiate by tensors. (JAX takes
+                Python numbers in the same place.)""",
+            fix="""You passed a {type}: pass `torch.tensor(2.0)`, and use `argnums=` so that
+                options which are no tensors are not differentiated by.""",
+            unknown={"type": "something else"},
+            broken="""
+                import torch
+
+                torch.func.grad(lambda x: x**2)(3.0)
+                """,
+            fixed="""
+                import torch
+
+                gradient = torch.func.grad(lambda x: x**2)(torch.tensor(3.0))
+                assert gradient == 6
+                print(gradient)
+                """,
+            see=("dictionary", "jacobian-at-once"),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="transform-returns-tensors",
+            title="vjp(f, *primals): expected f(*primals) to return only tensors, got "
+            "unsupported type <class 'float'>",
+            patterns=(
+                r"expected f\(\*(?:primals|args)\) to return only tensors, got "
+                r"unsupported type <class '(?P<type>[^']+)'",
+                r"Expected output of f to be a Tensor or Tensors, got",
+                r"Expected f\(\*args\) to return a Tensor, got <class '(?P<type>[^']+)'",
+            ),
+            older=(
+                "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got "
+                "<class 'float'>",
+            ),
+            why="""The function must compute its result with torch from its arguments; a
+                number that `.item()`, `float()` or NumPy made has no derivative.""",
+            fix="""It returned a {type}: return the tensor itself. A constant result is
+                `x.new_tensor(3.0)`; further results that need no gradient go out through
+                `has_aux=True`.""",
+            unknown={"type": "something else"},
+            tell=(
+                "`got <class 'float'>`: take `.item()` out of the function.",
+                "`got <class 'tuple'>` from `grad`: return the loss alone, or "
+                "`(loss, rest)` with `has_aux=True`.",
+                "`got <class 'NoneType'>`: the `return` is missing.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.func.jacrev(lambda x: x.detach().sum().item())(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                f = lambda x: ((x**2).sum(), x.max().detach())
+                gradient, largest = torch.func.grad(f, has_aux=True)(x)
+                assert torch.equal(gradient, 2 * x)
+                print(gradient, largest)
+                """,
+            see=("jacobian-at-once",),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="floating-point-outputs",
+            title="vjp(f, ...): All outputs of f must be floating-point or complex "
+            "Tensors, got Tensor with dtype torch.int64",
+            patterns=(
+                r"All outputs of f must be floating-point or complex Tensors, got Tensor "
+                r"with dtype (?P<dtype>[\w.]+)",
+            ),
+            why="""The function returns integers or Booleans: `argmax`, a comparison,
+                `.long()`. They have no derivative.""",
+            fix="""It returns {dtype}: return the real value that the integer was made from
+                (`amax` for `argmax`), or pass the integers out with `has_aux=True`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 3.0, 2.0])
+                torch.func.vjp(lambda x: x.argmax(), x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 3.0, 2.0])
+                f = lambda x: (x.amax(), x.argmax())
+                largest, pull, place = torch.func.vjp(f, x, has_aux=True)
+                (gradient,) = pull(torch.tensor(1.0))
+                assert gradient.argmax() == place
+                print(gradient, place)
+                """,
+            see=("error-does-not-require-grad", "kinks"),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="cotangent-structure",
+            title="Expected pytree structure of cotangents to be the same as pytree "
+            "structure of outputs to the function",
+            patterns=(
+                r"Expected pytree structure of cotangents to be the same as pytree "
+                r"structure of outputs",
+            ),
+            why="""What `torch.func.vjp` returns wants one cotangent for each output, nested
+                as the outputs are: a tuple for a tuple, a dict for a dict.""",
+            fix="""Pass the cotangents as the function returned its outputs:
+                `pull((v1, v2))` for `return y1, y2`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                outputs, pull = torch.func.vjp(lambda x: (x.sum(), x**2), x)
+                pull(torch.tensor(1.0))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                outputs, pull = torch.func.vjp(lambda x: (x.sum(), x**2), x)
+                (product,) = pull((torch.tensor(1.0), torch.ones(2)))
+                assert torch.equal(product, 1 + 2 * x)
+                print(product)
+                """,
+            see=("several-outputs",),
+            source=("torch/_functorch/eager_transforms.py (vjp)",),
+        ),
+        Message(
+            anchor="primals-and-tangents",
+            title="jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it "
+            "should be valid to call f(*primals)",
+            patterns=(
+                r"Expected primals to be a tuple\. E\.g\. it should be valid to call "
+                r"f\(\*primals\)",
+                r"Expected primals and tangents to have the same python structure",
+            ),
+            older=(
+                "jvp(f, primals, tangents): Expected primals and tangents to have the same "
+                "python structure. For example, if primals is a tuple of 3 tensors, "
+                "tangents also must be.",
+            ),
+            why="""`torch.func.jvp` takes all arguments of f as one tuple and all tangents
+                as another; `vjp` takes the arguments one by one.""",
+            fix="""`torch.func.jvp(f, (x,), (t,))`: with the commas, also for one
+                argument.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.func.jvp(torch.square, x, torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                _, product = torch.func.jvp(torch.square, (x,), (torch.ones(2),))
+                assert torch.equal(product, 2 * x)
+                print(product)
+                """,
+            see=("what-is-a-jvp",),
+            source=("torch/_functorch/eager_transforms.py (jvp)",),
+        ),
+        Message(
+            anchor="primal-floating-point",
+            title="Expected primal to be floating point or complex, but got: torch.int64",
+            kinds=("ValueError",),
+            patterns=(
+                r"Expected (?P<what>primal|tangent) to be floating point or complex, but "
+                r"got: (?P<dtype>[\w.]+)",
+            ),
+            why="""Forward mode carries a direction along with each number, and an integer
+                cannot move in a direction.""",
+            fix="""The {what} is {dtype}: write `torch.tensor([1.0, 2.0])` with a decimal
+                point, or `.float()`.""",
+            unknown={"what": "primal"},
+            broken="""
+                import torch
+
+                x = torch.tensor([1, 2])
+                torch.func.jvp(torch.square, (x,), (torch.ones(2),))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                _, product = torch.func.jvp(torch.square, (x,), (torch.ones(2),))
+                assert torch.equal(product, 2 * x)
+                print(product)
+                """,
+            see=("what-is-a-jvp", "error-only-floating-point"),
+            source=("torch/autograd/forward_ad.py",),
+        ),
+        Message(
+            anchor="got-argnum",
+            title="Got argnum=1, but only 1 positional inputs",
+            patterns=(
+                r"Got argnums?=(?P<argnum>-?\d+), but only (?P<count>\d+) positional "
+                r"inputs",
+            ),
+            why="""`argnums` counts the positional arguments of the *call*, from 0. Keyword
+                arguments are not counted and cannot be differentiated by.""",
+            fix="""There are {count} positional arguments and you asked for number {argnum}:
+                pass that argument by position, and mind that the first is 0.""",
+            unknown={"count": "fewer", "argnum": "one more"},
+            broken="""
+                import torch
+
+                f = lambda x, w: (w * x).sum()
+                x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+                torch.func.grad(f, argnums=1)(x, w=w)
+                """,
+            fixed="""
+                import torch
+
+                f = lambda x, w: (w * x).sum()
+                x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+                gradient = torch.func.grad(f, argnums=1)(x, w)
+                assert torch.equal(gradient, x)
+                print(gradient)
+                """,
+            see=("jacobian-of-parameters",),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="has-aux",
+            title="output of function f should be a tuple: (output, aux) if has_aux is "
+            "True",
+            patterns=(
+                r"output of function f should be a tuple: \(output, aux\) if has_aux is "
+                r"True",
+            ),
+            why="""With `has_aux=True` the function returns two things: what is
+                differentiated, and what is handed through.""",
+            fix="""`return loss, rest`, with everything else packed into `rest`; or leave
+                `has_aux` out.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.func.grad(lambda x: (x**2).sum(), has_aux=True)(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                f = lambda x: ((x**2).sum(), {"norm": x.norm()})
+                gradient, rest = torch.func.grad(f, has_aux=True)(x)
+                assert torch.equal(gradient, 2 * x)
+                print(gradient, rest["norm"])
+                """,
+            see=("jacobian-at-once",),
+            source=("torch/_functorch/eager_transforms.py",),
+        ),
+        Message(
+            anchor="no-storage",
+            title="Cannot access data pointer of Tensor that doesn't have storage",
+            patterns=(
+                r"Cannot access data pointer of Tensor(?: \(e\.g\. FakeTensor, "
+                r"FunctionalTensor\))?(?: that doesn't have storage|\. If you're using "
+                r"torch\.compile)",
+            ),
+            older=(
+                "Cannot access data pointer of Tensor (e.g. FakeTensor, FunctionalTensor). "
+                "If you're using torch.compile/export/fx, it is likely that we are "
+                "erroneously tracing into a custom kernel.",
+            ),
+            why="""Inside `torch.func` transforms and `vmap` your function gets a wrapper
+                that has no memory of its own. NumPy, SciPy and compiled extensions ask for
+                the memory.""",
+            fix="""Use torch functions in place of `.numpy()`; or wrap the foreign code in a
+                `torch.autograd.Function` with `setup_context`, `backward` and `vmap`.""",
+            broken="""
+                import numpy as np
+                import torch
+
+                f = lambda x: torch.as_tensor(np.sin(x.detach().numpy())).sum()
+                torch.func.grad(f)(torch.tensor([1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                gradient = torch.func.grad(lambda x: x.sin().sum())(x)
+                torch.testing.assert_close(gradient, x.cos())
+                print(gradient)
+                """,
+            see=("function-under-transforms", "external-loss"),
+            source=("c10/core (TensorImpl.h)",),
+        ),
+    ),
+)

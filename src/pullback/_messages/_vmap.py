@@ -1,0 +1,398 @@
+"""Messages of ``torch.vmap``."""
+
+from pullback._messages._entry import Message, Theme
+
+VMAP = Theme(
+    "vmap",
+    (
+        Message(
+            anchor="vmap-data-dependent",
+            title="vmap: It looks like you're attempting to use a Tensor in some "
+            "data-dependent control flow",
+            patterns=(
+                r"vmap: It looks like you're attempting to use a Tensor in some "
+                r"data-dependent control flow",
+            ),
+            why="""Under `vmap` the function runs once, on all samples together. An `if` or
+                `while` on a tensor's value would have to go both ways at once.""",
+            fix="""Compute both branches and choose with `torch.where(condition, a, b)`
+                (`torch.cond` for expensive ones), or loop over the samples. When the `if`
+                is in a custom Function's `backward`, `jacrev(f, chunk_size=1)` loops for
+                you.""",
+            broken="""
+                import torch
+
+                absolute = lambda x: x if x > 0 else -x
+                torch.vmap(absolute)(torch.tensor([-1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                absolute = lambda x: torch.where(x > 0, x, -x)
+                result = torch.vmap(absolute)(torch.tensor([-1.0, 2.0]))
+                assert torch.equal(result, torch.tensor([1.0, 2.0]))
+                print(result)
+                """,
+            see=("vmap-limits", "batched-v", "jacobian-per-sample"),
+            source=("FT#257",),
+        ),
+        Message(
+            anchor="vmap-item",
+            title="vmap: It looks like you're calling .item() on a Tensor",
+            patterns=(r"vmap: It looks like you're calling \.item\(\) on a Tensor",),
+            why="""`.item()`, `float(t)` or `int(t)` wants one number, and under `vmap`
+                there is one for each sample.""",
+            fix="""Keep the tensor: `t * x` works with a 0-dimensional tensor where a number
+                would. For sizes and indices take what does not depend on the sample out of
+                the function.""",
+            broken="""
+                import torch
+
+                torch.vmap(lambda x: x * float(x))(torch.tensor([1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                result = torch.vmap(lambda x: x * x)(x)
+                assert torch.equal(result, x**2)
+                print(result)
+                """,
+            see=("vmap-limits", "batched-v"),
+            source=("FT#257", "FT#770"),
+        ),
+        Message(
+            anchor="vmap-dynamic-shape",
+            title="vmap: We do not support batching operators that can output dynamic "
+            "shape",
+            patterns=(
+                r"vmap: We do not support batching operators that can (?:support|output) "
+                r"dynamic shape",
+            ),
+            older=(
+                "vmap: We do not support batching operators that can support dynamic "
+                "shape. Attempting to batch over indexing with a boolean mask.",
+            ),
+            why="""`x[mask]`, `nonzero`, `unique` give results whose length depends on the
+                values; the samples' results could not be stacked.""",
+            fix="""Keep the shape and put zeros where the mask is False:
+                `torch.where(mask, x, 0)`, and divide by `mask.sum()` for a mean.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+                torch.vmap(lambda row: row[row > 0].sum())(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+                result = torch.vmap(lambda row: torch.where(row > 0, row, 0).sum())(x)
+                assert torch.equal(result, torch.tensor([1.0, 7.0]))
+                print(result)
+                """,
+            see=("vmap-limits", "batched-v"),
+            source=("FT#257", "aten/src/ATen/functorch (BatchRulesDynamic.cpp)"),
+        ),
+        Message(
+            anchor="vmap-randomness",
+            title="vmap: called random operation while in randomness error mode",
+            patterns=(r"vmap: called random operation while in randomness error mode",),
+            why="""Dropout or `torch.rand` inside `vmap`: should all samples get the same
+                random numbers, or each its own? torch asks.""",
+            fix="""`torch.vmap(f, randomness="different")` for each its own, `"same"` for
+                all the same; or `model.eval()` when dropout is not wanted. `jacfwd` takes
+                `randomness=` as well; or draw the numbers outside and pass them in.""",
+            broken="""
+                import torch
+
+                torch.vmap(lambda x: x + torch.rand(()))(torch.zeros(3))
+                """,
+            fixed="""
+                import torch
+
+                torch.manual_seed(0)  # any seed: three draws differ
+                noisy = lambda x: x + torch.rand(())
+                result = torch.vmap(noisy, randomness="different")(torch.zeros(3))
+                assert result.unique().numel() == 3
+                print(result)
+                """,
+            see=("vmap-limits", "batched-v"),
+            source=("PT#84220",),
+        ),
+        Message(
+            anchor="batch-norm-under-vmap",
+            title="Batch norm got a batched tensor as input while the running_mean or "
+            "running_var, which will be updated in place, were not batched",
+            patterns=(
+                r"Batch norm got a batched tensor as input while the running_mean or "
+                r"running_var",
+            ),
+            why="""Under `vmap`, BatchNorm would update one running mean from many samples
+                at once, each with its own batch.""",
+            fix="""`model.eval()`, or BatchNorm with `track_running_stats=False`
+                (`torch.func.replace_all_batch_norm_modules_(model)` sets it everywhere), or
+                another norm: per-sample gradients of a batch-normalised model mix samples
+                anyway.""",
+            broken="""
+                import torch
+
+                norm = torch.nn.BatchNorm1d(2)
+                torch.vmap(norm)(torch.ones(3, 4, 2))
+                """,
+            fixed="""
+                import torch
+
+                norm = torch.nn.BatchNorm1d(2)
+                torch.func.replace_all_batch_norm_modules_(norm)
+                result = torch.vmap(norm)(torch.ones(3, 4, 2))
+                assert torch.equal(result, torch.zeros(3, 4, 2))
+                print(result.shape)
+                """,
+            see=("per-sample-gradients", "mixing-samples", "jacobian-per-sample"),
+            source=("PT#85533", "FT#867"),
+        ),
+        Message(
+            anchor="expected-4d-input",
+            title="expected 4D input (got 3D input)",
+            kinds=("ValueError",),
+            patterns=(
+                r"expected (?P<expected>\dD(?: or \dD)?) input \(got (?P<got>\dD) input\)",
+            ),
+            why="""Inside `vmap` a function sees one sample, without the batch dimension. A
+                layer that insists on one refuses.""",
+            fix="""The layer got {got} and wants {expected}: give the sample a batch of one,
+                `f(x.unsqueeze(0)).squeeze(0)`.""",
+            tell=(
+                "Inside `vmap`, `vmap(jacrev(f))`: `unsqueeze(0)`.",
+                "Without `vmap`: your data lacks its batch or its channel dimension.",
+            ),
+            broken="""
+                import torch
+
+                norm = torch.nn.BatchNorm2d(2).eval()
+                torch.vmap(norm)(torch.ones(3, 2, 4, 4))
+                """,
+            fixed="""
+                import torch
+
+                norm = torch.nn.BatchNorm2d(2).eval()
+                one = lambda x: norm(x.unsqueeze(0)).squeeze(0)
+                result = torch.vmap(one)(torch.ones(3, 2, 4, 4))
+                torch.testing.assert_close(result, norm(torch.ones(3, 2, 4, 4)))
+                print(result.shape)
+                """,
+            see=("jacobian-per-sample",),
+            source=("FT#867", "PT#96655"),
+        ),
+        Message(
+            anchor="vmap-in-dims",
+            title="vmap: Got in_dim=0 for some input, but that input is a Tensor of "
+            "dimensionality 0",
+            kinds=("ValueError",),
+            patterns=(
+                r"Got in_dim=(?P<dim>-?\d+) for some input, but that input is a Tensor of "
+                r"dimensionality (?P<ndim>\d+)",
+                r"vmap: Expected all tensors to have the same size in the mapped "
+                r"dimension, got sizes (?P<sizes>\[[\d, ]*\])",
+            ),
+            older=(
+                "vmap: Expected all tensors to have the same size in the mapped dimension, "
+                "got sizes [2, 3] for the mapped dimension",
+            ),
+            why="""`vmap` takes one dimension off every argument, of the same length. An
+                argument without that dimension, or of another length, does not fit. Each
+                `vmap` takes off one dimension: two of them need two.""",
+            fix="""Say which arguments are batched: `torch.vmap(f, in_dims=(0, None))`
+                passes the second one whole to every call. For an `(N, 1)` array squeeze
+                it, or `vmap` twice.""",
+            broken="""
+                import torch
+
+                scale = torch.tensor(3.0)
+                torch.vmap(lambda x, scale: x * scale)(torch.ones(4), scale)
+                """,
+            fixed="""
+                import torch
+
+                scale = torch.tensor(3.0)
+                f = lambda x, scale: x * scale
+                result = torch.vmap(f, in_dims=(0, None))(torch.ones(4), scale)
+                assert torch.equal(result, torch.full((4,), 3.0))
+                print(result)
+                """,
+            see=("vmap-limits", "batched-v"),
+            source=("JAX#28110", "torch/_functorch/vmap.py"),
+        ),
+        Message(
+            anchor="vmap-performance-drop",
+            title="There is a performance drop because we have not yet implemented the "
+            "batching rule for aten::",
+            kinds=("UserWarning",),
+            patterns=(
+                r"There is a performance drop because we have not yet implemented the "
+                r"batching rule for (?P<operation>[\w:.]*\w)",
+            ),
+            why="""`vmap` has no rule for that operation, so it loops over the samples. The
+                result is right, and as slow as a loop.""",
+            fix="""Nothing needs to be done for correctness. For speed, replace
+                {operation} by operations that have a rule.""",
+            broken="""
+                import torch
+
+                torch.vmap(torch.bincount)(torch.tensor([[0, 1], [1, 1]]))
+                """,
+            fixed="""
+                import torch
+
+                counts = lambda x: torch.nn.functional.one_hot(x, 2).sum(0)
+                result = torch.vmap(counts)(torch.tensor([[0, 1], [1, 1]]))
+                assert result.tolist() == [[1, 1], [0, 2]]
+                print(result)
+                """,
+            see=("vmap-limits", "batched-v"),
+            source=("PT#122432",),
+        ),
+        Message(
+            anchor="batching-rule-not-implemented",
+            title="Batching rule not implemented for aten::lstm.input. We could not "
+            "generate a fallback",
+            patterns=(
+                r"Batching rule not implemented for (?P<operation>[\w:.]*\w)\. We could "
+                r"not generate a fallback",
+            ),
+            why="""`vmap` has no rule for that operation and cannot loop over it either.""",
+            fix="""Take {operation} out of the `vmap`: a Python loop over the samples, the
+                operation's own batch dimension, or the same formula in basic
+                operations.""",
+            broken="""
+                import torch
+
+                lstm = torch.nn.LSTM(2, 1)
+                torch.vmap(lambda x: lstm(x)[0])(torch.ones(3, 4, 2))
+                """,
+            fixed="""
+                import torch
+
+                lstm = torch.nn.LSTM(2, 1)
+                x = torch.ones(3, 4, 2)
+                looped = torch.stack([lstm(sample)[0] for sample in x])
+                own = lstm(x.transpose(0, 1))[0].transpose(0, 1)  # its own batch dimension
+                torch.testing.assert_close(looped, own)
+                print(own.shape)
+                """,
+            see=("vmap-limits", "batched-v", "jacobian-per-sample"),
+            source=("PT#122432",),
+        ),
+        Message(
+            anchor="vmap-returns-tensors",
+            title="vmap(<lambda>, ...): `<lambda>` must only return Tensors, got type "
+            "<class 'float'>",
+            kinds=("ValueError",),
+            patterns=(
+                r"vmap\(.{0,80}?, \.\.\.\): `.{0,80}?` must only return Tensors, got type "
+                r"<class '(?P<type>[^']+)'",
+            ),
+            why="""`vmap` stacks what each sample returns, and only tensors can be
+                stacked.""",
+            fix="""It returned a {type}: return `torch.tensor(...)` or leave it out. A value
+                that is the same for all samples: `out_dims=(0, None)`.""",
+            unknown={"type": "something else"},
+            broken="""
+                import torch
+
+                f = lambda x: (x**2, 3.0)
+                torch.vmap(f)(torch.tensor([1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                f = lambda x: (x**2, 3.0)
+                squares, three = torch.vmap(f, out_dims=(0, None))(torch.tensor([1.0, 2.0]))
+                assert squares.tolist() == [1.0, 4.0] and three == 3.0
+                print(squares, three)
+                """,
+            see=("batched-v", "vmap-limits"),
+            source=("torch/_functorch/vmap.py",),
+        ),
+        Message(
+            anchor="vmap-non-tensor-arguments",
+            title="Got in_dim=0 for an input but the input is of type <class 'int'>. We "
+            "cannot vmap over non-Tensor arguments",
+            kinds=("ValueError",),
+            patterns=(
+                r"the input is of type <class '(?P<type>[^']+)'>\. We cannot vmap over "
+                r"non-Tensor arguments",
+                r"vmap\(.{0,80}?\)\(<inputs>\): got no inputs",
+                r"vmap: Expected at least one Tensor to vmap over",
+            ),
+            older=(
+                "vmap(f)(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
+                "are trying to vmap over a function with no inputs.",
+            ),
+            why="""Every argument is taken apart along a dimension, unless `in_dims` says
+                None for it, and a number has no dimension.""",
+            fix="""One argument is a {type}: give `in_dims=(0, None)`, with None in its
+                place, or fix it with `functools.partial`.""",
+            unknown={"type": "number"},
+            broken="""
+                import torch
+
+                torch.vmap(torch.pow)(torch.tensor([1.0, 2.0, 3.0]), 2)
+                """,
+            fixed="""
+                import torch
+
+                square = torch.vmap(torch.pow, in_dims=(0, None))
+                result = square(torch.tensor([1.0, 2.0, 3.0]), 2)
+                assert result.tolist() == [1.0, 4.0, 9.0]
+                print(result)
+                """,
+            see=("batched-v", "vmap-limits"),
+            source=("torch/_functorch/vmap.py",),
+        ),
+        Message(
+            anchor="vmap-inplace",
+            title="vmap: inplace arithmetic(self, *extra_args) is not possible because "
+            "there exists a Tensor `other` in extra_args that has more elements than "
+            "`self`",
+            patterns=(
+                r"vmap: inplace arithmetic\(self, \*extra_args\) is not possible",
+                r"vmap: [\w:]+\(self, \*extra_args\) is not possible because there "
+                r"exists a Tensor `other`",
+            ),
+            older=(
+                "vmap: aten::copy_(self, *extra_args) is not possible because there exists "
+                "a Tensor `other` in extra_args that has more elements than `self`.",
+            ),
+            why="""`buffer = torch.zeros(n)` inside the function is one buffer and not one
+                for each sample, and a sample's value is written into it. One memory cannot
+                hold the values of all samples.""",
+            fix="""Build the result without writing: `torch.stack([...])`, `torch.cat`,
+                `torch.where`; or start from `torch.zeros_like(x)`, or `x.new_zeros(n)`,
+                which are batched as `x` is.""",
+            broken="""
+                import torch
+
+                def f(x):
+                    result = torch.zeros(2)
+                    result[0] = x[1]
+                    return result
+
+                torch.vmap(f)(torch.ones(3, 2))
+                """,
+            fixed="""
+                import torch
+
+                def f(x):
+                    return torch.stack([x[1], torch.zeros_like(x[0])])
+
+                result = torch.vmap(f)(torch.ones(3, 2))
+                assert torch.equal(result, torch.tensor([[1.0, 0.0]] * 3))
+                print(result)
+                """,
+            see=("vmap-limits", "in-place"),
+            source=("aten/src/ATen/functorch (BatchRulesHelper.cpp)",),
+        ),
+    ),
+)

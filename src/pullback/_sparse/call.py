@@ -1,0 +1,129 @@
+"""One operation on its way through the index sets, and what all rules share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from pullback._sparse import index_sets as sets_of
+from pullback._sparse.index_sets import Bools, Ints, Memory, Sets
+
+
+class Call:
+    """One operation about to run, or just run.
+
+    Args:
+        func: The operation.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        memory: The sets of all storages.
+        outputs: The tensors that it writes; of those only shape and dtype count.
+    """
+
+    def __init__(
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        memory: Memory,
+        outputs: Sequence[Tensor],
+    ) -> None:
+        self.func, self.memory, self.outputs = func, memory, outputs
+        self.name = name_of(func)
+        schema = func._schema.arguments
+        self.args = {a.name: a.default_value for a in schema if a.has_default_value()}
+        self.args.update(zip((a.name for a in schema), args, strict=False))
+        self.args.update(kwargs)
+        for a in schema:  # where an out= result goes is not read
+            if a.is_out:
+                del self.args[a.name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.args[name]
+
+    def tensors(self, *without: str) -> list[Tensor]:
+        """Return the tensors among the arguments, other than those named."""
+        values = [value for name, value in self.args.items() if name not in without]
+        return [t for t in pytree.tree_leaves(values) if isinstance(t, Tensor)]
+
+    def read(self, t: Tensor) -> Sets:
+        """Return the index sets of ``t``."""
+        return self.memory.read(t)
+
+    def changes(self, t: Tensor) -> bool:
+        """Tell whether a value of ``t`` can change with the input."""
+        return self.memory.tracks(t) and bool(self.read(t).nnz)
+
+    def unknown(self, *without: str) -> bool:
+        """Tell whether the values of the tensors, but of those named, are not known."""
+        return any(t.is_meta or self.changes(t) for t in self.tensors(*without))
+
+    def nonzero(self, t: Any) -> Bools:
+        """Return where ``t`` can be other than zero, in C order."""
+        if not isinstance(t, Tensor):
+            return np.array([t != 0])
+        if t.is_meta:
+            return np.ones(t.numel(), bool)
+        values = (t.detach() != 0).reshape(-1).cpu().numpy()
+        if self.memory.tracks(t):
+            values = values | sets_of.changing(self.read(t))
+        return values
+
+    def empty(self, rows: int) -> Sets:
+        """Return ``rows`` empty sets."""
+        return sets_of.empty(rows, self.memory.columns)
+
+    def everything(self, tensors: Sequence[Tensor]) -> Sets:
+        """Return one set, of all that the tensors depend on."""
+        found = [self.read(t) for t in tensors if self.changes(t)]
+        return sets_of.union(self.empty(1), *(sets_of.merge(s, s.shape[0]) for s in found))
+
+
+Result = Sets | list[Sets]  # one for all outputs, or one for each
+Rule = Callable[[Call], Result]
+
+
+def name_of(func: Any) -> str:
+    """Return the name of an operation, the same for its in-place form."""
+    name = str(func._schema.name).removeprefix("aten::")
+    if func._schema.is_mutable and name.endswith("_") and not name.endswith("__"):
+        return name[:-1]
+    return name
+
+
+def spread(sets: Sets, rows: int) -> Sets:
+    """Return the one set ``rows`` times."""
+    return sets_of.select(sets, np.zeros(rows, np.int64))
+
+
+def numbers(t: Tensor, start: int = 1) -> Tensor:
+    """Return numbers from ``start`` in the shape of t (float64 is exact to 2**53)."""
+    stop = start + t.numel()
+    count = torch.arange(start, stop, dtype=torch.float64, device=index_device(t))
+    return count.reshape(t.shape)
+
+
+def index_device(t: Tensor) -> torch.device:
+    """Return where to number t: beside its indices, unless there are no values."""
+    return torch.device("cpu") if t.is_meta else t.device
+
+
+def source(moved: Tensor) -> Ints:
+    """Return the row that each number came from; 0, which is no number, gives -1."""
+    return moved.reshape(-1).cpu().numpy().astype(np.int64) - 1
+
+
+def along(call: Call, self: Tensor, dims: Sequence[int]) -> tuple[Sets, int]:
+    """Return the unions along ``dims``, in the order of the other dimensions."""
+    size = math.prod(self.shape[d] for d in dims)
+    rest = [d for d in range(self.ndim) if d not in dims]
+    rows = math.prod(self.shape[d] for d in rest)
+    if self.numel() == 0:
+        return call.empty(rows), rows
+    return sets_of.merge(call.read(self.permute([*rest, *dims])), size), rows

@@ -1,0 +1,196 @@
+"""A sparse Jacobian from its coloured products: what ``jacobian(sparsity=)`` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pullback._inputs import call, check_inputs, untouched
+from pullback._jacobian import _products, _reach
+from pullback._sparse.plan import Sparsity, check_one, input_shapes
+
+#: Numbers in the seeds of one chunk: small products go together, large ones alone.
+CHUNK_NUMBERS = 2**16
+
+Product = Callable[[Tensor], tuple[Tensor, ...]]  # v -> v^T J, or t -> J t
+
+
+def value_and_sparse_jacobian(
+    f: Callable[..., Any] | Tensor,
+    inputs: Sequence[Any],
+    plan: Sparsity,
+    *,
+    argnums: int | tuple[int, ...],
+    chunk_size: int | Literal["auto"] | None,
+    allow_unused: bool,
+    verify: bool,
+) -> tuple[Tensor, Tensor]:
+    """Return the value, and J as a CSR tensor of shape ``(y.numel(), x.numel())``.
+
+    See :func:`pullback.jacobian`, whose arguments these are.
+    """
+    _check(f, inputs, plan, argnums)
+    x = inputs[plan.argnum]
+
+    def g(x: Tensor) -> Any:
+        args = list(inputs)
+        args[plan.argnum] = x
+        with untouched():  # so that every call of f draws the same random numbers
+            return f if isinstance(f, Tensor) else call(f, args)
+
+    if plan.mode == "reverse":
+        y, used, product = _rows(g, x, isinstance(f, Tensor))
+        like = y
+    else:
+        y, used, product = _columns(g, x)
+        like = x
+    _check_output(y, plan)
+    if not used and not allow_unused:
+        raise RuntimeError(
+            f"the output does not depend on inputs[{plan.argnum}]; an input that it "
+            "depends on is needed, or allow_unused=True to get zeros"
+        )
+    J = _assemble(_flat_products(product, like, plan, chunk_size), plan)
+    if verify:
+        _verify(J, product, like, plan)
+    return y, J
+
+
+def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, Product]:
+    """Return y, whether it depends on x, and v -> v^T J, from one graph."""
+    again = torch.is_grad_enabled()  # may the caller differentiate the result?
+    if computed and not x.requires_grad:
+        raise RuntimeError(
+            "x does not require grad, so the graph of y does not contain it; an x "
+            "that y was computed from after x.requires_grad_() is needed"
+        )
+    outer = again and x.requires_grad
+    if not computed:  # a view leads back to the caller's x; a detached x leads nowhere
+        x = x.view_as(x) if outer else x.detach().requires_grad_()
+    with torch.enable_grad():
+        y = g(x)
+    check_one("the output of f", y)
+    (used,), captured = _reach([y], [x])
+    again = outer or (again and captured)
+
+    def pull(v: Tensor) -> tuple[Tensor, ...]:
+        if not used:
+            return (torch.zeros_like(x),)
+        return torch.autograd.grad(y, x, v, retain_graph=True, create_graph=again)
+
+    return (y if computed or again else y.detach()), used, pull
+
+
+def _columns(g: Callable[..., Any], x: Tensor) -> tuple[Any, bool, Product]:
+    """Return y, and t -> J t, which computes y again with tangents."""
+
+    def push(t: Tensor) -> tuple[Tensor, ...]:
+        return (torch.func.jvp(g, (x,), (t,))[1],)
+
+    y = g(x)
+    check_one("the output of f", y)
+    return y, True, push
+
+
+def _flat_products(
+    product: Product, like: Tensor, plan: Sparsity, chunk_size: int | str | None
+) -> Tensor:
+    """Return one product for each colour, flat: ``(n_colors * numbers,)``."""
+    colors = plan.colors.to(like.device).reshape(like.shape)
+    size = chunk_size if isinstance(chunk_size, int) else 0
+    size = size or max(1, CHUNK_NUMBERS // max(*plan.pattern.shape, 1))
+    parts: list[Tensor] = []
+    for start in range(0, plan.n_colors, size):
+        wanted = torch.arange(start, min(start + size, plan.n_colors), device=like.device)
+        seeds = colors == wanted.reshape(-1, *[1] * like.ndim)
+        parts.append(_products(product, [seeds.to(like.dtype)])[0].reshape(-1))
+    return torch.cat(parts) if parts else like.new_zeros(0)
+
+
+def _assemble(products: Tensor, plan: Sparsity) -> Tensor:
+    """Read the entries back: each stands alone in the product of its colour."""
+    values = products.index_select(0, plan.entries.to(products.device))
+    return torch.sparse_csr_tensor(
+        plan.pattern.crow_indices().to(products.device),
+        plan.pattern.col_indices().to(products.device),
+        values,
+        size=plan.pattern.shape,
+        check_invariants=False,  # the plan's were checked
+    )
+
+
+def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
+    """Raise unless a product with random numbers agrees with the one by J."""
+    generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
+    seed = torch.rand(like.shape, generator=generator).to(like) + 0.5
+    m, n = plan.pattern.shape
+    values = J.detach().values()
+    column = J.col_indices()
+    row = torch.repeat_interleave(torch.arange(m, device=J.device), J.crow_indices().diff())
+    length, to, by = (n, column, row) if plan.mode == "reverse" else (m, row, column)
+    terms = values * seed.reshape(-1)[by]
+    found = values.new_zeros(length).index_add(0, to, terms)
+    scale = values.new_zeros(length).index_add(0, to, terms.abs())
+    expected = product(seed)[0].detach().reshape(-1).to(found.dtype)
+    precision = torch.finfo(found.dtype).eps ** 0.5
+    allowed = precision * (scale + precision * scale.nan_to_num().max())
+    same = (expected == found) | expected.isnan() | found.isnan()  # NaN tells nothing
+    wrong = ~(same | ((expected - found).abs() <= allowed))
+    if wrong.any():
+        at = int(wrong.nonzero()[0])
+        line = "column" if plan.mode == "reverse" else "row"
+        raise RuntimeError(
+            "the function has outgrown its plan: J has entries outside of the pattern "
+            f"in {int(wrong.sum())} of {length} {line}s, first in {line} {at}; a plan "
+            "from pullback.sparsity at this input is needed"
+        )
+
+
+def _check(
+    f: Any, inputs: Sequence[Any], plan: Any, argnums: int | tuple[int, ...]
+) -> None:
+    if not isinstance(plan, Sparsity):
+        raise TypeError(
+            f"sparsity is a {type(plan).__name__}; what pullback.sparsity returns is needed"
+        )
+    indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
+    if indices != (plan.argnum,):
+        raise ValueError(
+            f"argnums is {argnums!r} and the plan is for inputs[{plan.argnum}]; the "
+            "same argnums is needed for both"
+        )
+    check_one(f"inputs[{plan.argnum}]", inputs[plan.argnum])
+    shapes = tuple(map(tuple, input_shapes(inputs)))
+    planned = plan.input_shapes
+    if isinstance(f, Tensor):
+        planned = (planned[plan.argnum],)
+        if plan.mode == "forward":
+            raise ValueError(
+                "the plan is for Jacobian-vector products, which compute y again with "
+                "tangents, and y is a tensor; the function is needed in its place"
+            )
+    if shapes != planned:
+        raise ValueError(
+            f"the inputs have shapes {_list(shapes)} and the plan is for "
+            f"{_list(planned)}; a plan from pullback.sparsity for these shapes is needed"
+        )
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError(
+            "jacobian(sparsity=) was called inside a torch.func transform, which has "
+            "no sparse CSR tensors; a call outside of it is needed (or no sparsity=)"
+        )
+
+
+def _check_output(y: Tensor, plan: Sparsity) -> None:
+    if tuple(y.shape) != plan.output_shape:
+        raise ValueError(
+            f"the output has shape {tuple(y.shape)} and the plan is for "
+            f"{plan.output_shape}; a plan from pullback.sparsity at this input is needed"
+        )
+
+
+def _list(shapes: tuple[tuple[int, ...], ...]) -> str:
+    return ", ".join(map(str, shapes))

@@ -1,0 +1,212 @@
+"""Which outputs can depend on which inputs, without forming the Jacobian."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from pullback._inputs import call, check_inputs, untouched
+from pullback._report import Table
+from pullback._sparse import coloring
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Sparsity:
+    """What :func:`sparsity` found: a pattern, its colours, a plan for ``jacobian``.
+
+    Attributes:
+        pattern: Sparse CSR tensor of booleans and shape ``(m, n)``, for m numbers of
+            the output and n of the input: can output i depend on input j?
+        colors: Colour of each row (``mode="reverse"``, shape ``(m,)``) or of each
+            column (``mode="forward"``, shape ``(n,)``), int64.
+        n_colors: Number of colours, which is the number of products.
+        mode: ``"reverse"`` for vector-Jacobian products, ``"forward"`` for
+            Jacobian-vector products.
+        assumed_dense: Names of operations without a rule, each of whose outputs was
+            taken to depend on all of its inputs.
+        argnum: The input that x is.
+        input_shapes: Shape of every tensor among the inputs.
+        output_shape: Shape of the output.
+        entries: Where each entry of the pattern stands in the flattened products.
+    """
+
+    pattern: Tensor
+    colors: Tensor
+    n_colors: int
+    mode: Literal["reverse", "forward"]
+    assumed_dense: tuple[str, ...]
+    argnum: int
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shape: tuple[int, ...]
+    entries: Tensor
+
+    def __repr__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+        """Draw the pattern, see :func:`pullback.plot.pattern`."""
+        from pullback.plot import pattern  # which needs matplotlib
+
+        return pattern(self, ax, title=title)
+
+    def _table(self) -> Table:
+        m, n = self.pattern.shape
+        nnz = self.pattern.values().numel()
+        share = nnz / (m * n) if m * n else 0.0
+        reverse = self.mode == "reverse"
+        product = f"{'vector-Jacobian' if reverse else 'Jacobian-vector'} product"
+        plural = "s" * (self.n_colors != 1)
+        rows = [
+            ["shape", f"{m} outputs, {n} inputs"],
+            ["entries", f"{nnz} of {m * n}, {share:.2g} of them"],
+            ["colours", f"{self.n_colors}, of the {'rows' if reverse else 'columns'}"],
+            ["products", f"{self.n_colors} {product}{plural}, for {min(m, n)} if dense"],
+        ]
+        if self.assumed_dense:
+            rows += [["assumed dense", ", ".join(self.assumed_dense)]]
+        return Table("Sparsity of the Jacobian", (), rows)
+
+
+def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
+    r"""Find which outputs of f can depend on which numbers of an input.
+
+    f is run once, and every operation that it runs passes on the index sets of its
+    elements, so that the pattern holds for **all** inputs of these shapes: an entry
+    that is zero here by accident is in it. The cost grows with the number of
+    non-zeros, of the Jacobian and of those of the intermediate results. The rows or the
+    columns are then coloured, whichever needs fewer colours, and :func:`jacobian` takes
+    the result as a plan: one product for each colour.
+
+    What f captures is a constant, and zeros in it count (a banded matrix is banded)
+    unless it requires grad. What f is given can change, also the inputs that
+    ``argnums`` leaves out.
+
+    An operation without a rule makes all its outputs depend on all its inputs. The
+    pattern is larger then, not wrong, and ``assumed_dense`` names the operation. So it
+    is where a ``torch.autograd.Function`` computes out of sight, as in NumPy; one that
+    torch can see is followed through its forward, and ``verify=True`` of
+    :func:`jacobian` tells if its backward depends on more. Where f looks at values
+    (``if x.sum() > 0``, ``.item()``), the pattern holds for the way that these inputs
+    take, and a warning says so.
+
+    The method is that of Griewank and Walther, *Evaluating Derivatives*, 2nd ed., 2008,
+    section 7.1 (index domains); the colouring is that of Coleman and Moré, *Estimation
+    of sparse Jacobian matrices and graph coloring problems*, SIAM J. Numer. Anal. 20,
+    1983. Both are told in Gebremedhin, Manne and Pothen, *What color is your
+    Jacobian?*, SIAM Review 47, 2005.
+
+    Args:
+        f: Function of the inputs that returns one tensor.
+        *inputs: What f is called with. The one named by ``argnums`` is a real floating
+            point tensor, of any shape, on any device, also on ``"meta"``.
+        argnums: The input to differentiate with respect to.
+
+    Returns:
+        A :class:`Sparsity`, with ``m = f(x).numel()`` rows and ``n = x.numel()``
+        columns, both in the order of ``flatten()``.
+
+    Raises:
+        TypeError: f, the input or the output is of the wrong kind or dtype, or f
+            computes a tensor of sparse layout from x (a constant one may be sparse).
+        ValueError: ``argnums`` is out of range.
+        RuntimeError: f changes an input in place, or almost everything depends on
+            almost everything, so that the index sets do not fit in memory.
+        ImportError: SciPy is not installed.
+
+    Examples:
+        >>> import torch, pullback
+        >>> plan = pullback.sparsity(lambda x: x[1:] * x[:-1], torch.ones(1000))
+        >>> plan
+        Sparsity of the Jacobian
+        shape     999 outputs, 1000 inputs
+        entries   1998 of 999000, 0.002 of them
+        colours   2, of the rows
+        products  2 vector-Jacobian products, for 999 if dense
+        >>> x = torch.arange(1000.0)
+        >>> pullback.jacobian(lambda x: x[1:] * x[:-1], x, sparsity=plan)[7, 8]
+        tensor(7.)
+    """
+    from pullback._sparse.detection import Tracker  # which needs SciPy
+
+    if not isinstance(argnums, int):
+        raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
+    (index,) = check_inputs(f, inputs, argnums)
+    check_one(f"inputs[{index}]", inputs[index])
+    x = inputs[index].detach().clone(memory_format=torch.contiguous_format)
+    with untouched(), torch.enable_grad():
+        args = list(inputs)
+        args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
+        tracker = Tracker(args[index], args)
+        with tracker:
+            y = call(f, args)
+    check_one("the output of f", y)
+    shapes = tuple(map(tuple, input_shapes(inputs)))
+    return _plan(tracker.pattern(y), tracker.dense, index, shapes, tuple(y.shape))
+
+
+def input_shapes(inputs: Any) -> list[torch.Size]:
+    """Return the shape of every tensor in the inputs."""
+    return [t.shape for t in pytree.tree_leaves(inputs) if isinstance(t, Tensor)]
+
+
+def check_one(name: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is one real tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name} is a {type(value).__name__}; one tensor is needed with sparsity"
+        )
+    if value.is_complex():
+        raise TypeError(
+            f"{name} has dtype {value.dtype}; a real floating point dtype is needed "
+            "(torch.view_as_real gives the real and imaginary parts)"
+        )
+
+
+def _plan(
+    sets: Any,
+    dense: list[str],
+    argnum: int,
+    shapes: tuple[tuple[int, ...], ...],
+    output_shape: tuple[int, ...],
+) -> Sparsity:
+    mode, colors = coloring.fewest(sets)
+    m, n = sets.shape
+    column = sets.indices.astype(np.int64)
+    row = np.repeat(np.arange(m), np.diff(sets.indptr))
+    # J[i, j] is element j of the product of row i's colour, or i of that of column j's
+    entries = colors[row] * n + column if mode == "reverse" else colors[column] * m + row
+    if entries.max(initial=0) < 2**31:
+        entries = entries.astype(np.int32)  # half as much to read in every evaluation
+    with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        pattern = torch.sparse_csr_tensor(
+            torch.from_numpy(sets.indptr.astype(np.int64)),
+            torch.from_numpy(column),
+            torch.ones(len(column), dtype=torch.bool),
+            size=(m, n),
+            check_invariants=True,
+        )
+    return Sparsity(
+        pattern=pattern,
+        colors=torch.from_numpy(colors.astype(np.int64)),
+        n_colors=int(colors.max(initial=-1)) + 1,
+        mode=mode,
+        assumed_dense=tuple(sorted(set(dense))),
+        argnum=argnum,
+        input_shapes=shapes,
+        output_shape=output_shape,
+        entries=torch.from_numpy(entries),
+    )

@@ -1,0 +1,477 @@
+"""What hints adds to errors and warnings, and what it leaves alone."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import traceback
+import warnings
+import weakref
+
+import pytest
+import torch
+
+import pullback
+from pullback import _hints, hints
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind():
+    before = warnings.formatwarning, sys.excepthook, threading.excepthook
+    yield
+    assert (warnings.formatwarning, sys.excepthook, threading.excepthook) == before
+
+
+@pytest.fixture
+def warn_always():
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
+def leaf(*shape):
+    return torch.ones(shape, requires_grad=True)
+
+
+def vector_without_gradient(*shape):
+    (leaf(*shape) ** 2).backward()
+
+
+def notes(error):
+    return getattr(error, "__notes__", [])
+
+
+def test_the_note_has_cause_fix_and_page():
+    with pytest.raises(RuntimeError) as raised, hints():
+        vector_without_gradient(2, 3)
+    (note,) = notes(raised.value)
+    assert [line[:6] for line in note.splitlines() if line[0] != " "] == [
+        "why:  ",
+        "fix:  ",
+        "more: ",
+    ]
+    assert note.endswith("errors/scalar-outputs.html")
+    assert "has shape (2, 3)" in note
+    assert max(map(len, note.splitlines())) <= 88
+
+
+def test_type_text_and_traceback_are_untouched():
+    try:
+        vector_without_gradient(3)
+    except RuntimeError as error:
+        bare = error
+    with pytest.raises(RuntimeError) as raised, hints():
+        vector_without_gradient(3)
+    assert type(raised.value) is type(bare) is RuntimeError
+    assert str(raised.value) == str(bare)
+    assert raised.value.args == bare.args
+    frames = [frame.name for frame in traceback.extract_tb(raised.tb)[1:]]
+    assert frames == [frame.name for frame in traceback.extract_tb(bare.__traceback__)[1:]]
+
+
+def test_shapes_of_the_caller_are_filled_in():
+    with pytest.raises(RuntimeError) as raised, hints():
+        (leaf(4, 5) ** 2).backward(torch.ones(5, 4))
+    (note,) = notes(raised.value)
+    assert "`v` has shape (5, 4), the output has shape (4, 5)" in " ".join(note.split())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("grad can be implicitly created only for scalar outputs"),
+        RuntimeError("out of paper"),
+        RuntimeError(),
+        RuntimeError(3, "grad can be implicitly created only for scalar outputs"),
+        TypeError("'float' object is not iterable"),
+        KeyboardInterrupt(),
+        SystemExit(1),
+    ],
+    ids=repr,
+)
+def test_other_errors_are_left_alone(error):
+    with pytest.raises(type(error)) as raised, hints():
+        raise error
+    assert raised.value is error
+    assert notes(error) == []
+
+
+def test_words_that_anyone_could_raise_need_torch_behind_them():
+    with pytest.raises(TypeError) as ours, hints():
+        leaf().backward(1.0)
+    with pytest.raises(TypeError) as theirs, hints():
+        tuple(1.0)
+    assert str(ours.value) == str(theirs.value)
+    assert len(notes(ours.value)) == 1
+    assert notes(theirs.value) == []
+
+
+def test_words_of_python_need_a_gradient_on_their_line():
+    x, nothing = leaf(3), None
+    with pytest.raises(AttributeError) as ours, hints():
+        x.grad.zero_()
+    with pytest.raises(AttributeError) as theirs, hints():
+        nothing.zero_()
+    assert str(ours.value) == str(theirs.value)
+    assert len(notes(ours.value)) == 1
+    assert notes(theirs.value) == []
+    with pytest.raises(TypeError) as update, hints():
+        0.1 * x.grad
+    assert "grad-is-none" in notes(update.value)[0]
+
+
+def test_success_changes_nothing():
+    x = leaf(3)
+    with hints() as block:
+        y = (x**2).sum()
+        y.backward()
+    assert isinstance(block, hints)
+    assert torch.equal(x.grad, 2 * x)
+
+
+def test_nested_blocks_add_one_note():
+    with pytest.raises(RuntimeError) as raised, hints(), hints():
+        vector_without_gradient(3)
+    assert len(notes(raised.value)) == 1
+
+
+def test_an_error_raised_again_has_one_note():
+    @hints()
+    def step():
+        try:
+            with hints():
+                vector_without_gradient(3)
+        except RuntimeError as error:
+            error.add_note("in step 7")
+            raise
+
+    with pytest.raises(RuntimeError) as raised:
+        step()
+    assert len(notes(raised.value)) == 2
+    assert notes(raised.value)[1] == "in step 7"
+
+
+def test_the_cause_of_another_error_has_the_note():
+    @hints()
+    def step():
+        try:
+            vector_without_gradient(3)
+        except RuntimeError as error:
+            raise KeyError("loss") from error
+
+    with pytest.raises(KeyError) as raised:
+        step()
+    assert notes(raised.value) == []
+    assert len(notes(raised.value.__cause__)) == 1
+
+
+def test_an_error_in_its_handler_keeps_the_note():
+    @hints()
+    def step(hide):
+        try:
+            vector_without_gradient(3)
+        except RuntimeError as error:
+            seen.append(error)
+            if hide:
+                raise KeyError("loss") from None
+            raise KeyError("loss")  # noqa: B904 - its context is what is tested
+
+    seen = []
+    for hide in (False, True):
+        with pytest.raises(KeyError):
+            step(hide)
+    assert [len(notes(error)) for error in seen] == [1, 0]
+
+
+def test_the_note_keeps_nothing_alive():
+    class Witness:
+        pass
+
+    def fail():
+        witness = Witness()
+        seen.append(weakref.ref(witness))
+        (leaf(3) ** 2).backward()
+
+    seen, enabled = [], gc.isenabled()
+    gc.disable()  # so that reference counting alone has to free the frame
+    try:
+        try:
+            with hints():
+                fail()
+        except RuntimeError as error:
+            assert len(notes(error)) == 1
+        assert seen[0]() is None
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def test_members_of_a_group_have_the_note():
+    def both():
+        errors = [ValueError("mine")]
+        try:
+            vector_without_gradient(3)
+        except RuntimeError as error:
+            errors.append(error)
+        raise ExceptionGroup("both", errors)
+
+    with pytest.raises(ExceptionGroup) as raised, hints():
+        both()
+    mine, theirs = raised.value.exceptions
+    assert notes(mine) == notes(raised.value) == []
+    assert len(notes(theirs)) == 1
+
+
+def test_a_circle_of_causes_ends():
+    first, second = RuntimeError("a"), RuntimeError("b")
+    first.__cause__, second.__cause__ = second, first
+    _hints.annotate(first)
+    assert notes(first) == notes(second) == []
+
+
+def test_decorator_keeps_name_and_result():
+    @hints()
+    def square(x):
+        """Square x."""
+        return x**2
+
+    assert (square.__name__, square.__doc__) == ("square", "Square x.")
+    assert square(3) == 9
+
+
+def test_decorated_function_adds_the_note_each_time():
+    @hints()
+    def step():
+        vector_without_gradient(3)
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError) as raised:
+            step()
+        assert len(notes(raised.value)) == 1
+
+
+def test_decorated_generator():
+    @hints()
+    def steps():
+        sent = yield 1
+        assert sent == "go on"
+        yield 2
+        vector_without_gradient(3)
+
+    running = steps()
+    assert next(running) == 1
+    assert running.send("go on") == 2
+    with pytest.raises(RuntimeError) as raised:
+        next(running)
+    assert len(notes(raised.value)) == 1
+
+
+def test_generator_that_is_given_up_closes_its_block():
+    @hints()
+    def steps():
+        yield 1
+
+    running = steps()
+    next(running)
+    assert warnings.formatwarning.__module__ == "pullback._hints"
+    running.close()  # and the fixture looks at what is left
+
+
+def test_decorated_coroutine():
+    @hints()
+    async def step():
+        await asyncio.sleep(0)
+        vector_without_gradient(3)
+
+    with pytest.raises(RuntimeError) as raised:
+        asyncio.run(step())
+    assert len(notes(raised.value)) == 1
+
+
+def test_blocks_of_several_threads_end_in_any_order():
+    inside, leave, found = threading.Barrier(3), threading.Event(), []
+
+    def work(first):
+        try:
+            with hints():
+                inside.wait(timeout=60)
+                if not first:
+                    leave.wait(timeout=60)
+                vector_without_gradient(3)
+        except RuntimeError as error:
+            found.append(notes(error))
+            leave.set()
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in (True, False)]
+    for thread in threads:
+        thread.start()
+    inside.wait(timeout=60)
+    for thread in threads:
+        thread.join(timeout=60)
+    assert [len(each) for each in found] == [1, 1]
+
+
+# -- Warnings ---------------------------------------------------------------------------
+
+
+def read_non_leaf():
+    return (leaf(3) * 2).grad
+
+
+def shown_while(*blocks):
+    """Return what reading .grad of a computed tensor shows while the blocks are open."""
+    written = []
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        warnings.simplefilter("always")
+        # pytest records warnings; show them as Python does without it.
+        warnings.showwarning = lambda *args: written.append(
+            warnings.formatwarning(*args[:4])
+        )
+        for block in blocks:
+            stack.enter_context(block)
+        read_non_leaf()
+    return "".join(written)
+
+
+@pytest.mark.usefixtures("warn_always")
+def test_a_warning_is_shown_once_with_its_note():
+    bare, noted = shown_while(), shown_while(hints(), hints())
+    assert noted.startswith(bare.splitlines()[0])
+    for part in ("The .grad attribute of a Tensor", "errors/non-leaf-grad.html", "fix:  "):
+        assert noted.count(part) == 1, noted
+    assert "fix:" not in bare
+
+
+@pytest.mark.usefixtures("warn_always")
+def test_recorded_warnings_are_the_same():
+    with warnings.catch_warnings(record=True) as caught, hints():
+        warnings.simplefilter("always")
+        read_non_leaf()
+    (warning,) = caught
+    assert warning.category is UserWarning
+    assert "why:" not in str(warning.message)
+
+
+@pytest.mark.usefixtures("warn_always")
+def test_a_warning_made_an_error_has_the_note():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning) as raised, hints():
+            read_non_leaf()
+    assert len(notes(raised.value)) == 1
+
+
+@pytest.mark.usefixtures("warn_always")
+def test_an_ignored_warning_stays_ignored():
+    with warnings.catch_warnings(record=True) as caught, hints():
+        warnings.simplefilter("ignore")
+        read_non_leaf()
+    assert caught == []
+
+
+@pytest.mark.usefixtures("warn_always")
+def test_logged_warnings_have_the_note(caplog):
+    with warnings.catch_warnings(), hints():
+        warnings.simplefilter("always")
+        logging.captureWarnings(True)
+        try:
+            read_non_leaf()
+        finally:
+            logging.captureWarnings(False)
+    (record,) = caplog.records
+    assert "errors/non-leaf-grad.html" in record.getMessage()
+
+
+@pytest.mark.usefixtures("warn_always")
+def test_a_formatter_put_around_ours_is_kept(monkeypatch):
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    with hints():
+        ours = warnings.formatwarning
+
+        def theirs(*args, **kwargs):
+            return "theirs: " + ours(*args, **kwargs)
+
+        warnings.formatwarning = theirs
+    assert warnings.formatwarning is theirs
+    assert "fix:" not in shown_while()
+    noted = shown_while(hints())
+    assert noted.startswith("theirs: ")
+    assert noted.count("fix:") == 1
+
+
+# -- The whole program ------------------------------------------------------------------
+
+PROGRAM = """
+import threading, warnings
+import torch
+import pullback
+
+pullback.hints().enable()
+pullback.hints.enable()  # a second time does nothing
+x = torch.ones(2, 3, requires_grad=True)
+
+def fail():
+    (x**2).backward()
+
+{body}
+"""
+
+
+def run(body):
+    code = PROGRAM.format(body=body)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return result.stderr
+
+
+def test_an_error_that_ends_the_program_has_the_note():
+    written = run("fail()")
+    assert written.count("errors/scalar-outputs.html") == 1
+    assert "has shape (2, 3)" in written
+    assert written.index("RuntimeError: grad can be") < written.index("why:")
+
+
+def test_an_error_that_ends_a_thread_has_the_note():
+    written = run("thread = threading.Thread(target=fail); thread.start(); thread.join()")
+    assert written.count("errors/scalar-outputs.html") == 1
+
+
+def test_a_warning_in_the_program_has_the_note():
+    assert run("(x * 2).grad").count("errors/non-leaf-grad.html") == 1
+
+
+def test_disabled_again():
+    assert "why:" not in run("pullback.hints.disable(); fail()")
+
+
+def test_disabling_what_is_not_enabled_does_nothing():
+    pullback.hints.disable()
+
+
+def test_enable_and_disable_leave_nothing_behind():
+    pullback.hints.enable()
+    assert sys.excepthook.__module__ == "pullback._hints"
+    pullback.hints.disable()  # and the fixture looks
+
+
+def test_a_notebook_cell_shows_the_note(capsys):
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    private = Config(HistoryManager={"enabled": False})  # not the user's history
+    shell = InteractiveShell.instance(config=private)
+    before = shell.custom_exceptions
+    shell.run_cell("import torch, pullback; pullback.hints.enable()")
+    capsys.readouterr()
+    shell.run_cell("(torch.ones(2, 3, requires_grad=True) ** 2).backward()")
+    written = "".join(capsys.readouterr())
+    shell.run_cell("pullback.hints.disable()")
+    shell.run_cell("(torch.ones(2, 3, requires_grad=True) ** 2).backward()")
+    without = "".join(capsys.readouterr())
+    InteractiveShell.clear_instance()
+    assert written.count("errors/scalar-outputs.html") == 1
+    assert "scalar outputs" in without
+    assert "why:" not in without
+    assert shell.custom_exceptions == before

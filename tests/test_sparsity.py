@@ -1,0 +1,603 @@
+"""Sparsity patterns, their colours, and the Jacobians that they give."""
+
+import subprocess
+import sys
+import tracemalloc
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd.functional import jacobian as dense
+
+import pullback
+from pullback._sparse import coloring, index_sets
+
+close = torch.testing.assert_close
+
+
+def tridiagonal(x):
+    p = F.pad(x, (1, 1))
+    return 2 * p[:-2] + p[1:-1] ** 2 - p[2:].sin()
+
+
+def stencil(u):
+    n = round(u.numel() ** 0.5)
+    p = F.pad(u.reshape(n, n), (1, 1, 1, 1))
+    around = p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]
+    return (around - 4 * p[1:-1, 1:-1] - u.reshape(n, n).exp()).reshape(-1)
+
+
+def tall(x):
+    return torch.cat([x * k for k in range(1, 6)]).sin()  # five rows for a column
+
+
+def wide(x):
+    return x.reshape(-1, 5).prod(1)  # five columns for a row
+
+
+def numbers(*shape, dtype=torch.float64):
+    # fixed and irregular, away from zero
+    n = torch.Size(shape).numel()
+    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().add(2).reshape(shape)
+
+
+def entries(f, x):
+    """Return the pattern as a dense matrix, and forget the colours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return pullback.sparsity(f, x).pattern.to_dense()
+
+
+# --- the Jacobian from a plan -------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [tridiagonal, stencil, tall, wide, torch.tanh, F.softmax])
+@pytest.mark.parametrize("chunk_size", [None, 1, 2, "auto"])
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice")
+def test_equals_the_dense_jacobian_entry_by_entry(f, chunk_size):
+    x = numbers(25)
+    plan = pullback.sparsity(f, x)
+    other = numbers(25) ** 2  # the plan is for every x of this shape
+    y, J = pullback.value_and_jacobian(f, other, sparsity=plan, chunk_size=chunk_size)
+    assert J.layout is torch.sparse_csr
+    assert (J.shape, J.dtype) == ((y.numel(), 25), torch.float64)
+    close(y, f(other))
+    close(J.to_dense(), dense(f, other))
+
+
+@pytest.mark.parametrize(
+    ("f", "mode", "colors"),
+    [(tridiagonal, "reverse", 3), (tall, "forward", 1), (wide, "reverse", 1)],
+)
+def test_one_product_for_each_colour(f, mode, colors):
+    x = numbers(100)
+    plan = pullback.sparsity(f, x)
+    assert (plan.mode, plan.n_colors) == (mode, colors)
+    counted = 0
+
+    class Count(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x):
+            return x.clone()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, v):
+            nonlocal counted
+            counted += 1
+            return v
+
+        @staticmethod
+        def jvp(ctx, t):
+            nonlocal counted
+            counted += 1
+            return t.clone()
+
+    pullback.jacobian(lambda x: f(Count.apply(x)), x, sparsity=plan, chunk_size=1)
+    assert counted == colors
+
+
+def test_any_shape_in_the_order_of_flatten():
+    x = numbers(2, 3, 4)[:, :, ::2]  # not contiguous
+
+    def f(x):
+        return x.transpose(0, 2)[1:].cumsum(0)
+
+    J = pullback.jacobian(f, x, sparsity=pullback.sparsity(f, x))
+    close(J.to_dense(), dense(f, x).reshape(6, 12))
+
+
+def test_an_output_already_computed():
+    x = numbers(9).requires_grad_()
+    plan = pullback.sparsity(tridiagonal, x)
+    J = pullback.jacobian(tridiagonal(x), x, sparsity=plan)
+    close(J.to_dense().detach(), dense(tridiagonal, x.detach()))
+    assert x.grad is None
+    with pytest.raises(ValueError, match="the function is needed in its place"):
+        pullback.jacobian(tall(x), x, sparsity=pullback.sparsity(tall, x))
+
+
+@pytest.mark.parametrize("f", [tridiagonal, tall])
+def test_differentiable_again(f):
+    x = numbers(8).requires_grad_()
+    plan = pullback.sparsity(f, x)
+
+    def total(x):
+        J = pullback.jacobian(f, x, sparsity=plan)
+        return (J @ x.unsqueeze(1)).square().sum()
+
+    def reference(x):
+        J = dense(f, x, create_graph=True)
+        return (J @ x).square().sum()
+
+    (ours,) = torch.autograd.grad(total(x), x)
+    close(ours, torch.autograd.grad(reference(x), x)[0])
+
+
+def test_another_argument_and_a_captured_parameter():
+    weight = torch.zeros(9, dtype=torch.float64, requires_grad=True)  # zero for now
+
+    def f(scale, x):
+        return tridiagonal(x) * scale * (1 + x * weight)
+
+    args = numbers(9), numbers(9)
+    plan = pullback.sparsity(f, *args, argnums=1)
+    with torch.no_grad():
+        weight += 1
+    J = pullback.jacobian(f, *args, argnums=1, sparsity=plan).detach().to_dense()
+    close(J, dense(lambda x: f(args[0], x).detach() * 0 + f(args[0], x), args[1]).detach())
+    with pytest.raises(ValueError, match=r"argnums is 0 and the plan is for inputs\[1\]"):
+        pullback.jacobian(f, *args, sparsity=plan)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_low_precision(dtype):
+    x = numbers(20, dtype=dtype)
+    J = pullback.jacobian(wide, x, sparsity=pullback.sparsity(wide, x))
+    assert J.dtype is dtype
+    close(J.to_dense().double(), dense(wide, x.double()), rtol=0.05, atol=0.05)
+
+
+def test_a_plan_from_a_meta_tensor():
+    plan = pullback.sparsity(tridiagonal, torch.empty(30, device="meta"))
+    x = numbers(30)
+    close(
+        pullback.jacobian(tridiagonal, x, sparsity=plan).to_dense(), dense(tridiagonal, x)
+    )
+
+
+@pytest.mark.parametrize(("m", "n"), [(0, 4), (3, 0), (0, 0)])
+def test_no_numbers(m, n):
+    def f(x):
+        return x.sum() * torch.ones(m)
+
+    plan = pullback.sparsity(f, torch.ones(n))
+    assert plan.pattern.shape == (m, n)
+    J = pullback.jacobian(f, torch.ones(n), sparsity=plan)
+    assert J.shape == (m, n)
+
+
+def test_an_output_that_depends_on_nothing():
+    x = numbers(3)
+    plan = pullback.sparsity(torch.zeros_like, x)
+    assert plan.pattern.values().numel() == 0
+    with pytest.raises(RuntimeError, match=r"does not depend on inputs\[0\]"):
+        pullback.jacobian(torch.zeros_like, x, sparsity=plan)
+    J = pullback.jacobian(torch.zeros_like, x, sparsity=plan, allow_unused=True)
+    assert not J.to_dense().any()
+
+
+# --- what the plan does not fit -----------------------------------------------------
+
+
+def test_changed_shapes_are_caught():
+    plan = pullback.sparsity(tridiagonal, numbers(9))
+    with pytest.raises(ValueError, match=r"shapes \(8,\) and the plan is for \(9,\)"):
+        pullback.jacobian(tridiagonal, numbers(8), sparsity=plan)
+    with pytest.raises(ValueError, match=r"output has shape \(8,\) and the plan is for"):
+        pullback.jacobian(lambda x: tridiagonal(x)[1:], numbers(9), sparsity=plan)
+
+
+@pytest.mark.parametrize("f", [tridiagonal, tall])
+def test_verify_catches_a_function_that_has_outgrown_its_plan(f):
+    x = numbers(30)
+    plan = pullback.sparsity(f, x)
+
+    def grown(x):
+        y = f(x)
+        return torch.cat([y[:-1], y[-1:] + 1e-3 * x[4]])
+
+    J = pullback.jacobian(f, x, sparsity=plan, verify=True)
+    close(J.to_dense(), dense(f, x))
+    with pytest.raises(RuntimeError, match=r"in 1 of (30 columns, .* 4|150 rows, .* 149);"):
+        pullback.jacobian(grown, x, sparsity=plan, verify=True)
+
+
+def test_verify_takes_nan_for_what_it_is():
+    x = torch.tensor([0.0, 1.0, 4.0])
+    plan = pullback.sparsity(lambda x: (x - 1).sqrt(), x)
+    J = pullback.jacobian(lambda x: (x - 1).sqrt(), x, sparsity=plan, verify=True)
+    assert J.values().isnan().tolist() == [True, False, False]
+
+
+def test_a_branch_on_a_value_warns_and_verify_tells():
+    def f(x):
+        return x if x.sum() > 0 else x.flip(0)
+
+    with pytest.warns(UserWarning, match="looks at values"):
+        plan = pullback.sparsity(f, torch.ones(4))
+    pullback.jacobian(f, torch.ones(4), sparsity=plan, verify=True)
+    with pytest.raises(RuntimeError, match="outgrown its plan"):
+        pullback.jacobian(f, -torch.ones(4), sparsity=plan, verify=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "forward"}, "sparsity alone is needed"),
+        ({"batched": True}, "sparsity alone is needed"),
+        ({"progress": True}, "sparsity alone is needed"),
+        ({"sparsity": None, "verify": True}, "sparsity= is needed"),
+    ],
+)
+def test_options_that_contradict(options, message):
+    x = numbers(5)
+    options = {"sparsity": pullback.sparsity(tridiagonal, x), **options}
+    with pytest.raises(ValueError, match=message):
+        pullback.jacobian(tridiagonal, x, **options)
+
+
+def test_wrong_kinds():
+    x = numbers(5)
+    with pytest.raises(TypeError, match="sparsity is a Tensor"):
+        pullback.jacobian(tridiagonal, x, sparsity=torch.eye(5))
+    with pytest.raises(TypeError, match=r"inputs\[0\] is a tuple; one tensor is needed"):
+        pullback.sparsity(lambda t: t[0], (x,))
+    with pytest.raises(TypeError, match="the output of f is a tuple; one tensor"):
+        pullback.sparsity(lambda x: (x, x), x)
+    with pytest.raises(TypeError, match=r"argnums is \(0,\); the int of one input"):
+        pullback.sparsity(tridiagonal, x, argnums=(0,))
+    with pytest.raises(TypeError, match="a real floating point dtype is needed"):
+        pullback.sparsity(torch.fft.fft, x)
+    with pytest.raises(RuntimeError, match=r"changed inputs\[0\] in place"):
+        pullback.sparsity(lambda x: x.add_(1), x)
+    plan = pullback.sparsity(tridiagonal, x)
+    with pytest.raises(RuntimeError, match=r"inside a torch\.func transform"):
+        torch.vmap(lambda x: pullback.jacobian(tridiagonal, x, sparsity=plan).values())(
+            x.expand(2, 5)
+        )
+
+
+def test_nothing_of_the_callers_changes():
+    x = numbers(6).requires_grad_()
+    x.grad = torch.ones_like(x)
+    state = torch.get_rng_state()
+    f = torch.nn.Dropout(0.5)
+    plan = pullback.sparsity(f, x)
+    assert torch.equal(plan.pattern.to_dense(), torch.eye(6, dtype=torch.bool))
+    pullback.jacobian(f, x, sparsity=plan, verify=True)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert x.grad.sum() == 6
+    with pytest.raises(ZeroDivisionError):
+        pullback.sparsity(lambda x: x / (1 // 0), x)
+    assert torch.equal(torch.ones(2) + 1, torch.tensor([2.0, 2.0]))  # no mode is left on
+
+
+def test_without_scipy():
+    code = """
+import sys
+sys.modules["scipy"] = sys.modules["scipy.sparse"] = None
+import pullback, torch
+print(pullback.jacobian(torch.sin, torch.zeros(1)).item())
+try:
+    pullback.sparsity(torch.sin, torch.zeros(1))
+except ImportError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.splitlines() == [
+        "1.0",
+        "pullback.sparsity needs SciPy: python -m pip install 'pullback[sparse]'",
+    ]
+
+
+# --- every x of the shape -----------------------------------------------------------
+
+
+class Hidden(torch.autograd.Function):
+    """Computes in NumPy, where no operation of torch is to be seen."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.from_numpy(np.cumsum(x.detach().numpy()))
+
+    @staticmethod
+    def backward(ctx, v):
+        return v.flip(0).cumsum(0).flip(0)
+
+
+class Buffered(Hidden):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.empty_like(x)
+        y.numpy()[:] = np.cumsum(x.detach().numpy())
+        return y
+
+
+@pytest.mark.parametrize("function", [Hidden, Buffered])
+def test_what_no_operation_shows_is_dense(function):
+    def f(x):
+        return torch.cat([function.apply(x[:3]) * 2, x[3:]])
+
+    plan = pullback.sparsity(f, numbers(5))
+    assert plan.assumed_dense == (f"{function.__name__}Backward",)
+    assert "assumed dense  " + plan.assumed_dense[0] in repr(plan)
+    J = pullback.jacobian(f, numbers(5), sparsity=plan, verify=True)
+    close(J.to_dense(), dense(f, numbers(5)))
+
+
+def mask_by_where(x):
+    return x * torch.where(x.flip(0) > 0, 1.0, 0.0)
+
+
+def mask_by_fill(x):
+    return x * torch.zeros(4).masked_fill(x.flip(0) > 0, 1.0)
+
+
+def mask_by_sign(x):
+    return x * x.flip(0).sign().clamp(min=0)
+
+
+def mask_by_cast(x):
+    return x * (x.flip(0) > 0)
+
+
+def mask_by_copysign(x):
+    return x * (torch.copysign(torch.ones(4), x.flip(0)) + 1)
+
+
+@pytest.mark.parametrize(
+    "f", [mask_by_where, mask_by_fill, mask_by_sign, mask_by_cast, mask_by_copysign]
+)
+def test_a_mask_that_x_decides_is_no_constant(f):
+    expected = torch.eye(4, dtype=torch.bool)
+    for x in (torch.zeros(4), -torch.ones(4), torch.ones(4)):
+        assert torch.equal(entries(f, x), expected)
+
+
+def test_constant_zeros_count():
+    band = torch.ones(6, 6).triu(-1).tril(1)
+    expected = band.bool()
+    x = torch.zeros(6)
+    for f in (
+        lambda x: band @ x,
+        lambda x: F.linear(x, band),
+        lambda x: (band * x).sum(1),
+        lambda x: torch.einsum("ij,j->i", band, x),
+        lambda x: band.to_sparse_csr() @ x,
+        lambda x: x @ band.to_sparse(),
+        lambda x: torch.sparse.mm(band.to_sparse(), x.unsqueeze(1)),
+        lambda x: torch.where(band.bool(), x, 0.0).sum(1),
+    ):
+        assert torch.equal(entries(f, x), expected)
+
+
+def test_in_place_and_views():
+    def f(x):
+        y = torch.zeros(6)
+        y[::2] = x[:3]
+        y.view(2, 3)[1].mul_(x[5])
+        y[0].add_(x[4])
+        y[1:3] = 7.0
+        return y
+
+    expected = torch.zeros(6, 6, dtype=torch.bool)
+    expected[0, [0, 4]] = expected[4, [2, 5]] = True
+    assert torch.equal(entries(f, torch.ones(6)), expected)
+
+
+def test_a_derivative_inside():
+    def f(x):
+        return torch.func.grad(lambda x: (x[1:] ** 2 * x[:-1]).sum())(x)
+
+    plan = pullback.sparsity(f, numbers(7))
+    J = pullback.jacobian(f, numbers(7), sparsity=plan, verify=True)
+    close(J.to_dense(), dense(f, numbers(7)))
+    assert plan.n_colors == 3
+
+
+def test_an_index_that_x_decides():
+    x = torch.tensor([3.0, 1.0, 2.0])
+
+    def f(x):
+        return torch.cat([x[x.argsort()], x.gather(0, x.argmax(0, keepdim=True))])
+
+    assert entries(f, x).all()
+
+
+# --- random compositions ------------------------------------------------------------
+
+STEPS = {
+    "sin": torch.sin,
+    "square": lambda x: x * x,
+    "relu": torch.relu,
+    "flip": lambda x: x.flip(0),
+    "roll": lambda x: x.roll(2),
+    "transpose": lambda x: x[: len(x) // 3 * 3].reshape(3, -1).T.reshape(-1),
+    "slice": lambda x: x[1:-1] if len(x) > 6 else x,
+    "stride": lambda x: x[::2] if len(x) > 8 else x,
+    "pad": lambda x: F.pad(x, (1, 2)),
+    "cat": lambda x: torch.cat([x[3:], x[:3]]),
+    "stack": lambda x: torch.stack([x, x.cos()]).flatten()[: len(x) + 3],
+    "difference": lambda x: torch.cat([x.diff(), x[:1]]),
+    "add first": lambda x: x + x[0],
+    "times shifted": lambda x: x * x.roll(1),
+    "cumsum of part": lambda x: torch.cat([x[:3].cumsum(0), x[3:]]),
+    "sum of pairs": lambda x: torch.cat([x[: len(x) // 2 * 2].view(-1, 2).sum(1), x]),
+    "softmax of part": lambda x: torch.cat([x[:4].softmax(0), x[4:]]),
+    "band": lambda x: torch.eye(len(x), dtype=x.dtype).roll(1, 0).add(1).tril(1).triu() @ x,
+    "convolution": lambda x: F.conv1d(
+        x[None, None], torch.ones(1, 1, 3, dtype=x.dtype), padding=1
+    ).flatten(),
+    "pool": lambda x: F.max_pool1d(x[None, None], 3, 1, 1).flatten(),
+    "sort part": lambda x: torch.cat([x[:3].sort().values, x[3:]]),
+    "where": lambda x: torch.where(x > 2, x, x.roll(3)),
+    "mask": lambda x: x * (x.roll(1) > 2),
+    "index": lambda x: x[torch.arange(len(x)) * 7 % len(x)],
+    "index add": lambda x: x.index_add(0, torch.tensor([0, 2]), x[1:3]),
+    "scatter": lambda x: x.scatter(0, torch.tensor([1, 4]), x[2:4] * 2),
+    "norm": lambda x: x / x[:2].norm(),
+    "detach": lambda x: x * x.detach().roll(1),
+}
+
+
+def write(x):
+    y = x.clone()
+    y[1:4] *= x[0]
+    y[0] = x[-1]
+    return y
+
+
+STEPS["write"] = write
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=6), st.data())
+def test_random_compositions(names, data):
+    def f(x):
+        for name in names:
+            x = STEPS[name](x)
+        return x
+
+    n = data.draw(st.integers(2, 4)) * 3
+    seen = data.draw(st.sampled_from([torch.zeros(n), numbers(n)])).double()
+    plan = pullback.sparsity(f, seen)
+    assert plan.assumed_dense == ()
+    x = torch.tensor(
+        data.draw(st.lists(st.integers(-30, 30), min_size=n, max_size=n)),
+        dtype=torch.float64,
+    ).div(7)
+    expected = dense(f, x)
+    assert not ((expected.nan_to_num() != 0) & ~plan.pattern.to_dense()).any()
+    J = pullback.jacobian(f, x, sparsity=plan, verify=True, allow_unused=True)
+    if expected.isfinite().all():  # 0 × inf is NaN, and rows and columns differ in where
+        close(J.to_dense(), expected)
+
+
+# --- colours ------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32 - 1), st.floats(0, 0.6))
+def test_colours_keep_apart_what_meets(m, n, seed, share):
+    matrix = np.random.default_rng(seed).random((m, n)) < share
+    mode, colors = coloring.fewest(sp.csr_array(matrix))
+    lines = matrix if mode == "reverse" else matrix.T
+    for color in range(colors.max() + 1):
+        assert lines[colors == color].sum(0).max() <= 1
+    assert sorted(set(colors)) == list(range(colors.max() + 1))
+    assert colors.max() < min(m, n)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 40])
+def test_a_five_point_stencil_needs_few_colours(n):
+    assert pullback.sparsity(stencil, torch.ones(n * n)).n_colors <= 6
+
+
+def test_bands_need_as_many_colours_as_they_are_wide():
+    for width in (1, 2, 5):
+        plan = pullback.sparsity(
+            lambda x, w=width: x.unfold(0, w, 1).sum(1), torch.ones(50)
+        )
+        assert plan.n_colors == width
+
+
+# --- what it costs ------------------------------------------------------------------
+
+
+def test_memory_grows_with_the_non_zeros():
+    def peak(n):
+        x = torch.empty(n, device="meta")
+        tracemalloc.start()
+        pullback.sparsity(tridiagonal, x)
+        bytes_ = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return bytes_
+
+    peak(1000)  # imports
+    small, large = peak(20_000), peak(200_000)
+    assert large < 11 * small
+    assert large < 2e9 / 1e6 * 200_000  # a million unknowns within 2 GB
+
+
+def test_work_grows_with_the_non_zeros(monkeypatch):
+    made = 0
+    inner = index_sets._csr
+
+    def counting(indices, indptr, columns):
+        nonlocal made
+        made += len(indices)
+        return inner(indices, indptr, columns)
+
+    monkeypatch.setattr(index_sets, "_csr", counting)
+    counts = []
+    for n in (1000, 10_000):
+        made = 0
+        pullback.sparsity(tridiagonal, torch.ones(n))
+        counts.append(made)
+    assert counts[0] > 3000  # each entry at least once
+    assert counts[1] < 10.1 * counts[0]
+
+
+def test_what_would_not_fit_is_refused():
+    with pytest.raises(RuntimeError, match="depends on nearly all of x everywhere"):
+        pullback.sparsity(lambda x: x + x.sum(), torch.empty(20_000, device="meta"))
+
+
+# --- to be read ---------------------------------------------------------------------
+
+
+def test_repr():
+    plan = pullback.sparsity(tridiagonal, torch.ones(1000))
+    assert repr(plan).splitlines() == [
+        "Sparsity of the Jacobian",
+        "shape     1000 outputs, 1000 inputs",
+        "entries   2998 of 1000000, 0.003 of them",
+        "colours   3, of the rows",
+        "products  3 vector-Jacobian products, for 1000 if dense",
+    ]
+    html = plan._repr_html_()
+    assert "<caption>Sparsity of the Jacobian</caption>" in html
+    assert "3, of the rows" in html
+
+
+def test_picture():
+    plan = pullback.sparsity(tridiagonal, torch.ones(5))
+    ax = plan.plot()
+    assert ax.get_title() == "Sparsity, 5 × 5: 13 entries, 3 colours of rows"
+    cells = {tuple(map(int, t.get_position())): t.get_text() for t in ax.texts}
+    expected = {
+        (j, i): str(int(plan.colors[i]))
+        for i in range(5)
+        for j in range(5)
+        if abs(i - j) < 2
+    }
+    assert cells == expected
+    _, mine = plt.subplots()
+    assert pullback.sparsity(stencil, torch.ones(400)).plot(mine, title="mine") is mine
+    assert mine.get_title() == "mine"
+    blocks = mine.images[0].get_array()
+    assert blocks.shape == (100, 100)
+    assert blocks.sum() == 5 * 400 - 4 * 20
+    plt.close("all")
