@@ -38,13 +38,13 @@ from pullback._messages import MESSAGES, THEMES, Message
 
 logger = logging.getLogger(__name__)
 
-THREADS = {
-    "PT": "https://github.com/pytorch/pytorch/issues/{}",
-    "FT": "https://github.com/pytorch/functorch/issues/{}",
-    "TUT": "https://github.com/pytorch/tutorials/issues/{}",
-    "JAX": "https://github.com/jax-ml/jax/issues/{}",
-    "SO": "https://stackoverflow.com/questions/{}",
-    "PF": "https://discuss.pytorch.org/t/{}",
+THREADS = {  # the name of each forum, and the address of a thread
+    "PT": ("pytorch/pytorch#{}", "https://github.com/pytorch/pytorch/issues/{}"),
+    "FT": ("pytorch/functorch#{}", "https://github.com/pytorch/functorch/issues/{}"),
+    "TUT": ("pytorch/tutorials#{}", "https://github.com/pytorch/tutorials/issues/{}"),
+    "JAX": ("jax-ml/jax#{}", "https://github.com/jax-ml/jax/issues/{}"),
+    "SO": ("Stack Overflow, question {}", "https://stackoverflow.com/questions/{}"),
+    "PF": ("PyTorch forum, topic {}", "https://discuss.pytorch.org/t/{}"),
 }
 
 
@@ -282,7 +282,8 @@ def _link(source: str) -> str:
     """Return a thread as a link, a file as it stands."""
     if match := re.fullmatch(r"(PT|FT|TUT|JAX)#(\d+)|(SO|PF)/(\d+)", source):
         forum, number = match[1] or match[3], match[2] or match[4]
-        return f"[{source}]({THREADS[forum].format(number)})"
+        name, address = (part.format(number) for part in THREADS[forum])
+        return f"[{name}]({address})"
     if match := re.fullmatch(r"([\w.-]+/[\w.-]+)#(\d+)", source):
         return f"[{source}](https://github.com/{match[1]}/issues/{match[2]})"
     return f"`{source}`" if source.startswith(("torch/", "aten/")) else source

@@ -61,7 +61,7 @@ class Index:
     def __init__(self, app: Sphinx, page: str, pathto: Any) -> None:
         self.app, self.page = app, page
         self.thumbnails: list[Path] = []
-        self.name = f"_images/cards-{page.replace('/', '-')}.webp"
+        self.name = f"_static/cards-{page.replace('/', '-')}.webp"
         self.source = pathto(self.name, 1)
 
     def of(self, body: str) -> str:
@@ -74,7 +74,7 @@ class Index:
                 with Image.open(path) as thumbnail:
                     sheet.paste(thumbnail.convert("RGB"), self.corner(number))
             target = Path(self.app.outdir, self.name)
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             sheet.save(target, quality=80, method=6)
         return body
 
