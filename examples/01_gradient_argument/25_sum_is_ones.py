@@ -90,7 +90,7 @@ except RuntimeError as error:
 # %%
 # *I removed* ``.sum()`` *and passed* ``gradient=logits * onehot``\ *; is that the same?*
 # No. The sum passes ones; the second call weighs once more, by the logit 2 itself. What
-# picks the logit is the one-hot vector alone, as the ``v`` of the logits:
+# picks the logit is the :term:`one-hot vector` alone, as the ``v`` of the logits:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 onehot = torch.tensor([0.0, 1.0])
