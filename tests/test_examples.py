@@ -85,6 +85,8 @@ CURRICULUM = {
         "in-place",
         "masked-nan",
         "kinks",
+        "eigenvectors-nan",
+        "singular-matrices",
         "no-grad-detach",
         "hooks",
         "closures-of-zeros",
