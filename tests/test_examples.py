@@ -72,6 +72,7 @@ CURRICULUM = {
         "discrete-choices",
         "gradient-cache",
         "gradient-penalty",
+        "parametrizations",
         "implicit-differentiation",
         "across-processes",
         "ddp-messages",
@@ -95,6 +96,7 @@ CURRICULUM = {
         "silent-traps",
         "checkpointing",
         "vmap-limits",
+        "sparse-and-nested",
         "chapter-5-questions",
     ],
     "06_own_rules": [

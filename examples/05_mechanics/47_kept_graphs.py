@@ -56,8 +56,7 @@ for retain in (True, False):
 # How many are kept
 # -----------------
 #
-# Ten steps, keeping the loss in one of four ways. In training each step ends in
-# ``backward``; in an evaluation nobody calls it:
+# Four ways to keep the losses of ten steps:
 
 ways = {
     "total += loss": lambda total, loss: [total[0] + loss] if total else [loss],
@@ -65,6 +64,9 @@ ways = {
     "loss.detach()": lambda total, loss: [*total, loss.detach()],
     "loss.item()": lambda total, loss: [*total, torch.tensor(loss.item())],
 }
+
+# %%
+# In training each step ends in ``backward``; in an evaluation nobody calls it:
 
 
 def epoch(keep, training):
@@ -89,9 +91,8 @@ for name, keep in ways.items():
     print(f"{name:16}", *(f"{count!s:>13}" for count in counts[name]))
 
 # %%
-# *Must I write loss.item()?* ``detach()`` does as well, and on a GPU it does not wait for
-# the result. Ask for the number once, after the loop. In an evaluation ``no_grad`` is
-# better still: nothing is saved in the first place.
+# *Must I write loss.item()?* ``detach()`` does as well, and makes no GPU wait. In an
+# evaluation ``no_grad`` is better still: nothing is saved in the first place.
 #
 #
 # What backward does not free
@@ -149,9 +150,8 @@ for k, (gradient, most) in found.items():
 
 # %%
 # Memory is that of one window, and the gradient is another one: every path through a cut
-# is missing. Where the state forgets, here by half a step, longer windows come close; what
-# lies before the window is never learnt. The check carries ds/da along, which starts anew
-# at each cut:
+# is missing. What lies before the window is never learnt. The check carries ds/da along,
+# which starts anew at each cut:
 
 
 def by_hand(k, a=0.5):
