@@ -1,0 +1,185 @@
+r"""
+.. _hypergradients:
+
+How do I differentiate through training? Hypergradients, influence
+==================================================================
+
+Write the steps so that they are recorded, with ``create_graph=True``, and memory grows with
+every step; or, at a minimum, solve one system with the :term:`Hessian`. The same system
+says how much a single training example has to do with a prediction.
+"""
+
+# %%
+# Weights w minimise a training loss L(w, λ); V(w) is the loss on other data. With
+# :math:`H=\nabla_w^2L`, at the minimum
+#
+# .. math::
+#
+#    \frac{dV}{d\lambda}=-q^\top\,\frac{\partial^2L}{\partial w\,\partial\lambda},
+#    \qquad H\,q=\nabla V .
+#
+# λ is here the logarithm of a penalty's weight, and 8 examples have 3 features:
+
+import torch
+
+torch.manual_seed(0)  # the same data on every build
+X, t = torch.randn(8, 3).double(), torch.randn(8).double()
+other, answer = torch.randn(6, 3).double(), torch.randn(6).double()
+lam, start = torch.zeros((), dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+
+
+def training_loss(w, lam):
+    return ((X @ w - t) ** 2).mean() + lam.exp() * (w @ w)
+
+
+def validation_loss(w):
+    return ((other @ w - answer) ** 2).mean()
+
+
+# %%
+# An optimiser forgets
+# --------------------
+#
+# ``step`` changes the weights under ``no_grad``. The new weights are leaves, and nothing
+# says that λ had any part in them:
+
+w = start.clone().requires_grad_()
+rate = lam.clone().requires_grad_()
+optimizer = torch.optim.SGD([w], lr=0.1)
+training_loss(w, rate).backward()
+optimizer.step()
+rate.grad = None
+validation_loss(w).backward()
+print(rate.grad)
+
+# %%
+# Unrolled: every step recorded
+# -----------------------------
+#
+# The step in your own hands, out of place, with a gradient that has a graph. How many
+# tensors the graph saves is counted by a hook:
+
+
+def unrolled(steps):
+    rate, w, saved = lam.clone().requires_grad_(), start.clone().requires_grad_(), []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: saved.append(1) or t, lambda t: t
+    ):
+        for _ in range(steps):
+            (g,) = torch.autograd.grad(training_loss(w, rate), w, create_graph=True)
+            w = w - 0.1 * g
+        return torch.autograd.grad(validation_loss(w), rate)[0], len(saved)
+
+
+for steps in (1, 5, 20, 100):
+    g, saved = unrolled(steps)
+    print(f"{steps:3} steps {g + 0.0:8.5f}  {saved:5} saved")
+
+# %%
+# Exact for the steps that were taken, whatever they led to, and a hundred times as much
+# memory for a hundred steps. (The first step gives 0: the penalty has no slope at w = 0.)
+# *Is create_graph needed?* Without it each g is a constant:
+
+(g,) = torch.autograd.grad(training_loss(w, rate), w)
+try:
+    torch.autograd.grad(validation_loss(w - 0.1 * g), rate)
+except RuntimeError as error:
+    print(str(error).partition(". ")[0])
+
+# %%
+# Implicit: one system at the minimum
+# -----------------------------------
+#
+# Conjugate gradients need only :term:`Hessian-vector products <Hessian-vector product>`
+# (:ref:`hvp`), never H, and no step of the training is remembered:
+
+gradient = torch.func.grad(training_loss)
+
+
+def solve(w, b, steps=3):  # H q = b
+    q, r, p = torch.zeros_like(b), b, b
+    for _ in range(steps):
+        Hp = torch.func.jvp(lambda w: gradient(w, lam), (w,), (p,))[1]
+        alpha = (r @ r) / (p @ Hp)
+        q, new = q + alpha * p, r - alpha * Hp
+        r, p = new, new + (new @ new) / (r @ r) * p
+    return q
+
+
+# %%
+# Three steps are exact for three weights, but for rounding. The product with the mixed
+# derivative is one more :term:`VJP`, of the gradient by λ:
+
+best = start
+for _ in range(300):
+    best = best - 0.1 * gradient(best, lam)
+q = solve(best, torch.func.grad(validation_loss)(best))
+implicit = -torch.func.vjp(lambda lam: gradient(best, lam), lam)[1](q)[0]
+print(f"{implicit:.5f}")
+
+# %%
+# The number that the unrolled ones approach. *Which of them do I want?* After a few steps,
+# as in meta-learning, the unrolled one: the formula is about a minimum, and there is none
+# yet. Five steps, unrolled and by the formula all the same:
+
+halfway = start
+for _ in range(5):
+    halfway = halfway - 0.1 * gradient(halfway, lam)
+q_half = solve(halfway, torch.func.grad(validation_loss)(halfway))
+at_half = -torch.func.vjp(lambda lam: gradient(halfway, lam), lam)[1](q_half)[0]
+print(f"{unrolled(5)[0]:.5f} {at_half:.5f}")
+
+# %%
+# Influence: which example did it?
+# --------------------------------
+#
+# Leaving example i out takes :math:`\ell_i/n` from the loss. To first order w moves by
+# :math:`H^{-1}\nabla\ell_i/n` and V by :math:`q^\top\nabla\ell_i/n`: one q for all of them
+# (Koh and Liang, 2017). Beside it, V really trained without the example:
+
+loss_of_one = lambda w, x, t: (x @ w - t) ** 2  # noqa: E731
+each = torch.vmap(torch.func.grad(loss_of_one), (None, 0, 0))(best, X, t)
+influence = each @ q / 8
+
+
+def without(i):  # the minimum in closed form; the mean is still over n
+    keep = torch.arange(8) != i
+    H = X[keep].T @ X[keep] / 8 + lam.exp() * torch.eye(3)
+    return validation_loss(torch.linalg.solve(H, X[keep].T @ t[keep] / 8))
+
+
+actual = torch.stack([without(i) - without(-1) for i in range(8)])
+print(influence.numpy().round(3), actual.numpy().round(3), sep="\n")
+
+# %%
+# First order, hence right in sign and rough in size: with 8 examples one is not little. And
+# it presupposes a minimum with a positive H; in a network that is neither, people add
+# a multiple of I, or the Gauss-Newton matrix in place of H (:ref:`gauss-newton`).
+#
+# The check: differences of the whole training for both hypergradients, the solve against a
+# dense one, and the influence against an example whose weight is changed by little:
+
+h = 1e-5
+
+
+def trained(lam, weights, steps=300):
+    w = start
+    for _ in range(steps):
+        residual = X @ w - t
+        w = w - 0.1 * (2 * X.T @ (weights * residual) / 8 + 2 * lam.exp() * w)
+    return validation_loss(w)
+
+
+ones = torch.ones(8).double()
+for steps, found in ((5, unrolled(5)[0]), (300, implicit)):
+    up, down = (trained(lam + sign * h, ones, steps) for sign in (1, -1))
+    assert abs((up - down) / (2 * h) - found) < 1e-7
+weights = ones - h * torch.eye(8).double()[2]
+assert abs((trained(lam, weights) - trained(lam, ones)) / h - influence[2]) < 1e-4
+
+# %%
+# Where next
+# ----------
+#
+# Any solver, as a Function: :ref:`implicit-differentiation`. Products with H: :ref:`hvp`.
+# The gradient of each example: :ref:`per-sample-gradients`.
