@@ -74,6 +74,7 @@ CURRICULUM = {
         "gradient-penalty",
         "parametrizations",
         "implicit-differentiation",
+        "hypergradients",
         "across-processes",
         "ddp-messages",
         "chapter-4-questions",

@@ -18,9 +18,10 @@ says how much a single training example has to do with a prediction.
 #    \frac{dV}{d\lambda}=-q^\top\,\frac{\partial^2L}{\partial w\,\partial\lambda},
 #    \qquad H\,q=\nabla V .
 #
-# λ is here the logarithm of a penalty's weight, and 8 examples have 3 features:
+# λ is the logarithm of a penalty's weight; w and q have shape ``(3,)``:
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 
 torch.manual_seed(0)  # the same data on every build
 X, t = torch.randn(8, 3).double(), torch.randn(8).double()
@@ -40,14 +41,12 @@ def validation_loss(w):
 # An optimiser forgets
 # --------------------
 #
-# ``step`` changes the weights under ``no_grad``. The new weights are leaves, and nothing
-# says that λ had any part in them:
+# ``step`` edits the weights under ``no_grad``: nothing says that λ had any part in them.
 
 w = start.clone().requires_grad_()
 rate = lam.clone().requires_grad_()
-optimizer = torch.optim.SGD([w], lr=0.1)
 training_loss(w, rate).backward()
-optimizer.step()
+torch.optim.SGD([w], lr=0.1).step()
 rate.grad = None
 validation_loss(w).backward()
 print(rate.grad)
@@ -56,15 +55,12 @@ print(rate.grad)
 # Unrolled: every step recorded
 # -----------------------------
 #
-# The step in your own hands, out of place, with a gradient that has a graph. How many
-# tensors the graph saves is counted by a hook:
+# The step in your own hands, with a gradient that has a graph. A hook counts what is saved:
 
 
 def unrolled(steps):
     rate, w, saved = lam.clone().requires_grad_(), start.clone().requires_grad_(), []
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda t: saved.append(1) or t, lambda t: t
-    ):
+    with saved_tensors_hooks(lambda t: saved.append(1) or t, lambda t: t):
         for _ in range(steps):
             (g,) = torch.autograd.grad(training_loss(w, rate), w, create_graph=True)
             w = w - 0.1 * g
@@ -76,9 +72,8 @@ for steps in (1, 5, 20, 100):
     print(f"{steps:3} steps {g + 0.0:8.5f}  {saved:5} saved")
 
 # %%
-# Exact for the steps that were taken, whatever they led to, and a hundred times as much
-# memory for a hundred steps. (The first step gives 0: the penalty has no slope at w = 0.)
-# *Is create_graph needed?* Without it each g is a constant:
+# Exact for the steps that were taken, and memory as many times. (One step gives 0: the
+# penalty has no slope at w = 0.) *Is create_graph needed?* Without it g is a constant:
 
 (g,) = torch.autograd.grad(training_loss(w, rate), w)
 try:
@@ -137,8 +132,7 @@ print(f"{unrolled(5)[0]:.5f} {at_half:.5f}")
 # :math:`H^{-1}\nabla\ell_i/n` and V by :math:`q^\top\nabla\ell_i/n`: one q for all of them
 # (Koh and Liang, 2017). Beside it, V really trained without the example:
 
-loss_of_one = lambda w, x, t: (x @ w - t) ** 2  # noqa: E731
-each = torch.vmap(torch.func.grad(loss_of_one), (None, 0, 0))(best, X, t)
+each = 2 * (X @ best - t)[:, None] * X  # row i: the gradient of loss i
 influence = each @ q / 8
 
 
@@ -152,25 +146,22 @@ actual = torch.stack([without(i) - without(-1) for i in range(8)])
 print(influence.numpy().round(3), actual.numpy().round(3), sep="\n")
 
 # %%
-# First order, hence right in sign and rough in size: with 8 examples one is not little. And
-# it presupposes a minimum with a positive H; in a network that is neither, people add
-# a multiple of I, or the Gauss-Newton matrix in place of H (:ref:`gauss-newton`).
+# Right in sign and rough in size: one of 8 is not little. Conjugate gradients also need a
+# positive H; a network's is not, and people take the Gauss-Newton matrix for it, or add a
+# multiple of I (:ref:`gauss-newton`).
 #
-# The check: differences of the whole training for both hypergradients, the solve against a
-# dense one, and the influence against an example whose weight is changed by little:
-
-h = 1e-5
+# The check: differences of the whole training, its gradient written out; for the influence
+# with the weight of an example changed by little:
 
 
 def trained(lam, weights, steps=300):
     w = start
     for _ in range(steps):
-        residual = X @ w - t
-        w = w - 0.1 * (2 * X.T @ (weights * residual) / 8 + 2 * lam.exp() * w)
+        w = w - 0.1 * (2 * X.T @ (weights * (X @ w - t)) / 8 + 2 * lam.exp() * w)
     return validation_loss(w)
 
 
-ones = torch.ones(8).double()
+ones, h = torch.ones(8).double(), 1e-5
 for steps, found in ((5, unrolled(5)[0]), (300, implicit)):
     up, down = (trained(lam + sign * h, ones, steps) for sign in (1, -1))
     assert abs((up - down) / (2 * h) - found) < 1e-7
@@ -181,5 +172,4 @@ assert abs((trained(lam, weights) - trained(lam, ones)) / h - influence[2]) < 1e
 # Where next
 # ----------
 #
-# Any solver, as a Function: :ref:`implicit-differentiation`. Products with H: :ref:`hvp`.
-# The gradient of each example: :ref:`per-sample-gradients`.
+# Any solver: :ref:`implicit-differentiation`. Each example: :ref:`per-sample-gradients`.
