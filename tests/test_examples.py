@@ -98,6 +98,7 @@ CURRICULUM = {
         "checkpointing",
         "vmap-limits",
         "sparse-and-nested",
+        "no-double-backward",
         "chapter-5-questions",
     ],
     "06_own_rules": [

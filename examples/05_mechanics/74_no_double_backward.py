@@ -1,0 +1,174 @@
+r"""
+.. _no-double-backward:
+
+Which operations have no second derivative, and what do I use instead?
+======================================================================
+
+Fused ones: attention, ``cdist``, ``embedding_bag``, ``ctc_loss``, an RNN in cuDNN. Their
+backward is one kernel, which no rule differentiates. The same function made of plain
+operations has all derivatives; choose it in the *forward* pass.
+"""
+
+# %%
+# A second derivative goes backward through the backward (:term:`double backward`). For x of
+# shape ``(4, 3)`` this asks for the derivative of :math:`u^\top\nabla f`, hence for
+# :math:`Hu`, with the :term:`Hessian` H of :math:`f=\sum y^2`:
+
+from contextlib import nullcontext
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+torch.manual_seed(0)  # the same points and weights on every build
+x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+u = torch.arange(12.0, dtype=torch.float64).reshape(4, 3) / 10
+words, kinds = torch.tensor([[0, 1], [2, 2]]), torch.tensor([0, 1, 2, 1])
+
+
+def product(f, x):  # H u
+    (g,) = torch.autograd.grad((f(x) ** 2).sum(), x, create_graph=True)
+    return torch.autograd.grad(g, x, u)[0]
+
+
+# %%
+# Some that refuse, and in which words. The first backward is no trouble; it is the second
+# one that raises:
+
+fused = {
+    "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3),
+    "cdist": lambda x: torch.cdist(x, 1 - x),
+    "embedding_bag": lambda x: F.embedding_bag(words, x),
+    "multi_margin_loss": lambda x: F.multi_margin_loss(x, kinds),
+    "ctc_loss": lambda x: F.ctc_loss(x.log_softmax(1), kinds[1:3], (4,), (2,)),
+}
+for name, f in fused.items():
+    try:
+        product(f, x)
+    except RuntimeError as error:
+        print(f"{name:18}", error)
+
+# %%
+# What to write instead
+# ---------------------
+#
+# The same functions from parts, or by another way through the same call:
+
+
+def attention(x):
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(*[x[None, None]] * 3)
+
+
+def margin(x):  # for class k: the mean of max(0, 1 - x_k + x_j) over j, without j = k
+    right = x.gather(1, kinds[:, None])
+    return (F.relu(1 - right + x).sum(1) - 1).mean() / x.shape[1]
+
+
+plain = {
+    "attention": attention,
+    "cdist": lambda x: torch.cdist(x, 1 - x, compute_mode="use_mm_for_euclid_dist"),
+    "embedding_bag": lambda x: F.embedding(words, x).mean(1),
+    "multi_margin_loss": margin,
+}
+
+# %%
+# The values are those of the fused ones, and the products exist:
+
+found = {}
+for name, f in plain.items():
+    torch.testing.assert_close(f(x), fused[name](x))
+    found[name] = product(f, x)
+    print(f"{name:18}", tuple(found[name].shape))
+
+# %%
+# *And the distances within one set?* Written as ``(a - b).norm()``, they have NaN for a
+# second derivative where two points are one, as all pairs i = j are. Take the pairs i < j:
+
+i, j = torch.triu_indices(4, 4, 1)
+for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
+    print(product(lambda x, pairs=pairs: pairs(x).norm(dim=-1) + 1, x).isnan().any().item())
+
+# %%
+# Attention inside a module
+# -------------------------
+#
+# The forward pass chooses the kernel, and with it the backward. So the context belongs
+# around the module's call; around the backward it is too late:
+
+layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).double()
+tokens = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
+for around in ("forward", "backward"):
+    with sdpa_kernel(SDPBackend.MATH) if around == "forward" else nullcontext():
+        y = layer(tokens).pow(2).sum()
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            (g,) = torch.autograd.grad(y, tokens, create_graph=True)
+            print(around, torch.autograd.grad(g.sum(), tokens)[0].shape)
+    except RuntimeError as error:
+        print(around, error)
+
+# %%
+# An RNN on a GPU
+# ---------------
+#
+# There ``nn.RNN``, ``LSTM`` and ``GRU`` run in cuDNN, which has no double backward and says
+# so (:ref:`errors` has the text). Turned off around the forward pass, torch's own kernels
+# run, as they always do on a CPU, where this page was made:
+
+lstm = nn.LSTM(3, 2).double()
+
+
+def recurrent(x):
+    with torch.backends.cudnn.flags(enabled=False):
+        return lstm(x)[0]
+
+
+found["LSTM"] = product(recurrent, x)
+found["LSTM"].shape
+
+# %%
+# Nothing to write instead
+# ------------------------
+#
+# For a ``ctc_loss``, or a kernel of somebody else's: the product :math:`Hu` is a derivative
+# of the *gradient* along u, and a difference of two gradients gives it, in float64 to
+# about eight digits. (Forward mode over the backward is no way out, as fused kernels mostly
+# lack it, too.)
+
+
+def by_differences(f, x, h=1e-5):
+    points = [(x + sign * h * u).detach().requires_grad_() for sign in (1, -1)]
+    up, down = (torch.autograd.grad((f(p) ** 2).sum(), p)[0] for p in points)
+    return (up - down) / (2 * h)
+
+
+of_ctc = by_differences(fused["ctc_loss"], x)
+(off,) = (by_differences(attention, x) - found["attention"]).abs().max()[None]
+print(tuple(of_ctc.shape), bool(off < 1e-7))
+try:
+    torch.func.jvp(fused["ctc_loss"], (x.detach(),), (u,))
+except NotImplementedError as error:
+    print(str(error).partition(" because")[0])
+
+# %%
+# A number to look at, not to train through: it has no graph, so that a gradient penalty
+# needs one of the ways above.
+#
+# The check: each product against such differences; that of CTC against second differences
+# of its values, which no derivative enters:
+
+for name, f in {**plain, "LSTM": recurrent}.items():
+    torch.testing.assert_close(found[name], by_differences(f, x), atol=1e-6, rtol=0)
+h = 1e-3
+up, middle, down = (fused["ctc_loss"](x.detach() + k * h * u) ** 2 for k in (1, 0, -1))
+curvature = (up - 2 * middle + down) / h**2
+torch.testing.assert_close((of_ctc * u).sum(), curvature, atol=1e-4, rtol=1e-4)
+
+# %%
+# Where next
+# ----------
+#
+# A second derivative for your own rule: :ref:`twice-differentiable`. Where they are needed:
+# :ref:`gradient-penalty`, :ref:`hvp`. Compiled functions: :ref:`second-derivatives`.
