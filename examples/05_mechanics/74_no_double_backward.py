@@ -134,8 +134,8 @@ found["LSTM"].shape
 #
 # For a ``ctc_loss``, or a kernel of somebody else's: the product :math:`Hu` is a derivative
 # of the *gradient* along u, and a difference of two gradients gives it, in float64 to
-# about eight digits. (Forward mode over the backward is no way out, as fused kernels mostly
-# lack it, too.)
+# about eight digits. (:term:`Forward mode <forward mode>` over the backward is no way out,
+# as fused kernels mostly lack it, too.)
 
 
 def by_differences(f, x, h=1e-5):
