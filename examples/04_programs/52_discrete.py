@@ -6,7 +6,7 @@ Which gradient goes through argmax or a random choice?
 
 Through the choice itself none: it jumps. What has a gradient is the *expected* loss of a
 random choice. Summing over the choices gives it exactly, the score function without bias;
-straight-through and Gumbel-softmax give another number, with less noise.
+straight-through and Gumbel-softmax trade bias for noise.
 """
 
 # %%

@@ -129,7 +129,7 @@ print(torch.allclose(torch.autograd.grad(masked, A, G)[0], power))
 for noise in (1e-3, 1e-6, 1e-14):
     split = torch.diag(torch.tensor([0.0, noise, 0.0]))
     off = gradient(lambda A, split=split: of_exponential(A + split), A) - power
-    print(f"{noise:.0e} {'bad' if off.abs().max() > 1e-3 else 'good'}")
+    print(f"{noise:.0e} {'good' if off.abs().max() < 1e-3 else 'bad'}")
 
 # %%
 # "The specified loss function depends on this quantity"
@@ -137,7 +137,7 @@ for noise in (1e-3, 1e-6, 1e-14):
 #
 # Complex vectors are known up to a phase, real ones up to a sign. A loss that depends on
 # the phase is refused, one that depends on the sign is not. Fix the phase yourself, by
-# making an entry positive. So for ``eig`` and ``svd``:
+# making an entry that is not 0 positive. So for ``eig`` and ``svd``:
 
 H = torch.tensor([[2.0, 1, 0], [1, 3, 1j], [0, -1j, 1]]).cdouble().requires_grad_()
 
@@ -163,8 +163,8 @@ def quotient(f, A, D, h=1e-5):
 D = torch.tensor([[0.0, 1, 1], [1, 1, -1], [1, -1, 0]])
 assert abs((projector * D).sum().item() - quotient(of_third, A, D)) < 1e-6
 E = D + 1j * torch.tensor([[0.0, 1, 2], [-1, 0, 1], [-2, -1, 0]])
-product = (gradient(fixed, H).conj() * E).sum().real.item()
-assert abs(product - quotient(fixed, H, E)) < 1e-6
+along = (gradient(fixed, H).conj() * E).sum().real.item()
+assert abs(along - quotient(fixed, H, E)) < 1e-6
 
 # %%
 # Where next

@@ -1,8 +1,8 @@
 r"""
 .. _singular-matrices:
 
-det, logdet, inv, Cholesky: which gradient has a singular matrix?
-=================================================================
+det, logdet, inv, Cholesky: what is the gradient at a singular matrix?
+======================================================================
 
 The determinant's is finite, and torch gives zeros in its place unless it records a graph
 of the backward. Those of logdet, inverse and Cholesky factor grow without bound on the

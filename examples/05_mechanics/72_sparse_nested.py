@@ -31,9 +31,14 @@ for product in (torch.sparse.mm, torch.matmul):
 
 # %%
 # *My matrix has a million places and a thousand entries.* Then ``@`` makes a dense gradient
-# of a million, and a step of an optimiser makes the matrix dense. Take ``torch.sparse.mm``,
-# or let the *values* be the leaf, which leaves no doubt:
+# of a million, and SGD refuses the step. Take ``torch.sparse.mm``, or let the *values* be
+# the leaf, which leaves no doubt:
 
+(S @ W).backward(v)
+try:
+    torch.optim.SGD([S], lr=0.1).step()
+except RuntimeError as error:
+    print(error)
 values = torch.tensor([2.0, 3.0], requires_grad=True)
 places = torch.tensor([[0, 1], [1, 0]])
 matrix = torch.sparse_coo_tensor(places, values, (2, 2), check_invariants=True)
