@@ -74,6 +74,7 @@ CURRICULUM = {
         "implicit-differentiation",
         "across-processes",
         "ddp-messages",
+        "mixed-precision",
         "chapter-4-questions",
     ],
     "05_mechanics": [
