@@ -75,6 +75,7 @@ CURRICULUM = {
         "across-processes",
         "ddp-messages",
         "mixed-precision",
+        "optimizer-closures",
         "chapter-4-questions",
     ],
     "05_mechanics": [

@@ -48,24 +48,24 @@ print(x.grad.dtype, w.grad.dtype)
 # What goes wrong
 # ---------------
 #
-# Float32 in name, bfloat16 in its digits. The derivative here is 1/3, and what arrives is
-# its neighbour among the numbers of 8 bits. So it is where only ``backward`` stands under
-# ``autocast``; keep it out of there. Casts in the forward pass are undone without it:
+# Float32 in name, bfloat16 in its digits. The derivative is 1/3, and its neighbour among
+# the numbers of 8 bits arrives; so too where only ``backward`` stands under ``autocast``.
+# Keep it out of there:
 
 autocast = torch.autocast("cpu", dtype=torch.bfloat16)
-third, v = torch.tensor([[1 / 3]]), torch.ones(1, 1)
-x, found = torch.tensor([[1.0]], requires_grad=True), []
+third, found = torch.tensor([[1 / 3]]), []
+x = torch.tensor([[1.0]], requires_grad=True)
 for forward, back in ((0, 0), (1, 0), (0, 1)):
     with autocast if forward else nullcontext():
         y = linear(x, third)
     with autocast if back else nullcontext():
-        (g,) = torch.autograd.grad(y, x, v)
+        (g,) = torch.autograd.grad(y, x, torch.ones(1, 1))
     found.append(g.item())
-    print(g.dtype, f"{g.item():.6f}")
+    print(f"{g.item():.6f}")
 
 # %%
 # *The loss does not move under autocast.* Each weight is cast once and the copy kept until
-# the ``with`` ends. With the loop inside, all steps see the first weight. The ``y`` of three:
+# the ``with`` ends. With the loop inside, all steps see the first. The ``y`` of three steps:
 
 
 def train(outer, inner):
