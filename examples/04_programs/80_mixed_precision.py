@@ -65,7 +65,7 @@ for forward, back in ((0, 0), (1, 0), (0, 1)):
 
 # %%
 # *The loss does not move under autocast.* Each weight is cast once and the copy kept until
-# the ``with`` ends. With the loop inside, all steps see the first. The ``y`` of three steps:
+# the ``with`` ends. With the loop inside, all steps see the first one. ``y`` in each step:
 
 
 def train(outer, inner):
