@@ -93,6 +93,7 @@ CURRICULUM = {
         "silent-traps",
         "checkpointing",
         "vmap-limits",
+        "functional-buffers",
         "chapter-5-questions",
     ],
     "06_own_rules": [
