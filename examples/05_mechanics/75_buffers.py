@@ -128,9 +128,8 @@ out.backward(v)
 print(tuple(out.shape), tuple(parameters["0.weight"].grad.shape))
 
 # %%
-# *The models do not change.* The stacks are copies. Gradients and running statistics are in
-# the stacks, so hand the stacked parameters to the optimizer, and at the end each model its
-# part:
+# *The models do not change.* The stacks are copies, with gradients and statistics of their
+# own. Hand the stacked parameters to the optimizer, and at the end each model its part:
 
 print(buffers["1.num_batches_tracked"], *[m[1].num_batches_tracked.item() for m in models])
 print(models[0][0].weight.grad)
