@@ -94,6 +94,7 @@ CURRICULUM = {
         "checkpointing",
         "vmap-limits",
         "functional-buffers",
+        "repeated-indices",
         "chapter-5-questions",
     ],
     "06_own_rules": [
