@@ -92,6 +92,7 @@ CURRICULUM = {
         "closures-of-zeros",
         "silent-traps",
         "checkpointing",
+        "selective-checkpointing",
         "vmap-limits",
         "functional-buffers",
         "repeated-indices",

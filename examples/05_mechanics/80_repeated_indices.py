@@ -101,7 +101,7 @@ writes = {
 # ---------------
 #
 # The result, the product by ``b`` and the one by ``s``, and what
-# :func:`torch.autograd.gradcheck` says, which compares with
+# ``torch.autograd.gradcheck`` says, which compares with
 # :term:`finite differences`. Only the last 4 is left at place 2, yet 2 and 3 get 100, too.
 # And ``b[i] += s`` reads ``b`` three times and keeps one of the sums, so that 9 is missed,
 # and 300 comes back:
