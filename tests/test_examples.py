@@ -89,6 +89,7 @@ CURRICULUM = {
         "kinks",
         "no-grad-detach",
         "hooks",
+        "gradient-edges",
         "closures-of-zeros",
         "silent-traps",
         "checkpointing",
@@ -96,6 +97,7 @@ CURRICULUM = {
         "vmap-limits",
         "functional-buffers",
         "repeated-indices",
+        "several-threads",
         "chapter-5-questions",
     ],
     "06_own_rules": [
