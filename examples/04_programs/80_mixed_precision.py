@@ -33,7 +33,7 @@ print(h.dtype, y.dtype, loss.dtype)
 import pullback
 
 ax = pullback.trace(y, torch.ones(1, 1), names={"x": x, "w": w, "h": h}).plot()
-title = ax.set_title("Two casts on the way in, two ToCopyBackward0 on the way back")
+title = ax.set_title("Each cast comes back as a ToCopy")
 
 # %%
 # *Must v be bfloat16, too?* No: a float32 ``v`` is cast to the dtype of ``y``. What each
@@ -121,8 +121,8 @@ for _ in range(4):
 # A gradient penalty
 # ------------------
 #
-# The penalty is no linear function of the gradient: divide ``g`` by the scale *before* the
-# norm. For scores :math:`w\cdot x` the slope is 5, the penalty :math:`(5-1)^2=16`:
+# It is not linear in the gradient: at the end it is too ``late`` to divide, so divide ``g``
+# before the norm. For scores :math:`w\cdot x` the slope is 5, the penalty 16:
 
 w = torch.tensor([[3.0, 4.0]], requires_grad=True)
 points, scale = torch.ones(2, 2, requires_grad=True), 1024.0

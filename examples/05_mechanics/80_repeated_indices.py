@@ -18,13 +18,13 @@ import torch
 
 i = torch.tensor([0, 2, 2, 2])
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-v = torch.tensor([1.0, 10.0, 100.0, 1000.0])
+v = torch.tensor([1.0, 2.0, 3.0, 10.0])
 S = torch.nn.functional.one_hot(i, 3).float()
 
 import pullback.plot
 
 figure = pullback.plot.vjp(v, S)
-title = figure.suptitle("v on the left, S in the middle: column 2 adds three entries of v")
+title = figure.suptitle("Column 2 adds three entries of v")
 
 # %%
 # Every way to read gives the same; place 1, never read, gets 0:
