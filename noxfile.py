@@ -150,7 +150,7 @@ def bench(session: nox.Session) -> None:
     """Time Jacobians, the pages of chapter 7 and the build; record the results."""
     install(session, "docs")
     for script in ("jacobian", "sparse", "pages", "build"):
-        session.run("python", f"benchmarks/{script}.py", *session.posargs)
+        session.run("python", f"benchmarks/{script}.py")
 
 
 @nox.session(default=False)
