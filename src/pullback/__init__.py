@@ -5,7 +5,7 @@
 :func:`jacobian` and :func:`value_and_jacobian` give the whole Jacobian.
 :func:`sparsity` finds the zeros of a Jacobian, so that a few products give it.
 :func:`mixing` tells whether samples mix, so that the ones trick lies.
-:func:`trace` shows the cotangent on every edge of the graph.
+:func:`trace` shows the cotangent on every edge of the graph, whole or step by step.
 :func:`explore` makes a picture of a product to touch, for a notebook or a page.
 :func:`hints` adds cause, fix and page to the errors of autograd.
 :mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
@@ -18,6 +18,7 @@ from pullback._hints import hints
 from pullback._jacobian import jacobian, value_and_jacobian
 from pullback._mixing import Mixing, mixing
 from pullback._sparse.plan import Sparsity, sparsity
+from pullback._steps import Step, Steps
 from pullback._trace import Edge, Leaf, Node, Trace, trace
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "Outcome",
     "Route",
     "Sparsity",
+    "Step",
+    "Steps",
     "Trace",
     "check",
     "explain",

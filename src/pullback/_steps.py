@@ -47,13 +47,11 @@ class Steps(NamedTuple):
     Attributes:
         steps: One :class:`Step` for ``v``, each operation and each leaf, in the order of
             the engine.
-        boxes: The nodes of the picture.
-        arrows: The edges of the picture, each with the cotangent on it.
+        trace: What they walk through.
     """
 
     steps: tuple[Step, ...]
-    boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
+    trace: Trace
 
     @property
     def html(self) -> str:
@@ -76,12 +74,12 @@ class Steps(NamedTuple):
     def _svg(self) -> str:
         """Return the picture; ``data-step`` says when each part of it has its turn."""
         turn = {step.node: number for number, step in enumerate(self.steps)}
-        ends = [(arrow.source, arrow.target) for arrow in self.arrows]
-        layout = layered(ends)
+        boxes, arrows = _picture(self.trace)
+        layout = layered([(arrow.source, arrow.target) for arrow in arrows])
         # labels stand half as far apart as the nodes that their arrows lead to
         column = max(
-            *(_box_size(box)[0] + 8 for box in self.boxes),
-            *(2 * _size(arrow.label)[0] for arrow in self.arrows),
+            *(_box_size(box)[0] + 8 for box in boxes),
+            *(2 * _size(arrow.label)[0] for arrow in arrows),
         )
         left = min(x for x, _ in layout.places.values())
         right = max(x for route in layout.routes.values() for x, _ in route)
@@ -90,14 +88,14 @@ class Steps(NamedTuple):
         def at(place: Point) -> Point:
             return (place[0] - left + 0.5) * column, place[1] * LAYER + 28
 
-        size = {box.name: _box_size(box) for box in self.boxes}
+        size = {box.name: _box_size(box) for box in boxes}
         parts = []
-        for arrow in self.arrows:
+        for arrow in arrows:
             route = [at(p) for p in layout.routes[arrow.source, arrow.target]]
             drawn = _arrow(route, arrow.label, size[arrow.source], size[arrow.target])
             turns = f'data-step="{turn[arrow.source]}" data-to="{turn[arrow.target]}"'
             parts.append(f"<g {turns}>{drawn}</g>")
-        for box in self.boxes:
+        for box in boxes:
             (x, y), (w, h) = at(layout.places[box.name]), size[box.name]
             corner = 2 if box.kind == "leaf" else 8
             parts.append(
@@ -106,7 +104,7 @@ class Steps(NamedTuple):
                 f"{_text(box.text, x, y)}</g>"
             )
         wide, high = (right - left + 1) * column, depth * LAYER + 56
-        leaves = ", ".join(box.name for box in self.boxes if box.kind == "leaf")
+        leaves = ", ".join(box.name for box in boxes if box.kind == "leaf")
         told = f"The graph from v down to {leaves}, with the cotangent on every edge"
         return (
             f'<svg role="img" aria-label="{escape(told)}" width="{wide:.0f}" '
@@ -123,12 +121,17 @@ def steps(trace: Trace) -> Steps:
             f"the graph has {count} operations and leaves; up to {LARGEST} can be walked "
             "through one by one (.plot() draws it, print tells every edge)"
         )
-    boxes, arrows = picture(trace, len(trace.edges) + count)  # room for all of them
-    return Steps(tuple(_walk(trace, boxes)), tuple(boxes), tuple(arrows))
+    return Steps(tuple(_walk(trace)), trace)
 
 
-def _walk(trace: Trace, boxes: Sequence[Box]) -> Iterator[Step]:
+def _picture(trace: Trace) -> tuple[list[Box], list[Arrow]]:
+    """Return the boxes and arrows of a picture in which nothing is collapsed."""
+    return picture(trace, len(trace.edges) + len(trace.nodes) + len(trace.leaves))
+
+
+def _walk(trace: Trace) -> Iterator[Step]:
     """Yield the steps as the engine takes them: a leaf as soon as all has arrived."""
+    boxes, _ = _picture(trace)
     lines = {box.name: box.text.split("\n") for box in boxes}  # "d", "Add" or "Mul #1"
     name = {node: text[0] for node, text in lines.items()}
     received: dict[str, list[Edge]] = {node: [] for node in lines}

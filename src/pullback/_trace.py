@@ -134,7 +134,7 @@ class Trace(NamedTuple):
         else, and without scripts shows the picture and the list.
 
         Returns:
-            A ``Steps``, whose ``.steps`` are in the order of the engine.
+            A :class:`Steps`, whose ``.steps`` are in the order of the engine.
 
         Raises:
             ValueError: The graph has more than 24 operations and leaves.
