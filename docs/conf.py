@@ -19,17 +19,24 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
+    "execution",  # first: it says how many threads torch may have when it is imported
+    "code_links",
     "error_index",
-    "execution",
+    "gallery_cards",
     "mathml",
     "myst_nb",
+    "navigation",
+    "one_file",
     "reproducible",
+    "search_index",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "ways_in",
+    "wheel",
 ]
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**.ipynb_checkpoints"]
 nitpicky = True
@@ -37,7 +44,7 @@ nitpick_ignore_regex = [
     # Annotations that have no page of their own.
     (
         "py:class",
-        r"(Tensor|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
+        r"(Tensor|Mode|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
 autosectionlabel_prefix_document = True  # questions.md links to headings
@@ -115,14 +122,21 @@ intersphinx_mapping = {
 # -- HTML ------------------------------------------------------------------------------
 
 html_theme = "furo"
+# Where the site is served, as the host says it; else where `nox -s live` does.
+html_baseurl = (os.environ.get("SITE_URL") or "http://localhost:8000").rstrip("/") + "/"
+social_picture = "_static/vjp.png"
 html_title = "Pullback"
-html_baseurl = os.environ.get("SITE_URL", "")  # where the site is hosted, if it is
 html_static_path = ["_static"]
 html_css_files = ["pullback.css", "reference.css"]
+html_js_files = ["pullback.js"]
+templates_path = ["templates"]
+# One style sheet and one script; pullback.css styles what these files would.
+one_file_leave_out = ["basic.css", "mystnb.*.css", "sg_gallery*.css", "sg-tags.js"]
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = False
+html_domain_indices = False
 html_theme_options = {
     "light_logo": "logo.svg",
     "dark_logo": "logo.svg",

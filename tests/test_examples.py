@@ -73,6 +73,7 @@ CURRICULUM = {
         "gradient-penalty",
         "implicit-differentiation",
         "across-processes",
+        "ddp-messages",
         "chapter-4-questions",
     ],
     "05_mechanics": [

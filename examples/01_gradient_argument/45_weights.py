@@ -58,16 +58,17 @@ weighted
 # %%
 # *My losses are a list; do the weights go into* ``torch.autograd.backward``\ *?* Yes, one
 # ``v`` for each loss, of that loss's shape ``()``. Count them: a weight too few is an
-# error, but a weight too many is dropped without a word:
+# error, as is one of shape ``(1,)``, but a weight too many is dropped without a word:
 
 weights = [torch.tensor(0.2), torch.tensor(0.8), torch.tensor(1000.0)]
 x.grad = None
 torch.autograd.backward(list(losses(x)), weights)
 print(x.grad)
-try:
-    torch.autograd.backward(list(losses(x)), weights[:1])
-except RuntimeError as error:
-    print(error)
+for wrong in (weights[:1], [torch.ones(1)] * 2):
+    try:
+        torch.autograd.backward(list(losses(x)), wrong)
+    except RuntimeError as error:
+        print(error)
 
 # %%
 # ``v`` may hold any real numbers, also the values of the input. For :math:`y=a\odot a`
