@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.utils import _pytree as pytree
 
-from pullback._inputs import call, check_inputs, check_output, untouched
+from pullback._inputs import call, check_inputs, check_output, leaf_of, untouched
 
 if TYPE_CHECKING:
     from pullback._sparse.plan import Sparsity
@@ -107,8 +107,9 @@ def jacobian(
             With a plan: ``verify=True`` finds that f has outgrown it.
         ImportError: ``progress=True`` and tqdm is not installed.
 
-    Inside a ``torch.func`` transform values cannot be looked at: there, unused inputs
-    give zeros, and samples that mix go unnoticed.
+    Inside a ``torch.func`` transform, and on the meta device, values cannot be looked at:
+    there, samples that mix go unnoticed, and with ``mode="forward"``, and in transforms
+    with any, unused inputs give zeros.
 
     Examples:
         >>> import torch, pullback
@@ -262,8 +263,7 @@ def _on_graph(
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in xs)
-        xs = [x.view_as(x) if outer else x.detach() for x in xs]
-        xs = [x if x.requires_grad else x.requires_grad_() for x in xs]
+        xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in xs]
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = pytree.tree_flatten(g(*xs, copied=True))
@@ -289,7 +289,7 @@ def _on_graph(
 
     m, n = _numbers(ys, options), _numbers(xs, options)
     blocks = None
-    if mode == "auto" and m >= max(2 * n, 256):
+    if mode == "auto" and m >= max(2 * n, 256) and not any(y.is_meta for y in ys):
         blocks = _columns_on_graph(pull, ys, xs, options, again)
     if blocks is None:
         blocks = _by_rows(pull, ys, xs, options)
@@ -364,10 +364,18 @@ def _reverse_in_transform(
 def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Result:
     """Push tangents through f itself, which keeps no graph of it."""
     structure: pytree.TreeSpec | None = None
+    xs = [x.contiguous() for x in xs]  # the tangents of an expanded x need room
 
     def push(*ts: Tensor) -> tuple[Tensor, ...]:
         nonlocal structure
-        value, tangents = torch.func.jvp(g, tuple(xs), ts)[:2]
+        try:
+            value, tangents = torch.func.jvp(g, tuple(xs), ts)[:2]
+        except RuntimeError as error:
+            error.add_note(
+                "pullback: mode='forward' runs f under torch.func.jvp; "
+                "where f is not made for that, mode='reverse' is"
+            )
+            raise
         ys, structure = pytree.tree_flatten(value)
         _check_outputs(xs, ys, options)
         return (*pytree.tree_leaves(tangents), *ys)
@@ -378,10 +386,10 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
     blocks = _columns_to_blocks(columns, ys, xs, options)
 
     used = [True] * len(xs)
-    if not torch._C._are_functorch_transforms_active():
+    if not torch._C._are_functorch_transforms_active() and not any(x.is_meta for x in xs):
         nonzero = [any(bool(row[j].any()) for row in blocks) for j in range(len(xs))]
         if not all(nonzero):  # a derivative that is zero, or an x that y never met?
-            leaves = [x.detach().requires_grad_() for x in xs]
+            leaves = [leaf_of(x) for x in xs]
             with torch.enable_grad():
                 used, _ = _reach(pytree.tree_leaves(g(*leaves)), leaves)
     return _Result(ys, structure, blocks, used)
@@ -430,7 +438,8 @@ def _apply(
     numbers = _numbers(like, options)
     total = max(numbers, 1)  # for no numbers, one empty seed
     probes: list[Tensor] = []
-    if options.batched and not torch._C._are_functorch_transforms_active():
+    active = torch._C._are_functorch_transforms_active()
+    if options.batched and not active and not any(t.is_meta for t in like):
         probes = _probes(like)
     # "auto" learns from one product how many fit
     size = 1 if options.chunk_size == "auto" else options.chunk_size or total
@@ -603,6 +612,13 @@ def _numbers(ts: Sequence[Tensor], options: _Options) -> int:
 
 def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: _Options) -> None:
     _check_real("outputs", ys)
+    for t in ys:
+        if t.is_meta != any(x.is_meta for x in xs):
+            devices = " and on ".join(str(u.device) for u in (xs[0], t))
+            raise ValueError(
+                f"the input and the output are on {devices}; the meta device keeps no "
+                "numbers, so both or neither on it are needed"
+            )
     if options.batched:
         batches = {tuple(t.shape[:1]) for t in (*xs, *ys)}
         if len(batches) > 1 or () in batches:
