@@ -24,6 +24,7 @@ extensions = [
     "freshness",
     "mathml",
     "myst_nb",
+    "odd_inputs",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",

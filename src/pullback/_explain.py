@@ -166,7 +166,9 @@ def _outcome(y: Tensor, xs: tuple[Tensor, ...], *v: Any) -> Outcome:
     # of a fresh leaf of y's shape, which accepts and refuses what y does.
     seed = torch.zeros_like(y, requires_grad=True)
     try:
-        (seed * 1).backward(*v)
+        with torch.enable_grad():
+            stand_in = seed * 1
+        stand_in.backward(*v)
     except (RuntimeError, TypeError, ValueError, AttributeError) as error:
         return Outcome(None, error)
     assert seed.grad is not None

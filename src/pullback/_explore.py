@@ -169,8 +169,9 @@ def explore(
             "exactly y's shape is needed"
         )
     v = v.detach().to(y)
-    (result,) = torch.autograd.grad(y, leaf, v, materialize_grads=True)
-    J = jacobian(f, x).detach().reshape(y.numel(), x.numel())
+    (result,) = torch.autograd.grad(y, leaf, v, retain_graph=True, materialize_grads=True)
+    with torch.no_grad():
+        J = jacobian(y, leaf, allow_unused=True).reshape(y.numel(), x.numel())
     return Exploration(v.reshape(-1), J, result.reshape(-1), y.shape, x.shape)
 
 

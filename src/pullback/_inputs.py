@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -54,7 +55,15 @@ def call(
         t.clone() if isinstance(t, Tensor) and id(t) not in kept else t for t in leaves
     ]
     before = [(_version(t), _has_graph(t)) for t in clones]
-    output = f(*pytree.tree_unflatten(clones, structure))
+    try:
+        output = f(*pytree.tree_unflatten(clones, structure))
+    except RuntimeError as error:
+        if torch._C._are_functorch_transforms_active():
+            error.add_note(
+                "pullback: f ran under a transform of torch.func, as it does with "
+                "mode='forward'; with mode='reverse' it runs as it is"
+            )
+        raise
     changed = [
         _version(t) != version or (graph and not _has_graph(t))  # x.detach_()
         for t, (version, graph) in zip(clones, before, strict=True)
@@ -68,6 +77,19 @@ def call(
         )
     check_output(output)
     return output
+
+
+def jvp(f: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) -> Any:
+    """Return what :func:`torch.func.jvp` does, in one thread at a time.
+
+    PyTorch counts the levels of forward mode for the whole process: two threads take
+    each other's away, which ends in an error or, without one, in tangents of zeros.
+    """
+    with _LEVELS:
+        return torch.func.jvp(f, tuple(xs), tuple(ts))
+
+
+_LEVELS = threading.RLock()  # f may take derivatives itself
 
 
 def check_output(output: Any) -> None:
@@ -206,6 +228,16 @@ def check_numbers(name: str, t: Tensor) -> None:
 
 def _differentiable(t: Tensor) -> bool:
     return t.is_floating_point() or t.is_complex()
+
+
+def check_devices(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
+    """Raise ValueError if some tensors are on the meta device and others not."""
+    odd = next((y for y in ys if y.is_meta != any(x.is_meta for x in xs)), None)
+    if odd is not None:
+        raise ValueError(
+            f"an input is on {xs[0].device} and an output on {odd.device}; the meta device "
+            "keeps no numbers, so all of them or none on it are needed"
+        )
 
 
 def _strided(t: Tensor) -> bool:

@@ -12,7 +12,15 @@ from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.utils import _pytree as pytree
 
-from pullback._inputs import call, check_inputs, check_output, leaf_of, untouched
+from pullback._inputs import (
+    call,
+    check_devices,
+    check_inputs,
+    check_output,
+    jvp,
+    leaf_of,
+    untouched,
+)
 
 if TYPE_CHECKING:
     from pullback._sparse.plan import Sparsity
@@ -368,14 +376,7 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
 
     def push(*ts: Tensor) -> tuple[Tensor, ...]:
         nonlocal structure
-        try:
-            value, tangents = torch.func.jvp(g, tuple(xs), ts)[:2]
-        except RuntimeError as error:
-            error.add_note(
-                "pullback: mode='forward' runs f under torch.func.jvp; "
-                "where f is not made for that, mode='reverse' is"
-            )
-            raise
+        value, tangents = jvp(g, xs, ts)
         ys, structure = pytree.tree_flatten(value)
         _check_outputs(xs, ys, options)
         return (*pytree.tree_leaves(tangents), *ys)
@@ -612,13 +613,7 @@ def _numbers(ts: Sequence[Tensor], options: _Options) -> int:
 
 def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: _Options) -> None:
     _check_real("outputs", ys)
-    for t in ys:
-        if t.is_meta != any(x.is_meta for x in xs):
-            devices = " and on ".join(str(u.device) for u in (xs[0], t))
-            raise ValueError(
-                f"the input and the output are on {devices}; the meta device keeps no "
-                "numbers, so both or neither on it are needed"
-            )
+    check_devices(xs, ys)
     if options.batched:
         batches = {tuple(t.shape[:1]) for t in (*xs, *ys)}
         if len(batches) > 1 or () in batches:
