@@ -84,9 +84,11 @@ def raising(group, error, *ranks):
 
 def late(group):
     """The error comes from backward, not from f."""
-    return jacobian(
-        lambda x: x.exp().add_(1) if own(group) else x.exp() + 1, X, group=group
-    )
+
+    def g(x):
+        return x.exp().add_(1) if own(group) else x.exp() + 1
+
+    return jacobian(g, X, group=group)
 
 
 def unlike(group):
@@ -102,6 +104,9 @@ ERRORS = {  # and what each of two ranks raises
     "other inputs": lambda g: jacobian(f, X + own(g), group=g),
     "other shapes": lambda g: jacobian(torch.sin, X[own(g) :], group=g),
     "other outputs": lambda g: jacobian(lambda x: f(x)[own(g) :], X, group=g),
+    "one more output": lambda g: jacobian(
+        lambda x: torch.cat([f(x), x.new_zeros(own(g))]), X, group=g
+    ),
     "other functions": lambda g: jacobian(lambda x: f(x) * (1 + own(g)), X, group=g),
     "other random numbers": unlike,
     "bad input on one": lambda g: jacobian(f, X if own(g) else X.long(), group=g),

@@ -73,6 +73,7 @@ CURRICULUM = {
         "gradient-penalty",
         "implicit-differentiation",
         "across-processes",
+        "rows-across-ranks",
         "chapter-4-questions",
     ],
     "05_mechanics": [

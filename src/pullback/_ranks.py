@@ -59,7 +59,7 @@ class Ranks:
         gathered = []
         for part in parts:
             whole = part.new_empty(self.size * len(part), *part.shape[1:])
-            dist.all_gather_into_tensor(whole, part.contiguous(), group=self.group)
+            dist.all_gather_single(whole, part.contiguous(), group=self.group)
             gathered.append(whole)
         return gathered
 
