@@ -18,7 +18,7 @@ take its part of them, and gives each process the whole of J.
 #    J_{i,:}=e_i^\top J,\qquad k\,s\le i<(k+1)\,s,\qquad s=\lceil m/K\rceil ,
 #
 # runs f itself, and receives the other rows. With five outputs and two processes that is
-# three rows and two.
+# three rows and two. What this page needs:
 
 import json
 import subprocess
