@@ -74,6 +74,7 @@ CURRICULUM = {
         "implicit-differentiation",
         "across-processes",
         "ddp-messages",
+        "rows-across-ranks",
         "mixed-precision",
         "optimizer-closures",
         "chapter-4-questions",

@@ -13,7 +13,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.autograd.graph import Node as GraphNode
 
 from pullback._graph import Graph, retained, saved_tensors
-from pullback._inputs import untouched
+from pullback._inputs import check_numbers, untouched
 from pullback._report import Table
 
 if TYPE_CHECKING:
@@ -269,7 +269,8 @@ def trace(
 
     Raises:
         TypeError: y or v is no tensor (or sequence of tensors), or names is no mapping.
-        ValueError: v does not have y's shape, or there are more or fewer v than y.
+        ValueError: v does not have y's shape, there are more or fewer v than y, or y is
+            on the meta device.
         RuntimeError: y has no graph, or v is left out for a y of several elements. What
             backward itself raises (a graph whose saved tensors are freed, say) comes
             through, with a note that names the operation that raised.
@@ -399,6 +400,7 @@ def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
                 f"y{at} has no graph (requires_grad is False); a y computed from a tensor "
                 "with requires_grad=True is needed"
             )
+        check_numbers(f"y{at}", root)
         if cotangent is None and root.numel() != 1:
             raise RuntimeError(
                 f"v{at} was left out and y{at} has shape {tuple(root.shape)}; a v of that "
