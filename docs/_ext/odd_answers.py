@@ -241,7 +241,8 @@ def answer(case: Case, ask: Callable[[Asked], str | None]) -> str:
     if case.threads == 1:
         return once(0)
     with ThreadPoolExecutor(case.threads) as pool:
-        (same,) = set(pool.map(once, range(4 * case.threads)))
+        same, *others = set(pool.map(once, range(4 * case.threads)))
+    assert not others, f"threads differ: {[same, *others]}"
     return same
 
 
