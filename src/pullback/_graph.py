@@ -8,8 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from torch import Tensor
+from torch._C import _functorch as functorch
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
+
+DEAD = -2  # level of a tensor that outlived its transform of torch.func; has no graph
 
 
 class Graph:
@@ -102,7 +105,9 @@ def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
     kept: list[tuple[Tensor, Tensor | None]] = []
     # type(), for isinstance() wakes deprecated proxies that live among the objects
     for t in [o for o in gc.get_objects() if issubclass(type(o), Tensor)]:
-        if not t.requires_grad or (node := get_gradient_edge(t).node) not in hooks:
+        if not t.requires_grad or functorch.maybe_get_level(t) == DEAD:
+            continue
+        if (node := get_gradient_edge(t).node) not in hooks:
             continue
         hooks[node] += ["tensor hook"] * len(t._backward_hooks or ())
         hooks[node] += ["post-accumulate hook"] * len(t._post_accumulate_grad_hooks or ())
