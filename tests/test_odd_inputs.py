@@ -55,7 +55,7 @@ def test_the_table_shows_every_case_once(answers, monkeypatch):
     html = odd_answers.table()
     for case in CASES:
         assert html.count(f'<th scope="row">{case.name}</th>') == 1
-    assert html.count("<details>") == html.count("say why not")
+    assert html.count("<details>") == html.count("say why not") > 0
 
 
 def test_a_wrong_answer_would_end_the_build():

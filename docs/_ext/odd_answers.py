@@ -308,16 +308,18 @@ def _row(case: Case) -> str:
     groups = tried(case)
     right = len(groups.get("right", ()))
     others = sum(map(len, groups.values())) - right
+    verdict = f"{right} right, {others} say why not" if others else "all right"
+    row = f'<tr><th scope="row">{case.name}</th><td>{verdict}</td></tr>'
     if not others:
-        verdict = "all right"
-    else:
-        items = "".join(
-            f"<dt>{', '.join(names)}</dt><dd><code>{escape(text)}</code></dd>"
-            for text, names in groups.items()
-        )
-        summary = f"<summary>{right} right, {others} say why not</summary>"
-        verdict = f"<details>{summary}<dl>{items}</dl></details>"
-    return f'<tr><th scope="row">{case.name}</th><td>{verdict}</td></tr>'
+        return row
+    words = "".join(
+        f"<dt>{', '.join(names)}</dt><dd>{escape(text)}</dd>"
+        for text, names in groups.items()
+    )
+    summary = "<summary>in their words</summary>"
+    return (
+        f'{row}<tr><td colspan="2"><details>{summary}<dl>{words}</dl></details></td></tr>'
+    )
 
 
 if __name__ == "__main__":
