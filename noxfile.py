@@ -20,6 +20,7 @@ SITE = Path("docs/_build/html")
 GENERATED = ["docs/_build", "docs/auto_examples", "docs/errors", "docs/api/generated"]
 BUILD = ["-j", "auto", "-d", "docs/_build/doctrees"]
 STRICT = ["-n", "-W", "-T", "--keep-going"]
+PARALLEL = ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
 PRINTED = ["README.md", "docs", "src", "tests/test_records.py"]
 
 
@@ -50,14 +51,15 @@ def docs(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; those of the built site run when it has been built."""
     install(session, "tests")
-    session.run("pytest", "tests", *session.posargs)
+    records = ["--ignore", "tests/test_records.py"]  # doctest's
+    session.run("pytest", *PARALLEL, "tests", *records, *session.posargs)
 
 
 @nox.session
 def doctest(session: nox.Session) -> None:
     """Hold every printed output to its record (-- --force-regen renews the record)."""
     install(session, "tests")
-    session.run("pytest", *PRINTED, *session.posargs)
+    session.run("pytest", *PARALLEL, *PRINTED, *session.posargs)
 
 
 @nox.session(default=False)
@@ -94,7 +96,7 @@ def compat(session: nox.Session) -> None:
     kept = (p for p in PINS.read_text().splitlines() if not p.startswith("torch=="))
     pins.write_text("\n".join([*kept, f"torch{torch}"]))
     install(session, "tests", pins=pins)
-    session.run("pytest", *PRINTED, "tests", *session.posargs[1:])
+    session.run("pytest", *PARALLEL, *PRINTED, "tests", *session.posargs[1:])
 
 
 @nox.session(default=False)
@@ -148,7 +150,7 @@ def bench(session: nox.Session) -> None:
     """Time Jacobians, the pages of chapter 7 and the build; record the results."""
     install(session, "docs")
     for script in ("jacobian", "sparse", "pages", "build"):
-        session.run("python", f"benchmarks/{script}.py", *session.posargs)
+        session.run("python", f"benchmarks/{script}.py")
 
 
 @nox.session(default=False)

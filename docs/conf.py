@@ -26,6 +26,7 @@ extensions = [
     "mathml",
     "myst_nb",
     "navigation",
+    "odd_inputs",
     "one_file",
     "reproducible",
     "search_index",

@@ -372,3 +372,14 @@ def test_bad_input(case):
     with pytest.raises(kind, match=message):
         pullback.trace(y, v, names=names)
     assert X.grad is None
+
+
+def test_tensors_that_outlived_a_transform_do_not_disturb():
+    """They claim to require grad and have no graph; trace looks at all tensors."""
+    kept = []
+    torch.func.grad(lambda x: kept.append(x) or x.sum())(torch.ones(2))
+    torch.func.vmap(lambda x: kept.append(x) or x)(torch.ones(2))
+    x = torch.ones(2, requires_grad=True)
+    (leaf,) = pullback.trace((x * 2).sum()).leaves
+    assert leaf.total.tolist() == [2.0, 2.0]
+    assert len(kept) == 2

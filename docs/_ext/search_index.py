@@ -89,10 +89,20 @@ def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def write_index(app: Sphinx, exception: Exception | None) -> None:
     """Write ``searchindex.js``: the records of all pages, in the order of their names."""
     if exception is None and app.builder.name == "html":
+        target = Path(app.outdir, "searchindex.js")
+        if is_newer(target, app):
+            return
         found = [r for name in sorted(app.env.found_docs) for r in records(app, name)]
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-        target = Path(app.outdir, "searchindex.js")
         target.write_text(f"const RECORDS = {text};\n", encoding="utf-8")
+
+
+def is_newer(file: Path, app: Sphinx) -> bool:
+    """Tell whether a file was written after everything that has been read."""
+    read = [*Path(app.doctreedir).rglob("*.doctree"), *Path(app.srcdir).glob("errors/*")]
+    read += Path(__file__).parent.glob("*.py")
+    latest = max(source.stat().st_mtime for source in read)
+    return file.exists() and file.stat().st_mtime > latest
 
 
 def records(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:

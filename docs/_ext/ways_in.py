@@ -66,8 +66,11 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.name == "html":
         site = "\n".join(sitemap(app))
         Path(app.outdir, "sitemap.xml").write_text(f"{site}\n", encoding="utf-8")
-        text = "\n".join(llms(app))
-        Path(app.outdir, "llms.txt").write_text(f"{text}\n", encoding="utf-8")
+        target = Path(app.outdir, "llms.txt")
+        kept = target.read_text("utf-8") if search_index.is_newer(target, app) else ""
+        if address(app, app.config.root_doc) not in kept:  # the site may have moved
+            text = "\n".join(llms(app))
+            target.write_text(f"{text}\n", encoding="utf-8")
 
 
 def address(app: Sphinx, name: str) -> str:

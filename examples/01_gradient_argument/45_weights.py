@@ -117,6 +117,14 @@ for v in ([1.0, 0.0], [0.0, -1.0]):
     print(torch.autograd.grad(losses(x), x, torch.tensor(v))[0])
 
 # %%
+# Try others. Each row of :math:`J` is one loss's gradient, tinted by its weight, and the
+# weighted rows are summed underneath:
+
+import pullback
+
+pullback.explore(losses, x, v=torch.tensor([0.2, 0.8]))
+
+# %%
 # With ``v`` made from ``x`` and not :term:`detached <detach>`, ``(v * y).sum()``
 # differentiates ``v``, too: :math:`\sum b^3` gives :math:`3b^2`, not the :math:`2b^2` that
 # ``backward`` gave above:
@@ -129,8 +137,6 @@ attached
 # The product is linear in ``v``, so the weighted one is the weighted sum of the two
 # rows. :func:`pullback.check` compares it with :term:`finite differences` and
 # :term:`forward mode` as well:
-
-import pullback
 
 rows = [torch.autograd.grad(loss, x)[0] for loss in (losses(x)[0], losses(x)[1])]
 torch.testing.assert_close(weighted, 0.2 * rows[0] + 0.8 * rows[1])

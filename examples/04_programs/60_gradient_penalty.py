@@ -166,4 +166,5 @@ assert (outward > 0.7).all()
 # ----------
 #
 # Why ones: :ref:`ones-trick`. What ``create_graph`` keeps: :ref:`retain-or-create`. Each
-# sample's gradient by the weights: :ref:`per-sample-gradients`.
+# sample's gradient by the weights: :ref:`per-sample-gradients`. In short types:
+# :ref:`mixed-precision`.

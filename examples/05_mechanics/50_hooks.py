@@ -169,6 +169,6 @@ for factor in (10, 1):
 # Where next
 # ----------
 #
-# A backward of your own, instead of a hook: :ref:`custom-function`. Hooks on what the
-# forward pass keeps: :ref:`checkpointing`. Parameters of many ranks:
-# :ref:`across-processes`.
+# One hook for several tensors: :ref:`gradient-edges`. A backward of your own, instead of a
+# hook: :ref:`custom-function`. Hooks on what the forward pass keeps: :ref:`checkpointing`.
+# Parameters of many ranks: :ref:`across-processes`.

@@ -164,4 +164,5 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 #
 # Everything that ``gradient`` accepts and refuses: :ref:`contract`. Doubled gradients:
 # :ref:`gradient-doubled`. Samples that mix: :ref:`mixing-samples`. Edits through an old
-# alias of a tensor's numbers: :ref:`in-place`.
+# alias of a tensor's numbers: :ref:`in-place`. A place written twice:
+# :ref:`repeated-indices`.

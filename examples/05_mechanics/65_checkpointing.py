@@ -171,5 +171,5 @@ torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=
 # Where next
 # ----------
 #
-# The memory of both modes, measured: :ref:`memory-measured`. A batch too large for memory:
-# :ref:`gradient-cache`. Other hooks: :ref:`hooks`.
+# Some results kept: :ref:`selective-checkpointing`. Memory: :ref:`memory-measured`. A batch
+# too large for memory: :ref:`gradient-cache`. Other hooks: :ref:`hooks`.

@@ -171,5 +171,5 @@ assert sums.tolist() == [row[row > 0].sum().item() for row in rows]
 # Where next
 # ----------
 #
-# Batched v: :ref:`batched-v`. Gradients of each sample: :ref:`per-sample-gradients`. A
-# Function of your own under vmap: :ref:`function-under-transforms`.
+# Batched v: :ref:`batched-v`. Gradients of each sample: :ref:`per-sample-gradients`. Models
+# side by side: :ref:`functional-buffers`. Own Functions: :ref:`function-under-transforms`.

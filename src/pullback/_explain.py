@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._inputs import call, check_inputs, untouched
+from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._mixing import mixing
 from pullback._report import Table
 
@@ -43,7 +43,8 @@ class Explanation(NamedTuple):
         one_hot: What a one at the first output and zeros elsewhere do.
         given: What ``y.backward(v)`` does with the v that was given, else None.
         mixes: Whether samples along dimension 0 mix; None where that is no question
-            (no common dimension 0, several inputs, or a tensor in place of f).
+            (no common dimension 0, several inputs, or a tensor in place of f) and
+            where NaN in the derivative hides it.
         dtype: The dtype of y.
     """
 
@@ -119,6 +120,7 @@ def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> E
 
     Raises:
         TypeError: an input or y is no tensor of floating point or complex dtype.
+        ValueError: an input or y is on the meta device.
         RuntimeError: f changes an input in place, or y does not depend on an input.
 
     Examples:
@@ -133,18 +135,19 @@ def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> E
         x.grad += tensor([ 3., 30.])
     """
     if isinstance(f, Tensor):
-        check_inputs(f.backward, inputs, tuple(range(len(inputs))))
+        check_tensors(f.backward, inputs)
         y, xs = f, inputs
     else:
-        check_inputs(f, inputs, tuple(range(len(inputs))))
+        check_tensors(f, inputs)
         with untouched(), torch.enable_grad():
-            xs = tuple(x.detach().requires_grad_() for x in inputs)
+            xs = tuple(leaf_of(x) for x in inputs)
             y = call(f, xs)
-    _check_output(y, xs)
+    y = one_tensor(y)
+    _check_depends(y, xs)
 
     one_hot = torch.zeros_like(y)
     if y.numel():
-        one_hot.view(-1)[0] = 1
+        one_hot[(0,) * y.ndim] = 1
     return Explanation(
         y_shape=y.shape,
         x_shapes=tuple(x.shape for x in xs),
@@ -163,7 +166,9 @@ def _outcome(y: Tensor, xs: tuple[Tensor, ...], *v: Any) -> Outcome:
     # of a fresh leaf of y's shape, which accepts and refuses what y does.
     seed = torch.zeros_like(y, requires_grad=True)
     try:
-        (seed * 1).backward(*v)
+        with torch.enable_grad():
+            stand_in = seed * 1
+        stand_in.backward(*v)
     except (RuntimeError, TypeError, ValueError, AttributeError) as error:
         return Outcome(None, error)
     assert seed.grad is not None
@@ -171,9 +176,7 @@ def _outcome(y: Tensor, xs: tuple[Tensor, ...], *v: Any) -> Outcome:
     return Outcome(grads, None)
 
 
-def _check_output(y: Any, xs: tuple[Tensor, ...]) -> None:
-    if not isinstance(y, Tensor):
-        raise TypeError(f"f returned a {type(y).__name__}; one tensor is needed")
+def _check_depends(y: Tensor, xs: tuple[Tensor, ...]) -> None:
     for i, x in enumerate(xs):
         found = (
             torch.autograd.grad(
@@ -197,7 +200,10 @@ def _mixes(
         return None
     if y.shape[0] != xs[0].shape[0] or y.shape[0] < 2 or y.is_complex():
         return None
-    return mixing(f, xs[0].detach()).mixes
+    try:
+        return mixing(f, xs[0].detach()).mixes
+    except ValueError:  # NaN or infinity in the derivative
+        return None
 
 
 def _kind(shape: torch.Size) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._inputs import call, check_inputs, untouched
+from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._jacobian import jacobian
 from pullback._report import Table
 
@@ -134,7 +134,8 @@ def explore(
     Raises:
         TypeError: f is no function, x or v is no real floating point tensor, or f returns
             something else than one real tensor.
-        ValueError: v does not have y's shape, or x or y has none or more than 12 elements.
+        ValueError: v does not have y's shape, or x or y has none or more than 12 elements,
+            or is on the meta device.
         RuntimeError: f changes x in place, or its result does not depend on x.
 
     Examples:
@@ -150,13 +151,11 @@ def explore(
         >>> len(pullback.explore(f, x).html) < 30_000
         True
     """
-    check_inputs(f, (x,))
+    check_tensors(f, (x,))
     _small_and_real("x", x)
     with untouched(), torch.enable_grad():
-        leaf = x.detach().requires_grad_()
-        y = call(f, (leaf,))
-    if not isinstance(y, Tensor):
-        raise TypeError(f"f returned a {type(y).__name__}; one tensor is needed")
+        leaf = leaf_of(x)
+        y = one_tensor(call(f, (leaf,)))
     _small_and_real("y = f(x)", y)
     if not y.requires_grad:
         raise RuntimeError("f(x) does not depend on x; a function of x is needed")
@@ -170,8 +169,9 @@ def explore(
             "exactly y's shape is needed"
         )
     v = v.detach().to(y)
-    (result,) = torch.autograd.grad(y, leaf, v, materialize_grads=True)
-    J = jacobian(f, x).detach().reshape(y.numel(), x.numel())
+    (result,) = torch.autograd.grad(y, leaf, v, retain_graph=True, materialize_grads=True)
+    with torch.no_grad():
+        J = jacobian(y, leaf, allow_unused=True).reshape(y.numel(), x.numel())
     return Exploration(v.reshape(-1), J, result.reshape(-1), y.shape, x.shape)
 
 

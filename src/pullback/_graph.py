@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,6 +93,28 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return unique
 
 
+_alone = threading.Lock()
+
+
+def _all_tensors() -> list[Tensor]:
+    """Return every tensor that Python knows of.
+
+    The list of all objects holds tuples too, also one that a function in C is filling;
+    that function fails when it is not the tuple's only owner. So no other thread may run
+    until the list is gone: a switch that is asked for already happens first, and the next
+    one comes later than this takes.
+    """
+    with _alone:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(0.2)
+        try:
+            time.sleep(0)
+            # type(), for isinstance() wakes deprecated proxies among the objects
+            return [o for o in gc.get_objects() if issubclass(type(o), Tensor)]
+        finally:
+            sys.setswitchinterval(interval)
+
+
 @contextmanager
 def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
     """Yield the hooks on tensors; give back the ``.grad`` of those that retain it.
@@ -103,8 +128,7 @@ def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
     leaves = [(n.variable, n) for n in graph.order if hasattr(n, "variable")]
     node_of = {id(leaf): node for leaf, node in leaves}
     kept: list[tuple[Tensor, Tensor | None]] = []
-    # type(), for isinstance() wakes deprecated proxies that live among the objects
-    for t in [o for o in gc.get_objects() if issubclass(type(o), Tensor)]:
+    for t in _all_tensors():
         node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
         if node is None or node not in hooks:
             continue

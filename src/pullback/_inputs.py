@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,17 +14,25 @@ from torch.utils import _pytree as pytree
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """Give the caller back the global RNG state and default dtype, also on an error.
+    """Give the caller back RNG states, default dtype and grad mode, also on an error.
 
     A function that draws random numbers sees the state that the caller left, and
     the caller sees it again afterwards: asking a question about f is no draw.
     """
-    rng, dtype = torch.get_rng_state(), torch.get_default_dtype()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(rng)
-        torch.set_default_dtype(dtype)
+    dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
+    gpus = range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)
+    with torch.random.fork_rng(devices=gpus):
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.set_grad_enabled(recording)
+
+
+def leaf_of(x: Tensor) -> Tensor:
+    """Return a leaf with the numbers of x (in its memory) that requires grad."""
+    # a tensor made under torch.inference_mode() can have no graph; its clone can
+    return (x.clone() if x.is_inference() else x.detach()).requires_grad_()
 
 
 def call(
@@ -45,10 +54,21 @@ def call(
     clones = [
         t.clone() if isinstance(t, Tensor) and id(t) not in kept else t for t in leaves
     ]
-    before = [_version(t) for t in clones]
-    output = f(*pytree.tree_unflatten(clones, structure))
-    if before != [_version(t) for t in clones]:
-        changed = [_version(t) != old for t, old in zip(clones, before, strict=True)]
+    before = [(_version(t), _has_graph(t)) for t in clones]
+    try:
+        output = f(*pytree.tree_unflatten(clones, structure))
+    except RuntimeError as error:
+        if torch._C._are_functorch_transforms_active():
+            error.add_note(
+                "pullback: f ran under a transform of torch.func, as it does with "
+                "mode='forward'; with mode='reverse' it runs as it is"
+            )
+        raise
+    changed = [
+        _version(t) != version or (graph and not _has_graph(t))  # x.detach_()
+        for t, (version, graph) in zip(clones, before, strict=True)
+    ]
+    if any(changed):
         path = pytree.tree_leaves_with_path(tuple(inputs))[changed.index(True)][0]
         raise RuntimeError(
             f"f changed inputs{pytree.keystr(path)} in place; f must return a new "
@@ -59,9 +79,22 @@ def call(
     return output
 
 
+def jvp(f: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) -> Any:
+    """Return what :func:`torch.func.jvp` does, in one thread at a time.
+
+    PyTorch counts the levels of forward mode for the whole process: two threads take
+    each other's away, which ends in an error or, without one, in tangents of zeros.
+    """
+    with _LEVELS:
+        return torch.func.jvp(f, tuple(xs), tuple(ts))
+
+
+_LEVELS = threading.RLock()  # f may take derivatives itself
+
+
 def check_output(output: Any) -> None:
     """Raise TypeError unless ``output`` holds differentiable tensors only."""
-    if isinstance(output, Tensor) and _differentiable(output):
+    if isinstance(output, Tensor) and _differentiable(output) and _strided(output):
         return
     leaves = pytree.tree_leaves_with_path(output)
     if not leaves:
@@ -78,6 +111,11 @@ def check_output(output: Any) -> None:
                 f"{name} of f has dtype {leaf.dtype}; a floating point or complex "
                 "dtype is needed"
             )
+        if not _strided(leaf):
+            raise TypeError(
+                f"{name} of f has layout {leaf.layout}; a strided tensor is needed "
+                "(y.to_dense() gives one)"
+            )
 
 
 def check_inputs(
@@ -90,9 +128,15 @@ def check_inputs(
 
     Raises:
         TypeError: f is not callable, there are no inputs, or an input that is to be
-            differentiated is not made of floating point or complex tensors.
+            differentiated is not made of strided floating point or complex tensors.
         ValueError: ``argnums`` is out of range, empty, or names an input twice.
+        RuntimeError: the call is made under ``torch.inference_mode()``.
     """
+    if torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            "torch.inference_mode() is on, under which no graph is recorded; a call "
+            "outside of it is needed (under torch.no_grad() works, too)"
+        )
     if not callable(f):
         raise TypeError(f"f is {_kind(f)}; a function of the inputs is needed")
     if not inputs:
@@ -123,7 +167,7 @@ def named_tensors(inputs: Sequence[Any]) -> list[tuple[str, Tensor]]:
 
 
 def _check_differentiated(name: str, value: Any) -> None:
-    if isinstance(value, Tensor) and _differentiable(value):
+    if isinstance(value, Tensor) and _differentiable(value) and _strided(value):
         return
     leaves = pytree.tree_leaves_with_path(value)
     if not leaves:
@@ -139,10 +183,65 @@ def _check_differentiated(name: str, value: Any) -> None:
                 f"{name}{pytree.keystr(path)} has dtype {leaf.dtype}; a floating point "
                 "or complex dtype is needed (x.double() gives one)"
             )
+        if not _strided(leaf):
+            raise TypeError(
+                f"{name}{pytree.keystr(path)} has layout {leaf.layout}; a strided "
+                "tensor is needed (x.to_dense() gives one)"
+            )
+
+
+def check_tensors(f: Callable[..., Any], inputs: Sequence[Any]) -> None:
+    """Check ``inputs``, each of which is to be one tensor with numbers in it.
+
+    Raises:
+        TypeError: as :func:`check_inputs`, or an input is a tuple, list or dict.
+        ValueError: an input is on the meta device.
+    """
+    check_inputs(f, inputs, tuple(range(len(inputs))) or 0)
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"inputs[{i}] is {_kind(x)}; one tensor is needed")
+        check_numbers(f"inputs[{i}]", x)
+
+
+def one_tensor(y: object) -> Tensor:
+    """Return the output of f, which is to be one tensor with numbers in it.
+
+    Raises:
+        TypeError: it is no tensor.
+        ValueError: it is on the meta device.
+    """
+    if not isinstance(y, Tensor):
+        raise TypeError(f"f returned {_kind(y)}; one tensor is needed")
+    check_numbers("the output of f", y)
+    return y
+
+
+def check_numbers(name: str, t: Tensor) -> None:
+    """Raise ValueError if ``t`` is on the meta device."""
+    if t.is_meta:
+        raise ValueError(
+            f"{name} is on the meta device, which keeps no numbers; a tensor with numbers "
+            "is needed (pullback.jacobian and pullback.sparsity do without)"
+        )
 
 
 def _differentiable(t: Tensor) -> bool:
     return t.is_floating_point() or t.is_complex()
+
+
+def check_devices(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
+    """Raise ValueError if some tensors are on the meta device and others not."""
+    odd = next((y for y in ys if y.is_meta != any(x.is_meta for x in xs)), None)
+    if odd is not None:
+        raise ValueError(
+            f"an input is on {xs[0].device} and an output on {odd.device}; the meta device "
+            "keeps no numbers, so all of them or none on it are needed"
+        )
+
+
+def _strided(t: Tensor) -> bool:
+    return t.layout is torch.strided
 
 
 def _kind(value: Any) -> str:
@@ -155,3 +254,7 @@ def _kind(value: Any) -> str:
 def _version(t: Any) -> int:
     # a tensor made under torch.inference_mode() counts no versions
     return t._version if isinstance(t, Tensor) and not t.is_inference() else 0
+
+
+def _has_graph(t: Any) -> bool:
+    return isinstance(t, Tensor) and t.requires_grad

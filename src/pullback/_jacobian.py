@@ -12,9 +12,21 @@ from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.utils import _pytree as pytree
 
-from pullback._inputs import call, check_inputs, check_output, untouched
+from pullback._inputs import (
+    call,
+    check_devices,
+    check_inputs,
+    check_numbers,
+    check_output,
+    jvp,
+    leaf_of,
+    untouched,
+)
 
 if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+    from pullback._ranks import Ranks
     from pullback._sparse.plan import Sparsity
 
 Mode = Literal["auto", "reverse", "forward"]
@@ -37,6 +49,7 @@ def jacobian(
     progress: bool = False,
     sparsity: Sparsity | None = None,
     verify: bool = False,
+    group: ProcessGroup | None = None,
 ) -> Any:
     r"""Return the Jacobian of f at ``inputs``, of shape ``y.shape + x.shape``.
 
@@ -93,6 +106,11 @@ def jacobian(
             ``to_dense`` and ``@``), but not inside the transforms of ``torch.func``.
         verify: Whether to check, by one more product with random numbers, that f has
             no entry outside of the pattern, as it may if f looks at values.
+        group: Processes of ``torch.distributed`` that share the work, such as
+            ``torch.distributed.group.WORLD``. Each of them makes this same call with the
+            same f and inputs, runs f, takes its part of the rows (of the columns with
+            ``mode="forward"``), and has the whole of J at the end, without a graph. An
+            error in one is an error in all.
 
     Returns:
         J, on the device of the inputs.
@@ -101,14 +119,17 @@ def jacobian(
         TypeError: f, an input or an output is of the wrong kind or dtype.
         ValueError: an option is out of range; ``mode="forward"`` is asked of a tensor;
             ``batched=True`` and the batch sizes differ or the samples mix; the plan
-            is for other shapes or another input.
+            is for other shapes or another input; the ranks of ``group`` have different
+            inputs or outputs.
         RuntimeError: f changes an input in place; no output depends on an input (and
             ``allow_unused`` is False); an input or output is complex.
-            With a plan: ``verify=True`` finds that f has outgrown it.
+            With a plan: ``verify=True`` finds that f has outgrown it. With a group:
+            another rank has raised.
         ImportError: ``progress=True`` and tqdm is not installed.
 
-    Inside a ``torch.func`` transform values cannot be looked at: there, unused inputs
-    give zeros, and samples that mix go unnoticed.
+    Inside a ``torch.func`` transform, and on the meta device, values cannot be looked at:
+    there, samples that mix go unnoticed, and with ``mode="forward"``, and in transforms
+    with any, unused inputs give zeros.
 
     Examples:
         >>> import torch, pullback
@@ -141,6 +162,7 @@ def jacobian(
         progress=progress,
         sparsity=sparsity,
         verify=verify,
+        group=group,
     )[1]
 
 
@@ -155,6 +177,7 @@ def value_and_jacobian(
     progress: bool = False,
     sparsity: Sparsity | None = None,
     verify: bool = False,
+    group: ProcessGroup | None = None,
 ) -> tuple[Any, Any]:
     """Return ``(f(*inputs), J)`` from one forward pass.
 
@@ -173,10 +196,10 @@ def value_and_jacobian(
             value_and_sparse_jacobian,  # which needs this module
         )
 
-        if mode != "auto" or batched or progress:
+        if mode != "auto" or batched or progress or group is not None:
             raise ValueError(
-                "sparsity was given together with mode, batched or progress; the plan "
-                "says which products to take, so sparsity alone is needed"
+                "sparsity was given together with mode, batched, progress or group; the "
+                "plan says which products to take, so sparsity alone is needed"
             )
         return value_and_sparse_jacobian(
             f,
@@ -189,9 +212,31 @@ def value_and_jacobian(
         )
     if verify:
         raise ValueError("verify=True checks a plan; sparsity= is needed with it")
+    options = _Options(chunk_size, batched, progress)
+    if group is None:
+        return _dense(f, inputs, argnums, mode, allow_unused, options)
+    from pullback._ranks import Ranks  # which imports torch.distributed
+
+    ranks = Ranks(group)
+    with torch.no_grad(), ranks.together():  # what is gathered has no graph
+        options = options._replace(ranks=ranks)
+        return _dense(f, inputs, argnums, mode, allow_unused, options)
+
+
+def _dense(
+    f: Callable[..., Any] | Tensor,
+    inputs: Sequence[Any],
+    argnums: int | tuple[int, ...],
+    mode: Mode,
+    allow_unused: bool,
+    options: _Options,
+) -> tuple[Any, Any]:
+    """Return the value, and J as a strided tensor."""
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
     xs, x_spec = pytree.tree_flatten(tuple(inputs[i] for i in indices))
     _check_real("inputs", xs)
+    if options.ranks:
+        _check_sharable(xs)
 
     def g(*xs: Tensor, copied: bool = False) -> Any:
         if isinstance(f, Tensor):
@@ -204,7 +249,6 @@ def value_and_jacobian(
             output = call(f, args, xs if copied else ())
         return output
 
-    options = _Options(chunk_size, batched, progress)
     if mode == "forward":
         result = _forward(g, xs, options)
     elif torch._C._are_functorch_transforms_active():
@@ -212,6 +256,8 @@ def value_and_jacobian(
     else:
         result = _on_graph(g, xs, options, mode, computed=isinstance(f, Tensor))
 
+    if options.ranks:
+        options.ranks.compare(xs, result.ys)
     if not all(result.used) and not allow_unused:
         used = iter(result.used)
         for i in indices:
@@ -233,6 +279,7 @@ class _Options(NamedTuple):
     batched: bool
     progress: bool
     passing: int = 0  # bytes that one product needs on its way through the graph
+    ranks: Ranks | None = None  # processes that share the products
 
 
 class _Result(NamedTuple):
@@ -262,8 +309,7 @@ def _on_graph(
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in xs)
-        xs = [x.view_as(x) if outer else x.detach() for x in xs]
-        xs = [x if x.requires_grad else x.requires_grad_() for x in xs]
+        xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in xs]
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = pytree.tree_flatten(g(*xs, copied=True))
@@ -289,7 +335,9 @@ def _on_graph(
 
     m, n = _numbers(ys, options), _numbers(xs, options)
     blocks = None
-    if mode == "auto" and m >= max(2 * n, 256):
+    several = options.ranks is not None  # who must all take the same way
+    meta = any(y.is_meta for y in ys)
+    if mode == "auto" and m >= max(2 * n, 256) and not several and not meta:
         blocks = _columns_on_graph(pull, ys, xs, options, again)
     if blocks is None:
         blocks = _by_rows(pull, ys, xs, options)
@@ -364,10 +412,11 @@ def _reverse_in_transform(
 def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Result:
     """Push tangents through f itself, which keeps no graph of it."""
     structure: pytree.TreeSpec | None = None
+    xs = [x.contiguous() for x in xs]  # the tangents of an expanded x need room
 
     def push(*ts: Tensor) -> tuple[Tensor, ...]:
         nonlocal structure
-        value, tangents = torch.func.jvp(g, tuple(xs), ts)[:2]
+        value, tangents = jvp(g, xs, ts)
         ys, structure = pytree.tree_flatten(value)
         _check_outputs(xs, ys, options)
         return (*pytree.tree_leaves(tangents), *ys)
@@ -378,10 +427,10 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
     blocks = _columns_to_blocks(columns, ys, xs, options)
 
     used = [True] * len(xs)
-    if not torch._C._are_functorch_transforms_active():
+    if not torch._C._are_functorch_transforms_active() and not any(x.is_meta for x in xs):
         nonzero = [any(bool(row[j].any()) for row in blocks) for j in range(len(xs))]
         if not all(nonzero):  # a derivative that is zero, or an x that y never met?
-            leaves = [x.detach().requires_grad_() for x in xs]
+            leaves = [leaf_of(x) for x in xs]
             with torch.enable_grad():
                 used, _ = _reach(pytree.tree_leaves(g(*leaves)), leaves)
     return _Result(ys, structure, blocks, used)
@@ -428,23 +477,26 @@ def _apply(
     many ``values`` after them, which are the same for every seed, one of each is kept.
     """
     numbers = _numbers(like, options)
-    total = max(numbers, 1)  # for no numbers, one empty seed
+    start, total = 0, max(numbers, 1)  # for no numbers, one empty seed
+    if options.ranks:  # past the last number, seeds are empty, too
+        start, total = options.ranks.share(total)
+    first = start
     probes: list[Tensor] = []
-    if options.batched and not torch._C._are_functorch_transforms_active():
+    active = torch._C._are_functorch_transforms_active()
+    if options.batched and not active and not any(t.is_meta for t in like):
         probes = _probes(like)
     # "auto" learns from one product how many fit
-    size = 1 if options.chunk_size == "auto" else options.chunk_size or total
-    bar = _bar(total) if options.progress else None
+    size = 1 if options.chunk_size == "auto" else options.chunk_size or total - first
+    bar = _bar(total - first) if options.progress else None
     pieces: list[Sequence[Tensor]] = []
     whole: list[Tensor] = []  # or where the pieces go at once, if no graph needs them
-    start = 0
     while start < total:
         stop = min(start + size, total)
         seeds = _one_hot(like, start, stop, options.batched)
         if probes and stop == total:  # they travel with the last chunk
             seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
         rows: Sequence[Tensor] = _products(product, seeds)
-        if start == 0:
+        if start == first:
             if options.chunk_size == "auto":
                 used = sum(t.numel() * t.element_size() for t in (*seeds, *rows))
                 size = max(1, CHUNK_BYTES // max(1, used + options.passing))
@@ -454,11 +506,11 @@ def _apply(
         if probes and stop == total:
             _check_probes([r[-2:] for r in rows])
             rows = [r[:-2] for r in rows]
-        if start == 0 and stop < total and not _in_graph(rows):
-            whole = [r.new_empty(total, *r.shape[1:]) for r in rows]
+        if start == first and stop < total and not _in_graph(rows):
+            whole = [r.new_empty(total - first, *r.shape[1:]) for r in rows]
         if whole:
             for w, r in zip(whole, rows, strict=True):
-                w[start:stop] = r
+                w[start - first : stop - first] = r
         else:
             pieces.append(rows)
         if bar is not None:
@@ -467,10 +519,12 @@ def _apply(
     if bar is not None:
         bar.close()
     if len(pieces) == 1:
-        whole = [r[:numbers] for r in pieces[0]]
+        whole = list(pieces[0])
     elif pieces:
         whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
-    return [*whole, *constants]
+    if options.ranks:
+        whole = options.ranks.gather(whole)
+    return [*(w[:numbers] for w in whole), *constants]
 
 
 def _in_graph(ts: Sequence[Tensor]) -> bool:
@@ -603,6 +657,7 @@ def _numbers(ts: Sequence[Tensor], options: _Options) -> int:
 
 def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: _Options) -> None:
     _check_real("outputs", ys)
+    check_devices(xs, ys)
     if options.batched:
         batches = {tuple(t.shape[:1]) for t in (*xs, *ys)}
         if len(batches) > 1 or () in batches:
@@ -621,6 +676,16 @@ def _check_real(what: str, ts: Sequence[Tensor]) -> None:
                 "since a complex derivative has more than one convention "
                 "(torch.view_as_real gives the real and imaginary parts)"
             )
+
+
+def _check_sharable(xs: Sequence[Tensor]) -> None:
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError(
+            "group was given inside a transform of torch.func, which processes cannot "
+            "share; a call outside of it is needed"
+        )
+    for x in xs:
+        check_numbers("an input", x)
 
 
 def _check_options(f: Any, mode: Any, chunk_size: Any, progress: bool) -> None:

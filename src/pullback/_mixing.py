@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._inputs import call, check_inputs, untouched
+from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._report import Table
 
 
@@ -73,14 +73,16 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
 
     Args:
         f: Function that maps x to one tensor with at least ``dim + 1`` dimensions.
-        x: Real floating point tensor; it and its ``.grad`` stay as they are.
+        x: Floating point or complex tensor; it and its ``.grad`` stay as they are.
         dim: The dimension of x and of ``f(x)`` along which samples are laid.
 
     Returns:
         A :class:`Mixing`: truthy when samples mix, with the dependency matrix.
 
     Raises:
-        TypeError: f is no function, or x or ``f(x)`` is not one floating point tensor.
+        TypeError: f is no function, or x or ``f(x)`` is not one floating point or
+            complex tensor.
+        ValueError: the derivative of f is NaN or infinite here, or x is on the meta device.
         IndexError: x or ``f(x)`` has no dimension ``dim``.
         RuntimeError: f changes x in place, or its result does not depend on x.
 
@@ -94,11 +96,10 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                 [1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
     """
-    check_inputs(f, (x,))
+    check_tensors(f, (x,))
     with untouched(), torch.enable_grad():
-        leaf = x.detach().requires_grad_()
-        y = call(f, (leaf,))
-        _one_tensor(y)
+        leaf = leaf_of(x)
+        y = one_tensor(call(f, (leaf,)))
         if not y.requires_grad:
             raise RuntimeError(
                 "f(x) does not depend on x (it was computed without a graph); a "
@@ -110,9 +111,11 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                     f"dim is {dim} and {name} has shape {tuple(t.shape)}; a dimension "
                     "that both x and f(x) have is needed"
                 )
-        # Weights from a generator of our own, away from zero.
+        # Weights from a generator of our own, away from zero; of a complex y both parts
+        # count, since the gradient of a real x is a real part.
         source = torch.Generator().manual_seed(0)
-        weights = (torch.rand(y.shape, generator=source) + 0.5).to(y)
+        parts = torch.rand(*y.shape, 2, generator=source) + 0.5
+        weights = (torch.view_as_complex(parts) if y.is_complex() else parts[..., 0]).to(y)
         rows = []
         for i in range(y.shape[dim]):
             v = torch.zeros_like(y)
@@ -120,12 +123,13 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
             (g,) = torch.autograd.grad(
                 y, leaf, v, retain_graph=True, materialize_grads=True
             )
-            rows.append((g != 0).movedim(dim, 0).reshape(x.shape[dim], -1).any(1))
+            if g.isnan().any():
+                raise ValueError(
+                    f"the product with weights on output {i} has NaN: f has a derivative "
+                    "that is NaN or infinite here, and 0 times that is NaN, which hides "
+                    "who depends on whom; an x where f has finite derivatives is needed"
+                )
+            rows.append((g != 0).movedim(dim, 0).unsqueeze(-1).flatten(1).any(1))
     shape = (y.shape[dim], x.shape[dim])
     matrix = torch.stack(rows) if rows else torch.zeros(shape, dtype=torch.bool)
     return Mixing(matrix.cpu(), dim)
-
-
-def _one_tensor(y: object) -> None:
-    if not isinstance(y, Tensor):
-        raise TypeError(f"f returned a {type(y).__name__}; one tensor is needed")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from pullback._inputs import call, check_inputs, untouched
+from pullback._inputs import call, check_devices, check_inputs, jvp, leaf_of, untouched
 from pullback._jacobian import _products, _reach
 from pullback._sparse.plan import Sparsity, check_one, input_shapes
 
@@ -48,6 +48,7 @@ def value_and_sparse_jacobian(
         y, used, product = _columns(g, x)
         like = x
     _check_output(y, plan)
+    check_devices([x], [y])
     if not used and not allow_unused:
         raise RuntimeError(
             f"the output does not depend on inputs[{plan.argnum}]; an input that it "
@@ -69,7 +70,7 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
         )
     outer = again and x.requires_grad
     if not computed:  # a view leads back to the caller's x; a detached x leads nowhere
-        x = x.view_as(x) if outer else x.detach().requires_grad_()
+        x = x.view_as(x) if outer else leaf_of(x)
     with torch.enable_grad():
         y = g(x)
     check_one("the output of f", y)
@@ -88,8 +89,9 @@ def _columns(g: Callable[..., Any], x: Tensor) -> tuple[Any, bool, Product]:
     """Return y, and t -> J t, which computes y again with tangents."""
 
     def push(t: Tensor) -> tuple[Tensor, ...]:
-        return (torch.func.jvp(g, (x,), (t,))[1],)
+        return (jvp(g, (x,), (t,))[1],)
 
+    x = x.contiguous()  # the tangents of an expanded x need room
     y = g(x)
     check_one("the output of f", y)
     return y, True, push
@@ -155,6 +157,11 @@ def _check(
     if not isinstance(plan, Sparsity):
         raise TypeError(
             f"sparsity is a {type(plan).__name__}; what pullback.sparsity returns is needed"
+        )
+    if plan.mode == "symmetric":
+        raise ValueError(
+            "the plan is for a Hessian; pullback.hessian is needed with it, or a plan "
+            "from pullback.sparsity without hessian=True"
         )
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
     if indices != (plan.argnum,):

@@ -1,0 +1,320 @@
+"""Odd input: a right answer or a clear error, and nothing of the caller's changed."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from executed import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import odd_answers
+import pullback
+from odd_answers import ASKS, answer, tried, unchanged
+from odd_cases import THEMES, Case, numbers
+
+CASES = [case for cases in THEMES.values() for case in cases]
+close = torch.testing.assert_close
+
+
+def plain(case):
+    return re.sub(r"</?code>", "`", case.name)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return {case: tried(case) for case in CASES}
+
+
+def test_answers_are_as_recorded(answers, file_regression):
+    """What the API page says; each right answer was compared as it was tried."""
+    lines = []
+    for case in CASES:
+        lines += [f"f or x: {plain(case)}"]
+        for text, names in answers[case].items():
+            lines += [f"    {', '.join(names)}", f"        {text}"]
+    record = ROOT / "tests" / "records" / "odd_answers.md"
+    file_regression.check("\n".join(lines) + "\n", fullpath=record, extension=".md")
+
+
+def test_the_errors_are_clear(answers):
+    """What PyTorch says deep inside is no answer: only of f's own doing it may speak."""
+    own = "calls|needs|sparse"  # f differentiates, breaks its graph, or has sparse parts
+    for case in CASES:
+        for text in set(answers[case]) - {"right"}:
+            clear = re.search(
+                r"needed|must return|can be shown|agrees with nothing|f's own", text
+            )
+            assert clear or re.search(own, case.name) or "can require grad" in text, text
+
+
+def test_the_table_shows_every_case_once(answers, monkeypatch):
+    monkeypatch.setattr(odd_answers, "tried", answers.__getitem__)
+    html = odd_answers.table()
+    for case in CASES:
+        assert html.count(f'<th scope="row">{case.name}</th>') == 1
+    assert html.count("<details>") == html.count("say why not") > 0
+
+
+def test_a_wrong_answer_would_end_the_build():
+    wrong = Case("", torch.square, numbers, lambda x: np.diag(3 * x))
+    for ask in ASKS.values():
+        if ask not in (odd_answers.ask_mixing,):  # which asks for the zeros alone
+            with pytest.raises(AssertionError):
+                answer(wrong, ask)
+    dense = Case("", torch.square, numbers, lambda x: np.ones((3, 3)))
+    with pytest.raises(AssertionError):
+        answer(dense, odd_answers.ask_mixing)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("x", lambda x: x.detach().mul_(2)),
+        ("x.grad", lambda x: x.grad.add_(1)),
+        ("flags", lambda x: x.requires_grad_(False)),
+        ("flags", lambda x: x.register_hook(lambda g: None)),
+        ("random numbers", lambda x: torch.rand(1)),
+        ("default dtype", lambda x: torch.set_default_dtype(torch.float64)),
+        ("modes", lambda x: torch.set_grad_enabled(False)),
+    ],
+)
+def test_a_change_would_be_seen(name, change):
+    x = torch.nn.Parameter(numbers())
+    x.grad = numbers()
+    rng, dtype = torch.get_rng_state(), torch.get_default_dtype()
+    try:
+        with pytest.raises(AssertionError, match=f"^{name} changed"), unchanged(x):
+            change(x)
+    finally:
+        torch.set_rng_state(rng)
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(True)
+
+
+# -- Fuzzing ---------------------------------------------------------------------------
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+STEPS = {
+    "sin": torch.sin,
+    "square": torch.square,
+    "cumsum": lambda x: x.cumsum(0) if x.ndim else x,
+    "softmax": lambda x: x.softmax(-1) if x.ndim else x,
+    "transpose": lambda x: x.mT if x.ndim == 2 else x,
+    "expand": lambda x: x.expand(2, *x.shape) if x.ndim < 2 else x,
+    "slice": lambda x: x[::2] if x.ndim else x,
+    "none": lambda x: x[:0] if x.ndim else x,
+    "sum": lambda x: x.sum(0) if x.ndim else x,
+    "write": lambda x: x.clone().mul_(2).add_(1),
+    "double": lambda x: x.double(),
+    "random": lambda x: x * torch.rand(x.shape).to(x),
+    "max": lambda x: x.max() if x.numel() else x,
+}
+
+
+@st.composite
+def tensors(draw):
+    shape = draw(st.lists(st.integers(0, 3), max_size=2))
+    size = torch.Size(shape).numel()
+    values = draw(st.lists(st.integers(-4, 4), min_size=size, max_size=size))
+    x = torch.tensor(values, dtype=draw(st.sampled_from(DTYPES))).reshape(shape) / 4
+    kind = draw(st.sampled_from(["as it is", "transposed", "expanded", "strided"]))
+    if x.ndim and kind == "transposed":
+        x = x.mT if x.ndim == 2 else x.flip(0)
+    if kind == "expanded" and x.ndim < 2:
+        x = x.expand(2, *x.shape)
+    if x.ndim and kind == "strided":
+        x = x[::2]
+    return x
+
+
+def compose(names):
+    def f(x):
+        for name in names:
+            x = STEPS[name](x)
+        return x
+
+    return f
+
+
+def blocks(entries, y, x):
+    """Return which samples of y have an entry with which of x."""
+    rest = [math.prod(t.shape[1:]) for t in (y, x)]
+    return entries.reshape(len(y), rest[0], len(x), rest[1]).any(3).any(1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tensors(), st.lists(st.sampled_from(sorted(STEPS)), max_size=3), st.booleans())
+def test_every_function_agrees_with_rows_taken_one_by_one(x, names, recording):
+    f = compose(names)
+    with torch.random.fork_rng(devices=[]):
+        leaf = x.detach().clone().requires_grad_()
+        y = f(leaf * 1)
+    m, n = y.numel(), x.numel()
+    rows = [
+        torch.autograd.grad(y, leaf, v.reshape(y.shape), retain_graph=True)[0].flatten()
+        for v in torch.eye(m, dtype=y.dtype)
+    ]
+    J = torch.stack(rows) if rows else torch.zeros(0, n)
+    v = torch.linspace(1, 2, m).to(y.dtype).reshape(y.shape)
+    product = v.double().flatten() @ J.double()
+    tolerance = {torch.float16: 1e-2, torch.bfloat16: 5e-2}.get(x.dtype, 1e-4)
+    tolerance *= max(1.0, float((v.double().flatten() @ J.double().abs()).sum()))
+
+    def same(found, expected):
+        found, expected = found.double().to_dense(), expected.double().reshape(found.shape)
+        close(found, expected, rtol=0, atol=tolerance)
+
+    with unchanged(x), torch.set_grad_enabled(recording):
+        for mode in ("auto", "reverse", "forward"):
+            for chunk_size in (None, 1):
+                same(pullback.jacobian(f, x, mode=mode, chunk_size=chunk_size), J)
+        plan = pullback.sparsity(f, x)
+        same(pullback.jacobian(f, x, sparsity=plan), J)
+        if x.ndim and y.ndim and x.dtype is torch.float64:  # others round to zero
+            matrix = pullback.mixing(f, x).matrix
+            assert not (matrix & ~blocks(plan.pattern.to_dense(), y, x)).any()
+            assert not (~matrix & blocks(J.abs() > 1e-6, y, x)).any()
+        same(pullback.explain(f, x, v=v).given.grads[0], product)
+        same(pullback.check(f, x, v).result, product)
+        (at_leaf,) = pullback.trace(y, v).leaves
+        same(at_leaf.total, product)
+        if 1 <= m <= 12 and 1 <= n <= 12:
+            same(pullback.explore(f, x, v).J, J)
+
+
+junk = st.sampled_from(
+    [
+        None,
+        3,
+        2.5,
+        "text",
+        [],
+        {},
+        (),
+        [1.0],
+        np.ones(3),
+        torch.ones(3, dtype=torch.bool),
+        torch.ones(3, dtype=torch.int64),
+        torch.ones(3, dtype=torch.complex64),
+        torch.ones(3).to_sparse(),
+        torch.ones(3, device="meta"),
+        torch.ones(2),
+        {"a": torch.ones(3)},
+        (torch.ones(3), None),
+        numbers,
+    ]
+)
+EVERY = {
+    "explain": lambda f, x, v: pullback.explain(f, x, v=v),
+    "check": pullback.check,
+    "jacobian": lambda f, x, v: pullback.jacobian(f, x),
+    "forward": lambda f, x, v: pullback.jacobian(f, x, mode="forward"),
+    "batched": lambda f, x, v: pullback.jacobian(f, x, batched=True),
+    "unused": lambda f, x, v: pullback.jacobian(f, x, allow_unused=True),
+    "mixing": lambda f, x, v: pullback.mixing(f, x),
+    "sparsity": lambda f, x, v: pullback.sparsity(f, x),
+    "trace": lambda f, x, v: pullback.trace(x, v),
+    "explore": pullback.explore,
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(EVERY)), junk, junk, junk, st.booleans())
+def test_junk_is_refused_by_name(name, x, v, returned, good):
+    x = torch.tensor([1.0, 2.0, 3.0]) if good else x
+    kept = numbers()
+    with unchanged(kept):
+        try:
+            EVERY[name](lambda x: returned, x, v)
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            text = str(error)
+            assert re.search(r"needed|can be shown|is on", text), text
+            assert re.search(r"\b(x|y|v|f|inputs?|outputs?)\b", text), text
+
+
+# -- One by one ------------------------------------------------------------------------
+
+
+def test_explore_asks_one_call_of_f():
+    """A function with a memory: J and the product come from the same call."""
+    calls = []
+
+    def f(x):
+        calls.append(x)
+        return len(calls) * x
+
+    answer = pullback.explore(f, numbers())
+    assert len(calls) == 1
+    close(answer.J, torch.eye(3))
+    close(answer.result, torch.ones(3))
+
+
+def test_check_says_that_a_function_with_a_memory_is_none():
+    calls = []
+
+    def f(x):
+        calls.append(x)
+        return len(calls) * x
+
+    assert "disagrees" in pullback.check(f, numbers(), torch.ones(3)).error
+
+
+def test_mixing_of_an_imaginary_part():
+    """With real weights the gradient of a real x would be zero everywhere."""
+    assert pullback.mixing(lambda x: x.cumsum(0) * 1j, numbers()).mixes
+    assert not pullback.mixing(lambda x: x * 1j, numbers()).mixes
+
+
+def test_functions_of_the_package_inside_f():
+    def f(x):
+        slope = pullback.jacobian(lambda x: (x**3).sum(), x)
+        if not torch._C._are_functorch_transforms_active():
+            assert not pullback.mixing(torch.sin, x)
+            assert pullback.check(torch.sin, x, torch.ones(3)).ok
+            assert pullback.explain(torch.sin, x).mixes is False
+        return slope
+
+    x = numbers()
+    for mode in ("auto", "reverse", "forward"):
+        close(pullback.jacobian(f, x, mode=mode), torch.diag(6 * x))
+    assert pullback.check(f, x, torch.ones(3)).ok
+    assert not pullback.mixing(f, x)
+
+
+def test_what_f_leaves_in_a_leaf_of_its_own_is_not_added_to_the_product():
+    case = next(case for case in CASES if "backward</code>" in case.name)
+    assert pullback.check(case.f, numbers(), torch.ones(3)).ok
+
+
+def test_an_error_in_any_call_of_f_comes_through_and_leaves_everything():
+    """F raises at its k-th call, for every k that a function gets to."""
+    x = torch.nn.Parameter(numbers())
+    x.grad = torch.ones(3)
+    for name, ask in EVERY.items():
+        if name == "trace":  # which calls no f
+            continue
+        for k in range(1, 20):
+            calls = []
+
+            def f(x, calls=calls, k=k):
+                calls.append(x)
+                torch.rand(1)
+                torch.set_default_dtype(torch.float64)
+                if len(calls) == k:
+                    torch.set_grad_enabled(False)
+                    raise KeyError("f's own")
+                torch.set_default_dtype(torch.float32)
+                return x.square()
+
+            with unchanged(x):
+                try:
+                    ask(f, x, torch.ones(3))
+                except KeyError:
+                    assert len(calls) == k
+                    continue
+            break  # as many calls as there are
+        assert k > 1, name
+        assert len(calls) == k - 1, name

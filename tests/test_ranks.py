@@ -1,0 +1,91 @@
+"""A Jacobian shared by two real processes is the one that a single process computes."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import ranks_worker
+import torch
+from ranks_worker import ERRORS, SAME, SECONDS, X, f
+
+import pullback
+
+RAISED = {  # what rank 0 and rank 1 say
+    "f raises on one": ('RuntimeError: rank 1 .* KeyError: "f\'s own"', "KeyError"),
+    "f raises on the other": ("KeyError", "RuntimeError: rank 0 .* KeyError"),
+    "f raises on both": ("KeyError", "KeyError"),
+    "backward raises on one": (
+        "RuntimeError: rank 1 .* inplace operation",
+        "RuntimeError: one of the variables",
+    ),
+    "other inputs": ("ValueError: the ranks .* different inputs",) * 2,
+    "other shapes": ("ValueError: the ranks .* different results",) * 2,
+    "other outputs": ("ValueError: the ranks .* different results",) * 2,
+    "one more output": ("ValueError: the ranks .* different outputs",) * 2,
+    "other functions": ("ValueError: the ranks .* different outputs",) * 2,
+    "other random numbers": ("ValueError: .* different outputs .* the same seed",) * 2,
+    "bad input on one": (r"TypeError: inputs\[0\] has dtype", "RuntimeError: rank 0 "),
+    "mixes": ("ValueError: batched=True, and f mixes samples",) * 2,
+    "unused": (r"RuntimeError: the output does not depend on inputs\[1\]",) * 2,
+}
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What the two processes answered, started once for all tests."""
+    folder = tmp_path_factory.mktemp("ranks")
+    answers = [folder / f"rank{rank}.pt" for rank in (0, 1)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, ranks_worker.__file__, str(rank), folder / "meeting", path],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, path in enumerate(answers)
+    ]
+    try:
+        errors = [process.communicate(timeout=2 * SECONDS)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)
+    return [torch.load(path) for path in answers]
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_every_rank_has_what_one_process_computes(ranks, name):
+    alone = SAME[name](None)
+    for rank in ranks:
+        torch.testing.assert_close(rank["same"][name], alone)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_no_rank_waits_for_one_that_failed(ranks, name):
+    for rank, words in zip(ranks, RAISED[name], strict=True):
+        assert re.match(words, rank["errors"][name]), rank["errors"][name]
+
+
+def test_the_group_is_good_after_errors(ranks):
+    for rank in ranks:
+        torch.testing.assert_close(rank["after"], pullback.jacobian(f, X))
+
+
+def test_each_takes_half_of_the_products(ranks):
+    for rank in ranks:
+        assert rank["counts"] == [4, 3]  # of seven rows, of five columns
+
+
+def test_a_process_outside_of_the_group_is_told_so(ranks):
+    outside, member = (rank["alone"] for rank in ranks)
+    assert re.match("TypeError: group .* that this process belongs to", outside)
+    assert member == "no error"
+
+
+def test_bad_groups():
+    for group in ("gloo", 2, object()):
+        with pytest.raises(TypeError, match=r"group is a .* process group"):
+            pullback.jacobian(f, X, group=group)
+    plan = pullback.sparsity(f, X)
+    with pytest.raises(ValueError, match="sparsity alone"):
+        pullback.jacobian(f, X, sparsity=plan, group=object())
