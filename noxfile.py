@@ -12,20 +12,30 @@ import nox
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["docs", "tests", "doctest"]
+nox.options.reuse_venv = "yes"
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
+PINS = Path("constraints.txt")
 SITE = Path("docs/_build/html")
 GENERATED = ["docs/_build", "docs/auto_examples", "docs/errors", "docs/api/generated"]
+BUILD = ["-j", "auto", "-d", "docs/_build/doctrees"]
 STRICT = ["-n", "-W", "-T", "--keep-going"]
+PARALLEL = ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
+PRINTED = ["README.md", "docs", "src", "tests/test_records.py"]
 
 
-def install(session: nox.Session, *groups: str) -> None:
+def install(session: nox.Session, *groups: str, pins: Path = PINS) -> None:
     """Install the package and dependency groups at the versions in constraints.txt."""
     wanted = nox.project.dependency_groups(PYPROJECT, *groups)
     extras = [w for w in wanted if w.startswith("pullback")] or ["pullback"]
     others = [w for w in wanted if not w.startswith("pullback")]
     local = [extra.replace("pullback", ".", 1) for extra in extras]
-    session.install("-c", "constraints.txt", "-e", *local, *others)
+    session.install("-c", str(pins), "-e", *local, *others)
+
+
+def only(session: nox.Session, otherwise: str) -> list[str]:
+    """Return the option that executes the pages with a part in their names (-- PART)."""
+    return ["-D", f"execution_pages={[*session.posargs, otherwise][0]}"]
 
 
 @nox.session
@@ -33,7 +43,7 @@ def docs(session: nox.Session) -> None:
     """Build the whole site into docs/_build/html."""
     install(session, "docs")
     args = session.posargs or STRICT
-    session.run("sphinx-build", "-b", "html", *args, "docs", str(SITE))
+    session.run("sphinx-build", *BUILD, *args, "docs", str(SITE))
     session.log(f"open {SITE / 'index.html'}")
 
 
@@ -41,31 +51,88 @@ def docs(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; those of the built site run when it has been built."""
     install(session, "tests")
-    session.run("pytest", "tests", *session.posargs)
+    records = ["--ignore", "tests/test_records.py"]  # doctest's
+    session.run("pytest", *PARALLEL, "tests", *records, *session.posargs)
 
 
 @nox.session
 def doctest(session: nox.Session) -> None:
     """Hold every printed output to its record (-- --force-regen renews the record)."""
     install(session, "tests")
-    printed = ["README.md", "docs", "src", "tests/test_records.py"]
-    session.run("pytest", *printed, *session.posargs)
+    session.run("pytest", *PARALLEL, *PRINTED, *session.posargs)
+
+
+@nox.session(default=False)
+def draft(session: nox.Session) -> None:
+    """Build without executing, or executing only the pages named (-- 30_one_component)."""
+    install(session, "docs")
+    session.run("sphinx-build", *BUILD, *only(session, "none"), "docs", str(SITE))
 
 
 @nox.session(default=False)
 def live(session: nox.Session) -> None:
-    """Serve the site and rebuild it after each edit."""
+    """Serve the site and rebuild it after each edit (-- PART executes as in draft)."""
     install(session, "docs")
     session.install("-c", "constraints.txt", "sphinx-autobuild")
-    ignore = [arg for path in GENERATED for arg in ("--ignore", f"{path}/*")]
-    watch = ["--watch", "examples", "--watch", "src"]
-    session.run("sphinx-autobuild", *ignore, *watch, "docs", str(SITE))
+    ignore = [arg for folder in GENERATED for arg in ("--ignore", folder)]
+    watched = ["examples", "src", "benchmarks/results"]
+    watch = [arg for folder in watched for arg in ("--watch", folder)]
+    pages = only(session, "all")
+    session.run("sphinx-autobuild", *BUILD, *pages, *ignore, *watch, "docs", str(SITE))
+
+
+@nox.session(default=False)
+def twice(session: nox.Session) -> None:
+    """Build the site twice and compare every byte; watch which modules each page runs."""
+    install(session, "tests")
+    session.run("pytest", "-m", "whole", "tests", *session.posargs)
+
+
+@nox.session(default=False)
+def compat(session: nox.Session) -> None:
+    """Run tests, doctests and examples with the newest torch, or another (-- 2.13.0)."""
+    torch = "".join(f"=={release}" for release in session.posargs[:1])
+    pins = Path(session.create_tmp(), "constraints.txt").resolve()
+    kept = (p for p in PINS.read_text().splitlines() if not p.startswith("torch=="))
+    pins.write_text("\n".join([*kept, f"torch{torch}"]))
+    install(session, "tests", pins=pins)
+    session.run("pytest", *PARALLEL, *PRINTED, "tests", *session.posargs[1:])
+
+
+@nox.session(default=False)
+def package(session: nox.Session) -> None:
+    """Build sdist and wheel; try the wheel by itself and the sdist with its own tests."""
+    shutil.rmtree("dist", ignore_errors=True)
+    session.install("-c", str(PINS), "build", "twine")
+    session.run("python", "-m", "build")
+    session.run("twine", "check", "--strict", *map(str, Path("dist").iterdir()))
+    (wheel,), (sdist,) = Path("dist").glob("*.whl"), Path("dist").glob("*.tar.gz")
+
+    fresh = Path(session.create_tmp(), "fresh").resolve()
+    session.run("python", "-m", "venv", "--clear", str(fresh))
+    python = str(fresh / Path(session.bin).name / "python")
+    pip = (python, "-m", "pip", "install", "-q", "-c", str(PINS))
+    session.run(*pip, str(wheel), external=True)
+    session.run(python, "-I", "tests/smoke.py", external=True)
+
+    shutil.unpack_archive(sdist, fresh)
+    wanted = nox.project.dependency_groups(PYPROJECT, "tests")
+    all_of_it = [w.replace("pullback", str(wheel), 1) for w in wanted]
+    session.run(*pip, *all_of_it, external=True)
+    with session.chdir(fresh / sdist.name.removesuffix(".tar.gz")):
+        session.run(python, "-m", "pytest", "tests", *session.posargs, external=True)
 
 
 @nox.session(default=False)
 def lint(session: nox.Session) -> None:
-    """Check style, docstrings and types."""
+    """Check style, docstrings, types, and the files that hosts read."""
     install(session, "lint", "docs")
+    hosts = {"github-workflows": Path(".github/workflows").glob("*.yml")}
+    hosts["github-actions"] = Path(".github/actions").glob("*/action.yml")
+    hosts["readthedocs"] = [Path(".readthedocs.yaml")]
+    for schema, files in hosts.items():
+        session.run("check-jsonschema", "--builtin-schema", schema, *map(str, files))
+    session.run("zizmor", "--offline", "--min-severity", "medium", ".github")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -75,15 +142,15 @@ def lint(session: nox.Session) -> None:
 def links(session: nox.Session) -> None:
     """Check that every link to another site still answers (needs a network)."""
     install(session, "docs")
-    session.run("sphinx-build", "-b", "linkcheck", "docs", "docs/_build/linkcheck")
+    session.run("sphinx-build", "-b", "linkcheck", *BUILD, "docs", "docs/_build/linkcheck")
 
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time jacobian against other ways and record the results."""
-    install(session, "run")
-    session.run("python", "benchmarks/jacobian.py")
-    session.run("python", "benchmarks/sparse.py", *session.posargs)
+    """Time Jacobians, the pages of chapter 7 and the build; record the results."""
+    install(session, "docs")
+    for script in ("jacobian", "sparse", "pages", "build"):
+        session.run("python", f"benchmarks/{script}.py")
 
 
 @nox.session(default=False)

@@ -1,11 +1,10 @@
 """Configuration of the documentation build."""
 
+import os
 import sys
 import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
-
-import torch
 
 here = Path(__file__).parent
 sys.path.insert(0, str(here / "_ext"))
@@ -20,17 +19,25 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
+    "execution",  # first: it says how many threads torch may have when it is imported
+    "code_links",
     "error_index",
-    "freshness",
+    "gallery_cards",
     "mathml",
     "myst_nb",
+    "navigation",
     "odd_inputs",
+    "one_file",
+    "reproducible",
+    "search_index",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "ways_in",
+    "wheel",
 ]
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**.ipynb_checkpoints"]
 nitpicky = True
@@ -38,14 +45,33 @@ nitpick_ignore_regex = [
     # Annotations that have no page of their own.
     (
         "py:class",
-        r"(Tensor|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
+        r"(Tensor|Mode|ProcessGroup|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
 autosectionlabel_prefix_document = True  # questions.md links to headings
 suppress_warnings = ["config.cache"]
 
-# Examples run in this process; a pool of OpenMP threads would hang forked readers.
-torch.set_num_threads(1)
+# -- Executing the pages (docs/_ext/execution.py) --------------------------------------
+
+execution_package = "../src/pullback"
+execution_versions = [
+    "ipython",
+    "matplotlib",
+    "myst-nb",
+    "numpy",
+    "sphinx-gallery",
+    "torch",
+]
+execution_preload = [
+    "ipykernel.debugger",
+    "ipykernel.inprocess.ipkernel",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.pyplot",
+    "numpy.testing",
+    "torch._decomp.decompositions_for_jvp",  # what torch itself imports when it is used
+    "torch._dynamo",
+    "torch.func",
+]
 
 # -- Example scripts (sphinx-gallery) --------------------------------------------------
 
@@ -56,7 +82,6 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "capture_repr": ("_repr_html_", "__repr__"),
     "doc_module": ("pullback",),
-    "reference_url": {"pullback": None},
     "backreferences_dir": "api/generated",
     "default_thumb_file": str(here / "_static" / "logo.svg"),
     "image_srcset": ["2x"],
@@ -69,7 +94,6 @@ sphinx_gallery_conf = {
 # -- Executed Markdown pages (MyST-NB) -------------------------------------------------
 
 nb_execution_mode = "cache"
-nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_render_markdown_format = "myst"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -99,13 +123,21 @@ intersphinx_mapping = {
 # -- HTML ------------------------------------------------------------------------------
 
 html_theme = "furo"
+# Where the site is served, as the host says it; else where `nox -s live` does.
+html_baseurl = (os.environ.get("SITE_URL") or "http://localhost:8000").rstrip("/") + "/"
+social_picture = "_static/vjp.png"
 html_title = "Pullback"
 html_static_path = ["_static"]
 html_css_files = ["pullback.css", "reference.css"]
+html_js_files = ["pullback.js"]
+templates_path = ["templates"]
+# One style sheet and one script; pullback.css styles what these files would.
+one_file_leave_out = ["basic.css", "mystnb.*.css", "sg_gallery*.css", "sg-tags.js"]
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = False
+html_domain_indices = False
 html_theme_options = {
     "light_logo": "logo.svg",
     "dark_logo": "logo.svg",

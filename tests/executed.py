@@ -12,6 +12,8 @@ import sys
 import types
 from pathlib import Path
 
+from bs4 import BeautifulSoup
+from IPython.display import HTML
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 ROOT = Path(__file__).parents[1]
@@ -59,6 +61,10 @@ def run(code: str, namespace: dict[str, object], page: Path) -> str:
         exec(compile(tree, page.name, "exec"), namespace)
         if last is not None:
             value = eval(compile(ast.Expression(last.value), page.name, "eval"), namespace)
-            if value is not None:
+            if isinstance(value, HTML):
+                page_part = BeautifulSoup(value.data, "html.parser")
+                rows = page_part.find_all(["caption", "tr"]) or [page_part]
+                print(*(row.get_text(" | ", strip=True) for row in rows), sep="\n")
+            elif value is not None:
                 print(repr(value))
     return printed.getvalue().rstrip()

@@ -3,16 +3,14 @@
 import ast
 import html
 import re
-import shutil
 import types
 
 import pytest
+from built import needs_chromium
 from executed import ROOT, blocks
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 PAGE = ROOT / "docs" / "exercises.md"
 SCRIPT = ROOT / "docs" / "_static" / "exercises.js"
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +28,6 @@ def fragments():
         else:
             exec(compile(tree, PAGE.name, "exec"), names)
     return found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -96,7 +82,7 @@ ANSWERS = {
 }
 
 
-@in_a_browser
+@needs_chromium
 def test_right_answers_are_right(page, fragments):
     assert list(ANSWERS) == list(range(1, len(fragments) + 1))
     for number, answers in ANSWERS.items():
@@ -105,7 +91,7 @@ def test_right_answers_are_right(page, fragments):
             assert page.get_attribute(f"#v-{number}", "aria-invalid") == "false"
 
 
-@in_a_browser
+@needs_chromium
 def test_wrong_answers_are_told_what_they_give(page):
     assert said(page, 2, "[1, 0]") == (
         "Not yet: this v gives [1, 1, 1], and [2, 4, 6] is asked for."
@@ -115,7 +101,7 @@ def test_wrong_answers_are_told_what_they_give(page):
         assert not said(page, number, "0").startswith("Right"), number
 
 
-@in_a_browser
+@needs_chromium
 @pytest.mark.parametrize(
     ("text", "begins"),
     [
@@ -136,14 +122,14 @@ def test_what_cannot_be_a_v_is_told_why(page, text, begins):
     assert said(page, 2, text).startswith(begins)
 
 
-@in_a_browser
+@needs_chromium
 def test_labelled_and_announced(page):
     for number in ANSWERS:
         assert page.get_by_label(f"v for exercise {number}", exact=True).count() == 1
         assert page.get_attribute(f"#said-{number}", "aria-live") == "polite"
 
 
-@in_a_browser
+@needs_chromium
 def test_without_scripts_the_answers_open(browser, fragments):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -2,16 +2,13 @@
 
 import math
 import re
-import shutil
 
 import pytest
 import torch
+from built import needs_chromium
 
 import pullback
 from pullback._explore import tidy
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
 def sums(x):
@@ -116,17 +113,6 @@ def test_bad_input(case):
 # ---------------------------------------------------------------- in a browser
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def show(browser):
     """Put fragments on a page, in a window of some width; errors fail the test."""
@@ -162,7 +148,7 @@ def said(page, text):
     page.get_by_text(text).wait_for(timeout=2000)
 
 
-@in_a_browser
+@needs_chromium
 def test_typing_a_weight(show):
     page = show(pullback.explore(sums, X, V).html)
     assert torch.equal(result(page), V @ J)
@@ -172,7 +158,7 @@ def test_typing_a_weight(show):
     said(page, "vᵀJ = 10·[1, 1, 1] + -2.5·[2, 4, 6] = [5, 0, -5], added to x.grad")
 
 
-@in_a_browser
+@needs_chromium
 def test_an_unfinished_number_changes_nothing(show):
     page = show(pullback.explore(sums, X, V).html)
     field = page.get_by_label("weight of y[0]", exact=True)
@@ -182,7 +168,7 @@ def test_an_unfinished_number_changes_nothing(show):
     assert field.input_value() == "10", "the weight that counts is shown again"
 
 
-@in_a_browser
+@needs_chromium
 def test_keyboard(show):
     page = show(pullback.explore(sums, X, V).html)
     slider = page.get_by_label("weight of y[1], slider")
@@ -197,7 +183,7 @@ def test_keyboard(show):
     assert torch.equal(result(page), torch.tensor([9.0, 2.0]) @ J), "no form is sent"
 
 
-@in_a_browser
+@needs_chromium
 def test_wheel_and_drag(show):
     page = show(pullback.explore(sums, X, V).html)
     slider = page.get_by_label("weight of y[1], slider")
@@ -216,7 +202,7 @@ def test_wheel_and_drag(show):
     assert torch.equal(result(page), torch.tensor([10.0, 20.0]) @ J)
 
 
-@in_a_browser
+@needs_chromium
 def test_presets(show):
     page = show(pullback.explore(sums, X, V).html)
 
@@ -237,7 +223,7 @@ def test_presets(show):
     assert torch.equal(press("own"), torch.tensor([3.0, 1.0]) @ J), "what was set by hand"
 
 
-@in_a_browser
+@needs_chromium
 def test_forward(show):
     page = show(pullback.explore(sums, X, V).html)
     page.get_by_label("J u, forward").check()
@@ -254,7 +240,7 @@ def test_forward(show):
     assert torch.equal(result(page), V @ J), "v is as it was"
 
 
-@in_a_browser
+@needs_chromium
 def test_tables_without_scripts(show):
     page = show(pullback.explore(sums, X, V).html, scripts=False)
     rows = [row.inner_text().split() for row in page.locator("tr:visible").all()]
@@ -267,7 +253,7 @@ def test_tables_without_scripts(show):
     assert page.locator("button").first.is_hidden(), "no control that does nothing"
 
 
-@in_a_browser
+@needs_chromium
 def test_the_script_writes_the_numbers_that_python_wrote(show):
     torch.manual_seed(0)  # numbers of many sizes, the same each time
     x = torch.randn(6, dtype=torch.float64) * torch.logspace(-5, 3, 6, dtype=torch.float64)
@@ -280,7 +266,7 @@ def test_the_script_writes_the_numbers_that_python_wrote(show):
     assert page.evaluate(read).replace(",", "") == quiet.replace(",", "")
 
 
-@in_a_browser
+@needs_chromium
 def test_two_on_a_page_do_not_meddle(show):
     html = pullback.explore(sums, X, V).html
     page = show(html, html)
@@ -293,7 +279,7 @@ def test_two_on_a_page_do_not_meddle(show):
     assert torch.equal(result(second), J[1])
 
 
-@in_a_browser
+@needs_chromium
 @pytest.mark.parametrize("way", ["vᵀJ, backward", "J u, forward"])
 def test_a_phone(show, way):
     torch.manual_seed(0)  # some numbers
@@ -305,7 +291,7 @@ def test_a_phone(show, way):
         assert min(box["width"], box["height"]) >= 24, "large enough to be touched"
 
 
-@in_a_browser
+@needs_chromium
 def test_every_control_has_a_name(show):
     page = show(pullback.explore(sums, X, V).html)
     controls = page.locator("input, button")

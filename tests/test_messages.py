@@ -10,8 +10,8 @@ import pytest
 import torch
 from executed import ROOT
 
-import error_index
-from error_index import run, seen, shown
+import error_pages
+from error_pages import run, seen, shown
 from pullback._messages import MESSAGES, THEMES, lookup
 
 REPRODUCED = [m for m in MESSAGES if m.broken and not m.silent]
@@ -140,7 +140,7 @@ def test_shapes_are_written_as_python_writes_them():
 
 @each(MESSAGES)
 def test_the_page_has_anchor_title_and_sections(message):
-    page = error_index.page_of(message)
+    page = error_pages.page_of(message)
     assert f"(error-{message.anchor})=\n# " in page
     for heading in ("## What you see", "## The fix", "## More"):
         assert f"\n{heading}\n" in page
@@ -150,7 +150,7 @@ def test_the_page_has_anchor_title_and_sections(message):
 
 def test_a_message_that_is_not_reproduced_says_so():
     for message in MESSAGES:
-        page = error_index.page_of(message)
+        page = error_pages.page_of(message)
         assert ("Not reproduced here" in page) == (not message.broken)
 
 
@@ -158,13 +158,13 @@ def test_a_changed_wording_stops_the_page():
     message = lookup("got 2 tensors and 1 gradients")
     changed = dataclasses.replace(message, patterns=("got 2 outputs and 1 gradients",))
     with pytest.raises(AssertionError, match=r"the reproducer raised .*got 2 tensors"):
-        error_index.page_of(changed)
+        error_pages.page_of(changed)
 
 
 def test_code_that_no_longer_passes_stops_the_page():
     message = lookup("got 2 tensors and 1 gradients")
     with pytest.raises(AssertionError, match=r"should pass raised .*ZeroDivisionError"):
-        error_index.page_of(dataclasses.replace(message, fixed="1 / 0"))
+        error_pages.page_of(dataclasses.replace(message, fixed="1 / 0"))
 
 
 def test_code_runs_alone_and_leaves_nothing(capsys):

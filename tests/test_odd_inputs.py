@@ -10,10 +10,10 @@ from executed import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import odd_inputs
+import odd_answers
 import pullback
+from odd_answers import ASKS, answer, tried, unchanged
 from odd_cases import THEMES, Case, numbers
-from odd_inputs import ASKS, answer, tried, unchanged
 
 CASES = [case for cases in THEMES.values() for case in cases]
 close = torch.testing.assert_close
@@ -35,7 +35,7 @@ def test_answers_are_as_recorded(answers, file_regression):
         lines += [f"f or x: {plain(case)}"]
         for text, names in answers[case].items():
             lines += [f"    {', '.join(names)}", f"        {text}"]
-    record = ROOT / "tests" / "records" / "odd_inputs.md"
+    record = ROOT / "tests" / "records" / "odd_answers.md"
     file_regression.check("\n".join(lines) + "\n", fullpath=record, extension=".md")
 
 
@@ -51,8 +51,8 @@ def test_the_errors_are_clear(answers):
 
 
 def test_the_table_shows_every_case_once(answers, monkeypatch):
-    monkeypatch.setattr(odd_inputs, "tried", answers.__getitem__)
-    html = odd_inputs.table()
+    monkeypatch.setattr(odd_answers, "tried", answers.__getitem__)
+    html = odd_answers.table()
     for case in CASES:
         assert html.count(f'<th scope="row">{case.name}</th>') == 1
     assert html.count("<details>") == html.count("say why not") > 0
@@ -61,12 +61,12 @@ def test_the_table_shows_every_case_once(answers, monkeypatch):
 def test_a_wrong_answer_would_end_the_build():
     wrong = Case("", torch.square, numbers, lambda x: np.diag(3 * x))
     for ask in ASKS.values():
-        if ask not in (odd_inputs.ask_mixing,):  # which asks for the zeros alone
+        if ask not in (odd_answers.ask_mixing,):  # which asks for the zeros alone
             with pytest.raises(AssertionError):
                 answer(wrong, ask)
     dense = Case("", torch.square, numbers, lambda x: np.ones((3, 3)))
     with pytest.raises(AssertionError):
-        answer(dense, odd_inputs.ask_mixing)
+        answer(dense, odd_answers.ask_mixing)
 
 
 @pytest.mark.parametrize(

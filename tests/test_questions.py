@@ -9,11 +9,33 @@ pytorch/functorch, ``TUT`` pytorch/tutorials and ``JAX`` jax-ml/jax.
 import re
 
 import pytest
-from executed import ROOT
+from executed import EXAMPLES, ROOT
 
 PAGE = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
 ANSWERS = re.findall(r"^(\S[^\n]*)\n: ((?:.+\n)+)", PAGE, re.M)
 ASKED = (ROOT / "tests" / "questions.txt").read_text(encoding="utf-8").splitlines()
+DOCS = (ROOT / "docs").glob("*.md")
+SOURCES = {f"auto_examples/{page.parent.name}/{page.stem}": page for page in EXAMPLES}
+SOURCES |= {page.stem: page for page in DOCS}
+
+
+def headings(source):
+    """Return the title of a page and the headings below it, as they are written."""
+    text = source.read_text(encoding="utf-8")
+    if source.suffix == ".py":
+        return re.findall(r"^(?:# )?(.+)\n(?:# -{3,}|={3,})$", text, re.M)
+    return re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M
+    )
+
+
+def labels():
+    for source in SOURCES.values():
+        text = source.read_text(encoding="utf-8")
+        yield from re.findall(r"^(?:\.\. _|\()([a-z0-9-]+)(?::|\)=)$", text, re.M)
+
+
+LABELS = set(labels())
 
 
 @pytest.mark.parametrize("question", [line.split("\t")[0] for line in ASKED])
@@ -23,10 +45,19 @@ def test_a_question_asked_in_public_is_there_word_for_word(question):
 
 @pytest.mark.parametrize(("question", "answer"), ANSWERS, ids=[a[0] for a in ANSWERS])
 def test_every_question_has_an_answer_and_a_link(question, answer):
-    """The build fails where a link does not land on a page or a heading."""
-    said, _, link = answer.partition("→")
+    """It shows what it lands on: a page by its label, or "title › heading"."""
+    said, _, link = " ".join(answer.split()).partition(" → ")
     assert len(said.split()) >= 3
-    assert re.fullmatch(r"\s*\{ref\}`[^`]+`\s*", link)
+    shown, page, heading = re.fullmatch(
+        r"\{ref\}`([^`<]+?)(?: <([^:]+):([^`]+)>)?`", link
+    ).groups()
+    if page is None:
+        assert shown in LABELS
+        return
+    title, *below = headings(SOURCES[page])
+    found = {each.lower(): each for each in below}
+    assert heading in found
+    assert shown == f"{title} › {found[heading]}".replace("`", "")
 
 
 def test_no_question_is_asked_twice():

@@ -3,106 +3,106 @@
 Needs Chromium and a built site (``nox -s docs``); skips, and says so, without.
 """
 
-import functools
-import http.server
-import shutil
-import threading
+import gzip
+import html
+import re
+from urllib.parse import urlsplit
 
 import pytest
-from executed import ROOT
+from axe_playwright_python.sync_playwright import Axe
+from built import DESKTOP, PAGES, SITE, needs_chromium, needs_site
+from fontTools.ttLib import TTFont
 
-SITE = ROOT / "docs" / "_build" / "html"
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-PAGES = [
-    "index.html",
-    "which_v.html",
-    "contract.html",
-    "corrections.html",
-    "errors.html",
-    "errors/mismatch-in-shape.html",
-    "errors/loss-broadcast.html",
-    "glossary.html",
-    "source_map.html",
-    "api/index.html",
-    "auto_examples/index.html",
-    "auto_examples/01_gradient_argument/30_one_component.html",
-    "auto_examples/01_gradient_argument/60_small_graph.html",
-    "auto_examples/02_jacobians/10_which_way_up.html",
-    "auto_examples/02_jacobians/60_seeing.html",
-]
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-    pytest.mark.skipif(
-        not (SITE / "index.html").exists(), reason="no built site: run `nox -s docs`"
-    ),
-]
+COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # what a scheme changes
+pytestmark = [needs_chromium, needs_site]
+
+SHIFT = """
+window.shift = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((entry) => {
+  if (!entry.hadRecentInput) window.shift += entry.value;
+})).observe({type: "layout-shift", buffered: true});
+"""
+# Read after a first visit. A thumbnail stands beside the title that links to its page: it
+# is decoration, and needs no words.
+READ = """() => ({
+  shift: window.shift,
+  unconverted: [...document.querySelectorAll(".math")]
+    .filter((e) => !e.querySelector("math")).map((e) => e.textContent),
+  wordless: [...document.querySelectorAll("article img:not(.sphx-glr-thumbcontainer img)")]
+    .filter((e) => e.alt.length < 4).map((e) => e.src),
+})"""
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a word."""
-
-    def log_message(self, *args):
-        """Say nothing."""
-
-
-@pytest.fixture(scope="module")
-def address():
-    handler = functools.partial(Quiet, directory=str(SITE))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
-        browser.close()
+def weight(file):
+    """Return the bytes of a file as a static host sends it."""
+    data = file.read_bytes()
+    return len(data) if file.suffix == ".woff2" else len(gzip.compress(data))
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_page_is_whole(browser, address, path):
-    """No request to another host, no error, and formulas without scripts."""
-    page = browser.new_page(java_script_enabled=True)
-    elsewhere, errors = [], []
-    page.on("request", lambda r: r.url.startswith(address) or elsewhere.append(r.url))
+def test_page_loads_like_paper(browser, address, path):
+    """Whole, from this host alone; light, its own pictures apart; and nothing moves."""
+    page = browser.new_page(viewport=DESKTOP)
+    page.add_init_script(SHIFT)
+    requests, errors = [], []
+    page.on("request", lambda r: requests.append((r.resource_type, r.url)))
     page.on("response", lambda r: r.status >= 400 and errors.append(r.url))
     page.on("console", lambda m: m.type == "error" and errors.append(m.text))
     page.on("pageerror", lambda e: errors.append(str(e)))
     page.goto(address + path, wait_until="load")
-    assert elsewhere == []
+    page.evaluate("document.fonts.ready")
+    seen = page.evaluate(READ)
+    page.close()
+    loaded = {r for r in requests if not r[1].startswith("data:")}
+    assert [url for _, url in loaded if not url.startswith(address)] == []
     assert errors == []
-    unconverted = page.evaluate(
-        "[...document.querySelectorAll('.math')].filter(e => !e.querySelector('math'))"
-        ".map(e => e.textContent)"
-    )
-    assert unconverted == []
-    page.close()
+    assert seen["unconverted"] == []
+    assert seen["wordless"] == []
+    assert seen["shift"] <= 0.02
+    assert len({url for _, url in loaded}) <= 12
+    files = {urlsplit(url).path for kind, url in loaded if kind != "image"}
+    assert sum(weight(SITE / file.lstrip("/")) for file in files) <= 100_000
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_page_fits_a_phone(browser, address, path):
-    page = browser.new_page(viewport={"width": 360, "height": 740})
+def test_everyone_can_read_the_page(browser, address, path):
+    """axe-core objects to nothing, light or dark; and the page itself never scrolls."""
+    page = browser.new_page(viewport=DESKTOP, color_scheme="light")
     page.goto(address + path, wait_until="load")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    for scheme, rules in {"light": {}, "dark": COLOURS}.items():
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        found = Axe().run(page, options={"resultTypes": ["violations"], **rules})
+        assert not found.violations_count, f"{scheme}: {found.generate_report()}"
+    for width in (360, 640):  # a phone, and a window of 1280 px at 200 % zoom
+        page.set_viewport_size({"width": width, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_pictures_say_what_they_show(browser, address, path):
-    page = browser.new_page()
-    page.goto(address + path, wait_until="load")
-    # A thumbnail stands beside the title that links to its page: it is decoration.
-    alternatives = page.eval_on_selector_all(
-        "article img:not(.sphx-glr-thumbcontainer img)", "images => images.map(i => i.alt)"
-    )
-    assert all(len(text) > 3 for text in alternatives), alternatives
+def test_keyboard_sees_where_it_is(browser, address):
+    """The first stop skips to the content; each of the first twenty looks focused."""
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(address + "auto_examples/index.html", wait_until="load")
+    for stop in range(20):
+        page.keyboard.press("Tab")
+        outline = page.evaluate(
+            "() => { const e = document.activeElement, s = getComputedStyle(e);"
+            "return [e.getAttribute('href'), s.outlineStyle, parseFloat(s.outlineWidth)]; }"
+        )
+        assert stop or outline[0] == "#furo-main-content"
+        assert outline[1] != "none"
+        assert outline[2] >= 1
     page.close()
+
+
+def test_page_reads_without_scripts(browser, address):
+    """Text, formulas, navigation and downloads need no script."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address + "auto_examples/01_gradient_argument/30_one_component.html")
+    for part in ("h1", "math", ".sphx-glr-download a", "a.next-page", ".sidebar-tree a"):
+        assert page.locator(part).first.is_visible(), part
+    context.close()
 
 
 def test_courses_lead_from_page_to_page(browser, address):
@@ -118,3 +118,36 @@ def test_courses_lead_from_page_to_page(browser, address):
         visited.append(page.title())
     assert len(set(visited)) == len(visited) >= 27
     page.close()
+
+
+def test_every_letter_of_a_formula_is_served():
+    """The math font holds all of them, so that a formula looks the same on any system."""
+    font = TTFont(SITE / "_static" / "fonts" / "stix-two-math-subset.woff2")
+    served = set(map(chr, font.getBestCmap()))
+    for path in PAGES:
+        text = (SITE / path).read_text(encoding="utf-8")
+        for formula in re.findall(r"<math.*?</math>", text, re.DOTALL):
+            shown = re.sub(r"<annotation.*?</annotation>|<[^>]*>", "", formula)
+            missing = set(html.unescape(shown)) - served
+            assert not {c for c in missing if not c.isspace()}, f"{path}: {missing}"
+
+
+def test_pages_are_announced():
+    """In the sitemap and llms.txt; each with a description and a picture that exist."""
+    sitemap = (SITE / "sitemap.xml").read_text(encoding="utf-8")
+    listed = set(re.findall(r"<loc>(.*?)</loc>", sitemap))
+    named = (SITE / "llms.txt").read_text(encoding="utf-8")
+    host = next(url for url in listed if url.endswith("/index.html")).split("/")[2]
+    for path in sorted(set(PAGES) - {"404.html", "genindex.html", "search.html"}):
+        text = (SITE / path).read_text(encoding="utf-8")
+        (url,) = re.findall(r'<link rel="canonical" href="(.*?)"', text)
+        assert url in listed
+        assert path == "index.html" or f"({url}): " in named
+        (described,) = re.findall(r'<meta [^>]*name="description"[^>]*>', text)
+        said = re.search(r'content="(.*?)"', described)[1]
+        assert len(said) > 20
+        (picture,) = re.findall(r'<meta property="og:image" content="(.*?)"', text)
+        assert urlsplit(picture).netloc == host
+        site = url.removesuffix(path)
+        assert (SITE / picture.removeprefix(site)).stat().st_size > 5_000
+    assert len(listed) == len(PAGES) - 3

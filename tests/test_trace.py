@@ -273,6 +273,20 @@ def test_a_freed_graph_names_the_operation():
     assert x.grad.tolist() == pytest.approx([2 * math.e] * 2)
 
 
+def test_a_tensor_that_outlived_its_vmap_is_passed_over():
+    w, left = torch.tensor(2.0, requires_grad=True), []
+
+    def f(x):
+        left.append(x)
+        return w * x
+
+    torch.func.vmap(torch.func.grad(f))(torch.ones(3))
+    with pytest.raises(RuntimeError, match="vmap"):
+        get_gradient_edge(left[0])
+    y = 3 * w
+    assert pullback.trace(y, names={"w": w, "y": y}).edges[-1].value == 3
+
+
 def test_checkpointed_graph():
     layer = torch.nn.Linear(2, 2)
     x = torch.ones(1, 2)

@@ -1,61 +1,38 @@
-"""Write a page for each message of autograd, with what torch says today.
+"""The error index: a page for each message, written anew when it could have changed.
 
-The messages are kept in :mod:`pullback._messages`. When the build begins, the
-reproducer of each is run, and what it raises is put on the page beside the cause and
-the fix; a wording that the table no longer recognises is a warning, which ``-W`` turns
-into a failed build. The directive ``error-list`` lists the pages of one theme.
+The pages come from :mod:`error_pages`, which runs the reproducers. A message that torch
+words in another way is a warning, which ``-W`` turns into a failed build. The directive
+``error-list`` lists the pages of one theme.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import gc
 import hashlib
-import io
 import json
-import os
-import re
+import shutil
 import subprocess
 import sys
-import warnings
-from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-import freshness
-from pullback._inputs import untouched
-from pullback._messages import MESSAGES, THEMES, Message
-
 logger = logging.getLogger(__name__)
-
-THREADS = {
-    "PT": "https://github.com/pytorch/pytorch/issues/{}",
-    "FT": "https://github.com/pytorch/functorch/issues/{}",
-    "TUT": "https://github.com/pytorch/tutorials/issues/{}",
-    "JAX": "https://github.com/jax-ml/jax/issues/{}",
-    "SO": "https://stackoverflow.com/questions/{}",
-    "PF": "https://discuss.pytorch.org/t/{}",
-}
-
-
-class Raised(NamedTuple):
-    """What one piece of code printed, and the errors and warnings that left it."""
-
-    printed: str
-    texts: tuple[tuple[str, str], ...]
+WRITER = Path(__file__).with_name("error_pages.py")
+PACKAGE = Path(__file__).parents[2] / "src" / "pullback"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive; write the pages before the sources are read."""
     app.add_directive("error-list", ErrorList)
-    app.connect("builder-inited", write_pages, priority=100)
+    pages = ErrorPages()
+    app.connect("builder-inited", pages.start, priority=90)  # before others are executed
+    app.connect("builder-inited", pages.finish, priority=110)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -66,6 +43,8 @@ class ErrorList(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the list and a hidden table of contents."""
+        from pullback._messages import THEMES  # with torch, which a build may not need
+
         (theme,) = (t for t in THEMES if t.name == self.arguments[0])
         entries = [f"- {{ref}}`error-{m.anchor}`" for m in theme.messages]
         pages = [f"errors/{m.anchor}" for m in theme.messages]
@@ -73,178 +52,52 @@ class ErrorList(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
-def write_pages(app: Sphinx) -> None:
-    """Write the pages anew when the table, torch or this file has changed."""
-    folder = Path(app.srcdir) / "errors"
-    stamp = folder / "pages.key"
-    key = freshness.key() + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
-    if stamp.exists() and stamp.read_text() == key:
-        return
-    folder.mkdir(exist_ok=True)
-    for page in folder.glob("*.md"):
-        page.unlink()
-    right = True
-    for message in MESSAGES:
-        try:
-            text = page_of(message)
-        except AssertionError as error:
-            logger.warning("error index, %s: %s", message.anchor, error)
-            right = False
+class ErrorPages:
+    """Writes the pages when the package, torch or the writer has changed.
+
+    That takes a process of its own, beside those that execute the other pages: what the
+    reproducers start and leave behind must not be in this one when it forks.
+    """
+
+    def start(self, app: Sphinx) -> None:
+        """Begin to write the pages, if they are not up to date."""
+        self.folder = Path(app.srcdir, "errors")
+        self.stamp, self.key = self.folder / "written.json", key()
+        self.writer: subprocess.Popen[str] | None = None
+        written = json.loads(self.stamp.read_text()) if self.stamp.exists() else {}
+        if written.get("key") == self.key:
+            tell_search(app, written["patterns"])
         else:
-            (folder / f"{message.anchor}.md").write_text(text, encoding="utf-8")
-    stamp.write_text(key if right else "")
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir()
+            command = [sys.executable, str(WRITER), str(self.folder)]
+            self.writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def finish(self, app: Sphinx) -> None:
+        """Wait for the pages; warn of those that could not be written."""
+        if self.writer is None:
+            return
+        printed, _ = self.writer.communicate()
+        if self.writer.returncode:
+            raise ExtensionError("the pages of the error index could not be written")
+        wrong, patterns = json.loads(printed)
+        for anchor, reason in wrong.items():
+            logger.warning("error index, %s: %s", anchor, reason)
+        if not wrong:
+            written = {"key": self.key, "patterns": patterns}
+            self.stamp.write_text(json.dumps(written, indent=1))
+        tell_search(app, patterns)
 
 
-@functools.cache
-def run(code: str, name: str) -> Raised:
-    """Run ``code`` as a script of its own."""
-    if "torch.distributed" in code:
-        # Its threads outlive it; they would hang this process when it forks or collects.
-        result = subprocess.run(
-            [sys.executable, __file__, name],
-            input=code,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        printed, texts = json.loads(result.stdout)
-        return Raised(printed, tuple((kind, text) for kind, text in texts))
-    return _run_here(code, name)
+def key() -> str:
+    """Return a digest of all that the pages depend on."""
+    digest = hashlib.sha256(version("torch").encode())
+    for file in (WRITER, *sorted(PACKAGE.rglob("*.py"))):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
-def _run_here(code: str, name: str) -> Raised:
-    printed, texts = io.StringIO(), []
-    with always_warning() as caught, untouched(), contextlib.redirect_stdout(printed):
-        try:
-            exec(compile(code, f"<{name}>", "exec"), {"__name__": "__main__"})
-        except Exception as error:
-            texts.append((type(error).__name__, str(error)))
-    texts += [(warning.category.__name__, str(warning.message)) for warning in caught]
-    return Raised(printed.getvalue().rstrip(), tuple(texts))
-
-
-@contextlib.contextmanager
-def always_warning() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect warnings, also those that torch shows once in a process."""
-    before = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield caught
-    finally:
-        torch.set_warn_always(before)
-
-
-def seen(message: Message) -> tuple[str, str]:
-    """Run the reproducer; return the class and the text that it raised.
-
-    Raises:
-        AssertionError: it raised nothing that the table recognises as this message.
-    """
-    texts = run(message.broken, message.anchor).texts
-    found = [(kind, text) for kind, text in texts if message.find(text)]
-    assert found, f"the reproducer raised {texts or 'nothing'}"
-    assert found[0][0] in message.kinds, f"raised as {found[0][0]}"
-    return found[0]
-
-
-def shown(code: str, name: str) -> str:
-    """Run code that is to pass; return what it printed.
-
-    Raises:
-        AssertionError: it raised or warned.
-    """
-    printed, texts = run(code, name)
-    assert not texts, f"code that should pass raised {texts}"
-    return printed
-
-
-def page_of(message: Message) -> str:
-    """Return the whole page of one message as MyST Markdown."""
-    lines = [
-        "---",
-        "myst:",
-        "  html_meta:",
-        f"    description: {json.dumps(message.why, ensure_ascii=False)}",
-        "---",
-        f"(error-{message.anchor})=",
-        f"# {_title(message)}",
-        "",
-        message.why,
-        "",
-        *_what_you_see(message),
-        "## The fix",
-        "",
-    ]
-    values: dict[str, str | None] = {}
-    if message.broken and not message.silent:
-        match = message.find(seen(message)[1])
-        values = match.groupdict() if match else {}
-    lines += [message.advice(values), ""]
-    if message.fixed:
-        lines += _code(message.fixed, shown(message.fixed, message.anchor))
-    if message.tell:
-        lines += ["## Which cause is yours?", ""]
-        lines += [*(f"- {line}" for line in message.tell), ""]
-    if message.older:
-        lines += ["## Other wordings", ""]
-        lines += ["The same cause and the same fix, in other words or releases:", ""]
-        for wording in message.older:
-            lines += _text(wording)
-    lines += ["## More", ""]
-    lines += [f"- {{ref}}`{label}`" for label in message.see]
-    lines += [f"- {_link(source)}" for source in message.source]
-    lines += ["- {ref}`All messages <errors>`", ""]
-    return "\n".join(lines)
-
-
-def _what_you_see(message: Message) -> list[str]:
-    if message.silent:
-        printed = shown(message.broken, message.anchor)
-        lines = ["## What you see", "", "No error and no warning:", ""]
-        return [*lines, *_code(message.broken, printed)]
-    if not message.broken:
-        return [
-            "## What you see",
-            "",
-            *_text(f"{message.kinds[0]}: {message.title}"),
-            "Not reproduced here: it takes a GPU, several processes or an old release. The "
-            "text is that of the sources named below.",
-            "",
-        ]
-    kind, text = seen(message)
-    return ["## What you see", "", *_code(message.broken, f"{kind}: {text}")]
-
-
-def _code(code: str, printed: str) -> list[str]:
-    return ["```python", code, "```", "", *_text(printed)]
-
-
-def _text(text: str) -> list[str]:
-    """Return a block that wraps: messages are long."""
-    return ["```{code-block} text", ":class: message", "", text, "```", ""]
-
-
-def _title(message: Message) -> str:
-    """Return the title; a message verbatim, as code, a trap as a sentence."""
-    if message.silent:
-        return re.sub(r"([_*\[\]<>])", r"\\\1", message.title)
-    return f"`` {message.title} ``" if "`" in message.title else f"`{message.title}`"
-
-
-def _link(source: str) -> str:
-    """Return a thread as a link, a file as it stands."""
-    if match := re.fullmatch(r"(PT|FT|TUT|JAX)#(\d+)|(SO|PF)/(\d+)", source):
-        forum, number = match[1] or match[3], match[2] or match[4]
-        return f"[{source}]({THREADS[forum].format(number)})"
-    if match := re.fullmatch(r"([\w.-]+/[\w.-]+)#(\d+)", source):
-        return f"[{source}](https://github.com/{match[1]}/issues/{match[2]})"
-    return f"`{source}`" if source.startswith(("torch/", "aten/")) else source
-
-
-if __name__ == "__main__":
-    gc.disable()
-    print(json.dumps(_run_here(sys.stdin.read(), sys.argv[1])), flush=True)
-    os._exit(0)  # without waiting for the threads
+def tell_search(app: Sphinx, patterns: dict[str, list[str]]) -> None:
+    """Have the search lead from a pasted message to its page (``search_index.py``)."""
+    pages = {f"errors/{anchor}": found for anchor, found in patterns.items()}
+    app.config["search_messages"] = pages

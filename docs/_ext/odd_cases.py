@@ -1,4 +1,4 @@
-"""The odd input that :mod:`odd_inputs` tries: functions, inputs, Jacobians by hand."""
+"""The odd input that :mod:`odd_answers` tries: functions, inputs, Jacobians by hand."""
 
 from __future__ import annotations
 

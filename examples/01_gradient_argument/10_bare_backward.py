@@ -60,14 +60,16 @@ print(inspect.getdoc(torch.Tensor.backward).split("\n\n")[1])
 #
 # The same :math:`x^2` at *five* points is refused. *Why must I pass* ``gradient``\ *,
 # why can't PyTorch broadcast a 1.0?* Because five outputs have no single gradient, and
-# ones would silently give that of their sum. You have to say what you want:
+# ones would silently give that of their sum. You have to say what you want, and a single
+# 1 for all five does not say it:
 
 x = torch.linspace(-1, 1, 5, requires_grad=True)
 y = x**2
-try:
-    y.backward()
-except RuntimeError as error:
-    print(error)
+for v in (None, torch.tensor(1.0)):
+    try:
+        y.backward(v)
+    except RuntimeError as error:
+        print(error)
 
 # %%
 # *My loss came out as a vector*, one entry for each sample (``reduction="none"``) or

@@ -56,8 +56,8 @@ attempt(torch.tensor([2.0], requires_grad=True) ** 2, torch.tensor(1.0))
 # -----------------------------
 #
 # For :math:`z=p\odot q` with three entries, ``v`` needs three entries. Nothing at all, a
-# single 1, a Python list, a number, and a ``v`` on another device (here ``meta``, which
-# needs no GPU) are refused, each in words of its own:
+# single 1, a Python list, a number, a NumPy array, and a ``v`` on another device (here
+# ``meta``, which needs no GPU) are refused, each in words of its own:
 
 p = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 q = torch.tensor([4.0, 5.0, 6.0], requires_grad=True)
@@ -66,6 +66,7 @@ attempt(z)
 attempt(z, torch.tensor(1.0))
 attempt(z, [1.0, 1.0, 1.0])
 attempt(z, 1.0)
+attempt(z, torch.ones(3).numpy())
 attempt(z, torch.ones(3, device="meta"))
 
 # %%

@@ -89,13 +89,15 @@ except RuntimeError as error:
 
 # %%
 # *I removed* ``.sum()`` *and passed* ``gradient=logits * onehot``\ *; is that the same?*
-# No. The sum passes ones; the second call weighs once more, by the logit 2 itself:
+# No. The sum passes ones; the second call weighs once more, by the logit 2 itself. What
+# picks the logit is the :term:`one-hot vector` alone, as the ``v`` of the logits:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 onehot = torch.tensor([0.0, 1.0])
 picked = logits * onehot
 print(torch.autograd.grad(picked, logits, picked.detach(), retain_graph=True)[0])
 print(torch.autograd.grad(picked.sum(), logits)[0])
+print(torch.autograd.grad(1 * logits, logits, onehot)[0])
 
 # %%
 # The identity holds for any function, also one that mixes its inputs, since both sides

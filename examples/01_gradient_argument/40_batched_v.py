@@ -67,6 +67,17 @@ one_hots = torch.eye(6).reshape(6, 3, 2)
 entries.reshape(3, 2)
 
 # %%
+# *Several outputs?* Split the identity: each output gets its own columns of it, in its own
+# shape, so that a row of the batch is one-hot over all the outputs together:
+
+total, squares = x.sum(), x**2
+for_total, for_squares = torch.eye(4).split((1, 3), dim=1)
+(all_rows,) = torch.autograd.grad(
+    [total, squares], x, [for_total[:, 0], for_squares], is_grads_batched=True
+)
+all_rows
+
+# %%
 # A Jacobian for each point of a batch
 # ------------------------------------
 #
@@ -132,6 +143,7 @@ assert torch.equal(J, by_hand)
 assert torch.equal(torch.stack(rows), by_hand)
 assert torch.equal(products, V @ by_hand)
 assert torch.equal(mapped, V @ by_hand)
+assert torch.equal(all_rows, torch.cat([torch.ones(1, 3), torch.diag(2 * x.detach())]))
 assert torch.equal(entries, torch.arange(6) * 2.0 ** (torch.arange(6) - 1))
 assert torch.equal(per_point, torch.func.vmap(torch.func.jacrev(g))(X.detach()))
 

@@ -58,16 +58,17 @@ weighted
 # %%
 # *My losses are a list; do the weights go into* ``torch.autograd.backward``\ *?* Yes, one
 # ``v`` for each loss, of that loss's shape ``()``. Count them: a weight too few is an
-# error, but a weight too many is dropped without a word:
+# error, as is one of shape ``(1,)``, but a weight too many is dropped without a word:
 
 weights = [torch.tensor(0.2), torch.tensor(0.8), torch.tensor(1000.0)]
 x.grad = None
 torch.autograd.backward(list(losses(x)), weights)
 print(x.grad)
-try:
-    torch.autograd.backward(list(losses(x)), weights[:1])
-except RuntimeError as error:
-    print(error)
+for wrong in (weights[:1], [torch.ones(1)] * 2):
+    try:
+        torch.autograd.backward(list(losses(x)), wrong)
+    except RuntimeError as error:
+        print(error)
 
 # %%
 # ``v`` may hold any real numbers, also the values of the input. For :math:`y=a\odot a`
@@ -116,6 +117,14 @@ for v in ([1.0, 0.0], [0.0, -1.0]):
     print(torch.autograd.grad(losses(x), x, torch.tensor(v))[0])
 
 # %%
+# Try others. Each row of :math:`J` is one loss's gradient, tinted by its weight, and the
+# weighted rows are summed underneath:
+
+import pullback
+
+pullback.explore(losses, x, v=torch.tensor([0.2, 0.8]))
+
+# %%
 # With ``v`` made from ``x`` and not :term:`detached <detach>`, ``(v * y).sum()``
 # differentiates ``v``, too: :math:`\sum b^3` gives :math:`3b^2`, not the :math:`2b^2` that
 # ``backward`` gave above:
@@ -128,8 +137,6 @@ attached
 # The product is linear in ``v``, so the weighted one is the weighted sum of the two
 # rows. :func:`pullback.check` compares it with :term:`finite differences` and
 # :term:`forward mode` as well:
-
-import pullback
 
 rows = [torch.autograd.grad(loss, x)[0] for loss in (losses(x)[0], losses(x)[1])]
 torch.testing.assert_close(weighted, 0.2 * rows[0] + 0.8 * rows[1])

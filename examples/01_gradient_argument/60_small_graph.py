@@ -88,13 +88,16 @@ print((2 * a).is_leaf, (2 * w1).is_leaf)
 # %%
 # If ``a`` requires a gradient, it gets one by *two* edges, :math:`-9\cdot2` through ``b``
 # and :math:`-7\cdot5` through ``c``. :func:`pullback.trace` looks on while PyTorch walks
-# its own graph, names every edge with what travels along it, and leaves every ``.grad``
-# and the graph as they were:
+# its own graph, and leaves every ``.grad`` and the graph as they were. Press *Next* and
+# see what arrives at each node, and what it passes on:
 
 a = torch.tensor(4.0, requires_grad=True)
-loss = 10 - (w3 * (w1 * a) + w4 * (w2 * a))
-traced = pullback.trace(loss, names={"a": a, **weights})
-ax = traced.plot()
+b, c = w1 * a, w2 * a
+d = w3 * b + w4 * c
+loss = 10 - d
+names = {"a": a, **weights, "b": b, "c": c, "d": d, "L": loss}
+traced = pullback.trace(loss, names=names)
+traced.steps()
 
 # %%
 # The two that arrive at ``a`` are added; neither alone is the answer:

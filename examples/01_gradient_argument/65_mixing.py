@@ -77,6 +77,13 @@ print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 pullback.mixing(functions["cumsum"], X).matrix.int()
 
 # %%
+# The same of four numbers, to touch. Each output's derivative by its own input is 1, and
+# ones give 4, 3, 2, 1. *one-hot* gives a row at a time; of each you want one entry alone,
+# the one on the diagonal:
+
+pullback.explore(lambda x: x.cumsum(0), torch.ones(4))
+
+# %%
 # What goes wrong
 # ---------------
 #

@@ -114,6 +114,14 @@ _, Ju = torch.func.jvp(f, (x.detach(),), (u,))
 print("VJP", x.grad, " JVP", Ju)
 
 # %%
+# Both products of one :math:`J`, to touch: *backward* weighs its rows and adds them up,
+# *forward* its columns. Neither turns it over:
+
+import pullback
+
+pullback.explore(f, x, v)
+
+# %%
 # Taking a *square* :math:`J` the wrong way up. Nothing is refused, and the numbers are
 # wrong. The test is :math:`v^\top(Ju)=v^\top J\,u`, with the left side from :term:`forward
 # mode` (here ``a`` for :math:`v`, ``b`` for :math:`u`); a transposed :math:`J` fails it:

@@ -99,6 +99,15 @@ except ValueError as error:
     print(error)
 
 # %%
+# *"... mutate a captured Tensor"*: the usual BatchNorm, in training, writes its running
+# statistics as well, and no transform lets it. The one above has none to write:
+
+try:
+    torch.func.jacrev(torch.nn.BatchNorm1d(3))(X)
+except RuntimeError as error:
+    print(str(error).split(" This")[0])
+
+# %%
 # In evaluation mode every sample is divided by the same running deviation, and they are
 # independent again. For a running variance of 1/4 each Jacobian is twice the identity:
 

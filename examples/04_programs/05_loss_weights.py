@@ -62,13 +62,63 @@ for name, (reduced, v) in ways.items():
 
 out = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
 goal = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])
-v = torch.tensor([2.0, 3.0, 4.0, 5.0, 6.0])
+upstream = torch.tensor([2.0, 3.0, 4.0, 5.0, 6.0])
 try:
-    torch.nn.functional.mse_loss(out, goal).backward(v)
+    torch.nn.functional.mse_loss(out, goal).backward(upstream)
 except RuntimeError as error:
     print(error)
-torch.nn.functional.mse_loss(out, goal, reduction="none").backward(v / 5)
+torch.nn.functional.mse_loss(out, goal, reduction="none").backward(upstream / 5)
 out.grad
+
+# %%
+# *Cross-entropy with class weights: what is the mean?* Not Σ/N: PyTorch divides by the sum
+# of the weights that were used, and a target of ``ignore_index`` has the weight 0:
+
+logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
+classes, class_weight = torch.tensor([0, 1, -100]), torch.tensor([1.0, 3.0])
+entropy = torch.nn.functional.cross_entropy
+each = entropy(logits, classes, reduction="none")
+v = torch.tensor([1.0, 3.0, 0.0]) / (1 + 3)
+(left,) = torch.autograd.grad(entropy(logits, classes, class_weight), logits)
+(right,) = torch.autograd.grad(each, logits, v)
+print(torch.allclose(left, right))
+
+# %%
+# An outlier, and the v that removes it
+# -------------------------------------
+#
+# A line through twenty points, three of them wrong:
+
+torch.manual_seed(0)  # the same points on every build
+x = torch.linspace(0, 1, 20)
+y = 1 + 2 * x + 0.05 * torch.randn(20)
+y[15:18] -= 3
+
+
+def fit(weigh):
+    line = torch.zeros(2, requires_grad=True)
+    for _ in range(800):
+        r = line[0] + line[1] * x - y
+        v = weigh(r.detach())
+        (g,) = torch.autograd.grad(r**2, line, v / v.sum())
+        line = (line - 0.3 * g).detach().requires_grad_()
+    return line.detach()
+
+
+# %%
+# With :math:`v_i=1/\lvert r_i\rvert`, taken anew in every step and detached, the square
+# pulls like an absolute value: a point far away no harder than a near one.
+
+flat, robust = fit(torch.ones_like), fit(lambda r: 1 / r.abs().clamp(min=0.02))
+
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(layout="constrained")
+ax.plot(x, y, "o")
+ax.plot(x, flat[0] + flat[1] * x, label="v = 1")
+ax.plot(x, robust[0] + robust[1] * x, "--", label="v = 1/|r|")
+ax.legend()
+title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 
 # %%
 # What goes wrong
@@ -76,14 +126,15 @@ out.grad
 #
 # A mask that multiplies cannot remove a NaN, since :math:`0\cdot\text{NaN}` is NaN:
 # *my masked loss is NaN*. ``v = 0`` for that loss does not help either; choose the rows
-# before computing:
+# before computing. And a mean over a mask that keeps nothing is 0/0; divide by at least 1:
 
 bad = torch.tensor([1.0, float("nan"), 4.0])
 keep = ~bad.isnan()
 scale = torch.tensor(1.0, requires_grad=True)
 masked = torch.autograd.grad(scale * bad, scale, keep.float())[0]
 chosen = torch.autograd.grad(scale * bad[keep], scale, torch.ones(2))[0]
-print(masked, chosen)
+none = torch.zeros(3)
+print(masked, chosen, none.sum() / none.sum(), none.sum() / none.sum().clamp(min=1))
 
 # %%
 # The mean of batch means is not the mean of all samples if the batches differ in size.
@@ -91,16 +142,18 @@ print(masked, chosen)
 
 batches = [losses[:1], losses[1:]]
 wrong = torch.stack([b.mean() for b in batches]).mean()
-right = torch.stack([b.mean() * len(b) / 4 for b in batches]).sum()
-print(f"{wrong:.3f} {right:.3f} {losses.mean():.3f}")
+whole = torch.stack([b.mean() * len(b) / 4 for b in batches]).sum()
+print(f"{wrong:.3f} {whole:.3f} {losses.mean():.3f}")
 
 # %%
-# The check is in the loop above, for all five; and here for the last two cells:
+# The check is in the loop above, for all five; and here for the other cells:
 
-torch.testing.assert_close(right, losses.mean())
-assert masked.isnan()
-assert chosen == 1 + 4
-torch.testing.assert_close(out.grad, 2 * (out.detach() - goal) * v / 5)
+torch.testing.assert_close(whole, losses.mean())
+torch.testing.assert_close(left, right)
+truth = torch.tensor([1.0, 2.0])
+torch.testing.assert_close(robust, truth, rtol=0, atol=0.1)
+assert (flat - truth).abs().max() > 0.5
+torch.testing.assert_close(out.grad, 2 * (out.detach() - goal) * upstream / 5)
 
 # %%
 # Where next

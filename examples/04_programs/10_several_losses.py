@@ -79,6 +79,38 @@ cosine = torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0)
 print(rows, f"{cosine:.2f}")
 
 # %%
+# When they pull in opposite directions
+# -------------------------------------
+#
+# Two targets for one ``u``: no point makes both losses small, and every choice of weights
+# ends at another compromise:
+
+targets = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+stretch = torch.tensor([[4.0, 1.0], [1.0, 2.0]])
+
+
+def settle(v):
+    u = torch.zeros(2, requires_grad=True)
+    for _ in range(200):
+        both = (stretch * (u - targets) ** 2).sum(1)
+        (g,) = torch.autograd.grad(both, u, v)
+        u = (u - 0.1 * g).detach().requires_grad_()
+    return both.detach()
+
+
+# %%
+# The compromises, with the weights (1 − a, a):
+
+import matplotlib.pyplot as plt
+
+front = torch.stack([settle(torch.tensor([1 - a, a])) for a in torch.linspace(0, 1, 21)])
+figure, ax = plt.subplots(layout="constrained")
+ax.plot(front[:, 0], front[:, 1], "o-")
+ax.set_xlabel("first loss")
+ax.set_ylabel("second loss")
+title = ax.set_title("Each pair of weights ends at another compromise of two losses")
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -94,27 +126,42 @@ except RuntimeError as error:
 w.grad = None
 
 # %%
-# Too many weights in the list are dropped in silence; too few are refused:
+# *backward([loss0, loss1], [torch.ones(1)] * 2) fails with a mismatch*: of shape, since a
+# loss has the shape ``()``. The number of weights is another matter. Too few are refused;
+# too many are dropped in silence:
 
 one = torch.tensor(1.0)
-torch.autograd.backward(losses(), [one, one, 100 * one])
-print(w.grad)
+for weights in ([torch.ones(1)] * 2, [one], [one, one, 100 * one]):
+    w.grad = None
+    try:
+        torch.autograd.backward(losses(), weights)
+        print(w.grad)
+    except RuntimeError as error:
+        print(error)
 w.grad = None
-try:
-    torch.autograd.backward(losses(), [one])
-except RuntimeError as error:
-    print(error)
 
 # %%
-# An optimiser's step between the two calls changes the weights that the second needs:
-# the in-place error of :ref:`in-place`. Step after both.
-#
+# *My GAN worked in an old release.* An optimiser's step between the two calls changes the
+# weights that the second needs, even a step of length zero. Step after both:
+
+optimizer = torch.optim.SGD([w], lr=0.0)
+l1, l2 = losses()
+l1.backward(retain_graph=True)
+optimizer.step()
+try:
+    l2.backward()
+except RuntimeError as error:
+    print(str(error)[:94])
+
+# %%
 # The check: all five ways against the formula,
 # :math:`\nabla(w_1^2+w_2^2+w_1w_2)=(2w_1+w_2,\;2w_2+w_1)`:
 
 for gradient in found.values():
     torch.testing.assert_close(gradient, torch.tensor([4.0, 5.0]))
 torch.testing.assert_close(rows.sum(0), torch.tensor([4.0, 5.0]))
+assert (front[1:, 0] > front[:-1, 0]).all()
+assert (front[1:, 1] < front[:-1, 1]).all()
 
 # %%
 # Where next

@@ -70,6 +70,49 @@ torch.autograd.backward([y, z])
 a.grad
 
 # %%
+# A network with two outputs
+# --------------------------
+#
+# A mean :math:`\mu` and a log-variance :math:`s` for every point, trained with the loss
+# :math:`\tfrac12\bigl(s+(t-\mu)^2e^{-s}\bigr)` of normal noise. Its two partial derivatives
+# are short enough to write down, and are the two ``v``:
+
+torch.manual_seed(0)  # the same noise and weights on every build
+at = torch.linspace(-1, 1, 200)[:, None]
+t = torch.sin(3 * at) + (0.05 + 0.4 * (at > 0)) * torch.randn(200, 1)
+
+
+def slopes(mu, s):
+    return (mu - t) / s.exp(), (1 - (t - mu) ** 2 / s.exp()) / 2
+
+
+# %%
+# Both outputs, both ``v``, one call:
+
+net = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 2))
+optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+for _ in range(500):
+    mu, s = net(at).split(1, dim=1)
+    with torch.no_grad():
+        v_mu, v_s = slopes(mu, s)
+    optimizer.zero_grad()
+    torch.autograd.backward([mu, s], [v_mu / 200, v_s / 200])
+    optimizer.step()
+
+# %%
+# The network finds where the noise begins:
+
+import matplotlib.pyplot as plt
+
+mu, s = net(at).detach().split(1, dim=1)
+spread = (s / 2).exp()
+figure, ax = plt.subplots(layout="constrained")
+ax.plot(at, t, ".")
+ax.plot(at, mu)
+band = ax.fill_between(at[:, 0], (mu - spread)[:, 0], (mu + spread)[:, 0], alpha=0.4)
+title = ax.set_title("Mean and spread, two outputs of one network, fitted to noisy points")
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -77,7 +120,6 @@ a.grad
 # stacked, and several inputs give a tuple, one entry for each input:
 
 b = torch.tensor(2.0, requires_grad=True)
-a.grad = None
 both = torch.autograd.grad([a * b, a + b], [a, b])
 both
 
@@ -99,13 +141,27 @@ except TypeError as error:
     print(error)
 
 # %%
-# The check: the products by their formulas, and the sum of both:
+# *'tuple' object has no attribute 'backward'*: a model that returns several outputs returns
+# a tuple of roots, which ``torch.autograd.backward`` takes and which has no method:
 
-at = x.detach()
-torch.testing.assert_close(from_y, 10 + 2 * at)
-torch.testing.assert_close(from_z, 2 * at)
+try:
+    outputs().backward()
+except AttributeError as error:
+    print(error)
+
+# %%
+# The check: the products by their formulas, the sum of both, the noise that was put in, and
+# the two ``v`` of the loss:
+
+p = x.detach()
+torch.testing.assert_close(from_y, 10 + 2 * p)
+torch.testing.assert_close(from_z, 2 * p)
 torch.testing.assert_close(x.grad, from_y + from_z)
-torch.testing.assert_close(grads, from_y + 3 * at**2)
+torch.testing.assert_close(grads, from_y + 3 * p**2)
+assert spread[:80].max() < 0.15
+assert spread[120:].min() > 0.3
+nll = lambda mu, s: ((s + (t - mu) ** 2 * (-s).exp()) / 2).sum()  # noqa: E731
+torch.testing.assert_close(slopes(mu, s), torch.func.grad(nll, (0, 1))(mu, s))
 
 # %%
 # Where next

@@ -31,12 +31,22 @@ gradients = per_sample(w, data, target)
 {name: tuple(g.shape) for name, g in gradients.items()}
 
 # %%
-# *Gradient of each term of a sum, not the sum of gradients*: that is what this is. What
+# *Gradient of each term of a sum, not the sum of gradients*: that is what this is, at the
+# price of B times the memory of the parameters (``vmap`` has a ``chunk_size``). What
 # ``backward`` would leave is their sum:
 
 ((model(data) - target) ** 2).sum().backward()
 for name, p in model.named_parameters():
     torch.testing.assert_close(p.grad, gradients[name].sum(0))
+
+# %%
+# *Can I expand the weights instead, one copy for each sample?* For layers that you can
+# write as a batched product, yes. Each copy gets a gradient of its own from one backward:
+
+first = w["0.weight"].expand(6, 3, 2).clone().requires_grad_()
+hidden = torch.tanh((first @ data[:, :, None])[..., 0] + w["0.bias"])
+((model[2](hidden) - target) ** 2).sum().backward()
+torch.testing.assert_close(first.grad, gradients["0.weight"])
 
 # %%
 # What for: clipping each sample
@@ -51,8 +61,8 @@ factor = (1 / norms).clamp(max=1)
 print(norms.round(decimals=2), (flat * factor[:, None]).norm(dim=1).max().round(decimals=4))
 
 # %%
-# The clipped *sum* is again a ``v``: the factor of each sample weighs its loss. One
-# ``backward`` gives it without storing per-sample gradients twice:
+# The clipped *sum* is one more product: the factor of each sample weighs its loss. So a
+# pass that finds the norms alone and one ``backward`` are enough:
 
 model.zero_grad()
 losses = ((model(data) - target) ** 2).sum(1)
@@ -76,30 +86,53 @@ import pullback.plot
 
 ax = pullback.plot.heatmap(
     kernel,
-    title="The tangent kernel of six samples: symmetric, largest on the diagonal",
+    title="The tangent kernel of six samples: how far one moves another",
     xlabel="sample",
     ylabel="sample",
 )
+
+# %%
+# What it says: after a small step of gradient descent on the losses, the outputs have moved
+# by :math:`-\eta K r`, with r the slopes of the losses by the outputs:
+
+rate = 1e-4
+out = model(data).detach()
+moved = {name: w[name] - rate * g.sum(0) for name, g in gradients.items()}
+change = torch.func.functional_call(model, moved, (data,)) - out
+predicted = -rate * kernel @ (2 * (out - target))
+print(((change - predicted).norm() / change.norm() < 0.01).item())
 
 # %%
 # What goes wrong
 # ---------------
 #
 # Inside ``vmap`` a sample has no batch dimension. *vmap(jacrev) with BatchNorm: expected
-# 2D or 3D input (got 1D)*:
+# 4D input (got 3D)* for images; here 2D or 3D. With the dimension added BatchNorm still
+# wants company, as in training it mixes samples and one alone has no spread:
 
 norm = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1))
-try:
-    torch.func.vmap(norm)(data)
-except ValueError as error:
-    print(error)
+for f in (norm, lambda sample: norm(sample[None])[0]):
+    try:
+        torch.func.vmap(f)(data)
+    except ValueError as error:
+        print(error)
 
 # %%
-# Adding the dimension (``sample[None]``) meets the next wall: in training BatchNorm mixes
-# samples, so a per-sample gradient does not *exist*. In ``eval`` mode it does:
+# The gradient of one sample's loss does not *exist* there, whatever tool you take. In
+# ``eval`` mode it does; or train with GroupNorm, which looks at one sample at a time:
 
 norm.eval()
-torch.func.vmap(lambda s: norm(s[None])[0])(data).shape
+torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape
+
+# %%
+# Dropout is refused until you say whether the samples share a mask:
+
+noisy = torch.nn.Dropout(0.5)
+try:
+    torch.func.vmap(noisy)(data)
+except RuntimeError as error:
+    print(str(error)[:66])
+torch.func.vmap(noisy, randomness="different")(data).shape
 
 # %%
 # The check, one sample after the other with ``backward``:
@@ -109,7 +142,7 @@ for i in range(6):
     ((model(data[i]) - target[i]) ** 2).sum().backward()
     one = torch.cat([p.grad.flatten() for p in model.parameters()])
     torch.testing.assert_close(flat[i], one)
-torch.testing.assert_close(kernel, kernel.T)
+assert (change - predicted).norm() < 0.01 * change.norm()
 
 # %%
 # Where next

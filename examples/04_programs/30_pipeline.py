@@ -45,12 +45,12 @@ staged = [p.grad.clone() for p in [*first.parameters(), *second.parameters()]]
 len(staged)
 
 # %%
-# Where the memory goes
-# ---------------------
+# Several micro-batches under way
+# -------------------------------
 #
-# In a pipeline of S stages each stage frees its graph when its own ``backward`` is done.
-# Several micro-batches may be under way; each has its own ``h`` and ``cut``, and their
-# gradients add up in the parameters. The share of each weighs it:
+# In a pipeline the first stage embeds one part of the batch while the second works on
+# another. Each part has its own ``h`` and ``cut``, and the gradients add up in the
+# parameters. The share of each part weighs it:
 
 for module in (first, second):
     module.zero_grad()
@@ -64,6 +64,42 @@ for h, cut, loss in reversed(waiting):
     loss.backward()
     h.backward(cut.grad)
 micro = [p.grad.clone() for p in [*first.parameters(), *second.parameters()]]
+
+# %%
+# Trained in two stages
+# ---------------------
+#
+# Each stage has its own optimiser and sees nothing of the other but ``h`` and
+# :math:`\partial L/\partial h`. Together they learn a curve:
+
+at = torch.linspace(-1, 1, 50)[:, None]
+curve = torch.sin(5 * at)
+front, back = nn.Sequential(nn.Linear(1, 32), nn.Tanh()), nn.Linear(32, 1)
+optimizers = [torch.optim.Adam(stage.parameters(), lr=0.03) for stage in (front, back)]
+
+# %%
+# A step of both:
+
+for _ in range(400):
+    h = front(at)
+    cut = h.detach().requires_grad_()
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    ((back(cut) - curve) ** 2).mean().backward()
+    h.backward(cut.grad)
+    for optimizer in optimizers:
+        optimizer.step()
+
+# %%
+# What they learned:
+
+import matplotlib.pyplot as plt
+
+learned = back(front(at)).detach()
+figure, ax = plt.subplots(layout="constrained")
+ax.plot(at, curve, "o")
+ax.plot(at, learned)
+title = ax.set_title("Two stages, cut apart, learn the points of a curve together")
 
 # %%
 # What goes wrong
@@ -84,16 +120,32 @@ except RuntimeError as error:
 
 # %%
 # *Why does my search only run with retain_graph=True?* In a recurrent model the hidden
-# state carries the graph of the step before into the next one. Detach it between steps
-# and nothing needs retaining; the gradient then stops at the cut, which is what truncated
-# backpropagation means:
+# state carries the graph of the step before into the next one, which walks it again:
 
 cell = nn.RNNCell(2, 3)
 state, steps = torch.zeros(1, 3), torch.randn(5, 1, 2)
-for step in steps:
-    state = cell(step, state.detach())
-    (state**2).sum().backward()
-print(cell.weight_ih.grad.shape)
+try:
+    for step in steps:
+        state = cell(step, state)
+        (state**2).sum().backward()
+except RuntimeError as error:
+    print(str(error)[:54])
+
+# %%
+# Detach it between steps and nothing needs retaining. The gradient then stops at the cut,
+# which is what truncated backpropagation means: the whole gradient over two steps has a
+# part that the truncated one lacks.
+
+
+def last_loss(cut):
+    state = torch.zeros(1, 3)
+    for step in steps[:2]:
+        state = cell(step, state.detach() if cut else state)
+    return (state**2).sum()
+
+
+whole, truncated = (torch.autograd.grad(last_loss(c), cell.weight_ih)[0] for c in (0, 1))
+print(torch.equal(whole, truncated))
 
 # %%
 # The check: the uncut model, in one ``backward``:
@@ -104,6 +156,8 @@ for module in (first, second):
 for p, a, b in zip([*first.parameters(), *second.parameters()], staged, micro, strict=True):
     torch.testing.assert_close(p.grad, a)
     torch.testing.assert_close(p.grad, b)
+assert ((learned - curve) ** 2).mean() < 0.01
+assert not torch.equal(whole, truncated)
 
 # %%
 # Where next

@@ -31,8 +31,8 @@ def bars(count):
     return images, kind
 
 
-features = nn.Sequential(nn.Conv2d(1, 4, 5, padding=2), nn.ReLU())
-head = nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+features = nn.Sequential(nn.Conv2d(1, 8, 5, padding=2), nn.ReLU())
+head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2, bias=False))
 model = nn.Sequential(features, head)
 
 # %%
@@ -51,7 +51,8 @@ bool(accuracy > 0.95)
 # %%
 # The saliency map of the class that the network chose. The input is the leaf:
 
-pictures = images[:2].clone().requires_grad_()
+shown = torch.stack([images[kind == k][0] for k in (0, 1)])  # one of each kind
+pictures = shown.clone().requires_grad_()
 scores = model(pictures)
 v = nn.functional.one_hot(scores.argmax(1), 2).float()
 scores.backward(v)
@@ -63,18 +64,26 @@ saliency.shape
 # ----------------------------
 #
 # Grad-CAM (Selvaraju et al., 2017) stops at the last feature maps A: the gradient of the
-# score by A, averaged over the places, weighs the maps; what is negative is dropped.
+# score by A, averaged over the places, weighs the maps; what is negative is dropped. Where
+# the maps are smaller than the image, enlarge the result. Most of it lies within two
+# pixels of the bar, which is as far as one 5×5 window sees (2/5 of the image):
 
-A = features(images[:2])
+A = features(shown)
 (gradient,) = torch.autograd.grad(head(A), A, v)
 cam = (gradient.mean((2, 3), keepdim=True) * A).sum(1).clamp(min=0).detach()
+near = nn.functional.max_pool2d((shown[:, 0] > 0.5).float(), 5, stride=1, padding=2)
+share = (cam * near).sum((1, 2)) / cam.sum((1, 2))
+print((share > 0.6).tolist())
+
+# %%
+# Drawn:
 
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(2, 3, layout="constrained", figsize=(6, 4))
-for row, parts in zip(axes, zip(images[:2, 0], saliency, cam, strict=True), strict=True):
+for row, parts in zip(axes, zip(shown[:, 0], saliency, cam, strict=True), strict=True):
     for ax, part in zip(row, parts, strict=True):
-        ax.imshow(part, cmap="gray")
+        ax.imshow(part.numpy(), cmap="gray")
         ax.set_axis_off()
 title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-CAM")
 
@@ -92,25 +101,35 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# ``v = scores * onehot`` is another thing: it weighs the map by the score itself. And
-# after softmax the map answers another question, as raising one probability lowers the
-# others:
+# *backward(gradient=scores * onehot), or (scores * onehot).sum()?* Not the same: the first
+# weighs each map by its own score, so that images are no longer comparable:
 
-pictures.grad = None
-model(pictures).softmax(1).backward(v)
-probability = pictures.grad[:, 0]
-ratio = probability[0].abs().sum() / saliency[0].sum()
-print(bool(ratio < 0.5))
+(weighed,) = torch.autograd.grad(model(pictures), pictures, (scores * v).detach())
+factor = weighed.abs().sum((1, 2, 3)) / saliency.sum((1, 2))
+torch.testing.assert_close(factor, (scores * v).sum(1).abs().detach())
+
+# %%
+# And after softmax the map answers another question: the slope of a probability p of two
+# is :math:`p(1-p)` times the slope of the *difference* of the scores. Where the network is
+# sure, the map goes dark:
+
+p = model(pictures).softmax(1)
+(of_p,) = torch.autograd.grad(p, pictures, v, retain_graph=True)
+(of_difference,) = torch.autograd.grad(model(pictures), pictures, 2 * v - 1)
+sure = p.prod(1).detach()[:, None, None, None]
+torch.testing.assert_close(of_p, sure * of_difference)
+print(bool(of_p.abs().max() < 0.5 * saliency.max()))
 
 # %%
 # The check: each image alone, and by indexing in place of a one-hot ``v``:
 
 for i in range(2):
-    alone = images[i : i + 1].clone().requires_grad_()
+    alone = shown[i : i + 1].clone().requires_grad_()
     model(alone)[0, scores[i].argmax()].backward()
     torch.testing.assert_close(alone.grad[0, 0].abs(), saliency[i])
 assert accuracy > 0.95
-assert ratio < 0.5
+assert share.min() > 0.6
+assert (scores.argmax(1) == torch.tensor([0, 1])).all()
 
 # %%
 # Where next

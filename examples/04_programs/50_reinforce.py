@@ -23,14 +23,14 @@ weight.
 import torch
 
 torch.manual_seed(0)  # the same draws on every build
-pay = torch.tensor([0.2, 0.5, 1.0, 0.3])
+pay = torch.tensor([0.25, 0.5, 1.0, 0.25])
 theta = torch.zeros(4, requires_grad=True)
 policy = torch.distributions.Categorical(logits=theta)
 action = policy.sample((1000,))
 reward = pay[action] + 0.1 * torch.randn(1000)
 log_prob = policy.log_prob(action)
 log_prob.backward(reward / 1000)
-theta.grad
+theta.grad.round(decimals=4)
 
 # %%
 # Four numbers from a thousand rewards that no graph leads through. What they estimate can
@@ -38,14 +38,15 @@ theta.grad
 
 p = torch.softmax(theta.detach(), 0)
 exact = p * (pay - p @ pay)
-exact
+exact.round(decimals=4)
 
 # %%
 # Less noise: a baseline
 # ----------------------
 #
 # Subtracting a constant from ``v`` leaves the mean as it is, since the log-probabilities'
-# gradients average to zero, and lowers the spread. The mean reward will do:
+# gradients average to zero, and lowers the spread. The mean reward, here 0.5, will do. (The
+# mean of the *same* draws is no constant: it shrinks the gradient by the factor 1 − 1/B.)
 
 
 def estimates(baseline):
@@ -96,13 +97,37 @@ title = ax.set_title("The policy finds the best of four levers")
 # ---------------
 #
 # Backpropagating through the reward. A sampled action is an integer, and nothing leads
-# through it:
+# through it. (A real-valued action has ``rsample``, if the reward is differentiable too.)
 
 policy = torch.distributions.Categorical(logits=theta)
 try:
     pay[policy.sample((32,))].mean().backward()
 except RuntimeError as error:
     print(error)
+
+# %%
+# *Inference tensors cannot be saved for backward* (GRPO, PPO): the rewards come out of a
+# model run under ``inference_mode``, and a product would save them. Clone them, use
+# ``no_grad``, or pass them as ``v``, which nothing saves:
+
+theta = torch.zeros(4, requires_grad=True)
+action = torch.distributions.Categorical(logits=theta).sample((32,))
+with torch.inference_mode():
+    advantage = pay[action] - pay.mean()
+log_prob = theta.log_softmax(0)[action]
+try:
+    (log_prob * advantage).sum()
+except RuntimeError as error:
+    print(str(error)[:48])
+(as_v,) = torch.autograd.grad(log_prob, theta, advantage, retain_graph=True)
+
+# %%
+# *And the ratio in PPO?* In the first step the old policy is the new one: the ratio is 1,
+# and its gradient is that of the log-probability:
+
+ratio = (log_prob - log_prob.detach()).exp()
+(of_ratio,) = torch.autograd.grad((ratio * advantage.clone()).sum(), theta)
+print(torch.allclose(of_ratio, as_v))
 
 # %%
 # Weighing the *probabilities* in place of their logarithms. It runs, and it is another
@@ -124,6 +149,7 @@ assert not torch.allclose(wrong, exact_q, atol=0.01)
 standard_error = (plain.std(0) / 10).max()
 assert (plain.mean(0) - exact).abs().max() < 4 * standard_error
 assert best[-1] > 0.9
+torch.testing.assert_close(of_ratio, as_v)
 
 # %%
 # Where next

@@ -10,7 +10,7 @@ over the whole batch; a sum must be multiplied by K.
 """
 
 # %%
-# Process k holds a part of the batch and the losses :math:`\ell^{(k)}`, with weights
+# Process k has the losses :math:`\ell^{(k)}` of its part of the batch, with weights
 # :math:`v^{(k)}`. After ``backward`` every process holds
 #
 # .. math::
@@ -20,15 +20,15 @@ over the whole batch; a sum must be multiplied by K.
 # Two real processes with the gloo backend, on this machine's CPU. What each of them runs
 # is written to a file, since a new process starts from a file:
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import torch
 
 # %%
-# They meet by way of another file, and each takes two rows of the data:
+# They meet by way of another file; each takes two rows of the data. Both weights are 1:
 
 MEET = """
 import sys
@@ -37,139 +37,139 @@ import torch.distributed as dist
 rank, meeting = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=2)
 data = torch.arange(8.0).reshape(4, 2)[2 * rank : 2 * rank + 2]
-"""
-
-# %%
-# Wrap a model of two weights, both 1, call ``backward`` on a loss, print the gradient that
-# this process holds afterwards:
-
-BACKWARD = """
-def show(loss):
+def wrapped():
     model = torch.nn.Linear(2, 1, bias=False)
     torch.nn.init.ones_(model.weight)
-    model = torch.nn.parallel.DistributedDataParallel(model)
-    loss(model).backward()
-    gradient = model.module.weight.grad[0]
-    print([round(g, 4) for g in gradient.tolist()])
+    return torch.nn.parallel.DistributedDataParallel(model)
 """
 
 # %%
+# What each prints: the name of a case, and the gradient that it holds after ``backward``.
 # A mean over the local rows, and a sum over them:
 
 LOSSES = """
-show(lambda model: (model(data)[:, 0] ** 2).mean())
-show(lambda model: (model(data)[:, 0] ** 2).sum())
+def show(name, gradient):
+    print(name, [round(g, 3) for g in gradient.flatten().tolist()])
+def after(name, *losses):
+    model = wrapped()
+    for loss in [loss(model) for loss in losses]:
+        loss.backward()
+    show(name, model.module.weight.grad)
+mean = lambda model: (model(data) ** 2).mean()
+after("mean", mean)
+after("sum", lambda model: (model(data) ** 2).sum())
 """
 
 # %%
-# And a gradient penalty: does :func:`torch.autograd.grad` inside the loss survive DDP?
+# A gradient penalty: does :func:`torch.autograd.grad` inside the loss survive DDP? And
+# ``grad`` by the parameters; and two losses, each with a ``backward`` of its own:
 
-PENALTY = """
+COMBINED = """
 def penalty(model):
     x = data.clone().requires_grad_()
     (g,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
     return ((g.norm(dim=1) - 1) ** 2).mean()
-show(penalty)
+after("penalty", penalty)
+model = wrapped()
+show("grad", torch.autograd.grad(mean(model), model.parameters())[0])
+after("two", mean, mean)
 """
 
 # %%
-# Last, what goes wrong: a parameter that takes no part in the loss, and a second step.
+# Two ``backward`` calls on purpose, the rows one by one, the first under ``no_sync``:
 
-IDLE = """
-model = torch.nn.Linear(2, 1, bias=False)
-model.idle = torch.nn.Parameter(torch.zeros(1))
-model = torch.nn.parallel.DistributedDataParallel(model)
-for _ in range(2):
-    model(data).sum().backward()
+SYNC = """
+model = wrapped()
+with model.no_sync():
+    (model(data[:1]) ** 2 / 2).sum().backward()
+(model(data[1:]) ** 2 / 2).sum().backward()
+show("no_sync", model.module.weight.grad)
 """
 
 # %%
-# Start both and wait for them; what they print and their last words come back:
+# Last, a training run in which each process sees one of the two inputs only:
 
+TRAIN = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+for _ in range(30):
+    optimizer.zero_grad()
+    ((model(torch.eye(2)[rank]) - (2, -1)[rank]) ** 2).sum().backward()
+    optimizer.step()
+show("trained", model.module.weight)
+"""
 
-def start(rank, script):
-    command = [sys.executable, script, str(rank), script.with_name("meeting")]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
-
+# %%
+# Start both and wait:
 
 with tempfile.TemporaryDirectory() as folder:
-    script = Path(folder, "worker.py")
-    script.write_text(MEET + BACKWARD + LOSSES + PENALTY + IDLE)
-    processes = [start(rank, script) for rank in (0, 1)]
-    (first, errors), (second, _) = [p.communicate(timeout=200) for p in processes]
-mean, total, penalised = first.splitlines()
-print("mean", mean, "\nsum ", total)
+    script, meeting = Path(folder, "worker.py"), Path(folder, "meeting")
+    script.write_text(MEET + LOSSES + COMBINED + SYNC + TRAIN)
+    command = [sys.executable, script]
+    processes = [Popen([*command, k, meeting], stdout=PIPE, text=True) for k in "01"]
+    printed = [p.communicate(timeout=200)[0].splitlines() for p in processes]
 
 # %%
-# The other process holds the same, to the last digit:
+# What the two hold, side by side:
 
-print(first == second)
+rows = [dict(line.split(" ", 1) for line in lines) for lines in printed]
+for name in rows[0]:
+    print(f"{name:8} {rows[0][name]:16} {rows[1][name]}")
 
 # %%
-# One process with the whole batch, for comparison, mean and sum:
+# One process with the whole batch. Its mean is the mean; its sum is *twice* what the two
+# hold, so a loss that sums needs ``* dist.get_world_size()``, or ``v`` of that size:
 
-data = torch.arange(8.0).reshape(4, 2)
-
-
-def losses(weight):
-    return (data @ weight.T)[:, 0] ** 2
-
-
-ones = torch.ones(1, 2)
-whole_mean = torch.func.grad(lambda w: losses(w).mean())(ones)[0]
-whole_sum = torch.func.grad(lambda w: losses(w).sum())(ones)[0]
+data, ones = torch.arange(8.0).reshape(4, 2), torch.ones(2)
+losses = lambda w: (data @ w) ** 2  # noqa: E731
+whole_mean = torch.func.grad(lambda w: losses(w).mean())(ones)
+whole_sum = torch.func.grad(lambda w: losses(w).sum())(ones)
 print(whole_mean.tolist(), whole_sum.tolist())
 
 # %%
-# The mean is the mean. The sum over all is *twice* what the processes hold, so a loss that
-# sums needs ``* dist.get_world_size()``, or ``v`` of that size.
-#
-# A gradient penalty under DDP
-# ----------------------------
-#
-# It works: the hooks of DDP sit on the *parameters*, and ``grad`` by the *inputs* passes
-# them by. What DDP cannot do is see ``grad`` by the parameters, which fills no ``.grad``
-# and starts no reduction.
+# *Does a gradient penalty work under DDP?* Yes: the hooks of DDP sit on the parameters, and
+# ``grad`` by the *inputs* passes them by. The model's slope is its weight vector w, so the
+# penalty is :math:`(|w|-1)^2`, with the gradient :math:`2(|w|-1)\,w/|w|`:
 
-print(penalised)
+expected = 2 * (ones.norm() - 1) * ones / ones.norm()
+expected
 
 # %%
 # What goes wrong
 # ---------------
 #
-# *Expected to have finished reduction in the prior iteration*: the idle parameter, whose
-# hook never fired in the first step. Leave it out, or ``find_unused_parameters=True``:
-
-message = next(line for line in errors.splitlines() if "Expected to have" in line)
-print(message[message.index("Expected") :][:84])
-
-# %%
-# Parts of unequal size. The mean of local means weighs every process alike, not every
-# sample; weigh each local sum by K divided by the size of the whole batch instead.
+# Two rows of the table differ between the processes, and nothing says so. ``grad`` by the
+# parameters fills no ``.grad`` and starts no reduction. And *two backward calls*: the first
+# is averaged, the second is not, since DDP expects one after each round of forward passes;
+# the copies drift apart. Add the losses, or run all rounds but the last in ``no_sync``.
 #
-# The check: both processes hold the same numbers, those of the single process:
+# Parts of unequal size. The mean of local means weighs every process alike, not every
+# sample; weigh each local sum by K over the whole batch's size. With one row and three:
 
-
-def numbers(line):
-    return torch.tensor([float(part) for part in line.strip("[]").split(",")])
-
-
-assert first == second
-torch.testing.assert_close(numbers(mean), whole_mean)
-torch.testing.assert_close(numbers(total), whole_sum / 2)
+weight = ones.clone().requires_grad_()
+sums = [losses(weight)[:1].sum(), losses(weight)[1:].sum()]
+average = torch.stack([part * 2 / 4 for part in sums]).mean()  # what DDP does, K = 2
+torch.autograd.grad(average, weight)[0]
 
 # %%
-# The model's slope is its weight vector w, so the penalty is :math:`(|w|-1)^2`, with the
-# gradient :math:`2(|w|-1)\,w/|w|`:
+# The check: the single process against both, and the local gradients against their formula:
 
-w = torch.ones(2)
-expected = 2 * (w.norm() - 1) * w / w.norm()
-torch.testing.assert_close(numbers(penalised), expected, rtol=0, atol=1e-4)
+
+def held(name):
+    return torch.tensor([[float(g) for g in row[name][1:-1].split(",")] for row in rows])
+
+
+local = torch.func.jacrev(lambda w: losses(w).reshape(2, 2).mean(1))(ones)
+for name in ("mean", "no_sync"):
+    torch.testing.assert_close(held(name), whole_mean.expand(2, 2))
+torch.testing.assert_close(held("sum"), whole_sum.expand(2, 2) / 2)
+torch.testing.assert_close(held("penalty"), expected.expand(2, 2), rtol=0, atol=1e-3)
+torch.testing.assert_close(held("grad"), local)
+torch.testing.assert_close(held("two"), whole_mean + local)
+torch.testing.assert_close(held("trained"), torch.tensor([2.0, -1.0]).expand(2, 2))
 
 # %%
 # Where next
 # ----------
 #
-# Weights of parts of a batch: :ref:`accumulating-twice`. Stages in place of copies:
-# :ref:`cut-graphs`. The penalty itself: :ref:`gradient-penalty`.
+# The messages of DDP: :ref:`ddp-messages`. Stages in place of copies: :ref:`cut-graphs`.
+# The penalty itself: :ref:`gradient-penalty`.

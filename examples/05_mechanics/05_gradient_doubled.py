@@ -5,13 +5,13 @@ Why did my gradient double?
 ===========================
 
 ``backward`` *adds* to ``x.grad``, and nothing empties it for you. Empty it once before
-each new gradient: ``x.grad = None``, or ``optimizer.zero_grad()`` for all parameters. A
-gradient that is still twice what you expect is most often a tensor used twice, and right.
+each new gradient: ``x.grad = None``, or ``optimizer.zero_grad()`` for its parameters. A
+gradient that is still twice what you expect may be that of a tensor used twice: right.
 """
 
 # %%
 # For :math:`y=x^2` at 3 the derivative is 6. With every call, what ``x.grad`` holds is a
-# running sum, the :term:`accumulation` of all calls since you last emptied it:
+# running sum, the :term:`accumulation` of all calls since you emptied it:
 #
 # .. math::
 #
@@ -68,17 +68,40 @@ optimizer.step()
 w.item()
 
 # %%
+# *optimizer.zero_grad() or model.zero_grad()?* Each empties the parameters that it has. An
+# optimizer for a part of the model leaves the rest to grow, here the weight:
+
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD([model.bias], lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    model(torch.ones(1)).backward()
+print(model.weight.grad, model.bias.grad)
+
+# %%
 # None or zeros?
 # --------------
 #
 # *After PyTorch 2.0 my accumulation code meets None.* ``zero_grad`` sets ``.grad`` to None
-# unless you pass ``set_to_none=False``. Optimizers tell the two apart: None is skipped,
-# while zero is a gradient, and momentum or weight decay go on moving the parameter:
+# unless you pass ``set_to_none=False``. Code that adds by hand must allow for it:
+
+optimizer.zero_grad()
+more = torch.ones(1)
+try:
+    model.bias.grad.add_(more)
+except AttributeError as error:
+    print(error)
+model.bias.grad = more + (0 if model.bias.grad is None else model.bias.grad)
+print(model.bias.grad)
+
+# %%
+# Optimizers tell the two apart: None is skipped, while zero is a gradient, and momentum or
+# weight decay go on moving the parameter. A step to 0.9 or 0.8, and one without a loss:
 
 
-def drift(empty):
+def drift(empty, **how):
     w = torch.tensor(1.0, requires_grad=True)
-    optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9)
+    optimizer = torch.optim.SGD([w], lr=0.1, **how)
     w.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=empty)
@@ -86,14 +109,13 @@ def drift(empty):
     return round(w.item(), 2)
 
 
-print(drift(empty=True), drift(empty=False))
+for how in ({"momentum": 0.9}, {"weight_decay": 1.0}):
+    print(how, drift(True, **how), drift(False, **how))
 
 # %%
-# Adding happens in place, so a name that you gave to ``.grad`` sees later additions.
-# *I stored the old gradient, and it changed.* Store a clone:
+# Adding happens in place (without ``create_graph``), so a name that you gave to ``.grad``
+# sees later additions. *I stored the old gradient, and it changed.* Store a clone:
 
-x.grad = None
-(x**2).backward()
 stored, cloned = x.grad, x.grad.clone()
 (x**2).backward()
 print(stored, cloned)
@@ -115,9 +137,8 @@ weight.grad  # of 3 w^2: 6 w, 3 w from each use
 # Adding on purpose, and clipping
 # -------------------------------
 #
-# A batch in two halves: no ``zero_grad`` between the halves, each loss with its share, and
-# *one* clipping after the last. Clipping after each half scales the running sum, and the
-# result points another way:
+# A batch in two halves: no ``zero_grad`` between them, each loss with its share, and *one*
+# clipping at the end. Clipping after each half scales the running sum and turns the result:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 
@@ -131,16 +152,15 @@ def clipped(each):
     return w.grad
 
 
-print(clipped(each=False), clipped(each=True).round(decimals=3))
+print(*[clipped(each).round(decimals=3) for each in (False, True)])
 
 # %%
 # The check: the running sum by an independent derivative, the loop by its closed form
 # (the distance to 3 halves with each step), and the clipped sum by hand:
 
 slope = torch.func.grad(torch.square)(torch.tensor(3.0))
-assert x.grad == 2 * slope
 assert stored is x.grad
-assert cloned == slope
+assert (stored, cloned) == (2 * slope, slope)
 assert train(empty=True) == [round(3 - 3 / 2**k, 2) for k in range(1, 9)]
 shared = torch.func.grad(lambda w: w**2 * data.sum())(weight.detach())
 assert weight.grad == shared

@@ -17,7 +17,6 @@ import textwrap
 
 import torch
 
-
 x = torch.tensor(3.0, requires_grad=True)
 y = x**2
 y.backward()
@@ -89,8 +88,7 @@ first.backward()
 spent(second)
 
 # %%
-# The gradient of a sum is the sum of the gradients: add the losses, or hand both to one
-# call of :func:`torch.autograd.backward` or ``grad``, which walks the trunk once:
+# Add the losses, or hand both to one call, which walks the trunk once and adds for you:
 
 h = torch.tanh(w * w)
 (together,) = torch.autograd.grad([h.sum(), (h**2).sum()], w)
@@ -102,7 +100,7 @@ together
 h = torch.tanh(w * w)
 (a,) = torch.autograd.grad(h.sum(), w, retain_graph=True)
 (b,) = torch.autograd.grad((h**2).sum(), w)
-print(torch.equal(a + b, together))
+print(torch.allclose(a + b, together))
 
 # %%
 # A GAN is the same case: ``critic(fake.detach())`` keeps the critic's loss out of the
@@ -124,7 +122,7 @@ spent(state.sum())
 
 # %%
 # ``retain_graph=True`` does not mend this. Every step would walk back to the first, and
-# ``optimizer.step()`` has changed the weights it saved (:ref:`in-place`):
+# ``step()`` has changed the weights it saved (:ref:`in-place`):
 
 optimizer = torch.optim.SGD(cell.parameters(), lr=0.1)
 state = torch.zeros(1, 3)
@@ -137,7 +135,9 @@ except RuntimeError as error:
     print(textwrap.shorten(str(error), 90))
 
 # %%
-# Detach the state between steps. The gradient stops there: truncated backpropagation.
+# *My search only runs with retain_graph=True.* Look for a state that brings its graph, say
+# from a ``repackage_hidden`` that detaches nothing. Detach it between steps, each part of
+# a tuple. The gradient stops there: truncated backpropagation.
 
 state = torch.zeros(1, 3)
 for step in steps:
@@ -151,7 +151,7 @@ spent(cell(steps[0], state.detach()).sum())
 # ------------------------------------------
 #
 # A normalised weight, a penalty, a table of positions made outside the loop. Make it anew
-# for each ``backward``. A running total is the same: add ``loss.item()``, not ``loss``:
+# for each ``backward``. (A total for the log: ``loss.item()``, or it keeps every graph.)
 
 scale = w.exp()
 (scale * 1.0).sum().backward()

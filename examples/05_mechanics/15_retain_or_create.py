@@ -153,7 +153,7 @@ def alive(empty):
 
 
 # %%
-# Left in place it does, and set to None it does not:
+# Left in place it does, and set to None, as ``zero_grad()`` does, it does not:
 
 [alive(empty) for empty in (False, True)]
 

@@ -55,14 +55,14 @@ except RuntimeError as error:
 # 2. It is not the leaf
 # ---------------------
 #
-# *x.grad is None after .cuda().* A conversion, a division, a reshape give a
+# *x.grad is None after .cuda().* A conversion, a division, a slice give a
 # :term:`non-leaf tensor`. The gradient goes to the leaf it was made from, lost if you gave
-# both the same name. Convert first, then ask:
+# both the same name. Convert first, then ask; slice the gradient, not the tensor:
 
 lost = torch.ones(2, requires_grad=True).to(torch.float64)
 scaled = torch.ones(2, requires_grad=True) / 2**0.5
 kept = torch.ones(2).to(torch.float64).requires_grad_()
-print(*[why_none(t, t.sum()) for t in (lost, scaled, kept)], sep="\n")
+print(*[why_none(t, t.sum()) for t in (lost, scaled, x[:1], kept)], sep="\n")
 
 # %%
 # A conversion to the type or device that it already has returns the same tensor, so the
@@ -93,7 +93,10 @@ print(str(caught[0].message).split(". If")[0])
 # message at all*, and ``x.grad`` is None:
 
 x.grad, w = None, torch.tensor([3.0, 4.0], requires_grad=True)
-print(why_none(x, (x > 1.5).float().sum()))
+try:
+    (x > 1.5).float().sum().backward()
+except RuntimeError as error:
+    print(error)
 y = (x.detach().exp() * w).sum()
 y.backward()
 print(why_none(x, y), x.grad, w.grad is None)
@@ -107,16 +110,14 @@ print(why_none(x, y), x.grad, w.grad is None)
 
 table, position = torch.tensor([0.0, 10.0, 40.0]), torch.tensor(1.25, requires_grad=True)
 print(why_none(position, table[position.long()] + x.sum()))
-low = int(position)
-share = position - low
+low, share = int(position), position - int(position)
 soft = (1 - share) * table[low] + share * table[low + 1]
 (slope,) = torch.autograd.grad(soft, position)
 slope
 
 # %%
-# *A slice or a copy of x gets None.* ``y`` was made from ``x``, and the slice is a new
-# tensor beside it. Differentiate by ``x`` and slice the result. The same happens when you
-# replace a parameter: nothing uses the old one, and the optimizer still holds it:
+# *I replaced a parameter, and its .grad is None.* Nothing uses the old one any more, and
+# the optimizer still holds it:
 
 layer = torch.nn.Linear(2, 1)
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)

@@ -1,8 +1,8 @@
 r"""
 .. _leaves-and-roots:
 
-Leaves, roots, retain_grad
-==========================
+Which tensors get a .grad? Leaves, roots, retain_grad
+=====================================================
 
 A leaf is a tensor that no recorded operation made; a root is what you call ``backward`` on.
 ``backward`` fills ``.grad`` of the leaves that require a gradient, and of tensors in the
@@ -66,9 +66,8 @@ h.retain_grad()
 print(h.grad, x.grad, h.retains_grad, h.is_leaf)
 
 # %%
-# *Only fill .grad of some parameters.* ``inputs=`` names them, leaves or not, and leaves
-# the rest alone. :func:`torch.autograd.grad` takes tensors in the middle, too, and returns
-# the result:
+# ``inputs=`` names what is to be filled, leaves or not, and the rest is left alone.
+# :func:`torch.autograd.grad` takes tensors in the middle, too, and returns the result:
 
 x.grad = None
 h = 3 * x
@@ -77,14 +76,21 @@ print(h.grad, x.grad)
 torch.autograd.grad(c * h**2, h)[0]
 
 # %%
+# *Only fill .grad of some parameters, or of one module:*
+
+trunk, head = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+y = head(trunk(torch.ones(2)))
+y.backward(inputs=list(head.parameters()), retain_graph=True)
+{"trunk": trunk.weight.grad, "head filled": head.weight.grad is not None}
+
+# %%
 # The list may not be empty, a trap with ``model.parameters()``: it is a generator, empty
 # after the first pass. Write ``list(model.parameters())`` once and keep it:
 
-layer = torch.nn.Linear(2, 1)
-parameters = layer.parameters()
+parameters = head.parameters()
 print([tuple(p.shape) for p in parameters])
 try:
-    layer(torch.ones(2)).backward(inputs=list(parameters))
+    y.backward(inputs=list(parameters))
 except RuntimeError as error:
     print(error)
 

@@ -1,12 +1,12 @@
 r"""
 .. _in-place:
 
-In-place edits, views and .data
-===============================
+When may I edit a tensor in place, and why not through .data?
+=============================================================
 
-An edit in place is right unless ``backward`` needs the value that it overwrote. PyTorch
-counts the edits of each tensor in ``_version`` and refuses when a saved one was changed.
-Through ``.data`` or NumPy the count stands still, and the gradient is silently wrong.
+When ``backward`` does not need the value that the edit overwrites. PyTorch counts the
+edits of a tensor in ``_version`` and refuses when a saved one was changed. Through
+``.data`` or NumPy the count stands still, and the gradient is silently wrong.
 """
 
 # %%
@@ -15,31 +15,32 @@ Through ``.data`` or NumPy the count stands still, and the gradient is silently 
 # When they hit what is not a :term:`saved tensor`. Try each, against a fresh derivative:
 
 import torch
+from torch import nn
 
 
 def edited(operation, which):
     x = torch.tensor([1.0, 2.0], requires_grad=True)
-    h = x * 1
-    y = operation(h)
+    y = operation(h := x * 1)
     (h if which == "input" else y).add_(1)
     try:
         (g,) = torch.autograd.grad(y, x, torch.ones(2))
     except RuntimeError:
         return "raises"
     fresh = torch.func.grad(lambda x: operation(x).sum())(x.detach())
-    return "right" if torch.equal(g, fresh) else "WRONG"
+    return "right" if torch.allclose(g, fresh) else "WRONG"
 
 
 # %%
-# So ``ReLU(inplace=True)`` may follow a convolution or a linear layer, which do not save
-# their output, and may not follow a sigmoid, which does:
+# So ``ReLU(inplace=True)`` may follow a linear layer (or a convolution), which does not
+# save its output, and may not follow a sigmoid, which does:
 
-for operation in (torch.exp, torch.tanh, torch.relu, torch.square, torch.sin, torch.neg):
-    print(f"{operation.__name__:7}", *[edited(operation, at) for at in ("input", "output")])
+operations = torch.exp, torch.sigmoid, torch.relu, torch.square, torch.neg, nn.Linear(2, 2)
+for f in operations:
+    name = getattr(f, "__name__", "linear")
+    print(f"{name:7}", edited(f, "input"), edited(f, "output"))
 
 # %%
-# Where it raises, ``y = y + 1``, without the underscore, makes a new tensor and leaves the
-# saved one alone.
+# Where it raises, ``y = y + 1`` makes a new tensor and leaves the saved one alone.
 #
 # Wrong without a word
 # --------------------
@@ -66,49 +67,46 @@ for name, write in writers.items():
 # Leaves and views
 # ----------------
 #
-# Refused at once: a recorded edit of a :term:`leaf` that requires a gradient, or of a view
-# of it; and of an output of ``unbind``, which is what a ``for`` loop over a tensor gives:
+# Refused at once: a recorded edit of a :term:`leaf` that requires a gradient, ``c += 1``,
+# or of a view of it, ``c[:] += 1``; and of an output of ``unbind``, which a ``for`` loop
+# over a tensor gives. *I denormalize an image in a loop over its channels*:
 
 
-def loop(h):
-    for row in h:
-        row.mul_(2)
+def denormalize(image):
+    for channel, scale in zip(image, (2.0, 3.0), strict=True):
+        channel.mul_(scale)
 
 
 leaf = torch.ones(2, 2, requires_grad=True)
-for wrong in (lambda: leaf.add_(1), lambda: leaf[0].add_(1), lambda: loop(leaf * 1)):
+for wrong in (lambda: leaf.add_(1), lambda: leaf[:].add_(1), lambda: denormalize(-leaf)):
     try:
         wrong()
     except RuntimeError as error:
         print(str(error).split(". This")[0])
 
 # %%
-# To change a parameter, switch recording off. Within the function, edit a clone: what was
-# overwritten has derivative 0, which is right:
+# To change a parameter, switch recording off. Within the function, work out of place, or
+# edit what is not saved: the overwritten has derivative 0, which is right:
 
 with torch.no_grad():
     leaf[0] += 1
-h = leaf.clone()
+h = leaf * torch.tensor([[2.0], [3.0]])
 h[0] = 7.0
-(h**2).sum().backward()
+h.sum().backward()
 print(leaf.detach().tolist(), leaf.grad.tolist())
 
 # %%
-# *Can I fill a tensor entry by entry?* Yes, while nothing saved is in it. A recurrence
-# saves the entry before and writes beside it, and a tensor has one count for all entries:
+# *Can I fill a tensor entry by entry?* Not if an entry in it is saved: a tensor has one
+# count for all entries, and a recurrence saves the entry before and writes beside it.
+# Collect in a list and stack:
 
-a = torch.tensor(2.0, requires_grad=True)
-out = torch.ones(4)
+a, out = torch.tensor(2.0, requires_grad=True), torch.ones(4)
 try:
     for i in range(3):
         out[i + 1] = a * out[i]
     out[3].backward()
 except RuntimeError as error:
     print(str(error).split(":")[0])
-
-# %%
-# Collect in a list and stack:
-
 path = [torch.ones(())]
 for _ in range(3):
     path.append(a * path[-1])
@@ -121,18 +119,19 @@ slope
 #
 # *My GAN worked in 1.4 and raises since 1.5.* ``optimizer.step()`` edits the weights in
 # place, once behind the count's back. A second ``backward`` through a graph that saved them
-# comes too late; take both gradients first, then step:
+# comes too late. Take both gradients first, then step:
 
-torch.manual_seed(0)  # the same weights on every build
-net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-out = net(torch.ones(2))
-out.backward(retain_graph=True)
-optimizer.step()
-try:
-    (2 * out).backward()
-except RuntimeError as error:
-    print(str(error).split(":")[0])
+for step in (optimizer.step, lambda: None):
+    out = net(torch.ones(2))
+    out.backward(retain_graph=True)
+    step()
+    try:
+        (2 * out).backward()
+        print("both gradients")
+    except RuntimeError as error:
+        print(str(error).split(":")[0])
 
 # %%
 # Find the line
@@ -140,6 +139,7 @@ except RuntimeError as error:
 #
 # Anomaly mode names where the value was *saved*, not where it was changed:
 
+import contextlib
 import warnings
 
 
@@ -147,18 +147,15 @@ def saves(h):
     return h.exp()
 
 
-x = torch.zeros(2, requires_grad=True)
 with warnings.catch_warnings(record=True, action="always") as caught:
-    try:
-        with torch.autograd.detect_anomaly():
-            saves(x).mul_(2).sum().backward()
-    except RuntimeError:
-        print("in saves" in str(caught[-1].message))
+    x = torch.zeros(2, requires_grad=True)
+    with contextlib.suppress(RuntimeError), torch.autograd.detect_anomaly():
+        saves(x).mul_(2).sum().backward()
+"in saves" in str(caught[-1].message)
 
 # %%
-# Follow that tensor: the line after which its ``_version`` has grown is it. The check: what
-# ``.data`` let through is wrong, by :term:`forward mode`, and the recurrence is
-# :math:`a^3`:
+# Follow that tensor to the line after which its ``_version`` has grown. The check: what
+# ``.data`` let through is wrong, by :term:`forward mode`; the recurrence is :math:`a^3`:
 
 x = torch.zeros(2, requires_grad=True)
 writers[".data"](y := x.exp())

@@ -1,11 +1,11 @@
 r"""
 .. _masked-nan:
 
-0 × inf: NaN from a masked loss
-===============================
+Why is my gradient NaN where I masked the loss?
+===============================================
 
-A mask applied *after* a function sends a 0 back into its derivative, and where that is
-infinite, 0 × inf is NaN. Mask the *input* as well: put a harmless value where the function
+Because 0 × inf is NaN: a mask applied *after* a function sends a 0 back into a derivative
+that is infinite there. Mask the *input* as well: put a harmless value where the function
 must not go, then mask the result. That is the double ``where``.
 """
 
@@ -63,7 +63,7 @@ print(stand_in.detach(), torch.autograd.grad(stand_in.sum(), x)[0])
 #
 # *I use nan_to_num, or select with a boolean index.* What acts after the fact is a mask
 # like any other, however finite its value. What comes *before* the function helps; so does
-# a ``clamp`` or an ``eps``, at the price of another value:
+# a ``clamp``, at the price of another value. An ``eps`` makes the slope finite, and huge:
 
 keep = x > 0
 attempts = {
@@ -73,9 +73,10 @@ attempts = {
     "nan_to_num after": lambda x: torch.nan_to_num(torch.log(x)),
     "select before": lambda x: torch.sqrt(x[keep]),
     "clamp before": lambda x: torch.sqrt(x.clamp(min=1e-6)),
+    "eps before": lambda x: torch.sqrt(x + 1e-6),
 }
 for name, f in attempts.items():
-    print(f"{name:18}", torch.autograd.grad(f(x).sum(), x)[0])
+    print(f"{name:18}", [round(g.item(), 2) for g in torch.autograd.grad(f(x).sum(), x)[0]])
 
 # %%
 # One sample is enough

@@ -35,7 +35,7 @@ for f in (torch.relu, torch.abs, F.leaky_relu, F.elu, F.softplus):
 # a difference quotient grows as ``1 / h``:
 
 for f in (torch.floor, torch.ceil, torch.sign):
-    print(f"{f.__name__:12}", slopes(f))
+    print(f"{f.__name__:12}", slopes(f), slopes(f, h=1e-4))
 
 # %%
 # One function, three slopes
@@ -132,7 +132,7 @@ for f in (torch.round, through):
     for _ in range(20):
         (g,) = torch.autograd.grad((3 * f(x) - 12) ** 2, x)
         x = (x - 0.02 * g).detach().requires_grad_()
-    print(f.__name__, f(x).item())
+    print(f.__name__, round(f(x).item(), 3))
 
 # %%
 # The check is what makes a number a subgradient of a convex f: the line through

@@ -163,4 +163,5 @@ assert table["no_grad", "autograd.grad"] == table["inference_mode", "func.jvp"] 
 # ----------
 #
 # A graph cut on purpose: :ref:`cut-graphs`. A Jacobian that is zero because of a cut:
-# :ref:`closures-of-zeros`. Other traps without a message: :ref:`silent-traps`.
+# :ref:`closures-of-zeros`. More on threads: :ref:`several-threads`. Other traps without a
+# message: :ref:`silent-traps`.

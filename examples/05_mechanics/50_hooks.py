@@ -1,8 +1,8 @@
 r"""
 .. _hooks:
 
-Hooks: how to watch v travel, and change it on its way
-======================================================
+How do I watch v travel, and change it on its way? With hooks
+=============================================================
 
 ``h.register_hook(f)`` calls ``f(g)`` when the :term:`cotangent` of ``h`` has arrived in
 full; what f returns travels on in its place. A module, a node of the graph and a leaf's
@@ -112,7 +112,7 @@ for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
 # %%
 # Three refusals: a hook under :func:`torch.func.jvp`, where no cotangent travels; a hook
 # that returns another shape; a full backward hook on a module whose output the next one
-# edits in place (``inplace=False`` mends it):
+# edits in place:
 
 
 def hooked(x):
@@ -138,6 +138,22 @@ for attempt in attempts:
         print(str(error).partition(". ")[0])
 
 # %%
+# *My full backward hook and ReLU(inplace=True) do not agree.* ``inplace=False`` mends it.
+# Where you may not change the model, let a forward hook hang a tensor hook on the output:
+# that belongs to the value before the edit, here of a ReLU that is off and passes 0 on:
+
+bare = torch.nn.Linear(2, 1, bias=False)
+torch.nn.init.constant_(bare.weight, -3.0)
+
+
+def watch(module, args, y):
+    y.register_hook(lambda g: print("before the edit", g))
+
+
+bare.register_forward_hook(watch)
+torch.nn.Sequential(bare, torch.nn.ReLU(inplace=True))(data).backward(torch.ones(1, 1))
+
+# %%
 # The hook stays on its tensor until its handle's ``remove()``. The check: with 10 in the
 # middle, the product is :math:`J_h^\top\,10\,J_y^\top v`, and after ``remove`` it is not:
 
@@ -153,6 +169,6 @@ for factor in (10, 1):
 # Where next
 # ----------
 #
-# A backward of your own, instead of a hook: :ref:`custom-function`. Hooks on what the
-# forward pass keeps: :ref:`checkpointing`. Parameters of many ranks:
-# :ref:`across-processes`.
+# One hook for several tensors: :ref:`gradient-edges`. A backward of your own, instead of a
+# hook: :ref:`custom-function`. Hooks on what the forward pass keeps: :ref:`checkpointing`.
+# Parameters of many ranks: :ref:`across-processes`.

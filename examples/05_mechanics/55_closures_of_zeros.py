@@ -98,6 +98,18 @@ for flag in ({"allow_unused": True}, {"materialize_grads": True}):
 print(torch.autograd.grad((0 * w).sum(), w))
 
 # %%
+# *allow_unused=True, and it raises all the same.* The flag allows what y does not use, not
+# an input that requires no gradient. Ask by those that do:
+
+constant = torch.tensor(5.0)
+try:
+    torch.autograd.grad((x**2).sum(), (x, constant), allow_unused=True)
+except RuntimeError as error:
+    print(error)
+wanted = [t for t in (x, constant) if t.requires_grad]
+torch.autograd.grad((x**2).sum(), wanted)
+
+# %%
 # How to tell
 # -----------
 #

@@ -11,15 +11,16 @@ too late, or a result that shares memory with ``v``. Each is shown here with its
 
 # %%
 # With ``x`` and ``y`` of shape ``(2,)`` and :math:`y=x^2` at (1, 2), the :term:`Jacobian`
-# is ``diag(2, 4)``. What raises, first: ``v`` is never broadcast, and too few are refused:
+# is ``diag(2, 4)``. What raises, first: ``v`` is never broadcast, too few are refused, and
+# so is a complex one for a real ``y``:
 
 import torch
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 ones = torch.ones(2)
-for ys, vs in (([x**2], [torch.ones(1)]), ([x**2, 3 * x], [ones])):
+for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones)):
     try:
-        torch.autograd.grad(ys, x, vs)
+        torch.autograd.grad(ys, x, [v])
     except RuntimeError as error:
         print(error)
 
@@ -36,7 +37,7 @@ torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 # A v of another dtype
 # --------------------
 #
-# ``v`` is cast to the dtype of a real ``y``. Integers and booleans are welcome; what
+# A real ``v`` is cast to the dtype of ``y``. Integers and booleans are welcome; what
 # float32 or float16 cannot hold is lost:
 
 for v in (torch.tensor([2**24 + 1, 1]), torch.tensor([True, False])):
@@ -163,4 +164,5 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 #
 # Everything that ``gradient`` accepts and refuses: :ref:`contract`. Doubled gradients:
 # :ref:`gradient-doubled`. Samples that mix: :ref:`mixing-samples`. Edits through an old
-# alias of a tensor's numbers: :ref:`in-place`.
+# alias of a tensor's numbers: :ref:`in-place`. A place written twice:
+# :ref:`repeated-indices`.

@@ -5,7 +5,7 @@ Why does vmap refuse my function?
 =================================
 
 Because :term:`vmap` runs it once for all samples: there is no single number for an ``if``
-or ``.item()``, no room in a tensor without a batch, no word on who shares random numbers.
+or ``.item()``, no room in a tensor from outside, no word on who shares random numbers.
 Use ``torch.where``, out-of-place operations, ``randomness=``, or a loop.
 """
 
@@ -30,12 +30,21 @@ print(vmap(square)(samples), calls)
 # What goes wrong
 # ---------------
 #
-# Five functions that a loop would run:
+# Seven functions that a loop would run. Two that need a name:
+
+norm = torch.nn.BatchNorm1d(1, affine=False)
 
 
 def branch(x):
     return x**2 if x > 0 else -x
 
+
+def first(x):
+    return norm(torch.stack([x, 0 * x, 0 * x + 1])[:, None])[0, 0]
+
+
+# %%
+# All of them:
 
 refused = {
     "if": branch,
@@ -43,6 +52,8 @@ refused = {
     "mask": lambda x: x.expand(2)[x > 0].sum(),
     "in place": lambda x: torch.zeros(()).add_(x),
     "random": lambda x: x + torch.rand(()),
+    "functional": lambda x: torch.autograd.functional.vjp(square, x, torch.ones(()))[1],
+    "BatchNorm": grad(first),
 }
 
 # %%
@@ -62,55 +73,47 @@ for name, f in refused.items():
 # picked still sends its NaN back, so keep its input legal (:ref:`masked-nan`):
 
 
-def naive(x):
-    return torch.where(x > 0, x.sqrt(), -x)
-
-
 def safe(x):
     return torch.where(x > 0, torch.where(x > 0, x, 1.0).sqrt(), -x)
 
 
-print(vmap(grad(naive))(samples), vmap(grad(safe))(samples), sep="\n")
+print(vmap(grad(lambda x: torch.where(x > 0, x.sqrt(), -x)))(samples))
+print(vmap(grad(safe))(samples))
 
 # %%
 # ``torch.cond`` under vmap is the same as ``where``: both branches run, and NaN comes back.
-# ``backward(v)`` passes it; :func:`torch.func.grad` of it fails in this release:
+# A loop over the samples, without vmap, takes B calls and gives the branch's own slopes:
 
 
-def cond(x):
-    return torch.cond(x > 0, lambda x: x.sqrt(), lambda x: -x, (x,))
-
-
+cond = vmap(lambda x: torch.cond(x > 0, lambda x: x.sqrt(), lambda x: -x, (x,)))
 x = samples.clone().requires_grad_()
-print(torch.autograd.grad(vmap(cond)(x), x, torch.ones(3))[0])
-try:
-    vmap(grad(cond))(samples)
-except AssertionError as error:
-    print(str(error).splitlines()[0])
-
-# %%
-# Without vmap an ``if`` is no trouble for :func:`torch.func.grad`, which sees one number.
-# A loop over the samples takes B calls and gives the branch's own slopes:
-
+print(torch.autograd.grad(cond(x), x, torch.ones(3))[0])
 print(torch.stack([grad(branch)(x) for x in samples]))
 
 # %%
-# A mask has a result of unknown size; ``where`` with 0 keeps the size:
+# Sizes, and edits in place
+# -------------------------
+#
+# A mask has a result of unknown size; ``where`` with 0 keeps the size. ``torch.zeros(())``
+# has room for one number and is handed B of them; make it of x, or stay out of place:
 
 rows = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
 sums = vmap(lambda row: torch.where(row > 0, row, 0.0).sum())(rows)
-sums
+print(sums, vmap(lambda x: torch.zeros_like(x).add_(x))(samples))
 
 # %%
-# In place
-# --------
-#
-# ``torch.zeros(())`` has room for one number and is handed B of them. Start from x, so
-# that the batch is there from the beginning, or stay out of place:
+# *torch.func and BatchNorm: "would mutate a captured Tensor".* In ``train()`` the layer
+# edits its running statistics, made outside. Use those as they are, ``eval()``, or have
+# none, which keeps the statistics of the batch. They are two functions with two slopes:
 
+for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.train())):
+    mend()
+    print(vmap(grad(first))(samples).round(decimals=3))
 
-print(vmap(lambda x: torch.zeros_like(x).add_(x))(samples))
-print(vmap(lambda x: torch.zeros(()) + x)(samples))
+# %%
+# *vmap over autograd.functional.vjp gave me zeros*; today it raises. Nest ``torch.func``:
+
+vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 
 # %%
 # Random numbers
@@ -168,5 +171,5 @@ assert sums.tolist() == [row[row > 0].sum().item() for row in rows]
 # Where next
 # ----------
 #
-# Batched v: :ref:`batched-v`. Gradients of each sample: :ref:`per-sample-gradients`. A
-# Function of your own under vmap: :ref:`function-under-transforms`.
+# Batched v: :ref:`batched-v`. Gradients of each sample: :ref:`per-sample-gradients`. Models
+# side by side: :ref:`functional-buffers`. Own Functions: :ref:`function-under-transforms`.

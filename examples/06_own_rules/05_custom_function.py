@@ -75,12 +75,13 @@ torch.autograd.grad(y, a, torch.ones(2))
 # -----------------------------
 #
 # ``backward`` receives a :term:`cotangent` for each output and adds the products up.
-# ``mark_non_differentiable`` declares an integer output:
+# ``mark_non_differentiable`` declares an output that has no derivative:
 
 
 class Ordered(Function):
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx, x, materialize):
+        ctx.set_materialize_grads(materialize)
         values, index = x.sort()
         ctx.mark_non_differentiable(index)
         ctx.save_for_backward(index)
@@ -89,19 +90,18 @@ class Ordered(Function):
     @staticmethod
     def backward(ctx, *v):
         print("backward received", *v)
-        (index,) = ctx.saved_tensors
-        return torch.zeros_like(v[0]).scatter(0, index, v[0]) + v[1]
+        return v[0][ctx.saved_tensors[0].argsort()] + (v[1] or 0), None
 
 
 # %%
-# Nobody uses ``total`` and ``index`` here, so their cotangents are zeros; after
-# ``ctx.set_materialize_grads(False)`` in ``forward`` they would be ``None``:
+# Nobody uses ``total`` and ``index`` here, so their cotangents are zeros, or, after
+# ``set_materialize_grads(False)``, ``None``:
 
 x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
-values, total, index = Ordered.apply(x)
-print(values.requires_grad, total.requires_grad, index.requires_grad)
-(pulled,) = torch.autograd.grad(values, x, v)
-pulled
+for materialize in (True, False):
+    outputs = Ordered.apply(x, materialize)
+    (pulled,) = torch.autograd.grad(outputs[0], x, v)
+pulled, [output.requires_grad for output in outputs]
 
 # %%
 # What ``forward`` overwrites must be declared by ``mark_dirty``, or ``a`` keeps its old

@@ -103,7 +103,7 @@ except AssertionError as error:
 # A solve
 # -------
 #
-# Needs no inverse: :math:`AX=B` gives :math:`dA\,X+A\,dX=dB`, so
+# This needs no inverse: :math:`AX=B` gives :math:`dA\,X+A\,dX=dB`, so
 # :math:`dX=A^{-1}(dB-dA\,X)`. With :math:`G_B=A^{-\top}V`, one more solve with the
 # *transposed* matrix,
 #

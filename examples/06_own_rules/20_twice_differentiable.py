@@ -5,8 +5,8 @@ Twice differentiable Functions
 ==============================
 
 If ``backward`` is made of differentiable operations on the inputs, the outputs and ``v``,
-PyTorch differentiates it like any code. Save anything else and the first derivative stays
-right while the second is silently wrong.
+PyTorch differentiates it like any code. Save anything else that was computed from x, and
+the first derivative stays right while the second is silently wrong.
 """
 
 # %%

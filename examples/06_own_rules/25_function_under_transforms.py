@@ -138,18 +138,18 @@ attempt(lambda: torch.func.vmap(ByNumPy.apply)(torch.ones(2, 3)))
 
 # %%
 # Then say yourself what the batch means. ``vmap`` receives the whole tensors with their
-# batch dimensions and returns the output with its own. Two rules at once are an error:
+# batch dimensions and returns the output with its own. The generated rule has to go:
 
 
 class WithRule(ByNumPy):
-    generate_vmap_rule = False
-
     @staticmethod
     def vmap(info, in_dims, x):
         return WithRule.apply(x.movedim(in_dims[0], 0)), 0
 
 
 columns = torch.tensor([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])  # two points, as columns
+attempt(lambda: torch.func.vmap(WithRule.apply, in_dims=1)(columns))
+WithRule.generate_vmap_rule = False
 torch.func.vmap(WithRule.apply, in_dims=1)(columns)
 
 # %%

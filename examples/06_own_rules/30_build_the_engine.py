@@ -119,8 +119,7 @@ unbroadcast(np.ones((4, 2, 3)), (2, 1)).tolist()
 
 def walk(arrived, missing, ready, retain_graph):
     while ready:
-        x = ready.pop()
-        v = arrived.pop(x)
+        v = arrived.pop(x := ready.pop())
         if x.node is None:
             x.grad = np.array(v) if x.grad is None else x.grad + v
             continue
@@ -139,13 +138,13 @@ def walk(arrived, missing, ready, retain_graph):
 
 
 def checked(y, gradient):
+    v = np.ones_like(y.array) if gradient is None else gradient.array
+    if v.shape != y.array.shape:
+        raise RuntimeError("Mismatch in shape")
     if not y.requires_grad:
         raise RuntimeError("element 0 of tensors does not require grad")
     if gradient is None and y.array.size != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
-    v = np.ones_like(y.array) if gradient is None else gradient.array
-    if v.shape != y.array.shape:
-        raise RuntimeError("Mismatch in shape")
     return v
 
 
@@ -199,13 +198,14 @@ for case in examples:
     assert ours == theirs
 
 # %%
-# The manners: no ``gradient``; a wrong shape; nothing that requires one; twice through
-# saved arrays, with the graph retained, and through a sum that saved none; a leaf as root:
+# The manners: no ``gradient``; a wrong shape; both with nothing that requires one; twice,
+# by saved arrays, with the graph retained, and by a sum that saved none; a leaf as root:
 
 manners = [
     (lambda x: x * x, None, [[1, 2, 3]]),
     (lambda x: x * x, [1, 1], [[1, 2, 3]]),
-    (lambda x: x * x, [1], [[1]], (False,), False),
+    (lambda x: x * x, None, [[1, 2, 3]], (False,), False),
+    (lambda x: x * x, [1, 1], [[1, 2, 3]], (False,), False),
     (lambda x: (x * x).sum(), None, [[1, 2, 3]], (False, False)),
     (lambda x: (x * x).sum(), None, [[1, 2, 3]], (True, False)),
     (lambda x: (x + x).sum(), None, [[1, 2, 3]], (False, False)),

@@ -12,9 +12,9 @@ give and says which one holds.
 # 1. Which transpose?
 # -------------------
 #
-# :math:`Y=AXB` with A of shape ``(3, 3)``, X of ``(3, 3)``, B of ``(3, 3)``. Your
-# ``backward`` receives ``v``, of Y's shape, and must return the gradient of X. Is it
-# ``A @ v @ B``, ``A.T @ v @ B.T`` or ``B.T @ v @ A.T``? All three have the right shape:
+# :math:`Y=AXB`, all of shape ``(3, 3)``. Your ``backward`` receives ``v``, of Y's shape,
+# and must return the gradient of X. Is it ``A @ v @ B``, ``A.T @ v @ B.T`` or
+# ``B.T @ v @ A.T``? All three have the right shape:
 
 import torch
 from torch.autograd import Function, gradcheck, gradgradcheck

@@ -3,9 +3,10 @@
 :func:`explain` says what ``backward`` would do: shapes, the error or the result.
 :func:`check` computes one vector-Jacobian product by many independent routes.
 :func:`jacobian` and :func:`value_and_jacobian` give the whole Jacobian.
-:func:`sparsity` finds the zeros of a Jacobian, so that a few products give it.
+:func:`hessian` gives the second derivatives of a function that returns one number.
+:func:`sparsity` finds the zeros of a Jacobian or a Hessian, so that a few products give it.
 :func:`mixing` tells whether samples mix, so that the ones trick lies.
-:func:`trace` shows the cotangent on every edge of the graph.
+:func:`trace` shows the cotangent on every edge of the graph, whole or step by step.
 :func:`explore` makes a picture of a product to touch, for a notebook or a page.
 :func:`hints` adds cause, fix and page to the errors of autograd.
 :mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
@@ -14,10 +15,12 @@
 from pullback._check import Check, Route, check
 from pullback._explain import Explanation, Outcome, explain
 from pullback._explore import Exploration, explore
+from pullback._hessian import hessian
 from pullback._hints import hints
 from pullback._jacobian import jacobian, value_and_jacobian
 from pullback._mixing import Mixing, mixing
 from pullback._sparse.plan import Sparsity, sparsity
+from pullback._steps import Step, Steps
 from pullback._trace import Edge, Leaf, Node, Trace, trace
 
 __all__ = [
@@ -31,10 +34,13 @@ __all__ = [
     "Outcome",
     "Route",
     "Sparsity",
+    "Step",
+    "Steps",
     "Trace",
     "check",
     "explain",
     "explore",
+    "hessian",
     "hints",
     "jacobian",
     "mixing",

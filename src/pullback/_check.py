@@ -68,7 +68,7 @@ class Check(NamedTuple):
                 f"{beyond.numel()} numbers, first at {first}; that agrees with nothing"
             )
         wrong = [
-            f"{r.name} by {r.difference:.3g}"
+            f"{r.name} by {100 * r.difference:.3g} %"
             for r in self.routes
             if r.difference is not None and not r.ok
         ]

@@ -8,11 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
-
-DEAD = -2  # level of a tensor that outlived its transform of torch.func; has no graph
 
 
 class Graph:
@@ -102,12 +99,14 @@ def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
     among all that Python knows of.
     """
     hooks: dict[GraphNode, list[str]] = {node: [] for node in graph.order}
+    # no get_gradient_edge() here: it makes a view, which a tensor left by vmap refuses
+    leaves = [(n.variable, n) for n in graph.order if hasattr(n, "variable")]
+    node_of = {id(leaf): node for leaf, node in leaves}
     kept: list[tuple[Tensor, Tensor | None]] = []
     # type(), for isinstance() wakes deprecated proxies that live among the objects
     for t in [o for o in gc.get_objects() if issubclass(type(o), Tensor)]:
-        if not t.requires_grad or functorch.maybe_get_level(t) == DEAD:
-            continue
-        if (node := get_gradient_edge(t).node) not in hooks:
+        node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
+        if node is None or node not in hooks:
             continue
         hooks[node] += ["tensor hook"] * len(t._backward_hooks or ())
         hooks[node] += ["post-accumulate hook"] * len(t._post_accumulate_grad_hooks or ())

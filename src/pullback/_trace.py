@@ -19,6 +19,8 @@ from pullback._report import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pullback._steps import Steps
+
 SMALL = 12  # numbers up to which a cotangent is kept and printed
 ROWS = 60  # edges up to which the table prints them all
 
@@ -59,6 +61,8 @@ class Node(NamedTuple):
         hooks: The hooks on it, such as ``"tensor hook"``, ``"pre-hook"``,
             ``"post-hook"`` and ``"retain_grad"``.
         scope: The module that it is counted with in a picture of a large graph.
+        received: What arrived at each of its outputs, edges added up and hooks done; a
+            copy where it has up to 12 numbers, else None.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Node(NamedTuple):
     saved_bytes: int
     hooks: tuple[str, ...]
     scope: str
+    received: tuple[Tensor | None, ...]
 
 
 class Leaf(NamedTuple):
@@ -90,7 +95,7 @@ class Leaf(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What :func:`trace` saw; printing it gives tables, :meth:`plot` a picture.
+    """What :func:`trace` saw, as tables; :meth:`plot` draws it, :meth:`steps` walks it.
 
     Attributes:
         edges: Every edge, in the order in which cotangents travelled.
@@ -119,6 +124,34 @@ class Trace(NamedTuple):
         from pullback import plot
 
         return plot.trace(self, ax, limit=limit)
+
+    def steps(self) -> Steps:
+        """Walk through the graph: what each node receives, and what it passes on.
+
+        It prints as a numbered list. In a notebook, or on a page, it is the picture of
+        the graph with two buttons, for mouse, touch and keyboard; a screen reader hears
+        each step. ``.html`` is one fragment of less than 30 KB that asks for nothing
+        else, and without scripts shows the picture and the list.
+
+        Returns:
+            A :class:`Steps`, whose ``.steps`` are in the order of the engine.
+
+        Raises:
+            ValueError: The graph has more than 24 operations and leaves.
+
+        Examples:
+            >>> import torch, pullback
+            >>> w, x = torch.tensor(3.0, requires_grad=True), torch.tensor(2.0)
+            >>> pullback.trace((w * x).square(), names={"w": w}).steps()
+            Backward, step by step
+            1. v = 1 starts at Pow.
+            2. Pow receives 1 from v; it passes 12 to Mul.
+            3. Mul receives 12 from Pow; it passes 24 to w.
+            4. w receives 24 from Mul; backward adds it to .grad.
+        """
+        from pullback._steps import steps  # which needs this module
+
+        return steps(self)
 
     def __repr__(self) -> str:
         return "\n\n".join(table.text() for table in self._tables())
@@ -260,9 +293,14 @@ def trace(
     ]
     running: list[GraphNode] = []
     ran: list[GraphNode] = []
+    received: dict[GraphNode, tuple[Tensor | None, ...]] = {}
 
     def enter(node: GraphNode) -> Callable[..., None]:
-        return lambda arrived: running.append(node)
+        def look(arrived: Sequence[Tensor | None]) -> None:
+            running.append(node)
+            received[node] = tuple(None if g is None else _copy(g) for g in arrived)
+
+        return look
 
     def leave(node: GraphNode) -> Callable[..., None]:
         def look(sent: Sequence[Tensor | None], arrived: object) -> None:
@@ -301,7 +339,8 @@ def trace(
 
     scope, arrivals = graph.scopes(), Counter(edge.target for edge in edges)
     nodes = [
-        Node(graph.name[n], n.name(), *saved[n], tuple(hooks[n]), scope[n]) for n in ran
+        Node(graph.name[n], n.name(), *saved[n], tuple(hooks[n]), scope[n], received[n])
+        for n in ran
     ]
     leaves = [
         Leaf(
@@ -328,10 +367,14 @@ def _edge(source: str, target: str, cotangent: Tensor | None) -> Edge:
         target,
         g.shape,
         float(torch.linalg.vector_norm(wide)),
-        g.to_dense().clone() if g.numel() <= SMALL else None,
+        _copy(g),
         nan=bool(numbers.isnan().any()),
         zero=numbers.numel() > 0 and not numbers.any(),
     )
+
+
+def _copy(g: Tensor) -> Tensor | None:
+    return g.detach().to_dense().clone() if g.numel() <= SMALL else None
 
 
 def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:

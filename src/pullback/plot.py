@@ -291,10 +291,11 @@ def trace(trace: Trace, ax: Axes | None = None, *, limit: int = 50) -> Axes:
 
 
 def pattern(plan: Sparsity, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw a sparsity pattern, each entry in the colour of its row or column.
+    """Draw a sparsity pattern, each entry in the colour of the product that gives it.
 
     Up to 40 rows and columns an entry is a cell with the number of its colour, so that
-    each number comes from the product of that number. Larger patterns are drawn as the
+    each number comes from the product of that number, which belongs to its row or column
+    (of a Hessian to either). Larger patterns are drawn as the
     count of entries in each of at most 100 × 100 blocks.
 
     Args:
@@ -308,8 +309,9 @@ def pattern(plan: Sparsity, ax: Axes | None = None, *, title: str | None = None)
     m, n = plan.pattern.shape
     column = plan.pattern.col_indices().cpu().numpy()
     row = np.repeat(np.arange(m), np.diff(plan.pattern.crow_indices().cpu().numpy()))
-    line = "rows" if plan.mode == "reverse" else "columns"
-    colors = plan.colors.cpu().numpy()[row if plan.mode == "reverse" else column]
+    line = "columns" if plan.mode == "forward" else "rows"
+    # by the product that the entry is read from
+    colors = plan.entries.cpu().numpy() // (m if plan.mode == "forward" else n)
     ax = ax or _new_axes()
     if max(m, n) <= CELLS:
         cells = np.full((m, n), np.nan)

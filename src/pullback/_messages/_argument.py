@@ -21,7 +21,7 @@ ARGUMENT = Theme(
             why="""`y` has more than one element and no `gradient` was passed. There is no
                 single gradient then: PyTorch computes a weighted sum of the outputs'
                 gradients and needs the weights from you, one for each output.""",
-            fix="""The output has shape {output}. Reduce it to one number first (`y.sum()`,
+            fix="""Reduce the output, of shape {output}, to one number first (`y.sum()`,
                 `y.mean()`), or pass a tensor of its shape: `y.backward(v)`,
                 `torch.autograd.grad(y, x, v)`. `v = torch.ones_like(y)` gives each
                 independent point its own derivative.""",

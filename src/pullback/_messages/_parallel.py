@@ -170,7 +170,7 @@ PARALLEL = Theme(
                 assert torch.equal(model["used"].weight.grad, torch.full((1, 2), 2.0))
                 print(model["used"].weight.grad)
                 """,
-            see=("across-processes",),
+            see=("ddp-messages", "across-processes"),
             source=("PT#43259",),
         ),
         Message(
@@ -186,18 +186,18 @@ PARALLEL = Theme(
                 "during this iteration.",
             ),
             why="""DistributedDataParallel got a parameter's gradient twice in one step:
-                `backward` passed the same parameter twice, as reentrant checkpointing or
-                two backward calls after one forward pass do.""",
-            fix="""Checkpoint with `use_reentrant=False`; add the losses and call `backward`
-                once; or, when the graph is the same in every step, pass `static_graph=True`
-                to DistributedDataParallel.""",
+                `backward` passed the same parameter twice, as two reentrant checkpoints of
+                one layer do together with `find_unused_parameters=True`.""",
+            fix="""Checkpoint with `use_reentrant=False`; or, when the graph is the same in
+                every step, pass `static_graph=True` to DistributedDataParallel.""",
             tell=(
                 "`checkpoint` is used, and a parameter inside it more than once: "
                 "`use_reentrant=False`.",
-                "Two `backward` calls for one forward pass: `(a + b).backward()`.",
+                "Two `backward` calls for one forward pass raise nothing in this release; "
+                "the second is not averaged. Add the losses: `(a + b).backward()`.",
                 "`find_unused_parameters=True` is set although all are used: drop it.",
             ),
-            see=("across-processes",),
+            see=("ddp-messages", "across-processes"),
             source=("PT#43259", "torch/csrc/distributed/c10d (reducer.cpp)"),
         ),
         Message(
@@ -211,7 +211,7 @@ PARALLEL = Theme(
             fix="""Nothing needs to be done. To remove it: keep one memory format throughout
                 (`channels_last` or not, often 1×1 convolutions), and call `.contiguous()`
                 after a `transpose` or `permute` before the layer.""",
-            see=("across-processes",),
+            see=("ddp-messages", "across-processes"),
             source=(
                 "PT#70222",
                 "XPixelGroup/HAT#154",
@@ -340,7 +340,7 @@ PARALLEL = Theme(
                 assert trained.module.bias.grad == 1 and frozen.weight.grad is None
                 print(trained.module.bias.grad)
                 """,
-            see=("across-processes",),
+            see=("ddp-messages", "across-processes"),
             source=("torch/nn/parallel/distributed.py",),
         ),
         Message(
@@ -379,7 +379,7 @@ PARALLEL = Theme(
                 not inherit them.""",
             fix="""Start workers with `torch.multiprocessing.get_context("spawn")`, or call
                 `backward` for the first time after the fork, in the child.""",
-            see=("across-processes",),
+            see=("ddp-messages", "across-processes"),
             source=("torch/csrc/autograd (python_engine.cpp)",),
         ),
         Message(

@@ -158,6 +158,11 @@ def _check(
         raise TypeError(
             f"sparsity is a {type(plan).__name__}; what pullback.sparsity returns is needed"
         )
+    if plan.mode == "symmetric":
+        raise ValueError(
+            "the plan is for a Hessian; pullback.hessian is needed with it, or a plan "
+            "from pullback.sparsity without hessian=True"
+        )
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
     if indices != (plan.argnum,):
         raise ValueError(

@@ -14,7 +14,8 @@ from torch.utils import _pytree as pytree
 
 from pullback._inputs import call, check_inputs, untouched
 from pullback._report import Table
-from pullback._sparse import coloring
+from pullback._sparse import coloring, star
+from pullback._sparse.coloring import Mode
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,11 +28,12 @@ class Sparsity:
     Attributes:
         pattern: Sparse CSR tensor of booleans and shape ``(m, n)``, for m numbers of
             the output and n of the input: can output i depend on input j?
-        colors: Colour of each row (``mode="reverse"``, shape ``(m,)``) or of each
-            column (``mode="forward"``, shape ``(n,)``), int64.
+        colors: Colour of each row (``mode="reverse"``, shape ``(m,)``), of each column
+            (``mode="forward"``, shape ``(n,)``), or of both at once
+            (``mode="symmetric"``), int64.
         n_colors: Number of colours, which is the number of products.
         mode: ``"reverse"`` for vector-Jacobian products, ``"forward"`` for
-            Jacobian-vector products.
+            Jacobian-vector products, ``"symmetric"`` for Hessian-vector products.
         assumed_dense: Names of operations without a rule, each of whose outputs was
             taken to depend on all of its inputs.
         argnum: The input that x is.
@@ -43,7 +45,7 @@ class Sparsity:
     pattern: Tensor
     colors: Tensor
     n_colors: int
-    mode: Literal["reverse", "forward"]
+    mode: Literal["reverse", "forward", "symmetric"]
     assumed_dense: tuple[str, ...]
     argnum: int
     input_shapes: tuple[tuple[int, ...], ...]
@@ -66,21 +68,27 @@ class Sparsity:
         m, n = self.pattern.shape
         nnz = self.pattern.values().numel()
         share = nnz / (m * n) if m * n else 0.0
-        reverse = self.mode == "reverse"
-        product = f"{'vector-Jacobian' if reverse else 'Jacobian-vector'} product"
+        lines, product = {
+            "reverse": ("rows", "vector-Jacobian product"),
+            "forward": ("columns", "Jacobian-vector product"),
+            "symmetric": ("rows, and of the columns alike", "Hessian-vector product"),
+        }[self.mode]
+        hessian = self.mode == "symmetric"
         plural = "s" * (self.n_colors != 1)
         rows = [
-            ["shape", f"{m} outputs, {n} inputs"],
+            ["shape", f"{n} by {n} inputs" if hessian else f"{m} outputs, {n} inputs"],
             ["entries", f"{nnz} of {m * n}, {share:.2g} of them"],
-            ["colours", f"{self.n_colors}, of the {'rows' if reverse else 'columns'}"],
+            ["colours", f"{self.n_colors}, of the {lines}"],
             ["products", f"{self.n_colors} {product}{plural}, for {min(m, n)} if dense"],
         ]
         if self.assumed_dense:
             rows += [["assumed dense", ", ".join(self.assumed_dense)]]
-        return Table("Sparsity of the Jacobian", (), rows)
+        return Table(f"Sparsity of the {'Hessian' if hessian else 'Jacobian'}", (), rows)
 
 
-def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
+def sparsity(
+    f: Callable[..., Any], *inputs: Any, argnums: int = 0, hessian: bool = False
+) -> Sparsity:
     r"""Find which outputs of f can depend on which numbers of an input.
 
     f is run once, and every operation that it runs passes on the index sets of its
@@ -108,20 +116,30 @@ def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
     1983. Both are told in Gebremedhin, Manne and Pothen, *What color is your
     Jacobian?*, SIAM Review 47, 2005.
 
+    With ``hessian=True`` f returns one number, and the pattern is that of its Hessian, a
+    plan for :func:`hessian`. Detection then follows f and its backward pass, and the
+    colouring makes use of symmetry: of an entry and its mirror image one is enough. It
+    is the star colouring of Coleman and Moré, *Estimation of sparse Hessian matrices
+    and graph coloring problems*, Math. Programming 28, 1984, by the greedy method of
+    Gebremedhin, Tarafdar, Manne and Pothen, *New acyclic and star coloring algorithms
+    with application to computing Hessians*, SIAM J. Sci. Comput. 29, 2007.
+
     Args:
         f: Function of the inputs that returns one tensor.
         *inputs: What f is called with. The one named by ``argnums`` is a real floating
             point tensor, of any shape, on any device, also on ``"meta"``.
         argnums: The input to differentiate with respect to.
+        hessian: Whether the second derivatives of f are wanted, not the first.
 
     Returns:
-        A :class:`Sparsity`, with ``m = f(x).numel()`` rows and ``n = x.numel()``
-        columns, both in the order of ``flatten()``.
+        A :class:`Sparsity`, with ``m = f(x).numel()`` rows (``x.numel()`` for a Hessian)
+        and ``n = x.numel()`` columns, both in the order of ``flatten()``.
 
     Raises:
         TypeError: f, the input or the output is of the wrong kind or dtype, or f
             computes a tensor of sparse layout from x (a constant one may be sparse).
-        ValueError: ``argnums`` is out of range.
+        ValueError: ``argnums`` is out of range, or ``hessian=True`` and f returns more
+            than one number.
         RuntimeError: f changes an input in place, or almost everything depends on
             almost everything, so that the index sets do not fit in memory.
         ImportError: SciPy is not installed.
@@ -145,6 +163,8 @@ def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
         raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
     (index,) = check_inputs(f, inputs, argnums)
     check_one(f"inputs[{index}]", inputs[index])
+    if hessian:
+        f = gradient(f, index)
     x = inputs[index].detach().clone(memory_format=torch.contiguous_format)
     with untouched(), torch.enable_grad():
         args = list(inputs)
@@ -154,7 +174,27 @@ def sparsity(f: Callable[..., Any], *inputs: Any, argnums: int = 0) -> Sparsity:
             y = call(f, args)
     check_one("the output of f", y)
     shapes = tuple(map(tuple, input_shapes(inputs)))
-    return _plan(tracker.pattern(y), tracker.dense, index, shapes, tuple(y.shape))
+    sets = tracker.pattern(y)
+    if hessian:  # H[i, j] is H[j, i], so that either being zero is enough
+        sets = sets.multiply(sets.T).tocsr()
+        sets.sort_indices()
+    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), hessian)
+
+
+def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
+    """Return the gradient of f, which must return one number."""
+
+    def number(*inputs: Any) -> Tensor:
+        y: Tensor = call(f, inputs)
+        check_one("the output of f", y)
+        if y.numel() != 1:
+            raise ValueError(
+                f"the output of f has shape {tuple(y.shape)}; one number is needed for "
+                "a Hessian (torch.func.hessian gives one for each output)"
+            )
+        return y.reshape(())
+
+    return torch.func.grad(number, argnums=argnum)
 
 
 def input_shapes(inputs: Any) -> list[torch.Size]:
@@ -181,13 +221,20 @@ def _plan(
     argnum: int,
     shapes: tuple[tuple[int, ...], ...],
     output_shape: tuple[int, ...],
+    hessian: bool,
 ) -> Sparsity:
-    mode, colors = coloring.fewest(sets)
     m, n = sets.shape
     column = sets.indices.astype(np.int64)
     row = np.repeat(np.arange(m), np.diff(sets.indptr))
     # J[i, j] is element j of the product of row i's colour, or i of that of column j's
-    entries = colors[row] * n + column if mode == "reverse" else colors[column] * m + row
+    mode: Mode | Literal["symmetric"]
+    if hessian:
+        mode, colors = "symmetric", star.fewest(sets)
+        entries = star.entries(row, column, colors)
+    else:
+        mode, colors = coloring.fewest(sets)
+        reverse = mode == "reverse"
+        entries = colors[row] * n + column if reverse else colors[column] * m + row
     if entries.max(initial=0) < 2**31:
         entries = entries.astype(np.int32)  # half as much to read in every evaluation
     with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"

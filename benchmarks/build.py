@@ -1,0 +1,94 @@
+"""What building the site costs: clean, without executing, unchanged, one script edited.
+
+Works on a copy of the repository. Prints and writes to ``results/build.json`` seconds on
+the clock and of the processors, beside the load of the machine: on a busy one the clock
+says little. Run ``python benchmarks/build.py`` on a calm machine (some minutes).
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "build.json"
+GENERATED = shutil.ignore_patterns("_build", "auto_examples", "generated", "__pycache__")
+EDITED = Path("examples", "02_jacobians", "25_row_by_row.py")
+
+
+def build(folder, *options):
+    """Build the site in ``folder``; return what it cost in seconds."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-j", "auto", *options]
+    before, start = os.times(), time.perf_counter()
+    subprocess.run(
+        [*command, "docs", "docs/_build/html"],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(folder / "src")},
+        check=True,
+    )
+    clock, after = time.perf_counter() - start, os.times()
+    used = after.children_user + after.children_system
+    used -= before.children_user + before.children_system
+    return {"clock": round(clock, 2), "processors": round(used, 2)}
+
+
+def own_seconds(folder):
+    """Return the time that the code of each page took, one running beside another."""
+    docs = folder / "docs"
+    pages = json.loads((docs / "_build" / "executed" / "keys.json").read_text())
+    seconds = {name: page["seconds"] for name, page in pages.items()}
+    for cost in docs.glob("auto_examples/*/*.cost.json"):  # without the making of the page
+        name = cost.relative_to(docs).as_posix().removesuffix(".cost.json")
+        seconds[name] = json.loads(cost.read_text())["time"]
+    return seconds.values()
+
+
+def main():
+    """Build a copy of the site in each of the ways."""
+    costs = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in ("benchmarks", "docs", "examples", "src"):
+            shutil.copytree(ROOT / part, folder / part, ignore=GENERATED)
+        costs["nothing executed"] = build(folder, "-D", "execution_pages=none")
+        shutil.rmtree(folder / "docs" / "_build")
+        shutil.rmtree(folder / "docs" / "auto_examples")
+        costs["clean"] = build(folder)
+        seconds = own_seconds(folder)
+        costs["nothing changed"] = build(folder)
+        with (folder / EDITED).open("a") as script:
+            script.write("# edited\n")
+        costs["one script edited"] = build(folder)
+    own, processors = sum(seconds), os.cpu_count()
+    bound = max(own / processors, costs["nothing executed"]["clock"])
+    overhead = (costs["clean"]["clock"] - own / processors) / len(seconds)
+    figures = {
+        "costs in seconds": costs,
+        "pages executed": len(seconds),
+        "their own seconds": round(own, 1),
+        "clean / larger of (own / processors, nothing executed)": round(
+            costs["clean"]["clock"] / bound, 2
+        ),
+        "overhead per executed page in seconds": round(overhead, 2),
+    }
+    about = {
+        "machine": platform.machine(),
+        "processors": processors,
+        "load": os.getloadavg(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("sphinx", "sphinx-gallery", "torch")},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    print(json.dumps(figures, indent=2))
+    RESULTS.write_text(json.dumps({**about, **figures}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

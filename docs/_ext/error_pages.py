@@ -1,0 +1,217 @@
+"""Write a page for each message of autograd, with what torch says today.
+
+``python error_pages.py FOLDER`` runs the reproducer of each message in
+:mod:`pullback._messages` and puts what it raises on the page, beside the cause and the
+fix. A wording that the table no longer recognises is reported. Without a folder, it runs
+one piece of code that it reads, for :func:`run`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from pullback._inputs import untouched
+from pullback._messages import MESSAGES, Message
+
+THREADS = {  # the name of each forum, and the address of a thread
+    "PT": ("pytorch/pytorch#{}", "https://github.com/pytorch/pytorch/issues/{}"),
+    "FT": ("pytorch/functorch#{}", "https://github.com/pytorch/functorch/issues/{}"),
+    "TUT": ("pytorch/tutorials#{}", "https://github.com/pytorch/tutorials/issues/{}"),
+    "JAX": ("jax-ml/jax#{}", "https://github.com/jax-ml/jax/issues/{}"),
+    "SO": ("Stack Overflow, question {}", "https://stackoverflow.com/questions/{}"),
+    "PF": ("PyTorch forum, topic {}", "https://discuss.pytorch.org/t/{}"),
+}
+
+
+class Raised(NamedTuple):
+    """What one piece of code printed, and the errors and warnings that left it."""
+
+    printed: str
+    texts: tuple[tuple[str, str], ...]
+
+
+def write_pages(folder: Path) -> dict[str, str]:
+    """Write every page; return what was wrong with those that could not be."""
+    wrong = {}
+    for message in MESSAGES:
+        try:
+            text = page_of(message)
+        except AssertionError as error:
+            wrong[message.anchor] = str(error)
+        else:
+            (folder / f"{message.anchor}.md").write_text(text, encoding="utf-8")
+    return wrong
+
+
+@functools.cache
+def run(code: str, name: str) -> Raised:
+    """Run ``code`` as a script of its own."""
+    if "torch.distributed" in code:
+        # Its threads outlive it; they would hang this process when it forks or collects.
+        result = subprocess.run(
+            [sys.executable, __file__],
+            input=json.dumps([code, name]),
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        printed, texts = json.loads(result.stdout)
+        return Raised(printed, tuple((kind, text) for kind, text in texts))
+    return _run_here(code, name)
+
+
+def _run_here(code: str, name: str) -> Raised:
+    printed, texts = io.StringIO(), []
+    with always_warning() as caught, untouched(), contextlib.redirect_stdout(printed):
+        try:
+            exec(compile(code, f"<{name}>", "exec"), {"__name__": "__main__"})
+        except Exception as error:
+            texts.append((type(error).__name__, str(error)))
+    texts += [(warning.category.__name__, str(warning.message)) for warning in caught]
+    return Raised(printed.getvalue().rstrip(), tuple(texts))
+
+
+@contextlib.contextmanager
+def always_warning() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect warnings, also those that torch shows once in a process."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield caught
+    finally:
+        torch.set_warn_always(before)
+
+
+def seen(message: Message) -> tuple[str, str]:
+    """Run the reproducer; return the class and the text that it raised.
+
+    Raises:
+        AssertionError: it raised nothing that the table recognises as this message.
+    """
+    texts = run(message.broken, message.anchor).texts
+    found = [(kind, text) for kind, text in texts if message.find(text)]
+    assert found, f"the reproducer raised {texts or 'nothing'}"
+    assert found[0][0] in message.kinds, f"raised as {found[0][0]}"
+    return found[0]
+
+
+def shown(code: str, name: str) -> str:
+    """Run code that is to pass; return what it printed.
+
+    Raises:
+        AssertionError: it raised or warned.
+    """
+    printed, texts = run(code, name)
+    assert not texts, f"code that should pass raised {texts}"
+    return printed
+
+
+def page_of(message: Message) -> str:
+    """Return the whole page of one message as MyST Markdown."""
+    lines = [
+        "---",
+        "myst:",
+        "  html_meta:",
+        f"    description: {json.dumps(message.why, ensure_ascii=False)}",
+        "---",
+        f"(error-{message.anchor})=",
+        f"# {_title(message)}",
+        "",
+        message.why,
+        "",
+        *_what_you_see(message),
+        "## The fix",
+        "",
+    ]
+    values: dict[str, str | None] = {}
+    if message.broken and not message.silent:
+        match = message.find(seen(message)[1])
+        values = match.groupdict() if match else {}
+    lines += [message.advice(values), ""]
+    if message.fixed:
+        lines += _code(message.fixed, shown(message.fixed, message.anchor))
+    if message.tell:
+        lines += ["## Which cause is yours?", ""]
+        lines += [*(f"- {line}" for line in message.tell), ""]
+    if message.older:
+        lines += ["## Other wordings", ""]
+        lines += ["The same cause and the same fix, in other words or releases:", ""]
+        for wording in message.older:
+            lines += _text(wording)
+    lines += ["## More", ""]
+    lines += [f"- {{ref}}`{label}`" for label in message.see]
+    lines += [f"- {_link(source)}" for source in message.source]
+    lines += ["- {ref}`All messages <errors>`", ""]
+    return "\n".join(lines)
+
+
+def _what_you_see(message: Message) -> list[str]:
+    if message.silent:
+        printed = shown(message.broken, message.anchor)
+        lines = ["## What you see", "", "No error and no warning:", ""]
+        return [*lines, *_code(message.broken, printed)]
+    if not message.broken:
+        return [
+            "## What you see",
+            "",
+            *_text(f"{message.kinds[0]}: {message.title}"),
+            "Not reproduced here: it takes a GPU, several processes or an old release. The "
+            "text is that of the sources named below.",
+            "",
+        ]
+    kind, text = seen(message)
+    return ["## What you see", "", *_code(message.broken, f"{kind}: {text}")]
+
+
+def _code(code: str, printed: str) -> list[str]:
+    return ["```python", code, "```", "", *_text(printed)]
+
+
+def _text(text: str) -> list[str]:
+    """Return a block that wraps: messages are long."""
+    return ["```{code-block} text", ":class: message", "", text, "```", ""]
+
+
+def _title(message: Message) -> str:
+    """Return the title; a message verbatim, as code, a trap as a sentence."""
+    if message.silent:
+        return re.sub(r"([_*\[\]<>])", r"\\\1", message.title)
+    return f"`` {message.title} ``" if "`" in message.title else f"`{message.title}`"
+
+
+def _link(source: str) -> str:
+    """Return a thread as a link, a file as it stands."""
+    if match := re.fullmatch(r"(PT|FT|TUT|JAX)#(\d+)|(SO|PF)/(\d+)", source):
+        forum, number = match[1] or match[3], match[2] or match[4]
+        name, address = (part.format(number) for part in THREADS[forum])
+        return f"[{name}]({address})"
+    if match := re.fullmatch(r"([\w.-]+/[\w.-]+)#(\d+)", source):
+        return f"[{source}](https://github.com/{match[1]}/issues/{match[2]})"
+    return f"`{source}`" if source.startswith(("torch/", "aten/")) else source
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        patterns = {m.anchor: list(m.patterns) for m in MESSAGES if m.patterns}
+        print(json.dumps([write_pages(Path(sys.argv[1])), patterns]), flush=True)
+    else:
+        gc.disable()
+        print(json.dumps(_run_here(*json.load(sys.stdin))), flush=True)
+    os._exit(0)  # without waiting for the threads

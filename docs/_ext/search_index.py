@@ -1,0 +1,189 @@
+"""The index behind ``search.html``: a record for each heading, term and API entry.
+
+Sphinx's own search wants every word of a query, so it finds no error message that carries
+the reader's own shapes. MiniSearch (https://github.com/lucaong/minisearch) ranks by BM25
+whatever words it knows; ``_static/search.js`` asks it. The records are written as a
+script, so that searching works from a folder, without a server, too.
+
+``search_messages`` maps names of pages to the regular expressions (for ``re.search``) of
+the messages that they explain: a query in which one is found leads to its page first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from math_core import LatexToMathML
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+CODE = (nodes.literal_block, nodes.doctest_block)
+# What no reader would type, and what is not said in the words of the entry.
+SILENT = (
+    nodes.comment,
+    nodes.image,
+    nodes.math_block,
+    nodes.raw,
+    nodes.term,
+    nodes.title,
+    addnodes.desc_signature,
+    addnodes.download_reference,
+)
+converter = LatexToMathML()
+BETWEEN = {
+    "mfrac": "{}/{}",
+    "msub": "{}_{}",
+    "msubsup": "{}_{}^{}",
+    "msup": "{}^{}",
+    "munder": "{}_{}",
+    "munderover": "{}_{}^{}",
+}
+ENTRIES = (nodes.section, nodes.definition_list_item, addnodes.desc)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Write the index with the site, in the place of Sphinx's own."""
+    app.add_config_value("search_messages", {}, "html", [dict])
+    app.connect("builder-inited", replace_own_search)
+    app.connect("doctree-read", anchor_terms)
+    app.connect("html-collect-pages", search_page)
+    app.connect("build-finished", write_index)
+    return {
+        "version": "1",
+        "env_version": 1,
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
+
+
+def replace_own_search(app: Sphinx) -> None:
+    """Have Sphinx build neither its index nor its page."""
+    if app.builder.name == "html":
+        app.builder.search = False  # type: ignore[attr-defined]
+
+
+def anchor_terms(app: Sphinx, doctree: nodes.document) -> None:
+    """Give each term of a definition list, such as a question, an address of its own."""
+    for term in doctree.findall(nodes.term):
+        if not term["ids"]:
+            wanted = nodes.make_id(term.astext())[:60].strip("-") or "term"
+            same = sum(name.startswith(wanted) for name in doctree.ids)
+            anchor = f"{wanted}-{same}" if same else wanted
+            doctree.ids[anchor] = term
+            term["ids"].append(anchor)
+
+
+def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the page that searches."""
+    yield "search", {"title": "Search"}, "search.html"
+
+
+def write_index(app: Sphinx, exception: Exception | None) -> None:
+    """Write ``searchindex.js``: the records of all pages, in the order of their names."""
+    if exception is None and app.builder.name == "html":
+        target = Path(app.outdir, "searchindex.js")
+        if is_newer(target, app):
+            return
+        found = [r for name in sorted(app.env.found_docs) for r in records(app, name)]
+        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+        target.write_text(f"const RECORDS = {text};\n", encoding="utf-8")
+
+
+def is_newer(file: Path, app: Sphinx) -> bool:
+    """Tell whether a file was written after everything that has been read."""
+    read = [*Path(app.doctreedir).rglob("*.doctree"), *Path(app.srcdir).glob("errors/*")]
+    read += Path(__file__).parent.glob("*.py")
+    latest = max(source.stat().st_mtime for source in read)
+    return file.exists() and file.stat().st_mtime > latest
+
+
+def records(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the record of each entry on one page; the first is the page itself."""
+    page = app.env.titles[name].astext()
+    uri = app.builder.get_target_uri(name)
+    doctree = app.env.get_doctree(name)
+    for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
+        title, anchor = heading(entry)
+        if not title or title == "Where next":
+            continue
+        prose, code = said(entry)
+        more = " ".join(sorted(set(split(code)) - set(split(prose))))
+        record: dict[str, Any] = {"url": f"{uri}#{anchor}", "title": title, "page": page}
+        record |= {"text": prose, "code": more}
+        if isinstance(entry.parent, nodes.document):
+            record |= {"url": uri, "page": ""}
+            if patterns := app.config.search_messages.get(name):
+                record["messages"] = [p.replace("(?P<", "(?<") for p in patterns]
+        yield record
+
+
+def heading(entry: nodes.Element) -> tuple[str, str]:
+    """Return the title and the anchor of an entry; no title where it is none."""
+    if isinstance(entry, nodes.section):
+        return entry[0].astext(), entry["ids"][0]
+    kind = addnodes.desc_signature if isinstance(entry, addnodes.desc) else nodes.term
+    names = [name for name in entry.children if isinstance(name, kind) and name["ids"]]
+    if not names:
+        return "", ""
+    anchor = names[0]["ids"][0]
+    if kind is addnodes.desc_signature:
+        return anchor, anchor
+    return ", ".join(name.astext() for name in names), anchor
+
+
+def said(entry: nodes.Element) -> tuple[str, str]:
+    """Return what an entry says itself: its prose, and its code with what that prints."""
+    prose: list[str] = []
+    code: list[str] = []
+    pending = list(reversed(entry.children))
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, nodes.Element):
+            prose.append(node.astext())
+        elif (
+            isinstance(node, SILENT)
+            or (isinstance(node, ENTRIES) and heading(node)[0])
+            or "sphx-glr-download-link-note" in node["classes"]
+        ):
+            continue
+        elif isinstance(node, CODE):
+            code.append(node.astext())
+        elif isinstance(node, nodes.math):
+            prose.append(plain(node.astext()))
+        elif node.get("nb_element") == "mime_bundle":
+            kinds = [c for c in node.children if isinstance(c, nodes.Element)]
+            pending.extend(c for c in kinds if c.get("mime_type") == "text/plain")
+        else:
+            if isinstance(node, nodes.TextElement) and not isinstance(node, nodes.Inline):
+                prose.append(" ")
+            pending.extend(reversed(node.children))
+    return " ".join("".join(prose).split()), " ".join(code)
+
+
+def plain(tex: str) -> str:
+    """Return a short formula as a line of text, such as ``x_i^2``; a long one as dots."""
+    formula = converter.convert_with_local_state(tex, displaystyle=False)
+    formula = re.sub(r"&(?!lt;|gt;|amp;)\w+;", lambda name: unescape(name[0]), formula)
+    text = unicodedata.normalize("NFKC", line(ElementTree.fromstring(formula)))
+    text = text.replace("^⊤", "ᵀ").replace("^′", "′")
+    return text if len(text) < 30 else "…"
+
+
+def line(formula: ElementTree.Element) -> str:
+    """Return the text of one MathML element, its parts joined as they are typed."""
+    parts = [formula.text or "", *map(line, formula)]
+    marks = BETWEEN.get(formula.tag.rpartition("}")[2])
+    return "".join(parts) if marks is None else marks.format(*parts[1:])
+
+
+def split(text: str) -> list[str]:
+    """Return the words of a text as ``search.js`` sees them."""
+    return re.findall(r"[^\W_]+", text.lower())

@@ -1,0 +1,108 @@
+"""What leads to a page from outside: descriptions, sitemap, llms.txt, and a 404 page.
+
+Every page says in its first sentences what it answers; here they become its description
+in search engines and on social cards, the latter with the page's first figure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+import search_index
+
+FIGURE = re.compile(r'<img src="([^"]+\.png)"[^>]* class = "sphx-glr-single-img"')
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Describe each page, and write the files that name all of them."""
+    app.add_config_value("social_picture", "", "html", [str])
+    app.connect("html-page-context", describe)
+    app.connect("html-collect-pages", not_found)
+    app.connect("build-finished", write_lists)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def describe(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Give the template of one page its description and its picture."""
+    if doctree is None:
+        return
+    context["description"] = first_sentences(doctree)
+    figure = FIGURE.search(context["body"])
+    path = posixpath.join(posixpath.dirname(page), figure[1]) if figure else None
+    picture = posixpath.normpath(path) if path else app.config.social_picture
+    context["social_picture"] = app.config.html_baseurl + picture
+
+
+def first_sentences(doctree: nodes.document) -> str:
+    """Return the first paragraph, or as many of its sentences as a card shows."""
+    paragraphs = doctree.findall(nodes.paragraph)
+    paragraph = next((p for p in paragraphs if isinstance(p.parent, nodes.section)), None)
+    text = search_index.said(paragraph)[0] if paragraph else ""
+    if len(text) <= 200:
+        return text
+    end = text.rfind(". ", 60, 200) + 1
+    return text[:end] if end else f"{text[:200].rsplit(' ', 1)[0]} …"
+
+
+def not_found(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the page for addresses that do not exist, at whatever depth."""
+    yield "404", {"root": urlsplit(app.config.html_baseurl).path}, "404.html"
+
+
+def write_lists(app: Sphinx, exception: Exception | None) -> None:
+    """Write ``sitemap.xml`` and ``llms.txt``."""
+    if exception is None and app.builder.name == "html":
+        site = "\n".join(sitemap(app))
+        Path(app.outdir, "sitemap.xml").write_text(f"{site}\n", encoding="utf-8")
+        target = Path(app.outdir, "llms.txt")
+        kept = target.read_text("utf-8") if search_index.is_newer(target, app) else ""
+        if address(app, app.config.root_doc) not in kept:  # the site may have moved
+            text = "\n".join(llms(app))
+            target.write_text(f"{text}\n", encoding="utf-8")
+
+
+def address(app: Sphinx, name: str) -> str:
+    """Return the address of a page on the host of the site."""
+    base: str = app.config.html_baseurl
+    return base + app.builder.get_target_uri(name)
+
+
+def sitemap(app: Sphinx) -> Iterator[str]:
+    """Yield the lines of the sitemap."""
+    yield '<?xml version="1.0" encoding="utf-8"?>'
+    yield '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+    for name in sorted(app.env.found_docs):
+        yield f"<url><loc>{escape(address(app, name))}</loc></url>"
+    yield "</urlset>"
+
+
+def llms(app: Sphinx) -> Iterator[str]:
+    """Yield the lines of the list for language models (https://llmstxt.org)."""
+    home = app.env.get_doctree(app.config.root_doc)
+    yield f"# {app.config.project}"
+    yield f"\n> {first_sentences(home)}"
+    for tree in home.findall(addnodes.toctree):
+        yield f"\n## {tree['caption']}\n"
+        for _, name in tree["entries"]:
+            yield from branch(app, name)
+
+
+def branch(app: Sphinx, name: str) -> Iterator[str]:
+    """Yield a line for a page and for each page under it."""
+    title = app.env.titles[name].astext()
+    said = first_sentences(app.env.get_doctree(name))
+    yield f"- [{title}]({address(app, name)}): {said}"
+    for below in app.env.toctree_includes.get(name, []):
+        yield from branch(app, below)

@@ -1,0 +1,54 @@
+"""Serve the package beside the site, and have the downloaded notebooks install it.
+
+What a reader copies then runs against the package that computed the page. The wheel is
+built with the site; the first cell of each notebook that imports the package installs it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.wheel import WheelBuilder
+from sphinx.application import Sphinx
+from sphinx_gallery import gen_rst, notebook
+
+ROOT = Path(__file__).parents[2]
+INSTALL = """\
+# The package of this page, as it was when the page was built.
+%pip install --quiet {url}"""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Stand between sphinx-gallery and its notebooks; build the wheel at the end."""
+    app.connect("config-inited", lambda app, config: install_first(address(config)))
+    app.connect("build-finished", build)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def address(config: Any) -> str:
+    """Return where the wheel is served."""
+    wheel = f"{config.project.lower()}-{config.release}-py3-none-any.whl"
+    return f"{config.html_baseurl}_static/{wheel}"
+
+
+def install_first(url: str) -> None:
+    """Have sphinx-gallery put the installation first in notebooks that need it."""
+
+    def jupyter_notebook(*args: Any) -> dict[str, Any]:
+        made: dict[str, Any] = notebook.jupyter_notebook(*args)
+        code = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
+        if any(re.search(r"^(import|from) pullback", c["source"][0], re.M) for c in code):
+            notebook.add_code_cell(made, INSTALL.format(url=url))
+            made["cells"].insert(0, made["cells"].pop())
+        return made
+
+    gen_rst.jupyter_notebook = jupyter_notebook
+
+
+def build(app: Sphinx, exception: Exception | None) -> None:
+    """Build the wheel into the site."""
+    if exception is None and app.builder.name == "html":
+        built = list(WheelBuilder(str(ROOT)).build(directory=f"{app.outdir}/_static"))
+        assert [Path(b).name for b in built] == [Path(address(app.config)).name], built

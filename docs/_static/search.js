@@ -1,0 +1,124 @@
+// Answers the query of search.html?q=… and every change of it. The engine and the index
+// are loaded with the first query.
+{
+  const field = document.getElementById("search-words");
+  const summary = document.getElementById("search-summary");
+  const list = document.getElementById("search-results");
+  const title = document.title;
+  const SHOWN = 20;
+
+  // Words that tell one question from another; the same rules for pages and for queries.
+  const STOP = new Set(
+    ("a an and are as at be but by can do does for from get has have how i if in into is it its " +
+     "me must my of on or should so that the then there this to was what when which why will " +
+     "with would you your").split(" "),
+  );
+  const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  const stem = (word) =>
+    word.length < 4 ? word
+      : word.replace(/ies$/, "y").replace(/([^s])s$/, "$1").replace(/(\w{3})(?:ing|ed)$/, "$1");
+  const term = (word) => (STOP.has(word) ? null : stem(word));
+  const terms = (text) => new Set(split(text).map(term).filter(Boolean));
+
+  const load = (source) => new Promise((done, failed) => {
+    const script = Object.assign(document.createElement("script"), { src: source });
+    script.onload = done;
+    script.onerror = () => failed(new Error(`${source} does not load`));
+    document.head.append(script);
+  });
+
+  let engine; // once loaded: a function from a query to the records that answer it
+  const start = async () => {
+    await Promise.all([load(field.dataset.engine), load(field.dataset.index)]);
+    RECORDS.forEach((record, id) => {
+      record.id = id;
+      record.terms = terms(record.title);
+      record.messages = record.messages?.map((pattern) => new RegExp(pattern));
+    });
+    const index = new MiniSearch({
+      fields: ["title", "page", "text", "code"],
+      tokenize: split,
+      processTerm: term,
+    });
+    index.addAll(RECORDS);
+    return (query) => {
+      const asked = terms(query);
+      const weights = new Map(); // the engine asks once for each word
+      const boostDocument = (id) => {
+        if (!weights.has(id)) weights.set(id, weight(RECORDS[id], asked));
+        return weights.get(id);
+      };
+      const found = index.search(query, { boost: { title: 1.5, code: 0.5 }, boostDocument });
+      const known = RECORDS.filter((r) => r.messages?.some((m) => m.test(query)));
+      const others = found.map(({ id }) => RECORDS[id]).filter((r) => !known.includes(r));
+      return [...known, ...others];
+    };
+  };
+
+  // A title that is the query itself comes first; a page, or a question with its answer,
+  // before a part of a page, a text before a list; a page about an error steps back when
+  // its message is not asked for.
+  const weight = ({ url, page, terms }, asked) => {
+    const shared = [...terms].filter((word) => asked.has(word)).length;
+    const likeness = (shared / terms.size) * (shared / asked.size) || 0;
+    let kind = page && !url.startsWith("questions") ? 1 : 1.6;
+    if (url.startsWith("errors/")) kind = shared > 0.6 * terms.size ? 1.6 : 0.5;
+    else if (/^(api\/|corrections|errors|source_map)|index\.html/.test(url)) kind = 0.7;
+    return kind * (1 + 2 * likeness);
+  };
+
+  const element = (name, properties, ...children) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...children);
+    return made;
+  };
+
+  // The sentence or two around the first word of the query, that word marked.
+  const excerpt = (text, asked) => {
+    const words = [...text.matchAll(/[\p{L}\p{N}]+/gu)];
+    const hit = (match) => asked.has(term(match[0].toLowerCase()));
+    const first = words.findIndex(hit);
+    const from = first < 12 ? 0 : words[first - 8].index;
+    const piece = element("p", { className: "context" }, from ? "… " : "");
+    let at = from;
+    for (const match of words) {
+      if (match.index < from || match.index > from + 220 || !hit(match)) continue;
+      piece.append(text.slice(at, match.index), element("mark", {}, match[0]));
+      at = match.index + match[0].length;
+    }
+    piece.append(text.slice(at, Math.max(at, from + 240)), from + 240 < text.length ? " …" : "");
+    return piece;
+  };
+
+  const answer = async () => {
+    const query = field.value.replace(/\s+/g, " ").trim();
+    document.title = query ? `${query} – ${title}` : title;
+    if (!query) return list.replaceChildren((summary.textContent = ""));
+    engine ??= start();
+    const found = (await engine)(query);
+    if (query !== field.value.replace(/\s+/g, " ").trim()) return; // typed on meanwhile
+    const asked = terms(query);
+    const items = found.slice(0, SHOWN).map(({ url, title, page, text }) => {
+      const item = element("li", {}, element("a", { href: url }, title));
+      if (page) item.append(element("span", { className: "page" }, page));
+      item.append(excerpt(text, asked));
+      return item;
+    });
+    list.replaceChildren(element("ul", { className: "search" }, ...items));
+    summary.textContent = found.length
+      ? `${Math.min(found.length, SHOWN)} of ${found.length} answers, the best first`
+      : "Nothing found. Try other words, or fewer.";
+  };
+
+  field.value = new URLSearchParams(location.search).get("q") ?? "";
+  field.addEventListener("input", () => {
+    const address = field.value ? `?q=${encodeURIComponent(field.value)}` : location.pathname;
+    if (location.protocol !== "file:") history.replaceState(null, "", address);
+    answer();
+  });
+  field.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    list.querySelector("a")?.focus(); // Enter goes to the first answer, Enter again opens it
+  });
+  answer();
+}

@@ -1,0 +1,133 @@
+r"""
+.. _gradient-edges:
+
+One hook for several cotangents? A place in the graph without a tensor?
+=======================================================================
+
+``register_multi_grad_hook`` calls once, when the :term:`cotangents <cotangent>` of all its
+tensors have arrived, or the first. A ``GradientEdge`` is the place where a tensor's
+cotangent arrives; it outlives the tensor, and is a root or an input like one.
+"""
+
+# %%
+# :math:`y=a\,b` at :math:`a=1,b=2`, and ``c`` takes no part. The hook gets the cotangents
+# in the order of its tensors, None where there is none in this ``backward``:
+
+import torch
+from torch.autograd.graph import get_gradient_edge, register_multi_grad_hook
+
+a, b, c = (torch.tensor(t, requires_grad=True) for t in (1.0, 2.0, 3.0))
+handle = register_multi_grad_hook((a, b, c), lambda g: print("all of", g))
+(a * b).backward()
+(a * b * c).backward()
+
+# %%
+# *Run this once for each backward.* ``mode="any"`` calls with the first cotangent alone. A
+# backward that reaches none of the tensors calls nobody:
+
+handle.remove()
+handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode="any")
+(b * c).backward()
+(c**2).backward()
+handle.remove()
+
+# %%
+# What goes wrong
+# ---------------
+#
+# The hook looks on: what it returns is dropped, where a hook of one tensor sends it on. And
+# ``.grad`` is no use in it: a leaf adds its part as soon as that has come, so that one is
+# filled and another not. Take the argument:
+
+a.grad = b.grad = None
+
+
+def look(cotangents):
+    filled = [t.grad is not None for t in (a, b)]
+    print("both filled:", all(filled), cotangents)
+    return [0 * g for g in cotangents]
+
+
+handle = register_multi_grad_hook((a, b), look)
+(a * b).backward()
+print(a.grad, b.grad)
+
+# %%
+# With leaves it does not go together with :func:`torch.autograd.grad`, which leaves their
+# last nodes out. Tensors in the middle do:
+
+try:
+    torch.autograd.grad(a * b, (a, b))
+except RuntimeError as error:
+    print(str(error).partition(". ")[0])
+handle.remove()
+p, q = 2 * a, 3 * b
+register_multi_grad_hook((p, q), lambda g: print("in the middle", g))
+torch.autograd.grad(p * q, (a, b))
+
+# %%
+# The place without the tensor
+# ----------------------------
+#
+# An edge is a node and the number of its output. For a leaf the node is the one that adds
+# to ``.grad``; row 1 of an ``unbind`` is output 1:
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+h = 3 * x
+for t in (x, h, h.unbind()[1]):
+    edge = get_gradient_edge(t)
+    print(edge.node.name(), edge.output_nr)
+
+# %%
+# ``autograd.grad`` takes it for an input and for an output. So a backward is cut in two at
+# ``h`` while ``h`` itself is gone: nothing after it has saved it, and its memory is free:
+
+from torch.multiprocessing.reductions import StorageWeakRef
+
+v = torch.tensor([1.0, 10.0])
+edge, memory, y = get_gradient_edge(h), StorageWeakRef(h.untyped_storage()), 4 * h
+del h, t
+(at_h,) = torch.autograd.grad(y, edge, v)
+(at_x,) = torch.autograd.grad(edge, x, at_h)
+print(memory.expired(), at_h, at_x)
+
+# %%
+# *Which gradient do I get after an edit in place?* A tensor that was edited stands for its
+# new value. The edge, taken before, stands for the old one. With ``h`` doubled and
+# :math:`y=4h`:
+
+h = 3 * x
+before = get_gradient_edge(h)
+h.mul_(2)
+old, new = torch.autograd.grad(4 * h, (before, h), v)
+print(old, new)
+
+# %%
+# Two refusals: a ``v`` in another shape than the tensor had, which the edge remembers; and
+# a tensor without a graph:
+
+for attempt in (
+    lambda: torch.autograd.grad(edge, x, torch.ones(5)),
+    lambda: get_gradient_edge(v),
+):
+    try:
+        attempt()
+    except RuntimeError as error:
+        print(error)
+
+# %%
+# The check: both halves are a chain, :math:`4\cdot3`, by forward derivatives, and the old
+# ``h`` counts twice as much as the new:
+
+ones = torch.ones(2)
+_, through = torch.func.jvp(lambda x: 4 * (3 * x), (x.detach(),), (ones,))
+assert torch.equal(at_x, through * v)
+_, doubled = torch.func.jvp(lambda h: 2 * h, (ones,), (ones,))
+assert torch.equal(old, doubled * new)
+
+# %%
+# Where next
+# ----------
+#
+# Hooks on one place: :ref:`hooks`. A graph cut in two for good: :ref:`cut-graphs`. What a
+# tensor stands for after an edit: :ref:`in-place`.

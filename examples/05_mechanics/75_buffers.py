@@ -1,0 +1,175 @@
+r"""
+.. _functional-buffers:
+
+Does functional_call change BatchNorm's running statistics?
+===========================================================
+
+Yes, in ``train()`` every forward pass writes them: into the dict that you pass, or into the
+module itself where your dict lacks them. Neither ``no_grad`` nor ``functional_call`` stops
+it; copies of the buffers do, and ``eval()``.
+"""
+
+# %%
+# BatchNorm over three samples of one feature, shape ``(3, 1)``. The batch has mean 3 and
+# (unbiased) variance 7; with a momentum of 0.1 the running mean goes from 0 to 0.3 and the
+# running variance from 1 to 1.6. That holds no gradient: it is state:
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, replace_all_batch_norm_modules_
+from torch.func import stack_module_state, vmap
+
+batch = torch.tensor([[1.0], [2.0], [6.0]])
+
+
+def shown(buffers):
+    return [round(b.item(), 3) for b in dict(buffers).values()]
+
+
+norm = nn.BatchNorm1d(1)
+before = shown(norm.named_buffers())
+norm(batch)
+print(before, shown(norm.named_buffers()), norm.running_mean.requires_grad)
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *functional_call is functional, so the module stays as it is?* Its parameters do. A buffer
+# that your dict lacks is the module's own, and is written there:
+
+norm = nn.BatchNorm1d(1)
+params = {name: p.detach() for name, p in norm.named_parameters()}
+functional_call(norm, params, (batch,))
+print(shown(norm.named_buffers()))
+
+# %%
+# With buffers in the dict those are written. ``dict(norm.named_buffers())`` is no help: it
+# holds the module's own tensors. Copy them:
+
+own = dict(norm.named_buffers())
+copies = {name: b.clone() for name, b in own.items()}
+functional_call(norm, (params, copies), (batch,))
+print(shown(copies), shown(norm.named_buffers()))
+functional_call(norm, (params, own), (batch,))
+print(shown(norm.named_buffers()))
+
+# %%
+# *Who else writes?* ``no_grad`` does not look at state, and a checkpoint runs the forward
+# pass twice. Here is the number of batches that a fresh layer counts:
+
+from torch.utils.checkpoint import checkpoint
+
+
+def again(norm):
+    x = batch.clone().requires_grad_()
+    checkpoint(norm, x, use_reentrant=False).backward(torch.ones(3, 1))
+
+
+passes = {
+    "no_grad": torch.no_grad()(lambda norm: norm(batch)),
+    "checkpoint": again,
+    "eval": lambda norm: norm.eval()(batch),
+}
+for name, run in passes.items():
+    run(norm := nn.BatchNorm1d(1))
+    print(name, norm.num_batches_tracked.item())
+
+# %%
+# Under torch.func
+# ----------------
+#
+# A transform refuses to write into a tensor from outside. Buffers that are arguments may be
+# written. And :term:`vmap` over batches, with one set of buffers for all of them, has no
+# place to write. It is refused after the count went up:
+
+
+def total(params, buffers, x):
+    return (functional_call(norm, (params, buffers), (x,)) ** 2).sum()
+
+
+attempts = {
+    "outside": lambda b: grad(lambda p: total(p, b, batch))(params),
+    "argument": lambda b: grad(total)(params, b, batch),
+    "vmap": lambda b: vmap(total, (None, None, 0))(params, b, torch.stack([batch] * 2)),
+}
+
+# %%
+# Each with fresh copies, and what they are afterwards:
+
+norm = nn.BatchNorm1d(1)
+for name, attempt in attempts.items():
+    copies = {key: b.clone() for key, b in norm.named_buffers()}
+    try:
+        attempt(copies)
+    except RuntimeError as error:
+        print(str(error).partition(". ")[0].partition(", which")[0])
+    print(name, shown(copies))
+
+# %%
+# An ensemble under vmap
+# ----------------------
+#
+# ``stack_module_state`` copies parameters and buffers of several models into tensors with
+# one dimension more, in front. Now each model has buffers of its own, and ``vmap`` runs all
+# of them, through one module on the device ``meta``, which holds no numbers:
+
+
+def make():
+    return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+
+
+torch.manual_seed(0)  # the same models and data on every build
+models, skeleton = [make() for _ in range(3)], make().to("meta")
+parameters, buffers = stack_module_state(models)
+data, v = torch.randn(8, 2), torch.randn(3, 8, 1)
+out = vmap(lambda p, b: functional_call(skeleton, (p, b), (data,)))(parameters, buffers)
+out.backward(v)
+print(tuple(out.shape), tuple(parameters["0.weight"].grad.shape))
+
+# %%
+# *The models do not change.* The stacks are copies, with gradients and statistics of their
+# own. Hand the stacked parameters to the optimizer, and at the end each model its part:
+
+print(buffers["1.num_batches_tracked"], *[m[1].num_batches_tracked.item() for m in models])
+print(models[0][0].weight.grad)
+alone = make()
+alone.load_state_dict({name: t[2] for name, t in (parameters | buffers).items()})
+print(alone[1].num_batches_tracked)
+
+# %%
+# Without running statistics
+# --------------------------
+#
+# ``replace_all_batch_norm_modules_`` edits the model, as its name's last letter says: the
+# buffers are gone, ``eval()`` is now the same as ``train()``, and a file of weights from
+# before no longer fits:
+
+state = make().state_dict()
+bare = replace_all_batch_norm_modules_(make())
+print(
+    [name for name, _ in bare.named_buffers()], torch.equal(bare(data), bare.eval()(data))
+)
+try:
+    bare.load_state_dict(state)
+except RuntimeError as error:
+    print(str(error).splitlines()[1].strip())
+
+# %%
+# The check: statistics and gradients of the stacks against each model run on its own:
+
+for i, model in enumerate(models):
+    model(data).backward(v[i])
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(parameters[name].grad[i], p.grad, rtol=1e-4, atol=1e-5)
+    for name, b in model.named_buffers():
+        torch.testing.assert_close(buffers[name][i], b)
+hidden = models[0][0](data)
+torch.testing.assert_close(models[0][1].running_var, 0.9 + 0.1 * hidden.var(0))
+
+# %%
+# Where next
+# ----------
+#
+# Parameters as an argument: :ref:`jacobian-of-parameters`. BatchNorm on its own under vmap:
+# :ref:`vmap-limits`. Which samples it mixes: :ref:`mixing-samples`.

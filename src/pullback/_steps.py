@@ -1,0 +1,254 @@
+"""Backward step by step: what each node receives and passes on, to be walked through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.resources import files
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor
+
+from pullback._layered import Point, layered
+from pullback._picture import Arrow, Box, picture
+from pullback._trace import Edge, numbers
+
+if TYPE_CHECKING:
+    from pullback._trace import Trace
+
+LARGEST = 24  # operations and leaves that a page can show one by one
+TITLE = "Backward, step by step"
+LAYER = 88  # pixels from one layer to the next
+LINE = 16  # and from one line of text to the next
+LETTER = 7.5  # width of a letter, on the wide side
+
+
+class Step(NamedTuple):
+    """One node at the moment when backward reaches it.
+
+    Attributes:
+        node: Its name, as in the edges of the trace; ``v`` at the start.
+        received: The edges that brought it a cotangent; none for ``v``.
+        passed: The edges along which it passes cotangents on; none for a leaf.
+        sentence: Both in words.
+    """
+
+    node: str
+    received: tuple[Edge, ...]
+    passed: tuple[Edge, ...]
+    sentence: str
+
+
+class Steps(NamedTuple):
+    """What :meth:`Trace.steps` returns; in notebooks and on pages it has buttons.
+
+    Attributes:
+        steps: One :class:`Step` for ``v``, each operation and each leaf, in the order of
+            the engine.
+        trace: What they walk through.
+    """
+
+    steps: tuple[Step, ...]
+    trace: Trace
+
+    @property
+    def html(self) -> str:
+        """One HTML fragment with its style and script, to be saved or put into a page."""
+        page = files("pullback").joinpath("steps.html").read_text(encoding="utf-8")
+        items = "\n".join(f"<li>{escape(step.sentence)}</li>" for step in self.steps)
+        parts = {"{{title}}": TITLE, "{{picture}}": self._svg(), "{{steps}}": items}
+        for place, text in parts.items():
+            page = page.replace(place, text)
+        return page
+
+    def __repr__(self) -> str:
+        width = len(str(len(self.steps)))
+        lines = [f"{i:{width}}. {step.sentence}" for i, step in enumerate(self.steps, 1)]
+        return "\n".join([TITLE, *lines])
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def _svg(self) -> str:
+        """Return the picture; ``data-step`` says when each part of it has its turn."""
+        turn = {step.node: number for number, step in enumerate(self.steps)}
+        boxes, arrows = _picture(self.trace)
+        layout = layered([(arrow.source, arrow.target) for arrow in arrows])
+        # labels stand half as far apart as the nodes that their arrows lead to
+        column = max(
+            *(_box_size(box)[0] + 8 for box in boxes),
+            *(2 * _size(arrow.label)[0] for arrow in arrows),
+        )
+        left = min(x for x, _ in layout.places.values())
+        right = max(x for route in layout.routes.values() for x, _ in route)
+        depth = max(y for _, y in layout.places.values())
+
+        def at(place: Point) -> Point:
+            return (place[0] - left + 0.5) * column, place[1] * LAYER + 28
+
+        size = {box.name: _box_size(box) for box in boxes}
+        parts = []
+        for arrow in arrows:
+            route = [at(p) for p in layout.routes[arrow.source, arrow.target]]
+            drawn = _arrow(route, arrow.label, size[arrow.source], size[arrow.target])
+            turns = f'data-step="{turn[arrow.source]}" data-to="{turn[arrow.target]}"'
+            parts.append(f"<g {turns}>{drawn}</g>")
+        for box in boxes:
+            (x, y), (w, h) = at(layout.places[box.name]), size[box.name]
+            corner = 2 if box.kind == "leaf" else 8
+            parts.append(
+                f'<g data-step="{turn[box.name]}"><rect x="{x - w / 2:.0f}" '
+                f'y="{y - h / 2:.0f}" width="{w:.0f}" height="{h:.0f}" rx="{corner}"/>'
+                f"{_text(box.text, x, y)}</g>"
+            )
+        wide, high = (right - left + 1) * column, depth * LAYER + 56
+        leaves = ", ".join(box.name for box in boxes if box.kind == "leaf")
+        told = f"The graph from v down to {leaves}, with the cotangent on every edge"
+        return (
+            f'<svg role="img" aria-label="{escape(told)}" width="{wide:.0f}" '
+            f'height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}">'
+            f"{''.join(parts)}</svg>"
+        )
+
+
+def steps(trace: Trace) -> Steps:
+    """See :meth:`Trace.steps`."""
+    count = len(trace.nodes) + len(trace.leaves)
+    if count > LARGEST:
+        raise ValueError(
+            f"the graph has {count} operations and leaves; up to {LARGEST} can be walked "
+            "through one by one (.plot() draws it, print tells every edge)"
+        )
+    return Steps(tuple(_walk(trace)), trace)
+
+
+def _picture(trace: Trace) -> tuple[list[Box], list[Arrow]]:
+    """Return the boxes and arrows of a picture in which nothing is collapsed."""
+    return picture(trace, len(trace.edges) + len(trace.nodes) + len(trace.leaves))
+
+
+def _walk(trace: Trace) -> Iterator[Step]:
+    """Yield the steps as the engine takes them: a leaf as soon as all has arrived."""
+    boxes, _ = _picture(trace)
+    lines = {box.name: box.text.split("\n") for box in boxes}  # "d", "Add" or "Mul #1"
+    name = {node: text[0] for node, text in lines.items()}
+    received: dict[str, list[Edge]] = {node: [] for node in lines}
+    passed: dict[str, list[Edge]] = {node: [] for node in lines}
+    for edge in trace.edges:
+        received[edge.target].append(edge)
+        passed[edge.source].append(edge)
+    nodes = {node.name: node for node in trace.nodes}
+    leaves = {leaf.name: leaf for leaf in trace.leaves}
+    missing = {leaf: len(received[leaf]) for leaf in leaves}
+    seeds = dict.fromkeys(e.source for e in trace.edges if e.source not in nodes)
+    for source in [*seeds, *nodes]:
+        arrived, sent = received[source], passed[source]
+        if source in nodes:
+            title = " ".join([name[source], *(f"({kind})" for kind in lines[source][1:])])
+            what = _received(arrived, nodes[source].received, name)
+            onward = _and([f"{_told(edge)} to {name[edge.target]}" for edge in sent])
+            sentence = f"{title} receives {what}; it passes {onward or 'nothing on'}."
+        else:
+            sentence = f"{source} = {_told(sent[0])} starts at {name[sent[0].target]}."
+        yield Step(source, tuple(arrived), tuple(sent), sentence)
+        for target in [edge.target for edge in sent if edge.target in leaves]:
+            missing[target] -= 1
+            if not missing[target]:
+                total = leaves[target].total
+                what = _received(received[target], (total,), name)
+                added = "nothing" if total is None else "it"
+                sentence = f"{target} receives {what}; backward adds {added} to .grad."
+                yield Step(target, tuple(received[target]), (), sentence)
+
+
+def _received(
+    edges: Sequence[Edge], outcome: Sequence[Tensor | None], name: dict[str, str]
+) -> str:
+    """Tell what arrived by the edges, and what adding up and hooks made of it."""
+    what = _and([f"{_told(edge)} from {name[edge.source]}" for edge in edges])
+    if len(outcome) > 1:  # as of unbind
+        return f"{what}, each at one of its {len(outcome)} outputs"
+    (total,) = outcome
+    if len(edges) > 1:
+        return f"{what}, {numbers(total)} in all" if total is not None else f"{what}, added"
+    return what
+
+
+def _told(edge: Edge) -> str:
+    """Return a cotangent in words: its numbers, or its shape and norm."""
+    if edge.shape is None:
+        return "nothing"
+    if edge.value is None:
+        return f"{tuple(edge.shape)} of norm {edge.norm:.4g}"
+    return numbers(edge.value)
+
+
+def _and(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _box_size(box: Box) -> Point:
+    width, height = _size(box.text)
+    return width + 16, height + 12
+
+
+def _size(text: str) -> Point:
+    lines = text.split("\n")
+    return max(map(len, lines)) * LETTER, len(lines) * float(LINE)
+
+
+def _text(text: str, x: float, y: float) -> str:
+    """Return lines of text around a point."""
+    lines = text.split("\n")
+    first = y - (len(lines) - 1) * LINE / 2 + 5
+    spans = [
+        f'<tspan x="{x:.0f}" y="{first + i * LINE:.0f}">{escape(line)}</tspan>'
+        for i, line in enumerate(lines)
+    ]
+    return f"<text>{''.join(spans)}</text>"
+
+
+def _arrow(route: Sequence[Point], label: str, source: Point, target: Point) -> str:
+    """Return a line that leaves out the boxes at its ends and the label on it."""
+    middle = (len(route) - 1) // 2
+    wide, high = _size(label)
+    x, y = _between(route[middle], route[middle + 1], 0.5)
+    strokes, tip = [], 0.0
+    for i, (a, b) in enumerate(pairwise(route)):
+        start = _inside(a, b, source) if i == 0 else 0.0
+        stop = 1 - _inside(a, b, target) if i == len(route) - 2 else 1.0
+        pieces = [(start, stop)]
+        if i == middle:
+            gap = _inside(a, b, (wide + 4, high))
+            pieces = [(start, 0.5 - gap), (0.5 + gap, stop)]
+        strokes += [
+            "M{:.0f} {:.0f}L{:.0f} {:.0f}".format(*_between(a, b, s), *_between(a, b, t))
+            for s, t in pieces
+            if s < t
+        ]
+        tip = stop
+    head = _head(route[-2], _between(route[-2], route[-1], tip))
+    return f'<path d="{"".join(strokes)}{head}"/>{_text(label, x, y)}'
+
+
+def _head(origin: Point, tip: Point) -> str:
+    """Return the two strokes of an arrow's head."""
+    dx, dy = tip[0] - origin[0], tip[1] - origin[1]
+    length = math.hypot(dx, dy)
+    dx, dy = 8 * dx / length, 8 * dy / length
+    one, other = (
+        (tip[0] - dx - side * dy / 2, tip[1] - dy + side * dx / 2) for side in (1, -1)
+    )
+    return "M{:.0f} {:.0f}L{:.0f} {:.0f}L{:.0f} {:.0f}".format(*one, *tip, *other)
+
+
+def _inside(a: Point, b: Point, size: Point) -> float:
+    """Return how far from the middle of a box a line in direction b - a leaves it."""
+    ways = [abs(v - u) for u, v in zip(a, b, strict=True)]
+    return min(s / 2 / way for s, way in zip(size, ways, strict=True) if way > 1e-9)
+
+
+def _between(a: Point, b: Point, share: float) -> Point:
+    return a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1])

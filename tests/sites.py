@@ -1,0 +1,84 @@
+"""Builds sites in folders of their own and looks at what was executed and published."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from textwrap import dedent
+
+
+def write(folder, files):
+    """Write files, given by their names below a folder."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text).lstrip("\n") + "\n")
+
+
+class Site:
+    """A site whose sources are in ``docs``, ``examples`` and ``src`` of a folder."""
+
+    def __init__(self, folder):
+        self.folder, self.html = folder, folder / "docs" / "_build" / "html"
+
+    def edit(self, name, old, new):
+        path = self.folder / name
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+
+    def build(self, *options, fails=False, **environment):
+        """Build the site; return the names of the pages that were executed."""
+        options = options or ("-n", "-W", "--keep-going")
+        environment = {
+            **os.environ,
+            "MPLBACKEND": "agg",
+            "PYTHONPATH": str(self.folder / "src"),
+            **environment,
+        }
+        result = subprocess.run(
+            [sys.executable, "-m", "sphinx", *options, "docs", "docs/_build/html"],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        self.said = result.stdout + result.stderr
+        assert bool(result.returncode) == fails, self.said
+        self.order = re.findall(r"executing pages\.\.\. .*?\] (\S+) \(", result.stdout)
+        return set(self.order)
+
+    def page(self, docname):
+        return (self.html / f"{docname}.html").read_text()
+
+    def published(self):
+        """Return every file of the site with its content, Sphinx's own notes left out."""
+        files = (file for file in self.html.rglob("*") if file.is_file())
+        return {
+            file.relative_to(self.html).as_posix(): file.read_bytes()
+            for file in files
+            if ".doctrees" not in file.parts and file.name != ".buildinfo"
+        }
+
+
+def build_apart(first, second, pages, *options):
+    """Build two copies of a site in opposite orders, all else as different as can be."""
+    there = {
+        "PYTHONHASHSEED": "6",
+        "TZ": "Asia/Tokyo",
+        "LC_ALL": "C.UTF-8",
+        "COLUMNS": "50",
+    }
+    here = {"PYTHONHASHSEED": "4", "TZ": "UTC", "LC_ALL": "C", "COLUMNS": "150"}
+    for sign, site, environment in (1, first, here), (-1, second, there):
+        # What took longest the last time is executed first.
+        times = {page: {"seconds": sign * i} for i, page in enumerate(sorted(pages))}
+        write(site.folder, {"docs/_build/executed/keys.json": json.dumps(times)})
+        site.build(*options, SOURCE_DATE_EPOCH="1700000000", **environment)
+    return first, second
+
+
+def differing(first, second):
+    """Return the names of the published files that two sites do not share."""
+    one, other = first.published(), second.published()
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]

@@ -1,0 +1,237 @@
+"""What is executed again, and what a build leaves behind, seen on a small site.
+
+It has three gallery pages and a notebook, and shows a package with two functions.
+"""
+
+import re
+
+import pytest
+from executed import ROOT
+from sites import Site, build_apart, differing, write
+
+A, B = "auto_examples/one/uses_a", "auto_examples/one/uses_b"
+NONE, NOTEBOOK = "auto_examples/two/uses_none", "notebook"
+ALL = {A, B, NONE, NOTEBOOK}
+HEADER = "Title\n=====\n"
+FILES = {
+    "src/tiny/__init__.py": "from tiny._a import a\nfrom tiny._b import b",
+    "src/tiny/_a.py": "def a():\n    return 'number one'",
+    "src/tiny/_b.py": "def b():\n    return 'number two'",
+    "src/drawing-1.0.dist-info/METADATA": "Name: drawing\nVersion: 1.0",
+    "examples/GALLERY_HEADER.rst": HEADER,
+    "examples/one/GALLERY_HEADER.rst": HEADER,
+    "examples/one/uses_a.py": """
+        '''
+        Uses a
+        ======
+        '''
+        import tiny
+        print("uses", tiny.a())
+        """,
+    "examples/one/uses_b.py": """
+        '''
+        Uses b
+        ======
+        '''
+        import matplotlib.pyplot as plt
+        import tiny
+        plt.rcParams["lines.linewidth"] *= 2
+        plt.plot([0, 1])
+        plt.title(tiny.b())
+        print("width", plt.rcParams["lines.linewidth"])
+        """,
+    "examples/two/GALLERY_HEADER.rst": HEADER,
+    "examples/two/uses_none.py": """
+        '''
+        Uses none
+        =========
+        '''
+        import os
+        os.environ["COUNT"] = str(int(os.environ.get("COUNT", 0)) + 1)
+        print("count", os.environ["COUNT"])
+        """,
+    "docs/notebook.md": """
+        ---
+        file_format: mystnb
+        kernelspec: {name: python3, display_name: Python 3, language: python}
+        ---
+        # Notebook
+        ```{code-cell}
+        import os, tiny
+        from pathlib import Path
+        import matplotlib.pyplot as plt
+        os.environ["COUNT"] = str(int(os.environ.get("COUNT", 0)) + 1)
+        plt.rcParams["lines.linewidth"] *= 2
+        plt.plot([0, 1])
+        print("count", os.environ["COUNT"], tiny.a(), Path("figures.txt").read_text())
+        ```
+        """,
+    "docs/figures.txt": "recorded",
+    "docs/index.rst": """
+        Home
+        ====
+        .. toctree::
+
+           auto_examples/index
+           notebook
+        """,
+    "docs/conf.py": f"""
+        import sys
+        sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
+        project = "Tiny"
+        extensions = ["execution", "myst_nb", "reproducible", "sphinx_gallery.gen_gallery"]
+        exclude_patterns = ["_build"]
+        html_copy_source = False
+        execution_package = "../src/tiny"
+        execution_versions = ["drawing"]
+        nb_execution_mode = "cache"
+        nb_execution_timeout = 20
+        sphinx_gallery_conf = dict(
+            examples_dirs="../examples", gallery_dirs="auto_examples",
+            filename_pattern=".py", backreferences_dir="api", min_reported_time=1e9,
+            write_computation_times=False,
+        )
+        def setup(app):
+            app.registry.source_suffix.pop(".ipynb", None)
+        """,
+}
+
+
+def small(folder):
+    write(folder, FILES)
+    return Site(folder)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A site that has been built once; a test puts back what it changes."""
+    site = small(tmp_path_factory.mktemp("built"))
+    assert site.build() == ALL
+    return site
+
+
+def test_nothing_changed_nothing_runs(built):
+    before = built.published()
+    assert built.build() == set()
+    assert built.published() == before
+
+
+def test_an_edit_in_the_package_runs_the_pages_that_can_reach_it(built):
+    built.edit("src/tiny/_a.py", "number one", "number three")
+    assert built.build() == {A, NOTEBOOK}
+    assert "number three" in built.page(A)
+    assert "number three" in built.page(NOTEBOOK)
+    picture = built.published()["_images/sphx_glr_uses_b_001.png"]
+    built.edit("src/tiny/_b.py", "number two", "number four")
+    assert built.build() == {B}
+    assert built.published()["_images/sphx_glr_uses_b_001.png"] != picture
+
+
+def test_an_edit_of_a_page_runs_that_page(built):
+    built.edit("examples/one/uses_a.py", "uses", "shows")
+    assert built.build() == {A}
+    assert "shows number" in built.page(A)
+    built.edit("docs/notebook.md", "# Notebook", "# Prose")
+    assert built.build() == set()
+    assert "<h1>Prose" in built.page(NOTEBOOK)
+
+
+def test_a_file_that_a_page_names_runs_it(built):
+    built.edit("docs/figures.txt", "recorded", "recorded anew")
+    assert built.build() == {NOTEBOOK}
+    assert "recorded anew" in built.page(NOTEBOOK)
+
+
+def test_another_version_runs_all(built):
+    built.edit("src/drawing-1.0.dist-info/METADATA", "Version: 1.0", "Version: 1.1")
+    assert built.build() == ALL
+
+
+def test_a_page_left_out_shows_no_output_rather_than_an_old_one(built):
+    built.edit("src/tiny/_a.py", "number", "figure")
+    assert built.build("-D", "execution_pages=uses_a") == {A}
+    assert "figure" in built.page(A)
+    assert (
+        "count"
+        not in built.page(NOTEBOOK).partition("sphinxsidebar")[0].split("</pre>")[-1]
+    )
+    assert "number" not in built.page(NOTEBOOK)
+    assert built.build() == {NOTEBOOK}
+    assert "figure" in built.page(NOTEBOOK)
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory):
+    """Two copies of the site, built as differently as can be."""
+    sites = [small(tmp_path_factory.mktemp(name)) for name in ("first", "second_folder")]
+    return build_apart(*sites, ALL)
+
+
+def test_two_builds_are_the_same_to_the_byte(twice):
+    assert differing(*twice) == []
+    assert any(name.endswith(".zip") for name in twice[0].published())
+
+
+def test_no_page_sees_what_another_left(twice):
+    assert twice[0].order == twice[1].order[::-1]
+    for site in twice:
+        assert "count 1" in site.page(NONE)
+        assert "count 1 number one" in site.page(NOTEBOOK)
+        assert "width 3.0" in site.page(B)
+
+
+def test_what_is_renamed_or_deleted_leaves_nothing(twice, tmp_path):
+    site, fresh = twice[0], small(tmp_path)
+    for at in site, fresh:
+        at.edit("docs/index.rst", "   notebook\n", "")
+        (at.folder / "docs/notebook.md").unlink()
+        (at.folder / "examples/one/uses_b.py").rename(at.folder / "examples/one/renamed.py")
+        for file in (at.folder / "examples/two").iterdir():
+            file.unlink()
+        (at.folder / "examples/two").rmdir()
+        at.build(SOURCE_DATE_EPOCH="1700000000")
+    after, clean = site.published(), fresh.published()
+    empty = rb'"\w+":\[\],?'  # Sphinx's search index keeps a word that no page has any more
+    after["searchindex.js"] = re.sub(empty, b"", after["searchindex.js"])
+    assert after.keys() == clean.keys()
+    assert [name for name in after if after[name] != clean[name]] == []
+
+
+def test_a_page_that_does_not_run_as_it_should_stops_the_build(tmp_path):
+    site = small(tmp_path)
+    faults = {
+        "examples/one/uses_a.py": (
+            "import tiny",
+            "import os; os.write(2, b'said in C') > 0",
+        ),
+        "examples/one/uses_b.py": (
+            "import tiny",
+            "import warnings; warnings.warn('beware')",
+        ),
+        "examples/two/uses_none.py": ("import os", "import os; os._exit(3)"),
+        "docs/notebook.md": ("import os, tiny", "1 / 0"),
+    }
+    for name, (line, fault) in faults.items():
+        site.edit(name, line, f"{fault}\n{line}")
+    site.build(fails=True)
+    for reason in (
+        "said in C",
+        "UserWarning: beware",
+        "crashed",
+        "ZeroDivisionError",
+        *faults,
+    ):
+        assert reason in site.said
+    for name, (line, fault) in faults.items():
+        site.edit(name, f"{fault}\n{line}", line)
+    site.edit(
+        "docs/notebook.md",
+        "import os, tiny",
+        "import sys; sys.stderr.write('ow')\nimport os, tiny",
+    )
+    assert site.build(fails=True) == ALL
+    assert re.search(r"written to standard error:\s+ow\n", site.said)
+    site.edit(
+        "docs/notebook.md", "```{code-cell}\n", "```{code-cell}\n:tags: [remove-stderr]\n"
+    )
+    assert site.build() == {NOTEBOOK}

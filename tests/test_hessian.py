@@ -1,0 +1,277 @@
+"""Hessians: whole, and from the products that star colours leave."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pullback
+from pullback._sparse import star
+
+close = torch.testing.assert_close
+
+
+def numbers(*shape, dtype=torch.float64):
+    # fixed and irregular, away from zero
+    n = torch.Size(shape).numel()
+    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().add(2).reshape(shape)
+
+
+def tridiagonal(x):
+    return (x[1:] * x[:-1].sin()).sum() + (x**4).sum()
+
+
+def grid(u):
+    return ((u[1:] - u[:-1]) ** 4).sum() + ((u[:, 1:] - u[:, :-1]) ** 4).sum()
+
+
+def arrow(x):
+    return x[0] * (x[1:] ** 3).sum() + x[0] ** 3
+
+
+def arrow_backwards(x):
+    return x[-1] * (x[:-1] ** 3).sum() + x[-1] ** 3
+
+
+def dense(x):
+    return x.sum().exp() / 100
+
+
+def diagonal(x):
+    return x.exp().sum()
+
+
+def products_of(plan, f, x):
+    """Count the products with the Hessian, without the one backward of the gradient."""
+    seeds = []
+    real = torch.autograd.grad
+
+    def counted(outputs, inputs, grad_outputs=None, **options):
+        seeds.append(grad_outputs)
+        return real(outputs, inputs, grad_outputs, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.autograd, "grad", counted)
+        pullback.hessian(f, x, sparsity=plan, chunk_size=1)
+    gradient, *products = seeds
+    assert not isinstance(gradient, torch.Tensor), "that torch.func.grad takes"
+    assert all(seed.shape == x.shape for seed in products)
+    return len(products)
+
+
+@pytest.mark.parametrize(
+    ("f", "shape", "products"),
+    [
+        (tridiagonal, (40,), 3),
+        (arrow, (40,), 2),
+        (arrow_backwards, (40,), 2),
+        (grid, (10, 10), 5),
+        (diagonal, (40,), 1),
+        (dense, (6,), 6),
+    ],
+)
+def test_equals_torch_entry_by_entry(f, shape, products):
+    plan = pullback.sparsity(f, numbers(*shape), hessian=True)
+    assert (plan.mode, plan.n_colors) == ("symmetric", products)
+    x = numbers(*shape) ** 2  # the plan is for every x of this shape
+    H = pullback.hessian(f, x, sparsity=plan, verify=True)
+    n = x.numel()
+    assert (H.layout, H.shape, H.dtype) == (torch.sparse_csr, (n, n), torch.float64)
+    expected = torch.func.hessian(f)(x).reshape(n, n)
+    close(H.to_dense(), expected)
+    assert torch.equal(plan.pattern.to_dense(), expected != 0), "no more than needed"
+    assert torch.equal(H.to_dense(), H.to_dense().T)
+    assert products_of(plan, f, x) == products
+    assert x.grad is None
+
+
+def test_symmetry_saves_products():
+    for f, ordinary, symmetric in (arrow, 100, 2), (grid, 6, 5):
+        x = numbers(100).reshape((10, 10) if f is grid else (100,))
+        plain = pullback.sparsity(torch.func.grad(f), x)
+        assert plain.n_colors >= ordinary
+        assert pullback.sparsity(f, x, hessian=True).n_colors == symmetric
+
+
+@st.composite
+def sums(draw):
+    """Random sums of functions of a few variables each: their Hessians are sparse."""
+    n = draw(st.integers(1, 12))
+    index = st.integers(0, n - 1)
+    groups = draw(st.lists(st.lists(index, min_size=1, max_size=4), max_size=14))
+    kinds = draw(st.lists(st.integers(0, 3), min_size=len(groups), max_size=len(groups)))
+
+    def f(x):
+        total = x.new_zeros(())
+        for group, kind in zip(groups, kinds, strict=True):
+            y = x[group]
+            total = total + (y.prod(), y.sum().sin(), y.square().sum(), y.sum())[kind]
+        return total
+
+    return f, n
+
+
+@given(sums())
+@settings(max_examples=60, deadline=None)
+def test_random_sums(case):
+    f, n = case
+    x = numbers(n)
+    plan = pullback.sparsity(f, x, hessian=True)
+    H = pullback.hessian(f, x, sparsity=plan)
+    expected = torch.func.hessian(f)(x)
+    close(H.to_dense(), expected)
+    close(pullback.hessian(f, x), expected)
+    assert bool((plan.pattern.to_dense() | (expected == 0)).all())
+    ordinary = pullback.sparsity(torch.func.grad(f), x)
+    assert plan.n_colors <= ordinary.n_colors or ordinary.mode == "forward"
+
+
+@st.composite
+def graphs(draw):
+    n = draw(st.integers(1, 9))
+    pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))
+    pattern = np.zeros((n, n), bool)
+    for i, j in draw(st.lists(pairs, max_size=18)):
+        pattern[i, j] = pattern[j, i] = True
+    return pattern, draw(st.permutations(range(n)))
+
+
+@given(graphs(), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_stars(case, ahead):
+    """By brute force: neighbours differ, and each path of four has three colours."""
+    pattern, order = case
+    sets, n = sp.csr_array(pattern), len(pattern)
+    stars = star._greedy(sets, np.array(order), ahead=ahead)
+    for i, j in permutations(range(n), 2):
+        assert not pattern[i, j] or stars[i] != stars[j]
+    for path in permutations(range(n), 4):
+        if all(pattern[path[k], path[k + 1]] for k in range(3)):
+            assert len({stars[i] for i in path}) >= 3
+    for colors in stars, star.fewest(sets):
+        matrix = np.where(pattern, np.arange(n * n).reshape(n, n) + 1.0, 0.0)
+        matrix = np.triu(matrix) + np.triu(matrix, 1).T
+        seeds = colors == np.arange(colors.max() + 1)[:, None]
+        row, column = pattern.nonzero()
+        found = (seeds @ matrix).reshape(-1)[star.entries(row, column, colors)]
+        assert (found == matrix[row, column]).all()
+
+
+def test_of_one_input_among_several():
+    w, x, label = numbers(4), numbers(4), "a word"
+
+    def f(w, x, label):
+        assert label == "a word"
+        return (w * x**3).sum()
+
+    plan = pullback.sparsity(f, w, x, label, argnums=1, hessian=True)
+    H = pullback.hessian(f, w, x, label, argnums=1, sparsity=plan)
+    close(H.to_dense(), torch.diag(6 * w * x))
+    close(pullback.hessian(f, w, x, label, argnums=-2), torch.diag(6 * w * x))
+
+
+def test_of_tensors_and_of_one_number():
+    x = numbers(2, 3)
+    H = pullback.hessian(grid, x)
+    assert H.shape == (2, 3, 2, 3)
+    close(H, torch.func.hessian(grid)(x))
+    close(pullback.hessian(lambda x: x**3, torch.tensor(2.0)), torch.tensor(12.0))
+    close(pullback.hessian(lambda x: (x**3).sum().reshape(1), x[0]), torch.diag(6 * x[0]))
+
+
+@pytest.mark.parametrize("f", [torch.sum, lambda x: torch.tensor(3.0, requires_grad=True)])
+def test_linear_and_constant(f):
+    x = numbers(3)
+    plan = pullback.sparsity(f, x, hessian=True)
+    assert plan.n_colors <= 1
+    assert plan.pattern.values().numel() == 0
+    close(pullback.hessian(f, x, sparsity=plan).to_dense(), x.new_zeros(3, 3))
+    close(pullback.hessian(f, x), x.new_zeros(3, 3))
+
+
+def test_differentiable_again():
+    x = numbers(5).requires_grad_()
+    plan = pullback.sparsity(arrow, x, hessian=True)
+    (third,) = torch.autograd.grad(
+        pullback.hessian(arrow, x, sparsity=plan).to_dense().square().sum(), x
+    )
+    leaf = x.detach()
+    expected = torch.func.grad(lambda x: torch.func.hessian(arrow)(x).square().sum())(leaf)
+    close(third, expected)
+
+
+def test_a_plan_that_f_has_outgrown():
+    def f(x):
+        return (x**2).sum() if x.sum() < 0 else (x.sum()) ** 3
+
+    x = numbers(4)
+    with pytest.warns(UserWarning, match="value"):
+        plan = pullback.sparsity(f, -x, hessian=True)
+    pullback.hessian(f, -x, sparsity=plan, verify=True)
+    with pytest.raises(RuntimeError, match="outgrown its plan"):
+        pullback.hessian(f, x, sparsity=plan, verify=True)
+
+
+def test_report_and_picture():
+    import matplotlib.pyplot as plt
+
+    plan = pullback.sparsity(arrow, numbers(6), hessian=True)
+    assert "Sparsity of the Hessian" in str(plan)
+    assert "2 Hessian-vector products, for 6 if dense" in str(plan)
+    told = {
+        (t.get_position()[1], t.get_position()[0]): t.get_text() for t in plan.plot().texts
+    }
+    plt.close("all")
+    first = int(plan.colors[0])
+    assert told[0, 3] == told[3, 0] == told[0, 0] == str(first), "the first row's product"
+    assert told[3, 3] == str(1 - first)
+
+
+def test_large():
+    x = torch.ones(20_000, dtype=torch.float64)
+    for f, products in (arrow, 2), (tridiagonal, 3):
+        plan = pullback.sparsity(f, x, hessian=True)
+        assert plan.n_colors == products
+        H = pullback.hessian(f, x, sparsity=plan, verify=True)
+        u = torch.linspace(1, 2, len(x), dtype=x.dtype)
+        close(H @ u, torch.func.jvp(torch.func.grad(f), (x,), (u,))[1])
+
+
+X = numbers(3)
+PLAN = pullback.sparsity(arrow, X, hessian=True)
+JACOBIAN = pullback.sparsity(torch.sin, X)
+BAD = {
+    "several numbers": (torch.sin, X, {}, ValueError, r"shape \(3,\); one number"),
+    "a tuple": (lambda x: (x.sum(), x.sum()), X, {}, TypeError, "is a tuple"),
+    "complex": (lambda x: (x * 1j).sum(), X, {}, TypeError, "complex"),
+    "integers": (arrow, torch.arange(3), {}, TypeError, "int64"),
+    "no function": (3, X, {}, TypeError, "f is an int"),
+    "argnums": (arrow, X, {"argnums": (0,)}, TypeError, r"argnums is \(0,\)"),
+    "a Jacobian's plan": (arrow, X, {"sparsity": JACOBIAN}, ValueError, "for a Jacobian"),
+    "no plan": (arrow, X, {"sparsity": 3}, TypeError, "sparsity is a int"),
+    "another shape": (arrow, numbers(4), {"sparsity": PLAN}, ValueError, r"\(4,\)"),
+    "nothing to verify": (arrow, X, {"verify": True}, ValueError, "sparsity="),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    f, x, options, kind, message = BAD[case]
+    with pytest.raises(kind, match=message):
+        pullback.hessian(f, x, **options)
+
+
+def test_each_plan_for_its_own():
+    with pytest.raises(ValueError, match="for a Hessian"):
+        pullback.jacobian(arrow, X, sparsity=PLAN)
+    with pytest.raises(ValueError, match="one number is needed"):
+        pullback.sparsity(torch.sin, X, hessian=True)
+
+
+def test_f_that_changes_its_input():
+    with pytest.raises(RuntimeError, match="in place"):
+        pullback.hessian(lambda x: x.mul_(2).sum(), X)

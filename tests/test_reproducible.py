@@ -1,0 +1,24 @@
+"""The whole site, built twice, is the same to the byte (on request: some minutes)."""
+
+import shutil
+
+import pytest
+from executed import EXAMPLES, NOTEBOOKS, ROOT
+from sites import Site, build_apart, differing
+
+GENERATED = shutil.ignore_patterns("_build", "auto_examples", "generated", "__pycache__")
+
+
+@pytest.mark.whole
+def test_the_site_depends_on_its_sources_alone(tmp_path):
+    """Neither folder, time, hash seed, locale nor the order of execution shows."""
+    sites = [Site(tmp_path / name) for name in ("one", "the_other_one")]
+    for site in sites:
+        for part in ("benchmarks", "docs", "examples", "src"):
+            shutil.copytree(ROOT / part, site.folder / part, ignore=GENERATED)
+    pages = [page.relative_to(ROOT / "examples").with_suffix("") for page in EXAMPLES]
+    names = [f"auto_examples/{page.as_posix()}" for page in pages]
+    names += [page.stem for page in NOTEBOOKS]
+    build_apart(*sites, names, "-j", "2")
+    assert set(sites[0].order) == set(sites[1].order) == set(names)
+    assert differing(*sites) == []

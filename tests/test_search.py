@@ -1,0 +1,152 @@
+"""The site's search in a real browser: what people type, and what they paste.
+
+Needs Chromium and, but for the last test, a built site; skips, and says so, without.
+"""
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+from urllib.parse import quote, urlsplit
+
+import pytest
+from built import CHAPTER, DESKTOP, SITE, needs_chromium, needs_site
+from docutils import nodes
+from executed import ROOT
+
+pytestmark = needs_chromium
+
+FOUND = "#search-results li > a"
+ASK = """([query, found]) => new Promise(done => {
+  const field = document.getElementById("search-words");
+  const start = performance.now();
+  field.value = query;
+  field.dispatchEvent(new Event("input"));
+  setTimeout(() => done({
+    time: performance.now() - start,
+    links: [...document.querySelectorAll(found)].map(a => a.getAttribute("href")),
+  }));
+})"""
+QUESTIONS = {
+    "must v look like y or like x": CHAPTER + "15_shape_rule",
+    "only need the gradient of one entry of a vector": CHAPTER + "30_one_component",
+    "what is a cotangent": "glossary.html#term-cotangent",
+    "should v be a row or a column": "auto_examples/02_jacobians/05_dimension",
+    "is summing all logits of a batch legitimate": CHAPTER + "65_mixing",
+    "hessian vector product": "auto_examples/03_products/25_hvp",
+    "per-sample gradients": "auto_examples/04_programs/20_per_sample",
+    "gradient penalty": "auto_examples/04_programs/60_gradient_penalty",
+    "pullback.mixing": "api/index.html#pullback.mixing",
+}
+
+
+def bare(text):
+    """Return the letters and digits of a text."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+@pytest.fixture(scope="module")
+def search(browser, address):
+    """Return what asks the search page, once it has loaded its index."""
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(address + "search.html?q=jacobian")
+    page.wait_for_selector(FOUND)
+    yield lambda query: page.evaluate(ASK, [query, FOUND])
+    page.close()
+
+
+@needs_site
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_question_in_plain_words_finds_its_page(search, question):
+    """Among the first three answers, in less than a fifth of a second."""
+    answer = search(question)
+    found = [link.startswith(QUESTIONS[question]) for link in answer["links"][:3]]
+    assert any(found), answer["links"][:3]
+    assert answer["time"] < 200
+
+
+@needs_site
+def test_question_that_somebody_asked_finds_its_answer(search):
+    """Every question of the list, in its own words, among the first three answers."""
+    text = (ROOT / "tests" / "questions.txt").read_text(encoding="utf-8")
+    questions = [line.split("\t")[0] for line in text.splitlines() if line.strip()]
+    assert len(questions) > 50
+    for question in questions:
+        answers = [bare(link) for link in search(question)["links"][:3]]
+        wanted = f"questionshtml{bare(nodes.make_id(question))[:40]}"
+        assert any(answer.startswith(wanted) for answer in answers), question
+
+
+@needs_site
+def test_messages_that_people_paste_lead_to_their_pages(search):
+    """Each first, whatever shapes, dtypes and names of the reader's it carries."""
+    text = (ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8")
+    times = []
+    for message, anchor in json.loads(text).items():
+        answer = search(" ".join(message.split()))
+        assert answer["links"][0] == f"errors/{anchor}.html", message
+        times.append(answer["time"])
+    assert statistics.median(times) < 200
+
+
+@needs_site
+def test_search_works_by_address_keyboard_and_offline(browser, address):
+    page = browser.new_page(viewport=DESKTOP)
+    page.goto(f"{address}index.html")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("one-hot vector")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(FOUND)
+    assert urlsplit(page.url).query == "q=one-hot+vector"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/glossary.html#term-one-hot-vector")
+    page.goto(f"{SITE.as_uri()}/search.html?q={quote('cotangent')}")
+    page.wait_for_selector(FOUND)
+    page.close()
+
+
+def test_pasted_message_leads_to_its_page(browser, tmp_path):
+    """First, with the reader's own shapes in it, and broken over lines by a terminal."""
+    pages = {
+        "index": "Home\n====\n\n.. toctree::\n\n   errors/shape\n   mismatch\n",
+        "errors/shape": "Mismatch in shape\n=================\n\nSay v of y's shape.\n",
+        "mismatch": "Mismatch in shape: grad_output and output\n"
+        "=========================================\n\ntorch.Size([7, 2]) and more.\n",
+    }
+    (tmp_path / "errors").mkdir()
+    for name, text in pages.items():
+        (tmp_path / f"{name}.rst").write_text(text)
+    docs = ROOT / "docs"
+    settings = {
+        "extensions": ["search_index"],
+        "html_theme": "furo",
+        "html_js_files": ["pullback.js"],
+        "html_static_path": [str(docs / "_static")],
+        "templates_path": [str(docs / "templates")],
+        "search_messages": {"errors/shape": [r"Mismatch in shape: (?P<which>\w+)\[\d+\]"]},
+    }
+    lines = [f"{name} = {value!r}" for name, value in settings.items()]
+    path = f"import sys\nsys.path.insert(0, {str(docs / '_ext')!r})\n"
+    (tmp_path / "conf.py").write_text(path + "\n".join(lines))
+    command = [sys.executable, "-m", "sphinx", "-q", str(tmp_path), str(tmp_path / "html")]
+    subprocess.run(command, check=True)
+    page = browser.new_page()
+    page.goto((tmp_path / "html" / "search.html").as_uri())
+    message = (
+        "Traceback (most recent call last):\n  ...\nRuntimeError: Mismatch in shape: "
+        "grad_output[0] has a shape of\ntorch.Size([7, 2]) and output[0] has a shape of []"
+    )
+    page.evaluate(
+        """text => {
+          const clipboardData = new DataTransfer();
+          clipboardData.setData("text", text);
+          const paste = new ClipboardEvent("paste", { clipboardData, cancelable: true });
+          document.getElementById("search-words").dispatchEvent(paste);
+        }""",
+        message,
+    )
+    page.wait_for_selector(FOUND)
+    assert page.locator(FOUND).first.get_attribute("href") == "errors/shape.html"
+    page.close()
