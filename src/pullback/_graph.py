@@ -90,6 +90,19 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return unique
 
 
+def _all_tensors() -> list[Tensor]:
+    """Return every tensor that Python knows of: they refer to their classes.
+
+    (A list of all objects would hold tuples, too, also one that a function in C is filling
+    in another thread; that function fails when it is not the tuple's only owner.)
+    """
+    kinds: list[type] = [Tensor]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    # type(), for isinstance() wakes deprecated proxies among the objects
+    return [o for o in gc.get_referrers(*kinds) if issubclass(type(o), Tensor)]
+
+
 @contextmanager
 def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
     """Yield the hooks on tensors; give back the ``.grad`` of those that retain it.
@@ -103,8 +116,7 @@ def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
     leaves = [(n.variable, n) for n in graph.order if hasattr(n, "variable")]
     node_of = {id(leaf): node for leaf, node in leaves}
     kept: list[tuple[Tensor, Tensor | None]] = []
-    # type(), for isinstance() wakes deprecated proxies that live among the objects
-    for t in [o for o in gc.get_objects() if issubclass(type(o), Tensor)]:
+    for t in _all_tensors():
         node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
         if node is None or node not in hooks:
             continue
