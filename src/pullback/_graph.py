@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
-import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -93,26 +90,17 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return unique
 
 
-_alone = threading.Lock()
-
-
 def _all_tensors() -> list[Tensor]:
-    """Return every tensor that Python knows of.
+    """Return every tensor that Python knows of: they refer to their classes.
 
-    The list of all objects holds tuples too, also one that a function in C is filling;
-    that function fails when it is not the tuple's only owner. So no other thread may run
-    until the list is gone: a switch that is asked for already happens first, and the next
-    one comes later than this takes.
+    (A list of all objects would hold tuples, too, also one that a function in C is filling
+    in another thread; that function fails when it is not the tuple's only owner.)
     """
-    with _alone:
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(0.2)
-        try:
-            time.sleep(0)
-            # type(), for isinstance() wakes deprecated proxies among the objects
-            return [o for o in gc.get_objects() if issubclass(type(o), Tensor)]
-        finally:
-            sys.setswitchinterval(interval)
+    kinds: list[type] = [Tensor]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    # type(), for isinstance() wakes deprecated proxies among the objects
+    return [o for o in gc.get_referrers(*kinds) if issubclass(type(o), Tensor)]
 
 
 @contextmanager
