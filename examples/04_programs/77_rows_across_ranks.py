@@ -84,6 +84,7 @@ def fails(x):
     return x.mul(2) if rank == 0 else x.reshape(7)
 attempt(torch.square, x + rank)
 attempt(fails, x)
+dist.barrier()  # leave together
 dist.destroy_process_group()
 """
 
