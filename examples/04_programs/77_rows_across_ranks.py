@@ -87,7 +87,7 @@ attempt(fails, x)
 """
 
 # %%
-# At the end they wait for each other: gloo may abort a process whose peer has gone.
+# At the end they wait for each other, since gloo may abort a process whose peer has gone:
 
 LEAVE = """
 dist.barrier()
