@@ -153,6 +153,7 @@ def main(rank, meeting, answers):
         "alone": message(SAME["rows"], alone),
     }
     torch.save(kept, answers)
+    dist.barrier()  # a group that goes while the other is at it may end this process
     dist.destroy_process_group()
 
 

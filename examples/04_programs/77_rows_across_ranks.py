@@ -84,11 +84,18 @@ def fails(x):
     return x.mul(2) if rank == 0 else x.reshape(7)
 attempt(torch.square, x + rank)
 attempt(fails, x)
+"""
+
+# %%
+# At the end they wait for each other, since gloo may abort a process whose peer has gone:
+
+LEAVE = """
+dist.barrier()
 dist.destroy_process_group()
 """
 
 # %%
-# On the command line, if the three pieces are ``worker.py``:
+# On the command line, if the four pieces are ``worker.py``:
 #
 # .. code-block:: console
 #
@@ -101,7 +108,7 @@ RUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-p
 
 with tempfile.TemporaryDirectory() as folder:
     script = Path(folder, "worker.py")
-    script.write_text(SETUP + ROWS + WRONG)
+    script.write_text(SETUP + ROWS + WRONG + LEAVE)
     command = [*RUN, "--redirects=1", f"--log-dir={folder}", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
