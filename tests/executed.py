@@ -62,9 +62,9 @@ def run(code: str, namespace: dict[str, object], page: Path) -> str:
         if last is not None:
             value = eval(compile(ast.Expression(last.value), page.name, "eval"), namespace)
             if isinstance(value, HTML):
-                page_part = BeautifulSoup(value.data, "html.parser")
-                rows = page_part.find_all(["caption", "tr"]) or [page_part]
-                print(*(row.get_text(" | ", strip=True) for row in rows), sep="\n")
+                part = BeautifulSoup(value.data, "html.parser")
+                lines = part.select("caption, tr, dt, dd, summary:has(+ dl)") or [part]
+                print(*(line.get_text(" | ", strip=True) for line in lines), sep="\n")
             elif value is not None:
                 print(repr(value))
     return printed.getvalue().rstrip()
