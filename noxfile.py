@@ -73,7 +73,7 @@ def draft(session: nox.Session) -> None:
 def live(session: nox.Session) -> None:
     """Serve the site and rebuild it after each edit (-- PART executes as in draft)."""
     install(session, "docs")
-    session.install("-c", "constraints.txt", "sphinx-autobuild")
+    session.install("-c", str(PINS), "sphinx-autobuild")
     ignore = [arg for folder in GENERATED for arg in ("--ignore", folder)]
     watched = ["examples", "src", "benchmarks/results"]
     watch = [arg for folder in watched for arg in ("--watch", folder)]

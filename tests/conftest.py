@@ -33,3 +33,26 @@ def browser():
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def show(browser):
+    """Put fragments on a page, in a window of some width; errors fail the test."""
+    contexts, errors = [], []
+
+    def show(*fragments, width=800, scripts=True, **options):
+        context = browser.new_context(
+            viewport={"width": width, "height": 700}, java_script_enabled=scripts, **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: errors.append(request.url))
+        head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>A page</title>'
+        page.set_content(f"{head}<body><main>{''.join(fragments)}</main></body></html>")
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert errors == []

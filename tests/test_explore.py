@@ -113,31 +113,6 @@ def test_bad_input(case):
 # ---------------------------------------------------------------- in a browser
 
 
-@pytest.fixture
-def show(browser):
-    """Put fragments on a page, in a window of some width; errors fail the test."""
-    contexts, errors = [], []
-
-    def show(*fragments, width=800, scripts=True, theme="light"):
-        context = browser.new_context(
-            viewport={"width": width, "height": 700},
-            java_script_enabled=scripts,
-            color_scheme=theme,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: errors.append(request.url))
-        head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>A page</title>'
-        page.set_content(f"{head}<body><main>{''.join(fragments)}</main></body></html>")
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert errors == []
-
-
 def result(page, way="v"):
     texts = page.locator(f".pb-sum.pb-by-{way}").all_text_contents()
     return torch.tensor([float(text) for text in texts])

@@ -6,7 +6,9 @@ import pytest
 from executed import EXAMPLES, NOTEBOOKS, ROOT
 from sites import Site, build_apart, differing
 
-GENERATED = shutil.ignore_patterns("_build", "auto_examples", "generated", "__pycache__")
+GENERATED = shutil.ignore_patterns(
+    "_build", "auto_examples", "errors", "generated", "__pycache__"
+)
 
 
 @pytest.mark.whole

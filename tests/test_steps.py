@@ -1,16 +1,13 @@
 """Backward step by step: the order, the sentences, and the buttons in a browser."""
 
 import re
-import shutil
 from itertools import combinations
 
 import pytest
 import torch
+from built import needs_chromium
 
 import pullback
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
 def graph():
@@ -150,29 +147,6 @@ def test_names_are_escaped():
 # ---------------------------------------------------------------- in a browser
 
 
-@pytest.fixture
-def show(browser):
-    """Put fragments on a page, in a window of some width; errors fail the test."""
-    contexts, errors = [], []
-
-    def show(*fragments, width=800, scripts=True, **options):
-        context = browser.new_context(
-            viewport={"width": width, "height": 700}, java_script_enabled=scripts, **options
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: errors.append(request.url))
-        head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>A page</title>'
-        page.set_content(f"{head}<body><main>{''.join(fragments)}</main></body></html>")
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert errors == []
-
-
 def said(page):
     return page.locator("output").first.text_content()
 
@@ -185,7 +159,7 @@ def button(page, name):
     return page.get_by_role("button", name=name)
 
 
-@in_a_browser
+@needs_chromium
 def test_next_and_previous(show):
     steps = walk().steps
     page = show(walk().html)
@@ -205,7 +179,7 @@ def test_next_and_previous(show):
     assert said(page) == expected(len(steps) - 1, steps)
 
 
-@in_a_browser
+@needs_chromium
 def test_a_cotangent_is_shown_once_it_was_sent(show):
     page = show(walk().html)
     labels = page.locator("svg g:has(path) text")
@@ -217,7 +191,7 @@ def test_a_cotangent_is_shown_once_it_was_sent(show):
     assert visible.count() == labels.count() == len(pullback.trace(graph()[0]).edges)
 
 
-@in_a_browser
+@needs_chromium
 def test_keyboard(show):
     steps = walk().steps
     page = show(walk().html)
@@ -239,7 +213,7 @@ def test_keyboard(show):
     assert said(page) == expected(1, steps)
 
 
-@in_a_browser
+@needs_chromium
 def test_touch(show):
     page = show(walk().html, width=360, has_touch=True)
     button(page, "Next").tap()
@@ -249,7 +223,7 @@ def test_touch(show):
         assert min(box["width"], box["height"]) >= 24, "large enough to be touched"
 
 
-@in_a_browser
+@needs_chromium
 def test_a_wide_picture_scrolls_in_its_place(show):
     page = show(wide(3).html, width=360, reduced_motion="reduce")
     view = page.locator(".pb-scroll")
@@ -264,7 +238,7 @@ def test_a_wide_picture_scrolls_in_its_place(show):
     assert page.evaluate("[scrollX, scrollY]") == [0, 0], "the page stays"
 
 
-@in_a_browser
+@needs_chromium
 @pytest.mark.parametrize(("motion", "moves"), [("reduce", False), ("no-preference", True)])
 def test_reduced_motion(show, motion, moves):
     page = show(walk().html, reduced_motion=motion)
@@ -273,7 +247,7 @@ def test_reduced_motion(show, motion, moves):
     assert any(float(part.strip().rstrip("s")) for part in duration.split(",")) == moves
 
 
-@in_a_browser
+@needs_chromium
 def test_a_list_without_scripts(show):
     page = show(walk().html, scripts=False)
     items = page.locator("ol > li:visible").all_text_contents()
@@ -285,7 +259,7 @@ def test_a_list_without_scripts(show):
     assert labels == page.locator("svg text").count()
 
 
-@in_a_browser
+@needs_chromium
 def test_on_paper_all_of_it_is_shown(show):
     page = show(walk().html)
     assert page.locator("svg text:visible").count() < page.locator("svg text").count()
@@ -293,7 +267,7 @@ def test_on_paper_all_of_it_is_shown(show):
     assert page.locator("svg text:visible").count() == page.locator("svg text").count()
 
 
-@in_a_browser
+@needs_chromium
 def test_ink_is_that_of_the_page(show):
     page = show(f'<div style="color: rgb(1, 2, 3)">{walk().html}</div>')
     read = "[...document.querySelectorAll('svg text, button')].map(e => {"
@@ -303,7 +277,7 @@ def test_ink_is_that_of_the_page(show):
     assert set(page.evaluate(read)) == {"rgb(1, 2, 3)"}
 
 
-@in_a_browser
+@needs_chromium
 def test_texts_stay_in_their_boxes(show):
     page = show(wide(3).html)
     outside = page.evaluate(
@@ -318,7 +292,7 @@ def test_texts_stay_in_their_boxes(show):
     assert outside == 0
 
 
-@in_a_browser
+@needs_chromium
 def test_texts_do_not_overlap(show):
     torch.manual_seed(0)  # numbers with all their digits
     net = torch.nn.Sequential(
@@ -335,7 +309,7 @@ def test_texts_do_not_overlap(show):
         assert apart or one[3] <= other[1] or other[3] <= one[1]
 
 
-@in_a_browser
+@needs_chromium
 def test_two_on_a_page_do_not_meddle(show):
     page = show(walk().html, walk().html)
     first, second = page.locator(".pb-steps").all()
