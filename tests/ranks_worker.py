@@ -9,7 +9,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from pullback import _jacobian, jacobian, value_and_jacobian
+from pullback import _products, jacobian, value_and_jacobian
 
 SECONDS = 100  # what a rank waits for another; importing torch takes some of it
 A = torch.arange(35.0, dtype=torch.float64).sin().reshape(7, 5)
@@ -117,13 +117,13 @@ ERRORS = {  # and what each of two ranks raises
 
 def counted(group):
     """Return how many products this rank takes for seven rows and for five columns."""
-    rows, inner = [], _jacobian._products
-    _jacobian._products = lambda p, seeds: rows.append(len(seeds[0])) or inner(p, seeds)
+    rows, inner = [], _products.products
+    _products.products = lambda p, seeds: rows.append(len(seeds[0])) or inner(p, seeds)
     try:
         for mode in ("reverse", "forward"):
             jacobian(f, X, mode=mode, group=group)
     finally:
-        _jacobian._products = inner
+        _products.products = inner
     return rows
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.graph import Node as GraphNode
@@ -145,3 +147,47 @@ def saved_tensors(node: GraphNode) -> tuple[int, int]:
                 if one.data is not None:
                     tensors.append(one.data)
     return len(tensors), sum(getattr(t, "nbytes", 0) for t in tensors)
+
+
+def reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
+    """Walk the graph: which xs do the ys reach, and do they reach another leaf?"""
+    ends = [_edge(x) for x in xs]
+    todo = [_edge(y) for y in ys if y.requires_grad]
+    seen: set[Any] = set()
+    other = False
+    stop = {end[0] for end in ends}
+    while todo:
+        node, nr = todo.pop()
+        if node is None or (node, nr) in seen:
+            continue
+        seen.add((node, nr))
+        if node not in stop:
+            other = other or not node.next_functions
+            todo += node.next_functions
+    return [end in seen for end in ends], other
+
+
+def passing(ys: list[Tensor]) -> int:
+    """Return the bytes that one product holds on its way through the graph.
+
+    Counted as the two largest cotangents, one in and one out of a node, and as much
+    again for what the node's formula makes in between.
+    """
+    todo: list[Any] = [y.grad_fn for y in ys]
+    seen: set[Any] = set()
+    sizes = [0, 0]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        sizes += [math.prod(t.shape) * t.dtype.itemsize for t in node._input_metadata]
+        todo += [following for following, _ in node.next_functions]
+    return 2 * sum(sorted(sizes)[-2:])
+
+
+def _edge(t: Tensor) -> tuple[Any, int]:
+    if t.grad_fn is None:  # a leaf
+        edge = get_gradient_edge(t)
+        return edge.node, edge.output_nr
+    return t.grad_fn, t.output_nr

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.utils import _pytree as pytree
 
+from pullback._graph import passing, reach
 from pullback._inputs import (
     call,
     check_devices,
@@ -22,20 +21,15 @@ from pullback._inputs import (
     leaf_of,
     untouched,
 )
+from pullback._products import Options, apply, by_rows, columns_to_blocks, numbers_in
+from pullback._sparse.compressed import value_and_sparse_jacobian
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-    from pullback._ranks import Ranks
     from pullback._sparse.plan import Sparsity
 
 Mode = Literal["auto", "reverse", "forward"]
-# v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
-Product = Callable[..., tuple[Tensor, ...]]
-
-#: ``chunk_size="auto"`` keeps what one chunk holds under this: its seeds and results, and
-#: what is on its way through the graph.
-CHUNK_BYTES = 64 * 2**20
 
 
 def jacobian(
@@ -192,10 +186,6 @@ def value_and_jacobian(
     """
     _check_options(f, mode, chunk_size, progress)
     if sparsity is not None:
-        from pullback._sparse.compressed import (
-            value_and_sparse_jacobian,  # which needs this module
-        )
-
         if mode != "auto" or batched or progress or group is not None:
             raise ValueError(
                 "sparsity was given together with mode, batched, progress or group; the "
@@ -212,7 +202,7 @@ def value_and_jacobian(
         )
     if verify:
         raise ValueError("verify=True checks a plan; sparsity= is needed with it")
-    options = _Options(chunk_size, batched, progress)
+    options = Options(chunk_size, batched, progress)
     if group is None:
         return _dense(f, inputs, argnums, mode, allow_unused, options)
     from pullback._ranks import Ranks  # which imports torch.distributed
@@ -229,7 +219,7 @@ def _dense(
     argnums: int | tuple[int, ...],
     mode: Mode,
     allow_unused: bool,
-    options: _Options,
+    options: Options,
 ) -> tuple[Any, Any]:
     """Return the value, and J as a strided tensor."""
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
@@ -274,14 +264,6 @@ def _dense(
     return unflatten(result.ys), unflatten(rows)
 
 
-class _Options(NamedTuple):
-    chunk_size: int | Literal["auto"] | None
-    batched: bool
-    progress: bool
-    passing: int = 0  # bytes that one product needs on its way through the graph
-    ranks: Ranks | None = None  # processes that share the products
-
-
 class _Result(NamedTuple):
     ys: list[Tensor]
     structure: pytree.TreeSpec  # of the output whose leaves are ys
@@ -292,7 +274,7 @@ class _Result(NamedTuple):
 def _on_graph(
     g: Callable[..., Any],
     xs: list[Tensor],
-    options: _Options,
+    options: Options,
     mode: Mode,
     computed: bool,
 ) -> _Result:
@@ -305,7 +287,7 @@ def _on_graph(
                 "that y was computed from after x.requires_grad_() is needed"
             )
         ys, structure = pytree.tree_flatten(g())
-        used, _ = _reach(ys, xs)
+        used, _ = reach(ys, xs)
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in xs)
@@ -313,11 +295,11 @@ def _on_graph(
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = pytree.tree_flatten(g(*xs, copied=True))
-        used, captured = _reach(ys, xs)
+        used, captured = reach(ys, xs)
         again = outer or (again and captured)
     _check_outputs(xs, ys, options)
     if options.chunk_size == "auto":
-        options = options._replace(passing=_passing(ys))
+        options = options._replace(passing=passing(ys))
     live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
 
     def pull(*vs: Tensor, create_graph: bool = again) -> tuple[Tensor, ...]:
@@ -333,14 +315,14 @@ def _on_graph(
             materialize_grads=True,
         )
 
-    m, n = _numbers(ys, options), _numbers(xs, options)
+    m, n = numbers_in(ys, options), numbers_in(xs, options)
     blocks = None
     several = options.ranks is not None  # who must all take the same way
     meta = any(y.is_meta for y in ys)
     if mode == "auto" and m >= max(2 * n, 256) and not several and not meta:
         blocks = _columns_on_graph(pull, ys, xs, options, again)
     if blocks is None:
-        blocks = _by_rows(pull, ys, xs, options)
+        blocks = by_rows(pull, ys, xs, options)
     if not again and not computed:
         ys = [y.detach() for y in ys]
     return _Result(ys, structure, blocks, used)
@@ -350,7 +332,7 @@ def _columns_on_graph(
     pull: Callable[..., tuple[Tensor, ...]],
     ys: list[Tensor],
     xs: list[Tensor],
-    options: _Options,
+    options: Options,
     again: bool,
 ) -> list[list[Tensor]] | None:
     """Return J by columns, or None where an operation is not twice differentiable.
@@ -381,7 +363,7 @@ def _columns_on_graph(
         )
 
     try:
-        columns = _apply(push, xs, options)
+        columns = apply(push, xs, options)
     except RuntimeError:
         return None
     with torch.no_grad():
@@ -391,11 +373,11 @@ def _columns_on_graph(
         scale = right.abs().max()
         if not (found - right).abs().max() <= 1e-3 * scale:
             return None
-    return _columns_to_blocks(columns, ys, xs, options)
+    return columns_to_blocks(columns, ys, xs, options)
 
 
 def _reverse_in_transform(
-    g: Callable[..., Any], xs: list[Tensor], options: _Options
+    g: Callable[..., Any], xs: list[Tensor], options: Options
 ) -> _Result:
     """Do it as ``torch.func.jacrev`` does, which vmap, grad and jvp compose with."""
     value, vjp = torch.func.vjp(g, *xs)[:2]
@@ -405,11 +387,11 @@ def _reverse_in_transform(
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
         return tuple(vjp(structure.unflatten(vs)))
 
-    blocks = _by_rows(pull, ys, xs, options)
+    blocks = by_rows(pull, ys, xs, options)
     return _Result(ys, structure, blocks, [True] * len(xs))
 
 
-def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Result:
+def _forward(g: Callable[..., Any], xs: list[Tensor], options: Options) -> _Result:
     """Push tangents through f itself, which keeps no graph of it."""
     structure: pytree.TreeSpec | None = None
     xs = [x.contiguous() for x in xs]  # the tangents of an expanded x need room
@@ -421,10 +403,10 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
         _check_outputs(xs, ys, options)
         return (*pytree.tree_leaves(tangents), *ys)
 
-    results = _apply(push, xs, options, values=True)
+    results = apply(push, xs, options, values=True)
     columns, ys = results[: len(results) // 2], results[len(results) // 2 :]
     assert structure is not None  # push has run
-    blocks = _columns_to_blocks(columns, ys, xs, options)
+    blocks = columns_to_blocks(columns, ys, xs, options)
 
     used = [True] * len(xs)
     if not torch._C._are_functorch_transforms_active() and not any(x.is_meta for x in xs):
@@ -432,230 +414,11 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: _Options) -> _Res
         if not all(nonzero):  # a derivative that is zero, or an x that y never met?
             leaves = [leaf_of(x) for x in xs]
             with torch.enable_grad():
-                used, _ = _reach(pytree.tree_leaves(g(*leaves)), leaves)
+                used, _ = reach(pytree.tree_leaves(g(*leaves)), leaves)
     return _Result(ys, structure, blocks, used)
 
 
-def _by_rows(
-    pull: Product, ys: list[Tensor], xs: list[Tensor], options: _Options
-) -> list[list[Tensor]]:
-    lead = int(options.batched)
-    results = _apply(pull, ys, options)
-    # (m, *x) -> y.shape + x.shape, and (m, B, *x) -> (B, *y, *x)
-    split = [_split(r.movedim(0, lead), ys, lead, lead) for r in results]
-    return [
-        [split[j][i].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
-        for i, y in enumerate(ys)
-    ]
-
-
-def _columns_to_blocks(
-    columns: list[Tensor], ys: list[Tensor], xs: list[Tensor], options: _Options
-) -> list[list[Tensor]]:
-    lead = int(options.batched)
-    # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
-    split = [_split(c.movedim(0, -1), xs, lead, -1) for c in columns]
-    return [
-        [split[i][j].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
-        for i, y in enumerate(ys)
-    ]
-
-
-def _split(t: Tensor, like: list[Tensor], lead: int, dim: int) -> Sequence[Tensor]:
-    """Cut ``dim`` of t into a piece for each tensor, as long as it has numbers."""
-    if len(like) == 1:
-        return (t,)
-    return t.split_with_sizes([u.shape[lead:].numel() for u in like], dim)
-
-
-def _apply(
-    product: Product, like: list[Tensor], options: _Options, values: bool = False
-) -> list[Tensor]:
-    """Apply ``product`` to one-hot seeds shaped as ``like``, chunk by chunk.
-
-    Its results get one dimension more, the first, along the seeds. If it returns as
-    many ``values`` after them, which are the same for every seed, one of each is kept.
-    """
-    numbers = _numbers(like, options)
-    start, total = 0, max(numbers, 1)  # for no numbers, one empty seed
-    if options.ranks:  # past the last number, seeds are empty, too
-        start, total = options.ranks.share(total)
-    first = start
-    probes: list[Tensor] = []
-    active = torch._C._are_functorch_transforms_active()
-    if options.batched and not active and not any(t.is_meta for t in like):
-        probes = _probes(like)
-    # "auto" learns from one product how many fit
-    size = 1 if options.chunk_size == "auto" else options.chunk_size or total - first
-    bar = _bar(total - first) if options.progress else None
-    pieces: list[Sequence[Tensor]] = []
-    whole: list[Tensor] = []  # or where the pieces go at once, if no graph needs them
-    while start < total:
-        stop = min(start + size, total)
-        seeds = _one_hot(like, start, stop, options.batched)
-        if probes and stop == total:  # they travel with the last chunk
-            seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
-        rows: Sequence[Tensor] = _products(product, seeds)
-        if start == first:
-            if options.chunk_size == "auto":
-                used = sum(t.numel() * t.element_size() for t in (*seeds, *rows))
-                size = max(1, CHUNK_BYTES // max(1, used + options.passing))
-            count = len(rows) // (1 + values)
-            constants = [value[0] for value in rows[count:]]
-        rows = rows[:count]
-        if probes and stop == total:
-            _check_probes([r[-2:] for r in rows])
-            rows = [r[:-2] for r in rows]
-        if start == first and stop < total and not _in_graph(rows):
-            whole = [r.new_empty(total - first, *r.shape[1:]) for r in rows]
-        if whole:
-            for w, r in zip(whole, rows, strict=True):
-                w[start - first : stop - first] = r
-        else:
-            pieces.append(rows)
-        if bar is not None:
-            bar.update(stop - start)
-        start = stop
-    if bar is not None:
-        bar.close()
-    if len(pieces) == 1:
-        whole = list(pieces[0])
-    elif pieces:
-        whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
-    if options.ranks:
-        whole = options.ranks.gather(whole)
-    return [*(w[:numbers] for w in whole), *constants]
-
-
-def _in_graph(ts: Sequence[Tensor]) -> bool:
-    """Tell whether someone may differentiate or batch the tensors again."""
-    if torch._C._are_functorch_transforms_active():
-        return True
-    return any(t.requires_grad for t in ts)
-
-
-def _products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
-    """Apply ``product`` to every row of the seeds at once."""
-    count = len(seeds[0])
-    if count == 1:
-        return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
-    # What torch.func.vmap does to tensors, without its handling of nested arguments,
-    # which takes longer than a small product. (Not is_grads_batched, whose older vmap
-    # takes many operations one by one.)
-    level = functorch._vmap_increment_nesting(count, "same")
-    try:
-        rows = product(*(functorch._add_batch_dim(seed, 0, level) for seed in seeds))
-        return tuple(functorch._remove_batch_dim(r, level, count, 0) for r in rows)
-    finally:
-        functorch._vmap_decrement_nesting()
-
-
-def _bar(total: int) -> Any:
-    from tqdm import tqdm  # type: ignore[import-untyped]
-
-    return tqdm(total=total, desc="jacobian", unit="product")
-
-
-def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
-    """Rows start to stop of the identity, cut into one piece for each tensor."""
-    if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
-        t = like[0]
-        eye = torch.eye(stop, dtype=t.dtype, device=t.device)
-        return [eye.reshape(stop, *t.shape)]
-    seeds, offset = [], 0
-    for t in like:
-        shape = t.shape[1:] if batched else t.shape
-        eye = torch.zeros(stop - start, shape.numel(), dtype=t.dtype, device=t.device)
-        eye.diagonal(start - offset).fill_(1)
-        seed = eye.reshape(stop - start, *shape)
-        if batched:  # the same number of every sample at once, which is the sum trick
-            seed = seed.unsqueeze(1).expand(-1, len(t), *shape).contiguous()
-        seeds.append(seed)
-        offset += shape.numel()
-    return seeds
-
-
-def _probes(like: list[Tensor]) -> list[Tensor]:
-    """Return two seeds: random numbers on half of the samples, and on the others."""
-    generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
-    half = _half(like[0])
-    probes = []
-    for t in like:
-        noise = torch.rand(t.shape, generator=generator).to(t)
-        inside = half.reshape(-1, *[1] * (t.ndim - 1))
-        probes.append(torch.stack([noise * inside, noise * ~inside]))
-    return probes
-
-
-def _half(t: Tensor) -> Tensor:
-    """Choose half of the samples of t, always the same ones for one batch size."""
-    generator = torch.Generator().manual_seed(0)
-    return (torch.randperm(len(t), generator=generator) < len(t) // 2).to(t.device)
-
-
-def _check_probes(results: list[Tensor]) -> None:
-    """Raise if a seed on half of the samples has a result on the other half."""
-    for result in results:
-        half = _half(result[0])
-        for leak in (result[0][~half], result[1][half]):
-            if bool(((leak != 0) & ~leak.isnan()).any()):
-                raise ValueError(
-                    "batched=True, and f mixes samples: an output of one depends on "
-                    "the input of another; a function that treats each sample on its "
-                    "own is needed, or batched=False (pullback.mixing shows which)"
-                )
-
-
-def _reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
-    """Walk the graph: which xs do the ys reach, and do they reach another leaf?"""
-    ends = [_edge(x) for x in xs]
-    todo = [_edge(y) for y in ys if y.requires_grad]
-    seen: set[Any] = set()
-    other = False
-    stop = {end[0] for end in ends}
-    while todo:
-        node, nr = todo.pop()
-        if node is None or (node, nr) in seen:
-            continue
-        seen.add((node, nr))
-        if node not in stop:
-            other = other or not node.next_functions
-            todo += node.next_functions
-    return [end in seen for end in ends], other
-
-
-def _passing(ys: list[Tensor]) -> int:
-    """Return the bytes that one product holds on its way through the graph.
-
-    Counted as the two largest cotangents, one in and one out of a node, and as much
-    again for what the node's formula makes in between.
-    """
-    todo: list[Any] = [y.grad_fn for y in ys]
-    seen: set[Any] = set()
-    sizes = [0, 0]
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        sizes += [math.prod(t.shape) * t.dtype.itemsize for t in node._input_metadata]
-        todo += [following for following, _ in node.next_functions]
-    return 2 * sum(sorted(sizes)[-2:])
-
-
-def _edge(t: Tensor) -> tuple[Any, int]:
-    if t.grad_fn is None:  # a leaf
-        edge = torch.autograd.graph.get_gradient_edge(t)
-        return edge.node, edge.output_nr
-    return t.grad_fn, t.output_nr
-
-
-def _numbers(ts: Sequence[Tensor], options: _Options) -> int:
-    """Count the numbers in ``ts``, those of one sample if batched."""
-    return sum(t.shape[options.batched :].numel() for t in ts)
-
-
-def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: _Options) -> None:
+def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: Options) -> None:
     _check_real("outputs", ys)
     check_devices(xs, ys)
     if options.batched:

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from pullback._graph import reach
 from pullback._inputs import call, check_devices, check_inputs, jvp, leaf_of, untouched
-from pullback._jacobian import _products, _reach
+from pullback._products import products
 from pullback._sparse.plan import Sparsity, check_one, input_shapes
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
@@ -74,7 +75,7 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
     with torch.enable_grad():
         y = g(x)
     check_one("the output of f", y)
-    (used,), captured = _reach([y], [x])
+    (used,), captured = reach([y], [x])
     again = outer or (again and captured)
 
     def pull(v: Tensor) -> tuple[Tensor, ...]:
@@ -108,7 +109,7 @@ def _flat_products(
     for start in range(0, plan.n_colors, size):
         wanted = torch.arange(start, min(start + size, plan.n_colors), device=like.device)
         seeds = colors == wanted.reshape(-1, *[1] * like.ndim)
-        parts.append(_products(product, [seeds.to(like.dtype)])[0].reshape(-1))
+        parts.append(products(product, [seeds.to(like.dtype)])[0].reshape(-1))
     return torch.cat(parts) if parts else like.new_zeros(0)
 
 

@@ -13,7 +13,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pullback._jacobian import _reach
+from pullback._graph import reach
 from pullback._sparse import index_sets, rules
 from pullback._sparse.call import Call, Result, Rule, name_of, spread
 from pullback._sparse.index_sets import Memory, Sets
@@ -142,7 +142,7 @@ class Tracker(TorchDispatchMode):
         hidden = isinstance(t.grad_fn, BackwardCFunction) and not self.memory.read(t).nnz
         if self.memory.tracks(t) and not hidden:
             return
-        if t.grad_fn is not None and _reach([t], [self.x])[0][0]:
+        if t.grad_fn is not None and reach([t], [self.x])[0][0]:
             self.dense.append(t.grad_fn.name())
             everything = index_sets.merge(self.memory.read(self.x), self.x.numel())
             self.memory.write(t, spread(everything, t.numel()))

@@ -1,0 +1,207 @@
+"""Products with a Jacobian, many at a time: the seeds, the chunks, and J put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._C import _functorch as functorch
+
+if TYPE_CHECKING:
+    from pullback._ranks import Ranks
+
+# v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
+Product = Callable[..., tuple[Tensor, ...]]
+
+#: ``chunk_size="auto"`` keeps what one chunk holds under this: its seeds and results, and
+#: what is on its way through the graph.
+CHUNK_BYTES = 64 * 2**20
+
+
+class Options(NamedTuple):
+    """How the caller of ``jacobian`` wants the products taken."""
+
+    chunk_size: int | Literal["auto"] | None
+    batched: bool
+    progress: bool
+    passing: int = 0  # bytes that one product needs on its way through the graph
+    ranks: Ranks | None = None  # processes that share the products
+
+
+def by_rows(
+    pull: Product, ys: list[Tensor], xs: list[Tensor], options: Options
+) -> list[list[Tensor]]:
+    """Return J by the rows that ``pull`` gives: block i, j is that of y_i and x_j."""
+    lead = int(options.batched)
+    results = apply(pull, ys, options)
+    # (m, *x) -> y.shape + x.shape, and (m, B, *x) -> (B, *y, *x)
+    split = [_split(r.movedim(0, lead), ys, lead, lead) for r in results]
+    return [
+        [split[j][i].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        for i, y in enumerate(ys)
+    ]
+
+
+def columns_to_blocks(
+    columns: list[Tensor], ys: list[Tensor], xs: list[Tensor], options: Options
+) -> list[list[Tensor]]:
+    """Return J cut into blocks: block i, j is that of y_i and x_j."""
+    lead = int(options.batched)
+    # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
+    split = [_split(c.movedim(0, -1), xs, lead, -1) for c in columns]
+    return [
+        [split[i][j].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        for i, y in enumerate(ys)
+    ]
+
+
+def _split(t: Tensor, like: list[Tensor], lead: int, dim: int) -> Sequence[Tensor]:
+    """Cut ``dim`` of t into a piece for each tensor, as long as it has numbers."""
+    if len(like) == 1:
+        return (t,)
+    return t.split_with_sizes([u.shape[lead:].numel() for u in like], dim)
+
+
+def apply(
+    product: Product, like: list[Tensor], options: Options, values: bool = False
+) -> list[Tensor]:
+    """Apply ``product`` to one-hot seeds shaped as ``like``, chunk by chunk.
+
+    Its results get one dimension more, the first, along the seeds. If it returns as
+    many ``values`` after them, which are the same for every seed, one of each is kept.
+    """
+    numbers = numbers_in(like, options)
+    start, total = 0, max(numbers, 1)  # for no numbers, one empty seed
+    if options.ranks:  # past the last number, seeds are empty, too
+        start, total = options.ranks.share(total)
+    first = start
+    probes: list[Tensor] = []
+    active = torch._C._are_functorch_transforms_active()
+    if options.batched and not active and not any(t.is_meta for t in like):
+        probes = _probes(like)
+    # "auto" learns from one product how many fit
+    size = 1 if options.chunk_size == "auto" else options.chunk_size or total - first
+    bar = _bar(total - first) if options.progress else None
+    pieces: list[Sequence[Tensor]] = []
+    whole: list[Tensor] = []  # or where the pieces go at once, if no graph needs them
+    while start < total:
+        stop = min(start + size, total)
+        seeds = _one_hot(like, start, stop, options.batched)
+        if probes and stop == total:  # they travel with the last chunk
+            seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
+        rows: Sequence[Tensor] = products(product, seeds)
+        if start == first:
+            if options.chunk_size == "auto":
+                used = sum(t.numel() * t.element_size() for t in (*seeds, *rows))
+                size = max(1, CHUNK_BYTES // max(1, used + options.passing))
+            count = len(rows) // (1 + values)
+            constants = [value[0] for value in rows[count:]]
+        rows = rows[:count]
+        if probes and stop == total:
+            _check_probes([r[-2:] for r in rows])
+            rows = [r[:-2] for r in rows]
+        if start == first and stop < total and not _in_graph(rows):
+            whole = [r.new_empty(total - first, *r.shape[1:]) for r in rows]
+        if whole:
+            for w, r in zip(whole, rows, strict=True):
+                w[start - first : stop - first] = r
+        else:
+            pieces.append(rows)
+        if bar is not None:
+            bar.update(stop - start)
+        start = stop
+    if bar is not None:
+        bar.close()
+    if len(pieces) == 1:
+        whole = list(pieces[0])
+    elif pieces:
+        whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
+    if options.ranks:
+        whole = options.ranks.gather(whole)
+    return [*(w[:numbers] for w in whole), *constants]
+
+
+def _in_graph(ts: Sequence[Tensor]) -> bool:
+    """Tell whether someone may differentiate or batch the tensors again."""
+    if torch._C._are_functorch_transforms_active():
+        return True
+    return any(t.requires_grad for t in ts)
+
+
+def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
+    """Apply ``product`` to every row of the seeds at once."""
+    count = len(seeds[0])
+    if count == 1:
+        return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
+    # What torch.func.vmap does to tensors, without its handling of nested arguments,
+    # which takes longer than a small product. (Not is_grads_batched, whose older vmap
+    # takes many operations one by one.)
+    level = functorch._vmap_increment_nesting(count, "same")
+    try:
+        rows = product(*(functorch._add_batch_dim(seed, 0, level) for seed in seeds))
+        return tuple(functorch._remove_batch_dim(r, level, count, 0) for r in rows)
+    finally:
+        functorch._vmap_decrement_nesting()
+
+
+def _bar(total: int) -> Any:
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    return tqdm(total=total, desc="jacobian", unit="product")
+
+
+def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
+    """Rows start to stop of the identity, cut into one piece for each tensor."""
+    if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
+        t = like[0]
+        eye = torch.eye(stop, dtype=t.dtype, device=t.device)
+        return [eye.reshape(stop, *t.shape)]
+    seeds, offset = [], 0
+    for t in like:
+        shape = t.shape[1:] if batched else t.shape
+        eye = torch.zeros(stop - start, shape.numel(), dtype=t.dtype, device=t.device)
+        eye.diagonal(start - offset).fill_(1)
+        seed = eye.reshape(stop - start, *shape)
+        if batched:  # the same number of every sample at once, which is the sum trick
+            seed = seed.unsqueeze(1).expand(-1, len(t), *shape).contiguous()
+        seeds.append(seed)
+        offset += shape.numel()
+    return seeds
+
+
+def _probes(like: list[Tensor]) -> list[Tensor]:
+    """Return two seeds: random numbers on half of the samples, and on the others."""
+    generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
+    half = _half(like[0])
+    probes = []
+    for t in like:
+        noise = torch.rand(t.shape, generator=generator).to(t)
+        inside = half.reshape(-1, *[1] * (t.ndim - 1))
+        probes.append(torch.stack([noise * inside, noise * ~inside]))
+    return probes
+
+
+def _half(t: Tensor) -> Tensor:
+    """Choose half of the samples of t, always the same ones for one batch size."""
+    generator = torch.Generator().manual_seed(0)
+    return (torch.randperm(len(t), generator=generator) < len(t) // 2).to(t.device)
+
+
+def _check_probes(results: list[Tensor]) -> None:
+    """Raise if a seed on half of the samples has a result on the other half."""
+    for result in results:
+        half = _half(result[0])
+        for leak in (result[0][~half], result[1][half]):
+            if bool(((leak != 0) & ~leak.isnan()).any()):
+                raise ValueError(
+                    "batched=True, and f mixes samples: an output of one depends on "
+                    "the input of another; a function that treats each sample on its "
+                    "own is needed, or batched=False (pullback.mixing shows which)"
+                )
+
+
+def numbers_in(ts: Sequence[Tensor], options: Options) -> int:
+    """Count the numbers in ``ts``, those of one sample if batched."""
+    return sum(t.shape[options.batched :].numel() for t in ts)
