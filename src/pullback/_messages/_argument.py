@@ -279,8 +279,8 @@ ARGUMENT = Theme(
                 nothing.""",
             tell=(
                 "The traceback ends in `_tensor_or_tensors_to_tuple`: it is this one.",
-                "It ends in `backward` or `grad` of `torch/autograd/__init__.py`: an output "
-                "or an input is a number, as after `.item()`; pass the tensor.",
+                "It ends in `backward` or `grad` of `torch/autograd/__init__.py`: an "
+                "output or an input is a number, as after `.item()`; pass the tensor.",
                 "It ends elsewhere: a `for` loop or `tuple()` of your own got a number.",
             ),
             broken="""
@@ -414,9 +414,9 @@ ARGUMENT = Theme(
             why="""In `torch.autograd.functional`, `v` has the shape of the output for
                 `vjp`, and the shape of the *input* for `jvp`, `hvp` and `vhp`: there it is
                 a direction in which the input moves.""",
-            fix="""Your `v` has shape {v}; pass one of shape {needed}, and for several
-                outputs (`vjp`) or inputs (the others) a tuple with one for each.""",
-            unknown={"v": "another", "needed": "that it belongs to"},
+            fix="""`v` needs the shape {needed} and has {v}. For several outputs (`vjp`) or
+                inputs (the others) pass a tuple with one for each.""",
+            unknown={"v": "another", "needed": "of what it belongs to"},
             broken="""
                 import torch
 
