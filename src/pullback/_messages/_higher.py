@@ -18,6 +18,11 @@ HIGHER = Theme(
             fix="""Add a static `jvp(ctx, tangent)` (save what it needs with
                 `ctx.save_for_forward`), or use reverse mode: `jacrev` in place of `jacfwd`,
                 `vjp` in place of `jvp`.""",
+            tell=(
+                "From `torch.func.jacfwd` or `jvp`: `jacrev`, `vjp`.",
+                "From `torch.func.hessian`, which is `jacfwd(jacrev(f))`: "
+                "`jacrev(jacrev(f))`.",
+            ),
             broken="""
                 import torch
 
@@ -72,12 +77,16 @@ HIGHER = Theme(
             ),
             why="""That operation, often one fused for speed, has a rule for reverse mode
                 and none for forward mode.""",
-            fix="""{operation} has no forward rule: use reverse mode (`jacrev`, or a JVP
-                from two VJPs, `torch.autograd.functional.jvp`), or a variant of the
-                operation that has one. For attention: `sdpa_kernel(SDPBackend.MATH)`.""",
+            fix="""{operation} has no forward rule: use a variant of the operation that has
+                one (for attention: `sdpa_kernel(SDPBackend.MATH)`), or reverse mode:
+                `jacrev`. A JVP from two VJPs (`torch.autograd.functional.jvp`) needs its
+                second derivative, which attention and `cdist` lack as well.""",
             tell=(
                 "The name contains `scaled_dot_product`: choose the MATH backend.",
-                "`_cdist_forward`: write `(a[:, None] - b).norm(dim=-1)`.",
+                "`_cdist_forward`: write "
+                "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
+                "`mkldnn_rnn_layer`, an `nn.LSTM` on the CPU: run it inside "
+                "`with torch.backends.mkldnn.flags(enabled=False):`.",
                 "Anything else: `jacrev` in place of `jacfwd`; for a Hessian "
                 "`jacrev(jacrev(f))`.",
             ),
@@ -111,16 +120,27 @@ HIGHER = Theme(
             "aten::_scaled_dot_product_flash_attention_for_cpu_backward is not implemented",
             kinds=("RuntimeError", "NotImplementedError"),
             patterns=(
-                r"(?:the )?derivative for '?(?:aten::)?(?P<operation>\w+)'? is not "
-                r"implemented",
+                r"(?:the )?derivative for '?(?:aten::)?(?P<operation>\w+(?:: \w+)?)'? is "
+                r"not implemented",
             ),
-            older=("the derivative for 'digamma_backward' is not implemented",),
+            older=(
+                "the derivative for 'digamma_backward' is not implemented",
+                "the derivative for 'igamma: input' is not implemented.",
+            ),
             why="""torch has no derivative rule for that operation. A name that ends in
                 `_backward` means that you differentiate twice and the *second* derivative
                 is missing.""",
             fix="""{operation} has no derivative: use a variant that has one. For attention:
                 `with sdpa_kernel(SDPBackend.MATH):`; else write the formula out with basic
                 operations.""",
+            tell=(
+                "The name contains `scaled_dot_product`: choose the MATH backend for the "
+                "forward pass.",
+                "`_cdist_backward`: write "
+                "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
+                "`name: argument`, such as `igamma: input`: only that argument has no "
+                "rule; detach it if it is a constant.",
+            ),
             broken="""
                 import torch
                 from torch.nn.functional import scaled_dot_product_attention
@@ -213,7 +233,9 @@ HIGHER = Theme(
             patterns=(
                 r"The Tensor returned by the function given to (?P<function>\w+) should "
                 r"contain a single element",
+                r"The function given to (?P<function>\w+) should return a single Tensor",
             ),
+            older=("The function given to hessian should return a single Tensor",),
             why="""A Hessian belongs to a function with one output, and yours returns
                 several.""",
             fix="""Reduce the result to one number (`y.sum()`, or `y[k]` for one output)
@@ -247,7 +269,8 @@ HIGHER = Theme(
             ),
             why="""`torch.autograd.functional.jacobian(strategy="forward-mode")` pushes all
                 tangents at once and has no loop.""",
-            fix="""Pass `vectorize=True` as well, or call `torch.func.jacfwd(f)(x)`.""",
+            fix="""Pass `vectorize=True` as well, or call `torch.func.jacfwd(f)(x)`, for
+                `hessian` `torch.func.hessian(f)(x)`.""",
             broken="""
                 import torch
 
@@ -278,18 +301,32 @@ HIGHER = Theme(
                 r"gradients",
                 r"The output of the user-provided function is independent of input "
                 r"(?P<input>\d+)",
+                r"the jacobian of the user-provided function with respect to input "
+                r"(?P<input>\d+) is independent of the input",
             ),
             older=(
                 "Output 0 of the user-provided function does not require gradients. The "
                 "outputs must be computed in a differentiable manner from the input when "
                 "running in strict mode.",
+                "While computing the hessian, found that the jacobian of the user-provided "
+                "function with respect to input 0 is independent of the input.",
             ),
             why="""With `strict=True`, `torch.autograd.functional` tells you that the
-                function does not use its argument, where it would otherwise return zeros.
-                Usually the function uses a variable from outside.""",
-            fix="""Compute output {output} from the argument that the function gets, and not
-                from a variable of the same content around it.""",
-            unknown={"output": "0"},
+                result does not depend on an argument, where it would otherwise return
+                zeros. Often the function uses a variable from outside in its place.""",
+            fix="""Output {output} must be computed from the argument that the function
+                gets, and not from a variable of the same content around it. If zero is the
+                right answer, leave `strict` out.""",
+            unknown={"output": "of the function"},
+            tell=(
+                "The function uses a variable from outside: give it as an argument.",
+                "`does not require gradients`: the function detaches, or goes through "
+                "NumPy or integers.",
+                "Several inputs or outputs, of which not each depends on each: zero is "
+                "right; leave `strict` out.",
+                "`the jacobian ... is independent`: the function is linear and its Hessian "
+                "zero; leave `strict` out.",
+            ),
             broken="""
                 import torch
 
@@ -352,8 +389,8 @@ HIGHER = Theme(
             older=("Nested forward mode AD is not supported at the moment",),
             why="""`torch.autograd.forward_ad` works inside one `dual_level()` block: not
                 outside of it, and not inside two.""",
-            fix="""Wrap it in `with fwAD.dual_level():`; for nested derivatives use
-                `torch.func.jvp`, which nests.""",
+            fix="""Outside of a block: wrap it in `with fwAD.dual_level():`. Inside a second
+                one: use `torch.func.jvp`, which nests.""",
             broken="""
                 import torch
                 import torch.autograd.forward_ad as fwAD
@@ -394,6 +431,11 @@ HIGHER = Theme(
             fix="""Leave out `{one}` or `{other}`; or use `torch.func.jacfwd` and `jacrev`,
                 whose results can be differentiated again without an option.""",
             unknown={"one": "one option", "other": "the other"},
+            tell=(
+                "`vectorized=True` is the message's name for the argument `vectorize`.",
+                "You called `hessian`: `strategy` is its `outer_jacobian_strategy`; "
+                "`torch.func.hessian(f)(x)` needs neither.",
+            ),
             broken="""
                 import torch
 
@@ -425,8 +467,8 @@ HIGHER = Theme(
             kinds=("TypeError",),
             patterns=(
                 r"The (?P<what>[\w -]+?) given to (?P<function>\w+) must be either a "
-                r"Tensor or a tuple of Tensors but the (?:given [\w -]+? has type <class "
-                r"'(?P<type>[^']+)'>|value at index \d+ has type)",
+                r"Tensor or a tuple of Tensors but the (?:given [\w -]+?|value at index "
+                r"\d+) has type <class '(?P<type>[^']+)'>",
             ),
             older=(
                 "The outputs of the user-provided function given to jacobian must be "
@@ -434,10 +476,11 @@ HIGHER = Theme(
                 "user-provided function has type <class 'dict'>.",
             ),
             why="""`torch.autograd.functional` takes and returns tensors and tuples of
-                tensors, and no lists or dicts.""",
-            fix="""The {what} are a {type}: make a tuple of it. For dicts use
+                tensors, and no lists, dicts, arrays or numbers.""",
+            fix="""Found in the {what}: {type}. Make a tuple of a list, `tuple(values)`, and
+                a tensor of an array or a number, `torch.as_tensor(value)`. For dicts use
                 `torch.func.jacrev`, which takes any nesting.""",
-            unknown={"what": "inputs", "type": "list"},
+            unknown={"what": "inputs", "type": "another kind"},
             broken="""
                 import torch
 
@@ -470,9 +513,9 @@ HIGHER = Theme(
                 "up to multiplication by e^{i phi}. The specified loss function depends on "
                 "this phase term, making it ill-defined.",
             ),
-            why="""Complex singular vectors and eigenvectors may be turned by any phase.
-                A loss that changes with the phase has no one value, and so no
-                gradient.""",
+            why="""Complex singular vectors and eigenvectors may be turned by any phase, and
+                those of `torch.linalg.eig` are complex for a real matrix as well. A loss
+                that changes with the phase has no one value, and so no gradient.""",
             fix="""Make the loss a function of what does not turn: the values, `abs()` of
                 the vectors, projectors `u uᴴ`, or the product `U diag(s) Vᴴ`.""",
             broken="""
@@ -491,7 +534,7 @@ HIGHER = Theme(
                 torch.testing.assert_close(A.grad, 2 * A.detach())
                 print(A.grad.shape)
                 """,
-            see=("complex-v",),
+            see=("complex-v", "eigenvectors-nan"),
             source=("torch/csrc/autograd (FunctionsManual.cpp)",),
         ),
         Message(
@@ -522,7 +565,7 @@ HIGHER = Theme(
                 torch.testing.assert_close(A.grad, torch.ones(3, 2), atol=1e-5, rtol=0)
                 print(A.grad.shape)
                 """,
-            see=("kinks",),
+            see=("eigenvectors-nan", "singular-matrices"),
             source=("torch/csrc/autograd (FunctionsManual.cpp)",),
         ),
     ),
