@@ -454,7 +454,8 @@ ARGUMENT = Theme(
                 grads)]`. Each `v` needs the shape of its output, and is complex where
                 the output is.""",
             tell=(
-                "The traceback ends in `_make_grads`: it is this one.",
+                "The traceback ends in `_make_grads`: it is this one; `The size of tensor "
+                "a (2) must match the size of tensor b (3)` raised there is the same.",
                 "It ends in `torch/nn/modules/loss.py` or `_reduction.py`: "
                 "`nn.MSELoss(a, b)` was given tensors; `nn.MSELoss()(a, b)`.",
                 "It ends in a line of yours: `if t:`, `and`, `t in list_of_tensors`; say "

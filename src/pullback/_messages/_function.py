@@ -317,8 +317,8 @@ FUNCTION = Theme(
                 "In its place `element 0 of tensors does not require grad`, or `appears to "
                 "not have been used in the graph`: it is the same cause; nothing else "
                 "leads to the input.",
-                "No message, and a number that is too small: the sum of a marked Function "
-                "and of something else; only the latter was differentiated twice.",
+                "No message, and a second derivative that lacks a part: a sum of a marked "
+                "Function and something else; only the latter was differentiated twice.",
             ),
             broken="""
                 import torch

@@ -264,10 +264,16 @@ HOOKS = Theme(
                 r"module outputs",
             ),
             why="""A full backward hook shows the gradients of a module's inputs and
-                outputs. The inputs of this one are data, which require none, so
-                `grad_input` holds None.""",
+                outputs. No tensor among the arguments given by position requires one, so
+                `grad_input` holds None, or is empty.""",
             fix="""Nothing is wrong when you want `grad_output` only. For the gradient of
                 the input: `x.requires_grad_()` before the forward pass.""",
+            tell=(
+                "The input is data, as for a first layer: nothing is wrong.",
+                "The input requires a gradient and is given by keyword, `module(x=x)`, or "
+                "in a dict or list: the hook does not see it; pass it by position, or use "
+                "`x.register_hook`.",
+            ),
             broken="""
                 import torch
 

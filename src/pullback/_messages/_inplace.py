@@ -24,9 +24,9 @@ INPLACE = Theme(
                 gradient would be wrong, so autograd refuses.""",
             fix="""Find what writes to the tensor of shape {shape}, the result of
                 {operation}: it was at version {expected} when saved and is at {version}
-                now. Replace `+=`, `x[i] = …`, `relu_` by a new tensor; let it, and
-                `optimizer.step()`, come after every `backward` that needs the old
-                values.""",
+                now. Replace `+=`, `x[i] = …`, `relu_` by a new tensor; let that
+                write, and `optimizer.step()`, come after every `backward` that needs the
+                old values.""",
             unknown={
                 "shape": "in question",
                 "operation": "no operation that is named (a parameter, data, an index)",
