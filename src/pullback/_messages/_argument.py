@@ -62,8 +62,11 @@ ARGUMENT = Theme(
             anchor="real-scalar-outputs",
             title="grad can be implicitly created only for real scalar outputs",
             patterns=(
-                r"grad can be implicitly created only for real scalar outputs"
+                r"grad can be (?:implicitly created|computed) only for real scalar outputs"
                 r"(?: but got (?P<dtype>[\w.]+))?",
+            ),
+            older=(
+                "grad can be computed only for real scalar outputs but got torch.complex64",
             ),
             why="""The output is one complex number. Its real and its imaginary part are
                 two outputs, so that there is no gradient of `y` until you say which
@@ -335,8 +338,14 @@ ARGUMENT = Theme(
             patterns=(
                 r"(?<!returned an )invalid gradient at index \d+ - expected device "
                 r"(?P<output>[\w:]+) but got (?P<v>[\w:]+)",
+                r"(?<!returned an )invalid gradient at index \d+ - expected type "
+                r"(?P<output>[\w.]+) but got (?P<v>[\w.]+)",
             ),
-            older=("invalid gradient at index 0 - expected device cuda:0 but got cpu",),
+            older=(
+                "invalid gradient at index 0 - expected device cuda:0 but got cpu",
+                "invalid gradient at index 0 - expected type "
+                "torch.cuda.FloatTensor but got torch.FloatTensor",
+            ),
             why="""`v` lies on another device than the output. A tensor that you make
                 without `device=` lies on the CPU, also when the model is on a GPU.""",
             fix="""Your `v` is on {v}, the output on {output}: make it like the output,
@@ -484,12 +493,8 @@ ARGUMENT = Theme(
             anchor="no-attribute-backward",
             title="'float' object has no attribute 'backward'",
             kinds=("AttributeError",),
-            patterns=(
-                r"'(?P<type>float|int|bool|numpy\.\w+|list|tuple|dict|NoneType|\w*Loss|"
-                r"\w*Output\w*|function|method|builtin_function_or_method)' "
-                r"object has no attribute 'backward'",
-            ),
-            older=("'MSELoss' object has no attribute 'backward'",),
+            patterns=(r"'(?P<type>[\w.]+)' object has no attribute 'backward'",),
+            older=("'CrossEntropyLoss' object has no attribute 'backward'",),
             why="""You call `backward` on something that is no tensor. `.item()`, `float()`
                 and NumPy functions return numbers, which know nothing of the graph.""",
             fix="""What you have is of type {type}: call `backward` on the tensor that is
@@ -501,10 +506,13 @@ ARGUMENT = Theme(
                 "`tuple`, `list`, `dict`: the function returns several things; pick the "
                 "loss.",
                 "`NoneType`: the function lacks its `return`.",
-                "`MSELoss`, `CrossEntropyLoss`: that is the module; "
-                "`nn.MSELoss()(prediction, target)` is the loss.",
-                "`CausalLMOutput` and the like: `output.loss`.",
+                "`CrossEntropyLoss`, `MSELoss`: the loss was built and not "
+                "called, `MSELoss(y, t)` where `MSELoss()(y, t)` was meant.",
+                "`Seq2SeqLMOutput` and the like: the model returns its loss "
+                "among other things, `output.loss`.",
                 "`builtin_function_or_method`: parentheses are missing, `y.sum()`.",
+                "`torch.FloatTensor`: code from before 0.4; take a tensor that "
+                "requires a gradient.",
             ),
             broken="""
                 import torch

@@ -12,7 +12,9 @@ HIGHER = Theme(
             kinds=("NotImplementedError",),
             patterns=(
                 r"You must implement the jvp function for custom autograd\.Function",
+                r"jvp is not implemented for the c\+\+ API of custom Function",
             ),
+            older=("jvp is not implemented for the c++ API of custom Function yet.",),
             why="""Forward mode pushes a tangent through each operation. Your Function has a
                 rule for reverse mode only.""",
             fix="""Add a static `jvp(ctx, tangent)` (save what it needs with
@@ -73,7 +75,7 @@ HIGHER = Theme(
             kinds=("NotImplementedError",),
             patterns=(
                 r"Trying to use forward AD with (?P<operation>\S+) that does not support "
-                r"it",
+                r"it(?! because it is an out= function)",
             ),
             why="""That operation, often one fused for speed, has a rule for reverse mode
                 and none for forward mode.""",
@@ -120,12 +122,24 @@ HIGHER = Theme(
             "aten::_scaled_dot_product_flash_attention_for_cpu_backward is not implemented",
             kinds=("RuntimeError", "NotImplementedError"),
             patterns=(
-                r"(?:the )?derivative for '?(?:aten::)?(?P<operation>\w+(?:: \w+)?)'? is "
-                r"not implemented",
+                r"(?:the )?derivative for '?(?:aten::)?(?!(?:target|weight)')"
+                r"(?P<operation>\w+(?::? \w+)??)'? is not implemented(?!\. Double)",
+                r"(?P<operation>scatter_reduce|index_reduce)\(\): Double backward is "
+                r"unsupported",
+                r"`?(?P<operation>max_pool2d) with `return_indices=False` is not "
+                r"infinitely differentiable",
             ),
             older=(
                 "the derivative for 'digamma_backward' is not implemented",
                 "the derivative for 'igamma: input' is not implemented.",
+                "the derivative for 'cudnn_batch_norm_backward save_mean' is "
+                "not implemented",
+                "the derivative for '_cdist_backward' is not implemented.",
+                "scatter_reduce(): Double backward is unsupported for src when "
+                ">1 zeros in src are scattered to the same position in self",
+                "max_pool2d with `return_indices=False` is not infinitely "
+                "differentiable. If you want to calculate higher order "
+                "derivatives, e.g. second order, set `return_indices=True`.",
             ),
             why="""torch has no derivative rule for that operation. A name that ends in
                 `_backward` means that you differentiate twice and the *second* derivative
@@ -138,6 +152,9 @@ HIGHER = Theme(
                 "forward pass.",
                 "`_cdist_backward`: write "
                 "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
+                "`cudnn` in the name: "
+                "`torch.backends.cudnn.flags(enabled=False)` around the forward "
+                "pass.",
                 "`name: argument`, such as `igamma: input`: only that argument has no "
                 "rule; detach it if it is a constant.",
             ),
@@ -233,7 +250,8 @@ HIGHER = Theme(
             patterns=(
                 r"The Tensor returned by the function given to (?P<function>\w+) should "
                 r"contain a single element",
-                r"The function given to (?P<function>\w+) should return a single Tensor",
+                r"The function given to (?P<function>\w+) should return a single "
+                r"Tensor",
             ),
             older=("The function given to hessian should return a single Tensor",),
             why="""A Hessian belongs to a function with one output, and yours returns
@@ -301,19 +319,32 @@ HIGHER = Theme(
                 r"gradients",
                 r"The output of the user-provided function is independent of input "
                 r"(?P<input>\d+)",
-                r"the jacobian of the user-provided function with respect to input "
-                r"(?P<input>\d+) is independent of the input",
+                r"The (?:jacobian|hessian) of the user-provided function (?:with "
+                r"respect to input \d+ )?is independent of",
+                r"While computing the hessian, found that the jacobian of the "
+                r"user-provided function",
+                r"The gradient with respect to (?:the input|input \d+) is "
+                r"independent of",
+                r"The output of f is independent of the inputs\. This is not "
+                r"allowed with strict=True",
             ),
             older=(
                 "Output 0 of the user-provided function does not require gradients. The "
                 "outputs must be computed in a differentiable manner from the input when "
                 "running in strict mode.",
-                "While computing the hessian, found that the jacobian of the user-provided "
-                "function with respect to input 0 is independent of the input.",
+                "The jacobian of the user-provided function is independent of "
+                "input 0. This is not allowed in strict mode when "
+                "create_graph=True.",
+                "While computing the hessian, found that the jacobian of the "
+                "user-provided function with respect to input 0 is independent "
+                "of the input. This is not allowed in strict mode.",
+                "jvp(f, primals, tangents, strict=True): The output of f is "
+                "independent of the inputs. This is not allowed with "
+                "strict=True.",
             ),
-            why="""With `strict=True`, `torch.autograd.functional` tells you that the
-                result does not depend on an argument, where it would otherwise return
-                zeros. Often the function uses a variable from outside in its place.""",
+            why="""With `strict=True`, torch tells you that the result does not depend on an
+                argument, where it would otherwise return zeros. Often the function uses a
+                variable from outside in its place.""",
             fix="""Output {output} must be computed from the argument that the function
                 gets, and not from a variable of the same content around it. If zero is the
                 right answer, leave `strict` out.""",
@@ -324,8 +355,8 @@ HIGHER = Theme(
                 "NumPy or integers.",
                 "Several inputs or outputs, of which not each depends on each: zero is "
                 "right; leave `strict` out.",
-                "`the jacobian ... is independent`: the function is linear and its Hessian "
-                "zero; leave `strict` out.",
+                "`The jacobian … is independent`, `While computing the hessian`: the "
+                "function is linear and its second derivative zero; leave `strict` out.",
             ),
             broken="""
                 import torch
@@ -385,12 +416,22 @@ HIGHER = Theme(
             patterns=(
                 r"Trying to create a dual Tensor for forward AD but no level exists",
                 r"Nested forward mode AD is not supported at the moment",
+                r"Trying to exit a forward AD level that was not the last",
+                r"Making a dual Tensor based on a Tensor that already has a "
+                r"forward gradient at the same level",
             ),
-            older=("Nested forward mode AD is not supported at the moment",),
+            older=(
+                "Nested forward mode AD is not supported at the moment",
+                "Making a dual Tensor based on a Tensor that already has a "
+                "forward gradient at the same level 0 is not supported.",
+                "Trying to exit a forward AD level that was not the last one "
+                "that was created. This is not supported.",
+            ),
             why="""`torch.autograd.forward_ad` works inside one `dual_level()` block: not
                 outside of it, and not inside two.""",
             fix="""Outside of a block: wrap it in `with fwAD.dual_level():`. Inside a second
-                one: use `torch.func.jvp`, which nests.""",
+                one: use `torch.func.jvp`, which nests. On a tensor that is dual already:
+                make the dual once, of `fwAD.unpack_dual(dual).primal`.""",
             broken="""
                 import torch
                 import torch.autograd.forward_ad as fwAD

@@ -155,12 +155,13 @@ INPLACE = Theme(
             title="Output 0 of Unbind is a view and is being modified inplace. This view "
             "is the output of a function that returns multiple views",
             patterns=(
-                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
-                r"modified inplace\. This view is the output of a function that returns "
-                r"multiple views",
-                r"A view was created in (?:no_grad|inference) mode and is being modified "
-                r"inplace (?:with grad mode enabled|in normal mode)\. This view is the "
-                r"output of a function that returns multiple views",
+                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and (?:is being|"
+                r"its base or another view of its base has been) modified inplace\. This "
+                r"view is (?:the|an) output of a function that returns multiple views",
+                r"A view was created in (?:no_grad|inference) mode and (?:is being|its "
+                r"base or another view of its base has been) modified inplace (?:with grad "
+                r"mode enabled|in normal mode)\. This view is the output of a function "
+                r"that returns multiple views",
             ),
             unknown={"operation": "`unbind`, `split` or the loop"},
             older=(
@@ -171,17 +172,28 @@ INPLACE = Theme(
                 "Output 0 of UnbindBackward is a view and is being modified inplace. This "
                 "view is the output of a function that returns multiple views. Such "
                 "functions do not allow the output views to be modified inplace.",
+                "Output 0 of SplitBackward is a view and is being modified "
+                "inplace. This view is an output of a function that returns "
+                "multiple views. Inplace operators on such views are being "
+                "deprecated and will be forbidden starting from version 1.8.",
+                "Output 0 of UnbindBackward0 is a view and its base or another "
+                "view of its base has been modified inplace. This view is the "
+                "output of a function that returns multiple views.",
             ),
             why="""`unbind`, `split`, `chunk` and iterating over a tensor (`for row in x`)
                 give several views of one tensor at once. Autograd cannot follow a write to
                 one of them.""",
-            fix="""Do not write to what {operation} gave: compute new tensors and
-                `torch.stack` them, or write through an index, `x[i].mul_(2)`, which
-                autograd follows where `x` is no leaf.""",
+            fix="""Do not write to what {operation} gave, nor to the tensor that it came
+                from while a part is still needed: compute new tensors and `torch.stack`
+                them, or write through an index, `x[i].mul_(2)`, which autograd follows
+                where `x` is no leaf.""",
             tell=(
                 "`Output 0 of Unbind`, `Split`: the tensor that was split is in the graph.",
                 "`A view was created in no_grad mode`, without any `no_grad`: the tensor "
                 "that was split requires no gradient, and what you write does.",
+                "`its base or another view of its base has been`: you wrote to "
+                "the tensor that was taken apart, and use a part afterwards; "
+                "write first, or take it apart anew.",
                 "The name of a Function of yours: its `forward` returns views of its "
                 "input; return clones.",
             ),
@@ -210,8 +222,9 @@ INPLACE = Theme(
             title="Output 0 of BackwardHookFunction is a view and is being modified "
             "inplace",
             patterns=(
-                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
-                r"modified inplace\. This view was created inside a custom Function",
+                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and (?:is being|"
+                r"its base or another view of its base has been) modified inplace\. This "
+                r"view was created inside a custom Function",
                 r"Output (?P<index>\d+) of (?P<operation>BackwardHookFunction\w*) is a "
                 r"view and is being modified inplace",
             ),
@@ -261,12 +274,16 @@ INPLACE = Theme(
             anchor="view-in-no-grad-inplace",
             title="A view was created in no_grad mode and is being modified inplace",
             patterns=(
-                r"A view was created in (?P<mode>no_grad|inference) mode and is being "
-                r"modified inplace(?! .{10,25}\. This view is the output of)",
+                r"A view was created in (?P<mode>no_grad|inference) mode and (?:is being|"
+                r"its base or another view of its base has been) modified inplace"
+                r"(?! .{10,25}\. This view is the output of)",
             ),
             older=(
                 "A view was created in inference mode and is being modified inplace in "
                 "normal mode.",
+                "A view was created in no_grad mode and its base or another "
+                "view of its base has been modified inplace with grad mode "
+                "enabled.",
             ),
             why="""The view was taken inside `torch.no_grad()` or `inference_mode()`, the
                 write happens outside. Whether the write should be in the graph cannot be
@@ -333,10 +350,17 @@ INPLACE = Theme(
             patterns=(
                 r"(?:(?P<function>\w+)\(\): )?functions with out=\.\.\. arguments don't "
                 r"support automatic differentiation",
+                r"Trying to use forward AD with (?P<function>\w+?)(?:_out)? that "
+                r"does not support it because it is an out= function",
+            ),
+            older=(
+                "Trying to use forward AD with add_out that does not support it "
+                "because it is an out= function",
             ),
             why="""`out=` writes the result into a tensor that is there already and that no
                 graph can lead through. An argument requires a gradient, or the tensor
                 given as `out` does.""",
+            kinds=("RuntimeError", "NotImplementedError"),
             fix="""Drop `out=` and use what {function} returns; or run it under
                 `torch.no_grad()` when no gradient is wanted.""",
             unknown={"function": "the function"},

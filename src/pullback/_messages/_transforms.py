@@ -50,6 +50,12 @@ TRANSFORMS = Theme(
             patterns=(
                 r"(?:backward|autograd\.grad|torch\.autograd\.grad)\(\) called inside a "
                 r"functorch transform",
+                r"backward\(\) called inside torch\.vmap",
+            ),
+            older=(
+                "backward() called inside torch.vmap. This is not supported, "
+                "please call backward() outside torch.vmap or instead use "
+                "torch.autograd.grad inside torch.vmap",
             ),
             why="""Inside `grad`, `vjp`, `vmap` and the others, f is a function to be
                 differentiated; `backward` inside it would write to `.grad` fields
@@ -82,7 +88,13 @@ TRANSFORMS = Theme(
             anchor="requires-grad-inside-a-transform",
             title="You are attempting to call Tensor.requires_grad_() (or perhaps using "
             "torch.autograd.functional.* APIs) inside of a function being transformed",
-            patterns=(r"You are attempting to call Tensor\.requires_grad_\(\)",),
+            patterns=(
+                r"You are attempting to call Tensor\.(?:requires|retain)_grad_?\(\)",
+            ),
+            older=(
+                "You are attempting to call Tensor.retain_grad() inside of a "
+                "function being transformed by a functorch transform.",
+            ),
             why="""`torch.func` keeps track of what is differentiated itself;
                 `requires_grad_()` and `torch.autograd.functional` use the other mechanism,
                 and the two do not nest this way.""",
@@ -111,12 +123,29 @@ TRANSFORMS = Theme(
             "grad, jvp, jacrev, ...), it must override the setup_context staticmethod",
             patterns=(
                 r"In order to use an autograd\.Function with functorch transforms",
-                r"You tried to vmap over (?P<name>\w+), but it does not have vmap support",
+                r"You tried to vmap over (?P<name>\w+), but it (?:does not have vmap "
+                r"support|has both generate_vmap_rule=True)",
+                r"To use autograd\.Function with vmap, you must either override "
+                r"the vmap staticmethod",
+                r"\(vmap, grad, vjp, etc\.\) currently do not support the use of "
+                r"autograd\.Function",
+                r"cannot use C\+\+ torch::autograd::Function with functorch "
+                r"transforms",
             ),
             older=(
                 "You tried to vmap over Square, but it does not have vmap support. Please "
                 "override and implement the vmap staticmethod or set "
                 "generate_vmap_rule=True.",
+                "functorch functions (vmap, grad, vjp, etc.) currently do not "
+                "support the use of autograd.Function. Please rewrite your "
+                "function to not use autograd.Function while we work on fixing "
+                "this",
+                "You tried to vmap over F, but it has both "
+                "generate_vmap_rule=True and an overridden vmap staticmethod.",
+                "cannot use C++ torch::autograd::Function with functorch "
+                "transforms (vmap, grad, vjp, etc)",
+                "To use autograd.Function with vmap, you must either override "
+                "the vmap staticmethod or set generate_vmap_rule=True.",
             ),
             why="""`torch.func` calls `forward` without a `ctx` and saves in a separate
                 step. A Function whose `forward(ctx, x)` does both cannot be
@@ -475,12 +504,15 @@ TRANSFORMS = Theme(
             patterns=(
                 r"Got argnums?=(?P<argnum>-?\d+), but only (?P<count>\d+) positional "
                 r"inputs",
+                r"argnums? must be int(?: or Tuple\[int, \.\.\.\])?, got",
             ),
+            older=("argnums must be int or Tuple[int, ...], got: <class 'list'>",),
             why="""`argnums` counts the positional arguments of the *call*, from 0. Keyword
                 arguments are not counted and cannot be differentiated by.""",
             fix="""There are {count} positional arguments and you asked for number {argnum}:
                 pass that argument by position, and mind that the first is 0.""",
             unknown={"count": "fewer", "argnum": "one more"},
+            tell=("`must be int or Tuple`: write `argnums=(0, 1)`, not a list.",),
             broken="""
                 import torch
 
