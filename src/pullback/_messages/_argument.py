@@ -620,8 +620,8 @@ ARGUMENT = Theme(
             why="""`inputs` is one tensor, a sequence of tensors or a plain `dict`. Other
                 mappings are refused, and a `state_dict()` is one; it holds detached tensors
                 besides, so that `dict(model.state_dict())` fails as well.""",
-            fix="""In place of the {type} pass `dict(model.named_parameters())` to
-                `{function}`.""",
+            fix="""Pass a plain dict to `{function}`: `dict(mapping)` of your {type}, or in
+                place of a `state_dict()` `dict(model.named_parameters())`.""",
             broken="""
                 import torch
 

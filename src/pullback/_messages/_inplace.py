@@ -70,7 +70,7 @@ INPLACE = Theme(
                 torch.testing.assert_close(x.grad, x.detach().exp())
                 print(x.grad)
                 """,
-            see=("in-place",),
+            see=("in-place", "second-backward"),
             source=("PT#39141", "PF/169583"),
         ),
         Message(
