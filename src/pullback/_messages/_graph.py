@@ -60,7 +60,7 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.0, 6.0]))
                 print(x.grad)
                 """,
-            see=("no-grad-detach", "cut-graphs", "error-checkpoint-inputs-no-grad"),
+            see=("no-grad-detach", "error-checkpoint-inputs-no-grad"),
             source=("PT#19806", "PT#44189"),
         ),
         Message(
