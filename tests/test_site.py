@@ -12,6 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from built import DESKTOP, PAGES, SITE, needs_chromium, needs_site
 from fontTools.ttLib import TTFont
+from PIL import Image
 
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # what a scheme changes
 pytestmark = [needs_chromium, needs_site]
@@ -28,6 +29,8 @@ READ = """() => ({
   shift: window.shift,
   unconverted: [...document.querySelectorAll(".math")]
     .filter((e) => !e.querySelector("math")).map((e) => e.textContent),
+  sizeless: [...document.querySelectorAll("article img:not([width][height])")]
+    .map((e) => e.src),
   wordless: [...document.querySelectorAll("article img:not(.sphx-glr-thumbcontainer img)")]
     .filter((e) => e.alt.length < 4).map((e) => e.src),
 })"""
@@ -58,6 +61,7 @@ def test_page_loads_like_paper(browser, address, path):
     assert errors == []
     assert seen["unconverted"] == []
     assert seen["wordless"] == []
+    assert seen["sizeless"] == [], "text would move when they come"
     assert seen["shift"] <= 0.02
     assert len({url for _, url in loaded}) <= 12
     files = {urlsplit(url).path for kind, url in loaded if kind != "image"}
@@ -149,5 +153,8 @@ def test_pages_are_announced():
         (picture,) = re.findall(r'<meta property="og:image" content="(.*?)"', text)
         assert urlsplit(picture).netloc == host
         site = url.removesuffix(path)
-        assert (SITE / picture.removeprefix(site)).stat().st_size > 5_000
+        with Image.open(SITE / picture.removeprefix(site)) as card:
+            assert card.size == (1200, 630)
+            assert len(card.getcolors(maxcolors=10**6)) > 10, "there is a picture on it"
+        assert re.search(r'<meta property="og:image:alt" content="[^"]{10}', text)
     assert len(listed) == len(PAGES) - 3
