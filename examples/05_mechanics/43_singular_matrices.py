@@ -68,11 +68,13 @@ for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)
 
 # %%
 # Of a negative determinant ``logdet`` is NaN with a gradient of zero, so that a NaN check
-# of gradients sees nothing. ``slogdet`` keeps the sign apart, and gives :math:`A^{-\top}`:
+# of gradients sees nothing. ``slogdet`` keeps the sign apart, and gives :math:`A^{-\top}`.
+# For the singular A both give infinities:
 
 swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]], requires_grad=True)
-for y in (torch.logdet(swap), torch.linalg.slogdet(swap).logabsdet):
-    print(y.item(), torch.autograd.grad(y, swap)[0].tolist())
+for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
+    for M in (swap, A):
+        print(f(M).item(), torch.autograd.grad(f(M), M)[0].tolist())
 
 # %%
 # Near, but not there
@@ -101,10 +103,9 @@ for name, f in functions.items():
 # On arrival
 # ----------
 #
-# First logdet, of the singular matrix. Then a batch of two, the second of them singular,
-# and a loss of the first alone. Which of the two gradients is NaN, or the error:
+# A batch of two, the second of them singular, and a loss of the first alone. Which of the
+# two gradients is NaN, or the error:
 
-print(torch.autograd.grad(torch.logdet(A), A)[0].tolist())
 second = torch.stack([torch.eye(2), A.detach()]).requires_grad_()
 first = {
     "inv": torch.linalg.inv,
