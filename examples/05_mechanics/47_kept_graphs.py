@@ -97,8 +97,8 @@ for name, keep in ways.items():
 # What backward does not free
 # ---------------------------
 #
-# A graph that you retain or create (``create_graph`` retains as well, and the gradient leads
-# there), and what a Function of your own hangs on ``ctx``, past ``save_for_backward``:
+# A graph that you retain or create (``create_graph`` retains as well, and the gradient
+# leads there), and what your own Function hangs on ``ctx``, past ``save_for_backward``:
 
 
 class Square(torch.autograd.Function):
