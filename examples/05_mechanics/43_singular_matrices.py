@@ -68,8 +68,7 @@ for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)
 
 # %%
 # Of a negative determinant ``logdet`` is NaN with a gradient of zero, so that a NaN check
-# of gradients sees nothing. ``slogdet`` keeps the sign apart, and gives :math:`A^{-\top}`.
-# For the singular A both give infinities:
+# sees nothing. ``slogdet`` keeps the sign apart. For the singular A both give infinities:
 
 swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]], requires_grad=True)
 for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
