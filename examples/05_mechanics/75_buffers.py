@@ -20,7 +20,6 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, replace_all_batch_norm_modules_
 from torch.func import stack_module_state, vjp, vmap
-from torch.utils.checkpoint import checkpoint
 
 batch = torch.tensor([[1.0], [2.0], [6.0]])
 
@@ -62,7 +61,8 @@ for given in (deepcopy(own), own):
 
 def again(norm):
     x = batch.clone().requires_grad_()
-    checkpoint(norm, x, use_reentrant=False).backward(torch.ones(3, 1))
+    y = torch.utils.checkpoint.checkpoint(norm, x, use_reentrant=False)
+    y.backward(torch.ones(3, 1))
 
 
 passes = {
@@ -99,7 +99,7 @@ attempts = {
 # %%
 # Each with fresh copies, and what they are afterwards:
 
-norm.reset_running_stats()
+norm = nn.BatchNorm1d(1)
 for name, attempt in attempts.items():
     copies = deepcopy(dict(norm.named_buffers()))
     try:
