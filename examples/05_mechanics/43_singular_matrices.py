@@ -152,7 +152,7 @@ minors = torch.empty(3, 3, dtype=torch.float64)
 for i, j in np.ndindex(3, 3):
     (a, b), (c, d) = np.delete(np.delete(S.numpy(), i, 0), j, 1)
     minors[i, j] = (-1) ** (i + j) * (a * d - b * c)
-for found in (cofactors(S), torch.func.grad(torch.det)(S)):
+for found in (cofactors(S), cofactors(-S), torch.func.grad(torch.det)(S)):
     torch.testing.assert_close(found, minors)
 
 # %%

@@ -133,7 +133,7 @@ for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
 rows = [torch.tensor(r, requires_grad=True) for r in ([1.0, 2.0], [3.0, 4.0, 5.0])]
 nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 y = nested * nested
-weights = [torch.tensor([1.0, 0.0]), torch.tensor([0.0, 0.0, 1.0])]
+weights = [torch.tensor([1.0, 0.0]), torch.tensor([0.0, 0.0, 2.0])]
 try:
     y.backward(torch.nested.nested_tensor(weights, layout=torch.jagged))
 except RuntimeError as error:
