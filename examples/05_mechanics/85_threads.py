@@ -106,14 +106,16 @@ with torch.autograd.set_detect_anomaly(True), ThreadPoolExecutor(1) as pool:
 
 # %%
 # *Is my dropout the same in every run?* Not with threads: they draw from one generator, in
-# the order in which they come. Give each a ``torch.Generator`` of its own:
+# the order in which they come. What takes a ``generator`` can have one for each thread;
+# dropout does not, so draw its masks with ``torch.bernoulli``:
 
 torch.manual_seed(0)
 first = torch.rand(1)
 torch.manual_seed(0)
 with ThreadPoolExecutor(1) as pool:
     there = pool.submit(torch.rand, 1).result()
-print(torch.equal(there, first), torch.equal(torch.rand(1), first))
+mine = torch.rand(1, generator=torch.Generator().manual_seed(0))
+print(*(torch.equal(drawn, first) for drawn in (there, torch.rand(1), mine)))
 
 # %%
 # *A thread inside of torch.func.grad.* A transform belongs to its thread as well, so what
