@@ -20,8 +20,6 @@ straight-through and Gumbel-softmax are wrong on average, with less noise as a r
 #
 # The first way that people try has no graph:
 
-import math
-
 import torch
 from torch.nn import functional as F
 
@@ -157,9 +155,12 @@ for name, f in zip(("square", "wave", "jump"), functions, strict=True):
 # %%
 # The check: the derivative of softmax by hand; each mean where it belongs, or not:
 
+import math
+
 p, f = theta.detach().softmax(0), torch.tensor([1.0, 9.0, 4.0])
 torch.testing.assert_close((exact, unbiased), 2 * (p * (f - p @ f),))
 assert (moments(through, loss)[0] - exact).norm() > 0.2
+torch.testing.assert_close(moments(through, lambda h: h @ size)[0], p * (size - p @ size))
 assert soft[2.0, False][0] > 0.4 > 0.1 > soft[0.1, False][0]
 assert cubed[1] > 0.2 > 0.1 > cubed[0]
 density, waved = math.exp(-1 / 2) / math.sqrt(2 * math.pi), 2 * math.cos(2) * math.exp(-2)
@@ -170,5 +171,4 @@ torch.testing.assert_close(torch.tensor([*found.values()]), known, atol=0.05, rt
 # Where next
 # ----------
 #
-# The score function with a baseline: :ref:`reinforce`. Slopes chosen at a jump or a corner:
-# :ref:`kinks`.
+# A baseline: :ref:`reinforce`. Slopes chosen at a jump or a corner: :ref:`kinks`.
