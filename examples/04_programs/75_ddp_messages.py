@@ -29,7 +29,7 @@ data = torch.arange(4.0).reshape(2, 2)
 # Expected to have finished reduction in the prior iteration
 # ----------------------------------------------------------
 #
-# A parameter takes no part in the loss: its hook never fires, and the *second* step notices:
+# A parameter takes no part in the loss: its hook never fires, as the *second* step notices:
 
 
 class Idle(nn.Module):
@@ -128,8 +128,8 @@ dist.destroy_process_group()
 # Was asked to gather along dimension 0, but all input tensors were scalars
 # -------------------------------------------------------------------------
 #
-# ``DataParallel``, on several GPUs, cuts the batch. The parts' losses come back as a vector,
-# and *grad can be implicitly created* follows. Without GPUs, cut by hand:
+# ``DataParallel``, on several GPUs, cuts the batch. Its losses come back as a vector, and
+# *grad can be implicitly created* follows. Without GPUs, cut by hand:
 
 weight, points = torch.ones(2, requires_grad=True), data.clone().requires_grad_()
 gathered = torch.stack([((part @ weight) ** 2).mean() for part in points.chunk(2)])
