@@ -46,8 +46,8 @@ def problem(optimizer, wrong=None, **settings):
 
 # %%
 # The number of calls in one ``step``, the loss that it returned and the loss after it. A
-# line search may try several points an iteration, ``max_eval`` (5/4 of ``max_iter``) and the
-# rest of a search in all. The loss returned is the *first* call's: evaluate once more:
+# line search may try several points an iteration, ``max_eval`` (5/4 of ``max_iter``) and
+# the rest of a search in all. The loss returned is the *first* call's; evaluate once more:
 
 from torch.optim import LBFGS, SGD
 
