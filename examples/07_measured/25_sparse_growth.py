@@ -79,7 +79,6 @@ def compare(n):
 # A clone of the repository holds a record of such a run; a copy of this page measures anew:
 
 import json
-import math
 import platform
 from datetime import date
 from pathlib import Path
@@ -106,7 +105,7 @@ for n, figures in record["figures"].items():
     print(f"{int(n):>9,}" + "".join(cells))
 
 # %%
-# A small Jacobian is hardly worth a plan; the cost of a large dense one leaves it far behind:
+# A small Jacobian is hardly worth a plan; a large dense one costs far more than both:
 
 import matplotlib.pyplot as plt
 
@@ -118,11 +117,11 @@ ax.legend()
 _ = ax.set(title="Time of a Jacobian, in products", xlabel="unknowns n", ylabel="products")
 
 # %%
-# *How many Jacobians until finding the plan has paid?* By the table:
+# *After about how many Jacobians has finding the plan paid?* By the table:
 
 for n, figures in record["figures"].items():
     if (saved := figures.get("dense", 0) - figures["sparse"]) > 0:
-        print(f"n = {n:>4}: {math.ceil(figures['finding the pattern'] / saved)}")
+        print(f"n = {n:>4}: {max(1, round(figures['finding the pattern'] / saved))}")
 
 # %%
 # What goes wrong
