@@ -584,5 +584,33 @@ HIGHER = Theme(
             see=("kinks",),
             source=("torch/csrc/autograd (FunctionsManual.cpp)",),
         ),
+        Message(
+            anchor="strategy",
+            title='Expected strategy to be either "forward-mode" or "reverse-mode"',
+            kinds=("AssertionError",),
+            patterns=(r"Expected strategy to be either",),
+            why="""`strategy` of `torch.autograd.functional.jacobian` is one of two words,
+                and another was passed.""",
+            fix="""`"reverse-mode"` (the default; one pass for each output) or
+                `"forward-mode"` with `vectorize=True` (one for each input).""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.autograd.functional.jacobian(torch.square, x, strategy="forward")
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                J = torch.autograd.functional.jacobian(
+                    torch.square, x, strategy="reverse-mode", vectorize=True
+                )
+                assert torch.equal(J, torch.diag(2 * x))
+                print(J)
+                """,
+            see=("reverse-or-forward", "error-forward-mode-needs-vectorize"),
+            source=("torch/autograd/functional.py",),
+        ),
     ),
 )

@@ -598,5 +598,87 @@ TRANSFORMS = Theme(
             see=("function-under-transforms", "external-loss"),
             source=("c10/core (TensorImpl.h)",),
         ),
+        Message(
+            anchor="data-inside-a-transform",
+            title="mutating directly with `.data` inside functorch transform is not "
+            "allowed",
+            patterns=(
+                r"mutating directly with `\.data` (?:inside functorch|under vmap) "
+                r"transform is not allowed",
+                r"accessing `data` under vmap transform is not allowed",
+            ),
+            older=("mutating directly with `.data` under vmap transform is not allowed.",),
+            why="""Assigning to `.data` changes a tensor behind autograd's back, and a
+                transform has to see every change.""",
+            fix="""Compute a new tensor: `x.detach()` for a constant, `torch.where` for new
+                values in some places.""",
+            broken="""
+                import torch
+
+                def f(x):
+                    x.data = x.clamp(min=0)
+                    return (x**2).sum()
+
+                torch.func.grad(f)(torch.tensor([-1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([-1.0, 2.0])
+                g = torch.func.grad(lambda x: (x.clamp(min=0) ** 2).sum())(x)
+                assert torch.equal(g, torch.tensor([0.0, 4.0]))
+                print(g)
+                """,
+            see=("error-data-hides-changes", "error-mutate-a-captured-tensor"),
+            source=("torch/csrc/autograd (python_variable.cpp)",),
+        ),
+        Message(
+            anchor="functorch-is-torch-func",
+            title="We've integrated functorch into PyTorch. As the final step of the "
+            "integration, `functorch.make_functional` is deprecated",
+            kinds=("FutureWarning", "ModuleNotFoundError", "RuntimeError"),
+            patterns=(
+                r"We've integrated functorch into PyTorch",
+                r"No module named 'functorch'",
+                r"make_functional\(module\): we don't yet support models that do parameter "
+                r"tying",
+            ),
+            older=(
+                "No module named 'functorch'",
+                "make_functional(module): we don't yet support models that do parameter "
+                "tying (also sometimes known as weight sharing).",
+            ),
+            why="""`functorch` was a package of its own before PyTorch 2.0. Its transforms
+                are in `torch.func` under the same names; `make_functional` has become
+                `torch.func.functional_call`, which also takes shared weights.""",
+            fix="""`from torch.func import grad, vjp, jacrev, vmap`, and in place of
+                `fmodel, params = make_functional(model)`: `params =
+                dict(model.named_parameters())` and
+                `functional_call(model, params, (x,))`.""",
+            broken="""
+                import functorch
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                functional, parameters = functorch.make_functional(model)
+                """,
+            fixed="""
+                import torch
+                from torch.func import functional_call, grad
+
+                model = torch.nn.Linear(2, 1)
+                parameters = dict(model.named_parameters())
+                x = torch.tensor([[1.0, 2.0]])
+
+                def loss(parameters):
+                    return functional_call(model, parameters, (x,)).sum()
+
+                g = grad(loss)(parameters)
+                assert torch.equal(g["weight"], x) and g["bias"] == 1
+                print(g["weight"])
+                """,
+            see=("jacobian-of-parameters", "version-notes"),
+            source=("torch/_functorch/deprecated.py",),
+        ),
     ),
 )

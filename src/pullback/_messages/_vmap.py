@@ -299,7 +299,8 @@ VMAP = Theme(
             patterns=(
                 r"Batching rule not implemented for (?P<operation>[\w:.]*\w)\. We could "
                 r"not generate a fallback",
-                r"Batching rule not implemented for (?P<operation>[\w:.]*\w); "
+                r"(?<!gradients, got: )Batching rule not implemented for "
+                r"(?P<operation>[\w:.]*\w); "
                 r"the fallback path doesn't work",
                 r"(?P<operation>[\w:.]*\w) hit the vmap fallback which is "
                 r"currently disabled",
@@ -441,6 +442,41 @@ VMAP = Theme(
                 """,
             see=("vmap-limits", "in-place"),
             source=("aten/src/ATen/functorch (BatchRulesHelper.cpp)",),
+        ),
+        Message(
+            anchor="vmap-out-dims",
+            title="vmap(<lambda>, ...): `<lambda>` can not return a BatchedTensor when "
+            "out_dim is None",
+            kinds=("ValueError",),
+            patterns=(
+                r"can not return a BatchedTensor when out_dim is None",
+                r"out_dims is not compatible with the structure of `outputs`",
+            ),
+            older=(
+                "vmap(f, ..., out_dims=(0, 0))(<inputs>): out_dims is not compatible with "
+                "the structure of `outputs`.",
+            ),
+            why="""`out_dims` says where the samples stand in each result. `None` promises a
+                result that is the same for all samples, and this one differs; a tuple wants
+                as many results as it has entries.""",
+            fix="""Leave `out_dims` out: the samples then come first in every result. One
+                number counts for all results, a tuple for one each.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                torch.vmap(lambda x: x**2, out_dims=None)(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                y = torch.vmap(lambda x: x**2)(x)
+                assert torch.equal(y, x**2)
+                print(y)
+                """,
+            see=("batched-v", "error-vmap-in-dims"),
+            source=("torch/_functorch/vmap.py",),
         ),
     ),
 )
