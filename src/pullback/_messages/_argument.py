@@ -579,5 +579,36 @@ ARGUMENT = Theme(
             see=("shape-rule", "error-vector-v-can-only-be-none"),
             source=("torch/autograd/functional.py",),
         ),
+        Message(
+            anchor="inputs-must-be-tensors",
+            title="all inputs have to be Tensors or GradientEdges, but got float",
+            patterns=(
+                r"all inputs have to be (?:Tensors(?: or GradientEdges)?|Variables), but "
+                r"got (?P<type>[\w.]+)",
+            ),
+            older=("all inputs have to be Tensors, but got str",),
+            why="""Each of the `inputs` is a tensor to differentiate by. A number, a name, a
+                module or a list of lists is none.""",
+            fix="""There is a {type} among the inputs: pass the tensors themselves, in one
+                list: `list(model.parameters())` and not the model or its names.""",
+            broken="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                y = model(torch.ones(1, 2)).sum()
+                torch.autograd.grad(y, list(dict(model.named_parameters())))
+                """,
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                y = model(torch.ones(1, 2)).sum()
+                by_weight, by_bias = torch.autograd.grad(y, list(model.parameters()))
+                assert torch.equal(by_weight, torch.ones(1, 2)) and by_bias == 1
+                print(by_weight, by_bias)
+                """,
+            see=("jacobian-of-parameters", "error-inputs-empty"),
+            source=("torch/csrc/autograd (python_engine.cpp)",),
+        ),
     ),
 )

@@ -237,7 +237,14 @@ COMPILED = Theme(
             patterns=(
                 r"accessing tensor output of CUDAGraphs that has been overwritten by a "
                 r"subsequent run",
+                r"Unable to hit fast path of CUDAGraphs because of pending, "
+                r"uninvoked backwards",
             ),
+            older=(
+                "Unable to hit fast path of CUDAGraphs because of pending, "
+                "uninvoked backwards.",
+            ),
+            kinds=("RuntimeError", "UserWarning"),
             why="""With `mode="reduce-overhead"` the results of a compiled function lie in
                 memory that its next call uses again. A loss, an output or a gradient of the
                 call before is gone.""",
@@ -249,6 +256,9 @@ COMPILED = Theme(
                 "Several forward passes before one `backward` (gradient accumulation, a "
                 "discriminator): use another mode, or one pass over the joined batch.",
                 "A list of losses or outputs over steps: `.detach().clone()` each.",
+                "`pending, uninvoked backwards`: a result of the forward pass "
+                "is still held, and `backward` was not called on it; detach "
+                "what you keep for printing.",
             ),
             see=("second-backward", "gradient-cache"),
             source=("PT#148439", "PT#170604"),

@@ -401,6 +401,8 @@ HIGHER = Theme(
                 r"Trying to exit a forward AD level that was not the last",
                 r"Making a dual Tensor based on a Tensor that already has a "
                 r"forward gradient at the same level",
+                r"Setting a forward grad that itself has a forward gradient at "
+                r"the same level",
             ),
             older=(
                 "Nested forward mode AD is not supported at the moment",
@@ -408,6 +410,8 @@ HIGHER = Theme(
                 "forward gradient at the same level 0 is not supported.",
                 "Trying to exit a forward AD level that was not the last one "
                 "that was created. This is not supported.",
+                "Setting a forward grad that itself has a forward gradient at "
+                "the same level0 is not supported.",
             ),
             why="""`torch.autograd.forward_ad` works inside one `dual_level()` block: not
                 outside of it, and not inside two.""",
@@ -611,6 +615,40 @@ HIGHER = Theme(
                 """,
             see=("reverse-or-forward", "error-forward-mode-needs-vectorize"),
             source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="flex-attention-on-the-cpu",
+            title="FlexAttention does not support backward on CPU",
+            kinds=("NotImplementedError",),
+            patterns=(r"FlexAttention does not support backward on (?P<device>\w+)",),
+            older=(
+                "FlexAttention does not support backward on MPS. Please set the input "
+                "requires_grad to False or use another device.",
+            ),
+            why="""The backward pass of `flex_attention` is written for GPUs. On the CPU (and
+                on MPS) it refuses inputs that require a gradient.""",
+            fix="""On the {device} use `scaled_dot_product_attention` with a mask, or write
+                the softmax out; or detach the inputs when no gradient is wanted.""",
+            unknown={"device": "CPU"},
+            broken="""
+                import torch
+                from torch.nn.attention.flex_attention import flex_attention
+
+                q = torch.ones(1, 1, 16, 16, requires_grad=True)
+                flex_attention(q, q, q)
+                """,
+            fixed="""
+                import torch
+                from torch.nn.functional import scaled_dot_product_attention
+
+                q = torch.ones(1, 1, 16, 16, requires_grad=True)
+                y = scaled_dot_product_attention(q, q, q)
+                y.sum().backward()
+                assert q.grad.shape == q.shape and q.grad.isfinite().all()
+                print(q.grad.shape)
+                """,
+            see=("error-derivative-not-implemented",),
+            source=("torch/nn/attention/flex_attention.py",),
         ),
     ),
 )

@@ -264,5 +264,59 @@ HOOK_RESULTS = Theme(
             see=("gradcheck", "vmap-limits"),
             source=("torch/autograd/gradcheck.py",),
         ),
+        Message(
+            anchor="gradcheck-undefined",
+            title="Expected all input grads to be undefined or zero when all output grads "
+            "are undefined or zero",
+            kinds=("GradcheckError",),
+            patterns=(
+                r"Expected all input grads to be undefined or zero when all output grads",
+                r"Expected backward function to handle undefined output grads",
+            ),
+            older=("Expected backward function to handle undefined output grads.",),
+            why="""With `ctx.set_materialize_grads(False)`, v is None where the loss does
+                not use an output. No v means zero, and zero times a Jacobian is zero: your
+                `backward` returned something else, or failed.""",
+            fix="""Return None for each input if every v is None, and leave out the part of
+                a single v that is None. Without `set_materialize_grads(False)` you get
+                zeros and need no such case.""",
+            broken="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.set_materialize_grads(False)
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        one = torch.ones(2, dtype=torch.float64)
+                        return 2 * (one if v is None else v)
+
+                x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+                torch.autograd.gradcheck(Double.apply, x)
+                """,
+            fixed="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.set_materialize_grads(False)
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return None if v is None else 2 * v
+
+                x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+                passed = torch.autograd.gradcheck(Double.apply, x)
+                assert passed
+                print(passed)
+                """,
+            see=("gradcheck", "custom-function"),
+            source=("torch/autograd/gradcheck.py",),
+        ),
     ),
 )

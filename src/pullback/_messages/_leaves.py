@@ -275,6 +275,8 @@ LEAVES = Theme(
                 r"'(?P<grad>-?\d+)' to a tensor located on device with index "
                 r"'(?P<tensor>-?\d+)'",
                 r"can't assign Variable as its own grad",
+                r"Cannot set grad_dtype to '(?P<tensor>\w+)' because there is "
+                r"already a gradient with dtype '(?P<grad>\w+)'",
             ),
             older=(
                 "assigned grad has data of a different size",
@@ -284,6 +286,8 @@ LEAVES = Theme(
                 "tensor with device type 'cuda'. Please ensure that the "
                 "gradient and the tensor are on the same device",
                 "can't assign Variable as its own grad",
+                "Cannot set grad_dtype to 'Half' because there is already a "
+                "gradient with dtype 'float'.",
             ),
             why="""`x.grad` holds one number for each element of `x`: the same shape, dtype
                 and device, or None.""",
@@ -477,6 +481,39 @@ LEAVES = Theme(
                 """,
             see=("across-processes",),
             source=("torch/multiprocessing/reductions.py",),
+        ),
+        Message(
+            anchor="swapped-before-backward",
+            title="Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+            patterns=(
+                r"Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+            ),
+            why="""Between the forward pass and `backward` a parameter was swapped for
+                another tensor, by `torch.utils.swap_tensors` or by `model.to(…)` in a
+                program that has turned swapping on. The graph leads to a place that is no
+                longer the parameter's.""",
+            fix="""Change device and dtype of a model before the forward pass or after
+                `backward`, not between them.""",
+            broken="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                y = (3 * w).sum()
+                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
+                y.backward()
+                """,
+            fixed="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
+                y = (3 * w).sum()
+                y.backward()
+                assert torch.equal(w.grad, torch.tensor([3.0, 3.0]))
+                print(w.grad)
+                """,
+            see=("leaves-and-roots", "error-optimizer-holds-the-old-parameter"),
+            source=("torch/utils (__init__.py, swap_tensors)",),
         ),
     ),
 )

@@ -241,5 +241,33 @@ STEPS = Theme(
             see=("error-no-inf-checks", "error-unscale-twice"),
             source=("torch/optim/lr_scheduler.py",),
         ),
+        Message(
+            anchor="optimizing-without-gradients",
+            title="optimizing a parameter that doesn't require gradients",
+            kinds=("ValueError",),
+            patterns=(
+                r"optimizing a parameter that doesn't require gradients",
+                r"can't optimize a variable that doesn't require gradients",
+            ),
+            why="""The first releases of PyTorch refused frozen parameters in an optimizer.
+                Current ones take them and pass them by, since their `.grad` stays None.""",
+            fix="""Pass the trainable ones only: `[p for p in model.parameters() if
+                p.requires_grad]`; or update PyTorch.""",
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                model.weight.requires_grad_(False)
+                before = model.weight.clone()
+                trained = [p for p in model.parameters() if p.requires_grad]
+                optimizer = torch.optim.SGD(trained, lr=0.1)
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+                assert torch.equal(model.weight, before) and len(trained) == 1
+                print(len(trained))
+                """,
+            see=("grad-is-none", "leaves-and-roots"),
+            source=("PT#679",),
+        ),
     ),
 )

@@ -242,15 +242,21 @@ TRAINING = Theme(
             anchor="assign-parameter",
             title="cannot assign 'torch.FloatTensor' as parameter 'weight' "
             "(torch.nn.Parameter or None expected)",
-            kinds=("TypeError",),
+            kinds=("TypeError", "ValueError"),
             patterns=(
                 r"cannot assign '(?P<type>[\w.]+)' as parameter '(?P<name>\w+)' "
                 r"\(torch\.nn\.Parameter or None expected\)",
                 r"cannot assign '(?P<type>[\w.]+)' object to parameter '(?P<name>\w+)'",
+                r"Cannot assign non-leaf (?P<type>Tensor|Variable) to parameter "
+                r"'(?P<name>\w+)'",
             ),
             older=(
                 "cannot assign 'torch.FloatTensor' object to parameter 'weight' "
                 "(torch.nn.Parameter or None required)",
+                "Cannot assign non-leaf Tensor to parameter 'weight'. Model "
+                "parameters must be created explicitly. To express 'weight' as "
+                "a function of another Tensor, compute the value in the "
+                "forward() method.",
             ),
             why="""Where a module has a parameter it takes another `nn.Parameter` only,
                 which is a leaf. A computed tensor has a history, and is none.""",

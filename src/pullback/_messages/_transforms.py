@@ -475,6 +475,12 @@ TRANSFORMS = Theme(
             patterns=(
                 r"Expected (?P<what>primal|tangent) to be floating point or complex, but "
                 r"got: (?P<dtype>[\w.]+)",
+                r"Expected both tensor and its forward grad to be floating point "
+                r"or complex",
+            ),
+            older=(
+                "Expected both tensor and its forward grad to be floating point "
+                "or complex, but tensor is Long and grad is Float",
             ),
             why="""Forward mode carries a direction along with each number, and an integer
                 cannot move in a direction.""",
@@ -679,6 +685,75 @@ TRANSFORMS = Theme(
                 """,
             see=("jacobian-of-parameters", "version-notes"),
             source=("torch/_functorch/deprecated.py",),
+        ),
+        Message(
+            anchor="iteration-over-a-0-d-tensor",
+            title="iteration over a 0-d tensor",
+            kinds=("TypeError",),
+            patterns=(r"iteration over a 0-d tensor",),
+            why="""A 0-dimensional tensor has nothing to go through or to unpack. Often it
+                is a gradient: `torch.autograd.grad` returns a tuple, with one gradient for each input.
+                `torch.func.grad` returns a gradient for one argument as it is, so that
+                there is no tuple to take apart.""",
+            fix="""Write `g = torch.func.grad(f)(x)`. With `argnums=(0, 1)` it is a tuple of
+                two.""",
+            tell=(
+                "`(g,) = …` or `g, = …` before `torch.func.grad`: without the comma.",
+                "`for loss in losses` or `sum(loss)`: there is one loss, and it is a tensor.",
+            ),
+            broken="""
+                import torch
+
+                (g,) = torch.func.grad(torch.square)(torch.tensor(3.0))
+                """,
+            fixed="""
+                import torch
+
+                g = torch.func.grad(torch.square)(torch.tensor(3.0))
+                assert g == 6
+                print(g)
+                """,
+            see=("dictionary", "error-grad-returns-a-tuple"),
+            source=("torch/_tensor.py",),
+        ),
+        Message(
+            anchor="escaped-from-vmap",
+            title="Either your tensor may have escaped from inside a function being "
+            "vmapped and this is a user error",
+            patterns=(
+                r"Either your tensor may have escaped from inside a function being vmapped",
+                r"wrapper->level\(\)\.value\(\) <= current_level INTERNAL ASSERT FAILED",
+            ),
+            older=("wrapper->level().value() <= current_level INTERNAL ASSERT FAILED",),
+            why="""f put a tensor into a list, an attribute or a global variable, and it is
+                used after the transform is over. Inside it stood for all samples at once
+                (or carried a tangent); outside it stands for nothing.""",
+            fix="""Return what you need from f, as a further result, or as `aux` with
+                `has_aux=True`.""",
+            broken="""
+                import torch
+
+                kept = []
+
+                def f(x):
+                    kept.append(2 * x)
+                    return (x**2).sum()
+
+                torch.vmap(f)(torch.ones(3, 2))
+                kept[0] + 1
+                """,
+            fixed="""
+                import torch
+
+                def f(x):
+                    return (x**2).sum(), 2 * x
+
+                y, kept = torch.vmap(f)(torch.ones(3, 2))
+                assert torch.equal(kept, torch.full((3, 2), 2.0))
+                print(kept.shape)
+                """,
+            see=("vmap-limits", "error-has-aux"),
+            source=("PT#104933",),
         ),
     ),
 )
