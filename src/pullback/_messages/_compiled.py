@@ -318,8 +318,7 @@ COMPILED = Theme(
             why="""On a GPU that backward adds contributions to one place from many threads,
                 in an order that changes from run to run, and sums of floats depend on the
                 order.""",
-            fix="""Replace the operation whose derivative is {operation}, move it to the
-                CPU, or allow it with
+            fix="""Replace the operation behind {operation}, move it to the CPU, or allow it with
                 `torch.use_deterministic_algorithms(True, warn_only=True)`: the last digits
                 of the gradient then differ between runs.""",
             see=("error-backward-not-reentrant", "gradcheck"),

@@ -9,7 +9,7 @@ HIGHER = Theme(
             anchor="implement-jvp",
             title="You must implement the jvp function for custom autograd.Function to use "
             "it with forward mode AD",
-            kinds=("NotImplementedError",),
+            kinds=("NotImplementedError", "RuntimeError"),
             patterns=(
                 r"You must implement the jvp function for custom autograd\.Function",
                 r"jvp is not implemented for the c\+\+ API of custom Function",
@@ -625,8 +625,8 @@ HIGHER = Theme(
                 "FlexAttention does not support backward on MPS. Please set the input "
                 "requires_grad to False or use another device.",
             ),
-            why="""The backward pass of `flex_attention` is written for GPUs. On the CPU (and
-                on MPS) it refuses inputs that require a gradient.""",
+            why="""The backward pass of `flex_attention` is written for GPUs. On the CPU
+                (and on MPS) it refuses inputs that require a gradient.""",
             fix="""On the {device} use `scaled_dot_product_attention` with a mask, or write
                 the softmax out; or detach the inputs when no gradient is wanted.""",
             unknown={"device": "CPU"},

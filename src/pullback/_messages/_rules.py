@@ -12,7 +12,8 @@ RULES = Theme(
             patterns=(
                 r"(?<!Tensor\.)backward\(\) takes \d+ positional arguments? but \d+ were "
                 r"given",
-                r"(?<!Tensor\.)backward\(\) missing \d+ required positional arguments?",
+                r"(?<!Tensor\.)backward\(\) missing \d+ required positional arguments?"
+                r"(?!: 'loss')",
             ),
             older=("Two.backward() missing 1 required positional argument: 'w'",),
             why="""`backward` gets `ctx` and one `v` for each *output* of `forward`. It
@@ -345,9 +346,9 @@ RULES = Theme(
             why="""The operation has no derivative rule that autograd knows of. Gradients
                 pass it by as if it were not there, or stop at it: the numbers are often
                 wrong.""",
-            fix="""{operation} needs a rule: for `c10d::…` call the function of the same
-                name in `torch.distributed._functional_collectives` (before 2.13:
-                `torch.distributed.nn.functional`); for an operation of your own
+            fix="""{operation} needs a rule: for `c10d::…` call what stands for it in
+                `torch.distributed._functional_collectives` (in earlier releases
+                `torch.distributed.nn.functional`), whose backward communicates, too; for an operation of your own
                 `torch.library.register_autograd`. If no gradient is wanted, pass it
                 `t.detach()`.""",
             unknown={"operation": "The operation"},

@@ -146,16 +146,16 @@ SILENT_RULES = Theme(
 
                 def cube_in_one(x):
                     one_inside.set()
-                    both_inside.wait()
+                    both_inside.wait(timeout=60)
                     return (x**3).sum()
 
                 def cube_in_other(x):
                     both_inside.set()
-                    one_done.wait()
+                    one_done.wait(timeout=60)
                     return (x**3).sum()
 
                 def other():
-                    one_inside.wait()
+                    one_inside.wait(timeout=60)
                     return torch.func.hessian(cube_in_other)(x)
 
                 with ThreadPoolExecutor() as pool:

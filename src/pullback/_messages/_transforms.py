@@ -121,6 +121,7 @@ TRANSFORMS = Theme(
             anchor="setup-context",
             title="In order to use an autograd.Function with functorch transforms (vmap, "
             "grad, jvp, jacrev, ...), it must override the setup_context staticmethod",
+            kinds=("RuntimeError", "NotImplementedError"),
             patterns=(
                 r"In order to use an autograd\.Function with functorch transforms",
                 r"You tried to vmap over (?P<name>\w+), but it (?:does not have vmap "
@@ -471,7 +472,7 @@ TRANSFORMS = Theme(
         Message(
             anchor="primal-floating-point",
             title="Expected primal to be floating point or complex, but got: torch.int64",
-            kinds=("ValueError",),
+            kinds=("ValueError", "RuntimeError"),
             patterns=(
                 r"Expected (?P<what>primal|tangent) to be floating point or complex, but "
                 r"got: (?P<dtype>[\w.]+)",
@@ -692,14 +693,14 @@ TRANSFORMS = Theme(
             kinds=("TypeError",),
             patterns=(r"iteration over a 0-d tensor",),
             why="""A 0-dimensional tensor has nothing to go through or to unpack. Often it
-                is a gradient: `torch.autograd.grad` returns a tuple, with one gradient for each input.
-                `torch.func.grad` returns a gradient for one argument as it is, so that
-                there is no tuple to take apart.""",
+                is a gradient: `torch.autograd.grad` returns a tuple, with one gradient for
+                each input; `torch.func.grad` returns the gradient for one argument as it
+                is, and there is no tuple to take apart.""",
             fix="""Write `g = torch.func.grad(f)(x)`. With `argnums=(0, 1)` it is a tuple of
                 two.""",
             tell=(
                 "`(g,) = …` or `g, = …` before `torch.func.grad`: without the comma.",
-                "`for loss in losses` or `sum(loss)`: there is one loss, and it is a tensor.",
+                "`for loss in losses` or `sum(loss)`: there is one loss, a tensor.",
             ),
             broken="""
                 import torch
