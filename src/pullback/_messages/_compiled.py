@@ -318,9 +318,9 @@ COMPILED = Theme(
             why="""On a GPU that backward adds contributions to one place from many threads,
                 in an order that changes from run to run, and sums of floats depend on the
                 order.""",
-            fix="""Replace the operation behind {operation}, move it to the CPU, or allow it with
-                `torch.use_deterministic_algorithms(True, warn_only=True)`: the last digits
-                of the gradient then differ between runs.""",
+            fix="""Replace the operation behind {operation}, move it to the CPU, or allow it
+                with `torch.use_deterministic_algorithms(True, warn_only=True)`: the last
+                digits of the gradient then differ between runs.""",
             see=("error-backward-not-reentrant", "gradcheck"),
             source=("aten/src/ATen (Context.cpp)",),
         ),

@@ -348,9 +348,9 @@ RULES = Theme(
                 wrong.""",
             fix="""{operation} needs a rule: for `c10d::…` call what stands for it in
                 `torch.distributed._functional_collectives` (in earlier releases
-                `torch.distributed.nn.functional`), whose backward communicates, too; for an operation of your own
-                `torch.library.register_autograd`. If no gradient is wanted, pass it
-                `t.detach()`.""",
+                `torch.distributed.nn.functional`), whose backward communicates, too; for an
+                operation of your own `torch.library.register_autograd`. If no gradient
+                is wanted, pass it `t.detach()`.""",
             unknown={"operation": "The operation"},
             tell=(
                 "`c10d::allreduce_`, `c10d::broadcast_`, `c10d::allgather_`: "

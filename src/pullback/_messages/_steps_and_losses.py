@@ -122,8 +122,8 @@ STEPS = Theme(
                 r"torch\.nn\.functional\.binary_cross_entropy and torch\.nn\.BCELoss are "
                 r"unsafe to autocast",
             ),
-            why="""The gradient of binary cross-entropy is `1/p`, too large for half precision
-                when p is close to 0. On a GPU autocast refuses the function.""",
+            why="""The gradient of binary cross-entropy is `1/p`, too large for half
+                precision when p is close to 0. On a GPU autocast refuses the function.""",
             fix="""Leave the sigmoid out of the model and use
                 `binary_cross_entropy_with_logits` (`BCEWithLogitsLoss`), whose gradient
                 `sigmoid(x) - target` stays finite.""",
