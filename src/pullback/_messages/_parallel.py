@@ -120,7 +120,7 @@ PARALLEL = Theme(
             patterns=(
                 r"Expected to have finished reduction in the prior iteration before "
                 r"starting a new one",
-                r"(?<!iteration before starting )Parameters? (?:indices )?which "
+                r"Parameters? (?:indices )?which "
                 r"did not receive grad for rank \d+",
                 r"has parameters that were not used in producing the loss "
                 r"returned by training_step",
