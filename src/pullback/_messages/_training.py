@@ -10,11 +10,21 @@ TRAINING = Theme(
         Message(
             anchor="target-size",
             title="Using a target size that is different to the input size",
-            kinds=("UserWarning",),
+            kinds=("UserWarning", "ValueError"),
             patterns=(
                 rf"Using a target size \((?P<target>{SIZE})\) that is different to the "
                 rf"input size \((?P<input>{SIZE})\)",
                 r"Using a target size that is different to the input size",
+                r"Target size \((?P<target>torch\.Size\(\[[\d, ]*\]\))\) must be "
+                r"the same as input size \((?P<input>torch\.Size\(\[[\d, "
+                r"]*\]\))\)",
+            ),
+            older=(
+                "Target size (torch.Size([16])) must be the same as input size "
+                "(torch.Size([16, 1]))",
+                "Using a target size (torch.Size([4])) that is different to the "
+                "input size (torch.Size([4, 1])) is deprecated. Please ensure "
+                "they have the same size.",
             ),
             why="""Prediction and target differ in shape and are broadcast against each
                 other: `(N, 1)` against `(N,)` makes N² losses, every prediction against
@@ -232,15 +242,21 @@ TRAINING = Theme(
             anchor="assign-parameter",
             title="cannot assign 'torch.FloatTensor' as parameter 'weight' "
             "(torch.nn.Parameter or None expected)",
-            kinds=("TypeError",),
+            kinds=("TypeError", "ValueError"),
             patterns=(
                 r"cannot assign '(?P<type>[\w.]+)' as parameter '(?P<name>\w+)' "
                 r"\(torch\.nn\.Parameter or None expected\)",
                 r"cannot assign '(?P<type>[\w.]+)' object to parameter '(?P<name>\w+)'",
+                r"Cannot assign non-leaf (?P<type>Tensor|Variable) to parameter "
+                r"'(?P<name>\w+)'",
             ),
             older=(
                 "cannot assign 'torch.FloatTensor' object to parameter 'weight' "
                 "(torch.nn.Parameter or None required)",
+                "Cannot assign non-leaf Tensor to parameter 'weight'. Model "
+                "parameters must be created explicitly. To express 'weight' as "
+                "a function of another Tensor, compute the value in the "
+                "forward() method.",
             ),
             why="""Where a module has a parameter it takes another `nn.Parameter` only,
                 which is a leaf. A computed tensor has a history, and is none.""",
@@ -312,12 +328,22 @@ TRAINING = Theme(
             anchor="sparse-gradients",
             title="Adam does not support sparse gradients, please consider SparseAdam "
             "instead",
-            patterns=(r"(?P<name>\w+) does not support sparse gradients",),
+            patterns=(
+                r"(?P<name>\w+) does not support sparse gradients",
+                r"(?P<name>SparseAdam) does not support dense gradients",
+            ),
+            older=(
+                "SparseAdam does not support dense gradients, please consider Adam instead",
+            ),
             why="""`nn.Embedding(sparse=True)` makes a gradient that stores the used rows
                 only, and that optimizer needs all of them.""",
             fix="""{name} cannot: leave `sparse=True` out, or use `torch.optim.SparseAdam`
                 for the embedding and another optimizer for the rest.""",
             unknown={"name": "The optimizer"},
+            tell=(
+                "`SparseAdam does not support dense gradients`: the other way "
+                "round; the gradient is a plain tensor, use `Adam`.",
+            ),
             broken="""
                 import torch
 
@@ -348,10 +374,12 @@ TRAINING = Theme(
             patterns=(
                 r"No inf checks were recorded for this optimizer",
                 r"Attempted (?:step|unscale_|update) but _scale is None",
+                r"No inf checks were recorded prior to update",
             ),
             older=(
                 "Attempted step but _scale is None. This may indicate your script did not "
                 "use scaler.scale(loss or outputs) earlier in the iteration.",
+                "No inf checks were recorded prior to update.",
             ),
             why="""`GradScaler.step` looks at the optimizer's gradients for infinities, and
                 there are none to look at: no `.grad` of its parameters was filled by a
@@ -396,8 +424,12 @@ TRAINING = Theme(
                 r"unscale_\(\) has already been called on this optimizer since the last "
                 r"update\(\)",
                 r"unscale_\(\) is being called after step\(\)",
+                r"step\(\) has already been called since the last update\(\)",
             ),
-            older=("unscale_() is being called after step().",),
+            older=(
+                "unscale_() is being called after step().",
+                "step() has already been called since the last update().",
+            ),
             why="""The loss was multiplied by a scale, and `unscale_` divides the gradients
                 by it. A second division would make them too small.""",
             fix="""Once for each optimizer and step, in this order:
@@ -497,10 +529,15 @@ TRAINING = Theme(
             patterns=(
                 r"Can't call numpy\(\) on Tensor that has (?P<bit>conjugate|negative) bit "
                 r"set",
+                r"view_as_real doesn't work on unresolved (?P<bit>conjugate)d "
+                r"tensors",
             ),
             older=(
                 "Can't call numpy() on Tensor that has negative bit set. Use "
                 "tensor.resolve_neg().numpy() instead.",
+                "view_as_real doesn't work on unresolved conjugated tensors. To "
+                "resolve the conjugate tensor so you can view it as real, use "
+                "self.resolve_conj();",
             ),
             why="""`z.conj()` does not touch memory; it sets a bit that torch honours and
                 NumPy does not know. Gradients of complex tensors often carry it.""",
@@ -569,15 +606,30 @@ TRAINING = Theme(
                 r"expected m1 and m2 to have the same dtype, but got: (?P<one>\w+) != "
                 r"(?P<other>\w+)",
                 r"expected scalar type (?P<other>\w+) but found (?P<one>\w+)",
+                r"Input type \((?P<one>[\w.]+)\) and (?:weight|bias) type "
+                r"\((?P<other>[\w.]+)\) should be the same",
+                r"RNN input dtype \((?P<one>[\w.]+)\) does not match weight "
+                r"dtype \((?P<other>[\w.]+)\)",
             ),
             older=(
                 "expected m1 and m2 to have the same dtype, but got: double != float",
                 "expected scalar type Float but found Double",
+                "Input type (double) and bias type (float) should be the same",
+                "RNN input dtype (torch.float64) does not match weight dtype "
+                "(torch.float32). Convert input: input.to(torch.float32), or "
+                "convert model: model.to(torch.float64)",
+                "Input type (torch.FloatTensor) and weight type "
+                "(torch.cuda.FloatTensor) should be the same",
             ),
             why="""Products of matrices do not convert dtypes. NumPy makes float64, a model
                 has float32 parameters, `autocast` and `.half()` make half precision.""",
+            kinds=("RuntimeError", "ValueError"),
             fix="""One is {one}, the other {other}: `x.to(layer.weight.dtype)` for the data,
                 or `.double()` for the model, as gradcheck needs it.""",
+            tell=(
+                "`torch.FloatTensor` against `torch.cuda.FloatTensor`: the "
+                "devices differ and not the dtypes; move both to one device.",
+            ),
             broken="""
                 import numpy as np
                 import torch
