@@ -18,8 +18,8 @@ ARGUMENT = Theme(
                 "backward should be called only on a scalar (i.e. 1-element tensor) or "
                 "with gradient w.r.t. the variable",
             ),
-            why="""`y` has more than one element and no `gradient` was passed. There is no
-                single gradient then: PyTorch computes a weighted sum of the outputs'
+            why="""`y` has several elements (or none), and no `gradient` was passed. There
+                is no single gradient then: PyTorch computes a weighted sum of the outputs'
                 gradients and needs the weights from you, one for each output.""",
             fix="""Reduce the output, of shape {output}, to one number first (`y.sum()`,
                 `y.mean()`), or pass a tensor of its shape: `y.backward(v)`,
@@ -34,6 +34,8 @@ ARGUMENT = Theme(
                 "You want the gradient of one entry: `y[k].backward()`.",
                 "Your data-parallel model returns one loss for each device: take "
                 "`loss.mean()`.",
+                "Its shape has a 0: a mask or a filter let nothing through. `y.sum()` is 0 "
+                "and its gradient zeros, `y.mean()` is nan; skip the step.",
                 "You want every entry's gradient: that is the Jacobian, "
                 "`pullback.jacobian(f, x)` or `torch.func.jacrev(f)(x)`.",
             ),
@@ -70,7 +72,8 @@ ARGUMENT = Theme(
                 two outputs, so that there is no gradient of `y` until you say which
                 combination you mean.""",
             fix="""The output is {dtype}. Make the loss real (`y.abs()`, `y.real`,
-                `(y * y.conj()).real`), or pass a complex `gradient` of `y`'s shape.""",
+                `(y * y.conj()).real`), or pass a complex `gradient` of `y`'s shape;
+                `torch.ones_like(y)` gives the gradient of `y.real`.""",
             unknown={"dtype": "complex"},
             tell=(
                 "It should be a loss: a loss is real; take `y.abs() ** 2` or `y.real`.",
@@ -103,24 +106,22 @@ ARGUMENT = Theme(
                 rf"(?P<output>{SIZE}))?",
                 rf"(?<!returned an )invalid gradient at index \d+ - expected shape "
                 rf"(?P<output>{SIZE}) but got (?P<v>{SIZE})",
-                rf"v has invalid size: should be (?P<output>{SIZE}) "
-                rf"but got (?P<v>{SIZE})",
             ),
-            older=(
-                "invalid gradient at index 0 - expected shape [] but got [1]",
-                "v has invalid size: should be torch.Size([3]) but got torch.Size([2]).",
-            ),
+            older=("invalid gradient at index 0 - expected shape [] but got [1]",),
             why="""The tensor that you passed as `gradient` (`grad_tensors`,
                 `grad_outputs`) must have exactly the shape of the output: one weight for
                 each output. It is not broadcast; `()`, `(1,)` and `(1, 1)` differ.""",
             fix="""Your `v` has shape {v}, the output has shape {output}. Pass a tensor of
-                shape {output}: `torch.ones_like(y)`, or `v.reshape(y.shape)` when the
-                number of elements is right.""",
+                shape {output}: `torch.ones_like(y)`, or `v.reshape(y.shape)` when only
+                dimensions of size 1 differ.""",
             unknown={"v": "another", "output": "`y.shape`"},
             tell=(
                 "`(1,)` against `()`: the loss is 0-dimensional; pass nothing, or "
                 "`torch.tensor(1.0)`.",
                 "`v` has the shape of the *input*: weights belong to outputs.",
+                "`(5, 4)` against `(4, 5)`: `v.T`; `reshape` would mix the weights up.",
+                "`()` against `(3,)`: `gradient` is a list of 0-dimensional tensors, taken "
+                "for one `v` for each output; `torch.stack(v)`.",
                 "`v` has one dimension more, such as `torch.eye(n)`: a stack of `v`s needs "
                 "`torch.autograd.grad(..., is_grads_batched=True)`.",
                 "A list of losses: each needs a `v` of its own shape; "
@@ -160,7 +161,7 @@ ARGUMENT = Theme(
             why="""With `is_grads_batched=True`, `grad_outputs` is a stack of `v`s: its
                 first dimension counts them, the others must be the output's. In torch
                 2.13 the shape that the message gives for `grad_output` has lost *two*
-                leading dimensions instead of one, so that it reads one too short.""",
+                leading dimensions instead of one (where it has two).""",
             fix="""The output has shape {output}, so `grad_outputs` needs shape
                 `(N,) + {output}`: add a leading dimension (`v[None]`), or drop
                 `is_grads_batched` for one `v`.""",
@@ -236,15 +237,15 @@ ARGUMENT = Theme(
             ),
             older=("gradients can be either Tensors, Variables or None, but got list",),
             why="""`gradient` must be a tensor. A list or a NumPy array is taken apart, as
-                if it were a list of `v`s for several outputs, and its first entry is a
-                number.""",
-            fix="""Found where a tensor is needed: {type}. Make one:
-                `torch.tensor(v, dtype=y.dtype)` from a list, `torch.as_tensor(v,
-                dtype=y.dtype, device=y.device)` from a NumPy array.""",
+                if it were a list of `v`s for several outputs, and its first entry is no
+                tensor.""",
+            fix="""Found where a tensor is needed: {type}. Make one of the whole list or
+                array: `torch.as_tensor(v, dtype=y.dtype, device=y.device)`.""",
             unknown={"type": "a number"},
             tell=(
                 "`but got float` or `int`: you passed a list of numbers.",
-                "`but got float64`: you passed a NumPy array.",
+                "`but got float64`: you passed a NumPy array; `ndarray`: one with two or "
+                "more dimensions, or a list of arrays.",
                 "`but got list`: you passed nested lists.",
             ),
             broken="""
@@ -276,11 +277,13 @@ ARGUMENT = Theme(
             only_from="_tensor_or_tensors_to_tuple",
             why="""`gradient` is a Python number. Whatever is not a tensor is taken for a
                 list of tensors, and a number cannot be iterated over.""",
-            fix="""Pass a tensor and not a {type}: `torch.tensor(1.0)` for a 0-dimensional
+            fix="""Pass a tensor, and no {type}: `torch.tensor(1.0)` for a 0-dimensional
                 loss, `torch.full_like(y, 1.0)` in general. For a loss you may pass
                 nothing.""",
             tell=(
                 "The traceback ends in `_tensor_or_tensors_to_tuple`: it is this one.",
+                "It ends in `backward` or `grad` of `torch/autograd/__init__.py`: an "
+                "output or an input is a number, as after `.item()`; pass the tensor.",
                 "It ends elsewhere: a `for` loop or `tuple()` of your own got a number.",
             ),
             broken="""
@@ -378,11 +381,15 @@ ARGUMENT = Theme(
             title="The vector v can only be None if the user-provided function returns a "
             "single Tensor with a single element",
             patterns=(r"The vector v can only be None if the",),
-            why="""`torch.autograd.functional.vjp` and `jvp` fill in a 1 for a single number
-                only. For more, `v` weighs outputs (`vjp`) or inputs (`jvp`), and you must
-                give the weights.""",
+            why="""The functions of `torch.autograd.functional` fill in a 1 for a single
+                number only. For more, you must give `v`: a weight on each output for `vjp`,
+                a direction in the space of the inputs for `jvp`, `hvp` and `vhp`.""",
             fix="""Pass `v`: of the output's shape to `vjp(f, x, v)`, of the input's shape
-                to `jvp(f, x, v)`.""",
+                to `jvp(f, x, v)`, `hvp(f, x, v)` and `vhp(f, x, v)`.""",
+            older=(
+                "The vector v can only be None if the input to the user-provided function "
+                "is a single Tensor with a single element.",
+            ),
             broken="""
                 import torch
 
@@ -401,6 +408,88 @@ ARGUMENT = Theme(
             source=("torch/autograd/functional.py (vjp, jvp)",),
         ),
         Message(
+            anchor="v-has-invalid-size",
+            title="v has invalid size: should be torch.Size([3]) but got torch.Size([2])",
+            patterns=(
+                rf"v has invalid size: should be (?P<needed>{SIZE}) "
+                rf"but got (?P<v>{SIZE})",
+                r"v is a tuple of invalid length: should be \d+ but got \d+",
+                r"The given v should contain a single Tensor",
+            ),
+            older=(
+                "v is a tuple of invalid length: should be 2 but got 1.",
+                "The given v should contain a single Tensor.",
+            ),
+            why="""In `torch.autograd.functional`, `v` has the shape of the output for
+                `vjp`, and the shape of the *input* for `jvp`, `hvp` and `vhp`: there it is
+                a direction in which the input moves.""",
+            fix="""`v` needs the shape {needed} and has {v}. For several outputs (`vjp`) or
+                inputs (the others) pass a tuple with one for each.""",
+            unknown={"v": "another", "needed": "of what it belongs to"},
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                f = lambda x: x[:2] * x[2]
+                torch.autograd.functional.jvp(f, x, torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                f = lambda x: x[:2] * x[2]
+                _, forward = torch.autograd.functional.jvp(f, x, torch.ones(3))
+                _, reverse = torch.autograd.functional.vjp(f, x, torch.ones(2))
+                assert forward.tolist() == [3 + 1, 3 + 2]
+                assert reverse.tolist() == [3, 3, 1 + 2]
+                print(forward, reverse)
+                """,
+            see=("dictionary", "what-is-a-jvp", "shape-rule"),
+            source=("torch/autograd/functional.py (_validate_v)",),
+        ),
+        Message(
+            anchor="boolean-value-of-tensor",
+            title="Boolean value of Tensor with more than one value is ambiguous",
+            patterns=(
+                r"Boolean value of Tensor with more than one value is ambiguous",
+                r"bool value of Tensor with more than one value is ambiguous",
+            ),
+            older=("bool value of Tensor with more than one value is ambiguous",),
+            only_from="_make_grads",
+            why="""In `backward` or `grad`: of several outputs, one got a `v` of another
+                shape or kind. To name it, torch 2.13 looks it up in the list with `==`,
+                which compares the tensors element by element, and fails on that.""",
+            fix="""Compare them yourself: `[(y.shape, v.shape) for y, v in zip(outputs,
+                grads)]`. Each `v` needs the shape of its output, and is complex where
+                the output is.""",
+            tell=(
+                "The traceback ends in `_make_grads`: it is this one; `The size of tensor "
+                "a (2) must match the size of tensor b (3)` raised there is the same.",
+                "It ends in `torch/nn/modules/loss.py` or `_reduction.py`: "
+                "`nn.MSELoss(a, b)` was given tensors; `nn.MSELoss()(a, b)`.",
+                "It ends in a line of yours: `if t:`, `and`, `t in list_of_tensors`; say "
+                "`(t > 0).all()` or `any(t is other for other in ...)`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                outputs = [(x**2).sum(), x**3]
+                torch.autograd.backward(outputs, [None, torch.tensor(1.0)])
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                outputs = [(x**2).sum(), x**3]
+                torch.autograd.backward(outputs, [None, torch.ones(2)])
+                assert torch.equal(x.grad, 2 * x + 3 * x**2)
+                print(x.grad)
+                """,
+            see=("several-outputs", "several-losses", "error-mismatch-in-shape"),
+            source=("torch/autograd/__init__.py (_make_grads)",),
+        ),
+        Message(
             anchor="no-attribute-backward",
             title="'float' object has no attribute 'backward'",
             kinds=("AttributeError",),
@@ -408,8 +497,8 @@ ARGUMENT = Theme(
             older=("'CrossEntropyLoss' object has no attribute 'backward'",),
             why="""You call `backward` on something that is no tensor. `.item()`, `float()`
                 and NumPy functions return numbers, which know nothing of the graph.""",
-            fix="""Call `backward` on the tensor and not on the {type} made from it; take
-                `.item()` afterwards, for printing.""",
+            fix="""What you have is of type {type}: call `backward` on the tensor that is
+                the loss, and take `.item()` afterwards, for printing.""",
             tell=(
                 "`float`, `int`: `.item()` or `float()` came too early, or nothing was "
                 "added to `loss = 0`.",
@@ -421,6 +510,7 @@ ARGUMENT = Theme(
                 "called, `MSELoss(y, t)` where `MSELoss()(y, t)` was meant.",
                 "`Seq2SeqLMOutput` and the like: the model returns its loss "
                 "among other things, `output.loss`.",
+                "`builtin_function_or_method`: parentheses are missing, `y.sum()`.",
                 "`torch.FloatTensor`: code from before 0.4; take a tensor that "
                 "requires a gradient.",
             ),
@@ -450,7 +540,8 @@ ARGUMENT = Theme(
             patterns=(
                 r"'tuple' object has no attribute '(?P<name>norm|shape|sum|mean|pow|view|"
                 r"reshape|detach|item|abs|data|size|dim|flatten|clone|numpy|cpu|T|square|"
-                r"requires_grad)'",
+                r"requires_grad|layout|dtype|device|max|min|numel|to)'",
+                r"can't multiply sequence by non-int of type '(?:float|Tensor)'",
                 r"unsupported operand type\(s\) for [^:]+: '(?:tuple' and "
                 r"'(?:int|float|Tensor)|(?:int|float|Tensor)' and 'tuple)'",
                 r"\w+\(\): argument '\w+' \(position \d+\) must be Tensor, not tuple",
@@ -459,12 +550,20 @@ ARGUMENT = Theme(
                 "'tuple' object has no attribute 'shape'",
                 "unsupported operand type(s) for ** or pow(): 'tuple' and 'int'",
                 "sum(): argument 'input' (position 1) must be Tensor, not tuple",
+                "can't multiply sequence by non-int of type 'float'",
             ),
             only_line=r"grad",
             why="""`torch.autograd.grad` returns a tuple, one gradient for each input, also
                 when there is one input.""",
             fix="""Unpack it: `(g,) = torch.autograd.grad(y, x)`, or take
                 `torch.autograd.grad(y, x)[0]`.""",
+            tell=(
+                "The line has the result of `torch.autograd.grad` (or of `torch.func.grad` "
+                "with several `argnums`): it is this one.",
+                "Another function returned the tuple: `nn.LSTM` and `nn.GRU` (output and "
+                "state), `nn.MultiheadAttention`, `t.max(dim=0)`, a batch of a "
+                "`DataLoader`; unpack that.",
+            ),
             broken="""
                 import torch
 
@@ -518,11 +617,11 @@ ARGUMENT = Theme(
                 r"`inputs` argument to `(?P<function>\w+)\(\)` must be a dict, not "
                 r"(?P<type>\w+)",
             ),
-            why="""`torch.autograd.grad` takes one tensor, a sequence of tensors or a plain
-                `dict`. Other mappings are refused, and a `state_dict()` is one; it holds
-                detached tensors besides, which are no part of any graph.""",
-            fix="""In place of the {type} pass `dict(model.named_parameters())` to
-                `{function}`.""",
+            why="""`inputs` is one tensor, a sequence of tensors or a plain `dict`. Other
+                mappings are refused, and a `state_dict()` is one; it holds detached tensors
+                besides, so that `dict(model.state_dict())` fails as well.""",
+            fix="""Pass a plain dict to `{function}`: `dict(mapping)` of your {type}, or in
+                place of a `state_dict()` `dict(model.named_parameters())`.""",
             broken="""
                 import torch
 

@@ -28,11 +28,16 @@ FUNCTION = Theme(
             why="""The backward of an operation returned, for one of its inputs, a gradient
                 that does not fit that input: another shape, or another device. A gradient
                 of a shape that can be summed down to the input's passes silently.""",
-            fix="""Number {index} of what {function} returns is {got}; the forward input
-                with that number is {expected}: return a gradient like that. If the
-                Function is right, the input was wrong: check what you passed to it.""",
+            fix="""Number {index} (counted from 0) of what {function} returns is {got}; in
+                the forward pass the input with that number was {expected}: return a
+                gradient like that. If the Function is right, the input was wrong: check
+                what you passed to it.""",
             tell=(
-                "The name is your Function: print `g.shape` and the input's in `backward`.",
+                "The name is your Function: print `g.shape` and the input's in `backward`. "
+                "The gradients come in the order of the arguments of `forward`.",
+                "The name is one of torch's, such as `AddmmBackward0`: a parameter was "
+                "given another shape through its data, as in pruning or growing a layer, "
+                "and its old place in the graph is remembered; make a new `nn.Parameter`.",
                 "The name is a compiled extension's: an input has a shape that it was not "
                 "built for (three scales for a two-dimensional kernel).",
                 "`expected device cuda:0 but got cpu`: tensors from two devices met; "
@@ -89,8 +94,14 @@ FUNCTION = Theme(
             ),
             why="""`backward` returns one gradient for each argument of `forward` (after
                 `ctx`), in the same order, also for those that are no tensors.""",
-            fix="""{function} returns {got} and must return {expected}: put `None` for each
-                argument that needs no gradient.""",
+            fix="""{function} returns {got} and must return {expected}: a gradient for each
+                argument of `forward`, `None` where none is needed, and nothing more.""",
+            tell=(
+                "Fewer than expected: a `None` is missing for a number, a flag or a shape; "
+                "with `forward(ctx, x, *rest)` each of `rest` counts.",
+                "More than expected: one for `ctx` or `self`, or for an argument that "
+                "`forward` no longer has. Only further `None`s at the end are let through.",
+            ),
             broken="""
                 import torch
 
@@ -135,7 +146,7 @@ FUNCTION = Theme(
             kinds=("TypeError", "AssertionError", "RuntimeError"),
             patterns=(
                 r"save_for_backward can only save variables, but argument (?P<index>\d+) "
-                r"is of type (?P<type>\w+)",
+                r"is of type (?P<type>[\w.]+)",
                 r"save_for_backward can only save input or output tensors, but "
                 r"argument (?P<index>\d+) doesn't satisfy this condition",
                 r"save_for_forward expects all arguments to be tensors",
@@ -148,9 +159,10 @@ FUNCTION = Theme(
             ),
             why="""`ctx.save_for_backward` keeps tensors, and watches that they are not
                 changed. Numbers, shapes and lists have no version to watch.""",
-            unknown={"index": "of that call", "type": "no tensor"},
-            fix="""Argument {index} is of type {type}: keep it as an attribute, `ctx.n = n`.
-                Save every tensor in one call.""",
+            fix="""Argument {index} is of type {type}: keep it as an attribute, `ctx.n = n`;
+                a list of tensors is passed as `*tensors`. Save every tensor in one call: a
+                second one replaces the first.""",
+            unknown={"index": "number … (counted from 0)", "type": "another kind"},
             broken="""
                 import torch
 
@@ -194,6 +206,7 @@ FUNCTION = Theme(
         Message(
             anchor="legacy-function",
             title="Legacy autograd function with non-static forward method is deprecated",
+            kinds=("RuntimeError", "DeprecationWarning"),
             patterns=(
                 r"Legacy autograd function with non-static forward method is deprecated",
                 r"should not be instantiated\. Methods on autograd functions are all "
@@ -213,8 +226,13 @@ FUNCTION = Theme(
                 tensors on `self`. Since 1.5 `forward` and `backward` are static and get a
                 `ctx`.""",
             fix="""Put `@staticmethod` before both, rename `self` to `ctx`, move the
-                arguments of `__init__` to `forward`, and call `MyFunction.apply(x)`
-                where it said `MyFunction()(x)`.""",
+                arguments of `__init__` to `forward` (each needs a `None` in what
+                `backward` returns), and call `MyFunction.apply(x)` where it said
+                `MyFunction()(x)`.""",
+            tell=(
+                "The methods are static already: `MyFunction()(x)` is what is left to "
+                "change.",
+            ),
             broken="""
                 import torch
 
@@ -305,10 +323,19 @@ FUNCTION = Theme(
             ),
             why="""The author of the Function said with `@once_differentiable` that its
                 `backward` cannot be differentiated, and you asked for that: a second
-                derivative, or a gradient penalty.""",
+                derivative, or a gradient penalty. The mark notices only a `v` that
+                requires a gradient itself; for any other it says nothing, and that part
+                of the second derivative is missing.""",
             fix="""Write `backward` with differentiable torch operations on
                 `ctx.saved_tensors` and take the mark away; check with
                 `torch.autograd.gradgradcheck`.""",
+            tell=(
+                "In its place `element 0 of tensors does not require grad`, or `appears to "
+                "not have been used in the graph`: it is the same cause; nothing else "
+                "leads to the input.",
+                "No message, and a second derivative that lacks a part: a sum of a marked "
+                "Function and something else; only the latter was differentiated twice.",
+            ),
             broken="""
                 import torch
                 from torch.autograd.function import once_differentiable
@@ -363,8 +390,10 @@ FUNCTION = Theme(
             older=("expected Variable, but hook returned 'float'",),
             why="""A `backward` of your own, or a hook, returned something that is neither a
                 tensor nor None.""",
-            fix="""It returned a {type}: return a tensor of the input's shape,
-                `torch.full_like(v, number)`, or None.""",
+            fix="""What was returned is of type {type}. From `backward` return, for each
+                input, a tensor of the input's shape (`torch.full_like(x, number)`) or None,
+                several as a tuple; from a hook of a tensor one tensor like `v`, and no
+                tuple, or None.""",
             broken="""
                 import torch
 

@@ -22,19 +22,26 @@ GRAPH = Theme(
             why="""The output that you differentiate has no graph behind it: nothing that
                 it was computed from requires a gradient, or something on the way cut the
                 graph.""",
-            fix="""Follow output {index} back and print `t.grad_fn` of each tensor: where it
-                turns from something into `None`, the graph was cut. Set
-                `requires_grad=True` on the input, or take the cutting operation out.""",
+            fix="""Follow output {index} (counted from 0) back and print `t.requires_grad`
+                of each tensor: where it turns from True into False, the graph was cut. Set
+                `requires_grad=True` on the input, or take the cutting operation out;
+                `loss.requires_grad_()` silences the message, and nothing is learnt.""",
             tell=(
                 "No tensor requires a gradient: `x.requires_grad_()` before the forward "
                 "pass; a frozen model has no parameter that does.",
-                "Computed under `torch.no_grad()` or `torch.inference_mode()`.",
+                "Computed under `torch.no_grad()` or `torch.inference_mode()`, or after a "
+                "`torch.set_grad_enabled(False)` that was never taken back.",
                 "`.item()`, `.detach()`, `.numpy()`, `torch.tensor(t)` on the way.",
                 "`argmax`, a comparison, `.long()`, `round` to an integer dtype: integers "
                 "have no derivative.",
+                "Inside `checkpoint` with `use_reentrant=True` (gradient checkpointing of "
+                "a model with frozen embeddings): its inputs require no gradient; "
+                "`use_reentrant=False`.",
                 "A second derivative: pass `create_graph=True` to the first `grad`.",
                 "A second derivative of a linear function: the first is a constant, and "
-                "the answer is zero.",
+                "the answer is zero; `materialize_grads=True` does not help here.",
+                "A second derivative through a custom Function marked "
+                "`@once_differentiable`, or whose `backward` detaches.",
             ),
             broken="""
                 import torch
@@ -53,7 +60,7 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.0, 6.0]))
                 print(x.grad)
                 """,
-            see=("no-grad-detach",),
+            see=("no-grad-detach", "cut-graphs", "error-checkpoint-inputs-no-grad"),
             source=("PT#19806", "PT#44189"),
         ),
         Message(
@@ -81,11 +88,14 @@ GRAPH = Theme(
             tell=(
                 "Two losses share a part of the graph: `(a + b).backward()`.",
                 "In the second step of a loop: a state (hidden state, running mean, "
-                "cached embedding) still carries the last step's graph; `h = h.detach()`.",
+                "cached embedding) still carries the last step's graph; `h = h.detach()`. "
+                "`retain_graph=True` would go back through all earlier steps each time.",
                 "Something was computed once, before the loop: move it into the loop.",
                 "A second derivative: `create_graph=True` in the first call keeps it.",
                 "One row of a Jacobian at a time: `retain_graph=True`, or one call with "
                 "`is_grads_batched=True`.",
+                "You read `grad_fn._saved_...` or `ctx.saved_tensors` after `backward`: "
+                "read it before.",
             ),
             broken="""
                 import torch
@@ -135,15 +145,17 @@ GRAPH = Theme(
                 input {index} of your list. When the output really does not depend on it,
                 pass `allow_unused=True` (gives None) or `materialize_grads=True` (gives
                 zeros).""",
-            unknown={"index": "by input"},
+            unknown={"index": "after input"},
             tell=(
                 "You pass `x[i]`, `x.view(...)` or `x.to(...)`: take the gradient of `x` "
                 "and slice that.",
+                "`x.requires_grad_()` came after the forward pass: move it before.",
                 "A model has a branch that this input does not take: `allow_unused=True`.",
-                "A second derivative of something linear: it is zero; "
+                "A second derivative of something linear in that input: it is zero; "
                 "`materialize_grads=True`.",
                 "A custom Function marked `@once_differentiable`, or one that detaches, "
-                "lies between.",
+                "lies between: the answer is not zero, and `allow_unused=True` would hide "
+                "it.",
             ),
             broken="""
                 import torch
@@ -171,11 +183,20 @@ GRAPH = Theme(
                 r"One of the differentiated (?:Tensors|Variables) does not require grad",
             ),
             older=("One of the differentiated Variables does not require grad",),
-            why="""One of the inputs given to `torch.autograd.grad` had no
-                `requires_grad=True` when the forward pass ran, so it is no part of the
-                graph. `allow_unused=True` covers inputs that are unused, and not these.""",
+            why="""One of the inputs given to `torch.autograd.grad` has
+                `requires_grad=False`, so it is no part of any graph.
+                `allow_unused=True` covers inputs that are unused, and not these.""",
             fix="""Call `x.requires_grad_()` on every input that you differentiate by,
                 before the forward pass; leave the others out of `inputs`.""",
+            tell=(
+                "Data, such as an image for a saliency map: `x.requires_grad_()` before "
+                "the forward pass. Later it only changes the message.",
+                "`model.parameters()` with frozen ones among them: "
+                "`[p for p in model.parameters() if p.requires_grad]`.",
+                "`x.detach()`, or a value of `model.state_dict()`: pass `x` itself, and "
+                "`model.parameters()`.",
+                "A result of `torch.autograd.grad` without `create_graph=True`.",
+            ),
             broken="""
                 import torch
 
@@ -240,12 +261,12 @@ GRAPH = Theme(
                 "'inputs' argument to backward cannot be empty.",
                 "grad requires non-empty inputs.",
             ),
-            why="""`inputs` limits which tensors get a `.grad`; an empty list would compute
+            why="""`inputs` says which gradients are computed; an empty list would compute
                 nothing. It is usually a generator that was used up before, or a filter
                 that let nothing through.""",
             fix="""Pass a list that has something in it:
-                `inputs=list(model.parameters())`, made anew for each call; leave it out for
-                all leaves.""",
+                `inputs=list(model.parameters())`, made anew for each call; in `backward`
+                leave it out for all leaves.""",
             tell=(
                 "`params = model.parameters()` was iterated over before: make it a list.",
                 "A filter such as `p.requires_grad` found nothing: print its length.",
@@ -320,16 +341,21 @@ GRAPH = Theme(
                 "expected dtype Double but got dtype Float",
                 "result type Float can't be cast to the desired output type Long",
             ),
-            why="""Prediction and target have different dtypes. Some losses convert, some
-                refuse at once, and some refuse only in `backward`, far from the cause.
-                NumPy's default is float64, PyTorch's is float32.""",
-            fix="""Bring the {found} tensor to {expected} before the loss:
+            why="""Two tensors have different dtypes, most often prediction and target. Some
+                losses convert, some refuse at once, and some refuse only in `backward`, far
+                from the cause. NumPy's default is float64, PyTorch's is float32.""",
+            fix="""Bring the {found} tensor to {expected} first; for a loss:
                 `target.to(prediction.dtype)`.""",
             tell=(
                 "`Found dtype Double`: data from NumPy or pandas; "
                 "`torch.as_tensor(a, dtype=torch.float32)`.",
                 "`Found dtype Long`: integer labels in a loss for real targets; "
                 "`target.float()`, or a loss for classes (`cross_entropy`).",
+                "`result type Float can't be cast to ... Long`, in a line with `+=`, `/=` "
+                "or `.div_()`: an integer tensor cannot hold the result; `t = t / 2`, or "
+                "`t.float()` first.",
+                "`expected Half`, `expected BFloat16`: the model computes in half "
+                "precision; rather take `prediction.float()`.",
             ),
             broken="""
                 import numpy as np
@@ -360,17 +386,25 @@ GRAPH = Theme(
                 r"(?P<index>\d+)th output",
             ),
             why="""Anomaly detection is on and the backward pass of that operation gave nan.
-                Often it is 0 · inf: the slope of `sqrt`, `log`, `norm` or a division is
+                Often it is 0 · inf: the slope of `sqrt`, `log` or a division is
                 infinite at 0, and a mask applied *after* it multiplies by 0, which
                 leaves nan.""",
             fix="""Change the input of the operation behind {function} where it is bad,
-                before the operation: `torch.where(x > 0, x, 1.0).sqrt()`, then mask the
-                result as well.""",
+                before the operation, and mask the result as well; for a square root:
+                `torch.where(x > 0, x, 1.0).sqrt()`.""",
             tell=(
                 "`SqrtBackward0`, `PowBackward0` with an exponent below 1: an input is 0.",
                 "`LogBackward0`, `DivBackward0`: an input is 0; clamp it or use `log1p`, "
                 "`logsumexp`, `log_softmax`.",
-                "`StdBackward0`: fewer than two elements.",
+                "`StdBackward0`, `VarBackward0`: fewer than two elements.",
+                "`ExpBackward0`: `exp` gave inf; clamp its input.",
+                "`SoftmaxBackward0`, `LogSoftmaxBackward0`: a row is `-inf` throughout, as "
+                "when a mask of attention hides everything.",
+                "`LinalgEighBackward0`, `LinalgSvdBackward0`: two equal eigenvalues or "
+                "singular values.",
+                "`VarBackward0`, `LinalgVectorNormBackward0`, `MulBackward0`: look at what "
+                "comes *after* it, such as the square root of a variance or a norm that is "
+                "0; the operation itself was handed inf, or it multiplies by nan.",
                 "The forward pass is nan already: find it there first.",
             ),
             broken="""
@@ -389,7 +423,7 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.25]))
                 print(x.grad)
                 """,
-            see=("masked-nan", "error-nan-from-a-mask"),
+            see=("masked-nan", "error-nan-from-a-mask", "eigenvectors-nan"),
             source=("PT#38714",),
         ),
         Message(
@@ -397,11 +431,9 @@ GRAPH = Theme(
             title="backward() got an unexpected keyword argument 'grad_outputs'",
             kinds=("TypeError", "FutureWarning"),
             patterns=(
-                r"backward\(\) got an unexpected keyword argument "
-                r"'(?P<name>retain_variables|grad_outputs|grad_tensors|grad_variables|grad_output|"
-                r"gradients|v|grad)'",
-                r"(?<!\w)grad\(\) got an unexpected keyword argument "
-                r"'(?P<name>retain_variables|gradient|grad_tensors|grad_variables|gradients|v|grad_output|grad)'",
+                r"(?<!\w)(?:backward|grad)\(\) got an unexpected keyword argument "
+                r"'(?P<name>retain_variables|grad_outputs?|grad_tensors?|grad_variables|"
+                r"gradients?|v|grad|cotangents?)'",
                 r"backward\(\) got multiple values for argument "
                 r"'(?P<name>gradient)'",
                 r"`(?P<name>grad_variables)` is deprecated\. Use `grad_tensors` "
@@ -416,8 +448,8 @@ GRAPH = Theme(
             why="""One argument has four names: `gradient` in `y.backward`, `grad_tensors`
                 in `torch.autograd.backward`, `grad_outputs` in `torch.autograd.grad`, and
                 `cotangents` of what `torch.func.vjp` returns.""",
-            fix="""`{name}` has no place here: call `y.backward(gradient=v)`,
-                `torch.autograd.backward(y, grad_tensors=v)` or
+            fix="""`{name}` is not taken here, or given twice: call
+                `y.backward(gradient=v)`, `torch.autograd.backward(y, grad_tensors=v)` or
                 `torch.autograd.grad(y, x, grad_outputs=v)`. `retain_variables` is now
                 `retain_graph`.""",
             broken="""

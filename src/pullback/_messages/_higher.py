@@ -20,6 +20,11 @@ HIGHER = Theme(
             fix="""Add a static `jvp(ctx, tangent)` (save what it needs with
                 `ctx.save_for_forward`), or use reverse mode: `jacrev` in place of `jacfwd`,
                 `vjp` in place of `jvp`.""",
+            tell=(
+                "From `torch.func.jacfwd` or `jvp`: `jacrev`, `vjp`.",
+                "From `torch.func.hessian`, which is `jacfwd(jacrev(f))`: "
+                "`jacrev(jacrev(f))`.",
+            ),
             broken="""
                 import torch
 
@@ -74,12 +79,16 @@ HIGHER = Theme(
             ),
             why="""That operation, often one fused for speed, has a rule for reverse mode
                 and none for forward mode.""",
-            fix="""{operation} has no forward rule: use reverse mode (`jacrev`, or a JVP
-                from two VJPs, `torch.autograd.functional.jvp`), or a variant of the
-                operation that has one. For attention: `sdpa_kernel(SDPBackend.MATH)`.""",
+            fix="""{operation} has no forward rule: use a variant of the operation that has
+                one (for attention: `sdpa_kernel(SDPBackend.MATH)`), or reverse mode:
+                `jacrev`. A JVP from two VJPs (`torch.autograd.functional.jvp`) needs its
+                second derivative, which attention and `cdist` lack as well.""",
             tell=(
                 "The name contains `scaled_dot_product`: choose the MATH backend.",
-                "`_cdist_forward`: write `(a[:, None] - b).norm(dim=-1)`.",
+                "`_cdist_forward`: write "
+                "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
+                "`mkldnn_rnn_layer`, an `nn.LSTM` on the CPU: run it inside "
+                "`with torch.backends.mkldnn.flags(enabled=False):`.",
                 "Anything else: `jacrev` in place of `jacfwd`; for a Hessian "
                 "`jacrev(jacrev(f))`.",
             ),
@@ -114,7 +123,7 @@ HIGHER = Theme(
             kinds=("RuntimeError", "NotImplementedError"),
             patterns=(
                 r"(?:the )?derivative for '?(?:aten::)?(?!(?:target|weight)')"
-                r"(?P<operation>\w+)(?: \w+)?'? is not implemented(?!\. Double)",
+                r"(?P<operation>\w+(?::? \w+)??)'? is not implemented(?!\. Double)",
                 r"(?P<operation>scatter_reduce|index_reduce)\(\): Double backward is "
                 r"unsupported",
                 r"`?(?P<operation>max_pool2d) with `return_indices=False` is not "
@@ -122,6 +131,7 @@ HIGHER = Theme(
             ),
             older=(
                 "the derivative for 'digamma_backward' is not implemented",
+                "the derivative for 'igamma: input' is not implemented.",
                 "the derivative for 'cudnn_batch_norm_backward save_mean' is "
                 "not implemented",
                 "the derivative for '_cdist_backward' is not implemented.",
@@ -138,11 +148,15 @@ HIGHER = Theme(
                 `with sdpa_kernel(SDPBackend.MATH):`; else write the formula out with basic
                 operations.""",
             tell=(
-                "The name contains `scaled_dot_product`: choose the MATH backend.",
-                "`_cdist_backward`: write `(a[:, None] - b).norm(dim=-1)`.",
+                "The name contains `scaled_dot_product`: choose the MATH backend for the "
+                "forward pass.",
+                "`_cdist_backward`: write "
+                "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
                 "`cudnn` in the name: "
                 "`torch.backends.cudnn.flags(enabled=False)` around the forward "
                 "pass.",
+                "`name: argument`, such as `igamma: input`: only that argument has no "
+                "rule; detach it if it is a constant.",
             ),
             broken="""
                 import torch
@@ -273,7 +287,8 @@ HIGHER = Theme(
             ),
             why="""`torch.autograd.functional.jacobian(strategy="forward-mode")` pushes all
                 tangents at once and has no loop.""",
-            fix="""Pass `vectorize=True` as well, or call `torch.func.jacfwd(f)(x)`.""",
+            fix="""Pass `vectorize=True` as well, or call `torch.func.jacfwd(f)(x)`, for
+                `hessian` `torch.func.hessian(f)(x)`.""",
             broken="""
                 import torch
 
@@ -327,18 +342,21 @@ HIGHER = Theme(
                 "independent of the inputs. This is not allowed with "
                 "strict=True.",
             ),
-            why="""With `strict=True`, `torch.autograd.functional` tells you that the
-                function does not use its argument, where it would otherwise return zeros.
-                Usually the function uses a variable from outside.""",
-            fix="""Compute output {output} from the argument that the function gets, and not
-                from a variable of the same content around it.""",
-            unknown={"output": "0"},
+            why="""With `strict=True`, torch tells you that the result does not depend on an
+                argument, where it would otherwise return zeros. Often the function uses a
+                variable from outside in its place.""",
+            fix="""Output {output} must be computed from the argument that the function
+                gets, and not from a variable of the same content around it. If zero is the
+                right answer, leave `strict` out.""",
+            unknown={"output": "of the function"},
             tell=(
-                "`Output … is independent of input`: the function uses a "
-                "variable around it.",
-                "`The jacobian … is independent`, `While computing the "
-                "hessian`: the function is linear; its second derivative is "
-                "zero, and `strict=False` says so.",
+                "The function uses a variable from outside: give it as an argument.",
+                "`does not require gradients`: the function detaches, or goes through "
+                "NumPy or integers.",
+                "Several inputs or outputs, of which not each depends on each: zero is "
+                "right; leave `strict` out.",
+                "`The jacobian … is independent`, `While computing the hessian`: the "
+                "function is linear and its second derivative zero; leave `strict` out.",
             ),
             broken="""
                 import torch
@@ -415,8 +433,9 @@ HIGHER = Theme(
             ),
             why="""`torch.autograd.forward_ad` works inside one `dual_level()` block: not
                 outside of it, and not inside two.""",
-            fix="""Wrap it in `with fwAD.dual_level():`; for nested derivatives use
-                `torch.func.jvp`, which nests.""",
+            fix="""Outside of a block: wrap it in `with fwAD.dual_level():`. Inside a second
+                one: use `torch.func.jvp`, which nests. On a tensor that is dual already:
+                make the dual once, of `fwAD.unpack_dual(dual).primal`.""",
             broken="""
                 import torch
                 import torch.autograd.forward_ad as fwAD
@@ -457,6 +476,11 @@ HIGHER = Theme(
             fix="""Leave out `{one}` or `{other}`; or use `torch.func.jacfwd` and `jacrev`,
                 whose results can be differentiated again without an option.""",
             unknown={"one": "one option", "other": "the other"},
+            tell=(
+                "`vectorized=True` is the message's name for the argument `vectorize`.",
+                "You called `hessian`: `strategy` is its `outer_jacobian_strategy`; "
+                "`torch.func.hessian(f)(x)` needs neither.",
+            ),
             broken="""
                 import torch
 
@@ -488,8 +512,8 @@ HIGHER = Theme(
             kinds=("TypeError",),
             patterns=(
                 r"The (?P<what>[\w -]+?) given to (?P<function>\w+) must be either a "
-                r"Tensor or a tuple of Tensors but the (?:given [\w -]+? has type <class "
-                r"'(?P<type>[^']+)'>|value at index \d+ has type)",
+                r"Tensor or a tuple of Tensors but the (?:given [\w -]+?|value at index "
+                r"\d+) has type <class '(?P<type>[^']+)'>",
             ),
             older=(
                 "The outputs of the user-provided function given to jacobian must be "
@@ -497,10 +521,11 @@ HIGHER = Theme(
                 "user-provided function has type <class 'dict'>.",
             ),
             why="""`torch.autograd.functional` takes and returns tensors and tuples of
-                tensors, and no lists or dicts.""",
-            fix="""The {what} are a {type}: make a tuple of it. For dicts use
+                tensors, and no lists, dicts, arrays or numbers.""",
+            fix="""Found in the {what}: {type}. Make a tuple of a list, `tuple(values)`, and
+                a tensor of an array or a number, `torch.as_tensor(value)`. For dicts use
                 `torch.func.jacrev`, which takes any nesting.""",
-            unknown={"what": "inputs", "type": "list"},
+            unknown={"what": "inputs", "type": "another kind"},
             broken="""
                 import torch
 
@@ -533,9 +558,9 @@ HIGHER = Theme(
                 "up to multiplication by e^{i phi}. The specified loss function depends on "
                 "this phase term, making it ill-defined.",
             ),
-            why="""Complex singular vectors and eigenvectors may be turned by any phase.
-                A loss that changes with the phase has no one value, and so no
-                gradient.""",
+            why="""Complex singular vectors and eigenvectors may be turned by any phase, and
+                those of `torch.linalg.eig` are complex for a real matrix as well. A loss
+                that changes with the phase has no one value, and so no gradient.""",
             fix="""Make the loss a function of what does not turn: the values, `abs()` of
                 the vectors, projectors `u uᴴ`, or the product `U diag(s) Vᴴ`.""",
             broken="""
@@ -554,7 +579,7 @@ HIGHER = Theme(
                 torch.testing.assert_close(A.grad, 2 * A.detach())
                 print(A.grad.shape)
                 """,
-            see=("complex-v",),
+            see=("complex-v", "eigenvectors-nan"),
             source=("torch/csrc/autograd (FunctionsManual.cpp)",),
         ),
         Message(
@@ -585,7 +610,7 @@ HIGHER = Theme(
                 torch.testing.assert_close(A.grad, torch.ones(3, 2), atol=1e-5, rtol=0)
                 print(A.grad.shape)
                 """,
-            see=("kinks",),
+            see=("eigenvectors-nan", "singular-matrices"),
             source=("torch/csrc/autograd (FunctionsManual.cpp)",),
         ),
         Message(

@@ -19,6 +19,15 @@ HOOKS = Theme(
             unknown={"hook": "of yours", "what": "gradient"},
             fix="""The hook `{hook}` changed the {what}: return a tensor like the one that
                 it got, or nothing.""",
+            tell=(
+                "`size`: a slice, a sum or another dimension; to drop a part, multiply by "
+                "a mask.",
+                "`type`: the dtype or the device is another one; `result.to(v)`.",
+                "A name that is not yours, `hook`: a hook of a module, "
+                "`register_full_backward_hook`.",
+                "It only looks and returns what it computed: a `lambda` returns its value; "
+                "let it return None.",
+            ),
             broken="""
                 import torch
 
@@ -64,19 +73,20 @@ HOOKS = Theme(
             ),
             why="""`gradcheck` compares the Jacobian that `backward` gives with one from
                 differences of f at nearby points, and they differ.""",
-            fix="""Compare the two printed matrices for output {output} and input {input}.
-                Use float64 inputs away from kinks, fix f's random numbers, and if they
-                still differ, `backward` is wrong.""",
+            fix="""Compare the numerical with the analytical matrix for output {output} and
+                input {input}. Use float64 inputs away from kinks, fix f's random numbers,
+                and if they still differ, `backward` is wrong.""",
             unknown={"output": "0", "input": "0"},
             tell=(
-                "Differences in the third digit: the inputs are float32; use "
-                "`dtype=torch.float64`.",
+                "Differences in the second or third digit: float32, of the inputs or "
+                "inside f; use `dtype=torch.float64` throughout.",
+                "The analytical matrix is zero: f detaches, or makes a new leaf of x.",
+                "0.5 against 0 or 1: a kink, such as `relu` at 0; move the input away.",
                 "One is a multiple of the other, or its transpose: a factor or a transpose "
                 "in `backward`.",
                 "Huge numerical entries: f is random or has a jump; seed it, or leave the "
                 "kink.",
                 "`expected to be zero`: f changes with x, and its result has no graph.",
-                "`overlapping` or expanded inputs: pass contiguous ones.",
                 "`computed with forward mode`: the static `jvp` is wrong, or "
                 "`backward` and `jvp` disagree.",
                 "`backward not multiplied by grad_output`: `backward` returns "
@@ -137,7 +147,8 @@ HOOKS = Theme(
             why="""`gradcheck` divides a difference of function values by a step of 10⁻⁶.
                 float32 has about seven digits, of which the division leaves one or
                 none.""",
-            fix="""Make input {input} float64: `x.double()`, a module with `.double()`.""",
+            fix="""Make input {input} float64, `x.double()`, or if it is complex
+                `x.to(torch.complex128)`; a module `module.double()`.""",
             unknown={"input": "0"},
             broken="""
                 import torch
@@ -239,7 +250,14 @@ HOOKS = Theme(
             why="""Such a hook runs after `.grad` was added to, and only leaves have a
                 `.grad` that is added to.""",
             fix="""On a computed tensor use `t.register_hook(hook)`, which gets the
-                gradient itself; on a parameter register it where it is.""",
+                gradient itself. If it was to be a leaf, convert or move it first and call
+                `requires_grad_()` last.""",
+            tell=(
+                "`nn.Parameter(...).double()`, `.to(device)`, `* 0.1`: the result is "
+                "computed; do that inside, `nn.Parameter(t.double())`.",
+                "`layer.weight` of a parametrized layer (`weight_norm`): the leaf is in "
+                "`layer.parametrizations`.",
+            ),
             broken="""
                 import torch
 
@@ -270,10 +288,16 @@ HOOKS = Theme(
                 r"module outputs",
             ),
             why="""A full backward hook shows the gradients of a module's inputs and
-                outputs. The inputs of this one are data, which require none, so
-                `grad_input` holds None.""",
+                outputs. No tensor among the arguments given by position requires one, so
+                `grad_input` holds None, or is empty.""",
             fix="""Nothing is wrong when you want `grad_output` only. For the gradient of
                 the input: `x.requires_grad_()` before the forward pass.""",
+            tell=(
+                "The input is data, as for a first layer: nothing is wrong.",
+                "The input requires a gradient and is given by keyword, `module(x=x)`, or "
+                "in a dict or list: the hook does not see it; pass it by position, or use "
+                "`x.register_hook`.",
+            ),
             broken="""
                 import torch
 
@@ -420,7 +444,7 @@ HOOKS = Theme(
             kinds=("UserWarning",),
             patterns=(r"Anomaly Detection has been enabled",),
             why="""Anomaly detection keeps a stack trace for every operation and looks for
-                nan in every gradient. Training is then several times slower.""",
+                nan in every gradient. A small network is then several times slower.""",
             fix="""Use it to find a fault and take it out again: as a block,
                 `with torch.autograd.detect_anomaly():`, around the forward *and* the
                 backward pass. `set_detect_anomaly(True)` stays on.""",

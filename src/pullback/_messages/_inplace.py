@@ -22,24 +22,32 @@ INPLACE = Theme(
             why="""An operation saved a tensor for its backward pass, and the tensor was
                 changed afterwards. Its version counter shows it. With the new values the
                 gradient would be wrong, so autograd refuses.""",
-            fix="""Find what writes to the tensor of shape {shape} that {operation}
-                produced: it was at version {expected} when saved and is at {version} now.
-                Replace `+=`, `x[i] = …`, `relu_` by a new tensor, or do it after
-                `backward`.""",
+            fix="""Find what writes to the tensor of shape {shape}, the result of
+                {operation}: it was at version {expected} when saved and is at {version}
+                now. Replace `+=`, `x[i] = …`, `relu_` by a new tensor; let that
+                write, and `optimizer.step()`, come after every `backward` that needs the
+                old values.""",
             unknown={
                 "shape": "in question",
-                "operation": "some operation",
+                "operation": "no operation that is named (a parameter, data, an index)",
                 "expected": "a lower number",
                 "version": "a higher one",
             },
             tell=(
-                "The tensor is a parameter (`torch.FloatTensor [out, in]`, or "
-                "`AsStridedBackward0`, `TBackward0`): `optimizer.step()` ran between "
-                "forward and `backward`, as with two networks trained in turns; call "
-                "every `backward` first.",
-                "`ReluBackward0`: an `inplace=True` activation, or `+=` after it.",
-                "`x[i] = …` in a loop: collect in a list and `torch.stack`.",
-                "`UnsafeViewBackward0`, `SelectBackward0`: a view's base was written to.",
+                "The tensor is a parameter: no operation is named, or the shape is that of "
+                "a weight transposed, `[in, out]`, as output of `AsStrided` or `T`. "
+                "`optimizer.step()` ran between forward and `backward`, as with two "
+                "networks trained in turns; call every `backward` first.",
+                "The same, and you pass `retain_graph=True` in a loop: `backward` goes "
+                "through the last step's graph, whose weights have moved on; detach the "
+                "state that is carried over.",
+                "`Relu`, `Sigmoid`, `Tanh` (`ReluBackward0` in earlier releases): an "
+                "`inplace=True` activation after it, or `+=`.",
+                "`AsStrided` of shape `[]` or of a row, `x[i] = …` in a loop: collect in a "
+                "list and `torch.stack`.",
+                "`AsStrided`, `View`, `Select`: a view's base was written to.",
+                "An index, a mask or data (`LongTensor`, `BoolType`, or no operation): "
+                "write to a clone.",
                 "Not clear: `torch.autograd.set_detect_anomaly(True)` shows the line.",
                 "Operations that save nothing (`x + 1`) may be written over; `exp`, "
                 "`sigmoid`, `sqrt` save their output, `square`, `sin` their input.",
@@ -62,7 +70,7 @@ INPLACE = Theme(
                 torch.testing.assert_close(x.grad, x.detach().exp())
                 print(x.grad)
                 """,
-            see=("in-place",),
+            see=("in-place", "second-backward"),
             source=("PT#39141", "PF/169583"),
         ),
         Message(
@@ -85,6 +93,10 @@ INPLACE = Theme(
                 "`w -= lr * w.grad`: an update; `torch.no_grad()` around it.",
                 "`nn.init` by hand, `weight.fill_(0)`: the same.",
                 "`x += 1` in the forward pass: `x = x + 1`.",
+                "`x[mask] = …`, `x[[0, 1]] += …`: clone first, `y = x.clone()`, and write "
+                "to `y`; or `torch.where(mask, …, x)`.",
+                "An `inplace=True` activation is the first to get the input: "
+                "`inplace=False`, or pass `x.clone()`.",
             ),
             broken="""
                 import torch
@@ -114,7 +126,7 @@ INPLACE = Theme(
                 r"a view of a leaf Variable that requires grad is being used in an "
                 r"in-place operation",
             ),
-            why="""`x[0] = …`, `x[mask] += …` or a write to `x.view(...)` writes to `x`,
+            why="""`x[0] = …`, `x[1:3] += …` or a write to `x.view(...)` writes to `x`,
                 which is a leaf that requires a gradient.""",
             fix="""To set values: wrap it in `with torch.no_grad():`. Inside a function that
                 you differentiate: `y = x.clone()` first and write to `y`, or build the
@@ -146,8 +158,17 @@ INPLACE = Theme(
                 r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and (?:is being|"
                 r"its base or another view of its base has been) modified inplace\. This "
                 r"view is (?:the|an) output of a function that returns multiple views",
+                r"A view was created in (?:no_grad|inference) mode and (?:is being|its "
+                r"base or another view of its base has been) modified inplace (?:with grad "
+                r"mode enabled|in normal mode)\. This view is the output of a function "
+                r"that returns multiple views",
             ),
+            unknown={"operation": "`unbind`, `split` or the loop"},
             older=(
+                "A view was created in no_grad mode and is being modified inplace with "
+                "grad mode enabled. This view is the output of a function that returns "
+                "multiple views. Such functions do not allow the output views to be "
+                "modified inplace.",
                 "Output 0 of UnbindBackward is a view and is being modified inplace. This "
                 "view is the output of a function that returns multiple views. Such "
                 "functions do not allow the output views to be modified inplace.",
@@ -162,12 +183,19 @@ INPLACE = Theme(
             why="""`unbind`, `split`, `chunk` and iterating over a tensor (`for row in x`)
                 give several views of one tensor at once. Autograd cannot follow a write to
                 one of them.""",
-            fix="""Do not write to what {operation} gave: compute new tensors and
-                `torch.stack` them, or index (`x[i]`) and write to a clone.""",
+            fix="""Do not write to what {operation} gave, nor to the tensor that it came
+                from while a part is still needed: compute new tensors and `torch.stack`
+                them, or write through an index, `x[i].mul_(2)`, which autograd follows
+                where `x` is no leaf.""",
             tell=(
+                "`Output 0 of Unbind`, `Split`: the tensor that was split is in the graph.",
+                "`A view was created in no_grad mode`, without any `no_grad`: the tensor "
+                "that was split requires no gradient, and what you write does.",
                 "`its base or another view of its base has been`: you wrote to "
                 "the tensor that was taken apart, and use a part afterwards; "
                 "write first, or take it apart anew.",
+                "The name of a Function of yours: its `forward` returns views of its "
+                "input; return clones.",
             ),
             broken="""
                 import torch
@@ -205,16 +233,18 @@ INPLACE = Theme(
                 "inplace. This view was created inside a custom Function (or because an "
                 "input was returned as-is)",
             ),
-            why="""A full backward hook (or your own Function that returns its input) wraps
-                the module's output in a view, and the next operation writes to it in
-                place. Autograd would have to drop the hook's backward.""",
+            why="""A full backward hook (or your own Function that returns its input, or a
+                view of it) wraps its output in a view, and the next operation writes to
+                it in place. Autograd would have to drop the backward of the hook or of
+                the Function.""",
             fix="""Make the operation after {operation} out-of-place:
                 `nn.ReLU(inplace=False)`, `x = x + y` in place of `x += y`. In your own
-                Function return `x.clone()`.""",
+                Function return a copy, with `.clone()`.""",
             tell=(
                 "`BackwardHookFunction`: `register_full_backward_hook` and an "
                 "`inplace=True` module or a residual `+=`.",
-                "Your Function's name: its `forward` returns its input as it is.",
+                "Your Function's name: its `forward` returns its input as it is, or a view "
+                "such as `x.view(-1)`.",
             ),
             broken="""
                 import torch
@@ -245,7 +275,8 @@ INPLACE = Theme(
             title="A view was created in no_grad mode and is being modified inplace",
             patterns=(
                 r"A view was created in (?P<mode>no_grad|inference) mode and (?:is being|"
-                r"its base or another view of its base has been) modified inplace",
+                r"its base or another view of its base has been) modified inplace"
+                r"(?! .{10,25}\. This view is the output of)",
             ),
             older=(
                 "A view was created in inference mode and is being modified inplace in "
@@ -254,10 +285,11 @@ INPLACE = Theme(
                 "view of its base has been modified inplace with grad mode "
                 "enabled.",
             ),
-            why="""The view was taken inside `no_grad`, the write happens outside. Whether
-                the write should be in the graph cannot be told.""",
-            fix="""Put both the view and the write inside the `no_grad` block (not
-                differentiated), or both outside (differentiated).""",
+            why="""The view was taken inside `torch.no_grad()` or `inference_mode()`, the
+                write happens outside. Whether the write should be in the graph cannot be
+                told.""",
+            fix="""Put both the view and the write inside that block (not differentiated),
+                or both outside (differentiated).""",
             broken="""
                 import torch
 
@@ -326,7 +358,8 @@ INPLACE = Theme(
                 "because it is an out= function",
             ),
             why="""`out=` writes the result into a tensor that is there already and that no
-                graph can lead through.""",
+                graph can lead through. An argument requires a gradient, or the tensor
+                given as `out` does.""",
             kinds=("RuntimeError", "NotImplementedError"),
             fix="""Drop `out=` and use what {function} returns; or run it under
                 `torch.no_grad()` when no gradient is wanted.""",
