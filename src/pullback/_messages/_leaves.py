@@ -475,9 +475,9 @@ LEAVES = Theme(
             fix="""Send `t.detach()`. To go on with the backward pass there, send the
                 gradient back and pass it as `gradient` to `t.backward(g)` here.""",
             tell=(
-                "A `DataLoader` with workers and a `collate_fn` of your own: the data set "
-                "computes with parameters; return `t.detach()`, or compute under "
-                "`torch.no_grad()`.",
+                "A `DataLoader` with workers and a `collate_fn` of your own: a worker "
+                "prints the message, and the program waits for ever. Return `t.detach()`, "
+                "or compute under `torch.no_grad()`.",
                 "Your own `Queue` or `Pool`: what you put in has a graph.",
             ),
             broken="""
