@@ -291,8 +291,14 @@ LEAVES = Theme(
             why="""`x.grad` holds one number for each element of `x`: the same shape, dtype
                 and device, or None.""",
             fix="""You assign {grad} where {tensor} belongs: assign a tensor made like `x`
-                (`g.to(x).reshape(x.shape)`), or None to clear it.""",
+                (`torch.as_tensor(g).to(x).reshape(x.shape)`), or None to clear it.""",
             unknown={"grad": "something else", "tensor": "a tensor like `x`"},
+            tell=(
+                "The same number of elements, another shape or dtype: as above.",
+                "One number for all elements: `torch.full_like(x, g)`.",
+                "More elements than `x`, a row for each sample: sum over the samples.",
+                "Fewer: it is the gradient of something else; look at where it came from.",
+            ),
             broken="""
                 import torch
 
@@ -323,7 +329,8 @@ LEAVES = Theme(
                 r"and 'NoneType'",
                 r"unsupported operand type\(s\) for [^:]+: 'NoneType' and "
                 r"'(?:float|int|Tensor)'",
-                r"argument 'input' \(position 1\) must be Tensor, not NoneType",
+                r"(?:sign|abs|norm|square|sum|mean|clone)\(\): argument 'input' \(position "
+                r"1\) must be Tensor, not NoneType",
             ),
             older=(
                 "unsupported operand type(s) for *: 'float' and 'NoneType'",

@@ -240,7 +240,7 @@ TRAINING = Theme(
             older=("optimizer can only optimize Tensors, but one of the params is str",),
             why="""An optimizer takes a list of leaves, or of dicts with options. One tensor
                 is not a list, and a dict by itself gives its names.""",
-            fix="""Found where that belongs: `{type}`. Pass `[w]` for one tensor,
+            fix="""It got `{type}` there. Pass `[w]` for one tensor,
                 `model.parameters()` for a model, and
                 `[*a.parameters(), *b.parameters()]` for two.""",
             unknown={"type": "something else"},
