@@ -80,6 +80,12 @@ FUNCTION = Theme(
             patterns=(
                 r"function (?P<function>\w+) returned an incorrect number of gradients "
                 r"\(expected (?P<expected>\d+), got (?P<got>\d+)\)",
+                r"Function (?P<function>\w+) returned an invalid number of "
+                r"gradients - expected (?P<expected>\d+), but got (?P<got>\d+)",
+            ),
+            older=(
+                "Function FBackward returned an invalid number of gradients - "
+                "expected 3, but got 2",
             ),
             why="""`backward` returns one gradient for each argument of `forward` (after
                 `ctx`), in the same order, also for those that are no tensors.""",
@@ -126,13 +132,23 @@ FUNCTION = Theme(
             anchor="save-for-backward",
             title="save_for_backward can only save variables, but argument 1 is of type "
             "int",
-            kinds=("TypeError",),
+            kinds=("TypeError", "AssertionError", "RuntimeError"),
             patterns=(
                 r"save_for_backward can only save variables, but argument (?P<index>\d+) "
                 r"is of type (?P<type>\w+)",
+                r"save_for_backward can only save input or output tensors, but "
+                r"argument (?P<index>\d+) doesn't satisfy this condition",
+                r"save_for_forward expects all arguments to be tensors",
+            ),
+            older=(
+                "save_for_backward can only save input or output tensors, but "
+                "argument 0 doesn't satisfy this condition",
+                "save_for_forward expects all arguments to be tensors; you "
+                "should save non-tensors as attributes on ctx.",
             ),
             why="""`ctx.save_for_backward` keeps tensors, and watches that they are not
                 changed. Numbers, shapes and lists have no version to watch.""",
+            unknown={"index": "of that call", "type": "no tensor"},
             fix="""Argument {index} is of type {type}: keep it as an attribute, `ctx.n = n`.
                 Save every tensor in one call.""",
             broken="""
@@ -182,10 +198,16 @@ FUNCTION = Theme(
                 r"Legacy autograd function with non-static forward method is deprecated",
                 r"should not be instantiated\. Methods on autograd functions are all "
                 r"static",
+                r"Attribute '\w+' is invalid for this instance of "
+                r"_C\._FunctionBase",
             ),
             older=(
                 "Legacy autograd function with non-static forward method is deprecated. "
                 "Please use new-style autograd function with static forward method.",
+                "Attribute 'saved_tensors' is invalid for this instance of "
+                "_C._FunctionBase. Accessing this attribute directly on an "
+                "instance of autograd.Function is a legacy access pattern that "
+                "is no longer supported.",
             ),
             why="""Code for PyTorch before 0.2 made an instance of the Function and kept
                 tensors on `self`. Since 1.5 `forward` and `backward` are static and get a
@@ -385,9 +407,20 @@ FUNCTION = Theme(
             patterns=(
                 r"[Tt]he function '(?P<function>\w+)' is not differentiable with respect "
                 r"to argument '(?P<argument>\w+)'",
+                r"the derivative for '(?P<argument>target|weight)' is not "
+                r"implemented",
+                r"nn criterions don't compute the gradient w\.r\.t\. "
+                r"(?P<argument>target)s",
+            ),
+            older=(
+                "the derivative for 'target' is not implemented",
+                "nn criterions don't compute the gradient w.r.t. targets - "
+                "please mark these tensors as not requiring gradients",
             ),
             why="""That argument has no derivative rule in torch, so a gradient for it would
                 silently be missing; torch refuses instead.""",
+            kinds=("RuntimeError", "AssertionError"),
+            unknown={"function": "the loss", "argument": "t"},
             fix="""Pass `{argument}.detach()` when it is a constant. When you need its
                 gradient, write the formula of {function} out with tensor operations.""",
             broken="""

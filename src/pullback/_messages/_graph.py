@@ -9,12 +9,15 @@ GRAPH = Theme(
             anchor="does-not-require-grad",
             title="element 0 of tensors does not require grad and does not have a grad_fn",
             patterns=(
-                r"element (?P<index>\d+) of (?:tensors|variables) does not require grad",
+                r"[Ee]lement (?P<index>\d+) of (?:the input )?(?:tensor|variable)s? does "
+                r"not require grad",
                 r"element (?P<index>\d+) of variables tuple is volatile",
+                r"there are no graph nodes that require computing gradients",
             ),
             older=(
                 "element 0 of variables does not require grad and does not have a grad_fn",
                 "element 0 of variables tuple is volatile",
+                "there are no graph nodes that require computing gradients",
             ),
             why="""The output that you differentiate has no graph behind it: nothing that
                 it was computed from requires a gradient, or something on the way cut the
@@ -116,12 +119,14 @@ GRAPH = Theme(
                 r"been used in the graph",
                 r"One of the differentiated (?:Tensors|Variables) appears to not have been "
                 r"used in the graph",
+                r"differentiated input is unreachable",
             ),
             older=(
                 "One of the differentiated Tensors appears to not have been used in the "
                 "graph. Set allow_unused=True if this is the desired behavior.",
                 "One of the differentiated Variables appears to not have been used in the "
                 "graph",
+                "differentiated input is unreachable",
             ),
             why="""`torch.autograd.grad` found no path from the output to that input. Often
                 the input is a slice, a view or a copy made *after* the forward pass, which
@@ -306,11 +311,14 @@ GRAPH = Theme(
                 r"[Ee]xpected dtype (?P<expected>\w+) but got dtype (?P<found>\w+)",
                 r"Expected object of (?:scalar )?type (?:torch\.)?(?P<expected>\w+) but "
                 r"(?:got|found) (?:scalar )?type (?:torch\.)?(?P<found>\w+) for argument",
+                r"result type (?P<expected>\w+) can't be cast to the desired "
+                r"output type (?P<found>\w+)",
             ),
             older=(
                 "Expected object of scalar type Float but got scalar type Double for "
                 "argument #2 'target'",
                 "expected dtype Double but got dtype Float",
+                "result type Float can't be cast to the desired output type Long",
             ),
             why="""Prediction and target have different dtypes. Some losses convert, some
                 refuse at once, and some refuse only in `backward`, far from the cause.
@@ -387,17 +395,28 @@ GRAPH = Theme(
         Message(
             anchor="names-of-gradient",
             title="backward() got an unexpected keyword argument 'grad_outputs'",
-            kinds=("TypeError",),
+            kinds=("TypeError", "FutureWarning"),
             patterns=(
                 r"backward\(\) got an unexpected keyword argument "
-                r"'(?P<name>retain_variables|grad_outputs|grad_tensors|grad_variables|"
+                r"'(?P<name>retain_variables|grad_outputs|grad_tensors|grad_variables|grad_output|"
                 r"gradients|v|grad)'",
+                r"(?<!\w)grad\(\) got an unexpected keyword argument "
+                r"'(?P<name>retain_variables|gradient|grad_tensors|grad_variables|gradients|v|grad_output|grad)'",
+                r"backward\(\) got multiple values for argument "
+                r"'(?P<name>gradient)'",
+                r"`(?P<name>grad_variables)` is deprecated\. Use `grad_tensors` "
+                r"instead",
             ),
-            older=("backward() got an unexpected keyword argument 'retain_variables'",),
+            older=(
+                "backward() got an unexpected keyword argument 'retain_variables'",
+                "grad() got an unexpected keyword argument 'gradient'",
+                "Tensor.backward() got multiple values for argument 'gradient'",
+                "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            ),
             why="""One argument has four names: `gradient` in `y.backward`, `grad_tensors`
                 in `torch.autograd.backward`, `grad_outputs` in `torch.autograd.grad`, and
                 `cotangents` of what `torch.func.vjp` returns.""",
-            fix="""There is no `{name}` here: call `y.backward(gradient=v)`,
+            fix="""`{name}` has no place here: call `y.backward(gradient=v)`,
                 `torch.autograd.backward(y, grad_tensors=v)` or
                 `torch.autograd.grad(y, x, grad_outputs=v)`. `retain_variables` is now
                 `retain_graph`.""",

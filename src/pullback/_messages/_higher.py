@@ -12,7 +12,9 @@ HIGHER = Theme(
             kinds=("NotImplementedError",),
             patterns=(
                 r"You must implement the jvp function for custom autograd\.Function",
+                r"jvp is not implemented for the c\+\+ API of custom Function",
             ),
+            older=("jvp is not implemented for the c++ API of custom Function yet.",),
             why="""Forward mode pushes a tangent through each operation. Your Function has a
                 rule for reverse mode only.""",
             fix="""Add a static `jvp(ctx, tangent)` (save what it needs with
@@ -68,7 +70,7 @@ HIGHER = Theme(
             kinds=("NotImplementedError",),
             patterns=(
                 r"Trying to use forward AD with (?P<operation>\S+) that does not support "
-                r"it",
+                r"it(?! because it is an out= function)",
             ),
             why="""That operation, often one fused for speed, has a rule for reverse mode
                 and none for forward mode.""",
@@ -111,16 +113,37 @@ HIGHER = Theme(
             "aten::_scaled_dot_product_flash_attention_for_cpu_backward is not implemented",
             kinds=("RuntimeError", "NotImplementedError"),
             patterns=(
-                r"(?:the )?derivative for '?(?:aten::)?(?P<operation>\w+)'? is not "
-                r"implemented",
+                r"(?:the )?derivative for '?(?:aten::)?(?!(?:target|weight)')"
+                r"(?P<operation>\w+)(?: \w+)?'? is not implemented(?!\. Double)",
+                r"(?P<operation>scatter_reduce|index_reduce)\(\): Double backward is "
+                r"unsupported",
+                r"`?(?P<operation>max_pool2d) with `return_indices=False` is not "
+                r"infinitely differentiable",
             ),
-            older=("the derivative for 'digamma_backward' is not implemented",),
+            older=(
+                "the derivative for 'digamma_backward' is not implemented",
+                "the derivative for 'cudnn_batch_norm_backward save_mean' is "
+                "not implemented",
+                "the derivative for '_cdist_backward' is not implemented.",
+                "scatter_reduce(): Double backward is unsupported for src when "
+                ">1 zeros in src are scattered to the same position in self",
+                "max_pool2d with `return_indices=False` is not infinitely "
+                "differentiable. If you want to calculate higher order "
+                "derivatives, e.g. second order, set `return_indices=True`.",
+            ),
             why="""torch has no derivative rule for that operation. A name that ends in
                 `_backward` means that you differentiate twice and the *second* derivative
                 is missing.""",
             fix="""{operation} has no derivative: use a variant that has one. For attention:
                 `with sdpa_kernel(SDPBackend.MATH):`; else write the formula out with basic
                 operations.""",
+            tell=(
+                "The name contains `scaled_dot_product`: choose the MATH backend.",
+                "`_cdist_backward`: write `(a[:, None] - b).norm(dim=-1)`.",
+                "`cudnn` in the name: "
+                "`torch.backends.cudnn.flags(enabled=False)` around the forward "
+                "pass.",
+            ),
             broken="""
                 import torch
                 from torch.nn.functional import scaled_dot_product_attention
@@ -213,7 +236,10 @@ HIGHER = Theme(
             patterns=(
                 r"The Tensor returned by the function given to (?P<function>\w+) should "
                 r"contain a single element",
+                r"The function given to (?P<function>\w+) should return a single "
+                r"Tensor",
             ),
+            older=("The function given to hessian should return a single Tensor",),
             why="""A Hessian belongs to a function with one output, and yours returns
                 several.""",
             fix="""Reduce the result to one number (`y.sum()`, or `y[k]` for one output)
@@ -278,11 +304,28 @@ HIGHER = Theme(
                 r"gradients",
                 r"The output of the user-provided function is independent of input "
                 r"(?P<input>\d+)",
+                r"The (?:jacobian|hessian) of the user-provided function (?:with "
+                r"respect to input \d+ )?is independent of",
+                r"While computing the hessian, found that the jacobian of the "
+                r"user-provided function",
+                r"The gradient with respect to (?:the input|input \d+) is "
+                r"independent of",
+                r"The output of f is independent of the inputs\. This is not "
+                r"allowed with strict=True",
             ),
             older=(
                 "Output 0 of the user-provided function does not require gradients. The "
                 "outputs must be computed in a differentiable manner from the input when "
                 "running in strict mode.",
+                "The jacobian of the user-provided function is independent of "
+                "input 0. This is not allowed in strict mode when "
+                "create_graph=True.",
+                "While computing the hessian, found that the jacobian of the "
+                "user-provided function with respect to input 0 is independent "
+                "of the input. This is not allowed in strict mode.",
+                "jvp(f, primals, tangents, strict=True): The output of f is "
+                "independent of the inputs. This is not allowed with "
+                "strict=True.",
             ),
             why="""With `strict=True`, `torch.autograd.functional` tells you that the
                 function does not use its argument, where it would otherwise return zeros.
@@ -290,6 +333,13 @@ HIGHER = Theme(
             fix="""Compute output {output} from the argument that the function gets, and not
                 from a variable of the same content around it.""",
             unknown={"output": "0"},
+            tell=(
+                "`Output … is independent of input`: the function uses a "
+                "variable around it.",
+                "`The jacobian … is independent`, `While computing the "
+                "hessian`: the function is linear; its second derivative is "
+                "zero, and `strict=False` says so.",
+            ),
             broken="""
                 import torch
 
@@ -348,8 +398,21 @@ HIGHER = Theme(
             patterns=(
                 r"Trying to create a dual Tensor for forward AD but no level exists",
                 r"Nested forward mode AD is not supported at the moment",
+                r"Trying to exit a forward AD level that was not the last",
+                r"Making a dual Tensor based on a Tensor that already has a "
+                r"forward gradient at the same level",
+                r"Setting a forward grad that itself has a forward gradient at "
+                r"the same level",
             ),
-            older=("Nested forward mode AD is not supported at the moment",),
+            older=(
+                "Nested forward mode AD is not supported at the moment",
+                "Making a dual Tensor based on a Tensor that already has a "
+                "forward gradient at the same level 0 is not supported.",
+                "Trying to exit a forward AD level that was not the last one "
+                "that was created. This is not supported.",
+                "Setting a forward grad that itself has a forward gradient at "
+                "the same level0 is not supported.",
+            ),
             why="""`torch.autograd.forward_ad` works inside one `dual_level()` block: not
                 outside of it, and not inside two.""",
             fix="""Wrap it in `with fwAD.dual_level():`; for nested derivatives use
@@ -524,6 +587,68 @@ HIGHER = Theme(
                 """,
             see=("kinks",),
             source=("torch/csrc/autograd (FunctionsManual.cpp)",),
+        ),
+        Message(
+            anchor="strategy",
+            title='Expected strategy to be either "forward-mode" or "reverse-mode"',
+            kinds=("AssertionError",),
+            patterns=(r"Expected strategy to be either",),
+            why="""`strategy` of `torch.autograd.functional.jacobian` is one of two words,
+                and another was passed.""",
+            fix="""`"reverse-mode"` (the default; one pass for each output) or
+                `"forward-mode"` with `vectorize=True` (one for each input).""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.autograd.functional.jacobian(torch.square, x, strategy="forward")
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                J = torch.autograd.functional.jacobian(
+                    torch.square, x, strategy="reverse-mode", vectorize=True
+                )
+                assert torch.equal(J, torch.diag(2 * x))
+                print(J)
+                """,
+            see=("reverse-or-forward", "error-forward-mode-needs-vectorize"),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="flex-attention-on-the-cpu",
+            title="FlexAttention does not support backward on CPU",
+            kinds=("NotImplementedError",),
+            patterns=(r"FlexAttention does not support backward on (?P<device>\w+)",),
+            older=(
+                "FlexAttention does not support backward on MPS. Please set the input "
+                "requires_grad to False or use another device.",
+            ),
+            why="""The backward pass of `flex_attention` is written for GPUs. On the CPU (and
+                on MPS) it refuses inputs that require a gradient.""",
+            fix="""On the {device} use `scaled_dot_product_attention` with a mask, or write
+                the softmax out; or detach the inputs when no gradient is wanted.""",
+            unknown={"device": "CPU"},
+            broken="""
+                import torch
+                from torch.nn.attention.flex_attention import flex_attention
+
+                q = torch.ones(1, 1, 16, 16, requires_grad=True)
+                flex_attention(q, q, q)
+                """,
+            fixed="""
+                import torch
+                from torch.nn.functional import scaled_dot_product_attention
+
+                q = torch.ones(1, 1, 16, 16, requires_grad=True)
+                y = scaled_dot_product_attention(q, q, q)
+                y.sum().backward()
+                assert q.grad.shape == q.shape and q.grad.isfinite().all()
+                print(q.grad.shape)
+                """,
+            see=("error-derivative-not-implemented",),
+            source=("torch/nn/attention/flex_attention.py",),
         ),
     ),
 )

@@ -8,9 +8,15 @@ HOOKS = Theme(
         Message(
             anchor="hook-changed-the-size",
             title="hook '<lambda>' has changed the size of value",
-            patterns=(r"hook '(?P<hook>[^']*)' has changed the (?P<what>\w+) of value",),
+            patterns=(
+                r"hook '(?P<hook>[^']*)' has changed the (?P<what>\w+) of value",
+                r"can't replace a(?:n empty| None) gradient with a "
+                r"non-(?:None|empty) value",
+            ),
+            older=("can't replace a None gradient with a non-None value",),
             why="""What a hook returns replaces the gradient, so it must have its shape,
                 dtype and device.""",
+            unknown={"hook": "of yours", "what": "gradient"},
             fix="""The hook `{hook}` changed the {what}: return a tensor like the one that
                 it got, or nothing.""",
             broken="""
@@ -38,11 +44,23 @@ HOOKS = Theme(
         Message(
             anchor="gradcheck-jacobian-mismatch",
             title="GradcheckError: Jacobian mismatch for output 0 with respect to input 0",
-            kinds=("GradcheckError",),
+            kinds=("GradcheckError", "RuntimeError"),
             patterns=(
                 r"Jacobian mismatch for output (?P<output>\d+) with respect to input "
                 r"(?P<input>\d+)",
                 r"Numerical gradient for function expected to be zero",
+                r"Jacobian computed with forward mode mismatch for output "
+                r"(?P<output>\d+) with respect to input (?P<input>\d+)",
+                r"backward not multiplied by grad_output",
+                r"input has a dimension with stride 0\. gradcheck only supports",
+            ),
+            older=(
+                "Jacobian computed with forward mode mismatch for output 0 with "
+                "respect to input 0,",
+                "backward not multiplied by grad_output",
+                "The 0th input has a dimension with stride 0. gradcheck only "
+                "supports inputs that are non-overlapping to be able to compute "
+                "the numerical gradients correctly.",
             ),
             why="""`gradcheck` compares the Jacobian that `backward` gives with one from
                 differences of f at nearby points, and they differ.""",
@@ -59,6 +77,12 @@ HOOKS = Theme(
                 "kink.",
                 "`expected to be zero`: f changes with x, and its result has no graph.",
                 "`overlapping` or expanded inputs: pass contiguous ones.",
+                "`computed with forward mode`: the static `jvp` is wrong, or "
+                "`backward` and `jvp` disagree.",
+                "`backward not multiplied by grad_output`: `backward` returns "
+                "the derivative alone; multiply it by what it gets.",
+                "`a dimension with stride 0`: an expanded input; "
+                "`.contiguous()` or `.clone()`.",
             ),
             broken="""
                 import torch

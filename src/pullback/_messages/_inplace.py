@@ -143,20 +143,32 @@ INPLACE = Theme(
             title="Output 0 of Unbind is a view and is being modified inplace. This view "
             "is the output of a function that returns multiple views",
             patterns=(
-                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
-                r"modified inplace\. This view is the output of a function that returns "
-                r"multiple views",
+                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and (?:is being|"
+                r"its base or another view of its base has been) modified inplace\. This "
+                r"view is (?:the|an) output of a function that returns multiple views",
             ),
             older=(
                 "Output 0 of UnbindBackward is a view and is being modified inplace. This "
                 "view is the output of a function that returns multiple views. Such "
                 "functions do not allow the output views to be modified inplace.",
+                "Output 0 of SplitBackward is a view and is being modified "
+                "inplace. This view is an output of a function that returns "
+                "multiple views. Inplace operators on such views are being "
+                "deprecated and will be forbidden starting from version 1.8.",
+                "Output 0 of UnbindBackward0 is a view and its base or another "
+                "view of its base has been modified inplace. This view is the "
+                "output of a function that returns multiple views.",
             ),
             why="""`unbind`, `split`, `chunk` and iterating over a tensor (`for row in x`)
                 give several views of one tensor at once. Autograd cannot follow a write to
                 one of them.""",
             fix="""Do not write to what {operation} gave: compute new tensors and
                 `torch.stack` them, or index (`x[i]`) and write to a clone.""",
+            tell=(
+                "`its base or another view of its base has been`: you wrote to "
+                "the tensor that was taken apart, and use a part afterwards; "
+                "write first, or take it apart anew.",
+            ),
             broken="""
                 import torch
 
@@ -182,8 +194,9 @@ INPLACE = Theme(
             title="Output 0 of BackwardHookFunction is a view and is being modified "
             "inplace",
             patterns=(
-                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and is being "
-                r"modified inplace\. This view was created inside a custom Function",
+                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and (?:is being|"
+                r"its base or another view of its base has been) modified inplace\. This "
+                r"view was created inside a custom Function",
                 r"Output (?P<index>\d+) of (?P<operation>BackwardHookFunction\w*) is a "
                 r"view and is being modified inplace",
             ),
@@ -231,12 +244,15 @@ INPLACE = Theme(
             anchor="view-in-no-grad-inplace",
             title="A view was created in no_grad mode and is being modified inplace",
             patterns=(
-                r"A view was created in (?P<mode>no_grad|inference) mode and is being "
-                r"modified inplace",
+                r"A view was created in (?P<mode>no_grad|inference) mode and (?:is being|"
+                r"its base or another view of its base has been) modified inplace",
             ),
             older=(
                 "A view was created in inference mode and is being modified inplace in "
                 "normal mode.",
+                "A view was created in no_grad mode and its base or another "
+                "view of its base has been modified inplace with grad mode "
+                "enabled.",
             ),
             why="""The view was taken inside `no_grad`, the write happens outside. Whether
                 the write should be in the graph cannot be told.""",
@@ -302,9 +318,16 @@ INPLACE = Theme(
             patterns=(
                 r"(?:(?P<function>\w+)\(\): )?functions with out=\.\.\. arguments don't "
                 r"support automatic differentiation",
+                r"Trying to use forward AD with (?P<function>\w+?)(?:_out)? that "
+                r"does not support it because it is an out= function",
+            ),
+            older=(
+                "Trying to use forward AD with add_out that does not support it "
+                "because it is an out= function",
             ),
             why="""`out=` writes the result into a tensor that is there already and that no
                 graph can lead through.""",
+            kinds=("RuntimeError", "NotImplementedError"),
             fix="""Drop `out=` and use what {function} returns; or run it under
                 `torch.no_grad()` when no gradient is wanted.""",
             unknown={"function": "the function"},
@@ -326,6 +349,102 @@ INPLACE = Theme(
                 """,
             see=("in-place",),
             source=("PF/120297",),
+        ),
+        Message(
+            anchor="saved-tensor-detached-inplace",
+            title="Trying to use a saved tensor that has been detached in-place, i.e. with "
+            ".detach_()",
+            patterns=(r"Trying to use a saved tensor that has been detached in-place",),
+            why="""`detach_()` cuts the tensor itself off its graph, also for operations
+                that saved it before. Their `backward` would send the gradient nowhere.""",
+            fix="""`x = x.detach()` makes a new tensor without a graph and leaves the old
+                one as it is; call it after `backward` if both are wanted.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                state = 3 * x
+                y = (state**2).sum()
+                state.detach_()
+                y.backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                state = 3 * x
+                y = (state**2).sum()
+                state = state.detach()
+                y.backward()
+                assert torch.equal(x.grad, 18 * x) and not state.requires_grad
+                print(x.grad)
+                """,
+            see=("no-grad-detach", "error-detach-views-inplace"),
+            source=("torch/csrc/autograd (saved_variable.cpp)",),
+        ),
+        Message(
+            anchor="leaf-in-the-graph-interior",
+            title="leaf variable has been moved into the graph interior",
+            patterns=(r"leaf variable has been moved into the graph interior",),
+            why="""x was a leaf when the forward pass ran, and has a history now: something
+                was written to it in place that requires a gradient. Its gradient can no
+                longer be put into `x.grad`.""",
+            fix="""Call `backward` before you write to x, and write under
+                `torch.no_grad()`; or compute a new tensor, `x = x * w`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                w = torch.tensor([3.0, 3.0], requires_grad=True)
+                y = (2 * x).sum()
+                x.requires_grad_(False)
+                x.mul_(w)
+                y.backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                w = torch.tensor([3.0, 3.0], requires_grad=True)
+                y = (2 * x).sum()
+                scaled = x.detach() * w
+                y.backward()
+                assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
+                print(x.grad, scaled.requires_grad)
+                """,
+            see=("in-place", "leaves-and-roots"),
+            source=("torch/csrc/autograd (functions/accumulate_grad.cpp)",),
+        ),
+        Message(
+            anchor="inplace-with-negative-slope",
+            title="In-place leakyReLu backward calculation is triggered with a negative "
+            "slope which is not supported",
+            patterns=(
+                r"In-place (?P<function>leakyReLu|elu) backward calculation is triggered "
+                r"with a negative slope",
+            ),
+            why="""With `inplace=True` the input is overwritten, and `backward` reads from
+                the result's sign on which side it lay. A negative slope turns the sign
+                round, and that is lost.""",
+            fix="""Pass `inplace=False`.""",
+            broken="""
+                import torch
+                from torch.nn.functional import leaky_relu
+
+                x = torch.tensor([1.0, -2.0], requires_grad=True)
+                leaky_relu(x * 1, -0.5, inplace=True).sum().backward()
+                """,
+            fixed="""
+                import torch
+                from torch.nn.functional import leaky_relu
+
+                x = torch.tensor([1.0, -2.0], requires_grad=True)
+                leaky_relu(x * 1, -0.5).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([1.0, -0.5]))
+                print(x.grad)
+                """,
+            see=("in-place", "kinks"),
+            source=("aten/src/ATen/native (Activation.cpp)",),
         ),
     ),
 )

@@ -53,8 +53,14 @@ LEAVES = Theme(
             patterns=(
                 r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require "
                 r"gradients",
+                r"data set to a tensor that requires gradients must be floating "
+                r"point",
             ),
-            older=("only Tensors of floating point dtype can require gradients",),
+            older=(
+                "only Tensors of floating point dtype can require gradients",
+                "data set to a tensor that requires gradients must be floating "
+                "point or complex dtype",
+            ),
             why="""An integer or a Boolean cannot be changed by a small amount, so nothing
                 can be differentiated by it. `torch.tensor([1, 2])` makes integers.""",
             fix="""For data: write one number as `1.0`, pass `dtype=torch.float32`, or call
@@ -86,10 +92,15 @@ LEAVES = Theme(
         Message(
             anchor="cannot-call-numpy",
             title="Can't call numpy() on Tensor that requires grad",
-            patterns=(r"Can't call numpy\(\) on (?:Tensor|Variable) that requires grad",),
+            patterns=(
+                r"Can't call (?:numpy|apply_|map2?_)\(\) on (?:Tensor|Variable) that "
+                r"requires grad",
+            ),
             older=(
                 "Can't call numpy() on Variable that requires grad. Use "
                 "var.detach().numpy() instead.",
+                "Can't call apply_() on Variable that requires grad. Use "
+                "var.detach().apply_() instead.",
             ),
             why="""NumPy knows nothing of the graph; what it computes could not be
                 differentiated, and what it writes autograd would not notice. So you must
@@ -103,6 +114,8 @@ LEAVES = Theme(
                 "A list of losses is plotted: collect `loss.item()`, which also lets go of "
                 "each step's graph.",
                 "You need the gradient through it: torch has nearly every NumPy function.",
+                "`apply_()`, `map_()`: a Python function for each element has "
+                "no derivative; write it with torch operations, or detach.",
             ),
             broken="""
                 import torch
@@ -197,7 +210,8 @@ LEAVES = Theme(
             anchor="optimize-non-leaf",
             title="can't optimize a non-leaf Tensor",
             kinds=("ValueError",),
-            patterns=(r"can't optimize a non-leaf Tensor",),
+            patterns=(r"can't optimize a non-leaf (?:Tensor|Variable)",),
+            older=("can't optimize a non-leaf Variable",),
             why="""An optimizer reads `.grad` and changes the tensor in place; both are for
                 leaves. This tensor was computed, for example by `.cuda()`, `.to(...)`,
                 `* scale` or `[0]` after `requires_grad=True`.""",
@@ -234,9 +248,13 @@ LEAVES = Theme(
             title="can't retain_grad on Tensor that has requires_grad=False",
             patterns=(
                 r"can't retain_grad on (?:Tensor|Variable) that has requires_grad=False",
-                r"cannot register a hook on a tensor that doesn't require gradient",
+                r"cannot register a hook on a (?:tensor|variable) that doesn't require "
+                r"gradient",
             ),
-            older=("can't retain_grad on Variable that has requires_grad=False",),
+            older=(
+                "can't retain_grad on Variable that has requires_grad=False",
+                "cannot register a hook on a variable that doesn't require gradient",
+            ),
             why="""No gradient will ever reach this tensor, so there is none to keep (or to
                 hand to a hook).""",
             fix="""Call `.requires_grad_()` on the input before the forward pass, and
@@ -282,11 +300,23 @@ LEAVES = Theme(
                 r"assigned grad has data of a different (?:size|type|device)",
                 r"assigned grad expected to be a Tensor or None but got grad of type "
                 r"(?P<grad>[\w.]*\w)",
+                r"attempting to assign a gradient located on device with index "
+                r"'(?P<grad>-?\d+)' to a tensor located on device with index "
+                r"'(?P<tensor>-?\d+)'",
+                r"can't assign Variable as its own grad",
+                r"Cannot set grad_dtype to '(?P<tensor>\w+)' because there is "
+                r"already a gradient with dtype '(?P<grad>\w+)'",
             ),
             older=(
                 "assigned grad has data of a different size",
                 "assigned grad has data of a different type",
                 "assigned grad expected to be a Tensor or None but got grad of type float",
+                "attempting to assign a gradient with device type 'cpu' to a "
+                "tensor with device type 'cuda'. Please ensure that the "
+                "gradient and the tensor are on the same device",
+                "can't assign Variable as its own grad",
+                "Cannot set grad_dtype to 'Half' because there is already a "
+                "gradient with dtype 'float'.",
             ),
             why="""`x.grad` holds one number for each element of `x`: the same shape, dtype
                 and device, or None.""",
@@ -323,18 +353,21 @@ LEAVES = Theme(
             kinds=("AttributeError", "TypeError"),
             patterns=(
                 r"'NoneType' object has no attribute "
-                r"'(?P<name>zero_|detach_?|norm|clone|data|abs|add_|mul_|clamp_|sign|sub_|"
-                r"div_|copy_|square|numpy|cpu|item)'",
+                r"'(?P<name>zero_|detach_?|norm|clone|data|abs|"
+                r"(?:add|sub|mul|div|clamp|fill|copy)_|sign|mean|sum|std|max|min|flatten|"
+                r"numpy|cpu|item|pow|square)'",
                 r"unsupported operand type\(s\) for [^:]+: '(?:float|int|Tensor|NoneType)' "
                 r"and 'NoneType'",
                 r"unsupported operand type\(s\) for [^:]+: 'NoneType' and "
                 r"'(?:float|int|Tensor)'",
-                r"(?:sign|abs|norm|square|sum|mean|clone)\(\): argument 'input' \(position "
-                r"1\) must be Tensor, not NoneType",
+                r"\w+\(\): argument '\w+' \(position \d+\) must be Tensor, not "
+                r"NoneType",
             ),
             older=(
                 "unsupported operand type(s) for *: 'float' and 'NoneType'",
                 "'NoneType' object has no attribute 'data'",
+                "'NoneType' object has no attribute 'sign'",
+                "mul(): argument 'other' (position 2) must be Tensor, not NoneType",
             ),
             only_line=r"\.grad\b",
             why="""`x.grad` is None: no gradient has arrived. Before the first `backward`
@@ -385,12 +418,15 @@ LEAVES = Theme(
                 r"Setting requires_grad=True on inference tensor outside InferenceMode",
                 r"Inplace update to inference tensor outside InferenceMode is not allowed",
                 r"Inference tensors do not track version counter",
+                r"Cannot set version_counter for inference tensor",
             ),
             older=(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is "
                 "not allowed.",
                 "Inplace update to inference tensor outside InferenceMode is not allowed."
                 "You can make a clone to get a normal tensor before doing inplace update.",
+                "Inference tensors do not track version counter.",
+                "Cannot set version_counter for inference tensor",
             ),
             why="""A tensor made under `torch.inference_mode()` has no version counter,
                 which autograd needs to notice changes. It stays such a tensor after the
@@ -509,6 +545,39 @@ LEAVES = Theme(
                 """,
             see=("across-processes",),
             source=("torch/multiprocessing/reductions.py",),
+        ),
+        Message(
+            anchor="swapped-before-backward",
+            title="Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+            patterns=(
+                r"Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+            ),
+            why="""Between the forward pass and `backward` a parameter was swapped for
+                another tensor, by `torch.utils.swap_tensors` or by `model.to(…)` in a
+                program that has turned swapping on. The graph leads to a place that is no
+                longer the parameter's.""",
+            fix="""Change device and dtype of a model before the forward pass or after
+                `backward`, not between them.""",
+            broken="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                y = (3 * w).sum()
+                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
+                y.backward()
+                """,
+            fixed="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
+                y = (3 * w).sum()
+                y.backward()
+                assert torch.equal(w.grad, torch.tensor([3.0, 3.0]))
+                print(w.grad)
+                """,
+            see=("leaves-and-roots", "error-optimizer-holds-the-old-parameter"),
+            source=("torch/utils (__init__.py, swap_tensors)",),
         ),
     ),
 )

@@ -57,6 +57,8 @@ PARALLEL = Theme(
             older=(
                 "torch.utils.checkpoint: please pass in use_reentrant=True or "
                 "use_reentrant=False explicitly.",
+                "torch.utils.checkpoint.checkpoint_sequential: the "
+                "use_reentrant parameter should be passed explicitly.",
             ),
             why="""There are two kinds of checkpoint. A call that names neither still gets
                 the older one, `use_reentrant=True`, and is to become an error.""",
@@ -132,6 +134,17 @@ PARALLEL = Theme(
             patterns=(
                 r"Expected to have finished reduction in the prior iteration before "
                 r"starting a new one",
+                r"(?<!iteration before starting )Parameters? (?:indices )?which "
+                r"did not receive grad for rank \d+",
+                r"has parameters that were not used in producing the loss "
+                r"returned by training_step",
+            ),
+            older=(
+                "Parameter indices which did not receive grad for rank 0: 197 198",
+                "Parameters which did not receive grad for rank 0: "
+                "module.pooler.weight, module.pooler.bias",
+                "It looks like your LightningModule has parameters that were "
+                "not used in producing the loss returned by training_step.",
             ),
             why="""DistributedDataParallel waits in `backward` for the gradient of every
                 parameter. One of them took no part in the loss, so the step never ended for
@@ -267,7 +280,14 @@ PARALLEL = Theme(
             anchor="ddp-grad-strides",
             title="Grad strides do not match bucket view strides",
             kinds=("UserWarning",),
-            patterns=(r"Grad strides do not match bucket view strides",),
+            patterns=(
+                r"Grad strides do not match bucket view strides",
+                r"grad and param do not obey the gradient layout contract",
+            ),
+            older=(
+                "grad and param do not obey the gradient layout contract. This "
+                "is not an error, but may impair performance.",
+            ),
             why="""DistributedDataParallel keeps gradients in buckets laid out like the
                 parameters; one gradient arrived in another memory layout and is copied. The
                 numbers are right; it costs a little time.""",

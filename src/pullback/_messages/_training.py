@@ -19,8 +19,11 @@ TRAINING = Theme(
                 rf"\((?P<input>{SIZE})\)",
             ),
             older=(
-                "Target size (torch.Size([4])) must be the same as input size "
-                "(torch.Size([4, 1]))",
+                "Target size (torch.Size([16])) must be the same as input size "
+                "(torch.Size([16, 1]))",
+                "Using a target size (torch.Size([4])) that is different to the "
+                "input size (torch.Size([4, 1])) is deprecated. Please ensure "
+                "they have the same size.",
             ),
             why="""Prediction and target differ in shape. `mse_loss` and its relatives
                 broadcast them against each other: `(N, 1)` against `(N,)` makes N² losses,
@@ -274,15 +277,21 @@ TRAINING = Theme(
             anchor="assign-parameter",
             title="cannot assign 'torch.FloatTensor' as parameter 'weight' "
             "(torch.nn.Parameter or None expected)",
-            kinds=("TypeError",),
+            kinds=("TypeError", "ValueError"),
             patterns=(
                 r"cannot assign '(?P<type>[\w.]+)' as parameter '(?P<name>\w+)' "
                 r"\(torch\.nn\.Parameter or None expected\)",
                 r"cannot assign '(?P<type>[\w.]+)' object to parameter '(?P<name>\w+)'",
+                r"Cannot assign non-leaf (?P<type>Tensor|Variable) to parameter "
+                r"'(?P<name>\w+)'",
             ),
             older=(
                 "cannot assign 'torch.FloatTensor' object to parameter 'weight' "
                 "(torch.nn.Parameter or None required)",
+                "Cannot assign non-leaf Tensor to parameter 'weight'. Model "
+                "parameters must be created explicitly. To express 'weight' as "
+                "a function of another Tensor, compute the value in the "
+                "forward() method.",
             ),
             why="""Where a module has a parameter it takes another `nn.Parameter` only,
                 which is a leaf: plain tensors, computed ones, arrays and numbers are
@@ -367,13 +376,23 @@ TRAINING = Theme(
             anchor="sparse-gradients",
             title="Adam does not support sparse gradients, please consider SparseAdam "
             "instead",
-            patterns=(r"(?P<name>\w+) does not support sparse gradients",),
+            patterns=(
+                r"(?P<name>\w+) does not support sparse gradients",
+                r"(?P<name>SparseAdam) does not support dense gradients",
+            ),
+            older=(
+                "SparseAdam does not support dense gradients, please consider Adam instead",
+            ),
             why="""`nn.Embedding(sparse=True)` makes a gradient that stores the used rows
                 only, and that optimizer needs all of them.""",
             fix="""{name} cannot: leave `sparse=True` out, or use `torch.optim.SparseAdam`
                 for the embedding and another optimizer for the rest. `SGD` and `Adagrad`
                 take both kinds, without `weight_decay`.""",
             unknown={"name": "The optimizer"},
+            tell=(
+                "`SparseAdam does not support dense gradients`: the other way "
+                "round; the gradient is a plain tensor, use `Adam`.",
+            ),
             broken="""
                 import torch
 
@@ -404,10 +423,12 @@ TRAINING = Theme(
             patterns=(
                 r"No inf checks were recorded for this optimizer",
                 r"Attempted (?:step|unscale_|update) but _scale is None",
+                r"No inf checks were recorded prior to update",
             ),
             older=(
                 "Attempted step but _scale is None. This may indicate your script did not "
                 "use scaler.scale(loss or outputs) earlier in the iteration.",
+                "No inf checks were recorded prior to update.",
             ),
             why="""`GradScaler.step` looks at the optimizer's gradients for infinities, and
                 there are none to look at: no `.grad` of its parameters was filled by a
@@ -573,10 +594,15 @@ TRAINING = Theme(
             patterns=(
                 r"Can't call numpy\(\) on Tensor that has (?P<bit>conjugate|negative) bit "
                 r"set",
+                r"view_as_real doesn't work on unresolved (?P<bit>conjugate)d "
+                r"tensors",
             ),
             older=(
                 "Can't call numpy() on Tensor that has negative bit set. Use "
                 "tensor.resolve_neg().numpy() instead.",
+                "view_as_real doesn't work on unresolved conjugated tensors. To "
+                "resolve the conjugate tensor so you can view it as real, use "
+                "self.resolve_conj();",
             ),
             why="""`z.conj()` does not touch memory; it sets a bit that torch honours and
                 NumPy does not know. The gradient that comes back through `conj()` can carry
@@ -605,15 +631,7 @@ TRAINING = Theme(
             anchor="unsupported-tensor-backward",
             title="Unsupported Tensor.backward() call",
             kinds=("Unsupported",),
-            patterns=(
-                r"Unsupported Tensor\.backward\(\) call",
-                r"using `torch\.autograd\.grad` with "
-                r"`torch\._dynamo\.config\.trace_autograd_ops=False`",
-            ),
-            older=(
-                "using `torch.autograd.grad` with "
-                "`torch._dynamo.config.trace_autograd_ops=False`",
-            ),
+            patterns=(r"Unsupported Tensor\.backward\(\) call",),
             why="""`torch.compile` traces the forward pass; `backward` belongs after the
                 compiled function, not inside it. With `fullgraph=True` it may not leave
                 the graph to run it.""",
@@ -643,7 +661,7 @@ TRAINING = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("error-compile-double-backward",),
+            see=("error-compile-double-backward", "error-grad-inside-compile"),
             source=("torch/_dynamo (variables/tensor.py)",),
         ),
         Message(
@@ -655,24 +673,35 @@ TRAINING = Theme(
                 r"expected m1 and m2 to have the same dtype, but got: (?P<one>\w+) != "
                 r"(?P<other>\w+)",
                 r"expected scalar type (?P<other>\w+) but found (?P<one>\w+)",
-                r"Input type \((?P<one>\w+)\) and (?:bias|weight) type "
-                r"\((?P<other>[\w:]+)\) should be the same",
+                r"Input type \((?P<one>[\w.:]+)\) and (?:weight|bias) type "
+                r"\((?P<other>[\w.:]+)\) should be the same",
+                r"RNN input dtype \((?P<one>[\w.]+)\) does not match weight "
+                r"dtype \((?P<other>[\w.]+)\)",
             ),
             older=(
                 "expected m1 and m2 to have the same dtype, but got: double != float",
                 "expected scalar type Float but found Double",
                 "Input type (double) and bias type (float) should be the same",
+                "RNN input dtype (torch.float64) does not match weight dtype "
+                "(torch.float32). Convert input: input.to(torch.float32), or "
+                "convert model: model.to(torch.float64)",
+                "Input type (torch.FloatTensor) and weight type "
+                "(torch.cuda.FloatTensor) should be the same",
             ),
             why="""Products of matrices and convolutions do not convert dtypes. NumPy makes
                 float64, a model has float32 parameters, `autocast` and `.half()` make half
                 precision.""",
-            fix="""One is {one}, the other {other}: `x.to(layer.weight.dtype)` for the data,
-                or `.double()` for the model, as gradcheck needs it.""",
+            kinds=("RuntimeError", "ValueError"),
+            fix="""One is {one}, the other {other}: `x.to(layer.weight)` for the data, which
+                takes dtype and device, or `.double()` for the model, as gradcheck needs
+                it.""",
             tell=(
                 "Double: the data came from NumPy. Long: it is integers; `x.float()`.",
                 "Half or BFloat16: a result of `autocast` is used outside it, or the model "
                 "was loaded in half precision.",
                 "`expected scalar type Long`: class labels or indices; `target.long()`.",
+                "`torch.FloatTensor` against `torch.cuda.FloatTensor`: the "
+                "devices differ and not the dtypes; move both to one device.",
             ),
             broken="""
                 import numpy as np

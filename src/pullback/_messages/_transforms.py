@@ -52,6 +52,12 @@ TRANSFORMS = Theme(
             patterns=(
                 r"(?:backward|autograd\.grad|torch\.autograd\.grad)\(\) called inside a "
                 r"functorch transform",
+                r"backward\(\) called inside torch\.vmap",
+            ),
+            older=(
+                "backward() called inside torch.vmap. This is not supported, "
+                "please call backward() outside torch.vmap or instead use "
+                "torch.autograd.grad inside torch.vmap",
             ),
             why="""Inside `grad`, `vjp`, `vmap` and the others, f is a function to be
                 differentiated; `backward` inside it would write to `.grad` fields
@@ -86,7 +92,13 @@ TRANSFORMS = Theme(
             anchor="requires-grad-inside-a-transform",
             title="You are attempting to call Tensor.requires_grad_() (or perhaps using "
             "torch.autograd.functional.* APIs) inside of a function being transformed",
-            patterns=(r"You are attempting to call Tensor\.requires_grad_\(\)",),
+            patterns=(
+                r"You are attempting to call Tensor\.(?:requires|retain)_grad_?\(\)",
+            ),
+            older=(
+                "You are attempting to call Tensor.retain_grad() inside of a "
+                "function being transformed by a functorch transform.",
+            ),
             why="""`torch.func` keeps track of what is differentiated itself;
                 `requires_grad_()` and `torch.autograd.functional` use the other mechanism,
                 and the two do not nest this way.""",
@@ -115,12 +127,29 @@ TRANSFORMS = Theme(
             "grad, jvp, jacrev, ...), it must override the setup_context staticmethod",
             patterns=(
                 r"In order to use an autograd\.Function with functorch transforms",
-                r"You tried to vmap over (?P<name>\w+), but it does not have vmap support",
+                r"You tried to vmap over (?P<name>\w+), but it (?:does not have vmap "
+                r"support|has both generate_vmap_rule=True)",
+                r"To use autograd\.Function with vmap, you must either override "
+                r"the vmap staticmethod",
+                r"\(vmap, grad, vjp, etc\.\) currently do not support the use of "
+                r"autograd\.Function",
+                r"cannot use C\+\+ torch::autograd::Function with functorch "
+                r"transforms",
             ),
             older=(
                 "You tried to vmap over Square, but it does not have vmap support. Please "
                 "override and implement the vmap staticmethod or set "
                 "generate_vmap_rule=True.",
+                "functorch functions (vmap, grad, vjp, etc.) currently do not "
+                "support the use of autograd.Function. Please rewrite your "
+                "function to not use autograd.Function while we work on fixing "
+                "this",
+                "You tried to vmap over F, but it has both "
+                "generate_vmap_rule=True and an overridden vmap staticmethod.",
+                "cannot use C++ torch::autograd::Function with functorch "
+                "transforms (vmap, grad, vjp, etc)",
+                "To use autograd.Function with vmap, you must either override "
+                "the vmap staticmethod or set generate_vmap_rule=True.",
             ),
             why="""`torch.func` calls `forward` without a `ctx` and saves in a separate
                 step. A Function whose `forward(ctx, x)` does both cannot be
@@ -489,6 +518,12 @@ TRANSFORMS = Theme(
             patterns=(
                 r"Expected (?P<what>primal|tangent) to be floating point or complex, but "
                 r"got: (?P<dtype>[\w.]+)",
+                r"Expected both tensor and its forward grad to be floating point "
+                r"or complex",
+            ),
+            older=(
+                "Expected both tensor and its forward grad to be floating point "
+                "or complex, but tensor is Long and grad is Float",
             ),
             why="""Forward mode carries a direction along with each number, and an integer
                 cannot move in a direction.""",
@@ -518,12 +553,15 @@ TRANSFORMS = Theme(
             patterns=(
                 r"Got argnums?=(?P<argnum>-?\d+), but only (?P<count>\d+) positional "
                 r"inputs",
+                r"argnums? must be int(?: or Tuple\[int, \.\.\.\])?, got",
             ),
+            older=("argnums must be int or Tuple[int, ...], got: <class 'list'>",),
             why="""`argnums` counts the positional arguments of the *call*, from 0. Keyword
                 arguments are not counted and cannot be differentiated by.""",
             fix="""There are {count} positional arguments and you asked for number {argnum}:
                 pass that argument by position, and mind that the first is 0.""",
             unknown={"count": "fewer", "argnum": "one more"},
+            tell=("`must be int or Tuple`: write `argnums=(0, 1)`, not a list.",),
             broken="""
                 import torch
 
@@ -621,6 +659,157 @@ TRANSFORMS = Theme(
                 """,
             see=("function-under-transforms", "external-loss"),
             source=("c10/core (TensorImpl.h)",),
+        ),
+        Message(
+            anchor="data-inside-a-transform",
+            title="mutating directly with `.data` inside functorch transform is not "
+            "allowed",
+            patterns=(
+                r"mutating directly with `\.data` (?:inside functorch|under vmap) "
+                r"transform is not allowed",
+                r"accessing `data` under vmap transform is not allowed",
+            ),
+            older=("mutating directly with `.data` under vmap transform is not allowed.",),
+            why="""Assigning to `.data` changes a tensor behind autograd's back, and a
+                transform has to see every change.""",
+            fix="""Compute a new tensor: `x.detach()` for a constant, `torch.where` for new
+                values in some places.""",
+            broken="""
+                import torch
+
+                def f(x):
+                    x.data = x.clamp(min=0)
+                    return (x**2).sum()
+
+                torch.func.grad(f)(torch.tensor([-1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([-1.0, 2.0])
+                g = torch.func.grad(lambda x: (x.clamp(min=0) ** 2).sum())(x)
+                assert torch.equal(g, torch.tensor([0.0, 4.0]))
+                print(g)
+                """,
+            see=("error-data-hides-changes", "error-mutate-a-captured-tensor"),
+            source=("torch/csrc/autograd (python_variable.cpp)",),
+        ),
+        Message(
+            anchor="functorch-is-torch-func",
+            title="We've integrated functorch into PyTorch. As the final step of the "
+            "integration, `functorch.make_functional` is deprecated",
+            kinds=("FutureWarning", "ModuleNotFoundError", "RuntimeError"),
+            patterns=(
+                r"We've integrated functorch into PyTorch",
+                r"No module named 'functorch'",
+                r"make_functional\(module\): we don't yet support models that do parameter "
+                r"tying",
+            ),
+            older=(
+                "No module named 'functorch'",
+                "make_functional(module): we don't yet support models that do parameter "
+                "tying (also sometimes known as weight sharing).",
+            ),
+            why="""`functorch` was a package of its own before PyTorch 2.0. Its transforms
+                are in `torch.func` under the same names; `make_functional` has become
+                `torch.func.functional_call`, which also takes shared weights.""",
+            fix="""`from torch.func import grad, vjp, jacrev, vmap`, and in place of
+                `fmodel, params = make_functional(model)`: `params =
+                dict(model.named_parameters())` and
+                `functional_call(model, params, (x,))`.""",
+            broken="""
+                import functorch
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                functional, parameters = functorch.make_functional(model)
+                """,
+            fixed="""
+                import torch
+                from torch.func import functional_call, grad
+
+                model = torch.nn.Linear(2, 1)
+                parameters = dict(model.named_parameters())
+                x = torch.tensor([[1.0, 2.0]])
+
+                def loss(parameters):
+                    return functional_call(model, parameters, (x,)).sum()
+
+                g = grad(loss)(parameters)
+                assert torch.equal(g["weight"], x) and g["bias"] == 1
+                print(g["weight"])
+                """,
+            see=("jacobian-of-parameters", "version-notes"),
+            source=("torch/_functorch/deprecated.py",),
+        ),
+        Message(
+            anchor="iteration-over-a-0-d-tensor",
+            title="iteration over a 0-d tensor",
+            kinds=("TypeError",),
+            patterns=(r"iteration over a 0-d tensor",),
+            why="""A 0-dimensional tensor has nothing to go through or to unpack. Often it
+                is a gradient: `torch.autograd.grad` returns a tuple, with one gradient for each input.
+                `torch.func.grad` returns a gradient for one argument as it is, so that
+                there is no tuple to take apart.""",
+            fix="""Write `g = torch.func.grad(f)(x)`. With `argnums=(0, 1)` it is a tuple of
+                two.""",
+            tell=(
+                "`(g,) = …` or `g, = …` before `torch.func.grad`: without the comma.",
+                "`for loss in losses` or `sum(loss)`: there is one loss, and it is a tensor.",
+            ),
+            broken="""
+                import torch
+
+                (g,) = torch.func.grad(torch.square)(torch.tensor(3.0))
+                """,
+            fixed="""
+                import torch
+
+                g = torch.func.grad(torch.square)(torch.tensor(3.0))
+                assert g == 6
+                print(g)
+                """,
+            see=("dictionary", "error-grad-returns-a-tuple"),
+            source=("torch/_tensor.py",),
+        ),
+        Message(
+            anchor="escaped-from-vmap",
+            title="Either your tensor may have escaped from inside a function being "
+            "vmapped and this is a user error",
+            patterns=(
+                r"Either your tensor may have escaped from inside a function being vmapped",
+                r"wrapper->level\(\)\.value\(\) <= current_level INTERNAL ASSERT FAILED",
+            ),
+            older=("wrapper->level().value() <= current_level INTERNAL ASSERT FAILED",),
+            why="""f put a tensor into a list, an attribute or a global variable, and it is
+                used after the transform is over. Inside it stood for all samples at once
+                (or carried a tangent); outside it stands for nothing.""",
+            fix="""Return what you need from f, as a further result, or as `aux` with
+                `has_aux=True`.""",
+            broken="""
+                import torch
+
+                kept = []
+
+                def f(x):
+                    kept.append(2 * x)
+                    return (x**2).sum()
+
+                torch.vmap(f)(torch.ones(3, 2))
+                kept[0] + 1
+                """,
+            fixed="""
+                import torch
+
+                def f(x):
+                    return (x**2).sum(), 2 * x
+
+                y, kept = torch.vmap(f)(torch.ones(3, 2))
+                assert torch.equal(kept, torch.full((3, 2), 2.0))
+                print(kept.shape)
+                """,
+            see=("vmap-limits", "error-has-aux"),
+            source=("PT#104933",),
         ),
     ),
 )

@@ -45,7 +45,17 @@ VMAP = Theme(
         Message(
             anchor="vmap-item",
             title="vmap: It looks like you're calling .item() on a Tensor",
-            patterns=(r"vmap: It looks like you're calling \.item\(\) on a Tensor",),
+            patterns=(
+                r"vmap: It looks like you're calling \.item\(\) on a Tensor",
+                r"vmap: It looks like you're either \(1\) calling \.item\(\) on "
+                r"a Tensor",
+            ),
+            older=(
+                "vmap: It looks like you're either (1) calling .item() on a "
+                "Tensor or (2) attempting to use a Tensor in some "
+                "data-dependent control flow or (3) encountering this error in "
+                "PyTorch internals.",
+            ),
             why="""`.item()`, `float(t)` or `int(t)` wants one number, and under `vmap`
                 there is one for each sample.""",
             fix="""Keep the tensor: `t * x` works with a 0-dimensional tensor where a number
@@ -112,7 +122,20 @@ VMAP = Theme(
         Message(
             anchor="vmap-randomness",
             title="vmap: called random operation while in randomness error mode",
-            patterns=(r"vmap: called random operation while in randomness error mode",),
+            patterns=(
+                r"vmap: called random operation while in randomness error mode",
+                r"vmap: We do not yet support calling random operations inside "
+                r"of vmap",
+                r"Vmap does not currently support same randomness with a batched "
+                r"tensor input",
+            ),
+            older=(
+                "vmap: We do not yet support calling random operations inside "
+                "of vmap. Please perform random operations outside of vmap as a "
+                "workaround",
+                "Vmap does not currently support same randomness with a batched "
+                "tensor input. Please file an issue with functorch",
+            ),
             why="""Dropout or `torch.rand` inside `vmap`: should all samples get the same
                 random numbers, or each its own? torch asks.""",
             fix="""`torch.vmap(f, randomness="different")` for each its own, `"same"` for
@@ -234,6 +257,10 @@ VMAP = Theme(
                 "structure TreeSpec(tuple, None, [*]) but inputs has structure",
                 "vmap: Expected all tensors to have the same size in the mapped dimension, "
                 "got sizes [2, 3] for the mapped dimension",
+                "vmap(f, in_dims=(0,), ...)(<inputs>): in_dims is not "
+                "compatible with the structure of `inputs`. in_dims has "
+                "structure TreeSpec(tuple, None, [*]) but inputs has structure "
+                "TreeSpec(tuple, None, [*, *]).",
             ),
             why="""`vmap` takes one dimension off every argument, of the same length. An
                 argument without that dimension, or of another length, does not fit. Each
@@ -246,6 +273,9 @@ VMAP = Theme(
                 "Parameters in a dict for `functional_call`: `in_dims=(None, 0)`.",
                 "`vmap(vmap(f))` of a vector: each of them needs a dimension of its own.",
                 "Lengths differ: one argument has its batch elsewhere, `in_dims=(0, 1)`.",
+                "`in_dims is not compatible with the structure`: one entry of "
+                "`in_dims` for each argument, in a tuple; a dict of parameters "
+                "has a dict, or one number for all of it.",
             ),
             broken="""
                 import torch
@@ -273,6 +303,12 @@ VMAP = Theme(
             patterns=(
                 r"There is a performance drop because we have not yet implemented the "
                 r"batching rule for (?P<operation>[\w:.]*\w)",
+                r"Batching rule not implemented for (?P<operation>[\w:.]*\w) "
+                r"falling back to slow",
+            ),
+            older=(
+                "Batching rule not implemented for aten::gather_backward "
+                "falling back to slow (for loop and stack) implementation",
             ),
             why="""`vmap` has no rule for that operation, so it loops over the samples. The
                 result is right, and as slow as a loop.""",
@@ -299,14 +335,14 @@ VMAP = Theme(
             title="Batching rule not implemented for aten::lstm.input. We could not "
             "generate a fallback",
             patterns=(
-                r"Batching rule not implemented for (?P<operation>[\w:.]*\w)(?:\. We could "
-                r"not generate a fallback|; the fallback path doesn't work)",
+                r"Batching rule not implemented for (?P<operation>[\w:.]*\w)\. We could "
+                r"not generate a fallback",
+                r"(?<!gradients, got: )Batching rule not implemented for "
+                r"(?P<operation>[\w:.]*\w); "
+                r"the fallback path doesn't work",
+                r"(?P<operation>[\w:.]*\w) hit the vmap fallback which is "
+                r"currently disabled",
                 r"vmap over (?P<operation>torch\.\w+) isn't supported yet",
-            ),
-            older=(
-                "Batching rule not implemented for aten::add.out; the fallback path "
-                "doesn't work on out= or view ops.",
-                "vmap over torch.allclose isn't supported yet.",
             ),
             tell=(
                 "`aten::equal`, `torch.allclose`, `aten::is_nonzero`: Python wants one "
@@ -314,6 +350,12 @@ VMAP = Theme(
                 "b).all()`.",
                 "The name ends in `.out`: drop `out=` and use what the function returns.",
                 "`aten::lstm`, a fused layer: a loop, or its own batch dimension.",
+            ),
+            older=(
+                "Batching rule not implemented for aten::unfold_backward; the "
+                "fallback path doesn't work on out= or view ops.",
+                "vmap: aten::_cudnn_rnn hit the vmap fallback which is currently disabled",
+                "vmap over torch.allclose isn't supported yet.",
             ),
             why="""`vmap` has no rule for that operation and cannot loop over it either.""",
             fix="""Take {operation} out of the `vmap`: a Python loop over the samples, the
@@ -425,7 +467,7 @@ VMAP = Theme(
             "`self`",
             patterns=(
                 r"vmap: inplace arithmetic\(self, \*extra_args\) is not possible",
-                r"vmap: [\w:]+\(self, \*extra_args\) is not possible because there "
+                r"vmap: [\w:.]+\(self, \*extra_args\) is not possible because there "
                 r"exists a Tensor `other`",
             ),
             older=(
@@ -465,6 +507,41 @@ VMAP = Theme(
                 """,
             see=("vmap-limits", "in-place"),
             source=("aten/src/ATen/functorch (BatchRulesHelper.cpp)",),
+        ),
+        Message(
+            anchor="vmap-out-dims",
+            title="vmap(<lambda>, ...): `<lambda>` can not return a BatchedTensor when "
+            "out_dim is None",
+            kinds=("ValueError",),
+            patterns=(
+                r"can not return a BatchedTensor when out_dim is None",
+                r"out_dims is not compatible with the structure of `outputs`",
+            ),
+            older=(
+                "vmap(f, ..., out_dims=(0, 0))(<inputs>): out_dims is not compatible with "
+                "the structure of `outputs`.",
+            ),
+            why="""`out_dims` says where the samples stand in each result. `None` promises a
+                result that is the same for all samples, and this one differs; a tuple wants
+                as many results as it has entries.""",
+            fix="""Leave `out_dims` out: the samples then come first in every result. One
+                number counts for all results, a tuple for one each.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                torch.vmap(lambda x: x**2, out_dims=None)(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                y = torch.vmap(lambda x: x**2)(x)
+                assert torch.equal(y, x**2)
+                print(y)
+                """,
+            see=("batched-v", "error-vmap-in-dims"),
+            source=("torch/_functorch/vmap.py",),
         ),
     ),
 )
