@@ -143,8 +143,8 @@ print(PRINTED[1][4])
 print(PRINTED[0][5], PRINTED[1][5], sep="\n")
 
 # %%
-# A random f needs one seed everywhere (``torch.manual_seed``), else the outputs differ, and
-# that is an error, too.
+# A random f needs one seed everywhere (:func:`torch.manual_seed`), else the outputs
+# differ, and that is an error, too.
 #
 # It is not faster for a small J: each process runs f once and sends all of its part to the
 # others. It pays when one product costs much more than sending one row. The whole of J

@@ -101,10 +101,10 @@ writes = {
 # ---------------
 #
 # The result, the product by ``b`` and the one by ``s``, and what
-# ``torch.autograd.gradcheck`` says, which compares with
-# :term:`finite differences`. Only the last 4 is left at place 2, yet 2 and 3 get 100, too.
-# And ``b[i] += s`` reads ``b`` three times and keeps one of the sums, so that 9 is missed,
-# and 300 comes back:
+# :func:`torch.autograd.gradcheck <torch.autograd.gradcheck.gradcheck>` says, which
+# compares with :term:`finite differences`. Only the last 4 is left at place 2, yet 2 and
+# 3 get 100, too. And ``b[i] += s`` reads ``b`` three times and keeps one of the sums, so
+# that 9 is missed, and 300 comes back:
 
 
 def tried(write):
