@@ -220,7 +220,8 @@ def test_functions_are_listed_once_at_the_end(site):
 
 
 def test_a_name_that_means_something_else_in_the_end_keeps_its_link(site):
-    site.edit("examples/one/page.py", 'json.loads("[]")', "box = 1")
+    site.edit("examples/one/page.py", 'json.loads("[]")', "")
+    site.edit("examples/one/page.py", '"open".upper())', '"open".upper())\nbox = 1')
     site.build()
     page = BeautifulSoup(site.page("auto_examples/one/page"), "html.parser")
     assert ("box.open", OPEN) in links(page, ".highlight-Python a")
