@@ -11,6 +11,7 @@ them is in the list at the end of the page, where it does.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from sphinx.writers.html5 import HTML5Translator
 from sphinx_gallery._doctree_links import CodeLinksTransform, code_links_block
 
 LIBRARIES = ["pullback", "torch", "numpy"]  # in the order of the list; others follow
+METHOD = re.compile(r"\b[A-Z]\w*\.\w+$")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -133,16 +135,17 @@ def address(link: nodes.Element) -> dict[str, Any]:
 
 
 def listed(links: dict[str, code_link]) -> nodes.container:
-    """Return the list of all that is linked."""
+    """Return the list of all that is linked: functions and classes, and then methods."""
 
-    def order(name: str) -> tuple[int, str]:
+    def order(name: str) -> tuple[int, bool, str]:
         library = name.partition(".")[0]
         place = LIBRARIES.index(library) if library in LIBRARIES else len(LIBRARIES)
-        return place, name.lower()
+        return place, METHOD.search(name) is not None, name.lower()
 
     items = nodes.bullet_list()
     for name in sorted(links, key=order):
-        shown = nodes.literal("", name.replace("torch.Tensor.", "Tensor."))
+        method = METHOD.search(name)
+        shown = nodes.Text(method[0] if method else name)
         link = nodes.reference("", "", shown, **address(links[name]))
         items += nodes.list_item("", nodes.paragraph("", "", link))
     title = nodes.rubric("", "Functions used here")
