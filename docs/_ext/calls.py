@@ -87,9 +87,13 @@ def of_python(frame: FrameType, name: str) -> list[str]:
     owner = first if isinstance(first, type) else type(first)
     if getattr(getattr(owner, name, None), "__code__", None) is code:
         return of_method(first, name)
-    if code.co_qualname == name:
-        return [f"{frame.f_globals['__name__']}.{name}"]
-    return []  # what a builtin called, such as a function that it maps
+    if code.co_qualname != name:  # what a builtin called, such as a function that it maps
+        return []
+    return [
+        f"{module}.{name}"
+        for module in above(frame.f_globals["__name__"])
+        if getattr(getattr(sys.modules.get(module), name, None), "__code__", None) is code
+    ]
 
 
 def of_method(instance: object, name: str) -> list[str]:
@@ -99,14 +103,13 @@ def of_method(instance: object, name: str) -> list[str]:
         f"{module}.{base.__name__}.{name}"
         for base in owner.__mro__
         if hasattr(base, name)
-        for module in modules(base)
+        for module in above(base.__module__)
+        if getattr(sys.modules.get(module), base.__name__, None) is base
     ]
 
 
-def modules(owner: type) -> Iterator[str]:
-    """Yield the modules that have a class, of the one that defines it and those above."""
-    parts = owner.__module__.split(".")
+def above(module: str) -> Iterator[str]:
+    """Yield the names of the packages that hold a module, and its own."""
+    parts = module.split(".")
     for depth in range(1, len(parts) + 1):
-        module = ".".join(parts[:depth])
-        if getattr(sys.modules.get(module), owner.__name__, None) is owner:
-            yield module
+        yield ".".join(parts[:depth])

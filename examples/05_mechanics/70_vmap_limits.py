@@ -81,9 +81,8 @@ print(vmap(grad(lambda x: torch.where(x > 0, x.sqrt(), -x)))(samples))
 print(vmap(grad(safe))(samples))
 
 # %%
-# :func:`torch.cond` under vmap is the same as ``where``: both branches run, and NaN comes
-# back. A loop over the samples, without vmap, takes B calls and gives the branch's own
-# slopes:
+# :func:`torch.cond` under vmap is ``where`` again: both branches run, and NaN comes back.
+# A loop over the samples, without vmap, takes B calls and gives the branch's own slopes:
 
 
 cond = vmap(lambda x: torch.cond(x > 0, lambda x: x.sqrt(), lambda x: -x, (x,)))
