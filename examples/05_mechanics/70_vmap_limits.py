@@ -111,8 +111,7 @@ for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.
     print(vmap(grad(first))(samples).round(decimals=3))
 
 # %%
-# *vmap over autograd.functional.vjp gave me zeros*; today it raises. Nest
-# :mod:`torch.func`:
+# *vmap over autograd.functional.vjp gave me zeros*; now it raises. Nest :mod:`torch.func`:
 
 vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 
