@@ -24,14 +24,15 @@ Notes = dict[str, list[str]]
 @contextlib.contextmanager
 def noted(script: Path) -> Iterator[Notes]:
     """Yield what fills while the script runs: names, by where in it a call's name ends."""
-    text = script.read_text(encoding="utf-8")
+    text, file = script.read_text(encoding="utf-8"), str(script)
     ends = dict(calls(text))
     notes: Notes = {}
     seen = set()
 
     def note(frame: FrameType, event: str, called: Any) -> None:
-        caller = frame if event == "c_call" else frame.f_back if event == "call" else None
-        if caller is None or caller.f_code.co_filename != str(script):
+        # Of a million events a few are the script's own: this must be quick.
+        caller = frame.f_back if event == "call" else frame if event == "c_call" else None
+        if caller is None or caller.f_code.co_filename != file:
             return
         if (at := (caller.f_code, caller.f_lasti)) in seen:
             return
