@@ -82,17 +82,18 @@ def test_a_call_is_noted_by_what_was_called(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     before = sys.getprofile()
-    with calls.noted(script) as notes:
+    noting = calls.Noting(script)
+    with noting:
         exec(compile(SCRIPT, str(script), "exec"), {"__name__": "script"})
     assert sys.getprofile() is before
     for written, name in CALLED.items():
         found = {
             end: names
-            for end, names in notes.items()
+            for end, names in noting.notes.items()
             if SCRIPT[: int(end)].endswith(written) and name in names
         }
         assert len(found) == 1, written
-    for end, names in notes.items():
+    for end, names in noting.notes.items():
         written = SCRIPT[: int(end)]
         assert SCRIPT[int(end)] == "("
         assert not any(written.endswith(f" {name}") for name in NOT_CALLED)

@@ -9,47 +9,49 @@ have what was called.
 from __future__ import annotations
 
 import ast
-import contextlib
 import inspect
 import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import BuiltinMethodType, FrameType, ModuleType
+from types import BuiltinMethodType, CodeType, FrameType, ModuleType
 from typing import Any
 
-Notes = dict[str, list[str]]
 
+class Noting:
+    """A context in which a script, or a part of it, runs and its calls are noted.
 
-@contextlib.contextmanager
-def noted(script: Path) -> Iterator[Notes]:
-    """Yield what fills while the script runs: names, by where in it a call's name ends."""
-    text, file = script.read_text(encoding="utf-8"), str(script)
-    ends = dict(calls(text))
-    notes: Notes = {}
-    seen = set()
+    Attributes:
+        notes: Names of what was called, by where in the script the name in a call ends.
+    """
 
-    def note(frame: FrameType, event: str, called: Any) -> None:
-        # Of a million events a few are the script's own: this must be quick.
+    def __init__(self, script: Path) -> None:
+        self.file = str(script)
+        self.ends = dict(calls(script.read_text(encoding="utf-8")))
+        self.notes: dict[str, list[str]] = {}
+        self.seen: set[tuple[CodeType, int]] = set()
+
+    def __enter__(self) -> None:
+        self.before = sys.getprofile()
+        sys.setprofile(self.note)
+
+    def __exit__(self, *error: object) -> None:
+        sys.setprofile(self.before)
+
+    def note(self, frame: FrameType, event: str, called: Any) -> None:
+        """Take down one call, of many events that are none of the script's."""
         caller = frame.f_back if event == "call" else frame if event == "c_call" else None
-        if caller is None or caller.f_code.co_filename != file:
+        if caller is None or caller.f_code.co_filename != self.file:
             return
-        if (at := (caller.f_code, caller.f_lasti)) in seen:
+        if (at := (caller.f_code, caller.f_lasti)) in self.seen:
             return
-        seen.add(at)
+        self.seen.add(at)
         *_, where = islice(caller.f_code.co_positions(), caller.f_lasti // 2 + 1)
-        if call := ends.get((where[1], where[3])):
+        if call := self.ends.get((where[1], where[3])):
             name, end = call
             found = of_python(frame, name) if event == "call" else of_c(called, name)
             if found:
-                notes.setdefault(str(end), found)
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        yield notes
-    finally:
-        sys.setprofile(before)
+                self.notes.setdefault(str(end), found)
 
 
 Position = tuple[int | None, int | None]  # a line, and a column in bytes
