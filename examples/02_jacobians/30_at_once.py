@@ -63,9 +63,9 @@ found["jacfwd"] = torch.func.jacfwd(f)(x)
 found["jacfwd"]
 
 # %%
-# *torch.autograd.functional or torch.func?* ``torch.func``: the older
-# :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you pass
-# ``vectorize=True``, and without that it refuses columns:
+# *torch.autograd.functional or torch.func?* :mod:`torch.func`: the older
+# :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you
+# pass ``vectorize=True``, and without that it refuses columns:
 
 functional = torch.autograd.functional.jacobian
 found["functional"] = functional(f, x)

@@ -87,7 +87,7 @@ for name, p in net.named_parameters():
 # ---------------
 #
 # Differentiating a function that ignores its argument and uses the module's own
-# parameters. ``torch.func`` follows the argument only, and returns zeros:
+# parameters. :mod:`torch.func` follows the argument only, and returns zeros:
 
 zeros = jacrev(lambda params: layer(x))(params)
 zeros["bias"].detach()

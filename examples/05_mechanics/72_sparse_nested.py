@@ -17,8 +17,8 @@ for every dense y. For nested tensors v must be made from y's own offsets.
 #
 #    \bar S=vW^\top\qquad\text{or}\qquad\bar S=M\circ(vW^\top),\qquad\bar W=S^\top v .
 #
-# PyTorch has both. ``torch.sparse.mm`` gives the second, ``@`` on the same two tensors the
-# first:
+# PyTorch has both. :func:`torch.sparse.mm` gives the second, ``@`` on the same two
+# tensors the first:
 
 import torch
 

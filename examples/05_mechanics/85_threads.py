@@ -4,9 +4,10 @@ r"""
 May several threads call backward at once?
 ==========================================
 
-Yes, each on a graph of its own: take ``torch.autograd.grad`` in each and add up in a fixed
-order. What they share is trouble: a graph is freed by the first, and a leaf's ``.grad``
-takes the parts as they come. Modes set by a ``with`` mostly do not follow into a thread.
+Yes, each on a graph of its own: take :func:`torch.autograd.grad` in each and add up in a
+fixed order. What they share is trouble: a graph is freed by the first, and a leaf's
+``.grad`` takes the parts as they come. Modes set by a ``with`` mostly do not follow into a
+thread.
 """
 
 # %%
