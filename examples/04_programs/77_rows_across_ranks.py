@@ -144,19 +144,13 @@ print(PRINTED[1][4])
 print(PRINTED[0][5], PRINTED[1][5], sep="\n")
 
 # %%
-<<<<<<< HEAD
 # A random f needs one seed everywhere (:func:`torch.manual_seed`), else the outputs
-# differ, and that is an error, too.
-#
-=======
-# A random f needs one seed everywhere (``torch.manual_seed``), else the outputs differ: an
-# error, too. *What is not noticed?* The same numbers with another graph. ``cut`` is the
+# differ: an error, too. *What is not noticed?* The same numbers with another graph. ``cut`` is the
 # square in rank 0, whose rows are right; in rank 1, with a ``detach``, it gives 3 for 6:
 
 print(PRINTED[1][6].partition(" (")[0], PRINTED[1][7], sep="\n")
 
 # %%
->>>>>>> main
 # It is not faster for a small J: each process runs f once and sends all of its part to the
 # others. It pays when one product costs much more than sending one row. The whole of J
 # stands in every process; for one that does not fit, a product at a time is the answer

@@ -100,19 +100,12 @@ writes = {
 # What goes wrong
 # ---------------
 #
-<<<<<<< HEAD
-# The result, the product by ``b`` and the one by ``s``, and what
-# :func:`torch.autograd.gradcheck <torch.autograd.gradcheck.gradcheck>` says, which
-# compares with :term:`finite differences`. Only the last 4 is left at place 2, yet 2 and
-# 3 get 100, too. And ``b[i] += s`` reads ``b`` three times and keeps one of the sums, so
-# that 9 is missed, and 300 comes back:
-=======
 # The result, the product by ``b``, the one by ``s``, and whether
-# ``torch.autograd.gradcheck`` agrees, which takes :term:`finite differences`. Where one
+# :func:`torch.autograd.gradcheck <torch.autograd.gradcheck.gradcheck>` agrees, which
+# takes :term:`finite differences`. Where one
 # overwrites the other, a single value is left at place 2, here the last (on many threads or
 # a GPU it may be another), yet 2 and 3 get 100, too. ``b[i] += s`` reads ``b`` three times
 # and keeps one of the sums, 4 in place of 9, while 300 comes back:
->>>>>>> main
 
 
 def tried(write):
