@@ -54,7 +54,7 @@ def two_layers():
     return model
 def say(*found):  # numbers as lists, all else as text
     print(json.dumps([getattr(k, "tolist", lambda: str(k))() for k in found]))
-x, v = torch.tensor([[1.0, 2.0]]) + rank, torch.tensor([[1.0, 10.0]])
+x, v = torch.tensor([[1.0, 2.0]]).add(rank).requires_grad_(), torch.tensor([[1.0, 10.0]])
 """
 
 # %%
@@ -63,7 +63,6 @@ x, v = torch.tensor([[1.0, 2.0]]) + rank, torch.tensor([[1.0, 10.0]])
 
 SHARDED = """
 model = fully_shard(two_layers(), mesh=mesh)
-x.requires_grad_()
 model(x).backward(v)
 g = model[0].weight.grad
 say("fsdp", g.placements, g.to_local(), g.full_tensor())
