@@ -84,6 +84,7 @@ CURRICULUM = {
         "sharded-parameters",
         "mixed-precision",
         "optimizer-closures",
+        "frameworks",
         "chapter-4-questions",
     ],
     "05_mechanics": [

@@ -64,10 +64,10 @@ x, v = torch.tensor([[1.0, 2.0]]).add(rank).requires_grad_(), torch.tensor([[1.0
 SHARDED = """
 model = fully_shard(two_layers(), mesh=mesh)
 model(x).backward(v)
-g = model[0].weight.grad
-say("fsdp", g.placements, g.to_local(), g.full_tensor())
+say("fsdp", (g := model[0].weight.grad).placements, g.to_local(), g.full_tensor())
 say("grad", *torch.autograd.grad(model(x), [model[0].weight, x], v))
-[fully_shard(layer, mesh=mesh) for layer in (*(deep := two_layers()), deep)]
+deep = two_layers()
+[fully_shard(layer, mesh=mesh) for layer in (*deep, deep)]
 try:
     torch.autograd.grad(deep(x), deep[0].weight, v)
 except RuntimeError as error:
@@ -82,16 +82,16 @@ model = parallel(two_layers(), mesh, {"0": ColwiseParallel(), "1": RowwiseParall
 model(torch.tensor([[1.0, 2.0]])).backward(v)
 g = model[0].weight.grad
 say("parallel", g.placements, g.to_local(), g.full_tensor())
-"""
-
-# %%
-# And a product of two tensors that you distributed yourself, W by rows, u whole in each
-# process. ``w`` weighs its four outputs: as a plain tensor, as a ``DTensor``, and in parts:
-
-OWN = """
 W = distribute_tensor(A, mesh, [Shard(0)])
 u = distribute_tensor(torch.tensor([1.0, 2.0]), mesh, [Replicate()]).requires_grad_()
 w = torch.tensor([1.0, 2.0, 3.0, 4.0])
+"""
+
+# %%
+# The last three lines distribute two tensors by hand, W by rows, u whole in each process.
+# ``w`` weighs the four outputs of ``W @ u``: as a plain tensor, as a ``DTensor``, in parts:
+
+OWN = """
 try:
     (W @ u).backward(w)
 except RuntimeError as error:
