@@ -63,8 +63,8 @@ for s in (0.9, 1.0, 1.1):
 # ---------------
 #
 # *All at once the gradient is NaN, or 0.* float32 ends at 3e38 and at 1e-45. With s = 3 the
-# product is infinite after 80 steps, and inf - inf is NaN; with s = 0.3 it is 0 after 90.
-# The zeros are not ``None``, and nothing warns:
+# product is infinite after some 80 steps, and inf - inf is NaN; with s = 0.3 it is 0 after
+# some 90. The zeros are not ``None``, and nothing warns:
 
 for s in (3.0, 0.3):
     states = run(s, 200, act=lambda h: h)
@@ -75,7 +75,7 @@ for s in (3.0, 0.3):
 # the first step still gets 3e-5 of what the last one gets. What helps is another product:
 # a path on which v is added to, not multiplied. ``h + f(h)`` has the Jacobian I + J:
 
-residual = run(0.9, 100, act=lambda h: 0.1 * torch.tanh(h))
+residual = run(0.9, 100, act=lambda h: 0.01 * torch.tanh(h))
 plain = torch.autograd.grad(residual[-1], residual[0], v)[0].norm()
 states = [start.clone().requires_grad_()]
 for _ in range(100):
@@ -84,9 +84,9 @@ added = torch.autograd.grad(states[-1], states[0], v)[0].norm()
 print(f"{plain:.0f} {added:.1f}")
 
 # %%
-# The second is also a step of Euler's method for :math:`\dot h=f(h)`; going back through it
-# is the adjoint method for ODEs, one :term:`VJP` a step. LSTM and GRU add in the same way
-# along their gates, Transformers around each block.
+# The second is also a step of Euler's method for :math:`\dot h=f(h)`; going back through
+# such steps, one :term:`VJP` each, is the discrete adjoint method for ODEs. LSTM and GRU
+# add in the same way along their gates, Transformers around each block.
 #
 # Clipping: of the weights' gradient, after backward
 # --------------------------------------------------

@@ -89,7 +89,8 @@ torch.equal(torch.autograd.grad(found, kept, v)[0], gradient)
 # A lookup is a product of a one-hot row with the table W. By that row, the gradient is
 # ``gradient @ W.T``, a number for each word of the vocabulary at each place: what the score
 # changes by, to first order, if the word came in fully. The difference to the word that
-# stands there estimates every exchange from one backward pass (HotFlip):
+# stands there estimates every exchange from one backward pass (HotFlip, Ebrahimi et al.,
+# 2018):
 
 W = embed.weight.detach()
 by_word = gradient @ W.T
