@@ -145,8 +145,9 @@ print(PRINTED[0][5], PRINTED[1][5], sep="\n")
 
 # %%
 # A random f needs one seed everywhere (:func:`torch.manual_seed`), else the outputs
-# differ: an error, too. *What is not noticed?* The same numbers with another graph. ``cut`` is the
-# square in rank 0, whose rows are right; in rank 1, with a ``detach``, it gives 3 for 6:
+# differ: an error, too. *What is not noticed?* The same numbers with another graph. ``cut``
+# is the square in rank 0, whose rows are right; in rank 1, with a ``detach``, it gives 3
+# for 6:
 
 print(PRINTED[1][6].partition(" (")[0], PRINTED[1][7], sep="\n")
 
