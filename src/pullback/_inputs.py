@@ -20,12 +20,17 @@ def untouched() -> Iterator[None]:
     the caller sees it again afterwards: asking a question about f is no draw.
     """
     dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
-    gpus = range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)
-    with torch.random.fork_rng(devices=gpus):
-        try:
-            yield
-        finally:
+    # not torch.random.fork_rng, which takes as long as a small f to look for devices
+    rng = torch.get_rng_state()
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    try:
+        yield
+    finally:
+        torch.set_rng_state(rng)
+        torch.cuda.set_rng_state_all(gpus)
+        if torch.get_default_dtype() is not dtype:
             torch.set_default_dtype(dtype)
+        if torch.is_grad_enabled() is not recording:
             torch.set_grad_enabled(recording)
 
 
@@ -49,14 +54,17 @@ def call(
         TypeError: the output is not a tensor (or a tuple, list or dict of tensors)
             of floating point or complex dtype.
     """
-    leaves, structure = pytree.tree_flatten(tuple(inputs))
+    leaves, structure = inputs, None
+    if not all(isinstance(t, Tensor) for t in inputs):
+        leaves, structure = pytree.tree_flatten(tuple(inputs))
     kept = {id(t) for t in copied}
     clones = [
         t.clone() if isinstance(t, Tensor) and id(t) not in kept else t for t in leaves
     ]
     before = [(_version(t), _has_graph(t)) for t in clones]
+    args = pytree.tree_unflatten(clones, structure) if structure else clones
     try:
-        output = f(*pytree.tree_unflatten(clones, structure))
+        output = f(*args)
     except RuntimeError as error:
         if torch._C._are_functorch_transforms_active():
             error.add_note(

@@ -21,7 +21,7 @@ from pullback._inputs import (
     leaf_of,
     untouched,
 )
-from pullback._products import Options, apply, by_rows, columns_to_blocks, numbers_in
+from pullback._products import Options, apply, by_rows, columns_to_blocks, numbers_in, vjp
 from pullback._sparse.compressed import value_and_sparse_jacobian
 
 if TYPE_CHECKING:
@@ -223,7 +223,10 @@ def _dense(
 ) -> tuple[Any, Any]:
     """Return the value, and J as a strided tensor."""
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
-    xs, x_spec = pytree.tree_flatten(tuple(inputs[i] for i in indices))
+    one = isinstance(argnums, int)
+    xs, x_spec = pytree.tree_flatten(
+        inputs[indices[0]] if one else tuple(inputs[i] for i in indices)
+    )
     _check_real("inputs", xs)
     if options.ranks:
         _check_sharable(xs)
@@ -233,8 +236,9 @@ def _dense(
             check_output(f)
             return f
         args = list(inputs)
-        for i, x in zip(indices, pytree.tree_unflatten(xs, x_spec), strict=True):
-            args[i] = x
+        x = pytree.tree_unflatten(xs, x_spec)
+        for i, x_i in zip(indices, (x,) if one else x, strict=True):
+            args[i] = x_i
         with untouched():  # so that every call of f draws the same random numbers
             output = call(f, args, xs if copied else ())
         return output
@@ -258,8 +262,6 @@ def _dense(
                     "depends on is needed, or allow_unused=True to get zeros"
                 )
     rows = [pytree.tree_unflatten(row, x_spec) for row in result.blocks]
-    if isinstance(argnums, int):
-        rows = [row[0] for row in rows]
     unflatten = result.structure.unflatten
     return unflatten(result.ys), unflatten(rows)
 
@@ -300,20 +302,9 @@ def _on_graph(
     _check_outputs(xs, ys, options)
     if options.chunk_size == "auto":
         options = options._replace(passing=passing(ys))
-    live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
 
     def pull(*vs: Tensor, create_graph: bool = again) -> tuple[Tensor, ...]:
-        if not live:
-            return tuple(torch.zeros_like(x) for x in xs)
-        return torch.autograd.grad(
-            [ys[i] for i in live],
-            xs,
-            [vs[i] for i in live],
-            retain_graph=True,
-            create_graph=create_graph,
-            allow_unused=True,
-            materialize_grads=True,
-        )
+        return vjp(ys, xs, vs, create_graph)
 
     m, n = numbers_in(ys, options), numbers_in(xs, options)
     blocks = None
@@ -347,20 +338,11 @@ def _columns_on_graph(
             vJ = pull(*vs, create_graph=True)
         except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
             return None
-    live = [j for j, w in enumerate(vJ) if w.requires_grad]
-    if not live:
+    if not any(w.requires_grad for w in vJ):
         return None
 
     def push(*ts: Tensor) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(
-            [vJ[j] for j in live],
-            vs,
-            [ts[j] for j in live],
-            retain_graph=True,
-            create_graph=again,
-            allow_unused=True,
-            materialize_grads=True,
-        )
+        return vjp(vJ, vs, ts, again)
 
     try:
         columns = apply(push, xs, options)
@@ -380,12 +362,12 @@ def _reverse_in_transform(
     g: Callable[..., Any], xs: list[Tensor], options: Options
 ) -> _Result:
     """Do it as ``torch.func.jacrev`` does, which vmap, grad and jvp compose with."""
-    value, vjp = torch.func.vjp(g, *xs)[:2]
+    value, pull_back = torch.func.vjp(g, *xs)[:2]
     ys, structure = pytree.tree_flatten(value)
     _check_outputs(xs, ys, options)
 
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
-        return tuple(vjp(structure.unflatten(vs)))
+        return tuple(pull_back(structure.unflatten(vs)))
 
     blocks = by_rows(pull, ys, xs, options)
     return _Result(ys, structure, blocks, [True] * len(xs))

@@ -30,6 +30,27 @@ class Options(NamedTuple):
     ranks: Ranks | None = None  # processes that share the products
 
 
+def vjp(
+    ys: Sequence[Tensor], xs: Sequence[Tensor], vs: Sequence[Tensor], create_graph: bool
+) -> tuple[Tensor, ...]:
+    """Return v^T J for each x from the graph of the ys, which stays: zeros for no path."""
+    live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
+    if not live:
+        return tuple(torch.zeros_like(x) for x in xs)
+    found = torch.autograd.grad(
+        [ys[i] for i in live],
+        xs,
+        [vs[i] for i in live],
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,  # with materialize_grads=True it would look at every result
+    )
+    return tuple(
+        torch.zeros_like(x, requires_grad=create_graph) if r is None else r
+        for r, x in zip(found, xs, strict=True)
+    )
+
+
 def by_rows(
     pull: Product, ys: list[Tensor], xs: list[Tensor], options: Options
 ) -> list[list[Tensor]]:
@@ -37,9 +58,11 @@ def by_rows(
     lead = int(options.batched)
     results = apply(pull, ys, options)
     # (m, *x) -> y.shape + x.shape, and (m, B, *x) -> (B, *y, *x)
-    split = [_split(r.movedim(0, lead), ys, lead, lead) for r in results]
+    if lead:
+        results = [r.movedim(0, lead) for r in results]
+    split = [_split(r, ys, lead, lead) for r in results]
     return [
-        [split[j][i].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        [_shaped(split[j][i], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
 
@@ -52,9 +75,13 @@ def columns_to_blocks(
     # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
     split = [_split(c.movedim(0, -1), xs, lead, -1) for c in columns]
     return [
-        [split[i][j].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        [_shaped(split[i][j], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
+
+
+def _shaped(t: Tensor, shape: torch.Size) -> Tensor:
+    return t if t.shape == shape else t.reshape(shape)
 
 
 def _split(t: Tensor, like: list[Tensor], lead: int, dim: int) -> Sequence[Tensor]:
@@ -120,7 +147,7 @@ def apply(
         whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
     if options.ranks:
         whole = options.ranks.gather(whole)
-    return [*(w[:numbers] for w in whole), *constants]
+    return [*(w[:numbers] if len(w) > numbers else w for w in whole), *constants]
 
 
 def _in_graph(ts: Sequence[Tensor]) -> bool:
@@ -157,7 +184,7 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
     if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
         t = like[0]
         eye = torch.eye(stop, dtype=t.dtype, device=t.device)
-        return [eye.reshape(stop, *t.shape)]
+        return [_shaped(eye, torch.Size((stop, *t.shape)))]
     seeds, offset = [], 0
     for t in like:
         shape = t.shape[1:] if batched else t.shape
