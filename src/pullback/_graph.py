@@ -162,10 +162,13 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
         if node is None or edge in seen:
             continue
         seen.add(edge)
-        if node not in stop:
-            following = node.next_functions  # made anew at every look
-            other = other or not following
+        if node in stop:
+            continue
+        following = node.next_functions  # a new tuple at every look
+        if following:
             todo += following
+        else:
+            other = True
     return [end in seen for end in ends], other
 
 

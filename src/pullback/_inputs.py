@@ -34,6 +34,14 @@ def untouched() -> Iterator[None]:
             torch.set_grad_enabled(recording)
 
 
+def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
+    """Return what ``pytree.tree_flatten`` does, for one tensor without its walk."""
+    return ([tree], _LEAF) if isinstance(tree, Tensor) else pytree.tree_flatten(tree)
+
+
+_LEAF = pytree.tree_structure(None)
+
+
 def leaf_of(x: Tensor) -> Tensor:
     """Return a leaf with the numbers of x (in its memory) that requires grad."""
     # a tensor made under torch.inference_mode() can have no graph; its clone can

@@ -17,6 +17,7 @@ from pullback._inputs import (
     check_inputs,
     check_numbers,
     check_output,
+    flatten,
     jvp,
     leaf_of,
     untouched,
@@ -224,9 +225,7 @@ def _dense(
     """Return the value, and J as a strided tensor."""
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
     one = isinstance(argnums, int)
-    xs, x_spec = pytree.tree_flatten(
-        inputs[indices[0]] if one else tuple(inputs[i] for i in indices)
-    )
+    xs, x_spec = flatten(inputs[indices[0]] if one else tuple(inputs[i] for i in indices))
     _check_real("inputs", xs)
     if options.ranks:
         _check_sharable(xs)
@@ -288,7 +287,7 @@ def _on_graph(
                 "x does not require grad, so the graph of y does not contain it; an x "
                 "that y was computed from after x.requires_grad_() is needed"
             )
-        ys, structure = pytree.tree_flatten(g())
+        ys, structure = flatten(g())
         used, _ = reach(ys, xs)
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
@@ -296,31 +295,27 @@ def _on_graph(
         xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in xs]
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
-            ys, structure = pytree.tree_flatten(g(*xs, copied=True))
+            ys, structure = flatten(g(*xs, copied=True))
         used, captured = reach(ys, xs)
         again = outer or (again and captured)
     _check_outputs(xs, ys, options)
     if options.chunk_size == "auto":
         options = options._replace(passing=passing(ys))
 
-    def pull(*vs: Tensor, create_graph: bool = again) -> tuple[Tensor, ...]:
-        return vjp(ys, xs, vs, create_graph)
-
     m, n = numbers_in(ys, options), numbers_in(xs, options)
     blocks = None
     several = options.ranks is not None  # who must all take the same way
     meta = any(y.is_meta for y in ys)
     if mode == "auto" and m >= max(2 * n, 256) and not several and not meta:
-        blocks = _columns_on_graph(pull, ys, xs, options, again)
+        blocks = _columns_on_graph(ys, xs, options, again)
     if blocks is None:
-        blocks = by_rows(pull, ys, xs, options)
+        blocks = by_rows(vjp(ys, xs, again), ys, xs, options)
     if not again and not computed:
         ys = [y.detach() for y in ys]
     return _Result(ys, structure, blocks, used)
 
 
 def _columns_on_graph(
-    pull: Callable[..., tuple[Tensor, ...]],
     ys: list[Tensor],
     xs: list[Tensor],
     options: Options,
@@ -335,17 +330,14 @@ def _columns_on_graph(
         vs = [torch.linspace(1, 2, y.numel()).to(y).reshape(y.shape) for y in ys]
         vs = [v.requires_grad_() for v in vs]
         try:
-            vJ = pull(*vs, create_graph=True)
+            vJ = vjp(ys, xs, create_graph=True)(*vs)
         except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
             return None
     if not any(w.requires_grad for w in vJ):
         return None
 
-    def push(*ts: Tensor) -> tuple[Tensor, ...]:
-        return vjp(vJ, vs, ts, again)
-
     try:
-        columns = apply(push, xs, options)
+        columns = apply(vjp(vJ, vs, again), xs, options)
     except RuntimeError:
         return None
     with torch.no_grad():
@@ -363,7 +355,7 @@ def _reverse_in_transform(
 ) -> _Result:
     """Do it as ``torch.func.jacrev`` does, which vmap, grad and jvp compose with."""
     value, pull_back = torch.func.vjp(g, *xs)[:2]
-    ys, structure = pytree.tree_flatten(value)
+    ys, structure = flatten(value)
     _check_outputs(xs, ys, options)
 
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
@@ -381,7 +373,7 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: Options) -> _Resu
     def push(*ts: Tensor) -> tuple[Tensor, ...]:
         nonlocal structure
         value, tangents = jvp(g, xs, ts)
-        ys, structure = pytree.tree_flatten(value)
+        ys, structure = flatten(value)
         _check_outputs(xs, ys, options)
         return (*pytree.tree_leaves(tangents), *ys)
 

@@ -31,28 +31,34 @@ class Options(NamedTuple):
     ranks: Ranks | None = None  # processes that share the products
 
 
-def vjp(
-    ys: Sequence[Tensor], xs: Sequence[Tensor], vs: Sequence[Tensor], create_graph: bool
-) -> tuple[Tensor, ...]:
-    """Return v^T J for each x from the graph of the ys, which stays: zeros for no path."""
+def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Product:
+    """Return v -> v^T J from the graph of the ys, which stays; zeros where no path is."""
     live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
-    if not live:
-        return tuple(torch.zeros_like(x) for x in xs)
-    # what torch.autograd.grad calls, after checks of the vs that take a third of the time
-    # of a small product; these vs are made to fit
-    found = _engine_run_backward(
-        tuple(ys[i] for i in live),
-        tuple(vs[i] for i in live),
-        True,  # retain_graph
-        create_graph,
-        tuple(xs),
-        True,  # allow_unused
-        accumulate_grad=False,
-    )
-    return tuple(
-        torch.zeros_like(x, requires_grad=create_graph) if r is None else r
-        for r, x in zip(found, xs, strict=True)
-    )
+    outputs, inputs = tuple([ys[i] for i in live]), tuple(xs)
+
+    def pull(*vs: Tensor) -> tuple[Tensor, ...]:
+        if not live:
+            return tuple([torch.zeros_like(x) for x in xs])
+        # what torch.autograd.grad calls, after checks of the vs that take a third of the
+        # time of a small product; these vs are made to fit
+        found = _engine_run_backward(
+            outputs,
+            tuple([vs[i] for i in live]),
+            True,  # retain_graph
+            create_graph,
+            inputs,
+            True,  # allow_unused
+            accumulate_grad=False,
+        )
+        pairs = zip(found, xs, strict=True)
+        return tuple(
+            [
+                torch.zeros_like(x, requires_grad=create_graph) if r is None else r
+                for r, x in pairs
+            ]
+        )
+
+    return pull
 
 
 def by_rows(
@@ -151,7 +157,7 @@ def apply(
         whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
     if options.ranks:
         whole = options.ranks.gather(whole)
-    return [*(w[:numbers] if len(w) > numbers else w for w in whole), *constants]
+    return [*(w[:numbers] if w.shape[0] > numbers else w for w in whole), *constants]
 
 
 def _in_graph(ts: Sequence[Tensor]) -> bool:
@@ -163,7 +169,7 @@ def _in_graph(ts: Sequence[Tensor]) -> bool:
 
 def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
     """Apply ``product`` to every row of the seeds at once."""
-    count = len(seeds[0])
+    count = seeds[0].shape[0]
     if count == 1:
         return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
     # What torch.func.vmap does to tensors, without its handling of nested arguments,
