@@ -248,7 +248,8 @@ def _differentiable(t: Tensor) -> bool:
 
 def check_devices(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
     """Raise ValueError if some tensors are on the meta device and others not."""
-    odd = next((y for y in ys if y.is_meta != any(x.is_meta for x in xs)), None)
+    meta = any(x.is_meta for x in xs)
+    odd = next((y for y in ys if y.is_meta is not meta), None)
     if odd is not None:
         raise ValueError(
             f"an input is on {xs[0].device} and an output on {odd.device}; the meta device "

@@ -302,17 +302,22 @@ def _on_graph(
     if options.chunk_size == "auto":
         options = options._replace(passing=passing(ys))
 
-    m, n = numbers_in(ys, options), numbers_in(xs, options)
     blocks = None
-    several = options.ranks is not None  # who must all take the same way
-    meta = any(y.is_meta for y in ys)
-    if mode == "auto" and m >= max(2 * n, 256) and not several and not meta:
+    if mode == "auto" and _has_cheaper_columns(ys, xs, options):
         blocks = _columns_on_graph(ys, xs, options, again)
     if blocks is None:
         blocks = by_rows(vjp(ys, xs, again), ys, xs, options)
     if not again and not computed:
         ys = [y.detach() for y in ys]
     return _Result(ys, structure, blocks, used)
+
+
+def _has_cheaper_columns(ys: list[Tensor], xs: list[Tensor], options: Options) -> bool:
+    m = numbers_in(ys, options)
+    if m < 256 or m < 2 * numbers_in(xs, options):
+        return False
+    # several ranks must all take the same way; numbers on meta can check no columns
+    return options.ranks is None and not any(y.is_meta for y in ys)
 
 
 def _columns_on_graph(
@@ -335,7 +340,6 @@ def _columns_on_graph(
             return None
     if not any(w.requires_grad for w in vJ):
         return None
-
     try:
         columns = apply(vjp(vJ, vs, again), xs, options)
     except RuntimeError:

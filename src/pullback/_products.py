@@ -177,8 +177,8 @@ def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
     # takes many operations one by one.)
     level = functorch._vmap_increment_nesting(count, "same")
     try:
-        rows = product(*(functorch._add_batch_dim(seed, 0, level) for seed in seeds))
-        return tuple(functorch._remove_batch_dim(r, level, count, 0) for r in rows)
+        rows = product(*[functorch._add_batch_dim(seed, 0, level) for seed in seeds])
+        return tuple([functorch._remove_batch_dim(r, level, count, 0) for r in rows])
     finally:
         functorch._vmap_decrement_nesting()
 
