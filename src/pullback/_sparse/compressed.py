@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pullback._graph import reach
 from pullback._inputs import call, check_devices, check_inputs, jvp, leaf_of, untouched
-from pullback._products import products
+from pullback._products import products, vjp
 from pullback._sparse.plan import Sparsity, check_one, input_shapes
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
@@ -78,11 +78,7 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
     (used,), captured = reach([y], [x])
     again = outer or (again and captured)
 
-    def pull(v: Tensor) -> tuple[Tensor, ...]:
-        if not used:
-            return (torch.zeros_like(x),)
-        return torch.autograd.grad(y, x, v, retain_graph=True, create_graph=again)
-
+    pull = vjp([y], [x], again)
     return (y if computed or again else y.detach()), used, pull
 
 
@@ -102,15 +98,31 @@ def _flat_products(
     product: Product, like: Tensor, plan: Sparsity, chunk_size: int | str | None
 ) -> Tensor:
     """Return one product for each colour, flat: ``(n_colors * numbers,)``."""
-    colors = plan.colors.to(like.device).reshape(like.shape)
     size = chunk_size if isinstance(chunk_size, int) else 0
     size = size or max(1, CHUNK_NUMBERS // max(*plan.pattern.shape, 1))
     parts: list[Tensor] = []
     for start in range(0, plan.n_colors, size):
-        wanted = torch.arange(start, min(start + size, plan.n_colors), device=like.device)
-        seeds = colors == wanted.reshape(-1, *[1] * like.ndim)
-        parts.append(products(product, [seeds.to(like.dtype)])[0].reshape(-1))
+        seeds = _seeds(plan, like, start, min(start + size, plan.n_colors))
+        parts.append(products(product, [seeds])[0].reshape(-1))
+    if len(parts) == 1:
+        return parts[0]
     return torch.cat(parts) if parts else like.new_zeros(0)
+
+
+def _seeds(plan: Sparsity, like: Tensor, start: int, stop: int) -> Tensor:
+    """Return the sum of one-hot seeds for each colour from start to stop.
+
+    Small ones are kept in the plan: to build them anew took a tenth of an evaluation.
+    """
+    key = start, stop, like.dtype, like.device
+    if key in plan.seeds:
+        return plan.seeds[key].clone()  # a backward may write into what it is given
+    wanted = torch.arange(start, stop, device=like.device).unsqueeze(1)
+    seeds = (plan.colors.to(like.device) == wanted).to(like.dtype)
+    seeds = seeds.reshape(-1, *like.shape)
+    if stop - start == plan.n_colors and seeds.numel() <= CHUNK_NUMBERS:
+        plan.seeds[key] = seeds.clone()
+    return seeds
 
 
 def _assemble(products: Tensor, plan: Sparsity) -> Tensor:

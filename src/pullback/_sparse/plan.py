@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -40,6 +40,7 @@ class Sparsity:
         input_shapes: Shape of every tensor among the inputs.
         output_shape: Shape of the output.
         entries: Where each entry of the pattern stands in the flattened products.
+        seeds: The seeds of small products, kept by who takes them.
     """
 
     pattern: Tensor
@@ -51,6 +52,7 @@ class Sparsity:
     input_shapes: tuple[tuple[int, ...], ...]
     output_shape: tuple[int, ...]
     entries: Tensor
+    seeds: dict[Any, Tensor] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return self._table().text()
@@ -199,6 +201,8 @@ def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
 
 def input_shapes(inputs: Any) -> list[torch.Size]:
     """Return the shape of every tensor in the inputs."""
+    if all(isinstance(t, Tensor) for t in inputs):  # pytree walks for longer
+        return [t.shape for t in inputs]
     return [t.shape for t in pytree.tree_leaves(inputs) if isinstance(t, Tensor)]
 
 
