@@ -96,7 +96,8 @@ def jacobian(
         sparsity: What :func:`sparsity` found for f and inputs of these shapes. J is
             then a sparse CSR tensor of shape ``(y.numel(), x.numel())``, its rows and
             columns in the order of ``flatten()``, from one product for each colour
-            (small ones together, unless ``chunk_size`` says how many). Its
+            (small ones together, unless ``chunk_size`` says how many; those that you
+            compile as one function go through :meth:`pullback.Sparsity.assemble`). Its
             index tensors are those of the plan. It is differentiable again (through
             ``to_dense`` and ``@``), but not inside the transforms of ``torch.func``.
         verify: Whether to check, by one more product with random numbers, that f has
