@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import torch
+import torch._functorch.config
 from jacobian import OTHERS, medians, save
 from torch.func import jacrev
 
