@@ -55,7 +55,7 @@ class Sparsity:
     input_shapes: tuple[tuple[int, ...], ...]
     output_shape: tuple[int, ...]
     entries: Tensor
-    _kept: dict[Any, Tensor] = field(default_factory=dict)  # small seeds
+    _kept: dict[Any, Tensor] = field(default_factory=dict, init=False)  # small seeds
 
     def __repr__(self) -> str:
         return self._table().text()
