@@ -1,12 +1,14 @@
 """How ``pullback.jacobian`` compares with every other way to a whole Jacobian.
 
-One thread; the ways take turns, so that a slow moment of the machine meets them all;
-medians. Prints each time as a ratio to the best of the others and writes
-``results/jacobian.json``. Run ``python benchmarks/jacobian.py [seconds per case]``.
+One thread; the ways take turns, so that a slow moment of the machine meets them all, in
+another order each time, since a neighbour's caches shift a short call; medians. Prints each
+time as a ratio to the best of the others and writes ``results/jacobian.json``. Run
+``python benchmarks/jacobian.py [seconds per case]``.
 """
 
 import json
 import platform
+import random
 import statistics
 import sys
 import time
@@ -119,8 +121,10 @@ def medians(ways, f, x, seconds, warm=0):
     for way in ways.values():
         way(f, x)
     end = time.perf_counter() + seconds
+    turns = list(ways.items())
     while time.perf_counter() < end or min(map(len, times.values())) < 5:
-        for name, way in ways.items():
+        random.shuffle(turns)
+        for name, way in turns:
             for _ in range(warm):
                 way(f, x)
             start = time.perf_counter()

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import torch
+import torch._functorch.config
 from jacobian import OTHERS, medians, save
 from torch.func import jacrev
 
@@ -139,6 +140,22 @@ def sweep(seconds):
     return rows
 
 
+def compiled_products(f, plan, x):
+    """Return a way whose forward pass and products are one compiled function.
+
+    The entries are read outside of it: inductor would compute the product again for
+    each of them, one by one.
+    """
+    seeds = plan.seeds(x)  # x is as long as y
+
+    @torch.compile(dynamic=False)
+    def products(x):
+        _, pull = torch.func.vjp(f, x)
+        return torch.func.vmap(pull)(seeds)[0]
+
+    return lambda f, x: plan.assemble(products(x))
+
+
 def against_jax(python, seconds):
     """Compare with asdex and sparsejac, their evaluations compiled by XLA."""
     script = Path(__file__).with_name("sparse_jax.py")
@@ -153,7 +170,11 @@ def against_jax(python, seconds):
         def compiled_sparse(f, x, plan=plan):
             return pullback.jacobian(compiled, x, sparsity=plan, chunk_size=1)
 
-        ways = {"eager": sparse, "compiled f": compiled_sparse}
+        ways = {
+            "eager": sparse,
+            "compiled f": compiled_sparse,
+            "compiled products": compiled_products(tridiagonal, plan, x),
+        }
         ms = medians(ways, tridiagonal, x, seconds)
         theirs = report[f"asdex {n}"]
         report[f"pullback {n}"] = {

@@ -28,6 +28,7 @@ extensions = [
     "navigation",
     "odd_inputs",
     "one_file",
+    "pictures",
     "reproducible",
     "search_index",
     "sphinx.ext.autodoc",
@@ -125,7 +126,10 @@ intersphinx_mapping = {
 html_theme = "furo"
 # Where the site is served, as the host says it; else where `nox -s live` does.
 html_baseurl = (os.environ.get("SITE_URL") or "http://localhost:8000").rstrip("/") + "/"
-social_picture = "_static/vjp.png"
+social_picture = (
+    "_static/vjp.png",
+    "The Jacobian with rows 1 1 1 and 2 4 6, v = (10, 1) beside it, their product below",
+)
 html_title = "Pullback"
 html_static_path = ["_static"]
 html_css_files = ["pullback.css", "reference.css"]

@@ -33,6 +33,7 @@ class Site:
         environment = {
             **os.environ,
             "MPLBACKEND": "agg",
+            "NO_COLOR": "1",
             "PYTHONPATH": str(self.folder / "src"),
             **environment,
         }

@@ -1,5 +1,6 @@
 """The Jacobian against oracles that share no code with it."""
 
+import gc
 import importlib.util
 
 import numpy as np
@@ -268,6 +269,14 @@ def test_random_function_is_one_draw(mode):
         value, J = value_and_jacobian(f, x, mode=mode, chunk_size=chunk_size)
         close(J, torch.diag(value / x))
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_leaves_no_cycles_that_would_keep_the_graph():
+    x = numbers(3)
+    jacobian(wide, x)
+    gc.collect()
+    jacobian(wide, x)
+    assert gc.collect() == 0
 
 
 def test_untouched_when_f_raises(mode):

@@ -108,6 +108,36 @@ def test_one_product_for_each_colour(f, mode, colors):
     assert counted == colors
 
 
+@pytest.mark.parametrize("f", [tridiagonal, tall, wide])
+def test_products_taken_another_way(f):
+    x = numbers(6, 5).reshape(-1)
+    plan = pullback.sparsity(f, x)
+    y, pull = torch.func.vjp(f, x)
+    if plan.mode == "reverse":
+        (products,) = torch.func.vmap(pull)(plan.seeds(y))
+    else:
+        push = torch.func.vmap(lambda t: torch.func.jvp(f, (x,), (t,))[1])
+        products = torch.cat([push(plan.seeds(x, 0, 1)), push(plan.seeds(x, 1))])
+    close(plan.assemble(products).to_dense(), torch.func.jacrev(f)(x))
+
+
+def test_a_backward_that_writes_into_its_seed():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, v):
+            return v.mul_(2)
+
+    x = numbers(8)
+    plan = pullback.sparsity(lambda x: 2 * x, x)
+    for _ in range(3):  # the seeds are kept after the first
+        J = pullback.jacobian(Twice.apply, x, sparsity=plan)
+        close(J.to_dense(), 2 * torch.eye(8, dtype=x.dtype))
+
+
 def test_any_shape_in_the_order_of_flatten():
     x = numbers(2, 3, 4)[:, :, ::2]  # not contiguous
 

@@ -51,6 +51,8 @@ from sphinx.util.parallel import parallel_available
 from freshness import Package
 from pages import Notebook, Page, PageError, Script, delete_orphans
 
+TOOLS = ["calls", "execution", "pages"]  # of this folder: what they do shows in output
+
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Run the pages before sphinx-gallery looks; tell Sphinx which ones have changed."""
@@ -76,7 +78,7 @@ class Execution:
     def note_settings(self, app: Sphinx, config: Any) -> None:
         """Place MyST-NB's cache; note the gallery's settings before it adds its own."""
         config.nb_execution_cache_path = str(Path(app.outdir).parent / "executed")
-        tools = [Path(__file__).with_name(f"{name}.py") for name in ("execution", "pages")]
+        tools = [Path(__file__).with_name(f"{name}.py") for name in TOOLS]
         common = [sys.version, repr(config.sphinx_gallery_conf)]
         common += [f"{name} {version(name)}" for name in config.execution_versions]
         common += [tool.read_text(encoding="utf-8") for tool in tools]

@@ -7,6 +7,7 @@ the cache that MyST-NB reads.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -24,6 +25,8 @@ from myst_nb.core.config import NbParserConfig
 from myst_nb.core.read import create_nb_reader
 from myst_parser.config.main import MdParserConfig
 from sphinx_gallery import gen_rst
+
+import calls
 
 
 @dataclass(eq=False)
@@ -60,9 +63,20 @@ class Script:
         # Looking for links it reads attributes, such as .grad, that warn of being read.
         warnings.filterwarnings("ignore", module=r"sphinx_gallery\.backreferences")
         (self.target.parent / "images" / "thumb").mkdir(parents=True, exist_ok=True)
+        noting = calls.Noting(self.source)
+
+        class Noted(gen_rst._exec_once):  # type: ignore[misc]
+            """A block, whose calls are noted while it runs and not while it is shown."""
+
+            def __call__(self) -> None:
+                with noting:
+                    super().__call__()
+
+        gen_rst._exec_once = Noted
         *_, result = gen_rst.generate_file_rst(
             self.source.name, self.target.parent, self.source.parent, self.conf
         )
+        self.target.with_suffix(".calls.json").write_text(json.dumps(noting.notes))
         if error := result.get("formatted_exception"):
             raise PageError(error)
 

@@ -1,13 +1,11 @@
 """What leads to a page from outside: descriptions, sitemap, llms.txt, and a 404 page.
 
 Every page says in its first sentences what it answers; here they become its description
-in search engines and on social cards, the latter with the page's first figure.
+in search engines and on social cards.
 """
 
 from __future__ import annotations
 
-import posixpath
-import re
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -20,12 +18,9 @@ from sphinx.application import Sphinx
 
 import search_index
 
-FIGURE = re.compile(r'<img src="([^"]+\.png)"[^>]* class = "sphx-glr-single-img"')
-
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Describe each page, and write the files that name all of them."""
-    app.add_config_value("social_picture", "", "html", [str])
     app.connect("html-page-context", describe)
     app.connect("html-collect-pages", not_found)
     app.connect("build-finished", write_lists)
@@ -35,14 +30,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def describe(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Give the template of one page its description and its picture."""
-    if doctree is None:
-        return
-    context["description"] = first_sentences(doctree)
-    figure = FIGURE.search(context["body"])
-    path = posixpath.join(posixpath.dirname(page), figure[1]) if figure else None
-    picture = posixpath.normpath(path) if path else app.config.social_picture
-    context["social_picture"] = app.config.html_baseurl + picture
+    """Give the template of one page its description."""
+    if doctree is not None:
+        context["description"] = first_sentences(doctree)
 
 
 def first_sentences(doctree: nodes.document) -> str:

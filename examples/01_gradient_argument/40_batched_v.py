@@ -120,7 +120,7 @@ except RuntimeError as error:
 
 # %%
 # Not every function can be mapped. One that branches on values stops ``vmap``; with
-# ``torch.where`` it takes both branches and picks, point by point:
+# :func:`torch.where` it takes both branches and picks, point by point:
 
 
 def branching(x):

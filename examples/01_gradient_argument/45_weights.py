@@ -56,8 +56,8 @@ v = torch.tensor([0.2, 0.8])
 weighted
 
 # %%
-# *My losses are a list; do the weights go into* ``torch.autograd.backward``\ *?* Yes, one
-# ``v`` for each loss, of that loss's shape ``()``. Count them: a weight too few is an
+# *My losses are a list; do the weights go into* :func:`torch.autograd.backward`\ *?* Yes,
+# one ``v`` for each loss, of that loss's shape ``()``. Count them: a weight too few is an
 # error, as is one of shape ``(1,)``, but a weight too many is dropped without a word:
 
 weights = [torch.tensor(0.2), torch.tensor(0.8), torch.tensor(1000.0)]

@@ -40,8 +40,8 @@ W = kinds["matrix, 2×3"]
 W[1, 2]
 
 # %%
-# A tensor is an object of class ``torch.Tensor``; ``torch.tensor`` is a function that
-# makes one:
+# A tensor is an object of class :class:`torch.Tensor`; :func:`torch.tensor` is a function
+# that makes one:
 
 print(type(W), type(torch.tensor))
 

@@ -63,9 +63,9 @@ found["jacfwd"] = torch.func.jacfwd(f)(x)
 found["jacfwd"]
 
 # %%
-# *torch.autograd.functional or torch.func?* ``torch.func``: the older
-# :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you pass
-# ``vectorize=True``, and without that it refuses columns:
+# *torch.autograd.functional or torch.func?* :mod:`torch.func`: the older
+# :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you
+# pass ``vectorize=True``, and without that it refuses columns:
 
 functional = torch.autograd.functional.jacobian
 found["functional"] = functional(f, x)
@@ -104,6 +104,26 @@ found["chunks"] = torch.func.jacrev(f, chunk_size=1)(x)
 found["chunks"]
 
 # %%
+# *How do I hand the Jacobian to SciPy?* ``least_squares`` and ``root`` ask for a function
+# of float64 arrays that returns an ``(m, n)`` array. Here the rotation of (1, 2) to (−2,
+# 1):
+
+from scipy.optimize import least_squares
+
+
+def residual(angle):
+    c, s = torch.cos(angle[0]), torch.sin(angle[0])
+    return torch.stack([c - 2 * s + 2, s + 2 * c - 1])
+
+
+def as_array(g):
+    return lambda a: g(torch.from_numpy(a)).numpy()
+
+
+fit = least_squares(as_array(residual), [1.0], jac=as_array(torch.func.jacrev(residual)))
+fit.x.round(4)
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -124,6 +144,7 @@ for name, result in found.items():
     torch.testing.assert_close(result, J, msg=lambda text, name=name: f"{name}: {text}")
 assert torch.equal(value, f(x))
 assert torch.equal(y, f(x))
+assert abs(fit.x[0] - torch.pi / 2) < 1e-6
 sorted(found)
 
 # %%

@@ -83,11 +83,18 @@ for name, p in net.named_parameters():
     print(f"{name:8} {tuple(blocks[name].shape)!s:10} second row as backward's: {agrees}")
 
 # %%
+# *By the input and the parameters at once?* ``argnums`` names both arguments of ``run``,
+# and the two Jacobians come back as a pair, from the same products:
+
+by_params, by_input = jacrev(run, argnums=(0, 1))(params, x)
+print(list(by_params), torch.equal(by_input, layer.weight))
+
+# %%
 # What goes wrong
 # ---------------
 #
 # Differentiating a function that ignores its argument and uses the module's own
-# parameters. ``torch.func`` follows the argument only, and returns zeros:
+# parameters. :mod:`torch.func` follows the argument only, and returns zeros:
 
 zeros = jacrev(lambda params: layer(x))(params)
 zeros["bias"].detach()

@@ -107,8 +107,9 @@ print(torch.equal(first, second), torch.equal(third, fourth))
 
 # %%
 # *Does forward mode work under no_grad?* Yes: :class:`torch.no_grad` turns off
-# :term:`reverse mode` only. A dual number made under ``torch.inference_mode`` loses its
-# tangent without a word; :func:`torch.func.jvp` switches forward mode on for itself:
+# :term:`reverse mode` only. A dual number made under :class:`torch.inference_mode
+# <torch.autograd.grad_mode.inference_mode>` loses its tangent without a word;
+# :func:`torch.func.jvp` switches forward mode on for itself:
 
 with torch.no_grad():
     print(torch.func.jvp(f, (x,), (u,))[1])

@@ -89,6 +89,24 @@ products = torch.autograd.grad(gradients, weights, ones)
 torch.testing.assert_close(list(products), list(Hd.values()))
 
 # %%
+# The norm of the gradient
+# ------------------------
+#
+# *I penalise the gradient's norm by the weights* (for flat minima, say). Its gradient is an
+# HVP: :math:`\tfrac12\|g\|^2` has the gradient :math:`Hg`, so that u is g itself:
+
+slope_at = torch.func.grad(loss)
+
+
+def half_squared_norm(w):
+    return torch.stack([(g**2).sum() for g in slope_at(w).values()]).sum() / 2
+
+
+of_norm = torch.func.grad(half_squared_norm)(w)
+Hg = torch.func.jvp(slope_at, (w,), (slope_at(w),))[1]
+torch.testing.assert_close(of_norm, Hg)
+
+# %%
 # Solving with H, never forming it
 # --------------------------------
 #

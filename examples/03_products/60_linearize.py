@@ -112,7 +112,7 @@ print("pull twice, equal:", torch.equal(pull_dropout(a)[0], pull_dropout(a)[0]))
 
 # %%
 # What it cannot record is a branch that depends on the numbers in ``x``. Use
-# ``torch.where``, or run ``jvp`` for each vector:
+# :func:`torch.where`, or run ``jvp`` for each vector:
 
 
 def branch(x):

@@ -40,8 +40,9 @@ l2.backward()
 found["two calls"], w.grad = w.grad, None
 
 # %%
-# ``torch.autograd.backward`` takes a list, and weights as ``grad_tensors``. (That is its
-# keyword; ``gradient`` on a tensor and ``grad_outputs`` in ``grad`` are the same thing.)
+# :func:`torch.autograd.backward` takes a list, and weights as ``grad_tensors``. (That is
+# its keyword; ``gradient`` on a tensor and ``grad_outputs`` in ``grad`` are the same
+# thing.)
 
 torch.autograd.backward(losses())
 found["a list"], w.grad = w.grad, None

@@ -142,7 +142,7 @@ except TypeError as error:
 
 # %%
 # *'tuple' object has no attribute 'backward'*: a model that returns several outputs returns
-# a tuple of roots, which ``torch.autograd.backward`` takes and which has no method:
+# a tuple of roots, which :func:`torch.autograd.backward` takes and which has no method:
 
 try:
     outputs().backward()

@@ -93,7 +93,17 @@ def laplacian(f, x):
     return torch.stack(parts).sum(0)
 
 
-laplacian(lambda x: x[:, 0] ** 2 * x[:, 1] ** 3, torch.tensor([[1.0, 2.0], [3.0, 1.0]]))
+bump = lambda x: x[:, 0] ** 2 * x[:, 1] ** 3  # noqa: E731
+laplacian(bump, torch.tensor([[1.0, 2.0], [3.0, 1.0]]))
+
+# %%
+# *The mixed derivative* :math:`\partial^2u/\partial x\partial y` *at many points* is the
+# other column of the same second product, here :math:`6xy^2`:
+
+xy = torch.tensor([[1.0, 2.0], [3.0, 1.0]], requires_grad=True)
+(g,) = torch.autograd.grad(bump(xy).sum(), xy, create_graph=True)
+mixed = torch.autograd.grad(g[:, 0].sum(), xy)[0][:, 1]
+mixed
 
 # %%
 # What goes wrong
@@ -118,8 +128,8 @@ print(first.unique().numel() < len(t), bend.abs().max())
 torch.testing.assert_close(residual(t)[:, 0], by_func, rtol=1e-4, atol=1e-4)
 at = torch.tensor([[1.0, 2.0], [3.0, 1.0]])
 x, y = at[:, 0], at[:, 1]
-found = laplacian(lambda x: x[:, 0] ** 2 * x[:, 1] ** 3, at)
-torch.testing.assert_close(found, 2 * y**3 + 6 * x**2 * y)
+torch.testing.assert_close(laplacian(bump, at), 2 * y**3 + 6 * x**2 * y)
+torch.testing.assert_close(mixed, 6 * x * y**2)
 assert not bend.any()
 assert worst < 0.1
 assert history[-1] < 1e-2

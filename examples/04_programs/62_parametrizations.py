@@ -50,50 +50,51 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
 # %%
 # *What if the norm were a constant?* Another number wherever the norm grows: 1/4 in the
 # last place, where the whole has −1/16. As the matrix's scale is divided out, the gradient
-# has no part along the matrix itself:
+# g has no part along W. So a step of plain SGD, at a right angle to W, lengthens it, and at
+# 10 W the gradient is a tenth of g: a learning rate that shrinks by itself:
 
 W = torch.tensor([[1.0, 0.0], [0.0, 4.0]], requires_grad=True)
 sigma = torch.linalg.matrix_norm(W, 2)
 for divisor in (sigma.detach(), sigma):
     (g,) = torch.autograd.grad((W / divisor @ x).sum(), W, retain_graph=True)
-    print(g.tolist(), (g * W).sum().item())
+    print(g.round(decimals=4).tolist(), "along W:", f"{(g * W).sum().abs():.2f}")
+ten = (10 * W).detach().requires_grad_()
+(slope,) = torch.autograd.grad((ten / torch.linalg.matrix_norm(ten, 2) @ x).sum(), ten)
+print((W - g).norm().item() > W.norm().item(), torch.allclose(10 * slope, g))
 
 # %%
-# So with SGD the parameter can only grow (each step is at a right angle to it), and its
-# slope falls as one over its size: a learning rate that shrinks by itself.
-#
 # The iteration is a constant
 # ---------------------------
 #
 # ``spectral_norm`` estimates :math:`\sigma=a^\top Wb` by one step of the power method for
-# each *access in training mode*, in vectors kept as buffers. Soon after W has changed by
-# much, the estimate is not the norm yet, and two forward passes are two functions:
+# each *access in training mode*, with vectors kept as buffers. After a large change of W
+# the first estimates are off: four norms that should be 1. So two passes are two functions;
+# ``eval()`` stops the iteration (but not the gradient, see the last check):
 
 linear = parametrizations.spectral_norm(nn.Linear(32, 32, bias=False))
-original = linear.parametrizations.weight.original
-with torch.no_grad():
-    original.copy_(torch.randn(32, 32))
+original = nn.init.normal_(linear.parametrizations.weight.original)
 print([round(torch.linalg.matrix_norm(linear.weight, 2).item(), 3) for _ in range(4)])
-linear.eval()
-print(torch.equal(linear.weight, linear.weight))
+for training in (True, False):
+    print(training, torch.equal(linear.train(training).weight, linear.weight))
 
 # %%
-# ``eval()`` stops the iteration, not the gradient. Two passes in one loss, as for real and
-# fake samples: call the layer once on both, or use ``parametrize.cached``, under which the
-# weight is computed once:
+# *Two passes in one loss*, as for real and fake samples: call the layer once on both, or
+# use ``parametrize.cached``, under which the weight is computed once. End that block before
+# the optimiser's step, which it does not notice:
 
-linear.train()
-print(torch.equal(linear.weight, linear.weight))
 with parametrize.cached():
-    print(torch.equal(linear.weight, linear.weight))
+    first = linear.train().weight
+    nn.init.ones_(original)
+    print(torch.equal(first, linear.weight))
+print(torch.equal(first, linear.weight))
 
 # %%
 # What goes wrong
 # ---------------
 #
 # *layer.weight.grad is None.* ``weight`` is computed anew at each access: a tensor that is
-# no leaf, and not the one that backward went through. An edit of it is lost for the same
-# reason; an *assignment* goes through the inverse to the parameters:
+# no leaf, and not the one that backward went through. An edit of it is lost likewise; an
+# *assignment* goes through the inverse to the parameters:
 
 linear = parametrizations.weight_norm(layer())
 linear(x).sum().backward()
@@ -107,7 +108,7 @@ with torch.no_grad():
 
 # %%
 # *I normalised after making the optimiser.* ``weight_norm`` replaces the parameter by two
-# new ones, which the optimiser never sees: nothing is learnt, and nothing is said.
+# new ones, which the optimiser never sees: this weight stays as it is, and nothing is said.
 # ``spectral_norm`` keeps the tensor. Does the optimiser have every parameter?
 
 for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
@@ -117,17 +118,27 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     print(norm.__name__, all(any(p is q for q in known["params"]) for p in mine))
 
 # %%
-# *My code names weight_g, weight_v or weight_orig.* Those are of the functions of the same
-# name one module higher, ``torch.nn.utils``; the first of them warns of its end:
+# *My weights are nan after weight_norm.* A row of zeros, as in a last layer that starts at
+# zero, has no direction:
+
+zero = nn.Linear(2, 1, bias=False)
+nn.init.zeros_(zero.weight)
+print(parametrizations.weight_norm(zero).weight.tolist())
+
+# %%
+# *Does a checkpoint with weight_g, weight_v or weight_orig load?* Those are names of
+# ``torch.nn.utils``, whose ``weight_norm`` warns of its end. The new ``weight_norm`` reads
+# the old names, the new ``spectral_norm`` does not:
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    print([name for name, _ in nn.utils.weight_norm(layer()).named_parameters()])
+    for name in ("weight_norm", "spectral_norm"):
+        old, new = (getattr(home, name)(layer()) for home in (nn.utils, parametrizations))
+        print(new.load_state_dict(old.state_dict(), strict=False))
 print(caught[0].message)
 
 # %%
-# The check: both formulas above with the numbers of the first block, and, for a layer whose
-# iteration has converged, differences in training mode:
+# The check: both formulas with the numbers of the first block:
 
 W, of_weight = W.detach(), torch.ones(2, 1) * x  # the gradient by the weight itself
 length = W.norm(dim=1, keepdim=True)
@@ -141,16 +152,20 @@ expected = (of_weight - (of_weight * S).sum() * outer) / s[0]
 torch.testing.assert_close(grads["spectral_norm", "l"], expected)
 
 # %%
-# The whole layer as a function of its parameter, 300 accesses later:
+# In ``eval()``, with constant vectors, the gradient is the layer's at any W. In training
+# mode, where each access moves the vectors, it is so only after enough of them:
 
 linear = parametrizations.spectral_norm(nn.Linear(3, 3, bias=False).double())
-for _ in range(300):
-    linear.weight
 name, original = next(linear.named_parameters())
-ones = torch.ones(3, dtype=torch.float64)
+nn.init.normal_(original)
+ones, found = torch.ones(3, dtype=torch.float64), []
 call = lambda p: torch.func.functional_call(linear, {name: p}, (ones,))  # noqa: E731
-assert linear.training
-assert torch.autograd.gradcheck(call, (original,))
+for training, accesses in ((False, 0), (True, 0), (True, 300)):
+    linear.train(training)
+    [linear.weight for _ in range(accesses)]
+    found.append(torch.autograd.gradcheck(call, (original,), raise_exception=False))
+print(found)
+assert found == [True, False, True]
 
 # %%
 # Where next

@@ -44,12 +44,12 @@ def validation_loss(w):
 # ``step`` edits the weights under ``no_grad``: nothing says that λ had any part in them.
 
 w = start.clone().requires_grad_()
-rate = lam.clone().requires_grad_()
-training_loss(w, rate).backward()
+tuned = lam.clone().requires_grad_()
+training_loss(w, tuned).backward()
 torch.optim.SGD([w], lr=0.1).step()
-rate.grad = None
+tuned.grad = None
 validation_loss(w).backward()
-print(rate.grad)
+print(tuned.grad)
 
 # %%
 # Unrolled: every step recorded
@@ -59,12 +59,12 @@ print(rate.grad)
 
 
 def unrolled(steps):
-    rate, w, saved = lam.clone().requires_grad_(), start.clone().requires_grad_(), []
+    tuned, w, saved = lam.clone().requires_grad_(), start.clone().requires_grad_(), []
     with saved_tensors_hooks(lambda t: saved.append(1) or t, lambda t: t):
         for _ in range(steps):
-            (g,) = torch.autograd.grad(training_loss(w, rate), w, create_graph=True)
+            (g,) = torch.autograd.grad(training_loss(w, tuned), w, create_graph=True)
             w = w - 0.1 * g
-        return torch.autograd.grad(validation_loss(w), rate)[0], len(saved)
+        return torch.autograd.grad(validation_loss(w), tuned)[0], len(saved)
 
 
 for steps in (1, 5, 20, 100):
@@ -72,14 +72,16 @@ for steps in (1, 5, 20, 100):
     print(f"{steps:3} steps {g + 0.0:8.5f}  {saved:5} saved")
 
 # %%
-# Exact for the steps that were taken, and memory as many times. (One step gives 0: the
-# penalty has no slope at w = 0.) *Is create_graph needed?* Without it g is a constant:
+# Exact for these steps; what is saved grows with them. (One step gives 0: the penalty has
+# no slope at w = 0.) *Is create_graph needed?* Without it g is constant: nothing reaches λ,
+# and the weights before the step get another vector, as in first-order MAML. By w, by λ:
 
-(g,) = torch.autograd.grad(training_loss(w, rate), w)
-try:
-    torch.autograd.grad(validation_loss(w - 0.1 * g), rate)
-except RuntimeError as error:
-    print(str(error).partition(". ")[0])
+by_w = {}
+for record in (True, False):
+    (g,) = torch.autograd.grad(training_loss(w, tuned), w, create_graph=record)
+    later = validation_loss(w - 0.1 * g)
+    by_w[record], by_lam = torch.autograd.grad(later, (w, tuned), allow_unused=True)
+    print(by_w[record].numpy().round(3), by_lam)
 
 # %%
 # Implicit: one system at the minimum
@@ -103,26 +105,21 @@ def solve(w, b, steps=3):  # H q = b
 
 # %%
 # Three steps are exact for three weights, but for rounding. The product with the mixed
-# derivative is one more :term:`VJP`, of the gradient by λ:
+# derivative is one more :term:`VJP`, of the gradient by λ. *Does the formula do after a few
+# steps, as in meta-learning?* No: it is about a minimum, and there is none yet. The number
+# that the unrolled ones approach, and what it says too early, after five steps:
 
-best = start
-for _ in range(300):
-    best = best - 0.1 * gradient(best, lam)
-q = solve(best, torch.func.grad(validation_loss)(best))
-implicit = -torch.func.vjp(lambda lam: gradient(best, lam), lam)[1](q)[0]
-print(f"{implicit:.5f}")
 
-# %%
-# The number that the unrolled ones approach. *Which of them do I want?* After a few steps,
-# as in meta-learning, the unrolled one: the formula is about a minimum, and there is none
-# yet. Five steps, unrolled and by the formula all the same:
+def formula(steps):
+    w = start
+    for _ in range(steps):
+        w = w - 0.1 * gradient(w, lam)
+    q = solve(w, torch.func.grad(validation_loss)(w))
+    return w, q, -torch.func.vjp(lambda lam: gradient(w, lam), lam)[1](q)[0]
 
-halfway = start
-for _ in range(5):
-    halfway = halfway - 0.1 * gradient(halfway, lam)
-q_half = solve(halfway, torch.func.grad(validation_loss)(halfway))
-at_half = -torch.func.vjp(lambda lam: gradient(halfway, lam), lam)[1](q_half)[0]
-print(f"{unrolled(5)[0]:.5f} {at_half:.5f}")
+
+best, q, implicit = formula(300)
+print(f"{implicit:.5f} {formula(5)[2]:.5f}")
 
 # %%
 # Influence: which example did it?
@@ -146,30 +143,32 @@ actual = torch.stack([without(i) - without(-1) for i in range(8)])
 print(influence.numpy().round(3), actual.numpy().round(3), sep="\n")
 
 # %%
-# Right in sign and rough in size: one of 8 is not little. Conjugate gradients also need a
-# positive H; a network's is not, and people take the Gauss-Newton matrix for it, or add a
-# multiple of I (:ref:`gauss-newton`).
+# Rough, as one of 8 is not little; the signs happen to be right. Conjugate gradients also
+# need a positive H; a network's is not, and people take the Gauss-Newton matrix for it, or
+# add a multiple of I (:ref:`gauss-newton`).
 #
 # The check: differences of the whole training, its gradient written out; for the influence
 # with the weight of an example changed by little:
 
 
-def trained(lam, weights, steps=300):
+def train(lam, weights=1.0, steps=300):
     w = start
     for _ in range(steps):
         w = w - 0.1 * (2 * X.T @ (weights * (X @ w - t)) / 8 + 2 * lam.exp() * w)
     return validation_loss(w)
 
 
-ones, h = torch.ones(8).double(), 1e-5
+h = 1e-5
 for steps, found in ((5, unrolled(5)[0]), (300, implicit)):
-    up, down = (trained(lam + sign * h, ones, steps) for sign in (1, -1))
+    up, down = (train(lam + sign * h, steps=steps) for sign in (1, -1))
     assert abs((up - down) / (2 * h) - found) < 1e-7
-weights = ones - h * torch.eye(8).double()[2]
-assert abs((trained(lam, weights) - trained(lam, ones)) / h - influence[2]) < 1e-4
+assert abs(train(lam, 1 - h * torch.eye(8)[2]) - train(lam) - h * influence[2]) < 1e-9
+one_step = torch.eye(3).double() - 0.1 * (2 * X.T @ X / 8 + 2 * torch.eye(3))
+torch.testing.assert_close(by_w[True], one_step @ by_w[False])
 
 # %%
 # Where next
 # ----------
 #
-# Any solver: :ref:`implicit-differentiation`. Each example: :ref:`per-sample-gradients`.
+# Any solver: :ref:`implicit-differentiation`. A module's weights as such a w:
+# :ref:`jacobian-of-parameters`. SGD that records: :ref:`optimizer-closures`.

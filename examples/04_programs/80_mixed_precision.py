@@ -10,8 +10,8 @@ bring back the digits that were lost, and float16 cannot hold every ``v``.
 """
 
 # %%
-# Under ``autocast`` matrix products run in the short type, some losses in float32. Here
-# ``x`` and ``w`` have shape ``(1, 2)``, ``h``, ``y`` and ``v`` have ``(1, 1)``:
+# Under ``autocast`` matrix products run in the short type, some losses in float32 (on CUDA
+# powers too). ``x`` and ``w`` have shape ``(1, 2)``, ``h``, ``y`` and ``v`` ``(1, 1)``:
 
 import math
 from contextlib import nullcontext
@@ -48,9 +48,8 @@ print(x.grad.dtype, w.grad.dtype)
 # What goes wrong
 # ---------------
 #
-# Float32 in name, bfloat16 in its digits. The derivative is 1/3, and its neighbour among
-# the numbers of 8 bits arrives; so too where only ``backward`` stands under ``autocast``.
-# Keep it out of there:
+# Float32 in name, bfloat16 in its digits. The derivative is 1/3; its neighbour with 8 bits
+# arrives, as it does where only ``backward`` stands under ``autocast``. Keep it out:
 
 autocast = torch.autocast("cpu", dtype=torch.bfloat16)
 third, found = torch.tensor([[1 / 3]]), []
@@ -106,13 +105,16 @@ for loss in (out.mean(), out.float().mean()):
 
 # %%
 # *My first steps change nothing.* ``step`` is skipped where a gradient is not finite, and
-# ``update`` halves the scale until the way back fits. The derivative 4 stands in float16:
+# ``update`` halves the scale until the way back fits. The derivative 4 stands in float16.
+# *Where does clip_grad_norm_ go?* After ``unscale_``: before it, ``.grad`` is scaled:
 
 optimizer = torch.optim.SGD([w], lr=0.25)
 for _ in range(4):
     optimizer.zero_grad()
     scaler.scale((4 * w.half()).float().sum()).backward()
     print("arrived", w.grad.item(), end=", ")
+    scaler.unscale_(optimizer)
+    print("unscaled", w.grad.item(), end=", ")
     scaler.step(optimizer)
     scaler.update()
     print("then w", w.item(), "scale", scaler.get_scale())
@@ -121,8 +123,8 @@ for _ in range(4):
 # A gradient penalty
 # ------------------
 #
-# It is not linear in the gradient: at the end it is too ``late`` to divide, so divide ``g``
-# before the norm. For scores :math:`w\cdot x` the slope is 5, the penalty 16:
+# It is not linear in g, so divide g before the norm; afterwards it is too ``late``. For
+# scores :math:`w\cdot x` the slope is 5, the penalty 16:
 
 w = torch.tensor([[3.0, 4.0]], requires_grad=True)
 points, scale = torch.ones(2, 2, requires_grad=True), 1024.0
@@ -139,8 +141,8 @@ print(round(late.item(), 2), early.item(), by_w.round(decimals=2))
 # grad_dtype: another type for .grad
 # ----------------------------------
 #
-# A leaf in bfloat16 adds in bfloat16, where 256 + 1 is 256. ``grad_dtype``, set before the
-# first ``backward``, gives its ``.grad`` another type:
+# A leaf in bfloat16 adds in bfloat16, where 256 + 1 is 256. ``grad_dtype``, set while
+# ``.grad`` is None, gives it another type:
 
 sums = {}
 for dtype in (torch.bfloat16, torch.float32):
@@ -152,8 +154,7 @@ for dtype in (torch.bfloat16, torch.float32):
 print(sums)
 
 # %%
-# The check: the penalty's slope by difference quotients in float64, as near as float16
-# allows, and the neighbours of 1/3 by Python's own arithmetic:
+# The check: the penalty's slope by differences, and the neighbours of 1/3 by arithmetic:
 
 
 def penalty(a, b):
@@ -171,5 +172,4 @@ assert sums[torch.float32] == 300 > sums[torch.bfloat16]
 # Where next
 # ----------
 #
-# What else a v of another dtype loses: :ref:`silent-traps`. The penalty itself:
-# :ref:`gradient-penalty`.
+# Other dtypes of v: :ref:`silent-traps`. The penalty itself: :ref:`gradient-penalty`.

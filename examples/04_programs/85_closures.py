@@ -46,8 +46,8 @@ def problem(optimizer, wrong=None, **settings):
 
 # %%
 # The number of calls in one ``step``, the loss that it returned and the loss after it. A
-# line search may try several points for one iteration. What comes back is the loss of the
-# *first* call, so evaluate once more if you want to know where you are:
+# line search may try several points an iteration, ``max_eval`` (5/4 of ``max_iter``) and
+# the rest of a search in all. The loss returned is the *first* call's; evaluate once more:
 
 from torch.optim import LBFGS, SGD
 
@@ -67,7 +67,7 @@ for optimizer, settings in (
 #
 # *What happens without zero_grad in the closure?* The calls of one step add up. To the left
 # what LBFGS was shown, to the right the gradient at that point. Emptying ``.grad`` before
-# ``step`` mends the first call only; 20 calls end nowhere near the least loss, -0.3:
+# ``step`` mends the first call only; all 20 calls end nowhere near the least loss, -0.3:
 
 for wrong in (None, "zero_grad"):
     w, calls, opt, closure = problem(LBFGS, wrong)
@@ -75,7 +75,7 @@ for wrong in (None, "zero_grad"):
     opt.step(closure)
     for point, shown in calls[:3]:
         print(shown.numpy().round(3), (A @ point - b).numpy().round(3))
-    print("loss below -0.299:", f(w).item() < -0.299)
+    print("all 20 calls:", len(calls) == 20, "loss below -0.299:", f(w).item() < -0.299)
 
 # %%
 # A closure without ``backward`` moves nothing, in silence. Without ``return`` SGD does not
@@ -91,11 +91,17 @@ for optimizer in (SGD, LBFGS):
             print(optimizer.__name__, wrong, error)
 
 # %%
-# Two more refusals: no closure; a loss from outside, whose graph the first call used up:
+# More refusals: no closure; a loss from outside, whose graph the first call used up; a
+# ``GradScaler``; ``inference_mode``, in which nothing turns recording on:
 
-w, calls, opt, _ = problem(LBFGS)
-outside = f(w)
-for attempt in (opt.step, lambda: opt.step(lambda: (outside.backward(), outside)[1])):
+w, calls, opt, closure = problem(LBFGS)
+outside, scaler = f(w), torch.amp.GradScaler("cpu")
+for attempt in (
+    opt.step,
+    lambda: opt.step(lambda: (outside.backward(), outside)[1]),
+    lambda: scaler.step(opt, closure=closure),
+    lambda: torch.inference_mode()(opt.step)(closure),
+):
     try:
         attempt()
     except (RuntimeError, TypeError) as error:

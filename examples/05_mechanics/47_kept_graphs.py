@@ -94,12 +94,11 @@ for name, keep in ways.items():
 # *Must I write loss.item()?* ``detach()`` does as well, and makes no GPU wait. In an
 # evaluation ``no_grad`` is better still: nothing is saved in the first place.
 #
-#
 # What backward does not free
 # ---------------------------
 #
-# Besides a graph retained or created (``create_graph`` retains as well, and the gradient
-# leads there), what a Function of your own hangs on ``ctx``, past ``save_for_backward``:
+# A graph that you retain or create (``create_graph`` retains as well, and the gradient
+# leads there), and what your own Function hangs on ``ctx``, past ``save_for_backward``:
 
 
 class Square(torch.autograd.Function):
@@ -150,8 +149,8 @@ for k, (gradient, most) in found.items():
 
 # %%
 # Memory is that of one window, and the gradient is another one: every path through a cut
-# is missing. What lies before the window is never learnt. The check carries ds/da along,
-# which starts anew at each cut:
+# is missing, so that no influence over more than k steps is learnt. The check carries ds/da
+# along, which starts anew at each cut:
 
 
 def by_hand(k, a=0.5):

@@ -60,8 +60,8 @@ for name, g in [*log, ("h.grad", h.grad)]:
     print(f"{name:16}", g)
 
 # %%
-# ``torch.autograd.grad`` runs the hooks of tensors and nodes and returns what they make of
-# the cotangent. It accumulates nothing, so the last kind does not run:
+# :func:`torch.autograd.grad` runs the hooks of tensors and nodes and returns what they
+# make of the cotangent. It accumulates nothing, so the last kind does not run:
 
 log.clear()
 h = 3 * x

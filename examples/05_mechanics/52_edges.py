@@ -53,14 +53,35 @@ handle = register_multi_grad_hook((a, b), look)
 print(a.grad, b.grad)
 
 # %%
-# With leaves it does not go together with :func:`torch.autograd.grad`, which leaves their
-# last nodes out. Tensors in the middle do:
+# *Then where do I step, once every .grad is filled?* In the hook that runs after a leaf has
+# added its part, on each of them, with a count:
 
-try:
-    torch.autograd.grad(a * b, (a, b))
-except RuntimeError as error:
-    print(str(error).partition(". ")[0])
 handle.remove()
+a.grad = b.grad = None
+missing = {a, b}
+
+
+def filled(leaf):
+    missing.discard(leaf)
+    print("not yet" if missing else f"step with {a.grad} and {b.grad}")
+
+
+handles = [t.register_post_accumulate_grad_hook(filled) for t in (a, b)]
+(a * b).backward()
+for handle in handles:
+    handle.remove()
+
+# %%
+# With leaves, waiting for all does not go together with :func:`torch.autograd.grad`, which
+# leaves their last nodes out. Waiting for the first does, and so do tensors in the middle:
+
+for mode in ("all", "any"):
+    handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode=mode)
+    try:
+        torch.autograd.grad(a * b, (a, b))
+    except RuntimeError as error:
+        print(str(error).partition(". ")[0])
+    handle.remove()
 p, q = 2 * a, 3 * b
 register_multi_grad_hook((p, q), lambda g: print("in the middle", g))
 torch.autograd.grad(p * q, (a, b))
@@ -92,6 +113,14 @@ del h, t
 print(memory.expired(), at_h, at_x)
 
 # %%
+# ``torch.autograd.backward`` takes it as a root, too, beside tensors. From ``h`` with ``v``
+# and from the sum of :math:`h^2` comes :math:`3v+18x`; a root of one number needs no ``v``:
+
+h = 3 * x
+torch.autograd.backward([get_gradient_edge(h), (h**2).sum()], [v, None])
+print(x.grad)
+
+# %%
 # *Which gradient do I get after an edit in place?* A tensor that was edited stands for its
 # new value. The edge, taken before, stands for the old one. With ``h`` doubled and
 # :math:`y=4h`:
@@ -116,14 +145,16 @@ for attempt in (
         print(error)
 
 # %%
-# The check: both halves are a chain, :math:`4\cdot3`, by forward derivatives, and the old
-# ``h`` counts twice as much as the new:
+# The check: both halves are a chain, :math:`4\cdot3`, by forward derivatives, the old ``h``
+# counts twice as much as the new, and two roots add up:
 
 ones = torch.ones(2)
 _, through = torch.func.jvp(lambda x: 4 * (3 * x), (x.detach(),), (ones,))
 assert torch.equal(at_x, through * v)
 _, doubled = torch.func.jvp(lambda h: 2 * h, (ones,), (ones,))
 assert torch.equal(old, doubled * new)
+_, squared = torch.func.jvp(lambda x: (3 * x) ** 2, (x.detach(),), (ones,))
+assert torch.equal(x.grad, 3 * v + squared)
 
 # %%
 # Where next

@@ -24,7 +24,7 @@ zeros = jacobian(lambda x: y, x)  # the closure hands out the y of before
 print(right, zeros, sep="\n")
 
 # %%
-# The same in ``torch.func``:
+# The same in :mod:`torch.func`:
 
 print(torch.func.jacrev(lambda x: y)(x), torch.func.hessian(lambda x: y.sum())(x), sep="\n")
 

@@ -86,9 +86,8 @@ ways = {
 }
 
 # %%
-# The two ``mm`` of ``plain`` are the product with ``v`` itself; what is above that is
-# recomputed. To keep ``tanh`` costs as much as to keep the first ``mm`` and saves neither
-# of them:
+# The two ``mm`` of ``plain`` are the product with ``v`` itself, more are recomputed.
+# Keeping ``tanh`` takes as much as keeping the first ``mm``, and both ``mm`` run again:
 
 products = {}
 for name, f in ways.items():
@@ -113,6 +112,16 @@ for op in (aten.mm.default, aten.addmm.default):
     with Watch() as back:
         torch.autograd.grad(y, x, v)
     print(op.__name__, "kept; addmm ran again:", back.ran["addmm"])
+
+# %%
+# *And MUST_CPU_OFFLOAD?* Without ``torch.compile``, two policies keep what they are asked
+# for, and the other four recompute it, without a word:
+
+for policy in CheckpointPolicy:
+    y = selective(lambda context, op, *args, policy=policy, **kwargs: policy)(x)
+    with Watch() as back:
+        torch.autograd.grad(y, x, v)
+    print(f"{policy.name:18}", back.ran["mm"])
 
 # %%
 # *"You are only allowed to backward once"*: what was kept is handed out one time. So a

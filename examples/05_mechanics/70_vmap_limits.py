@@ -6,7 +6,7 @@ Why does vmap refuse my function?
 
 Because :term:`vmap` runs it once for all samples: there is no single number for an ``if``
 or ``.item()``, no room in a tensor from outside, no word on who shares random numbers.
-Use ``torch.where``, out-of-place operations, ``randomness=``, or a loop.
+Use :func:`torch.where`, out-of-place operations, ``randomness=``, or a loop.
 """
 
 # %%
@@ -81,7 +81,7 @@ print(vmap(grad(lambda x: torch.where(x > 0, x.sqrt(), -x)))(samples))
 print(vmap(grad(safe))(samples))
 
 # %%
-# ``torch.cond`` under vmap is the same as ``where``: both branches run, and NaN comes back.
+# :func:`torch.cond` under vmap is ``where`` again: both branches run, and NaN comes back.
 # A loop over the samples, without vmap, takes B calls and gives the branch's own slopes:
 
 
@@ -111,7 +111,7 @@ for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.
     print(vmap(grad(first))(samples).round(decimals=3))
 
 # %%
-# *vmap over autograd.functional.vjp gave me zeros*; today it raises. Nest ``torch.func``:
+# *vmap over autograd.functional.vjp gave me zeros*; now it raises. Nest :mod:`torch.func`:
 
 vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 

@@ -6,7 +6,7 @@ May x, y or v be sparse, or of unequal lengths?
 
 A sparse x, yes; whether its gradient is sparse depends on the operation. A sparse v where
 the operation's backward happens to know it: elsewhere it raises, and a dense v is right
-everywhere. For nested tensors v must be made from y's own offsets.
+for every dense y. For nested tensors v must be made from y's own offsets.
 """
 
 # %%
@@ -17,8 +17,8 @@ everywhere. For nested tensors v must be made from y's own offsets.
 #
 #    \bar S=vW^\top\qquad\text{or}\qquad\bar S=M\circ(vW^\top),\qquad\bar W=S^\top v .
 #
-# PyTorch has both. ``torch.sparse.mm`` gives the second, ``@`` on the same two tensors the
-# first:
+# PyTorch has both. :func:`torch.sparse.mm` gives the second, ``@`` on the same two
+# tensors the first:
 
 import torch
 
@@ -32,7 +32,7 @@ for product in (torch.sparse.mm, torch.matmul):
 # %%
 # *My matrix has a million places and a thousand entries.* Then ``@`` makes a dense gradient
 # of a million, and SGD refuses the step. Take ``torch.sparse.mm``, or let the *values* be
-# the leaf, which leaves no doubt:
+# the leaf, which rows no doubt:
 
 (S @ W).backward(v)
 try:
@@ -45,11 +45,16 @@ matrix = torch.sparse_coo_tensor(places, values, (2, 2), check_invariants=True)
 torch.autograd.grad(torch.sparse.mm(matrix, W), values, v)[0]
 
 # %%
-# A sparse *y* takes v of its shape, dense or sparse, and the gradient is as v is:
+# A sparse *y* takes a v of its shape. A dense one goes into entries that S does not store,
+# or is cut down to the stored, or is refused; a sparse one suits these three:
 
-for weight in (v, v.sparse_mask(S.detach().coalesce())):
-    (g,) = torch.autograd.grad(2 * S, S, weight)
-    print(g.layout, g.to_dense().tolist())
+entries = {"2 * S": lambda S: 2 * S, "S * S": lambda S: S * S, "relu": torch.relu}
+for name, f in entries.items():
+    for weight in (v, v.sparse_mask(S.detach().coalesce())):
+        try:
+            print(name, torch.autograd.grad(f(S), S, weight)[0].to_dense().tolist())
+        except RuntimeError as error:
+            print(name, type(error).__name__)
 
 # %%
 # A sparse v
@@ -59,8 +64,7 @@ for weight in (v, v.sparse_mask(S.detach().coalesce())):
 # What happens is up to each operation's backward:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-one = torch.tensor([0.0, 5.0, 0.0])
-A = torch.ones(3, 3)
+one, A = torch.tensor([0.0, 5.0, 0.0]), torch.ones(3, 3)
 functions = {"exp": torch.exp, "x * x": lambda x: x * x, "A @ x": lambda x: A @ x}
 functions |= {"tanh": torch.tanh, "x[:]": lambda x: x[:], "log": torch.log}
 answers = {}
@@ -126,36 +130,34 @@ for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
 # A nested tensor with ``layout=torch.jagged`` holds rows of unequal lengths. Its ``v`` is
 # nested as well, and the same lengths are not enough: it must share y's offsets:
 
-rows = [torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0, 5.0])]
-leaves = [row.requires_grad_() for row in rows]
-nested = torch.nested.as_nested_tensor(leaves, layout=torch.jagged)
+rows = [torch.tensor(r, requires_grad=True) for r in ([1.0, 2.0], [3.0, 4.0, 5.0])]
+nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 y = nested * nested
-weights = [torch.tensor([1.0, 0.0]), torch.tensor([0.0, 0.0, 1.0])]
+weights = [torch.tensor([1.0, 0.0]), torch.tensor([0.0, 0.0, 2.0])]
 try:
     y.backward(torch.nested.nested_tensor(weights, layout=torch.jagged))
 except RuntimeError as error:
     print(str(error).partition(":")[0])
 same = torch.zeros_like(y)
 same.values().copy_(torch.cat(weights))
-torch.autograd.grad(y, leaves, same, retain_graph=True)
+by_nested = torch.autograd.grad(y, rows, same, retain_graph=True)
+by_nested
 
 # %%
 # Or take the flat tensor: ``y.values()`` has shape ``(5,)``, and its ``v`` as well. A mean
 # over all entries weighs long rows more; a mean of the rows' means is this ``v``:
 
-flat = torch.autograd.grad(y.values(), leaves, torch.cat(weights), retain_graph=True)
-by_nested = torch.autograd.grad(y, leaves, same, retain_graph=True)
+flat = torch.autograd.grad(y.values(), rows, torch.cat(weights), retain_graph=True)
 lengths = y.offsets().diff()
 v = (1 / lengths).repeat_interleave(lengths) / len(lengths)
-of_means = torch.autograd.grad(y.values(), leaves, v)
+of_means = torch.autograd.grad(y.values(), rows, v)
 of_means
 
 # %%
 # The check: dense tensors, and the rows one by one:
 
 for name, g in answers.items():
-    (dense,) = torch.autograd.grad(functions[name](x), x, one)
-    torch.testing.assert_close(g.to_dense(), dense)
+    assert torch.allclose(g.to_dense(), torch.autograd.grad(functions[name](x), x, one)[0])
 for row, weight, *found in zip(rows, weights, by_nested, flat, strict=True):
     for g in found:
         torch.testing.assert_close(g, torch.autograd.grad(row**2, row, weight)[0])

@@ -14,10 +14,12 @@ it; copies of the buffers do, and ``eval()``.
 # (unbiased) variance 7; with a momentum of 0.1 the running mean goes from 0 to 0.3 and the
 # running variance from 1 to 1.6. That holds no gradient: it is state:
 
+from copy import deepcopy
+
 import torch
 from torch import nn
 from torch.func import functional_call, grad, replace_all_batch_norm_modules_
-from torch.func import stack_module_state, vmap
+from torch.func import stack_module_state, vjp, vmap
 
 batch = torch.tensor([[1.0], [2.0], [6.0]])
 
@@ -48,22 +50,19 @@ print(shown(norm.named_buffers()))
 # holds the module's own tensors. Copy them:
 
 own = dict(norm.named_buffers())
-copies = {name: b.clone() for name, b in own.items()}
-functional_call(norm, (params, copies), (batch,))
-print(shown(copies), shown(norm.named_buffers()))
-functional_call(norm, (params, own), (batch,))
-print(shown(norm.named_buffers()))
+for given in (deepcopy(own), own):
+    functional_call(norm, (params, given), (batch,))
+    print(shown(given), shown(norm.named_buffers()))
 
 # %%
 # *Who else writes?* ``no_grad`` does not look at state, and a checkpoint runs the forward
 # pass twice. Here is the number of batches that a fresh layer counts:
 
-from torch.utils.checkpoint import checkpoint
-
 
 def again(norm):
     x = batch.clone().requires_grad_()
-    checkpoint(norm, x, use_reentrant=False).backward(torch.ones(3, 1))
+    y = torch.utils.checkpoint.checkpoint(norm, x, use_reentrant=False)
+    y.backward(torch.ones(3, 1))
 
 
 passes = {
@@ -79,9 +78,10 @@ for name, run in passes.items():
 # Under torch.func
 # ----------------
 #
-# A transform refuses to write into a tensor from outside. Buffers that are arguments may be
-# written. And :term:`vmap` over batches, with one set of buffers for all of them, has no
-# place to write. It is refused after the count went up:
+# A transform refuses to write into a tensor from outside. Arguments may be written, and
+# copies made inside, which ``vjp`` needs: it differentiates by every argument, and the
+# count is an integer. And :term:`vmap` over batches, with one set of buffers for all of
+# them, has no place to write. It is refused after the count went up:
 
 
 def total(params, buffers, x):
@@ -91,6 +91,8 @@ def total(params, buffers, x):
 attempts = {
     "outside": lambda b: grad(lambda p: total(p, b, batch))(params),
     "argument": lambda b: grad(total)(params, b, batch),
+    "vjp": lambda b: vjp(total, params, b, batch),
+    "vjp, copies": lambda b: vjp(lambda p: total(p, deepcopy(b), batch), params),
     "vmap": lambda b: vmap(total, (None, None, 0))(params, b, torch.stack([batch] * 2)),
 }
 
@@ -99,7 +101,7 @@ attempts = {
 
 norm = nn.BatchNorm1d(1)
 for name, attempt in attempts.items():
-    copies = {key: b.clone() for key, b in norm.named_buffers()}
+    copies = deepcopy(dict(norm.named_buffers()))
     try:
         attempt(copies)
     except RuntimeError as error:
@@ -147,9 +149,7 @@ print(alone[1].num_batches_tracked)
 
 state = make().state_dict()
 bare = replace_all_batch_norm_modules_(make())
-print(
-    [name for name, _ in bare.named_buffers()], torch.equal(bare(data), bare.eval()(data))
-)
+print(dict(bare.named_buffers()), torch.equal(bare(data), bare.eval()(data)))
 try:
     bare.load_state_dict(state)
 except RuntimeError as error:

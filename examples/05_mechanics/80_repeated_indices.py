@@ -100,11 +100,11 @@ writes = {
 # What goes wrong
 # ---------------
 #
-# The result, the product by ``b`` and the one by ``s``, and what
-# ``torch.autograd.gradcheck`` says, which compares with
-# :term:`finite differences`. Only the last 4 is left at place 2, yet 2 and 3 get 100, too.
-# And ``b[i] += s`` reads ``b`` three times and keeps one of the sums, so that 9 is missed,
-# and 300 comes back:
+# The result, the product by ``b``, the one by ``s``, and whether
+# :func:`torch.autograd.gradcheck <torch.autograd.gradcheck.gradcheck>` agrees, with its
+# :term:`finite differences`. Overwriting leaves one value at place 2, here the last (on many
+# threads or a GPU maybe another), yet 2 and 3 get 100, too. ``b[i] += s`` reads ``b`` three
+# times and keeps one of the sums, 4 in place of 9, while 300 comes back:
 
 
 def tried(write):
@@ -127,6 +127,7 @@ keep = order == torch.full((3,), -1).scatter_reduce(0, i, order, "amax")[i]
 last = {
     "the last": lambda b, s: b.index_put((i[keep],), s[keep]),
     "the largest": lambda b, s: b.scatter_reduce(0, i, s, "amax", include_self=False),
+    "the mean": lambda b, s: b.scatter_reduce(0, i, s, "mean", include_self=False),
 }
 for name, write in last.items():
     print(f"{name:15}", *tried(write))

@@ -13,8 +13,8 @@ give and says which one holds.
 # ---------------------
 #
 # :math:`y=x^2` at 3. You call ``y.backward(retain_graph=True)``, then ``y.backward()``,
-# and then ``torch.autograd.grad`` on a new y. Is ``x.grad`` 6, 12, 18 or None? And what
-# would a third ``y.backward()`` do?
+# and then :func:`torch.autograd.grad` on a new y. Is ``x.grad`` 6, 12, 18 or None? And
+# what would a third ``y.backward()`` do?
 
 import torch
 

@@ -5,7 +5,7 @@ Function under vmap and forward mode (setup_context, jvp)
 =========================================================
 
 Split ``forward`` into ``forward(x)`` and ``setup_context(ctx, inputs, output)`` for
-``torch.func``; add ``generate_vmap_rule = True`` or a ``vmap`` of your own for
+:mod:`torch.func`; add ``generate_vmap_rule = True`` or a ``vmap`` of your own for
 :term:`vmap`, and ``jvp`` for :term:`forward mode`. Each is missed only when called for.
 """
 

@@ -157,13 +157,18 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
     other = False
     stop = {end[0] for end in ends}
     while todo:
-        node, nr = todo.pop()
-        if node is None or (node, nr) in seen:
+        edge = todo.pop()
+        node = edge[0]
+        if node is None or edge in seen:
             continue
-        seen.add((node, nr))
-        if node not in stop:
-            other = other or not node.next_functions
-            todo += node.next_functions
+        seen.add(edge)
+        if node in stop:
+            continue
+        following = node.next_functions  # a new tuple at every look
+        if following:
+            todo += following
+        else:
+            other = True
     return [end in seen for end in ends], other
 
 

@@ -20,13 +20,26 @@ def untouched() -> Iterator[None]:
     the caller sees it again afterwards: asking a question about f is no draw.
     """
     dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
-    gpus = range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0)
-    with torch.random.fork_rng(devices=gpus):
-        try:
-            yield
-        finally:
+    # not torch.random.fork_rng, which takes as long as a small f to look for devices
+    rng = torch.get_rng_state()
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    try:
+        yield
+    finally:
+        torch.set_rng_state(rng)
+        torch.cuda.set_rng_state_all(gpus)
+        if torch.get_default_dtype() is not dtype:
             torch.set_default_dtype(dtype)
+        if torch.is_grad_enabled() is not recording:
             torch.set_grad_enabled(recording)
+
+
+def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
+    """Return what ``pytree.tree_flatten`` does, for one tensor without its walk."""
+    return ([tree], _LEAF) if isinstance(tree, Tensor) else pytree.tree_flatten(tree)
+
+
+_LEAF = pytree.tree_structure(None)
 
 
 def leaf_of(x: Tensor) -> Tensor:
@@ -49,14 +62,17 @@ def call(
         TypeError: the output is not a tensor (or a tuple, list or dict of tensors)
             of floating point or complex dtype.
     """
-    leaves, structure = pytree.tree_flatten(tuple(inputs))
+    leaves, structure = inputs, None
+    if not all(isinstance(t, Tensor) for t in inputs):
+        leaves, structure = pytree.tree_flatten(tuple(inputs))
     kept = {id(t) for t in copied}
     clones = [
         t.clone() if isinstance(t, Tensor) and id(t) not in kept else t for t in leaves
     ]
     before = [(_version(t), _has_graph(t)) for t in clones]
+    args = pytree.tree_unflatten(clones, structure) if structure else clones
     try:
-        output = f(*pytree.tree_unflatten(clones, structure))
+        output = f(*args)
     except RuntimeError as error:
         if torch._C._are_functorch_transforms_active():
             error.add_note(
@@ -232,7 +248,8 @@ def _differentiable(t: Tensor) -> bool:
 
 def check_devices(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
     """Raise ValueError if some tensors are on the meta device and others not."""
-    odd = next((y for y in ys if y.is_meta != any(x.is_meta for x in xs)), None)
+    meta = any(x.is_meta for x in xs)
+    odd = next((y for y in ys if y.is_meta is not meta), None)
     if odd is not None:
         raise ValueError(
             f"an input is on {xs[0].device} and an output on {odd.device}; the meta device "

@@ -17,11 +17,12 @@ from pullback._inputs import (
     check_inputs,
     check_numbers,
     check_output,
+    flatten,
     jvp,
     leaf_of,
     untouched,
 )
-from pullback._products import Options, apply, by_rows, columns_to_blocks, numbers_in
+from pullback._products import Options, apply, by_rows, columns_to_blocks, numbers_in, vjp
 from pullback._sparse.compressed import value_and_sparse_jacobian
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def jacobian(
         sparsity: What :func:`sparsity` found for f and inputs of these shapes. J is
             then a sparse CSR tensor of shape ``(y.numel(), x.numel())``, its rows and
             columns in the order of ``flatten()``, from one product for each colour
-            (small ones together, unless ``chunk_size`` says how many). Its
+            (small ones together, unless ``chunk_size`` says how many; those that you
+            compile as one function go through :meth:`pullback.Sparsity.assemble`). Its
             index tensors are those of the plan. It is differentiable again (through
             ``to_dense`` and ``@``), but not inside the transforms of ``torch.func``.
         verify: Whether to check, by one more product with random numbers, that f has
@@ -223,7 +225,8 @@ def _dense(
 ) -> tuple[Any, Any]:
     """Return the value, and J as a strided tensor."""
     indices = check_inputs((lambda: f) if isinstance(f, Tensor) else f, inputs, argnums)
-    xs, x_spec = pytree.tree_flatten(tuple(inputs[i] for i in indices))
+    one = isinstance(argnums, int)
+    xs, x_spec = flatten(inputs[indices[0]] if one else tuple(inputs[i] for i in indices))
     _check_real("inputs", xs)
     if options.ranks:
         _check_sharable(xs)
@@ -233,8 +236,9 @@ def _dense(
             check_output(f)
             return f
         args = list(inputs)
-        for i, x in zip(indices, pytree.tree_unflatten(xs, x_spec), strict=True):
-            args[i] = x
+        x = pytree.tree_unflatten(xs, x_spec)
+        for i, x_i in zip(indices, (x,) if one else x, strict=True):
+            args[i] = x_i
         with untouched():  # so that every call of f draws the same random numbers
             output = call(f, args, xs if copied else ())
         return output
@@ -258,8 +262,6 @@ def _dense(
                     "depends on is needed, or allow_unused=True to get zeros"
                 )
     rows = [pytree.tree_unflatten(row, x_spec) for row in result.blocks]
-    if isinstance(argnums, int):
-        rows = [row[0] for row in rows]
     unflatten = result.structure.unflatten
     return unflatten(result.ys), unflatten(rows)
 
@@ -286,7 +288,7 @@ def _on_graph(
                 "x does not require grad, so the graph of y does not contain it; an x "
                 "that y was computed from after x.requires_grad_() is needed"
             )
-        ys, structure = pytree.tree_flatten(g())
+        ys, structure = flatten(g())
         used, _ = reach(ys, xs)
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
@@ -294,42 +296,32 @@ def _on_graph(
         xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in xs]
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
-            ys, structure = pytree.tree_flatten(g(*xs, copied=True))
+            ys, structure = flatten(g(*xs, copied=True))
         used, captured = reach(ys, xs)
         again = outer or (again and captured)
     _check_outputs(xs, ys, options)
     if options.chunk_size == "auto":
         options = options._replace(passing=passing(ys))
-    live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
 
-    def pull(*vs: Tensor, create_graph: bool = again) -> tuple[Tensor, ...]:
-        if not live:
-            return tuple(torch.zeros_like(x) for x in xs)
-        return torch.autograd.grad(
-            [ys[i] for i in live],
-            xs,
-            [vs[i] for i in live],
-            retain_graph=True,
-            create_graph=create_graph,
-            allow_unused=True,
-            materialize_grads=True,
-        )
-
-    m, n = numbers_in(ys, options), numbers_in(xs, options)
     blocks = None
-    several = options.ranks is not None  # who must all take the same way
-    meta = any(y.is_meta for y in ys)
-    if mode == "auto" and m >= max(2 * n, 256) and not several and not meta:
-        blocks = _columns_on_graph(pull, ys, xs, options, again)
+    if mode == "auto" and _has_cheaper_columns(ys, xs, options):
+        blocks = _columns_on_graph(ys, xs, options, again)
     if blocks is None:
-        blocks = by_rows(pull, ys, xs, options)
+        blocks = by_rows(vjp(ys, xs, again), ys, xs, options)
     if not again and not computed:
         ys = [y.detach() for y in ys]
     return _Result(ys, structure, blocks, used)
 
 
+def _has_cheaper_columns(ys: list[Tensor], xs: list[Tensor], options: Options) -> bool:
+    m = numbers_in(ys, options)
+    if m < 256 or m < 2 * numbers_in(xs, options):
+        return False
+    # several ranks must all take the same way; numbers on meta can check no columns
+    return options.ranks is None and not any(y.is_meta for y in ys)
+
+
 def _columns_on_graph(
-    pull: Callable[..., tuple[Tensor, ...]],
     ys: list[Tensor],
     xs: list[Tensor],
     options: Options,
@@ -344,26 +336,13 @@ def _columns_on_graph(
         vs = [torch.linspace(1, 2, y.numel()).to(y).reshape(y.shape) for y in ys]
         vs = [v.requires_grad_() for v in vs]
         try:
-            vJ = pull(*vs, create_graph=True)
+            vJ = vjp(ys, xs, create_graph=True)(*vs)
         except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
             return None
-    live = [j for j, w in enumerate(vJ) if w.requires_grad]
-    if not live:
+    if not any(w.requires_grad for w in vJ):
         return None
-
-    def push(*ts: Tensor) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(
-            [vJ[j] for j in live],
-            vs,
-            [ts[j] for j in live],
-            retain_graph=True,
-            create_graph=again,
-            allow_unused=True,
-            materialize_grads=True,
-        )
-
     try:
-        columns = apply(push, xs, options)
+        columns = apply(vjp(vJ, vs, again), xs, options)
     except RuntimeError:
         return None
     with torch.no_grad():
@@ -380,12 +359,12 @@ def _reverse_in_transform(
     g: Callable[..., Any], xs: list[Tensor], options: Options
 ) -> _Result:
     """Do it as ``torch.func.jacrev`` does, which vmap, grad and jvp compose with."""
-    value, vjp = torch.func.vjp(g, *xs)[:2]
-    ys, structure = pytree.tree_flatten(value)
+    value, pull_back = torch.func.vjp(g, *xs)[:2]
+    ys, structure = flatten(value)
     _check_outputs(xs, ys, options)
 
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
-        return tuple(vjp(structure.unflatten(vs)))
+        return tuple(pull_back(structure.unflatten(vs)))
 
     blocks = by_rows(pull, ys, xs, options)
     return _Result(ys, structure, blocks, [True] * len(xs))
@@ -399,7 +378,7 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: Options) -> _Resu
     def push(*ts: Tensor) -> tuple[Tensor, ...]:
         nonlocal structure
         value, tangents = jvp(g, xs, ts)
-        ys, structure = pytree.tree_flatten(value)
+        ys, structure = flatten(value)
         _check_outputs(xs, ys, options)
         return (*pytree.tree_leaves(tangents), *ys)
 

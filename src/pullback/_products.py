@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch._C import _functorch as functorch
+from torch.autograd.graph import _engine_run_backward
 
 if TYPE_CHECKING:
     from pullback._ranks import Ranks
@@ -30,6 +31,36 @@ class Options(NamedTuple):
     ranks: Ranks | None = None  # processes that share the products
 
 
+def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Product:
+    """Return v -> v^T J from the graph of the ys, which stays; zeros where no path is."""
+    live = [i for i, y in enumerate(ys) if y.requires_grad]  # the others are constants
+    outputs, inputs = tuple([ys[i] for i in live]), tuple(xs)
+
+    def pull(*vs: Tensor) -> tuple[Tensor, ...]:
+        if not live:
+            return tuple([torch.zeros_like(x) for x in xs])
+        # what torch.autograd.grad calls, after checks of the vs that take a third of the
+        # time of a small product; these vs are made to fit
+        found = _engine_run_backward(
+            outputs,
+            tuple([vs[i] for i in live]),
+            True,  # retain_graph
+            create_graph,
+            inputs,
+            True,  # allow_unused
+            accumulate_grad=False,
+        )
+        pairs = zip(found, xs, strict=True)
+        return tuple(
+            [
+                torch.zeros_like(x, requires_grad=create_graph) if r is None else r
+                for r, x in pairs
+            ]
+        )
+
+    return pull
+
+
 def by_rows(
     pull: Product, ys: list[Tensor], xs: list[Tensor], options: Options
 ) -> list[list[Tensor]]:
@@ -37,9 +68,11 @@ def by_rows(
     lead = int(options.batched)
     results = apply(pull, ys, options)
     # (m, *x) -> y.shape + x.shape, and (m, B, *x) -> (B, *y, *x)
-    split = [_split(r.movedim(0, lead), ys, lead, lead) for r in results]
+    if lead:
+        results = [r.movedim(0, lead) for r in results]
+    split = [_split(r, ys, lead, lead) for r in results]
     return [
-        [split[j][i].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        [_shaped(split[j][i], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
 
@@ -52,9 +85,13 @@ def columns_to_blocks(
     # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
     split = [_split(c.movedim(0, -1), xs, lead, -1) for c in columns]
     return [
-        [split[i][j].reshape(y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        [_shaped(split[i][j], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
+
+
+def _shaped(t: Tensor, shape: torch.Size) -> Tensor:
+    return t if t.shape == shape else t.reshape(shape)
 
 
 def _split(t: Tensor, like: list[Tensor], lead: int, dim: int) -> Sequence[Tensor]:
@@ -120,7 +157,7 @@ def apply(
         whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
     if options.ranks:
         whole = options.ranks.gather(whole)
-    return [*(w[:numbers] for w in whole), *constants]
+    return [*(w[:numbers] if w.shape[0] > numbers else w for w in whole), *constants]
 
 
 def _in_graph(ts: Sequence[Tensor]) -> bool:
@@ -132,7 +169,7 @@ def _in_graph(ts: Sequence[Tensor]) -> bool:
 
 def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
     """Apply ``product`` to every row of the seeds at once."""
-    count = len(seeds[0])
+    count = seeds[0].shape[0]
     if count == 1:
         return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
     # What torch.func.vmap does to tensors, without its handling of nested arguments,
@@ -140,8 +177,8 @@ def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
     # takes many operations one by one.)
     level = functorch._vmap_increment_nesting(count, "same")
     try:
-        rows = product(*(functorch._add_batch_dim(seed, 0, level) for seed in seeds))
-        return tuple(functorch._remove_batch_dim(r, level, count, 0) for r in rows)
+        rows = product(*[functorch._add_batch_dim(seed, 0, level) for seed in seeds])
+        return tuple([functorch._remove_batch_dim(r, level, count, 0) for r in rows])
     finally:
         functorch._vmap_decrement_nesting()
 
@@ -157,7 +194,7 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
     if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
         t = like[0]
         eye = torch.eye(stop, dtype=t.dtype, device=t.device)
-        return [eye.reshape(stop, *t.shape)]
+        return [_shaped(eye, torch.Size((stop, *t.shape)))]
     seeds, offset = [], 0
     for t in like:
         shape = t.shape[1:] if batched else t.shape

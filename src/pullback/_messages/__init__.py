@@ -6,16 +6,21 @@ The error index of the site and :func:`pullback.hints` are both made from it.
 from __future__ import annotations
 
 from pullback._messages._argument import ARGUMENT
+from pullback._messages._compiled import COMPILED
 from pullback._messages._entry import Message, Theme
 from pullback._messages._function import FUNCTION
 from pullback._messages._graph import GRAPH
 from pullback._messages._higher import HIGHER
+from pullback._messages._hook_results import HOOK_RESULTS
 from pullback._messages._hooks import HOOKS
 from pullback._messages._inplace import INPLACE
 from pullback._messages._leaves import LEAVES
 from pullback._messages._parallel import PARALLEL
+from pullback._messages._rules import RULES
 from pullback._messages._silent import SILENT
+from pullback._messages._silent_rules import SILENT_RULES
 from pullback._messages._silent_training import SILENT_TRAINING
+from pullback._messages._steps_and_losses import STEPS
 from pullback._messages._training import TRAINING
 from pullback._messages._transforms import TRANSFORMS
 from pullback._messages._vmap import VMAP
@@ -28,13 +33,18 @@ THEMES = (
     LEAVES,
     INPLACE,
     FUNCTION,
+    RULES,
     HOOKS,
+    HOOK_RESULTS,
     HIGHER,
     TRANSFORMS,
     VMAP,
     TRAINING,
+    STEPS,
     PARALLEL,
+    COMPILED,
     SILENT,
+    SILENT_RULES,
     SILENT_TRAINING,
 )
 MESSAGES = tuple(message for theme in THEMES for message in theme.messages)

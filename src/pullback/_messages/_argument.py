@@ -642,5 +642,72 @@ ARGUMENT = Theme(
             see=("jacobian-of-parameters",),
             source=("torch/autograd/__init__.py (grad)",),
         ),
+        Message(
+            anchor="v-is-a-tuple",
+            title="v is a tuple of invalid length: should be 2 but got 1",
+            patterns=(
+                r"v is a tuple of invalid length: should be (?P<expected>\d+) but got "
+                r"(?P<got>\d+)",
+                r"The given v should contain a single Tensor",
+            ),
+            older=("The given v should contain a single Tensor.",),
+            why="""In `torch.autograd.functional`, v has the structure of what it is
+                multiplied with: of the outputs in `vjp`, of the inputs in `jvp`, `hvp` and
+                `vhp`. One tensor there is one tensor in v, a tuple is a tuple of as
+                many.""",
+            fix="""Pass {expected} tensors in v (it has {got}), each of the shape of its
+                output or input.""",
+            unknown={"expected": "as many", "got": "another number"},
+            broken="""
+                import torch
+
+                a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+                f = lambda a, b: (a * b, a + b)
+                torch.autograd.functional.vjp(f, (a, b), (torch.ones(2),))
+                """,
+            fixed="""
+                import torch
+
+                a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+                f = lambda a, b: (a * b, a + b)
+                v = (torch.ones(2), torch.ones(2))
+                _, (by_a, by_b) = torch.autograd.functional.vjp(f, (a, b), v)
+                assert torch.equal(by_a, b + 1) and torch.equal(by_b, a + 1)
+                print(by_a, by_b)
+                """,
+            see=("shape-rule", "error-vector-v-can-only-be-none"),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="inputs-must-be-tensors",
+            title="all inputs have to be Tensors or GradientEdges, but got float",
+            patterns=(
+                r"all inputs have to be (?:Tensors(?: or GradientEdges)?|Variables), but "
+                r"got (?P<type>[\w.]+)",
+            ),
+            older=("all inputs have to be Tensors, but got str",),
+            why="""Each of the `inputs` is a tensor to differentiate by. A number, a name, a
+                module or a list of lists is none.""",
+            fix="""There is a {type} among the inputs: pass the tensors themselves, in one
+                list: `list(model.parameters())` and not the model or its names.""",
+            broken="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                y = model(torch.ones(1, 2)).sum()
+                torch.autograd.grad(y, list(dict(model.named_parameters())))
+                """,
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                y = model(torch.ones(1, 2)).sum()
+                by_weight, by_bias = torch.autograd.grad(y, list(model.parameters()))
+                assert torch.equal(by_weight, torch.ones(1, 2)) and by_bias == 1
+                print(by_weight, by_bias)
+                """,
+            see=("jacobian-of-parameters", "error-inputs-empty"),
+            source=("torch/csrc/autograd (python_engine.cpp)",),
+        ),
     ),
 )

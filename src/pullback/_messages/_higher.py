@@ -9,7 +9,7 @@ HIGHER = Theme(
             anchor="implement-jvp",
             title="You must implement the jvp function for custom autograd.Function to use "
             "it with forward mode AD",
-            kinds=("NotImplementedError",),
+            kinds=("NotImplementedError", "RuntimeError"),
             patterns=(
                 r"You must implement the jvp function for custom autograd\.Function",
                 r"jvp is not implemented for the c\+\+ API of custom Function",
@@ -419,6 +419,8 @@ HIGHER = Theme(
                 r"Trying to exit a forward AD level that was not the last",
                 r"Making a dual Tensor based on a Tensor that already has a "
                 r"forward gradient at the same level",
+                r"Setting a forward grad that itself has a forward gradient at "
+                r"the same level",
             ),
             older=(
                 "Nested forward mode AD is not supported at the moment",
@@ -426,6 +428,8 @@ HIGHER = Theme(
                 "forward gradient at the same level 0 is not supported.",
                 "Trying to exit a forward AD level that was not the last one "
                 "that was created. This is not supported.",
+                "Setting a forward grad that itself has a forward gradient at "
+                "the same level0 is not supported.",
             ),
             why="""`torch.autograd.forward_ad` works inside one `dual_level()` block: not
                 outside of it, and not inside two.""",
@@ -608,6 +612,68 @@ HIGHER = Theme(
                 """,
             see=("eigenvectors-nan", "singular-matrices"),
             source=("torch/csrc/autograd (FunctionsManual.cpp)",),
+        ),
+        Message(
+            anchor="strategy",
+            title='Expected strategy to be either "forward-mode" or "reverse-mode"',
+            kinds=("AssertionError",),
+            patterns=(r"Expected strategy to be either",),
+            why="""`strategy` of `torch.autograd.functional.jacobian` is one of two words,
+                and another was passed.""",
+            fix="""`"reverse-mode"` (the default; one pass for each output) or
+                `"forward-mode"` with `vectorize=True` (one for each input).""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                torch.autograd.functional.jacobian(torch.square, x, strategy="forward")
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                J = torch.autograd.functional.jacobian(
+                    torch.square, x, strategy="reverse-mode", vectorize=True
+                )
+                assert torch.equal(J, torch.diag(2 * x))
+                print(J)
+                """,
+            see=("reverse-or-forward", "error-forward-mode-needs-vectorize"),
+            source=("torch/autograd/functional.py",),
+        ),
+        Message(
+            anchor="flex-attention-on-the-cpu",
+            title="FlexAttention does not support backward on CPU",
+            kinds=("NotImplementedError",),
+            patterns=(r"FlexAttention does not support backward on (?P<device>\w+)",),
+            older=(
+                "FlexAttention does not support backward on MPS. Please set the input "
+                "requires_grad to False or use another device.",
+            ),
+            why="""The backward pass of `flex_attention` is written for GPUs. On the CPU
+                (and on MPS) it refuses inputs that require a gradient.""",
+            fix="""On the {device} use `scaled_dot_product_attention` with a mask, or write
+                the softmax out; or detach the inputs when no gradient is wanted.""",
+            unknown={"device": "CPU"},
+            broken="""
+                import torch
+                from torch.nn.attention.flex_attention import flex_attention
+
+                q = torch.ones(1, 1, 16, 16, requires_grad=True)
+                flex_attention(q, q, q)
+                """,
+            fixed="""
+                import torch
+                from torch.nn.functional import scaled_dot_product_attention
+
+                q = torch.ones(1, 1, 16, 16, requires_grad=True)
+                y = scaled_dot_product_attention(q, q, q)
+                y.sum().backward()
+                assert q.grad.shape == q.shape and q.grad.isfinite().all()
+                print(q.grad.shape)
+                """,
+            see=("error-derivative-not-implemented",),
+            source=("torch/nn/attention/flex_attention.py",),
         ),
     ),
 )

@@ -383,5 +383,101 @@ INPLACE = Theme(
             see=("in-place",),
             source=("PF/120297",),
         ),
+        Message(
+            anchor="saved-tensor-detached-inplace",
+            title="Trying to use a saved tensor that has been detached in-place, i.e. with "
+            ".detach_()",
+            patterns=(r"Trying to use a saved tensor that has been detached in-place",),
+            why="""`detach_()` cuts the tensor itself off its graph, also for operations
+                that saved it before. Their `backward` would send the gradient nowhere.""",
+            fix="""`x = x.detach()` makes a new tensor without a graph and leaves the old
+                one as it is; call it after `backward` if both are wanted.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                state = 3 * x
+                y = (state**2).sum()
+                state.detach_()
+                y.backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                state = 3 * x
+                y = (state**2).sum()
+                state = state.detach()
+                y.backward()
+                assert torch.equal(x.grad, 18 * x) and not state.requires_grad
+                print(x.grad)
+                """,
+            see=("no-grad-detach", "error-detach-views-inplace"),
+            source=("torch/csrc/autograd (saved_variable.cpp)",),
+        ),
+        Message(
+            anchor="leaf-in-the-graph-interior",
+            title="leaf variable has been moved into the graph interior",
+            patterns=(r"leaf variable has been moved into the graph interior",),
+            why="""x was a leaf when the forward pass ran, and has a history now: something
+                was written to it in place that requires a gradient. Its gradient can no
+                longer be put into `x.grad`.""",
+            fix="""Call `backward` before you write to x, and write under
+                `torch.no_grad()`; or compute a new tensor, `x = x * w`.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                w = torch.tensor([3.0, 3.0], requires_grad=True)
+                y = (2 * x).sum()
+                x.requires_grad_(False)
+                x.mul_(w)
+                y.backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                w = torch.tensor([3.0, 3.0], requires_grad=True)
+                y = (2 * x).sum()
+                scaled = x.detach() * w
+                y.backward()
+                assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
+                print(x.grad, scaled.requires_grad)
+                """,
+            see=("in-place", "leaves-and-roots"),
+            source=("torch/csrc/autograd (functions/accumulate_grad.cpp)",),
+        ),
+        Message(
+            anchor="inplace-with-negative-slope",
+            title="In-place leakyReLu backward calculation is triggered with a negative "
+            "slope which is not supported",
+            patterns=(
+                r"In-place (?P<function>leakyReLu|elu) backward calculation is triggered "
+                r"with a negative slope",
+            ),
+            why="""With `inplace=True` the input is overwritten, and `backward` reads from
+                the result's sign on which side it lay. A negative slope turns the sign
+                round, and that is lost.""",
+            fix="""Pass `inplace=False`.""",
+            broken="""
+                import torch
+                from torch.nn.functional import leaky_relu
+
+                x = torch.tensor([1.0, -2.0], requires_grad=True)
+                leaky_relu(x * 1, -0.5, inplace=True).sum().backward()
+                """,
+            fixed="""
+                import torch
+                from torch.nn.functional import leaky_relu
+
+                x = torch.tensor([1.0, -2.0], requires_grad=True)
+                leaky_relu(x * 1, -0.5).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([1.0, -0.5]))
+                print(x.grad)
+                """,
+            see=("in-place", "kinks"),
+            source=("aten/src/ATen/native (Activation.cpp)",),
+        ),
     ),
 )

@@ -17,8 +17,8 @@ LEAVES = Theme(
                 r"accessed",
             ),
             why="""You read `.grad` of a tensor that was computed from others. `backward`
-                fills `.grad` of leaves only, those that you made with
-                `requires_grad=True`; elsewhere it stays None.""",
+                fills `.grad` of leaves only, the parameters and the tensors that you made
+                with `requires_grad=True`; elsewhere it stays None.""",
             fix="""Read `.grad` of the leaf, or call `t.retain_grad()` on the computed
                 tensor before `backward`, or ask for it: `torch.autograd.grad(y, t, v)`.""",
             tell=(
@@ -26,6 +26,7 @@ LEAVES = Theme(
                 "`.double()`, `/ 10`): the result is computed; make the leaf there, or "
                 "call `.requires_grad_()` last.",
                 "You reassigned the variable: `x = x.reshape(...)`; keep the first name.",
+                "You read `x[0].grad`: the slice is a new tensor. Write `x.grad[0]`.",
                 "You do want the gradient of an intermediate value: `retain_grad()`.",
             ),
             broken="""
@@ -60,10 +61,18 @@ LEAVES = Theme(
                 "data set to a tensor that requires gradients must be floating "
                 "point or complex dtype",
             ),
-            why="""An integer cannot be changed by a small amount, so nothing can be
-                differentiated by it. `torch.tensor([1, 2])` makes integers.""",
-            fix="""Write one number as `1.0`, pass `dtype=torch.float32`, or call
-                `.float()` before `.requires_grad_()`.""",
+            why="""An integer or a Boolean cannot be changed by a small amount, so nothing
+                can be differentiated by it. `torch.tensor([1, 2])` makes integers.""",
+            fix="""For data: write one number as `1.0`, pass `dtype=torch.float32`, or call
+                `.float()` before `.requires_grad_()`. For an index, a label or a mask:
+                leave the flag out.""",
+            tell=(
+                "You wrote the numbers, or read them from an integer array: make floats.",
+                "`argmax`, a comparison or `.long()` made the tensor: no gradient comes "
+                "back through it, whatever its flag says. Use the values it was made from.",
+                "An integer weight (quantised, an index table): "
+                "`torch.nn.Parameter(t, requires_grad=False)`, or a buffer.",
+            ),
             broken="""
                 import torch
 
@@ -77,7 +86,7 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("leaves-and-roots",),
+            see=("leaves-and-roots", "discrete-choices"),
             source=("PT#53466",),
         ),
         Message(
@@ -102,6 +111,8 @@ LEAVES = Theme(
             tell=(
                 "It comes from matplotlib, pandas, scikit-learn or `np.array(t)`: they "
                 "convert; pass `t.detach().cpu()`.",
+                "A list of losses is plotted: collect `loss.item()`, which also lets go of "
+                "each step's graph.",
                 "You need the gradient through it: torch has nearly every NumPy function.",
                 "`apply_()`, `map_()`: a Python function for each element has "
                 "no derivative; write it with torch operations, or detach.",
@@ -141,6 +152,7 @@ LEAVES = Theme(
             tell=(
                 "`torch.tensor([a, b])` of tensors: `torch.stack([a, b])`.",
                 "`math.exp(t)`: `t.exp()`.",
+                "`array[i] = t` into a NumPy array: `t.item()` when it is a record.",
                 "`total += float(loss)` for a log: `loss.item()`.",
             ),
             broken="""
@@ -169,6 +181,13 @@ LEAVES = Theme(
                 too; the flag follows from its history and cannot be turned off.""",
             fix="""`t = t.detach()` gives the same values without the history. To freeze a
                 model, set the flag on its parameters, which are leaves.""",
+            tell=(
+                "An output or a feature: `detach()` it, or compute it under "
+                "`torch.no_grad()`.",
+                "`layer.weight` under pruning, `weight_norm` or another parametrization is "
+                "computed in each step: `layer.requires_grad_(False)` freezes what it is "
+                "computed from.",
+            ),
             broken="""
                 import torch
 
@@ -184,7 +203,7 @@ LEAVES = Theme(
                 assert not y.requires_grad
                 print(y)
                 """,
-            see=("no-grad-detach",),
+            see=("no-grad-detach", "parametrizations"),
             source=("PT#163263",),
         ),
         Message(
@@ -194,10 +213,17 @@ LEAVES = Theme(
             patterns=(r"can't optimize a non-leaf (?:Tensor|Variable)",),
             older=("can't optimize a non-leaf Variable",),
             why="""An optimizer reads `.grad` and changes the tensor in place; both are for
-                leaves. This tensor was computed: by `.cuda()`, `.to(...)`, `* scale` after
-                `requires_grad=True`.""",
-            fix="""Do everything to the values first and call `.requires_grad_()` last, or
-                make a `torch.nn.Parameter` of the result.""",
+                leaves. This tensor was computed, for example by `.cuda()`, `.to(...)`,
+                `* scale` or `[0]` after `requires_grad=True`.""",
+            fix="""Do everything to the values first and call `.requires_grad_()` last. A
+                tensor that has a history already: `t.detach().clone().requires_grad_()`,
+                which starts a new leaf. Or pass the leaf that it was computed from.""",
+            tell=(
+                "`t.is_leaf` is False and you train `t` itself: make it a leaf.",
+                "You train a part of a tensor, `[x[0]]`: pass `[x]`; the rest gets zeros "
+                "as its gradient.",
+                "`layer.weight` of a parametrized layer: pass `layer.parameters()`.",
+            ),
             broken="""
                 import torch
 
@@ -236,6 +262,10 @@ LEAVES = Theme(
             tell=(
                 "Computed under `torch.no_grad()`: take that away.",
                 "Computed from data only: no input requires a gradient.",
+                "A frozen model (Grad-CAM, feature maps): its parameters require none, so "
+                "the input must.",
+                "Made by `.detach()`, `argmax` or a comparison: take the tensor before it.",
+                "It comes from `backward(inputs=[t])`: `t` requires no gradient.",
             ),
             broken="""
                 import torch
@@ -254,7 +284,7 @@ LEAVES = Theme(
                 assert torch.equal(y.grad, torch.tensor([3.0, 3.0]))
                 print(y.grad)
                 """,
-            see=("leaves-and-roots", "small-graph"),
+            see=("leaves-and-roots", "small-graph", "saliency"),
             source=("TUT#3652",),
         ),
         Message(
@@ -264,17 +294,18 @@ LEAVES = Theme(
             patterns=(
                 rf"attempting to assign a gradient of size '(?P<grad>{SIZE})' to a tensor "
                 rf"of size '(?P<tensor>{SIZE})'",
-                r"attempting to assign a gradient with dtype '(?P<grad>\w+)' to a tensor "
-                r"with grad_dtype '(?P<tensor>\w+)'",
+                r"attempting to assign a gradient with (?:dtype|device type) "
+                r"'(?P<grad>[\w ]+)' to a tensor with (?:grad_dtype|device type) "
+                r"'(?P<tensor>\w+)'",
                 r"assigned grad has data of a different (?:size|type|device)",
                 r"assigned grad expected to be a Tensor or None but got grad of type "
-                r"(?P<grad>\w+)",
-                r"attempting to assign a gradient with device type "
-                r"'(?P<grad>\w+)' to a tensor with device type '(?P<tensor>\w+)'",
+                r"(?P<grad>[\w.]*\w)",
                 r"attempting to assign a gradient located on device with index "
                 r"'(?P<grad>-?\d+)' to a tensor located on device with index "
                 r"'(?P<tensor>-?\d+)'",
                 r"can't assign Variable as its own grad",
+                r"Cannot set grad_dtype to '(?P<tensor>\w+)' because there is "
+                r"already a gradient with dtype '(?P<grad>\w+)'",
             ),
             older=(
                 "assigned grad has data of a different size",
@@ -284,12 +315,20 @@ LEAVES = Theme(
                 "tensor with device type 'cuda'. Please ensure that the "
                 "gradient and the tensor are on the same device",
                 "can't assign Variable as its own grad",
+                "Cannot set grad_dtype to 'Half' because there is already a "
+                "gradient with dtype 'float'.",
             ),
             why="""`x.grad` holds one number for each element of `x`: the same shape, dtype
                 and device, or None.""",
             fix="""You assign {grad} where {tensor} belongs: assign a tensor made like `x`
-                (`g.to(x).reshape(x.shape)`), or None to clear it.""",
+                (`torch.as_tensor(g).to(x).reshape(x.shape)`), or None to clear it.""",
             unknown={"grad": "something else", "tensor": "a tensor like `x`"},
+            tell=(
+                "The same number of elements, another shape or dtype: as above.",
+                "One number for all elements: `torch.full_like(x, g)`.",
+                "More elements than `x`, a row for each sample: sum over the samples.",
+                "Fewer: it is the gradient of something else; look at where it came from.",
+            ),
             broken="""
                 import torch
 
@@ -317,8 +356,10 @@ LEAVES = Theme(
                 r"'(?P<name>zero_|detach_?|norm|clone|data|abs|"
                 r"(?:add|sub|mul|div|clamp|fill|copy)_|sign|mean|sum|std|max|min|flatten|"
                 r"numpy|cpu|item|pow|square)'",
-                r"unsupported operand type\(s\) for [^:]+: '(?:float|int|Tensor)' and "
-                r"'NoneType'",
+                r"unsupported operand type\(s\) for [^:]+: '(?:float|int|Tensor|NoneType)' "
+                r"and 'NoneType'",
+                r"unsupported operand type\(s\) for [^:]+: 'NoneType' and "
+                r"'(?:float|int|Tensor)'",
                 r"\w+\(\): argument '\w+' \(position \d+\) must be Tensor, not "
                 r"NoneType",
             ),
@@ -337,6 +378,8 @@ LEAVES = Theme(
                 does not require a gradient, or the output does not depend on it.""",
             tell=(
                 "It happens in the first step: nothing has arrived yet.",
+                "It happens in the second step: `x = x - lr * x.grad` made a new tensor, "
+                "which has no `.grad`. Write `x -= lr * x.grad` under `torch.no_grad()`.",
                 "`x.is_leaf` is False: see the page on `.grad` of non-leaf tensors.",
                 "`x.requires_grad` is False: set it before the forward pass.",
                 "A parameter that this step does not use: skip it (`if p.grad is not "
@@ -360,7 +403,11 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, 2 * x)  # once, not twice
                 print(x.grad)
                 """,
-            see=("grad-is-none", "error-non-leaf-grad"),
+            see=(
+                "grad-is-none",
+                "error-non-leaf-grad",
+                "error-update-makes-a-new-tensor",
+            ),
             source=("pytorch/examples#1172", "PT#2730"),
         ),
         Message(
@@ -385,7 +432,14 @@ LEAVES = Theme(
                 which autograd needs to notice changes. It stays such a tensor after the
                 block.""",
             fix="""Make it under `torch.no_grad()` instead, or take `t.clone()` outside the
-                block.""",
+                block; `t.detach()` is not enough.""",
+            tell=(
+                "You made it yourself (a target, an embedding): `torch.no_grad()` there.",
+                "A module keeps what its first call computed (position tables, masks), and "
+                "that call, a validation for example, ran in inference mode: make it "
+                "before, or validate under `torch.no_grad()`.",
+                "The model itself was made or loaded inside the block: move that out.",
+            ),
             broken="""
                 import torch
 
@@ -422,8 +476,16 @@ LEAVES = Theme(
             why="""`copy.deepcopy` met a tensor that was computed and still has its graph. A
                 module that keeps such a tensor as an attribute (a hidden state, a cached
                 output, an old `weight_norm`) cannot be copied.""",
-            fix="""Keep `t.detach()` on the module, or register it as a buffer; copy one
-                tensor with `t.detach().clone()`, or `t.clone()` to stay in the graph.""",
+            fix="""Keep `t.detach()` on the module (a buffer with a graph is refused as
+                well); copy one tensor with `t.detach().clone()`, or `t.clone()` to stay in
+                the graph.""",
+            tell=(
+                "A module that you wrote: search its attributes for one that `forward` "
+                "assigns.",
+                "`torch.nn.utils.weight_norm` or `spectral_norm`: use those of "
+                "`torch.nn.utils.parametrizations`, which can be copied.",
+                "`torch.nn.utils.prune`: copy before pruning, or after `prune.remove`.",
+            ),
             broken="""
                 import copy
 
@@ -443,7 +505,7 @@ LEAVES = Theme(
                 print(twin)
                 """,
             source=("PT#103001",),
-            see=("leaves-and-roots",),
+            see=("leaves-and-roots", "parametrizations"),
         ),
         Message(
             anchor="refusing-to-serialize",
@@ -455,6 +517,12 @@ LEAVES = Theme(
                 travel.""",
             fix="""Send `t.detach()`. To go on with the backward pass there, send the
                 gradient back and pass it as `gradient` to `t.backward(g)` here.""",
+            tell=(
+                "A `DataLoader` with workers and a `collate_fn` of your own: a worker "
+                "prints the message, and the program waits for ever. Return `t.detach()`, "
+                "or compute under `torch.no_grad()`.",
+                "Your own `Queue` or `Pool`: what you put in has a graph.",
+            ),
             broken="""
                 from multiprocessing.reduction import ForkingPickler
 
@@ -477,6 +545,39 @@ LEAVES = Theme(
                 """,
             see=("across-processes",),
             source=("torch/multiprocessing/reductions.py",),
+        ),
+        Message(
+            anchor="swapped-before-backward",
+            title="Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+            patterns=(
+                r"Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+            ),
+            why="""Between the forward pass and `backward` a parameter was swapped for
+                another tensor, by `torch.utils.swap_tensors` or by `model.to(…)` in a
+                program that has turned swapping on. The graph leads to a place that is no
+                longer the parameter's.""",
+            fix="""Change device and dtype of a model before the forward pass or after
+                `backward`, not between them.""",
+            broken="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                y = (3 * w).sum()
+                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
+                y.backward()
+                """,
+            fixed="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True)
+                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
+                y = (3 * w).sum()
+                y.backward()
+                assert torch.equal(w.grad, torch.tensor([3.0, 3.0]))
+                print(w.grad)
+                """,
+            see=("leaves-and-roots", "error-optimizer-holds-the-old-parameter"),
+            source=("torch/utils (__init__.py, swap_tensors)",),
         ),
     ),
 )

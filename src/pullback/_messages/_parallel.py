@@ -23,7 +23,8 @@ PARALLEL = Theme(
             why="""The reentrant kind of checkpoint calls `backward` inside the backward
                 pass and fills `.grad` of every parameter; a call that asks for certain
                 gradients only cannot pass through it.""",
-            fix="""Pass `use_reentrant=False` to `checkpoint`.""",
+            fix="""Pass `use_reentrant=False` to `checkpoint`; leaving the argument out
+                means True. Or call `backward()` without `inputs` and read `.grad`.""",
             broken="""
                 import torch
                 from torch.utils.checkpoint import checkpoint
@@ -59,10 +60,15 @@ PARALLEL = Theme(
                 "torch.utils.checkpoint.checkpoint_sequential: the "
                 "use_reentrant parameter should be passed explicitly.",
             ),
-            why="""There are two kinds of checkpoint, and which is the default is about to
-                change.""",
+            why="""There are two kinds of checkpoint. A call that names neither still gets
+                the older one, `use_reentrant=True`, and is to become an error.""",
             fix="""Pass `use_reentrant=False`, the kind that works with
                 `torch.autograd.grad` and with inputs that need no gradient.""",
+            tell=(
+                "You call `checkpoint` or `checkpoint_sequential`: pass it there.",
+                "A library calls it: look for its option, in Hugging Face transformers "
+                '`gradient_checkpointing_kwargs={"use_reentrant": False}`.',
+            ),
             broken="""
                 import torch
                 from torch.utils.checkpoint import checkpoint
@@ -93,6 +99,14 @@ PARALLEL = Theme(
                 parameters get none.""",
             fix="""Pass `use_reentrant=False` to `checkpoint`, which looks at parameters as
                 well.""",
+            tell=(
+                "Training with reentrant checkpoints: the block's parameters get no "
+                "gradient; `use_reentrant=False`.",
+                "Frozen embeddings before the block (fine-tuning with adapters): the same.",
+                "The input that requires a gradient is inside a dict or a list: pass it as "
+                "an argument of its own, or `use_reentrant=False`.",
+                "Validation under `torch.no_grad()`: harmless.",
+            ),
             broken="""
                 import torch
                 from torch.utils.checkpoint import checkpoint
@@ -120,7 +134,7 @@ PARALLEL = Theme(
             patterns=(
                 r"Expected to have finished reduction in the prior iteration before "
                 r"starting a new one",
-                r"(?<!iteration before starting )Parameters? (?:indices )?which "
+                r"Parameters? (?:indices )?which "
                 r"did not receive grad for rank \d+",
                 r"has parameters that were not used in producing the loss "
                 r"returned by training_step",
@@ -139,10 +153,16 @@ PARALLEL = Theme(
                 `find_unused_parameters=True`, or freeze the unused ones
                 (`requires_grad_(False)`) before wrapping the model.""",
             tell=(
-                "The message lists `Parameter indices which did not receive grad`: look "
-                "them up in `list(model.named_parameters())`.",
+                "The message lists `Parameter indices which did not receive grad`. They "
+                "count the trained parameters only: `[name for name, p in "
+                "model.named_parameters() if p.requires_grad]`. With the environment "
+                "variable `TORCH_DISTRIBUTED_DEBUG=DETAIL` it gives the names.",
+                "An output of `forward` is not in the loss, and layers lead to that output "
+                "alone: leave it out or add it.",
                 "A branch runs only in some steps: `find_unused_parameters=True`.",
                 "A submodule is defined and never used: delete it.",
+                "`static_graph=True` is set, and a step used other parameters than the "
+                "first: drop it.",
                 "The loss uses parameters outside `forward`: move that into `forward`.",
             ),
             broken="""
@@ -198,19 +218,62 @@ PARALLEL = Theme(
                 "multiple autograd engine hooks have fired for this particular parameter "
                 "during this iteration.",
             ),
-            why="""DistributedDataParallel got a parameter's gradient twice in one step:
-                `backward` passed the same parameter twice, as two reentrant checkpoints of
-                one layer do together with `find_unused_parameters=True`.""",
+            why="""DistributedDataParallel was told twice in one step that a parameter is
+                done. A reentrant checkpoint hides its parameters from the search of
+                `find_unused_parameters=True`, which takes them for unused, and fills their
+                gradients later.""",
             fix="""Checkpoint with `use_reentrant=False`; or, when the graph is the same in
                 every step, pass `static_graph=True` to DistributedDataParallel.""",
             tell=(
-                "`checkpoint` is used, and a parameter inside it more than once: "
+                "`checkpoint` is used with `find_unused_parameters=True`: "
                 "`use_reentrant=False`.",
                 "Two `backward` calls for one forward pass raise nothing in this release; "
                 "the second is not averaged. Add the losses: `(a + b).backward()`.",
                 "`find_unused_parameters=True` is set although all are used: drop it.",
             ),
-            see=("ddp-messages", "across-processes"),
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+                from torch.utils.checkpoint import checkpoint
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    model = torch.nn.ModuleDict(
+                        {"used": torch.nn.Linear(2, 1), "unused": torch.nn.Linear(2, 1)}
+                    )
+                    model.forward = lambda x: checkpoint(
+                        model["used"], x, use_reentrant=True
+                    )
+                    parallel = DistributedDataParallel(model, find_unused_parameters=True)
+                    parallel(torch.ones(1, 2, requires_grad=True)).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+                from torch.utils.checkpoint import checkpoint
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    model = torch.nn.ModuleDict(
+                        {"used": torch.nn.Linear(2, 1), "unused": torch.nn.Linear(2, 1)}
+                    )
+                    model.forward = lambda x: checkpoint(
+                        model["used"], x, use_reentrant=False
+                    )
+                    parallel = DistributedDataParallel(model, find_unused_parameters=True)
+                    parallel(torch.ones(1, 2, requires_grad=True)).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                assert torch.equal(model["used"].weight.grad, torch.ones(1, 2))
+                print(model["used"].weight.grad)
+                """,
+            see=("ddp-messages", "across-processes", "checkpointing"),
             source=("PT#43259", "torch/csrc/distributed/c10d (reducer.cpp)"),
         ),
         Message(
@@ -228,9 +291,45 @@ PARALLEL = Theme(
             why="""DistributedDataParallel keeps gradients in buckets laid out like the
                 parameters; one gradient arrived in another memory layout and is copied. The
                 numbers are right; it costs a little time.""",
-            fix="""Nothing needs to be done. To remove it: keep one memory format throughout
-                (`channels_last` or not, often 1×1 convolutions), and call `.contiguous()`
-                after a `transpose` or `permute` before the layer.""",
+            fix="""Nothing needs to be done. To remove it: change the memory format of the
+                model (`channels_last`) before wrapping it, and feed it that format; turn a
+                weight of size 1 along a dimension with `reshape`, not with a transpose.""",
+            tell=(
+                "The message ends in the sizes and strides: the sizes say which parameter.",
+                "A 1×1 convolution: its data came out of a `transpose` or `permute`, or in "
+                "another memory format.",
+                "`model.to(memory_format=...)` after wrapping: do it before.",
+            ),
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    parallel = DistributedDataParallel(torch.nn.Conv2d(2, 1, 3))
+                    parallel.to(memory_format=torch.channels_last)
+                    parallel(torch.ones(1, 2, 4, 4)).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.nn.parallel import DistributedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    layer = torch.nn.Conv2d(2, 1, 3).to(memory_format=torch.channels_last)
+                    DistributedDataParallel(layer)(torch.ones(1, 2, 4, 4)).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                # each weight meets the ones at 2 · 2 places
+                assert torch.equal(layer.weight.grad, torch.full((1, 2, 3, 3), 4.0))
+                print(layer.weight.grad.shape)
+                """,
             see=("ddp-messages", "across-processes"),
             source=(
                 "PT#70222",
@@ -249,8 +348,10 @@ PARALLEL = Theme(
             ),
             why="""`DataParallel` returns one loss for each GPU; they are put together as a
                 vector. Its `backward()` then asks for a `gradient`.""",
-            fix="""`loss.mean().backward()`: the mean over the devices.""",
-            see=("across-processes", "error-scalar-outputs"),
+            fix="""`loss.mean().backward()`: the mean over the devices. Where the batch does
+                not divide evenly, return the sum of each part and divide by the size of the
+                whole batch.""",
+            see=("ddp-messages", "error-scalar-outputs", "error-mean-of-unequal-batches"),
             source=("PT#9811", "airsplay/lxmert#17"),
         ),
         Message(
@@ -276,6 +377,7 @@ PARALLEL = Theme(
                 r"the original forward and recomputation",
                 r"torch\.utils\.checkpoint: trying to save more tensors during "
                 r"recomputation",
+                r"Detected non-determinism while running activation checkpointing",
             ),
             older=(
                 "torch.utils.checkpoint: A different number of tensors was saved during "
@@ -287,13 +389,16 @@ PARALLEL = Theme(
                 second run did other things than the first: other shapes, dtypes or
                 operations.""",
             fix="""Let the function depend on its arguments alone: no counter, no cache, no
-                random choice outside torch's generators, no change of `autocast` or of
-                `train()` between forward and backward pass.""",
+                random choice outside torch's generators, and no `eval()`, `.half()` or
+                `requires_grad_(False)` of the model between forward and backward pass.""",
             tell=(
-                "A dtype differs: `autocast` or `.half()` is on in one run only.",
-                "A shape differs: the batch, a cache or a random crop changed between.",
-                "The number of tensors differs: an `if` on a state that has changed; "
-                "`debug=True` shows the operations of both runs.",
+                "A dtype differs: `.half()` or `.double()` between the runs. (`autocast` "
+                "around the call is restored.)",
+                "A shape differs: a cache (keys and values, masks) or a random crop "
+                "changed between.",
+                "The number of tensors differs: an `if` on a state that has changed, "
+                "dropout switched off by `eval()`, a layer frozen between; `debug=True` "
+                "shows the operations of both runs.",
             ),
             broken="""
                 import torch
@@ -317,7 +422,7 @@ PARALLEL = Theme(
                 torch.testing.assert_close(x.grad, x.detach().cos())
                 print(x.grad)
                 """,
-            see=("checkpointing",),
+            see=("checkpointing", "error-checkpoint-of-another-function"),
             source=("torch/utils/checkpoint.py",),
         ),
         Message(
@@ -328,9 +433,10 @@ PARALLEL = Theme(
                 r"DistributedDataParallel is not needed when a module doesn't have any "
                 r"parameters? that require",
             ),
-            why="""DistributedDataParallel adds up gradients, and a frozen module has
-                none.""",
-            fix="""Wrap only what is trained; call the frozen module as it is.""",
+            why="""DistributedDataParallel averages gradients, and a module that is frozen,
+                or has no parameters, has none.""",
+            fix="""Wrap only what is trained; call the frozen module as it is. When it was
+                to be trained, set `requires_grad_(True)` before wrapping.""",
             broken="""
                 import torch
                 import torch.distributed as dist
@@ -395,8 +501,8 @@ PARALLEL = Theme(
                 r"Unable to handle autograd's threading in combination with fork-based "
                 r"multiprocessing",
             ),
-            why="""`backward` has started threads in this process, and a forked child does
-                not inherit them.""",
+            why="""On a machine with a GPU, `backward` has started threads in this process,
+                and a forked child does not inherit them.""",
             fix="""Start workers with `torch.multiprocessing.get_context("spawn")`, or call
                 `backward` for the first time after the fork, in the child.""",
             see=("ddp-messages", "across-processes"),

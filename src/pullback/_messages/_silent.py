@@ -8,8 +8,9 @@ SILENT = Theme(
         trap(
             anchor="extra-gradients-dropped",
             title="More grad_tensors than tensors: the rest is dropped",
-            why="""`torch.autograd.backward` pairs outputs and gradients with `zip` before
-                it counts them, and `zip` stops at the shorter list.""",
+            why="""`torch.autograd.backward` and `grad` pair outputs and gradients with
+                `zip` before they count them, and `zip` stops at the shorter list. So does
+                `y.backward((v1, v2))`: the second is dropped.""",
             fix="""Compare the lengths yourself: `zip(outputs, gradients, strict=True)`
                 raises.""",
             broken="""
@@ -166,9 +167,11 @@ SILENT = Theme(
             anchor="complex-jacobian-conjugate",
             title="functional.jacobian of a complex function: reverse and forward mode "
             "disagree",
-            why="""Reverse mode returns the conjugate of what forward mode returns: the
-                cotangent of a complex function carries a conjugate (it points uphill), the
-                tangent does not.""",
+            why="""With `vectorize=True` (without it torch refuses). For a holomorphic
+                function reverse mode returns the conjugate of what forward mode returns:
+                the cotangent carries a conjugate (it points uphill), the tangent does not.
+                For other functions neither number is the whole derivative, which has two
+                real columns for each complex input.""",
             fix="""Write complex functions as functions of their real and imaginary parts
                 (`torch.view_as_real`): both modes then agree, and nothing is assumed
                 about f.""",
@@ -206,10 +209,11 @@ SILENT = Theme(
         ),
         trap(
             anchor="mutating-function",
-            title="A function that works in place changes your own x under jvp and jacfwd",
+            title="A function that works in place changes your own x under jvp, jacfwd "
+            "and vmap",
             why="""Reverse mode refuses a function that writes to its argument. Forward
-                mode (`torch.func.jvp`, `jacfwd`) lets it, on your tensor's own memory:
-                the product is right, and x is another one afterwards.""",
+                mode (`torch.func.jvp`, `jacfwd`) and `vmap` let it, on your tensor's own
+                memory: the product is right, and x is another one afterwards.""",
             fix="""Write out-of-place operations, or start f with `x = x.clone()`.
                 `pullback` refuses such functions by name.""",
             broken="""
@@ -336,7 +340,8 @@ SILENT = Theme(
             title="Several outputs in one grad call: their gradients are summed, not "
             "stacked",
             why="""`torch.autograd.grad([y1, y2], x)` returns one tensor for each *input*.
-                The outputs are added up, as if you had differentiated `y1 + y2`.""",
+                What each output sends back is added up, as if you had differentiated
+                `y1 + y2`.""",
             fix="""Call once for each output (`retain_graph=True`), or pass one-hot `v`s
                 with `is_grads_batched=True`, or use `pullback.jacobian`.""",
             broken="""

@@ -7,9 +7,10 @@ SILENT_TRAINING = Theme(
     (
         trap(
             anchor="gradients-accumulate",
-            title="The gradient doubles with every call of backward",
+            title="The gradient doubles with the second call of backward",
             why="""`backward` *adds* to `.grad`. A second call, also one meant as a second
-                derivative, gives the sum of both.""",
+                derivative, gives the sum of both, and n calls give n times the
+                gradient.""",
             fix="""Set `x.grad = None` (or `optimizer.zero_grad()`) before each step, or use
                 `torch.autograd.grad`, which adds to nothing.""",
             broken="""
@@ -70,7 +71,8 @@ SILENT_TRAINING = Theme(
             title="Layers in a Python list are no part of the model: nothing trains them",
             why="""`model.parameters()` finds modules, `ModuleList`s and `Parameter`s that
                 are attributes, and does not look into lists and dicts. The layers get
-                gradients, and no optimizer sees them.""",
+                gradients, and no optimizer sees them; nor do `model.to(device)` and
+                `state_dict()`.""",
             fix="""`nn.ModuleList`, `nn.ModuleDict`, `nn.ParameterList`; compare
                 `sum(p.numel() for p in model.parameters())` with what you expect.""",
             broken="""
@@ -114,8 +116,9 @@ SILENT_TRAINING = Theme(
             anchor="optimizer-holds-the-old-parameter",
             title="The optimizer updates a parameter that the model no longer uses",
             why="""An optimizer keeps the tensors that it was given. A new `Parameter` in
-                the model (a new head, a pruned or a resized layer) is another tensor; the
-                old one gets no gradient, and is skipped without a word.""",
+                the model (a new head, a pruned or a resized layer,
+                `load_state_dict(..., assign=True)`) is another tensor; the old one gets no
+                gradient, and is skipped without a word.""",
             fix="""Make the optimizer after the model is final, or add the new parameters:
                 `optimizer.add_param_group`. New numbers go into the same
                 tensor with `copy_`.""",
@@ -186,8 +189,8 @@ SILENT_TRAINING = Theme(
             anchor="loss-broadcast",
             title="A prediction of shape (N, 1) and a target of shape (N,) make N² losses",
             why="""`(N, 1) - (N,)` broadcasts to `(N, N)`: every prediction is compared
-                with every target. The loss falls, to the mean of the targets. `mse_loss`
-                warns, a formula of your own does not.""",
+                with every target. The loss falls, and all predictions go to the mean of
+                the targets. `mse_loss` warns, a formula of your own does not.""",
             fix="""Give both the same shape: `prediction.squeeze(1)` or `target[:, None]`,
                 and assert that the shapes are equal.""",
             broken="""
@@ -210,7 +213,7 @@ SILENT_TRAINING = Theme(
                 assert loss == 0 and not prediction.grad.any()
                 print(loss.item(), prediction.grad.squeeze())
                 """,
-            see=("two-meanings-of-dimension",),
+            see=("two-meanings-of-dimension", "error-target-size"),
             source=("reproduced here; no thread found",),
         ),
         trap(
@@ -242,15 +245,15 @@ SILENT_TRAINING = Theme(
                 torch.testing.assert_close(score.grad, expected.detach())
                 print(score.grad)
                 """,
-            see=("error-tensors-used-as-indices", "grad-is-none"),
+            see=("error-tensors-used-as-indices", "discrete-choices", "grad-is-none"),
             source=("PT#44944",),
         ),
         trap(
             anchor="rounding-has-gradient-zero",
-            title="round, floor, sign and comparisons turn the gradient into zeros",
+            title="round, floor, ceil and sign turn the gradient into zeros",
             why="""These functions are flat wherever they have a derivative, so it is 0, and
                 everything before them stops learning. Nothing is raised, unlike for
-                `.long()` and `argmax`, which leave the graph.""",
+                comparisons, `.long()` and `argmax`, which leave the graph.""",
             fix="""Decide what you want in its place: a smooth function (`sigmoid`), or the
                 straight-through estimator `x + (x.round() - x).detach()`, whose value is
                 rounded and whose gradient is 1.""",
@@ -272,14 +275,15 @@ SILENT_TRAINING = Theme(
                 assert torch.equal(x.grad, torch.ones(2))
                 print(x.grad)
                 """,
-            see=("kinks", "custom-function"),
+            see=("discrete-choices", "kinks", "custom-function"),
             source=("tools/autograd (derivatives.yaml)",),
         ),
         trap(
             anchor="clamp-outside",
             title="Outside its limits clamp passes no gradient",
-            why="""Beyond the limit the result is constant, so the gradient is 0, and a
-                parameter that got there never comes back. At the limit itself it is 1.""",
+            why="""Beyond the limit the result is constant, so the gradient is 0, and this
+                loss never brings a parameter back that got there. At the limit itself it
+                is 1.""",
             fix="""Clamp after the step, on the parameter, under `torch.no_grad()`; or use a
                 function that never goes flat (`sigmoid`, `softplus`).""",
             broken="""

@@ -15,9 +15,8 @@ TRAINING = Theme(
                 rf"Using a target size \((?P<target>{SIZE})\) that is different to the "
                 rf"input size \((?P<input>{SIZE})\)",
                 r"Using a target size that is different to the input size",
-                r"Target size \((?P<target>torch\.Size\(\[[\d, ]*\]\))\) must be "
-                r"the same as input size \((?P<input>torch\.Size\(\[[\d, "
-                r"]*\]\))\)",
+                rf"Target size \((?P<target>{SIZE})\) must be the same as input size "
+                rf"\((?P<input>{SIZE})\)",
             ),
             older=(
                 "Target size (torch.Size([16])) must be the same as input size "
@@ -26,13 +25,21 @@ TRAINING = Theme(
                 "input size (torch.Size([4, 1])) is deprecated. Please ensure "
                 "they have the same size.",
             ),
-            why="""Prediction and target differ in shape and are broadcast against each
-                other: `(N, 1)` against `(N,)` makes N² losses, every prediction against
-                every target. The loss falls, and the gradient is that of another
-                problem.""",
+            why="""Prediction and target differ in shape. `mse_loss` and its relatives
+                broadcast them against each other: `(N, 1)` against `(N,)` makes N² losses,
+                every prediction against every target. The loss falls, and the gradient is
+                that of another problem. The binary cross-entropies refuse.""",
             fix="""The prediction has shape {input}, the target {target}: give both one
-                shape, `prediction.squeeze(1)` or `target[:, None]`.""",
+                shape. Where only a dimension of 1 differs, `.squeeze(1)` takes it off one
+                or `[:, None]` adds it to the other.""",
             unknown={"input": "one shape", "target": "another"},
+            tell=(
+                "`(N, 1)` and `(N,)`: `prediction.squeeze(1)`, or `target[:, None]`. A "
+                "bare `squeeze()` also takes the batch dimension off a batch of one.",
+                "The target is a row for every sample, on purpose: "
+                "`target.expand_as(prediction)` says so.",
+                "Other sizes: the rows do not belong together; look at the data.",
+            ),
             broken="""
                 import torch
 
@@ -62,10 +69,18 @@ TRAINING = Theme(
                 r"only one element tensors can be converted to Python scalars",
             ),
             older=("only one element tensors can be converted to Python scalars",),
-            why="""`.item()`, `float()` and `math` functions want one number, and the tensor
-                has more. It is often a loss with `reduction='none'`, or a gradient.""",
+            why="""`.item()`, `float()`, `math` functions and `torch.tensor([t, ...])` want
+                one number, and the tensor has another count. It is often a loss with
+                `reduction='none'`, a gradient, or a list of vectors.""",
             fix="""Reduce it first (`loss.mean().item()`), pick an entry (`t[k].item()`), or
-                take all of them: `t.tolist()`.""",
+                take all of them: `t.tolist()`. Vectors are put together with
+                `torch.stack`.""",
+            tell=(
+                "`torch.tensor([a, b])` of tensors: `torch.stack([a, b])`, which also "
+                "keeps the gradient.",
+                "`loss.item()`, `float(loss)`: the loss was not reduced.",
+                "0 elements: a mask or a filter left nothing over.",
+            ),
             broken="""
                 import torch
 
@@ -93,6 +108,12 @@ TRAINING = Theme(
             patterns=(
                 r"To copy construct from a tensor, it is recommended to use "
                 r"sourceTensor\.(?:detach\(\)\.)?clone\(\)(?:\.detach\(\))?",
+            ),
+            tell=(
+                "`t` is data: nothing is lost. `torch.as_tensor(t)` takes both lists and "
+                "tensors without the warning.",
+                "`t` was computed from what you train: the gradient stops here. Use `t` "
+                "itself.",
             ),
             older=(
                 "To copy construct from a tensor, it is recommended to use "
@@ -133,9 +154,16 @@ TRAINING = Theme(
             older=("tensors used as indices must be long, byte or bool tensors",),
             why="""An index chooses an element, and it cannot be changed by a small amount.
                 So it must be an integer, and nothing can be differentiated by it.""",
-            fix="""For a fixed choice: `index.long()`. For a position that is to be
-                learned, make it soft: interpolate between neighbours, or weigh all
-                elements with a softmax.""",
+            fix="""For a fixed choice: `index.long()`; for a mask: `mask.bool()`. For a
+                position that is to be learned, make it soft: interpolate between
+                neighbours, or weigh all elements with a softmax.""",
+            tell=(
+                "Zeros and ones that choose where: a mask. `.long()` would take elements 0 "
+                "and 1 again and again, without an error.",
+                "`torch.tensor([])` is float: an empty list of indices needs "
+                "`dtype=torch.long`.",
+                "`torch.Tensor([0, 1])` makes floats: write `torch.tensor`.",
+            ),
             broken="""
                 import torch
 
@@ -155,7 +183,7 @@ TRAINING = Theme(
                 assert position.grad == 4 - 1  # the slope between the two
                 print(y.item(), position.grad)
                 """,
-            see=("error-index-has-no-gradient", "kinks"),
+            see=("error-index-has-no-gradient", "discrete-choices"),
             source=("PT#44944",),
         ),
         Message(
@@ -213,12 +241,19 @@ TRAINING = Theme(
                 r"(?P<type>[\w.]+)",
             ),
             older=("optimizer can only optimize Tensors, but one of the params is str",),
-            why="""An optimizer takes a list of leaves (or of dicts with options). One
-                tensor is not a list, and `named_parameters()` gives pairs of a name and a
-                tensor.""",
-            fix="""It got a {type}: pass `[w]` for one tensor, `model.parameters()` for a
-                model.""",
+            why="""An optimizer takes a list of leaves, or of dicts with options. One tensor
+                is not a list, and a dict by itself gives its names.""",
+            fix="""It got `{type}` there. Pass `[w]` for one tensor,
+                `model.parameters()` for a model, and
+                `[*a.parameters(), *b.parameters()]` for two.""",
             unknown={"type": "something else"},
+            tell=(
+                "`torch.FloatTensor`: one tensor; put it into a list.",
+                "`str`: a dict, such as `state_dict()`; pass `model.parameters()`. (Before "
+                "PyTorch 2.6 also `named_parameters()`, and then `tuple`.)",
+                "`Module.parameters` or `list`: a list around a list; drop the brackets.",
+                "The name of a layer: `.parameters()` is missing.",
+            ),
             broken="""
                 import torch
 
@@ -242,23 +277,33 @@ TRAINING = Theme(
             anchor="assign-parameter",
             title="cannot assign 'torch.FloatTensor' as parameter 'weight' "
             "(torch.nn.Parameter or None expected)",
-            kinds=("TypeError",),
+            kinds=("TypeError", "ValueError"),
             patterns=(
                 r"cannot assign '(?P<type>[\w.]+)' as parameter '(?P<name>\w+)' "
                 r"\(torch\.nn\.Parameter or None expected\)",
                 r"cannot assign '(?P<type>[\w.]+)' object to parameter '(?P<name>\w+)'",
+                r"Cannot assign non-leaf (?P<type>Tensor|Variable) to parameter "
+                r"'(?P<name>\w+)'",
             ),
             older=(
                 "cannot assign 'torch.FloatTensor' object to parameter 'weight' "
                 "(torch.nn.Parameter or None required)",
+                "Cannot assign non-leaf Tensor to parameter 'weight'. Model "
+                "parameters must be created explicitly. To express 'weight' as "
+                "a function of another Tensor, compute the value in the "
+                "forward() method.",
             ),
             why="""Where a module has a parameter it takes another `nn.Parameter` only,
-                which is a leaf. A computed tensor has a history, and is none.""",
+                which is a leaf: plain tensors, computed ones, arrays and numbers are
+                refused.""",
             fix="""New numbers for `{name}`: `copy_` them into it under `torch.no_grad()`. A
                 weight that is computed from other tensors, with a gradient back to them:
                 `torch.func.functional_call`, with the new tensor under that name.""",
             tell=(
-                "You set numbers: `copy_` under `no_grad`.",
+                "You set numbers: `copy_` under `no_grad`; a NumPy array through "
+                "`torch.as_tensor`.",
+                "The new weight has another shape: `torch.nn.Parameter(t)`, before the "
+                "optimizer is made. No gradient goes back to what `t` was made from.",
                 "The weight depends on something that you train (a hypernetwork, MAML, a "
                 "mask): `functional_call`.",
             ),
@@ -280,7 +325,7 @@ TRAINING = Theme(
                 assert scale.grad == 2  # y = scale + scale
                 print(y.item(), scale.grad)
                 """,
-            see=("jacobian-of-parameters", "leaves-and-roots"),
+            see=("jacobian-of-parameters", "leaves-and-roots", "parametrizations"),
             source=("torch/nn/modules/module.py",),
         ),
         Message(
@@ -295,9 +340,18 @@ TRAINING = Theme(
                 Clipping divides by it and makes all of them nan or 0;
                 without `error_if_nonfinite=True` it does so silently.""",
             fix="""Find the parameter (`p.grad.isfinite().all()` for each), and the
-                operation with `torch.autograd.detect_anomaly()`. With mixed precision,
-                call `scaler.unscale_(optimizer)` before clipping and let `scaler.step`
-                skip the step.""",
+                operation: `torch.autograd.detect_anomaly()` stops at nan, and lets inf
+                pass. With mixed precision, call `scaler.unscale_(optimizer)` before
+                clipping, without `error_if_nonfinite`, and let `scaler.step` skip the
+                step.""",
+            tell=(
+                "nan: `detect_anomaly()` names the operation.",
+                "inf: a division by 0, `sqrt` or `log` at 0, or an overflow; print what "
+                "goes into them, or a hook that looks at each gradient.",
+                "Mixed precision: now and then a step overflows, and the scaler skips it.",
+                "All gradients are finite: their squares overflowed. The norm itself is "
+                "too large for the dtype; clip in float32, or by value.",
+            ),
             broken="""
                 import torch
 
@@ -332,7 +386,8 @@ TRAINING = Theme(
             why="""`nn.Embedding(sparse=True)` makes a gradient that stores the used rows
                 only, and that optimizer needs all of them.""",
             fix="""{name} cannot: leave `sparse=True` out, or use `torch.optim.SparseAdam`
-                for the embedding and another optimizer for the rest.""",
+                for the embedding and another optimizer for the rest. `SGD` and `Adagrad`
+                take both kinds, without `weight_decay`.""",
             unknown={"name": "The optimizer"},
             tell=(
                 "`SparseAdam does not support dense gradients`: the other way "
@@ -358,7 +413,7 @@ TRAINING = Theme(
                 assert changed.tolist() == [False, True, False]
                 print(changed)
                 """,
-            see=("sparse-jacobian",),
+            see=("sparse-and-nested",),
             source=("torch/optim (adam.py)",),
         ),
         Message(
@@ -383,7 +438,9 @@ TRAINING = Theme(
             tell=(
                 "`_scale is None`: `scaler.scale` was never called.",
                 "`No inf checks`: `.grad` of all its parameters is None: another model's "
-                "parameters, a detached loss, or `zero_grad` between.",
+                "parameters, all of them frozen, or `zero_grad` between.",
+                "Several optimizers: call `scaler.step` only for those whose loss was "
+                "differentiated in this step.",
             ),
             broken="""
                 import torch
@@ -407,7 +464,7 @@ TRAINING = Theme(
                 assert torch.equal(used, torch.zeros(2))
                 print(used)
                 """,
-            see=("external-loss", "grad-is-none"),
+            see=("mixed-precision", "grad-is-none"),
             source=("torch/amp/grad_scaler.py",),
         ),
         Message(
@@ -429,6 +486,12 @@ TRAINING = Theme(
             fix="""Once for each optimizer and step, in this order:
                 `scale(loss).backward()`, `unscale_`, clip, `step`, and one `update()` at
                 the end. With accumulated gradients, unscale only before the step.""",
+            tell=(
+                "`after step()`, or `step() has already been called`: `scaler.update()` is "
+                "missing at the end of the loop.",
+                "`unscale_() has already been called`: two clippings, or one in each part "
+                "of an accumulated step.",
+            ),
             broken="""
                 import torch
 
@@ -453,7 +516,7 @@ TRAINING = Theme(
                 scaler.update()
                 print(w)
                 """,
-            see=("external-loss",),
+            see=("mixed-precision",),
             source=("torch/amp/grad_scaler.py",),
         ),
         Message(
@@ -464,8 +527,15 @@ TRAINING = Theme(
             why="""Mixed precision keeps the parameters in float32 and lets `autocast`
                 compute in float16. This model's parameters are float16 themselves, so
                 their gradients are, too, and small ones would underflow when unscaled.""",
-            fix="""Do not call `model.half()`: keep the parameters in float32 and compute
-                inside `torch.autocast`; for an all-bfloat16 model drop the scaler.""",
+            fix="""Keep the parameters that you train in float32, and compute inside
+                `torch.autocast`; for an all-bfloat16 model drop the scaler.""",
+            tell=(
+                "You called `model.half()`: leave it out.",
+                "The model was loaded in float16: load it in float32, or call "
+                "`model.float()` before the optimizer is made.",
+                "Adapters (LoRA) on a frozen float16 model: convert the trained ones "
+                "alone, `p.data = p.data.float()` for each `p` with `p.requires_grad`.",
+            ),
             broken="""
                 import torch
 
@@ -489,15 +559,16 @@ TRAINING = Theme(
                 assert torch.equal(w, torch.zeros(2))
                 print(w)
                 """,
-            see=("external-loss",),
+            see=("mixed-precision",),
             source=("torch/amp/grad_scaler.py",),
         ),
         Message(
             anchor="resize-requires-grad",
             title="cannot resize variables that require grad",
             patterns=(r"cannot resize variables that require grad",),
-            why="""`resize_` changes the memory of the tensor itself, and no derivative goes
-                through that.""",
+            why="""`resize_` and `resize_as_` change the memory of the tensor itself, and no
+                derivative goes through that. `torch.no_grad()` does not help: what counts
+                is the tensor's flag.""",
             fix="""`x.reshape(...)` for the same numbers in another shape, `x[:n]` or
                 `torch.nn.functional.pad` for fewer or more of them.""",
             broken="""
@@ -534,10 +605,11 @@ TRAINING = Theme(
                 "self.resolve_conj();",
             ),
             why="""`z.conj()` does not touch memory; it sets a bit that torch honours and
-                NumPy does not know. Gradients of complex tensors often carry it.""",
-            fix="""`t.resolve_conj().numpy()`, or `t.resolve_neg().numpy()` for the
-                {bit} bit of `z.conj().imag`.""",
-            unknown={"bit": "negative"},
+                NumPy does not know. The gradient that comes back through `conj()` can carry
+                it, too, and so can `.mH`; `z.conj().imag` has a negative bit.""",
+            fix="""The {bit} bit is set. Conjugate: `t.resolve_conj().numpy()`; negative:
+                `t.resolve_neg().numpy()`.""",
+            unknown={"bit": "conjugate or the negative"},
             broken="""
                 import torch
 
@@ -564,7 +636,8 @@ TRAINING = Theme(
                 compiled function, not inside it. With `fullgraph=True` it may not leave
                 the graph to run it.""",
             fix="""Compile the function up to the loss and call `loss.backward()` outside,
-                or take the gradient with `torch.func.grad` inside.""",
+                or take the gradient with `torch.func.grad` inside; without `fullgraph=True`
+                the same code runs, in several graphs.""",
             broken="""
                 import torch
 
@@ -588,7 +661,7 @@ TRAINING = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("error-compile-double-backward",),
+            see=("error-compile-double-backward", "error-grad-inside-compile"),
             source=("torch/_dynamo (variables/tensor.py)",),
         ),
         Message(
@@ -600,8 +673,8 @@ TRAINING = Theme(
                 r"expected m1 and m2 to have the same dtype, but got: (?P<one>\w+) != "
                 r"(?P<other>\w+)",
                 r"expected scalar type (?P<other>\w+) but found (?P<one>\w+)",
-                r"Input type \((?P<one>[\w.]+)\) and (?:weight|bias) type "
-                r"\((?P<other>[\w.]+)\) should be the same",
+                r"Input type \((?P<one>[\w.:]+)\) and (?:weight|bias) type "
+                r"\((?P<other>[\w.:]+)\) should be the same",
                 r"RNN input dtype \((?P<one>[\w.]+)\) does not match weight "
                 r"dtype \((?P<other>[\w.]+)\)",
             ),
@@ -615,12 +688,18 @@ TRAINING = Theme(
                 "Input type (torch.FloatTensor) and weight type "
                 "(torch.cuda.FloatTensor) should be the same",
             ),
-            why="""Products of matrices do not convert dtypes. NumPy makes float64, a model
-                has float32 parameters, `autocast` and `.half()` make half precision.""",
+            why="""Products of matrices and convolutions do not convert dtypes. NumPy makes
+                float64, a model has float32 parameters, `autocast` and `.half()` make half
+                precision.""",
             kinds=("RuntimeError", "ValueError"),
-            fix="""One is {one}, the other {other}: `x.to(layer.weight.dtype)` for the data,
-                or `.double()` for the model, as gradcheck needs it.""",
+            fix="""One is {one}, the other {other}: `x.to(layer.weight)` for the data, which
+                takes dtype and device, or `.double()` for the model, as gradcheck needs
+                it.""",
             tell=(
+                "Double: the data came from NumPy. Long: it is integers; `x.float()`.",
+                "Half or BFloat16: a result of `autocast` is used outside it, or the model "
+                "was loaded in half precision.",
+                "`expected scalar type Long`: class labels or indices; `target.long()`.",
                 "`torch.FloatTensor` against `torch.cuda.FloatTensor`: the "
                 "devices differ and not the dtypes; move both to one device.",
             ),

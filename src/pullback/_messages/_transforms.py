@@ -18,14 +18,16 @@ TRANSFORMS = Theme(
             ),
             why="""`torch.func.grad` is for functions that return one 0-dimensional tensor.
                 Unlike `backward` it refuses even a tensor of shape `(1,)`.""",
-            fix="""f returned {got}. Return a 0-dimensional tensor (`.sum()`, `.squeeze()`,
-                `y[k]`), use `has_aux=True` for a tuple of loss and other results, `jacrev`
-                for all outputs, or `vmap(grad(f))` for many points.""",
-            unknown={"got": "something else"},
+            fix="""f returned a {got}. Return a 0-dimensional tensor (`.sum()`,
+                `.squeeze()`, `y[k]`), or take `jacrev` for all outputs, or `vmap(grad(f))`
+                for many points.""",
+            unknown={"got": "tensor with dimensions"},
             tell=(
-                "`tensor with 1 dims`: several outputs, or shape `(1,)`.",
-                "`<class 'tuple'>`: return `(loss, rest)` and pass `has_aux=True`.",
-                "`<class 'float'>`: `.item()` or `float()` left the graph.",
+                "Shape `(1,)` or `(1, 1)`, a network with one output: `.squeeze()`.",
+                "One loss for each sample: `.mean()` for the batch's gradient, "
+                "`vmap(grad(f))` for the gradient of each.",
+                "All outputs count: `jacrev(f)`.",
+                "With `has_aux=True`: the first of the two results is meant.",
             ),
             broken="""
                 import torch
@@ -60,7 +62,9 @@ TRANSFORMS = Theme(
             why="""Inside `grad`, `vjp`, `vmap` and the others, f is a function to be
                 differentiated; `backward` inside it would write to `.grad` fields
                 that do not belong to it.""",
-            fix="""Use `torch.func.grad` or `torch.func.vjp` inside as well: they nest.""",
+            fix="""Use `torch.func.grad` or `torch.func.vjp` inside as well: they nest. When
+                f is a training step, let it return the loss and differentiate it from
+                outside.""",
             broken="""
                 import torch
 
@@ -81,7 +85,7 @@ TRANSFORMS = Theme(
                 assert torch.equal(outer, 36 * x**3)
                 print(outer)
                 """,
-            see=("retain-or-create", "jacobian-at-once"),
+            see=("per-sample-gradients", "pinn", "jacobian-at-once"),
             source=("torch/autograd/__init__.py (backward)",),
         ),
         Message(
@@ -121,6 +125,7 @@ TRANSFORMS = Theme(
             anchor="setup-context",
             title="In order to use an autograd.Function with functorch transforms (vmap, "
             "grad, jvp, jacrev, ...), it must override the setup_context staticmethod",
+            kinds=("RuntimeError", "NotImplementedError"),
             patterns=(
                 r"In order to use an autograd\.Function with functorch transforms",
                 r"You tried to vmap over (?P<name>\w+), but it (?:does not have vmap "
@@ -153,6 +158,13 @@ TRANSFORMS = Theme(
             fix="""Split it: `forward(x)` computes, `setup_context(ctx, inputs, output)`
                 saves. For `vmap`, also set `generate_vmap_rule = True` or write a static
                 `vmap`.""",
+            tell=(
+                "`must override the setup_context`: `forward` still takes `ctx`. "
+                "`torch.autograd.functional.jacobian` takes such a Function as it is.",
+                "`does not have vmap support`: the rule for `vmap` is missing.",
+                "You wrote no Function: a library did, for example a checkpoint with "
+                "`use_reentrant=True`. Switch it off inside `torch.func`.",
+            ),
             broken="""
                 import torch
 
@@ -209,6 +221,11 @@ TRANSFORMS = Theme(
             fix="""{operation} writes to something captured: pass it in and return the new
                 value. For BatchNorm: `model.eval()`, `track_running_stats=False`, or
                 `torch.func.replace_all_batch_norm_modules_(model)`.""",
+            tell=(
+                "`aten::add_.Tensor` and a model: BatchNorm counts its batches.",
+                "`aten::copy_`: `buffer[i] = ...` on a tensor made outside f; make it "
+                "inside.",
+            ),
             broken="""
                 import torch
 
@@ -226,7 +243,7 @@ TRANSFORMS = Theme(
                 torch.testing.assert_close(gradient.sum(0), torch.zeros(2))
                 print(gradient.shape)
                 """,
-            see=("per-sample-gradients", "mixing-samples", "jacobian-per-sample"),
+            see=("functional-buffers", "per-sample-gradients", "mixing-samples"),
             source=("PT#85533",),
         ),
         Message(
@@ -239,8 +256,15 @@ TRANSFORMS = Theme(
             why="""A complex function has no Jacobian of complex numbers unless it is
                 holomorphic: its real and its imaginary part depend on those of the input
                 separately. `jacrev` and `jacfwd` therefore refuse.""",
-            fix="""Give {function} real tensors: `torch.view_as_real` splits z into its real
-                and imaginary part, `torch.view_as_complex` puts them together inside f.""",
+            fix="""Give {function} a function of real tensors that returns real tensors:
+                `torch.view_as_complex` puts the parts together inside f, and
+                `torch.view_as_real` splits z, and what f returns, into real and imaginary
+                part.""",
+            tell=(
+                "`inputs`: split them outside. `outputs`: split them in the `return`.",
+                "The result is one real number, a loss: `torch.func.grad` takes complex "
+                "inputs as they are.",
+            ),
             broken="""
                 import torch
 
@@ -277,7 +301,8 @@ TRANSFORMS = Theme(
                 hook into what is saved for the backward pass; `torch.func` has no place for
                 the hooks.""",
             fix="""Call the function without checkpointing inside `torch.func`, or use
-                `torch.autograd.grad` in its place.""",
+                `torch.autograd.grad` in its place. `jacfwd`, `jvp` and `vmap` take
+                checkpoints as they are.""",
             broken="""
                 import torch
                 from torch.utils.checkpoint import checkpoint
@@ -305,13 +330,21 @@ TRANSFORMS = Theme(
             patterns=(
                 r"Thing passed to transform API must be Tensor, got <class "
                 r"'(?P<type>[^']+)'",
-                r"Expected \w+ to (?:be a tuple of|only contain) Tensors, got",
+                r"Expected \w+ to (?:be a tuple of|only contain) Tensors, got(?: <class "
+                r"'(?P<type>[^']+)')?",
             ),
             why="""`torch.func.grad`, `vjp`, `jacrev` differentiate by tensors. (JAX takes
                 Python numbers in the same place.)""",
-            fix="""You passed a {type}: pass `torch.tensor(2.0)`, and use `argnums=` so that
-                options which are no tensors are not differentiated by.""",
-            unknown={"type": "something else"},
+            fix="""What you differentiate by has type `{type}`: pass a tensor,
+                `torch.tensor(2.0)`. Use `argnums=` so that options which are no tensors are
+                not differentiated by.""",
+            unknown={"type": "other than Tensor"},
+            tell=(
+                "`float`, `int`: `torch.tensor(2.0)`, with a decimal point.",
+                "`numpy.ndarray`: `torch.as_tensor(array)`.",
+                "A module: differentiate by `dict(model.named_parameters())`, and call it "
+                "with `torch.func.functional_call`.",
+            ),
             broken="""
                 import torch
 
@@ -324,7 +357,7 @@ TRANSFORMS = Theme(
                 assert gradient == 6
                 print(gradient)
                 """,
-            see=("dictionary", "jacobian-at-once"),
+            see=("dictionary", "jacobian-of-parameters", "jacobian-at-once"),
             source=("torch/_functorch/eager_transforms.py",),
         ),
         Message(
@@ -336,14 +369,18 @@ TRANSFORMS = Theme(
                 r"unsupported type <class '(?P<type>[^']+)'",
                 r"Expected output of f to be a Tensor or Tensors, got",
                 r"Expected f\(\*args\) to return a Tensor, got <class '(?P<type>[^']+)'",
+                r"Expected f to be a function that has non-empty output \(got output = "
+                r"\[?(?P<type>\w*)",
             ),
             older=(
+                "vjp(f, *primals): Expected f to be a function that has non-empty output "
+                "(got output = [None])",
                 "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got "
                 "<class 'float'>",
             ),
             why="""The function must compute its result with torch from its arguments; a
                 number that `.item()`, `float()` or NumPy made has no derivative.""",
-            fix="""It returned a {type}: return the tensor itself. A constant result is
+            fix="""It returned `{type}`: return the tensor itself. A constant result is
                 `x.new_tensor(3.0)`; further results that need no gradient go out through
                 `has_aux=True`.""",
             unknown={"type": "something else"},
@@ -351,7 +388,7 @@ TRANSFORMS = Theme(
                 "`got <class 'float'>`: take `.item()` out of the function.",
                 "`got <class 'tuple'>` from `grad`: return the loss alone, or "
                 "`(loss, rest)` with `has_aux=True`.",
-                "`got <class 'NoneType'>`: the `return` is missing.",
+                "`got <class 'NoneType'>`, `got output = [None]`: the `return` is missing.",
             ),
             broken="""
                 import torch
@@ -381,8 +418,10 @@ TRANSFORMS = Theme(
             ),
             why="""The function returns integers or Booleans: `argmax`, a comparison,
                 `.long()`. They have no derivative.""",
-            fix="""It returns {dtype}: return the real value that the integer was made from
-                (`amax` for `argmax`), or pass the integers out with `has_aux=True`.""",
+            fix="""It returns {dtype}: return the real value that it was made from (`amax`
+                for `argmax`, the score for a comparison), or pass it out beside the real
+                result with `has_aux=True`. (`torch.func.grad` and `jacfwd` return zeros
+                without a word.)""",
             broken="""
                 import torch
 
@@ -399,7 +438,7 @@ TRANSFORMS = Theme(
                 assert gradient.argmax() == place
                 print(gradient, place)
                 """,
-            see=("error-does-not-require-grad", "kinks"),
+            see=("discrete-choices", "kinks"),
             source=("torch/_functorch/eager_transforms.py",),
         ),
         Message(
@@ -413,7 +452,12 @@ TRANSFORMS = Theme(
             why="""What `torch.func.vjp` returns wants one cotangent for each output, nested
                 as the outputs are: a tuple for a tuple, a dict for a dict.""",
             fix="""Pass the cotangents as the function returned its outputs:
-                `pull((v1, v2))` for `return y1, y2`.""",
+                `pull((v1, v2))` for `return y1, y2`, and `pull(v)` for `return y`.""",
+            tell=(
+                "The message shows both, with `*` for a tensor: `(*, *)` is a tuple of "
+                "two, `{'a': *}` a dict.",
+                "A list for a tuple is refused as well.",
+            ),
             broken="""
                 import torch
 
@@ -449,8 +493,8 @@ TRANSFORMS = Theme(
             ),
             why="""`torch.func.jvp` takes all arguments of f as one tuple and all tangents
                 as another; `vjp` takes the arguments one by one.""",
-            fix="""`torch.func.jvp(f, (x,), (t,))`: with the commas, also for one
-                argument.""",
+            fix="""`torch.func.jvp(f, (x,), (t,))`: tuples, not lists, with the commas also
+                for one argument, and one tangent for each argument.""",
             broken="""
                 import torch
 
@@ -471,10 +515,16 @@ TRANSFORMS = Theme(
         Message(
             anchor="primal-floating-point",
             title="Expected primal to be floating point or complex, but got: torch.int64",
-            kinds=("ValueError",),
+            kinds=("ValueError", "RuntimeError"),
             patterns=(
                 r"Expected (?P<what>primal|tangent) to be floating point or complex, but "
                 r"got: (?P<dtype>[\w.]+)",
+                r"Expected both tensor and its forward grad to be floating point "
+                r"or complex",
+            ),
+            older=(
+                "Expected both tensor and its forward grad to be floating point "
+                "or complex, but tensor is Long and grad is Float",
             ),
             why="""Forward mode carries a direction along with each number, and an integer
                 cannot move in a direction.""",
@@ -539,11 +589,18 @@ TRANSFORMS = Theme(
             patterns=(
                 r"output of function f should be a tuple: \(output, aux\) if has_aux is "
                 r"True",
+                r"Expected tensors, got unsupported type <class '[^']+'",
             ),
-            why="""With `has_aux=True` the function returns two things: what is
-                differentiated, and what is handed through.""",
-            fix="""`return loss, rest`, with everything else packed into `rest`; or leave
-                `has_aux` out.""",
+            older=("Expected tensors, got unsupported type <class 'float'>",),
+            why="""With `has_aux=True` the function returns a tuple of two: what is
+                differentiated, and tensors that are handed through.""",
+            fix="""`return loss, rest`, with everything else packed into `rest`, as tensors
+                in tuples, lists or dicts; or leave `has_aux` out.""",
+            tell=(
+                "`should be a tuple`: f returned one thing, three, or a list.",
+                "`unsupported type`: a number, a string or None is in `rest`. Make it a "
+                "tensor, `torch.tensor(3.0)`, or keep it out.",
+            ),
             broken="""
                 import torch
 
@@ -580,6 +637,12 @@ TRANSFORMS = Theme(
                 the memory.""",
             fix="""Use torch functions in place of `.numpy()`; or wrap the foreign code in a
                 `torch.autograd.Function` with `setup_context`, `backward` and `vmap`.""",
+            tell=(
+                "`.numpy()`, SciPy, `.tolist()` or an extension inside f: as above.",
+                "The text names `torch.compile`: it traces an extension that asks for the "
+                "memory; register that with `torch.library.custom_op`.",
+                "A sparse tensor has no memory of its own either: `t.to_dense()`.",
+            ),
             broken="""
                 import numpy as np
                 import torch
@@ -597,6 +660,157 @@ TRANSFORMS = Theme(
                 """,
             see=("function-under-transforms", "external-loss"),
             source=("c10/core (TensorImpl.h)",),
+        ),
+        Message(
+            anchor="data-inside-a-transform",
+            title="mutating directly with `.data` inside functorch transform is not "
+            "allowed",
+            patterns=(
+                r"mutating directly with `\.data` (?:inside functorch|under vmap) "
+                r"transform is not allowed",
+                r"accessing `data` under vmap transform is not allowed",
+            ),
+            older=("mutating directly with `.data` under vmap transform is not allowed.",),
+            why="""Assigning to `.data` changes a tensor behind autograd's back, and a
+                transform has to see every change.""",
+            fix="""Compute a new tensor: `x.detach()` for a constant, `torch.where` for new
+                values in some places.""",
+            broken="""
+                import torch
+
+                def f(x):
+                    x.data = x.clamp(min=0)
+                    return (x**2).sum()
+
+                torch.func.grad(f)(torch.tensor([-1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([-1.0, 2.0])
+                g = torch.func.grad(lambda x: (x.clamp(min=0) ** 2).sum())(x)
+                assert torch.equal(g, torch.tensor([0.0, 4.0]))
+                print(g)
+                """,
+            see=("error-data-hides-changes", "error-mutate-a-captured-tensor"),
+            source=("torch/csrc/autograd (python_variable.cpp)",),
+        ),
+        Message(
+            anchor="functorch-is-torch-func",
+            title="We've integrated functorch into PyTorch. As the final step of the "
+            "integration, `functorch.make_functional` is deprecated",
+            kinds=("FutureWarning", "ModuleNotFoundError", "RuntimeError"),
+            patterns=(
+                r"We've integrated functorch into PyTorch",
+                r"No module named 'functorch'",
+                r"make_functional\(module\): we don't yet support models that do parameter "
+                r"tying",
+            ),
+            older=(
+                "No module named 'functorch'",
+                "make_functional(module): we don't yet support models that do parameter "
+                "tying (also sometimes known as weight sharing).",
+            ),
+            why="""`functorch` was a package of its own before PyTorch 2.0. Its transforms
+                are in `torch.func` under the same names; `make_functional` has become
+                `torch.func.functional_call`, which also takes shared weights.""",
+            fix="""`from torch.func import grad, vjp, jacrev, vmap`, and in place of
+                `fmodel, params = make_functional(model)`: `params =
+                dict(model.named_parameters())` and
+                `functional_call(model, params, (x,))`.""",
+            broken="""
+                import functorch
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                functional, parameters = functorch.make_functional(model)
+                """,
+            fixed="""
+                import torch
+                from torch.func import functional_call, grad
+
+                model = torch.nn.Linear(2, 1)
+                parameters = dict(model.named_parameters())
+                x = torch.tensor([[1.0, 2.0]])
+
+                def loss(parameters):
+                    return functional_call(model, parameters, (x,)).sum()
+
+                g = grad(loss)(parameters)
+                assert torch.equal(g["weight"], x) and g["bias"] == 1
+                print(g["weight"])
+                """,
+            see=("jacobian-of-parameters", "version-notes"),
+            source=("torch/_functorch/deprecated.py",),
+        ),
+        Message(
+            anchor="iteration-over-a-0-d-tensor",
+            title="iteration over a 0-d tensor",
+            kinds=("TypeError",),
+            patterns=(r"iteration over a 0-d tensor",),
+            why="""A 0-dimensional tensor has nothing to go through or to unpack. Often it
+                is a gradient: `torch.autograd.grad` returns a tuple, with one gradient for
+                each input; `torch.func.grad` returns the gradient for one argument as it
+                is, and there is no tuple to take apart.""",
+            fix="""Write `g = torch.func.grad(f)(x)`. With `argnums=(0, 1)` it is a tuple of
+                two.""",
+            tell=(
+                "`(g,) = …` or `g, = …` before `torch.func.grad`: without the comma.",
+                "`for loss in losses` or `sum(loss)`: there is one loss, a tensor.",
+            ),
+            broken="""
+                import torch
+
+                (g,) = torch.func.grad(torch.square)(torch.tensor(3.0))
+                """,
+            fixed="""
+                import torch
+
+                g = torch.func.grad(torch.square)(torch.tensor(3.0))
+                assert g == 6
+                print(g)
+                """,
+            see=("dictionary", "error-grad-returns-a-tuple"),
+            source=("torch/_tensor.py",),
+        ),
+        Message(
+            anchor="escaped-from-vmap",
+            title="Either your tensor may have escaped from inside a function being "
+            "vmapped and this is a user error",
+            patterns=(
+                r"Either your tensor may have escaped from inside a function being vmapped",
+                r"wrapper->level\(\)\.value\(\) <= current_level INTERNAL ASSERT FAILED",
+            ),
+            older=("wrapper->level().value() <= current_level INTERNAL ASSERT FAILED",),
+            why="""f put a tensor into a list, an attribute or a global variable, and it is
+                used after the transform is over. Inside it stood for all samples at once
+                (or carried a tangent); outside it stands for nothing.""",
+            fix="""Return what you need from f, as a further result, or as `aux` with
+                `has_aux=True`.""",
+            broken="""
+                import torch
+
+                kept = []
+
+                def f(x):
+                    kept.append(2 * x)
+                    return (x**2).sum()
+
+                torch.vmap(f)(torch.ones(3, 2))
+                kept[0] + 1
+                """,
+            fixed="""
+                import torch
+
+                def f(x):
+                    return (x**2).sum(), 2 * x
+
+                y, kept = torch.vmap(f)(torch.ones(3, 2))
+                assert torch.equal(kept, torch.full((3, 2), 2.0))
+                print(kept.shape)
+                """,
+            see=("vmap-limits", "error-has-aux"),
+            source=("PT#104933",),
         ),
     ),
 )

@@ -15,10 +15,16 @@ VMAP = Theme(
             ),
             why="""Under `vmap` the function runs once, on all samples together. An `if` or
                 `while` on a tensor's value would have to go both ways at once.""",
-            fix="""Compute both branches and choose with `torch.where(condition, a, b)`
-                (`torch.cond` for expensive ones), or loop over the samples. When the `if`
-                is in a custom Function's `backward`, `jacrev(f, chunk_size=1)` loops for
-                you.""",
+            fix="""Compute both branches and choose with `torch.where(condition, a, b)`, or
+                loop over the samples. When the `if` is in a custom Function's `backward`,
+                `jacrev(f, chunk_size=1)` loops for you.""",
+            tell=(
+                "`if`, `while`, `assert`, `x or y` on a tensor: `torch.where`. Where the "
+                "other branch is nan or inf, make its input harmless first: its gradient "
+                "comes through as nan.",
+                "Python's `max(a, b)`: `torch.maximum(a, b)`.",
+                "A check such as `if x.isnan().any(): raise`: move it out of the `vmap`.",
+            ),
             broken="""
                 import torch
 
@@ -33,7 +39,7 @@ VMAP = Theme(
                 assert torch.equal(result, torch.tensor([1.0, 2.0]))
                 print(result)
                 """,
-            see=("vmap-limits", "batched-v", "jacobian-per-sample"),
+            see=("vmap-limits", "batched-v", "masked-nan"),
             source=("FT#257",),
         ),
         Message(
@@ -53,8 +59,14 @@ VMAP = Theme(
             why="""`.item()`, `float(t)` or `int(t)` wants one number, and under `vmap`
                 there is one for each sample.""",
             fix="""Keep the tensor: `t * x` works with a 0-dimensional tensor where a number
-                would. For sizes and indices take what does not depend on the sample out of
-                the function.""",
+                would, and so does `x[i]`. For sizes take what does not depend on the sample
+                out of the function.""",
+            tell=(
+                "`torch.tensor([a, b])` of tensors: `torch.stack([a, b])`.",
+                "`x[int(i)]`: `x[i]`. A slice `x[:i]` would have another length for each "
+                "sample: `torch.where(torch.arange(n) < i, x, 0)`.",
+                'A number in a string, `f"{t:.2f}"`: print outside the `vmap`.',
+            ),
             broken="""
                 import torch
 
@@ -78,6 +90,8 @@ VMAP = Theme(
             patterns=(
                 r"vmap: We do not support batching operators that can (?:support|output) "
                 r"dynamic shape",
+                r"We cannot support this because for each batch this would return a "
+                r"differently shaped Tensor",
             ),
             older=(
                 "vmap: We do not support batching operators that can support dynamic "
@@ -86,7 +100,8 @@ VMAP = Theme(
             why="""`x[mask]`, `nonzero`, `unique` give results whose length depends on the
                 values; the samples' results could not be stacked.""",
             fix="""Keep the shape and put zeros where the mask is False:
-                `torch.where(mask, x, 0)`, and divide by `mask.sum()` for a mean.""",
+                `torch.where(mask, x, 0)`, and divide by `mask.sum()` for a mean. For
+                `x[mask] = a` write `x = torch.where(mask, a, x)`.""",
             broken="""
                 import torch
 
@@ -124,8 +139,15 @@ VMAP = Theme(
             why="""Dropout or `torch.rand` inside `vmap`: should all samples get the same
                 random numbers, or each its own? torch asks.""",
             fix="""`torch.vmap(f, randomness="different")` for each its own, `"same"` for
-                all the same; or `model.eval()` when dropout is not wanted. `jacfwd` takes
-                `randomness=` as well; or draw the numbers outside and pass them in.""",
+                all the same; or `model.eval()` when dropout is not wanted; or draw the
+                numbers outside and pass them in. For a Jacobian only
+                `jacfwd(f, randomness="same")` is right.""",
+            tell=(
+                "`vmap` over samples: `different`, as in an ordinary batch.",
+                "`jacfwd`: it runs f in a `vmap` over the columns. With `different` each "
+                "column would be that of another function.",
+                '`hessian(f)` has no such option: `jacfwd(jacrev(f), randomness="same")`.',
+            ),
             broken="""
                 import torch
 
@@ -155,8 +177,14 @@ VMAP = Theme(
                 at once, each with its own batch.""",
             fix="""`model.eval()`, or BatchNorm with `track_running_stats=False`
                 (`torch.func.replace_all_batch_norm_modules_(model)` sets it everywhere), or
-                another norm: per-sample gradients of a batch-normalised model mix samples
-                anyway.""",
+                another norm: where BatchNorm mixes the samples of a batch, none of them has
+                a gradient of its own.""",
+            tell=(
+                "Gradients for each sample: `eval()`, or a norm over one sample "
+                "(`GroupNorm`, `LayerNorm`). A batch of one has no variance.",
+                "Several models at once: pass the buffers through `functional_call`, one "
+                "set for each model.",
+            ),
             broken="""
                 import torch
 
@@ -172,7 +200,7 @@ VMAP = Theme(
                 assert torch.equal(result, torch.zeros(3, 4, 2))
                 print(result.shape)
                 """,
-            see=("per-sample-gradients", "mixing-samples", "jacobian-per-sample"),
+            see=("per-sample-gradients", "functional-buffers", "mixing-samples"),
             source=("PT#85533", "FT#867"),
         ),
         Message(
@@ -182,13 +210,17 @@ VMAP = Theme(
             patterns=(
                 r"expected (?P<expected>\dD(?: or \dD)?) input \(got (?P<got>\dD) input\)",
             ),
-            why="""Inside `vmap` a function sees one sample, without the batch dimension. A
-                layer that insists on one refuses.""",
-            fix="""The layer got {got} and wants {expected}: give the sample a batch of one,
+            why="""A normalisation layer insists on its batch dimension, and got a tensor
+                without it: one sample, or the inside of a `vmap`, where a function sees one
+                sample at a time.""",
+            fix="""The layer got {got} and wants {expected}: give a sample a batch of one,
                 `f(x.unsqueeze(0)).squeeze(0)`.""",
             tell=(
-                "Inside `vmap`, `vmap(jacrev(f))`: `unsqueeze(0)`.",
+                "Inside `vmap`, `vmap(jacrev(f))`: `unsqueeze(0)`, with the layer in "
+                "`eval()`: a batch of one has no variance.",
                 "Without `vmap`: your data lacks its batch or its channel dimension.",
+                "Two dimensions are missing: the layer is the wrong one, `BatchNorm1d` "
+                "after a `Linear` layer.",
             ),
             broken="""
                 import torch
@@ -221,6 +253,8 @@ VMAP = Theme(
                 r"in_dims is not compatible with the structure of `inputs`",
             ),
             older=(
+                "in_dims is not compatible with the structure of `inputs`. in_dims has "
+                "structure TreeSpec(tuple, None, [*]) but inputs has structure",
                 "vmap: Expected all tensors to have the same size in the mapped dimension, "
                 "got sizes [2, 3] for the mapped dimension",
                 "vmap(f, in_dims=(0,), ...)(<inputs>): in_dims is not "
@@ -231,10 +265,14 @@ VMAP = Theme(
             why="""`vmap` takes one dimension off every argument, of the same length. An
                 argument without that dimension, or of another length, does not fit. Each
                 `vmap` takes off one dimension: two of them need two.""",
-            fix="""Say which arguments are batched: `torch.vmap(f, in_dims=(0, None))`
-                passes the second one whole to every call. For an `(N, 1)` array squeeze
-                it, or `vmap` twice.""",
+            fix="""Say which arguments are batched, with one entry for each:
+                `torch.vmap(f, in_dims=(0, None))` passes the second one whole to every
+                call, `(None, 0)` the first.""",
             tell=(
+                "A number or a weight that all samples share: None in its place.",
+                "Parameters in a dict for `functional_call`: `in_dims=(None, 0)`.",
+                "`vmap(vmap(f))` of a vector: each of them needs a dimension of its own.",
+                "Lengths differ: one argument has its batch elsewhere, `in_dims=(0, 1)`.",
                 "`in_dims is not compatible with the structure`: one entry of "
                 "`in_dims` for each argument, in a tuple; a dict of parameters "
                 "has a dict, or one number for all of it.",
@@ -299,15 +337,25 @@ VMAP = Theme(
             patterns=(
                 r"Batching rule not implemented for (?P<operation>[\w:.]*\w)\. We could "
                 r"not generate a fallback",
-                r"Batching rule not implemented for (?P<operation>[\w:.]*\w); "
+                r"(?<!gradients, got: )Batching rule not implemented for "
+                r"(?P<operation>[\w:.]*\w); "
                 r"the fallback path doesn't work",
                 r"(?P<operation>[\w:.]*\w) hit the vmap fallback which is "
                 r"currently disabled",
+                r"vmap over (?P<operation>torch\.\w+) isn't supported yet",
+            ),
+            tell=(
+                "`aten::equal`, `torch.allclose`, `aten::is_nonzero`: Python wants one "
+                "answer for all samples; compute with the Boolean tensor, `(a == "
+                "b).all()`.",
+                "The name ends in `.out`: drop `out=` and use what the function returns.",
+                "`aten::lstm`, a fused layer: a loop, or its own batch dimension.",
             ),
             older=(
                 "Batching rule not implemented for aten::unfold_backward; the "
                 "fallback path doesn't work on out= or view ops.",
                 "vmap: aten::_cudnn_rnn hit the vmap fallback which is currently disabled",
+                "vmap over torch.allclose isn't supported yet.",
             ),
             why="""`vmap` has no rule for that operation and cannot loop over it either.""",
             fix="""Take {operation} out of the `vmap`: a Python loop over the samples, the
@@ -343,9 +391,15 @@ VMAP = Theme(
             ),
             why="""`vmap` stacks what each sample returns, and only tensors can be
                 stacked.""",
-            fix="""It returned a {type}: return `torch.tensor(...)` or leave it out. A value
-                that is the same for all samples: `out_dims=(0, None)`.""",
+            fix="""Among what it returned is `{type}`: make that a tensor or leave it out. A
+                value that is the same for all samples: `out_dims=(0, None)`, with None in
+                its place.""",
             unknown={"type": "something else"},
+            tell=(
+                "`NoneType`: the `return` is missing.",
+                "`float`, `str`: None in `out_dims` hands it through.",
+                "`numpy.ndarray`: write that part with torch.",
+            ),
             broken="""
                 import torch
 
@@ -380,9 +434,16 @@ VMAP = Theme(
             ),
             why="""Every argument is taken apart along a dimension, unless `in_dims` says
                 None for it, and a number has no dimension.""",
-            fix="""One argument is a {type}: give `in_dims=(0, None)`, with None in its
-                place, or fix it with `functools.partial`.""",
-            unknown={"type": "number"},
+            fix="""For an argument that is no tensor ({type}) write None in its place,
+                `in_dims=(0, None)`, or pass it by keyword. At least one tensor goes in by
+                position, to be taken apart.""",
+            unknown={"type": "a number, a string, None"},
+            tell=(
+                "`int`, `str`, `NoneType`, a module: None in `in_dims`.",
+                "`numpy.ndarray`: `torch.as_tensor(array)`.",
+                "`got no inputs`: all arguments were given by keyword; a tensor given so "
+                "is taken apart along its first dimension.",
+            ),
             broken="""
                 import torch
 
@@ -419,6 +480,11 @@ VMAP = Theme(
             fix="""Build the result without writing: `torch.stack([...])`, `torch.cat`,
                 `torch.where`; or start from `torch.zeros_like(x)`, or `x.new_zeros(n)`,
                 which are batched as `x` is.""",
+            tell=(
+                "`result[i] = ...` into zeros: `torch.stack` of the entries.",
+                "`result += x` says *output with shape … doesn't match the broadcast shape "
+                "…*: the cause is the same; write `result = result + x`.",
+            ),
             broken="""
                 import torch
 
@@ -441,6 +507,41 @@ VMAP = Theme(
                 """,
             see=("vmap-limits", "in-place"),
             source=("aten/src/ATen/functorch (BatchRulesHelper.cpp)",),
+        ),
+        Message(
+            anchor="vmap-out-dims",
+            title="vmap(<lambda>, ...): `<lambda>` can not return a BatchedTensor when "
+            "out_dim is None",
+            kinds=("ValueError",),
+            patterns=(
+                r"can not return a BatchedTensor when out_dim is None",
+                r"out_dims is not compatible with the structure of `outputs`",
+            ),
+            older=(
+                "vmap(f, ..., out_dims=(0, 0))(<inputs>): out_dims is not compatible with "
+                "the structure of `outputs`.",
+            ),
+            why="""`out_dims` says where the samples stand in each result. `None` promises a
+                result that is the same for all samples, and this one differs; a tuple wants
+                as many results as it has entries.""",
+            fix="""Leave `out_dims` out: the samples then come first in every result. One
+                number counts for all results, a tuple for one each.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                torch.vmap(lambda x: x**2, out_dims=None)(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0, 3.0])
+                y = torch.vmap(lambda x: x**2)(x)
+                assert torch.equal(y, x**2)
+                print(y)
+                """,
+            see=("batched-v", "error-vmap-in-dims"),
+            source=("torch/_functorch/vmap.py",),
         ),
     ),
 )

@@ -10,11 +10,8 @@ from torch import Tensor
 
 from pullback._graph import reach
 from pullback._inputs import call, check_devices, check_inputs, jvp, leaf_of, untouched
-from pullback._products import products
-from pullback._sparse.plan import Sparsity, check_one, input_shapes
-
-#: Numbers in the seeds of one chunk: small products go together, large ones alone.
-CHUNK_NUMBERS = 2**16
+from pullback._products import products, vjp
+from pullback._sparse.plan import CHUNK_NUMBERS, Sparsity, check_one, input_shapes
 
 Product = Callable[[Tensor], tuple[Tensor, ...]]  # v -> v^T J, or t -> J t
 
@@ -36,11 +33,11 @@ def value_and_sparse_jacobian(
     _check(f, inputs, plan, argnums)
     x = inputs[plan.argnum]
 
-    def g(x: Tensor) -> Any:
+    def g(x: Tensor, copied: Sequence[Tensor] = ()) -> Any:
         args = list(inputs)
         args[plan.argnum] = x
         with untouched():  # so that every call of f draws the same random numbers
-            return f if isinstance(f, Tensor) else call(f, args)
+            return f if isinstance(f, Tensor) else call(f, args, copied)
 
     if plan.mode == "reverse":
         y, used, product = _rows(g, x, isinstance(f, Tensor))
@@ -55,7 +52,7 @@ def value_and_sparse_jacobian(
             f"the output does not depend on inputs[{plan.argnum}]; an input that it "
             "depends on is needed, or allow_unused=True to get zeros"
         )
-    J = _assemble(_flat_products(product, like, plan, chunk_size), plan)
+    J = plan.assemble(_flat_products(product, like, plan, chunk_size))
     if verify:
         _verify(J, product, like, plan)
     return y, J
@@ -73,16 +70,14 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
     if not computed:  # a view leads back to the caller's x; a detached x leads nowhere
         x = x.view_as(x) if outer else leaf_of(x)
     with torch.enable_grad():
-        y = g(x)
+        if not computed:
+            x = x.clone()  # for f, and what is differentiated
+        y = g(x, copied=[x])
     check_one("the output of f", y)
     (used,), captured = reach([y], [x])
     again = outer or (again and captured)
 
-    def pull(v: Tensor) -> tuple[Tensor, ...]:
-        if not used:
-            return (torch.zeros_like(x),)
-        return torch.autograd.grad(y, x, v, retain_graph=True, create_graph=again)
-
+    pull = vjp([y], [x], again)
     return (y if computed or again else y.detach()), used, pull
 
 
@@ -102,27 +97,15 @@ def _flat_products(
     product: Product, like: Tensor, plan: Sparsity, chunk_size: int | str | None
 ) -> Tensor:
     """Return one product for each colour, flat: ``(n_colors * numbers,)``."""
-    colors = plan.colors.to(like.device).reshape(like.shape)
     size = chunk_size if isinstance(chunk_size, int) else 0
     size = size or max(1, CHUNK_NUMBERS // max(*plan.pattern.shape, 1))
     parts: list[Tensor] = []
     for start in range(0, plan.n_colors, size):
-        wanted = torch.arange(start, min(start + size, plan.n_colors), device=like.device)
-        seeds = colors == wanted.reshape(-1, *[1] * like.ndim)
-        parts.append(products(product, [seeds.to(like.dtype)])[0].reshape(-1))
+        seeds = plan.seeds(like, start, start + size)
+        parts.append(products(product, [seeds])[0].reshape(-1))
+    if len(parts) == 1:
+        return parts[0]
     return torch.cat(parts) if parts else like.new_zeros(0)
-
-
-def _assemble(products: Tensor, plan: Sparsity) -> Tensor:
-    """Read the entries back: each stands alone in the product of its colour."""
-    values = products.index_select(0, plan.entries.to(products.device))
-    return torch.sparse_csr_tensor(
-        plan.pattern.crow_indices().to(products.device),
-        plan.pattern.col_indices().to(products.device),
-        values,
-        size=plan.pattern.shape,
-        check_invariants=False,  # the plan's were checked
-    )
 
 
 def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:

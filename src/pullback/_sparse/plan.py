@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,6 +19,10 @@ from pullback._sparse.coloring import Mode
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+#: Numbers in the seeds of one chunk: small products go together, large ones alone.
+CHUNK_NUMBERS = 2**16
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -51,12 +55,66 @@ class Sparsity:
     input_shapes: tuple[tuple[int, ...], ...]
     output_shape: tuple[int, ...]
     entries: Tensor
+    _kept: dict[Any, Tensor] = field(default_factory=dict, init=False)  # small seeds
 
     def __repr__(self) -> str:
         return self._table().text()
 
     def _repr_html_(self) -> str:
         return self._table().html()
+
+    def seeds(self, like: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
+        """Return a seed for each colour, of shape ``(n_colors, *like.shape)``.
+
+        Each is 1 at the rows (or columns) of its colour and 0 elsewhere. :func:`jacobian`
+        takes the products with them; who takes them on another way, such as compiled,
+        gives them to :meth:`assemble`.
+
+        Args:
+            like: y for ``mode="reverse"``, else x: its shape, dtype and device count.
+            start: The first colour.
+            stop: The colour after the last; None for all.
+
+        Examples:
+            >>> import torch, pullback
+            >>> def f(x):
+            ...     return x[1:] * x[:-1]
+            >>> x = torch.arange(5.0)
+            >>> plan = pullback.sparsity(f, x)
+            >>> y, pull = torch.func.vjp(f, x)
+            >>> (products,) = torch.func.vmap(pull)(plan.seeds(y))  # may be compiled
+            >>> plan.assemble(products).to_dense()
+            tensor([[1., 0., 0., 0., 0.],
+                    [0., 2., 1., 0., 0.],
+                    [0., 0., 3., 2., 0.],
+                    [0., 0., 0., 4., 3.]])
+        """
+        stop = min(self.n_colors if stop is None else stop, self.n_colors)
+        key = start, stop, like.dtype, like.device
+        if key in self._kept:  # to build them took a tenth of a small evaluation
+            kept = self._kept[key].clone()  # a backward may write into what it is given
+            return kept.reshape(stop - start, *like.shape)
+        wanted = torch.arange(start, stop, device=like.device).unsqueeze(1)
+        seeds = (self.colors.to(like.device) == wanted).to(like.dtype)
+        if stop - start == self.n_colors and seeds.numel() <= CHUNK_NUMBERS:
+            self._kept[key] = seeds.clone()
+        return seeds.reshape(stop - start, *like.shape)
+
+    def assemble(self, products: Tensor) -> Tensor:
+        """Return the CSR tensor whose entries stand in the products with :meth:`seeds`.
+
+        Args:
+            products: A product for each colour, of shape ``(n_colors, ...)`` or flat.
+        """
+        # each entry stands alone in the product of its colour
+        values = products.reshape(-1).index_select(0, self.entries.to(products.device))
+        return torch.sparse_csr_tensor(
+            self.pattern.crow_indices().to(products.device),
+            self.pattern.col_indices().to(products.device),
+            values,
+            size=self.pattern.shape,
+            check_invariants=False,  # the plan's were checked
+        )
 
     def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Axes:
         """Draw the pattern, see :func:`pullback.plot.pattern`."""
@@ -199,6 +257,8 @@ def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
 
 def input_shapes(inputs: Any) -> list[torch.Size]:
     """Return the shape of every tensor in the inputs."""
+    if all(isinstance(t, Tensor) for t in inputs):  # pytree walks for longer
+        return [t.shape for t in inputs]
     return [t.shape for t in pytree.tree_leaves(inputs) if isinstance(t, Tensor)]
 
 

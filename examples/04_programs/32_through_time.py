@@ -1,0 +1,156 @@
+r"""
+.. _through-time:
+
+Why does the gradient explode or vanish through a hundred steps?
+================================================================
+
+Because ``v`` is multiplied by one :term:`Jacobian` for each step, the last one first. A
+hundred factors that shrink it a little leave nothing; factors that stretch it leave
+infinity. It is the right gradient all the same: clipping changes its length, no more.
+"""
+
+# %%
+# A state ``h`` of shape ``(n,)`` goes through T steps, :math:`h_t=f(h_{t-1})`. With ``v``
+# of the last state's shape, what arrives at the first one is
+#
+# .. math::
+#
+#    v^\top J_T\,J_{T-1}\cdots J_1 .
+#
+# A recurrent network with ``tanh``; its weights are a rotation times a size s, so that the
+# linear part stretches every ``v`` by s:
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)  # the same rotation and start on every build
+rotation = torch.linalg.qr(torch.randn(8, 8)).Q
+start = 0.01 * torch.randn(8)
+
+
+def run(s, steps, act=torch.tanh):
+    states = [start.clone().requires_grad_()]
+    for _ in range(steps):
+        states.append(act(s * (states[-1] @ rotation.T)))
+    return states
+
+
+# %%
+# The size of v, step by step
+# ---------------------------
+#
+# One ``autograd.grad`` by all states gives the :term:`cotangent` at each. Its size, from
+# the last state back to the first, every 25 steps:
+
+v = torch.ones(8) / 8**0.5  # of length 1
+for s in (0.9, 1.0, 1.1):
+    states = run(s, 100)
+    arrived = torch.autograd.grad(states[-1], states, v)
+    print(s, [f"{arrived[t].norm():.0e}" for t in (100, 75, 50, 25, 0)])
+
+# %%
+# Without the ``tanh`` the sizes are :math:`s^{100}`, exactly as much as the formula says.
+# The bend can only shrink what the weights stretch, and in the middle row it does:
+
+linear = {}
+for s in (0.9, 1.0, 1.1):
+    states = run(s, 100, act=lambda h: h)
+    linear[s] = torch.autograd.grad(states[-1], states[0], v)[0].norm().item()
+    print(s, f"{linear[s]:.1e} {s**100:.1e}")
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *All at once the gradient is NaN, or 0.* float32 ends at 3e38 and at 1e-45. With s = 3 the
+# product is infinite after some 80 steps, and inf - inf is NaN; with s = 0.3 it is 0 after
+# some 90. The zeros are not ``None``, and nothing warns:
+
+for s in (3.0, 0.3):
+    states = run(s, 200, act=lambda h: h)
+    print(s, torch.autograd.grad(states[-1], states[0], v)[0].norm().item())
+
+# %%
+# *Does a smaller learning rate, or a smaller v, help?* Both scale everything by one number:
+# the first step still gets 3e-5 of what the last one gets. What helps is another product:
+# a path on which v is added to, not multiplied. ``h + f(h)`` has the Jacobian I + J:
+
+residual = run(0.9, 100, act=lambda h: 0.01 * torch.tanh(h))
+plain = torch.autograd.grad(residual[-1], residual[0], v)[0].norm()
+states = [start.clone().requires_grad_()]
+for _ in range(100):
+    states.append(states[-1] + 0.01 * torch.tanh(0.9 * states[-1] @ rotation.T))
+added = torch.autograd.grad(states[-1], states[0], v)[0].norm()
+print(f"{plain:.0f} {added:.1f}")
+
+# %%
+# The second is also a step of Euler's method for :math:`\dot h=f(h)`; going back through
+# such steps, one :term:`VJP` each, is the discrete adjoint method for ODEs. LSTM and GRU
+# add in the same way along their gates, Transformers around each block.
+#
+# Clipping: of the weights' gradient, after backward
+# --------------------------------------------------
+#
+# ``clip_grad_norm_`` divides all gradients by one number, so that their common length is at
+# most the limit. The direction stays, the terms that had vanished stay vanished:
+
+rnn = nn.RNN(4, 8)
+with torch.no_grad():
+    rnn.weight_hh_l0.copy_(1.5 * rotation)
+inputs = 0.1 * torch.randn(60, 4)
+rnn(inputs)[0][-1].backward(100 * v)
+before = [p.grad.clone() for p in rnn.parameters()]
+length = nn.utils.clip_grad_norm_(rnn.parameters(), 1.0)
+ratio = torch.cat(
+    [(p.grad / g).flatten() for p, g in zip(rnn.parameters(), before, strict=True)]
+)
+print(bool(length > 1), torch.allclose(ratio, 1 / length))
+
+# %%
+# A Hessian for each sequence of an LSTM
+# --------------------------------------
+#
+# *Batching rule not implemented for aten::lstm.input*: ``vmap`` does not know the whole
+# LSTM, but all that an ``LSTMCell`` of matrix products is made of. A loop over the steps,
+# in place of the loop over the samples, gives every sequence its :term:`Hessian` in one
+# call:
+
+lstm, batch = nn.LSTM(1, 3).double(), torch.randn(5, 4, 1).double()  # five sequences
+W, U, b, c = lstm.all_weights[0]
+
+
+def energy(x):
+    h = memory = x.new_zeros(3)
+    for step in x:
+        i, f, g, o = (W @ step + U @ h + b + c).chunk(4)
+        memory = f.sigmoid() * memory + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * memory.tanh()
+    return (h**2).sum()
+
+
+H = torch.vmap(torch.func.hessian(energy))(batch)
+H.shape
+
+# %%
+# The check: the product of Jacobians written out, and each Hessian by ``nn.LSTM`` itself,
+# differentiated twice, a sequence and a row at a time (on a GPU without cuDNN,
+# :ref:`no-double-backward`):
+
+states, product = run(1.1, 100), v
+step = lambda h: torch.tanh(1.1 * h @ rotation.T)  # noqa: E731
+for h in reversed(states[:-1]):
+    product = product @ torch.func.jacrev(step)(h.detach())
+(first,) = torch.autograd.grad(states[-1], states[0], v)
+torch.testing.assert_close(first, product, rtol=1e-3, atol=1e-3)
+for x, own in zip(batch, H, strict=True):
+    whole = torch.autograd.functional.hessian(lambda x: (lstm(x)[0][-1] ** 2).sum(), x)
+    torch.testing.assert_close(own, whole)
+assert abs(linear[1.1] / 1.1**100 - 1) < 1e-3
+assert plain < 1e-30 < 0.1 < added
+
+# %%
+# Where next
+# ----------
+#
+# Through fewer steps, with less memory: :ref:`what-keeps-a-graph`. The product without J:
+# :ref:`vjp-and-chain-rule`. Zeros of other origin: :ref:`zeros-and-equal-rows`.

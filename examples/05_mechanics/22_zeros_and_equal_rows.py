@@ -1,0 +1,169 @@
+r"""
+.. _zeros-and-equal-rows:
+
+Why are my gradients all zero, or the same in every row?
+========================================================
+
+Because the function says so, or ``v`` does. ``None`` is a path that is cut
+(:ref:`grad-is-none`); zeros and equal rows are an answer, often to another question than
+yours. Three looks tell which: at the :term:`Jacobian` alone, at its product with your
+``v``, and at the :term:`cotangent` on its way.
+"""
+
+# %%
+# ``X`` has shape ``(4, 3)``: four points. ``y`` has shape ``(4, 2)``, and so has ``v``;
+# what comes back has the shape of ``X``:
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.manual_seed(0)  # the same points and weights on every build
+X = torch.randn(4, 3, requires_grad=True)
+linear = nn.Linear(3, 2)
+y = linear(X)
+y.backward(torch.ones_like(y))
+X.grad
+
+# %%
+# The same in every row
+# ---------------------
+#
+# *Every row of x.grad is the same.* A linear map has the same slope everywhere, so that
+# ones send every point the same row, the column sums of W. No point has been lost; a bend
+# between the layers makes the rows differ, and so does a ``v`` with different rows:
+
+bent = nn.Sequential(linear, nn.Tanh())
+(after_bend,) = torch.autograd.grad(bent(X).sum(), X)
+(weighed,) = torch.autograd.grad(linear(X), X, torch.arange(8.0).reshape(4, 2))
+print([torch.equal(g, g[:1].expand(4, 3)) for g in (X.grad, after_bend, weighed)])
+
+# %%
+# *The same number in every entry* is a mean or a sum: 1/12 and 1 wherever x is.
+# And *rows that should differ but come from one call with several outputs* have been
+# added up before you saw them: :ref:`several-outputs`.
+
+print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
+
+# %%
+# All zero: the sum is constant
+# -----------------------------
+#
+# Some layers fix the sum of their outputs: probabilities add up to 1, what is normalised
+# to 0. The derivative of a constant is 0, up to rounding, so ones give 1e-9 where you
+# hoped for a sensitivity. On the left the largest entry of J, which is not small at all;
+# on the right what ones make of it:
+
+fixed_sum = {
+    "softmax": lambda x: x.softmax(-1),
+    "LayerNorm": lambda x: F.layer_norm(x, (3,)),
+    "BatchNorm in training": lambda x: F.batch_norm(x, None, None, training=True),
+    "x / x.sum()": lambda x: x / x.sum(),
+}
+tiny = {}
+for name, f in fixed_sum.items():
+    J = torch.func.jacrev(f)(X.detach())
+    (g,) = torch.autograd.grad(f(X).sum(), X)
+    tiny[name] = J.abs().max().item(), g.abs().max().item()
+    print(f"{name:22}{tiny[name][0] > 0.1!s:6}{tiny[name][1] < 1e-5}")
+
+# %%
+# Ask for something that is not constant: one entry (:ref:`one-component`), the loss that
+# follows, or the logits instead of the probabilities.
+#
+# All zero: the function is flat there
+# ------------------------------------
+#
+# Here J itself is zero at this x, and no ``v`` helps. Saturated, dead, outside the limits,
+# rounded, or a loss that is content already:
+
+flat = {
+    "sigmoid(x), x = 200": (torch.sigmoid, 200.0),
+    "relu(x), x = -1: dead": (torch.relu, -1.0),
+    "clamp(x, 0, 1), x = 2": (lambda x: x.clamp(0, 1), 2.0),
+    "round(x), x = 0.3": (torch.round, 0.3),
+    "hinge, margin met": (lambda x: (1 - x).clamp(min=0), 3.0),
+    "(x - t)², x = t": (lambda x: (x - 0.3) ** 2, 0.3),
+}
+slopes = {n: torch.func.grad(f)(torch.tensor(at)).item() for n, (f, at) in flat.items()}
+for name, slope in slopes.items():
+    print(f"{name:24}{slope + 0:g}")
+
+# %%
+# A dead unit has company that is alive, in other samples or other units; mend the cause:
+# the scale of the inputs, the bias, ``leaky_relu``. Rounding needs another method:
+# :ref:`discrete-choices`. The last two are no fault: there is nothing to learn there.
+#
+# Where does it become zero?
+# --------------------------
+#
+# In a deep model, watch the cotangent. A hook on what each layer gives prints its size; the
+# backward pass goes from the bottom of this list to the top:
+
+
+def sizes(model, x):
+    found, h = {}, x
+    for name, layer in model.named_children():
+        h = layer(h)
+        key = f"{name} {type(layer).__name__}"
+        h.register_hook(lambda v, key=key: found.__setitem__(key, v.norm().item()))
+    h.sum().backward()
+    return found
+
+
+# %%
+# A model whose second layer has a bias that kills all of its units:
+
+layers = nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)
+model = nn.Sequential(*layers)
+with torch.no_grad():
+    model[2].bias -= 10.0
+for name, size in reversed(sizes(model, X).items()):
+    print(f"{name:10}{size:.2f}")
+
+# %%
+# A cotangent arrives at ``3 ReLU``, and nothing leaves it. The layers before it get zeros,
+# not None, so that an optimizer takes them for gradients; so does the last weight, whose
+# inputs are zeros. The last bias alone still learns:
+
+print([f"{name}: {p.grad.norm():.1f}" for name, p in model.named_parameters()])
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *The norm that I print is 0, and the loss falls.* Then it is printed behind
+# ``zero_grad``. Since 2.0 that leaves ``None``, which says so; with
+# ``set_to_none=False`` it is a 0 that looks like a vanished gradient:
+
+loss = linear(X.detach()).pow(2).mean()
+loss.backward()
+before = linear.weight.grad.norm().item()
+linear.zero_grad(set_to_none=False)
+print(before > 0, linear.weight.grad.norm().item())
+
+# %%
+# The check: difference quotients in float64, which know nothing of graphs, find the flat
+# places flat:
+
+h = 1e-4
+for name, (f, at) in flat.items():
+    up, down = (f(torch.tensor(at + s, dtype=torch.float64)) for s in (h, -h))
+    assert abs((up - down).item() / (2 * h) - slopes[name]) < 1e-6
+
+# %%
+# The Jacobians that ones hide, by a step in one entry:
+
+for name, f in fixed_sum.items():
+    x, step = X.detach().double(), torch.zeros(4, 3).double()
+    step[0, 0] = h
+    change = (f(x + step) - f(x - step)) / (2 * h)
+    assert change.abs().max() > 0.01 > 1e-6 > change.sum().abs(), name
+assert all(big > 0.1 and small < 1e-5 for big, small in tiny.values())
+
+# %%
+# Where next
+# ----------
+#
+# None in place of zero: :ref:`grad-is-none`. Ones and samples that mix:
+# :ref:`mixing-samples`. Slopes at corners and jumps: :ref:`kinks`. Hooks: :ref:`hooks`.

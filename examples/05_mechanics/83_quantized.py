@@ -1,0 +1,116 @@
+r"""
+.. _quantized:
+
+Is there a gradient through a quantised model?
+==============================================
+
+Through integers there is none: an int8 tensor cannot require a gradient, and rounding has
+slope 0. Training uses a *fake* quantisation, floats that are rounded on the way forward,
+whose ``backward`` hands ``v`` on where the value was within the limits and 0 where it was
+clipped. So for a gradient by the input, keep the float model, or the fake one.
+"""
+
+# %%
+# ``x`` has shape ``(5,)``. With scale 0.5 and four bits, the integers are −8 to 7 and the
+# values −4 to 3.5, in steps of 0.5:
+
+import torch
+
+x = torch.tensor([-6.0, -0.3, 0.2, 1.4, 5.0], requires_grad=True)
+
+
+def fake(x, scale=0.5):
+    return torch.fake_quantize_per_tensor_affine(x, scale, 0, -8, 7)
+
+
+y = fake(x)
+v = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+y.backward(v)
+print(y.tolist(), x.grad.tolist(), sep="\n")
+
+# %%
+# The values are rounded; the gradient is ``v`` with a 0 where x was clipped. That is not
+# the derivative of the staircase, which is 0 between its steps, but of the clamp that the
+# staircase follows: a straight-through estimate (:ref:`discrete-choices`).
+#
+# What goes wrong
+# ---------------
+#
+# *I round myself and nothing is learned.* ``round`` has its true slope, 0, everywhere:
+
+by_hand = (x / 0.5).round().clamp(-8, 7) * 0.5
+print(torch.equal(by_hand, y), torch.autograd.grad(by_hand, x, v)[0].tolist())
+
+# %%
+# Straight through by hand: the rounded value on the way forward, and the slope of the clamp
+# on the way back, since what is detached has none. The same as ``fake``, number by number:
+
+
+def straight(x, scale):
+    soft = (x / scale).clamp(-8, 7)
+    return (soft + (soft.round() - soft).detach()) * scale
+
+
+print(torch.equal(torch.autograd.grad(straight(x, 0.5), x, v)[0], x.grad))
+
+# %%
+# *A model in int8*, as for deployment, has no backward at all. Its integers can require no
+# gradient, and a float input does not help, since the graph ends where the integers begin:
+
+integers = (x / 0.5).round().clamp(-8, 7).to(torch.int8)
+print(integers.requires_grad, (integers.float() * 0.5).requires_grad)
+try:
+    integers.requires_grad_()
+except RuntimeError as error:
+    print(error)
+
+# %%
+# Attribute, attack or explain the quantised model by the float model with fake quantisation
+# in the same places: it gives the same outputs, and a gradient. Weights in int8 alone are
+# no obstacle: written as floats they are constants, and x gets its gradient through them,
+# as in a model that is frozen and trained by small additions (LoRA on a quantised base):
+
+W = torch.tensor([[20, -3, 7, 0, 1]], dtype=torch.int8)
+through = torch.autograd.grad((W.float() * 0.1) @ x, x, torch.ones(1))[0]
+print(through.numpy().round(2) + 0.0)
+
+# %%
+# The gradient by the scale
+# -------------------------
+#
+# A learned step size (LSQ) needs the slope by ``scale``. Written out, autograd has it: the
+# rounding error where x is within the limits, the limit itself where it was clipped:
+
+scale = torch.tensor(0.5, requires_grad=True)
+found = [torch.autograd.grad(straight(each, scale), scale)[0].item() for each in x.detach()]
+print([round(k, 2) for k in found])
+
+# %%
+# With the straight-through estimate these are no derivatives of what was computed.
+# *gradcheck fails on my fake quantisation* is therefore no fault of yours; the true slope
+# is 0 or a jump:
+
+try:
+    torch.autograd.gradcheck(fake, x.detach().double().requires_grad_(), eps=1e-3)
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+
+# %%
+# The check: the gradient of ``fake`` against difference quotients of the clamp alone, and
+# the slope by the scale against its formula:
+
+h, at = 1e-3, x.detach().double()
+quotient = ((at + h).clamp(-4, 3.5) - (at - h).clamp(-4, 3.5)) / (2 * h)
+torch.testing.assert_close(x.grad.double(), quotient * v)
+n = x.detach() / 0.5
+formula = torch.where(n != n.clamp(-8, 7), n.clamp(-8, 7), n.round() - n)
+torch.testing.assert_close(torch.tensor(found), formula)
+assert (y.detach() - x.detach()).abs()[1:4].max() <= 0.25
+
+# %%
+# Where next
+# ----------
+#
+# Rounding and its bias: :ref:`discrete-choices`. Zeros: :ref:`zeros-and-equal-rows`. Short
+# floats, which do have gradients: :ref:`mixed-precision`. Frozen layers:
+# :ref:`no-grad-detach`.

@@ -1,0 +1,272 @@
+"""Messages about losses that were not called, closures, and generators used up."""
+
+from pullback._messages._entry import Message, Theme
+
+STEPS = Theme(
+    "steps",
+    (
+        Message(
+            anchor="boolean-value-of-tensor",
+            title="Boolean value of Tensor with more than one value is ambiguous",
+            patterns=(r"Boolean value of Tensor with more than one value is ambiguous",),
+            only_from="legacy_get_string",
+            why="""Something asked a tensor whether it is true, and it has several answers.
+                Where a gradient is wanted it is most often a loss that was built with
+                prediction and target in place of its options.""",
+            fix="""Build first and call then: `torch.nn.MSELoss()(y, target)`, or the
+                function `torch.nn.functional.mse_loss(y, target)`. For an `if` use
+                `.any()`, `.all()` or `torch.where`.""",
+            tell=(
+                "`MSELoss(y, target)`, `CrossEntropyLoss(y, target)`: a pair of "
+                "parentheses is missing.",
+                "`if x > 0:` in a function that you differentiate: `torch.where`.",
+                "`if p.grad:`: ask `if p.grad is not None`.",
+            ),
+            broken="""
+                import torch
+
+                y, target = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0])
+                loss = torch.nn.MSELoss(y, target)
+                """,
+            fixed="""
+                import torch
+
+                y = torch.tensor([1.0, 2.0], requires_grad=True)
+                loss = torch.nn.MSELoss()(y, torch.tensor([0.0, 0.0]))
+                loss.backward()  # the mean of two squares
+                assert torch.equal(y.grad, y)
+                print(y.grad)
+                """,
+            see=("error-no-attribute-backward", "error-vmap-data-dependent"),
+            source=("torch/csrc/autograd (python_variable_methods.cpp)",),
+        ),
+        Message(
+            anchor="clip-empty-generator",
+            title="`parameters` is an empty generator, no gradient clipping will occur",
+            kinds=("UserWarning",),
+            patterns=(r"`parameters` is an empty generator, no gradient clipping",),
+            why="""`model.parameters()` is a generator: it yields each parameter once. It
+                was used up before, by the optimizer or by a loop, and nothing is left to
+                clip.""",
+            fix="""Pass `model.parameters()` anew in each call, or keep
+                `list(model.parameters())`.""",
+            broken="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                parameters = model.parameters()
+                optimizer = torch.optim.SGD(parameters, lr=0.1)
+                model(torch.ones(1, 2)).sum().backward()
+                torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+                """,
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                model(torch.ones(1, 2)).sum().backward()
+                norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                torch.testing.assert_close(norm**2, torch.tensor(3.0))  # 1² + 1² + 1²
+                print(round(norm.item(), 4))
+                """,
+            see=("error-inputs-empty", "error-empty-parameter-list"),
+            source=("torch/nn/utils/clip_grad.py",),
+        ),
+        Message(
+            anchor="step-needs-a-closure",
+            title="LBFGS.step() missing 1 required positional argument: 'closure'",
+            kinds=("TypeError", "RuntimeError"),
+            patterns=(
+                r"step\(\) missing 1 required positional argument: 'closure'",
+                r"Closure use is not currently supported if GradScaler is enabled",
+            ),
+            older=("Closure use is not currently supported if GradScaler is enabled.",),
+            why="""L-BFGS evaluates loss and gradient several times in one step, so it needs
+                a function that does so. `GradScaler` decides from one evaluation whether to
+                step, and takes no closure.""",
+            fix="""Write a function that clears the gradients, computes the loss, calls
+                `backward` and returns the loss, and pass it: `optimizer.step(closure)`.
+                With `GradScaler` choose another optimizer.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([3.0], requires_grad=True)
+                optimizer = torch.optim.LBFGS([x])
+                (x**2).sum().backward()
+                optimizer.step()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([3.0], requires_grad=True)
+                optimizer = torch.optim.LBFGS([x])
+
+                def closure():
+                    optimizer.zero_grad()
+                    loss = (x**2).sum()
+                    loss.backward()
+                    return loss
+
+                optimizer.step(closure)
+                assert x.abs() < 1e-4
+                print(round(x.item(), 3) + 0.0)
+                """,
+            see=("gradient-doubled", "error-no-inf-checks"),
+            source=("torch/optim/lbfgs.py", "torch/amp/grad_scaler.py"),
+        ),
+        Message(
+            anchor="bce-and-autocast",
+            title="torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are "
+            "unsafe to autocast",
+            patterns=(
+                r"torch\.nn\.functional\.binary_cross_entropy and torch\.nn\.BCELoss are "
+                r"unsafe to autocast",
+            ),
+            why="""The gradient of binary cross-entropy is `1/p`, too large for half
+                precision when p is close to 0. On a GPU autocast refuses the function.""",
+            fix="""Leave the sigmoid out of the model and use
+                `binary_cross_entropy_with_logits` (`BCEWithLogitsLoss`), whose gradient
+                `sigmoid(x) - target` stays finite.""",
+            fixed="""
+                import torch
+
+                x = torch.tensor([100.0, -100.0], requires_grad=True)
+                target = torch.tensor([0.0, 1.0])
+                with torch.autocast("cpu"):
+                    loss = torch.nn.functional.binary_cross_entropy_with_logits(
+                        x, target, reduction="sum"
+                    )
+                loss.backward()
+                assert torch.equal(x.grad, torch.tensor([1.0, -1.0]))
+                print(x.grad)
+                """,
+            see=("masked-nan", "error-returned-nan-values"),
+            source=("aten/src/ATen (autocast_mode.h)",),
+        ),
+        Message(
+            anchor="casting-complex-to-real",
+            title="Casting complex values to real discards the imaginary part",
+            kinds=("UserWarning", "ComplexWarning"),
+            patterns=(r"Casting complex values to real discards the imaginary part",),
+            why="""A complex tensor is written to a real one: by `.float()`, `copy_`, or by
+                assigning to a slice. The imaginary part is lost, in the value and in the
+                gradient.""",
+            fix="""Say which part you mean: `z.real`, `z.abs()`, `(z * z.conj()).real`; or
+                make the target complex. The gradient of `z.real` is v, that of
+                `z.imag` is `1j * v`.""",
+            broken="""
+                import torch
+
+                z = torch.tensor([3 + 4j], requires_grad=True)
+                z.float().sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                z = torch.tensor([3 + 4j], requires_grad=True)
+                z.abs().sum().backward()  # uphill: z / |z|
+                torch.testing.assert_close(z.grad, torch.tensor([0.6 + 0.8j]))
+                print(z.grad)
+                """,
+            see=("complex-v", "error-real-scalar-outputs"),
+            source=("aten/src/ATen/native (Copy.cpp)",),
+        ),
+        Message(
+            anchor="constant-that-requires-grad",
+            title="Cannot insert a Tensor that requires grad as a constant",
+            patterns=(r"Cannot insert a Tensor that requires grad as a constant",),
+            why="""`torch.jit.trace` makes constants of the tensors that the function uses
+                from around it. One that requires a gradient is none.""",
+            fix="""Make it an `nn.Parameter` of the module that you trace, or pass it as an
+                input; `w.detach()` when it is to be a constant.""",
+            broken="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True) * 2
+                torch.jit.trace(lambda x: x * w, torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                class Scale(torch.nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.w = torch.nn.Parameter(torch.full((2,), 2.0))
+
+                    def forward(self, x):
+                        return x * self.w
+
+                scale = torch.compile(Scale(), backend="eager")
+                scale(torch.ones(2)).sum().backward()
+                assert torch.equal(scale.w.grad, torch.ones(2))
+                print(scale.w.grad)
+                """,
+            see=("leaves-and-roots",),
+            source=("torch/csrc/jit (tracer.cpp)",),
+        ),
+        Message(
+            anchor="scheduler-before-optimizer",
+            title="Detected call of `lr_scheduler.step()` before `optimizer.step()`",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Detected call of `lr_scheduler\.step\(\)` before `optimizer\.step\(\)`",
+            ),
+            why="""The scheduler was called first. With `GradScaler` the order may be right
+                all the same: when the scaled gradients are infinite, it skips the
+                optimizer's step, as it does in the first steps of many runs.""",
+            fix="""Call `backward`, `optimizer.step()`, `scheduler.step()` in this order.
+                With `GradScaler`, step the scheduler only if the scale has not been
+                lowered.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0], requires_grad=True)
+                optimizer = torch.optim.SGD([x], lr=0.1)
+                scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+                scheduler.step()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0], requires_grad=True)
+                optimizer = torch.optim.SGD([x], lr=0.5)
+                scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+                (x**2).sum().backward()
+                optimizer.step()  # 1 - 0.5 · 2
+                scheduler.step()
+                assert x == 0
+                print(x.item())
+                """,
+            see=("error-no-inf-checks", "error-unscale-twice"),
+            source=("torch/optim/lr_scheduler.py",),
+        ),
+        Message(
+            anchor="optimizing-without-gradients",
+            title="optimizing a parameter that doesn't require gradients",
+            kinds=("ValueError",),
+            patterns=(
+                r"optimizing a parameter that doesn't require gradients",
+                r"can't optimize a variable that doesn't require gradients",
+            ),
+            why="""The first releases of PyTorch refused frozen parameters in an optimizer.
+                Current ones take them and pass them by, since their `.grad` stays None.""",
+            fix="""Pass the trainable ones only: `[p for p in model.parameters() if
+                p.requires_grad]`; or update PyTorch.""",
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                model.weight.requires_grad_(False)
+                before = model.weight.clone()
+                trained = [p for p in model.parameters() if p.requires_grad]
+                optimizer = torch.optim.SGD(trained, lr=0.1)
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+                assert torch.equal(model.weight, before) and len(trained) == 1
+                print(len(trained))
+                """,
+            see=("grad-is-none", "leaves-and-roots"),
+            source=("PT#679",),
+        ),
+    ),
+)
