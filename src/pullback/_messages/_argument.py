@@ -413,19 +413,12 @@ ARGUMENT = Theme(
             patterns=(
                 rf"v has invalid size: should be (?P<needed>{SIZE}) "
                 rf"but got (?P<v>{SIZE})",
-                r"v is a tuple of invalid length: should be \d+ but got \d+",
-                r"The given v should contain a single Tensor",
-            ),
-            older=(
-                "v is a tuple of invalid length: should be 2 but got 1.",
-                "The given v should contain a single Tensor.",
             ),
             why="""In `torch.autograd.functional`, `v` has the shape of the output for
                 `vjp`, and the shape of the *input* for `jvp`, `hvp` and `vhp`: there it is
                 a direction in which the input moves.""",
             fix="""`v` needs the shape {needed} and has {v}. For several outputs (`vjp`) or
                 inputs (the others) pass a tuple with one for each.""",
-            unknown={"v": "another", "needed": "of what it belongs to"},
             broken="""
                 import torch
 
@@ -444,50 +437,8 @@ ARGUMENT = Theme(
                 assert reverse.tolist() == [3, 3, 1 + 2]
                 print(forward, reverse)
                 """,
-            see=("dictionary", "what-is-a-jvp", "shape-rule"),
+            see=("dictionary", "what-is-a-jvp", "error-v-is-a-tuple"),
             source=("torch/autograd/functional.py (_validate_v)",),
-        ),
-        Message(
-            anchor="boolean-value-of-tensor",
-            title="Boolean value of Tensor with more than one value is ambiguous",
-            patterns=(
-                r"Boolean value of Tensor with more than one value is ambiguous",
-                r"bool value of Tensor with more than one value is ambiguous",
-            ),
-            older=("bool value of Tensor with more than one value is ambiguous",),
-            only_from="_make_grads",
-            why="""In `backward` or `grad`: of several outputs, one got a `v` of another
-                shape or kind. To name it, torch 2.13 looks it up in the list with `==`,
-                which compares the tensors element by element, and fails on that.""",
-            fix="""Compare them yourself: `[(y.shape, v.shape) for y, v in zip(outputs,
-                grads)]`. Each `v` needs the shape of its output, and is complex where
-                the output is.""",
-            tell=(
-                "The traceback ends in `_make_grads`: it is this one; `The size of tensor "
-                "a (2) must match the size of tensor b (3)` raised there is the same.",
-                "It ends in `torch/nn/modules/loss.py` or `_reduction.py`: "
-                "`nn.MSELoss(a, b)` was given tensors; `nn.MSELoss()(a, b)`.",
-                "It ends in a line of yours: `if t:`, `and`, `t in list_of_tensors`; say "
-                "`(t > 0).all()` or `any(t is other for other in ...)`.",
-            ),
-            broken="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                outputs = [(x**2).sum(), x**3]
-                torch.autograd.backward(outputs, [None, torch.tensor(1.0)])
-                """,
-            fixed="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                outputs = [(x**2).sum(), x**3]
-                torch.autograd.backward(outputs, [None, torch.ones(2)])
-                assert torch.equal(x.grad, 2 * x + 3 * x**2)
-                print(x.grad)
-                """,
-            see=("several-outputs", "several-losses", "error-mismatch-in-shape"),
-            source=("torch/autograd/__init__.py (_make_grads)",),
         ),
         Message(
             anchor="no-attribute-backward",

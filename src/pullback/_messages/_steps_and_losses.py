@@ -8,7 +8,10 @@ STEPS = Theme(
         Message(
             anchor="boolean-value-of-tensor",
             title="Boolean value of Tensor with more than one value is ambiguous",
-            patterns=(r"Boolean value of Tensor with more than one value is ambiguous",),
+            patterns=(
+                r"[Bb]ool(?:ean)? value of Tensor with more than one value is ambiguous",
+            ),
+            older=("bool value of Tensor with more than one value is ambiguous",),
             only_from="legacy_get_string",
             why="""Something asked a tensor whether it is true, and it has several answers.
                 Where a gradient is wanted it is most often a loss that was built with
@@ -21,6 +24,10 @@ STEPS = Theme(
                 "parentheses is missing.",
                 "`if x > 0:` in a function that you differentiate: `torch.where`.",
                 "`if p.grad:`: ask `if p.grad is not None`.",
+                "The traceback ends in `_make_grads`, in `backward` or `grad` with several "
+                "outputs: one got a `v` of another shape, or a real one for a complex "
+                "output, and torch 2.13 stumbles over naming it. Compare `y.shape` and "
+                "`v.shape` pair by pair.",
             ),
             broken="""
                 import torch
@@ -37,7 +44,11 @@ STEPS = Theme(
                 assert torch.equal(y.grad, y)
                 print(y.grad)
                 """,
-            see=("error-no-attribute-backward", "error-vmap-data-dependent"),
+            see=(
+                "error-no-attribute-backward",
+                "error-vmap-data-dependent",
+                "error-mismatch-in-shape",
+            ),
             source=("torch/csrc/autograd (python_variable_methods.cpp)",),
         ),
         Message(
