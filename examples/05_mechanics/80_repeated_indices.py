@@ -102,9 +102,9 @@ writes = {
 #
 # The result, the product by ``b``, the one by ``s``, and whether
 # :func:`torch.autograd.gradcheck <torch.autograd.gradcheck.gradcheck>` agrees, with its
-# :term:`finite differences`. Overwriting leaves one value at place 2, here the last (on many
-# threads or a GPU maybe another), yet 2 and 3 get 100, too. ``b[i] += s`` reads ``b`` three
-# times and keeps one of the sums, 4 in place of 9, while 300 comes back:
+# :term:`finite differences`. Overwriting leaves one value at place 2, here the last (with
+# many threads or a GPU maybe another), yet 2 and 3 get 100, too. ``b[i] += s`` reads ``b``
+# three times and keeps one of the sums, 4 in place of 9, while 300 comes back:
 
 
 def tried(write):
