@@ -23,6 +23,7 @@ extensions = [
     "code_links",
     "error_index",
     "gallery_cards",
+    "lost_chunks",
     "mathml",
     "myst_nb",
     "navigation",

@@ -283,6 +283,7 @@ def test_a_link_in_code_is_no_stop_for_the_keyboard_and_stands_in_the_list():
 UNDOCUMENTED = {
     "torch.amp.GradScaler",  # only torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler
     "torch.backends.cudnn.flags",
+    "torch.finfo",  # on a page of several, whose anchors are not known here
     "torch.is_autocast_enabled",
     "torch.log_softmax",  # only in torch.nn.functional
     "torch.relu",  # only in torch.nn.functional

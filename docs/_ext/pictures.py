@@ -38,16 +38,18 @@ def go_over(
     """Give the figures of one page their sizes, and its template a card."""
     if doctree is None:
         return
-    folder = Path(app.outdir, posixpath.dirname(page))
+
+    def published(picture: str) -> Path:
+        return Path(app.outdir, "_images", posixpath.basename(picture))
 
     def sized(match: re.Match[str]) -> str:
-        with Image.open(folder / match["source"]) as figure:
+        with Image.open(published(match["source"])) as figure:
             return f'<img width="{figure.width}" height="{figure.height}" '
 
     picture, alt = app.config.social_picture
     if first := FIGURE.search(context["body"]):
         picture, alt = first["large"], unescape(first["alt"])
-        draw_card(app, folder / picture)
+        draw_card(app, published(picture))
         context["body"] = FIGURE.sub(sized, context["body"])
     card = CARDS / Path(picture).name
     context["card"] = {"url": app.config.html_baseurl + card.as_posix(), "alt": alt}
