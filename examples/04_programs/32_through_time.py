@@ -84,7 +84,7 @@ added = torch.autograd.grad(states[-1], states[0], v)[0].norm()
 print(f"{plain:.0f} {added:.1f}")
 
 # %%
-# The second is also a step of Euler's method for :math:`\dot h=f(h)`; going back through
+# The second is also a step of Euler's method for :math:`dh/dt=f(h)`; going back through
 # such steps, one :term:`VJP` each, is the discrete adjoint method for ODEs. LSTM and GRU
 # add in the same way along their gates, Transformers around each block.
 #
