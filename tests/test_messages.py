@@ -103,6 +103,18 @@ def test_a_message_that_people_paste_is_found(text):
     assert recognised(text) == [found.anchor]
 
 
+def test_of_several_errors_in_one_paste_the_last_is_found():
+    warning, first, second = (
+        "UserWarning: The .grad attribute of a Tensor that is not a leaf Tensor is being",
+        "RuntimeError: grad can be implicitly created only for scalar outputs",
+        "RuntimeError: Trying to backward through the graph a second time",
+    )
+    for parts in ([first, second], [warning, second], [second, "raise it again"]):
+        pasted = "\n\nDuring handling of the above exception, another:\n\n".join(parts)
+        assert lookup(pasted) is lookup(second), parts
+    assert lookup(f"{first}\nValueError: of my own") is lookup(first)
+
+
 def test_every_message_is_among_those_that_people_paste():
     assert set(PASTED.values()) == {m.anchor for m in MESSAGES if not m.silent}
 

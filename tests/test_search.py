@@ -108,9 +108,10 @@ def test_search_works_by_address_keyboard_and_offline(browser, address):
 
 
 def test_pasted_message_leads_to_its_page(browser, tmp_path):
-    """First, with the reader's own shapes in it, and broken over lines by a terminal."""
+    """First, broken over lines by a terminal, with other errors before it."""
     pages = {
-        "index": "Home\n====\n\n.. toctree::\n\n   errors/shape\n   mismatch\n",
+        "index": "Home\n====\n\n.. toctree::\n   :glob:\n\n   errors/*\n   mismatch\n",
+        "errors/before": "Division by zero\n================\n\nNever divide by 0.\n",
         "errors/shape": "Mismatch in shape\n=================\n\nSay v of y's shape.\n",
         "mismatch": "Mismatch in shape: grad_output and output\n"
         "=========================================\n\ntorch.Size([7, 2]) and more.\n",
@@ -125,7 +126,10 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
         "html_js_files": ["pullback.js"],
         "html_static_path": [str(docs / "_static")],
         "templates_path": [str(docs / "templates")],
-        "search_messages": {"errors/shape": [r"Mismatch in shape: (?P<which>\w+)\[\d+\]"]},
+        "search_messages": {
+            "errors/before": ["division by zero"],
+            "errors/shape": [r"Mismatch in shape: (?P<which>\w+)\[\d+\]"],
+        },
     }
     lines = [f"{name} = {value!r}" for name, value in settings.items()]
     path = f"import sys\nsys.path.insert(0, {str(docs / '_ext')!r})\n"
@@ -135,6 +139,8 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
     page = browser.new_page()
     page.goto((tmp_path / "html" / "search.html").as_uri())
     message = (
+        "Traceback (most recent call last):\n  ...\nZeroDivisionError: division by zero\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
         "Traceback (most recent call last):\n  ...\nRuntimeError: Mismatch in shape: "
         "grad_output[0] has a shape of\ntorch.Size([7, 2]) and output[0] has a shape of []"
     )

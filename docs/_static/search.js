@@ -49,9 +49,11 @@
         return weights.get(id);
       };
       const found = index.search(query, { boost: { title: 1.5, code: 0.5 }, boostDocument });
-      const known = RECORDS.filter((r) => r.messages?.some((m) => m.test(query)));
-      const others = found.map(({ id }) => RECORDS[id]).filter((r) => !known.includes(r));
-      return [...known, ...others];
+      // A traceback may hold several errors, and warnings before them: the last comes first.
+      const last = query.split(/\b\w+(?:Error|Exception): /).at(-1);
+      const known = [last, query].flatMap((text) =>
+        RECORDS.filter((r) => r.messages?.some((m) => m.test(text))));
+      return [...new Set([...known, ...found.map(({ id }) => RECORDS[id])])];
     };
   };
 

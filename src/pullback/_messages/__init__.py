@@ -5,6 +5,8 @@ The error index of the site and :func:`pullback.hints` are both made from it.
 
 from __future__ import annotations
 
+import re
+
 from pullback._messages._argument import ARGUMENT
 from pullback._messages._compiled import COMPILED
 from pullback._messages._entry import Message, Theme
@@ -51,5 +53,10 @@ MESSAGES = tuple(message for theme in THEMES for message in theme.messages)
 
 
 def lookup(text: str) -> Message | None:
-    """Return the entry for a message in any of its wordings, or None."""
-    return next((message for message in MESSAGES if message.find(text)), None)
+    """Return the entry for a message in any of its wordings, or None.
+
+    A traceback may hold several errors, and warnings before them: the last error counts.
+    """
+    last = re.split(r"\b\w+(?:Error|Exception): ", text)[-1]
+    found = (m for part in (last, text) for m in MESSAGES if m.find(part))
+    return next(found, None)
