@@ -16,6 +16,7 @@ from pullback._messages._higher import HIGHER
 from pullback._messages._hook_results import HOOK_RESULTS
 from pullback._messages._hooks import HOOKS
 from pullback._messages._inplace import INPLACE
+from pullback._messages._inside_transforms import INSIDE_TRANSFORMS
 from pullback._messages._leaves import LEAVES
 from pullback._messages._parallel import PARALLEL
 from pullback._messages._rules import RULES
@@ -40,6 +41,7 @@ THEMES = (
     HOOK_RESULTS,
     HIGHER,
     TRANSFORMS,
+    INSIDE_TRANSFORMS,
     VMAP,
     TRAINING,
     STEPS,
