@@ -100,7 +100,7 @@ def test_equals_torch_entry_by_entry(f, shape, products):
 
 
 def test_symmetry_saves_products():
-    for f, ordinary, symmetric in (arrow, 100, 2), (grid, 6, 5):
+    for f, ordinary, symmetric in (arrow, 3, 2), (grid, 6, 5):
         x = numbers(100).reshape((10, 10) if f is grid else (100,))
         plain = pullback.sparsity(torch.func.grad(f), x)
         assert plain.n_colors >= ordinary

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch.autograd.functional import jacobian as dense
 
 import pullback
-from pullback._sparse import coloring, index_sets
+from pullback._sparse import bicoloring, coloring, index_sets
 
 close = torch.testing.assert_close
 
@@ -41,6 +41,11 @@ def wide(x):
     return x.reshape(-1, 5).prod(1)  # five columns for a row
 
 
+def arrow(x):
+    # a whole row, a whole column, and the diagonal
+    return torch.cat([x.sin().sum()[None], x[0] * x[1:] + x[1:] ** 3])
+
+
 def numbers(*shape, dtype=torch.float64):
     # fixed and irregular, away from zero
     n = torch.Size(shape).numel()
@@ -57,7 +62,7 @@ def entries(f, x):
 # --- the Jacobian from a plan -------------------------------------------------------
 
 
-@pytest.mark.parametrize("f", [tridiagonal, stencil, tall, wide, torch.tanh, F.softmax])
+@pytest.mark.parametrize("f", [tridiagonal, stencil, tall, wide, arrow, F.softmax])
 @pytest.mark.parametrize("chunk_size", [None, 1, 2, "auto"])
 @pytest.mark.filterwarnings("ignore:Implicit dimension choice")
 def test_equals_the_dense_jacobian_entry_by_entry(f, chunk_size):
@@ -73,7 +78,12 @@ def test_equals_the_dense_jacobian_entry_by_entry(f, chunk_size):
 
 @pytest.mark.parametrize(
     ("f", "mode", "colors"),
-    [(tridiagonal, "reverse", 3), (tall, "forward", 1), (wide, "reverse", 1)],
+    [
+        (tridiagonal, "reverse", 3),
+        (tall, "forward", 1),
+        (wide, "reverse", 1),
+        (arrow, "both", 3),
+    ],
 )
 def test_one_product_for_each_colour(f, mode, colors):
     x = numbers(100)
@@ -108,17 +118,28 @@ def test_one_product_for_each_colour(f, mode, colors):
     assert counted == colors
 
 
-@pytest.mark.parametrize("f", [tridiagonal, tall, wide])
+@pytest.mark.parametrize("f", [tridiagonal, tall, wide, arrow])
 def test_products_taken_another_way(f):
     x = numbers(6, 5).reshape(-1)
     plan = pullback.sparsity(f, x)
     y, pull = torch.func.vjp(f, x)
-    if plan.mode == "reverse":
-        (products,) = torch.func.vmap(pull)(plan.seeds(y))
-    else:
-        push = torch.func.vmap(lambda t: torch.func.jvp(f, (x,), (t,))[1])
-        products = torch.cat([push(plan.seeds(x, 0, 1)), push(plan.seeds(x, 1))])
+    push = torch.func.vmap(lambda t: torch.func.jvp(f, (x,), (t,))[1])
+    products, k = [], plan.n_reverse
+    if plan.mode != "forward":
+        products += [torch.func.vmap(pull)(plan.seeds(y))[0]]
+    if plan.mode != "reverse":
+        products += [push(plan.seeds(x, k, k + 1)), push(plan.seeds(x, k + 1))]
+    products = torch.cat([p.reshape(-1) for p in products])
     close(plan.assemble(products).to_dense(), torch.func.jacrev(f)(x))
+
+
+def test_seeds_of_another_size():
+    plan = pullback.sparsity(tall, torch.ones(4))
+    with pytest.raises(ValueError, match=r"like has 20 numbers; 4 are needed .* columns"):
+        plan.seeds(torch.ones(20))
+    plan = pullback.sparsity(wide, torch.ones(20))
+    with pytest.raises(ValueError, match=r"like has 20 numbers; 4 are needed .* rows"):
+        plan.seeds(torch.ones(20))
 
 
 def test_a_backward_that_writes_into_its_seed():
@@ -156,9 +177,11 @@ def test_an_output_already_computed():
     assert x.grad is None
     with pytest.raises(ValueError, match="the function is needed in its place"):
         pullback.jacobian(tall(x), x, sparsity=pullback.sparsity(tall, x))
+    with pytest.raises(ValueError, match="the function is needed in its place"):
+        pullback.jacobian(arrow(x), x, sparsity=pullback.sparsity(arrow, x))
 
 
-@pytest.mark.parametrize("f", [tridiagonal, tall])
+@pytest.mark.parametrize("f", [tridiagonal, tall, arrow])
 def test_differentiable_again(f):
     x = numbers(8).requires_grad_()
     plan = pullback.sparsity(f, x)
@@ -239,7 +262,7 @@ def test_changed_shapes_are_caught():
         pullback.jacobian(lambda x: tridiagonal(x)[1:], numbers(9), sparsity=plan)
 
 
-@pytest.mark.parametrize("f", [tridiagonal, tall])
+@pytest.mark.parametrize("f", [tridiagonal, tall, arrow])
 def test_verify_catches_a_function_that_has_outgrown_its_plan(f):
     x = numbers(30)
     plan = pullback.sparsity(f, x)
@@ -250,7 +273,9 @@ def test_verify_catches_a_function_that_has_outgrown_its_plan(f):
 
     J = pullback.jacobian(f, x, sparsity=plan, verify=True)
     close(J.to_dense(), dense(f, x))
-    with pytest.raises(RuntimeError, match=r"in 1 of (30 columns, .* 4|150 rows, .* 149);"):
+    with pytest.raises(
+        RuntimeError, match=r"in [12] of (30 columns, .* 4|150 rows, .* 149);"
+    ):
         pullback.jacobian(grown, x, sparsity=plan, verify=True)
 
 
@@ -540,6 +565,42 @@ def test_colours_keep_apart_what_meets(m, n, seed, share):
     assert colors.max() < min(m, n)
 
 
+@settings(deadline=None)
+@given(st.integers(4, 30), st.integers(4, 30), st.integers(0, 2**32 - 1), st.booleans())
+def test_rows_and_columns_together_give_every_entry(m, n, seed, transposed):
+    """From few products, in NumPy, of a matrix with a few long rows and columns."""
+    random = np.random.default_rng(seed)
+    matrix = np.where(random.random((m, n)) < 0.5 / n, random.random((m, n)), 0)
+    matrix[: random.integers(3)] = random.random(n)
+    matrix[:, : random.integers(3)] = random.random((m, 1))
+    matrix = matrix.T if transposed else matrix
+    m, n = matrix.shape
+    pattern = sp.csr_array(matrix != 0)
+    alone = min((matrix != 0).sum(0).max(), (matrix != 0).sum(1).max())
+    found = bicoloring.fewest(pattern)
+    if found is None:
+        return
+    kinds = [np.arange(colors.max() + 1)[:, None] == colors for colors in found]
+    products = np.concatenate([(kinds[0] @ matrix).ravel(), (kinds[1] @ matrix.T).ravel()])
+    assert len(kinds[0]) + len(kinds[1]) < alone
+    row, column = pattern.nonzero()
+    np.testing.assert_allclose(
+        products[bicoloring.entries(row, column, *found)], matrix[row, column]
+    )
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_both_modes_where_neither_saves_anything_alone(transposed):
+    """An arrow with a broad head: 2 for its columns, 1 for its rows, 1 for the rest."""
+    matrix = np.eye(60, dtype=bool)
+    matrix[:, :2] = True  # two long columns
+    matrix[0, :30] = matrix[1, 30:] = True
+    matrix = matrix.T if transposed else matrix
+    assert coloring.fewest(sp.csr_array(matrix))[1].max() + 1 >= 31
+    rows, columns = bicoloring.fewest(sp.csr_array(matrix))
+    assert rows.max() + 1 + columns.max() + 1 == 4
+
+
 @pytest.mark.parametrize("n", [2, 3, 7, 40])
 def test_a_five_point_stencil_needs_few_colours(n):
     assert pullback.sparsity(stencil, torch.ones(n * n)).n_colors <= 6
@@ -607,6 +668,11 @@ def test_repr():
         "colours   3, of the rows",
         "products  3 vector-Jacobian products, for 1000 if dense",
     ]
+    assert repr(pullback.sparsity(arrow, torch.ones(9))).splitlines()[-2:] == [
+        "colours   1, of the rows and 2, of the columns",
+        "products  1 vector-Jacobian product and 2 Jacobian-vector products, "
+        "for 9 if dense",
+    ]
     html = plan._repr_html_()
     assert "<caption>Sparsity of the Jacobian</caption>" in html
     assert "3, of the rows" in html
@@ -624,6 +690,9 @@ def test_picture():
         if abs(i - j) < 2
     }
     assert cells == expected
+    ax = pullback.sparsity(arrow, torch.ones(4)).plot()
+    assert ax.get_title() == "Sparsity, 4 × 4: 10 entries, 3 colours of rows and columns"
+    assert [t.get_text() for t in ax.texts] == list("0000121212")
     _, mine = plt.subplots()
     assert pullback.sparsity(stencil, torch.ones(400)).plot(mine, title="mine") is mine
     assert mine.get_title() == "mine"

@@ -85,7 +85,7 @@ print(row, rest[1:])
 # For zeros anywhere, which rows may share a product is a :term:`coloring`, and it needs
 # fewer colours where :math:`H_{ij}` may be read as :math:`H_{ji}` (Coleman and Moré 1984).
 # :func:`pullback.sparsity` finds zeros and colours, :func:`pullback.hessian` takes a
-# product for each colour. Without symmetry the arrow needs all five:
+# product for each colour. Without symmetry the arrow takes a third:
 
 plan = pullback.sparsity(arrow, spot, hessian=True)
 sparse = pullback.hessian(arrow, spot, sparsity=plan)

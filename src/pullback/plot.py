@@ -309,9 +309,11 @@ def pattern(plan: Sparsity, ax: Axes | None = None, *, title: str | None = None)
     m, n = plan.pattern.shape
     column = plan.pattern.col_indices().cpu().numpy()
     row = np.repeat(np.arange(m), np.diff(plan.pattern.crow_indices().cpu().numpy()))
-    line = "columns" if plan.mode == "forward" else "rows"
+    lines = {"forward": "columns", "both": "rows and columns"}.get(plan.mode, "rows")
     # by the product that the entry is read from
-    colors = plan.entries.cpu().numpy() // (m if plan.mode == "forward" else n)
+    place, columns = plan.entries.cpu().numpy(), plan.n_reverse * n
+    by_row, by_column = place // max(n, 1), plan.n_reverse + (place - columns) // max(m, 1)
+    colors = np.where(place < columns, by_row, by_column)
     ax = ax or _new_axes()
     if max(m, n) <= CELLS:
         cells = np.full((m, n), np.nan)
@@ -326,7 +328,7 @@ def pattern(plan: Sparsity, ax: Axes | None = None, *, title: str | None = None)
             np.ma.masked_equal(counts, 0), extent=(0, n, m, 0), interpolation="nearest"
         )
         ax.figure.colorbar(image, ax=ax, label="entries in a block")
-    found = f"{m} × {n}: {len(row)} entries, {plan.n_colors} colours of {line}"
+    found = f"{m} × {n}: {len(row)} entries, {plan.n_colors} colours of {lines}"
     ax.set_title(title or f"Sparsity, {found}", fontsize=10)
     ax.set_xlabel("input")
     ax.set_ylabel("output")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -39,12 +40,16 @@ def value_and_sparse_jacobian(
         with untouched():  # so that every call of f draws the same random numbers
             return f if isinstance(f, Tensor) else call(f, args, copied)
 
-    if plan.mode == "reverse":
-        y, used, product = _rows(g, x, isinstance(f, Tensor))
-        like = y
-    else:
-        y, used, product = _columns(g, x)
-        like = x
+    kinds: list[tuple[Product, Tensor]] = []  # what takes the seeds, and what they are like
+    if plan.mode != "forward":
+        y, used, pull = _rows(g, x, isinstance(f, Tensor))
+        kinds.append((pull, y))
+    if plan.mode in ("forward", "both"):
+        x = x.contiguous()  # the tangents of an expanded x need room
+        kinds.append((functools.partial(_push, g, x), x))
+    if plan.mode == "forward":
+        y, used = g(x), True
+        check_one("the output of f", y)
     _check_output(y, plan)
     check_devices([x], [y])
     if not used and not allow_unused:
@@ -52,9 +57,15 @@ def value_and_sparse_jacobian(
             f"the output does not depend on inputs[{plan.argnum}]; an input that it "
             "depends on is needed, or allow_unused=True to get zeros"
         )
-    J = plan.assemble(_flat_products(product, like, plan, chunk_size))
+    ends = (plan.n_reverse, plan.n_colors)[-len(kinds) :]
+    parts: list[Tensor] = []
+    start = 0
+    for (product, like), stop in zip(kinds, ends, strict=True):
+        parts += _flat_products(product, like, plan, range(start, stop), chunk_size)
+        start = stop
+    J = plan.assemble(torch.cat(parts) if len(parts) != 1 else parts[0])
     if verify:
-        _verify(J, product, like, plan)
+        _verify(J, *kinds[0], plan)
     return y, J
 
 
@@ -81,31 +92,26 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
     return (y if computed or again else y.detach()), used, pull
 
 
-def _columns(g: Callable[..., Any], x: Tensor) -> tuple[Any, bool, Product]:
-    """Return y, and t -> J t, which computes y again with tangents."""
-
-    def push(t: Tensor) -> tuple[Tensor, ...]:
-        return (jvp(g, (x,), (t,))[1],)
-
-    x = x.contiguous()  # the tangents of an expanded x need room
-    y = g(x)
-    check_one("the output of f", y)
-    return y, True, push
+def _push(g: Callable[..., Any], x: Tensor, t: Tensor) -> tuple[Tensor]:
+    """Return J t, for which y is computed again, with tangents."""
+    return (jvp(g, (x,), (t,))[1],)
 
 
 def _flat_products(
-    product: Product, like: Tensor, plan: Sparsity, chunk_size: int | str | None
-) -> Tensor:
-    """Return one product for each colour, flat: ``(n_colors * numbers,)``."""
+    product: Product,
+    like: Tensor,
+    plan: Sparsity,
+    colors: range,
+    chunk_size: int | str | None,
+) -> list[Tensor]:
+    """Return one product for each of the colours, flat, in as many pieces as chunks."""
     size = chunk_size if isinstance(chunk_size, int) else 0
     size = size or max(1, CHUNK_NUMBERS // max(*plan.pattern.shape, 1))
     parts: list[Tensor] = []
-    for start in range(0, plan.n_colors, size):
+    for start in range(colors.start, colors.stop, size):
         seeds = plan.seeds(like, start, start + size)
         parts.append(products(product, [seeds])[0].reshape(-1))
-    if len(parts) == 1:
-        return parts[0]
-    return torch.cat(parts) if parts else like.new_zeros(0)
+    return parts or [like.new_zeros(0)]
 
 
 def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
@@ -116,7 +122,8 @@ def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
     values = J.detach().values()
     column = J.col_indices()
     row = torch.repeat_interleave(torch.arange(m, device=J.device), J.crow_indices().diff())
-    length, to, by = (n, column, row) if plan.mode == "reverse" else (m, row, column)
+    forward = plan.mode == "forward"
+    length, to, by = (m, row, column) if forward else (n, column, row)
     terms = values * seed.reshape(-1)[by]
     found = values.new_zeros(length).index_add(0, to, terms)
     scale = values.new_zeros(length).index_add(0, to, terms.abs())
@@ -127,7 +134,7 @@ def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
     wrong = ~(same | ((expected - found).abs() <= allowed))
     if wrong.any():
         at = int(wrong.nonzero()[0])
-        line = "column" if plan.mode == "reverse" else "row"
+        line = "row" if forward else "column"
         raise RuntimeError(
             "the function has outgrown its plan: J has entries outside of the pattern "
             f"in {int(wrong.sum())} of {length} {line}s, first in {line} {at}; a plan "
@@ -158,9 +165,9 @@ def _check(
     planned = plan.input_shapes
     if isinstance(f, Tensor):
         planned = (planned[plan.argnum],)
-        if plan.mode == "forward":
+        if plan.mode != "reverse":
             raise ValueError(
-                "the plan is for Jacobian-vector products, which compute y again with "
+                "the plan has Jacobian-vector products, which compute y again with "
                 "tangents, and y is a tensor; the function is needed in its place"
             )
     if shapes != planned:

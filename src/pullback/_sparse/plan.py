@@ -14,12 +14,13 @@ from torch.utils import _pytree as pytree
 
 from pullback._inputs import call, check_inputs, untouched
 from pullback._report import Table
-from pullback._sparse import coloring, star
-from pullback._sparse.coloring import Mode
+from pullback._sparse import bicoloring, coloring, star
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+
+Mode = Literal["reverse", "forward", "both", "symmetric"]
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
 CHUNK_NUMBERS = 2**16
@@ -33,11 +34,15 @@ class Sparsity:
         pattern: Sparse CSR tensor of booleans and shape ``(m, n)``, for m numbers of
             the output and n of the input: can output i depend on input j?
         colors: Colour of each row (``mode="reverse"``, shape ``(m,)``), of each column
-            (``mode="forward"``, shape ``(n,)``), or of both at once
-            (``mode="symmetric"``), int64.
+            (``mode="forward"``, shape ``(n,)``), of each row and then of each column
+            (``mode="both"``, shape ``(m + n,)``, -1 for those that need none), or of
+            rows and columns alike (``mode="symmetric"``, shape ``(n,)``), int64.
         n_colors: Number of colours, which is the number of products.
+        n_reverse: How many of them, the first ones, are vector-Jacobian products (for a
+            Hessian, of the gradient).
         mode: ``"reverse"`` for vector-Jacobian products, ``"forward"`` for
-            Jacobian-vector products, ``"symmetric"`` for Hessian-vector products.
+            Jacobian-vector products, ``"both"`` for some of each, ``"symmetric"`` for
+            Hessian-vector products.
         assumed_dense: Names of operations without a rule, each of whose outputs was
             taken to depend on all of its inputs.
         argnum: The input that x is.
@@ -49,7 +54,8 @@ class Sparsity:
     pattern: Tensor
     colors: Tensor
     n_colors: int
-    mode: Literal["reverse", "forward", "symmetric"]
+    n_reverse: int
+    mode: Mode
     assumed_dense: tuple[str, ...]
     argnum: int
     input_shapes: tuple[tuple[int, ...], ...]
@@ -71,9 +77,14 @@ class Sparsity:
         gives them to :meth:`assemble`.
 
         Args:
-            like: y for ``mode="reverse"``, else x: its shape, dtype and device count.
+            like: y for the first ``n_reverse`` colours, x for the others: its shape,
+                dtype and device count.
             start: The first colour.
-            stop: The colour after the last; None for all.
+            stop: The colour after the last; None, or more than there are, for all of
+                one kind.
+
+        Raises:
+            ValueError: ``like`` is not of y's size, or of x's.
 
         Examples:
             >>> import torch, pullback
@@ -89,14 +100,25 @@ class Sparsity:
                     [0., 0., 3., 2., 0.],
                     [0., 0., 0., 4., 3.]])
         """
-        stop = min(self.n_colors if stop is None else stop, self.n_colors)
+        of_rows = start < self.n_reverse
+        last = self.n_reverse if of_rows else self.n_colors
+        stop = last if stop is None else min(stop, last)
         key = start, stop, like.dtype, like.device
         if key in self._kept:  # to build them took a tenth of a small evaluation
             kept = self._kept[key].clone()  # a backward may write into what it is given
             return kept.reshape(stop - start, *like.shape)
         wanted = torch.arange(start, stop, device=like.device).unsqueeze(1)
-        seeds = (self.colors.to(like.device) == wanted).to(like.dtype)
-        if stop - start == self.n_colors and seeds.numel() <= CHUNK_NUMBERS:
+        colors = self.colors
+        if self.mode == "both":
+            m = self.pattern.shape[0]
+            colors = colors[:m] if of_rows else colors[m:]
+        if like.numel() != len(colors):
+            raise ValueError(
+                f"like has {like.numel()} numbers; {len(colors)} are needed for colours of "
+                f"{'rows' if of_rows else 'columns'}"
+            )
+        seeds = (colors.to(like.device) == wanted).to(like.dtype)
+        if stop == last and start in (0, self.n_reverse) and seeds.numel() <= CHUNK_NUMBERS:
             self._kept[key] = seeds.clone()
         return seeds.reshape(stop - start, *like.shape)
 
@@ -104,7 +126,9 @@ class Sparsity:
         """Return the CSR tensor whose entries stand in the products with :meth:`seeds`.
 
         Args:
-            products: A product for each colour, of shape ``(n_colors, ...)`` or flat.
+            products: A product for each colour, of shape ``(n_colors, ...)``; of both
+                kinds, ``(n_reverse, n)`` and ``(n_colors - n_reverse, m)``, flat and
+                one after the other.
         """
         # each entry stands alone in the product of its colour
         values = products.reshape(-1).index_select(0, self.entries.to(products.device))
@@ -126,18 +150,22 @@ class Sparsity:
         m, n = self.pattern.shape
         nnz = self.pattern.values().numel()
         share = nnz / (m * n) if m * n else 0.0
-        lines, product = {
-            "reverse": ("rows", "vector-Jacobian product"),
-            "forward": ("columns", "Jacobian-vector product"),
-            "symmetric": ("rows, and of the columns alike", "Hessian-vector product"),
-        }[self.mode]
         hessian = self.mode == "symmetric"
-        plural = "s" * (self.n_colors != 1)
+        kinds = [
+            (self.n_reverse, "rows", "vector-Jacobian"),
+            (self.n_colors - self.n_reverse, "columns", "Jacobian-vector"),
+        ]
+        if hessian:
+            kinds = [(self.n_colors, "rows, and of the columns alike", "Hessian-vector")]
+        elif self.mode != "both":
+            kinds = kinds[:1] if self.mode == "reverse" else kinds[1:]
+        colors = " and ".join(f"{k}, of the {lines}" for k, lines, _ in kinds)
+        products = " and ".join(f"{k} {p} product{'s' * (k != 1)}" for k, _, p in kinds)
         rows = [
             ["shape", f"{n} by {n} inputs" if hessian else f"{m} outputs, {n} inputs"],
             ["entries", f"{nnz} of {m * n}, {share:.2g} of them"],
-            ["colours", f"{self.n_colors}, of the {lines}"],
-            ["products", f"{self.n_colors} {product}{plural}, for {min(m, n)} if dense"],
+            ["colours", colors],
+            ["products", f"{products}, for {min(m, n)} if dense"],
         ]
         if self.assumed_dense:
             rows += [["assumed dense", ", ".join(self.assumed_dense)]]
@@ -153,8 +181,9 @@ def sparsity(
     elements, so that the pattern holds for **all** inputs of these shapes: an entry
     that is zero here by accident is in it. The cost grows with the number of
     non-zeros, of the Jacobian and of those of the intermediate results. The rows or the
-    columns are then coloured, whichever needs fewer colours, and :func:`jacobian` takes
-    the result as a plan: one product for each colour.
+    columns are then coloured, whichever needs fewer colours, or some of both where a few
+    rows and columns are much longer than the rest. :func:`jacobian` takes the result as a
+    plan: one product for each colour.
 
     What f captures is a constant, and zeros in it count (a banded matrix is banded)
     unless it requires grad. What f is given can change, also the inputs that
@@ -171,8 +200,10 @@ def sparsity(
     The method is that of Griewank and Walther, *Evaluating Derivatives*, 2nd ed., 2008,
     section 7.1 (index domains); the colouring is that of Coleman and Moré, *Estimation
     of sparse Jacobian matrices and graph coloring problems*, SIAM J. Numer. Anal. 20,
-    1983. Both are told in Gebremedhin, Manne and Pothen, *What color is your
-    Jacobian?*, SIAM Review 47, 2005.
+    1983; both modes in one plan that of Coleman and Verma, *The efficient computation of
+    sparse Jacobian matrices using automatic differentiation*, SIAM J. Sci. Comput. 19,
+    1998. All are told in Gebremedhin, Manne and Pothen, *What color is your Jacobian?*,
+    SIAM Review 47, 2005.
 
     With ``hessian=True`` f returns one number, and the pattern is that of its Hessian, a
     plan for :func:`hessian`. Detection then follows f and its backward pass, and the
@@ -287,13 +318,19 @@ def _plan(
     column = sets.indices.astype(np.int64)
     row = np.repeat(np.arange(m), np.diff(sets.indptr))
     # J[i, j] is element j of the product of row i's colour, or i of that of column j's
-    mode: Mode | Literal["symmetric"]
+    mode: Mode
     if hessian:
         mode, colors = "symmetric", star.fewest(sets)
         entries = star.entries(row, column, colors)
+        n_reverse = int(colors.max(initial=-1)) + 1
+    elif two := bicoloring.fewest(sets):
+        mode, entries = "both", bicoloring.entries(row, column, *two)
+        n_reverse = int(two[0].max()) + 1
+        colors = np.concatenate([two[0], np.where(two[1] < 0, -1, two[1] + n_reverse)])
     else:
         mode, colors = coloring.fewest(sets)
         reverse = mode == "reverse"
+        n_reverse = int(colors.max(initial=-1)) + 1 if reverse else 0
         entries = colors[row] * n + column if reverse else colors[column] * m + row
     if entries.max(initial=0) < 2**31:
         entries = entries.astype(np.int32)  # half as much to read in every evaluation
@@ -310,6 +347,7 @@ def _plan(
         pattern=pattern,
         colors=torch.from_numpy(colors.astype(np.int64)),
         n_colors=int(colors.max(initial=-1)) + 1,
+        n_reverse=n_reverse,
         mode=mode,
         assumed_dense=tuple(sorted(set(dense))),
         argnum=argnum,
