@@ -141,6 +141,19 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# A full row and a full column take nine products of one kind, or one VJP and two JVPs:
+
+
+def arrow(x):
+    return torch.cat([(x**2).sum()[None], x[0] * x[1:] + x[1:] ** 2])
+
+
+plan = pullback.sparsity(arrow, x)
+planned = pullback.jacobian(arrow, x, sparsity=plan)
+print(planned.to_dense().equal(torch.func.jacrev(arrow)(x)))
+plan
+
+# %%
 # A hundred thousand unknowns still take three products. All three diagonals against the
 # formula:
 
