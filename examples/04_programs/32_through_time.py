@@ -107,6 +107,25 @@ ratio = torch.cat(
 print(bool(length > 1), torch.allclose(ratio, 1 / length))
 
 # %%
+# The gradient at each hidden state
+# ---------------------------------
+#
+# *out.retain_grad() shows zeros for all steps but the last.* What ``nn.RNN`` returns are
+# copies of its states; the chain between them is inside of one operation. With a cell for
+# each step the states are tensors of yours:
+
+out = rnn(inputs)[0]
+out.retain_grad()
+out[-1].backward(v)
+cell = nn.RNNCell(4, 8)
+cell.load_state_dict({name[:-3]: p for name, p in rnn.state_dict().items()})
+hidden = [cell(inputs[0])]
+for step in inputs[1:]:
+    hidden.append(cell(step, hidden[-1]))
+each = torch.stack(torch.autograd.grad(hidden[-1], hidden, v))
+print([(g != 0).any(1).sum().item() for g in (out.grad, each)])
+
+# %%
 # A Hessian for each sequence of an LSTM
 # --------------------------------------
 #

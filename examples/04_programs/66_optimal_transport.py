@@ -5,9 +5,9 @@ Must I backpropagate through Sinkhorn's iterations?
 ===================================================
 
 For the *cost* no: at the optimum its gradient by the cost matrix is the transport plan, as
-the plan's own change does not count to first order. For a loss on the plan, or for ``sum(P
-* C)``, which is not what is minimised, yes; through the steps or through the equations they
-solve.
+the plan's own change does not count to first order. For a loss on the plan, or for ``(P *
+C).sum()``, which is not what is minimised, yes; through the steps or through the equations
+they solve.
 """
 
 # %%
@@ -80,8 +80,9 @@ print(by_points.round(decimals=3))
 # What goes wrong
 # ---------------
 #
-# *The same with sum(P * C).* That leaves out the entropy, and is not what P minimises. With
-# P held constant the gradient is P again, and wrong; the way through P counts:
+# *The same with the transport cost,* ``(P * C).sum()``. That leaves out the entropy, and is
+# not what P minimises. With P held constant the gradient is P again, and wrong; the way
+# through P counts:
 
 
 def cost_only(C, record):
