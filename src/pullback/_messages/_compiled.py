@@ -202,6 +202,71 @@ COMPILED = Theme(
             source=("torch/_dynamo (graph_break_registry.json)",),
         ),
         Message(
+            anchor="compiled-backward-in-vmap",
+            title="It looks like you're trying to call a compiled backward function within "
+            "vmap/grad/vjp, which isn't supported",
+            patterns=(
+                r"trying to call a compiled backward function within vmap/grad/vjp, which "
+                r"isn't supported",
+            ),
+            why="""The backward of a compiled function was compiled for one v. `vmap` hands
+                it a batch of them.""",
+            fix="""Differentiate first and compile the result, `torch.compile(jacrev(f))`;
+                or take the v one after the other.""",
+            broken="""
+                import torch
+
+                f = torch.compile(lambda x: x**3, backend="aot_eager")
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = f(x)
+                row = lambda v: torch.autograd.grad(y, x, v, retain_graph=True)[0]
+                torch.vmap(row)(torch.eye(2))
+                """,
+            fixed="""
+                import torch
+
+                jacobian = torch.func.jacrev(lambda x: x**3)
+                x = torch.tensor([1.0, 2.0])
+                J = torch.compile(jacobian, backend="aot_eager")(x)
+                assert torch.equal(J, torch.diag(3 * x**2))
+                print(J)
+                """,
+            see=("compiled-and-exported", "batched-v"),
+            source=("torch/_functorch (aot_autograd.py)", "PT#138422"),
+        ),
+        Message(
+            anchor="exported-fake-tensor",
+            title="We found a fake tensor in the exported program constant's list",
+            patterns=(r"We found a fake tensor in the exported program constant's list",),
+            why="""A `forward` that calls `torch.autograd.grad`. `torch.export` follows that
+                through some operations, `sin` or a power; at others, `exp` or a
+                `Linear`, it is left with a tensor of unknown origin.""",
+            fix="""Write the gradient down as operations with `make_fx`, then export
+                that.""",
+            broken="""
+                import torch
+
+                class Slope(torch.nn.Module):
+                    def forward(self, x):
+                        x = x.detach().requires_grad_()
+                        return torch.autograd.grad(x.exp().sum(), x)[0]
+
+                torch.export.export(Slope(), (torch.ones(2),))
+                """,
+            fixed="""
+                import torch
+                from torch.fx.experimental.proxy_tensor import make_fx
+
+                x = torch.tensor([1.0, 2.0])
+                slope = make_fx(torch.func.grad(lambda x: x.exp().sum()))(x)
+                program = torch.export.export(slope, (x,))
+                assert torch.allclose(program.module()(2 * x), (2 * x).exp())
+                print(program.module()(2 * x))
+                """,
+            see=("compiled-and-exported",),
+            source=("torch/export",),
+        ),
+        Message(
             anchor="donated-buffers",
             title="This backward function was compiled with non-empty donated buffers "
             "which requires create_graph=False and retain_graph=False",

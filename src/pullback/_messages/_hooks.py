@@ -316,7 +316,7 @@ HOOKS = Theme(
                 assert torch.equal(seen[0], layer.weight.detach())
                 print(seen[0].shape)
                 """,
-            see=("hooks",),
+            see=("module-hooks",),
             source=("torch/nn/modules/module.py", "torch/utils/hooks.py"),
         ),
         Message(

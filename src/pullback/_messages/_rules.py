@@ -437,7 +437,7 @@ RULES = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("custom-function", "deriving-vjps"),
+            see=("custom-op", "deriving-vjps"),
             source=("torch/_library (autograd.py)",),
         ),
     ),
