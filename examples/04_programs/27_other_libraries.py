@@ -165,5 +165,5 @@ np.testing.assert_allclose(pull(np.array([1.0, 10, 100])), [1 + 20 + 600, 10 + 3
 # ----------
 #
 # A loss from outside, without a Function: :ref:`external-loss`. The names of this product
-# in other libraries: :doc:`/dictionary`. Second derivatives of such a Function:
+# in other libraries: :ref:`dictionary`. Second derivatives of such a Function:
 # :ref:`twice-differentiable`.

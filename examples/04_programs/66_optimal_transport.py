@@ -5,9 +5,9 @@ Must I backpropagate through Sinkhorn's iterations?
 ===================================================
 
 For the *cost* no: at the optimum its gradient by the cost matrix is the transport plan, as
-the plan's own change does not count to first order. For a loss on the plan, or for ``(P *
-C).sum()``, which is not what is minimised, yes; through the steps or through the equations
-they solve.
+the plan's own change does not count to first order. For a loss on the plan, or on the cost
+without its entropy, which is not what is minimised, yes: through the steps, or through the
+equations that they solve.
 """
 
 # %%

@@ -38,7 +38,7 @@ print(torch.autograd.grad(f(x), x, v)[0])
 #
 # *It looks like you're trying to call a compiled backward function within vmap/grad/vjp*: a
 # :term:`Jacobian` from a batch of v, by ``vmap`` over the compiled function's backward. And
-# *torch. compile with aot_autograd does not currently support double backward*, for a
+# *torch.compile with aot_autograd does not currently support double backward*, for a
 # :term:`Hessian`:
 
 y, rows = compiled(f)(x), torch.eye(3)
