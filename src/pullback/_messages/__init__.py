@@ -9,6 +9,7 @@ import re
 
 from pullback._messages._argument import ARGUMENT
 from pullback._messages._compiled import COMPILED
+from pullback._messages._earlier import EARLIER
 from pullback._messages._entry import Message, Theme
 from pullback._messages._function import FUNCTION
 from pullback._messages._graph import GRAPH
@@ -47,6 +48,7 @@ THEMES = (
     STEPS,
     PARALLEL,
     COMPILED,
+    EARLIER,
     SILENT,
     SILENT_RULES,
     SILENT_TRAINING,
