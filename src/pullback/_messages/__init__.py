@@ -9,6 +9,7 @@ import re
 
 from pullback._messages._argument import ARGUMENT
 from pullback._messages._compiled import COMPILED
+from pullback._messages._devices import DEVICES
 from pullback._messages._earlier import EARLIER
 from pullback._messages._entry import Message, Theme
 from pullback._messages._function import FUNCTION
@@ -19,6 +20,7 @@ from pullback._messages._hooks import HOOKS
 from pullback._messages._inplace import INPLACE
 from pullback._messages._inside_transforms import INSIDE_TRANSFORMS
 from pullback._messages._leaves import LEAVES
+from pullback._messages._libraries import LIBRARIES
 from pullback._messages._parallel import PARALLEL
 from pullback._messages._rules import RULES
 from pullback._messages._silent import SILENT
@@ -48,6 +50,8 @@ THEMES = (
     STEPS,
     PARALLEL,
     COMPILED,
+    DEVICES,
+    LIBRARIES,
     EARLIER,
     SILENT,
     SILENT_RULES,

@@ -55,9 +55,9 @@ EARLIER = Theme(
                 for an array.""",
             tell=(
                 "`has to be a tensor, but got float`, `list` or `numpy.ndarray`: as above.",
-                "`but got Variable`, or `expected a Variable argument`: torch 0.3 or older, "
-                "where the two did not mix. Such code runs with a newer release once "
-                "`Variable(...)` is taken out.",
+                "`but got Variable`, or `expected a Variable argument`: torch 0.3 or "
+                "older, where the two did not mix. Such code runs with a newer release "
+                "once `Variable(...)` is taken out.",
             ),
             broken="""
                 import torch
@@ -73,7 +73,7 @@ EARLIER = Theme(
                 print(x.grad)
                 """,
             see=("leaves-and-roots", "error-volatile-was-removed"),
-            source=("torch/csrc/autograd (python_variable.cpp)", "torch/autograd/variable.py"),
+            source=("torch/csrc/autograd (python_variable.cpp)",),
         ),
         Message(
             anchor="clip-grad-norm-renamed",
@@ -121,9 +121,9 @@ EARLIER = Theme(
             why="""`grad(..., only_inputs=False)` once added to `.grad` of the other leaves
                 as well. It no longer does: `torch.autograd.grad` returns the gradients of
                 `inputs` and changes no `.grad`.""",
-            fix="""Leave `only_inputs` out; with True, as in many a gradient penalty, it says
-                what is so in any case. For the gradients of the other leaves name them in
-                `inputs`, or call `backward`.""",
+            fix="""Leave `only_inputs` out; with True, as in many a gradient penalty, it
+                says what is so in any case. For the gradients of the other leaves name
+                them in `inputs`, or call `backward`.""",
             broken="""
                 import torch
 
