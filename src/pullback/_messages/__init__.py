@@ -21,6 +21,7 @@ from pullback._messages._inplace import INPLACE
 from pullback._messages._inside_transforms import INSIDE_TRANSFORMS
 from pullback._messages._leaves import LEAVES
 from pullback._messages._libraries import LIBRARIES
+from pullback._messages._making import MAKING
 from pullback._messages._parallel import PARALLEL
 from pullback._messages._rules import RULES
 from pullback._messages._silent import SILENT
@@ -37,6 +38,7 @@ THEMES = (
     ARGUMENT,
     GRAPH,
     LEAVES,
+    MAKING,
     INPLACE,
     FUNCTION,
     RULES,

@@ -59,8 +59,8 @@ DEVICES = Theme(
                 "`SparseCPU`, `SparseCUDA`: as above. `sin`, `tan`, `erf`, `sqrt` and "
                 "others stop for the same reason, in words that do not say so: `Could not "
                 "run 'aten::cos'`, `add(sparse, dense) is not supported`.",
-                "Another backend: its package lacks the rule. Compute that step on the CPU, "
-                "`f(x.cpu()).to(x.device)`; autograd carries v across both copies.",
+                "Another backend: its package lacks the rule. Compute that step on the "
+                "CPU, `f(x.cpu()).to(x.device)`; autograd carries v across both copies.",
             ),
             broken="""
                 import torch
@@ -74,7 +74,9 @@ DEVICES = Theme(
 
                 values = torch.tensor([2.0], requires_grad=True)
                 place = torch.tensor([[0], [1]])
-                y = torch.sparse_coo_tensor(place, values.tanh(), (2, 2))
+                y = torch.sparse_coo_tensor(
+                    place, values.tanh(), (2, 2), check_invariants=True
+                )
                 y.to_dense().sum().backward()
                 torch.testing.assert_close(values.grad, 1 - values.detach().tanh() ** 2)
                 print(values.grad.shape)

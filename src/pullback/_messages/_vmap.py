@@ -251,8 +251,12 @@ VMAP = Theme(
                 r"vmap: Expected all tensors to have the same size in the mapped "
                 r"dimension, got sizes (?P<sizes>\[[\d, ]*\])",
                 r"in_dims is not compatible with the structure of `inputs`",
+                r"expected `in_dims` to be int or a \(potentially nested\) tuple matching",
             ),
             older=(
+                "vmap(f, in_dims=[0, None], ...)(<inputs>): expected `in_dims` to be int "
+                "or a (potentially nested) tuple matching the structure of inputs, got: "
+                "<class 'list'>.",
                 "in_dims is not compatible with the structure of `inputs`. in_dims has "
                 "structure TreeSpec(tuple, None, [*]) but inputs has structure",
                 "vmap: Expected all tensors to have the same size in the mapped dimension, "
@@ -273,6 +277,7 @@ VMAP = Theme(
                 "Parameters in a dict for `functional_call`: `in_dims=(None, 0)`.",
                 "`vmap(vmap(f))` of a vector: each of them needs a dimension of its own.",
                 "Lengths differ: one argument has its batch elsewhere, `in_dims=(0, 1)`.",
+                "`got: <class 'list'>`: a list in place of the tuple.",
                 "`in_dims is not compatible with the structure`: one entry of "
                 "`in_dims` for each argument, in a tuple; a dict of parameters "
                 "has a dict, or one number for all of it.",
