@@ -200,5 +200,40 @@ DEVICES = Theme(
             see=("mixed-precision", "error-cuda-amp-renamed"),
             source=("torch/amp/grad_scaler.py",),
         ),
+        Message(
+            anchor="unscale-bfloat16",
+            title='"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for '
+            "'BFloat16'",
+            kinds=("RuntimeError", "NotImplementedError"),
+            patterns=(
+                r"_amp_(?:foreach_)?non_finite_check_and_unscale_\w+\"? not implemented "
+                r"for '(?P<dtype>\w+)'",
+            ),
+            why="""A GradScaler divides the gradients by its scale, and on a GPU it cannot
+                do so in bfloat16. The parameters are bfloat16, so their gradients are,
+                too. That dtype reaches as far as float32 and needs no scale.""",
+            fix="""Leave the scaler out (`GradScaler(enabled=False)`), in Hugging Face
+                transformers `bf16=True` and not `fp16=True`.""",
+            tell=(
+                "The model was loaded in bfloat16 and is trained with `fp16=True`: choose "
+                "one of the two.",
+                "Only some parameters are bfloat16, such as adapters: convert those that "
+                "you train to float32 before the optimizer is made.",
+            ),
+            fixed="""
+                import torch
+
+                w = torch.ones(2, dtype=torch.bfloat16, requires_grad=True)
+                optimizer = torch.optim.SGD([w], lr=0.5)
+                scaler = torch.amp.GradScaler("cpu", enabled=False)
+                scaler.scale((w**2).sum()).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                assert torch.equal(w, torch.zeros_like(w))
+                print(w.dtype)
+                """,
+            see=("mixed-precision", "error-unscale-fp16"),
+            source=("PT#127176", "QwenLM/Qwen-VL#372", "huggingface/trl#4901"),
+        ),
     ),
 )

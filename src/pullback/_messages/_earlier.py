@@ -224,5 +224,60 @@ EARLIER = Theme(
             see=("discrete-choices", "error-only-floating-point"),
             source=("PT#47851", "PT#62506", "PT#58547", "PT#77517"),
         ),
+        Message(
+            anchor="name-of-a-newer-release",
+            title="module 'torch' has no attribute 'func'",
+            kinds=("AttributeError", "TypeError", "ImportError", "ModuleNotFoundError"),
+            patterns=(
+                r"module 'torch' has no attribute '(?P<name>func|vmap)'",
+                r"module 'torch\.autograd' has no attribute "
+                r"'(?P<name>forward_ad|functional|graph)'",
+                r"No module named 'torch\.(?P<name>func|autograd\.\w+)'",
+                r"cannot import name '(?P<name>\w+)' from "
+                r"'torch\.(?:func|autograd\.(?:forward_ad|functional|graph))'",
+                r"(?<!\w)(?:grad|backward|jacobian|hessian|jacrev|checkpoint|zero_grad)"
+                r"\(\) got an unexpected keyword argument '(?P<name>is_grads_batched|"
+                r"inputs|materialize_grads|vectorize|strategy|chunk_size|use_reentrant|"
+                r"set_to_none)'",
+            ),
+            older=(
+                "module 'torch' has no attribute 'vmap'",
+                "module 'torch.autograd' has no attribute 'forward_ad'",
+                "No module named 'torch.func'",
+                "grad() got an unexpected keyword argument 'is_grads_batched'",
+                "checkpoint() got an unexpected keyword argument 'use_reentrant'",
+            ),
+            why="""The installed torch is older than what the code asks for. Print
+                `torch.__version__` in the program itself: a second environment often
+                holds another one.""",
+            fix="""`{name}` is missing: update torch, or say the same in the words of that
+                release. A loop over the rows of the identity is a Jacobian in each of
+                them.""",
+            unknown={"name": "The name"},
+            tell=(
+                "2.1: `materialize_grads`. 2.0: `torch.func`, `torch.vmap`, `chunk_size` "
+                "of `jacrev`; before, the package functorch.",
+                "1.11: `is_grads_batched`, `strategy` of `jacobian` and `hessian`, "
+                "`use_reentrant`. 1.10: `torch.autograd.graph`.",
+                "1.8: `backward(inputs=...)`, `vectorize`, `torch.autograd.forward_ad`. "
+                "1.7: `set_to_none`. 1.5: `torch.autograd.functional`.",
+                "Your torch is new enough: the object is not torch's own. A wrapper "
+                "(an engine, an optimizer, a file named `torch.py`) lacks the option.",
+            ),
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = x**3
+                rows = [
+                    torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(2)
+                ]
+                J = torch.stack(rows)  # in any release
+                assert torch.equal(J, torch.func.jacrev(lambda x: x**3)(x.detach()))
+                print(J)
+                """,
+            see=("version-notes", "jacobian-row-by-row"),
+            source=("PT#1888",),
+        ),
     ),
 )

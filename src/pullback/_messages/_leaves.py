@@ -364,7 +364,7 @@ LEAVES = Theme(
                 r"'NoneType' object has no attribute "
                 r"'(?P<name>zero_|detach_?|norm|clone|data|abs|"
                 r"(?:add|sub|mul|div|clamp|fill|copy)_|sign|mean|sum|std|max|min|flatten|"
-                r"numpy|cpu|item|pow|square)'",
+                r"numpy|cpu|item|pow|square|is_sparse)'",
                 r"unsupported operand type\(s\) for [^:]+: '(?:float|int|Tensor|NoneType)' "
                 r"and 'NoneType'",
                 r"unsupported operand type\(s\) for [^:]+: 'NoneType' and "

@@ -207,8 +207,15 @@ LIBRARIES = Theme(
         Message(
             anchor="per-sample-not-initialized",
             title="Per sample gradient is not initialized. Not updated in backward pass?",
-            kinds=("ValueError",),
-            patterns=(r"Per sample gradient is not initialized",),
+            kinds=("ValueError", "AttributeError"),
+            patterns=(
+                r"Per sample gradient is not initialized",
+                r"'Parameter' object has no attribute 'grad_(?:sample|batch)'",
+            ),
+            older=(
+                "'Parameter' object has no attribute 'grad_sample'",
+                "'Parameter' object has no attribute 'grad_batch'",
+            ),
             why="""Opacus fills `p.grad_sample`, a gradient for each sample, from hooks on
                 the layers. A parameter that the optimizer holds has none: no hook of its
                 layer ran between forward and backward.""",
@@ -219,11 +226,80 @@ LIBRARIES = Theme(
                 "A layer is made in `__init__` and not called in `forward`: delete it.",
                 "A weight is used without calling its layer, `F.linear(x, layer.weight)`: "
                 "call the layer.",
+                "`has no attribute`: the model was not made one of the library's "
+                "(`make_private` of Opacus, `extend` of BackPACK), or that layer was not.",
                 "A parameter is in no layer that Opacus has a rule for: register one, or "
                 "take `vmap(grad(...))` for the gradients.",
             ),
             see=("per-sample-gradients",),
-            source=("meta-pytorch/opacus#502", "meta-pytorch/opacus#433"),
+            source=("meta-pytorch/opacus#502", "f-dangel/backpack#270"),
+        ),
+        Message(
+            anchor="nan-in-local-grad-norm",
+            title="found NaN in local grad norm in backward pass before data-parallel "
+            "communication collective",
+            kinds=("AssertionError", "RuntimeError"),
+            patterns=(r"found (?:NaN|nan|Inf|inf) in local grad norm",),
+            why="""Megatron looks at the gradients of each process before it sums them: one
+                nan would reach all the others. This process made one.""",
+            fix="""Take the batch of that step and that rank, and run it on one process with
+                `torch.autograd.detect_anomaly()`, which names the operation.""",
+            tell=(
+                "The loss is nan or inf already: look at the forward pass.",
+                "A sample without any target: a mean over nothing is 0/0. Divide by "
+                "`mask.sum().clamp(min=1)`.",
+                "It goes away when the same steps run again: the hardware or a race in a "
+                "kernel; the threads tell of both.",
+            ),
+            fixed="""
+                import torch
+
+                losses = torch.tensor([1.0, 2.0], requires_grad=True)
+                mask = torch.tensor([0.0, 0.0])  # no target in this sample
+                loss = (losses * mask).sum() / mask.sum().clamp(min=1)
+                loss.backward()
+                assert losses.grad.tolist() == [0.0, 0.0]
+                print(losses.grad)
+                """,
+            see=("masked-nan", "error-returned-nan-values"),
+            source=("NVIDIA/Megatron-LM#780", "alibaba/Pai-Megatron-Patch#366"),
+        ),
+        Message(
+            anchor="no-gradient-checkpointing",
+            title="ChatGLMForConditionalGeneration does not support gradient "
+            "checkpointing.",
+            kinds=("ValueError",),
+            patterns=(r"(?P<model>\w+) does not support gradient checkpointing",),
+            older=("AlbertForMaskedLM does not support gradient checkpointing.",),
+            why="""`gradient_checkpointing_enable()` of Hugging Face transformers sets a
+                switch that each model must look at in its own code. This one does not, so
+                it would change nothing.""",
+            fix="""Train {model} without it, or checkpoint the layers yourself: a checkpoint
+                around each call of a layer.""",
+            unknown={"model": "the model"},
+            tell=(
+                "The code came with the weights (`trust_remote_code=True`): take both of "
+                "one time, the code's newer revision or the older library.",
+                "The model is a part of transformers: update it; many have got the switch "
+                "since.",
+            ),
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                torch.manual_seed(0)  # two layers that differ
+                layers = [torch.nn.Linear(2, 2) for _ in range(2)]
+                x = torch.ones(1, 2, requires_grad=True)
+                y = x
+                for layer in layers:
+                    y = checkpoint(layer, y, use_reentrant=False)
+                y.sum().backward()
+                expected = torch.ones(1, 2) @ layers[1].weight @ layers[0].weight
+                torch.testing.assert_close(x.grad, expected.detach())
+                print(x.grad.shape)
+                """,
+            see=("checkpointing", "error-use-cache-and-checkpoints"),
+            source=("huggingface/transformers#17464", "hiyouga/LlamaFactory#1550"),
         ),
     ),
 )
