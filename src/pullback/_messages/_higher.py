@@ -163,6 +163,8 @@ HIGHER = Theme(
                 "`torch.backends.cudnn.flags(enabled=False)` around the forward "
                 "pass.",
                 "`lobpcg`, sparse or complex: `torch.linalg.eigh` of the dense matrix.",
+                "`outputs with complex dtype`: PyTorch 1.6 to 1.8; newer releases have "
+                "those rules.",
                 "`name: argument`, such as `igamma: input`: only that argument has no "
                 "rule; detach it if it is a constant.",
             ),

@@ -592,5 +592,39 @@ PARALLEL = Theme(
             see=("sharded-parameters", "across-processes"),
             source=("PT#104690", "PT#91167", "huggingface/peft#1702"),
         ),
+        Message(
+            anchor="data-parallel-zero-grad",
+            title="Calling .zero_grad() from a module created with nn.DataParallel() has "
+            "no effect.",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Calling \.zero_grad\(\) from a module created with nn\.DataParallel\(\) "
+                r"has no effect",
+            ),
+            why="""Inside `forward` DataParallel runs a copy of the module on each GPU. The
+                copy's parameters are computed from the true ones, so they are no leaves:
+                gradients go on to the true ones, and the copy has none to clear.""",
+            fix="""Do not call `zero_grad`, `backward` or the optimizer inside `forward`;
+                clear outside, with `optimizer.zero_grad()`. For a derivative inside
+                `forward` take `torch.autograd.grad`.""",
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                copy = layer._replicate_for_data_parallel()  # as DataParallel does
+                copy.zero_grad()
+                """,
+            fixed="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                layer(torch.ones(1, 2)).sum().backward()
+                layer.zero_grad()  # outside of forward, the true module
+                assert layer.weight.grad is None
+                print(layer.weight.grad)
+                """,
+            see=("across-processes", "error-scatter-twice"),
+            source=("PT#31768", "torch/nn/modules/module.py"),
+        ),
     ),
 )
