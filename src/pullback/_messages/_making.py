@@ -63,7 +63,8 @@ MAKING = Theme(
                 "'Sequential' object has no attribute 'requires_grad'",
                 "'float' object has no attribute 'grad'",
             ),
-            only_line=r"\.(?:requires_grad|grad|retain_grad|is_leaf)",
+            # A module raises it itself, in torch's own code.
+            only_line=r"\.(?:requires_grad|grad|retain_grad|is_leaf)|raise AttributeError",
             why="""Only a tensor has a gradient. An array, a list or a number has none, and
                 a module has one for each of its parameters.""",
             fix="""{type} is no tensor: make one of it, `torch.as_tensor(data)`, before the
