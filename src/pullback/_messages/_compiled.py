@@ -347,8 +347,13 @@ COMPILED = Theme(
                 r"set",
                 r"(?P<operation>\w+_backward_out_cuda) does not have a deterministic "
                 r"implementation",
+                r"(?P<operation>(?:Memory Efficient|Flash) [Aa]ttention) defaults to a "
+                r"non-deterministic algorithm",
             ),
             older=(
+                "Memory Efficient attention defaults to a non-deterministic algorithm. To "
+                "explicitly enable determinism call "
+                "torch.use_deterministic_algorithms(True, warn_only=False).",
                 "scatter_add_cuda_kernel does not have a deterministic implementation, but "
                 "you set 'torch.use_deterministic_algorithms(True)'.",
             ),
@@ -358,6 +363,10 @@ COMPILED = Theme(
             fix="""Replace the operation behind {operation}, move it to the CPU, or allow it
                 with `torch.use_deterministic_algorithms(True, warn_only=True)`: the last
                 digits of the gradient then differ between runs.""",
+            tell=(
+                "`defaults to a non-deterministic algorithm`: attention has one that is "
+                "deterministic as well; `warn_only=False` chooses it.",
+            ),
             see=("error-backward-not-reentrant", "gradcheck"),
             source=("aten/src/ATen (Context.cpp)",),
         ),

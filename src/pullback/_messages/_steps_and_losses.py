@@ -9,9 +9,14 @@ STEPS = Theme(
             anchor="boolean-value-of-tensor",
             title="Boolean value of Tensor with more than one value is ambiguous",
             patterns=(
-                r"[Bb]ool(?:ean)? value of Tensor with more than one value is ambiguous",
+                r"[Bb]ool(?:ean)? value of (?:Tensor with more than one value|Variable "
+                r"objects containing non-empty [\w.]+) is ambiguous",
             ),
-            older=("bool value of Tensor with more than one value is ambiguous",),
+            older=(
+                "bool value of Tensor with more than one value is ambiguous",
+                "bool value of Variable objects containing non-empty torch.ByteTensor is "
+                "ambiguous",
+            ),
             only_from="legacy_get_string",
             why="""Something asked a tensor whether it is true, and it has several answers.
                 Where a gradient is wanted it is most often a loss that was built with
