@@ -239,39 +239,6 @@ COMPILED = Theme(
             source=("torch/_dynamo (graph_break_registry.json)",),
         ),
         Message(
-            anchor="compiled-backward-in-vmap",
-            title="It looks like you're trying to call a compiled backward function within "
-            "vmap/grad/vjp, which isn't supported",
-            patterns=(
-                r"trying to call a compiled backward function within vmap/grad/vjp, which "
-                r"isn't supported",
-            ),
-            why="""The backward of a compiled function was compiled for one v. `vmap` hands
-                it a batch of them.""",
-            fix="""Differentiate first and compile the result, `torch.compile(jacrev(f))`;
-                or take the v one after the other.""",
-            broken="""
-                import torch
-
-                f = torch.compile(lambda x: x**3, backend="aot_eager")
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                y = f(x)
-                row = lambda v: torch.autograd.grad(y, x, v, retain_graph=True)[0]
-                torch.vmap(row)(torch.eye(2))
-                """,
-            fixed="""
-                import torch
-
-                jacobian = torch.func.jacrev(lambda x: x**3)
-                x = torch.tensor([1.0, 2.0])
-                J = torch.compile(jacobian, backend="aot_eager")(x)
-                assert torch.equal(J, torch.diag(3 * x**2))
-                print(J)
-                """,
-            see=("compiled-and-exported", "batched-v"),
-            source=("torch/_functorch (aot_autograd.py)", "PT#138422"),
-        ),
-        Message(
             anchor="exported-fake-tensor",
             title="We found a fake tensor in the exported program constant's list",
             patterns=(r"We found a fake tensor in the exported program constant's list",),
@@ -465,7 +432,11 @@ COMPILED = Theme(
                 assert torch.equal(J, torch.diag(3 * x**2))
                 print(J)
                 """,
-            see=("jacobian-at-once", "error-compile-double-backward"),
+            see=(
+                "compiled-and-exported",
+                "jacobian-at-once",
+                "error-compile-double-backward",
+            ),
             source=("torch/_functorch (_aot_autograd/runtime_wrappers.py)",),
         ),
         Message(

@@ -266,51 +266,6 @@ FUNCTION = Theme(
             source=("longcw/RoIAlign.pytorch#41",),
         ),
         Message(
-            anchor="view-in-backward",
-            title="view size is not compatible with input tensor's size and stride (at "
-            "least one dimension spans across two contiguous subspaces)",
-            patterns=(r"view size is not compatible with input tensor's size and stride",),
-            why="""`view` never copies, and this tensor does not lie in order. In a custom
-                `backward` it is often `grad_output`: behind a transpose it comes in
-                columns, behind a `sum` as one number for all places.""",
-            fix="""`reshape` in place of `view`. Before a kernel of your own,
-                `v.contiguous()`.""",
-            broken="""
-                import torch
-
-                class Twice(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        return 2 * x
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        return (2 * v.view(-1)).view(2, 3)
-
-                x = torch.ones(2, 3, requires_grad=True)
-                Twice.apply(x).T.contiguous().pow(2).sum().backward()
-                """,
-            fixed="""
-                import torch
-
-                class Twice(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        return 2 * x
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        return (2 * v.reshape(-1)).reshape(2, 3)
-
-                x = torch.ones(2, 3, requires_grad=True)
-                Twice.apply(x).T.contiguous().pow(2).sum().backward()
-                assert torch.equal(x.grad, 8 * x)
-                print(x.grad)
-                """,
-            see=("what-backward-is-handed",),
-            source=("aten/src/ATen",),
-        ),
-        Message(
             anchor="implement-backward",
             title="You must implement either the backward or vjp method for your custom "
             "autograd.Function",

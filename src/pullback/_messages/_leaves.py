@@ -140,48 +140,8 @@ LEAVES = Theme(
                 assert array.tolist() == [1.0, 4.0, 9.0]
                 print(array)
                 """,
-            see=("external-loss", "by-hand", "upstream"),
+            see=("other-libraries", "external-loss", "by-hand"),
             source=("zhuangdizhu/FedGen#1",),
-        ),
-        Message(
-            anchor="dlpack-requires-grad",
-            title="Can't export tensors that require gradient, use tensor.detach()",
-            kinds=("BufferError",),
-            patterns=(
-                r"Can't export tensors that require gradient, use tensor\.detach\(\)",
-            ),
-            why="""DLPack hands the memory to NumPy, CuPy or JAX, and no graph. What they
-                compute has no derivative in torch.""",
-            fix="""`x.detach()`, if no gradient is wanted. Otherwise a
-                `torch.autograd.Function` around the foreign call, whose `backward` calls
-                that library's own product with v.""",
-            broken="""
-                import numpy as np
-                import torch
-
-                np.from_dlpack(torch.tensor([1.0, 2.0], requires_grad=True))
-                """,
-            fixed="""
-                import numpy as np
-                import torch
-
-                class Square(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        ctx.save_for_backward(x)
-                        return torch.from_dlpack(np.from_dlpack(x.detach()) ** 2)
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        return 2 * ctx.saved_tensors[0] * v
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                Square.apply(x).sum().backward()
-                assert torch.equal(x.grad, 2 * x)
-                print(x.grad)
-                """,
-            see=("other-libraries", "external-loss"),
-            source=("torch/_tensor.py",),
         ),
         Message(
             anchor="tensor-to-scalar",

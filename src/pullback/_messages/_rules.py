@@ -493,7 +493,7 @@ RULES = Theme(
                 assert torch.equal(x.grad, torch.full((2, 3), 0.5))
                 print(x.grad)
                 """,
-            see=("deriving-vjps", "what-losses-send"),
+            see=("what-backward-is-handed", "deriving-vjps", "what-losses-send"),
             source=("reproduced here; no thread found",),
         ),
         Message(
