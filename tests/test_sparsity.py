@@ -175,10 +175,58 @@ def test_an_output_already_computed():
     J = pullback.jacobian(tridiagonal(x), x, sparsity=plan)
     close(J.to_dense().detach(), dense(tridiagonal, x.detach()))
     assert x.grad is None
-    with pytest.raises(ValueError, match="the function is needed in its place"):
-        pullback.jacobian(tall(x), x, sparsity=pullback.sparsity(tall, x))
-    with pytest.raises(ValueError, match="the function is needed in its place"):
-        pullback.jacobian(arrow(x), x, sparsity=pullback.sparsity(arrow, x))
+    for f in (tall, arrow):
+        with pytest.raises(ValueError, match="the function is needed in its place"):
+            pullback.jacobian(f(x), x, sparsity=pullback.sparsity(f, x))
+        plan = pullback.sparsity(f, x, mode="reverse")
+        J = pullback.jacobian(f(x), x, sparsity=plan)
+        close(J.to_dense().detach(), dense(f, x.detach()))
+
+
+class OnlyReverse(torch.autograd.Function):
+    """A sine without a rule for tangents."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, v):
+        return v * ctx.saved_tensors[0].cos()
+
+
+def no_tangents(x):
+    """Leave a function of PyTorch's own that forward mode lacks."""
+    return torch.cdist(x.reshape(-1, 1, 1), x.reshape(-1, 1, 1) ** 2).flatten()
+
+
+@pytest.mark.parametrize(
+    ("f", "mode"),
+    [
+        (lambda x: tall(OnlyReverse.apply(x)), "forward"),
+        (lambda x: arrow(OnlyReverse.apply(x)), "both"),
+        (lambda x: arrow(no_tangents(x)), "both"),
+    ],
+)
+def test_without_forward_mode(f, mode):
+    x = numbers(9)
+    plan = pullback.sparsity(f, x)
+    assert plan.mode == mode
+    with pytest.raises(RuntimeError) as caught:
+        pullback.jacobian(f, x, sparsity=plan)
+    assert "with mode='reverse' of" in caught.value.__notes__[0]
+    plan = pullback.sparsity(f, x, mode="reverse")
+    assert (plan.mode, plan.n_reverse) == ("reverse", plan.n_colors)
+    close(pullback.jacobian(f, x, sparsity=plan, chunk_size=1).to_dense(), dense(f, x))
+
+
+@pytest.mark.parametrize("f", [tridiagonal, tall, wide, arrow])
+def test_forward_mode_alone(f):
+    x = numbers(25)
+    plan = pullback.sparsity(f, x, mode="forward")
+    assert (plan.mode, plan.n_reverse) == ("forward", 0)
+    close(pullback.jacobian(f, x, sparsity=plan).to_dense(), dense(f, x))
 
 
 @pytest.mark.parametrize("f", [tridiagonal, tall, arrow])
@@ -325,6 +373,10 @@ def test_wrong_kinds():
         pullback.sparsity(tridiagonal, x, argnums=(0,))
     with pytest.raises(TypeError, match="a real floating point dtype is needed"):
         pullback.sparsity(torch.fft.fft, x)
+    with pytest.raises(ValueError, match="mode is 'both'; 'auto', 'reverse' or 'for"):
+        pullback.sparsity(tridiagonal, x, mode="both")
+    with pytest.raises(ValueError, match="mode is 'reverse' and hessian is True"):
+        pullback.sparsity(torch.sum, x, mode="reverse", hessian=True)
     with pytest.raises(RuntimeError, match=r"changed inputs\[0\] in place"):
         pullback.sparsity(lambda x: x.add_(1), x)
     plan = pullback.sparsity(tridiagonal, x)

@@ -76,8 +76,9 @@ def call(
     except RuntimeError as error:
         if torch._C._are_functorch_transforms_active():
             error.add_note(
-                "pullback: f ran under a transform of torch.func, as it does with "
-                "mode='forward'; with mode='reverse' it runs as it is"
+                "pullback: f ran under a transform of torch.func, as it does for "
+                "Jacobian-vector products; with mode='reverse' of pullback.jacobian (of "
+                "pullback.sparsity, where a plan takes them) it runs as it is"
             )
         raise
     changed = [

@@ -168,7 +168,8 @@ def _check(
         if plan.mode != "reverse":
             raise ValueError(
                 "the plan has Jacobian-vector products, which compute y again with "
-                "tangents, and y is a tensor; the function is needed in its place"
+                "tangents, and y is a tensor; the function is needed in its place, or a "
+                "plan from pullback.sparsity with mode='reverse'"
             )
     if shapes != planned:
         raise ValueError(

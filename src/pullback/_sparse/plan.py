@@ -173,7 +173,11 @@ class Sparsity:
 
 
 def sparsity(
-    f: Callable[..., Any], *inputs: Any, argnums: int = 0, hessian: bool = False
+    f: Callable[..., Any],
+    *inputs: Any,
+    argnums: int = 0,
+    mode: Literal["auto", "reverse", "forward"] = "auto",
+    hessian: bool = False,
 ) -> Sparsity:
     r"""Find which outputs of f can depend on which numbers of an input.
 
@@ -218,6 +222,9 @@ def sparsity(
         *inputs: What f is called with. The one named by ``argnums`` is a real floating
             point tensor, of any shape, on any device, also on ``"meta"``.
         argnums: The input to differentiate with respect to.
+        mode: ``"reverse"`` for a plan of vector-Jacobian products alone, which every
+            differentiable f supports, also one that is already computed;
+            ``"forward"`` for Jacobian-vector products alone; ``"auto"`` for the fewest.
         hessian: Whether the second derivatives of f are wanted, not the first.
 
     Returns:
@@ -227,8 +234,8 @@ def sparsity(
     Raises:
         TypeError: f, the input or the output is of the wrong kind or dtype, or f
             computes a tensor of sparse layout from x (a constant one may be sparse).
-        ValueError: ``argnums`` is out of range, or ``hessian=True`` and f returns more
-            than one number.
+        ValueError: ``argnums`` is out of range, ``mode`` is none of the three or given
+            with ``hessian=True``, or ``hessian=True`` and f returns more than one number.
         RuntimeError: f changes an input in place, or almost everything depends on
             almost everything, so that the index sets do not fit in memory.
         ImportError: SciPy is not installed.
@@ -250,6 +257,13 @@ def sparsity(
 
     if not isinstance(argnums, int):
         raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
+    if mode not in ("auto", "reverse", "forward"):
+        raise ValueError(f"mode is {mode!r}; 'auto', 'reverse' or 'forward' is needed")
+    if hessian and mode != "auto":
+        raise ValueError(
+            f"mode is {mode!r} and hessian is True, whose products are of one kind; no "
+            "mode is needed"
+        )
     (index,) = check_inputs(f, inputs, argnums)
     check_one(f"inputs[{index}]", inputs[index])
     if hessian:
@@ -267,7 +281,8 @@ def sparsity(
     if hessian:  # H[i, j] is H[j, i], so that either being zero is enough
         sets = sets.multiply(sets.T).tocsr()
         sets.sort_indices()
-    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), hessian)
+    kind = "symmetric" if hessian else mode
+    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), kind)
 
 
 def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
@@ -312,23 +327,23 @@ def _plan(
     argnum: int,
     shapes: tuple[tuple[int, ...], ...],
     output_shape: tuple[int, ...],
-    hessian: bool,
+    wanted: Literal["auto", "reverse", "forward", "symmetric"],
 ) -> Sparsity:
     m, n = sets.shape
     column = sets.indices.astype(np.int64)
     row = np.repeat(np.arange(m), np.diff(sets.indptr))
     # J[i, j] is element j of the product of row i's colour, or i of that of column j's
     mode: Mode
-    if hessian:
+    if wanted == "symmetric":
         mode, colors = "symmetric", star.fewest(sets)
         entries = star.entries(row, column, colors)
         n_reverse = int(colors.max(initial=-1)) + 1
-    elif two := bicoloring.fewest(sets):
+    elif wanted == "auto" and (two := bicoloring.fewest(sets)):
         mode, entries = "both", bicoloring.entries(row, column, *two)
         n_reverse = int(two[0].max()) + 1
         colors = np.concatenate([two[0], np.where(two[1] < 0, -1, two[1] + n_reverse)])
     else:
-        mode, colors = coloring.fewest(sets)
+        mode, colors = coloring.fewest(sets, None if wanted == "auto" else wanted)
         reverse = mode == "reverse"
         n_reverse = int(colors.max(initial=-1)) + 1 if reverse else 0
         entries = colors[row] * n + column if reverse else colors[column] * m + row
