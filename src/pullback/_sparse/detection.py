@@ -105,8 +105,12 @@ class Tracker(TorchDispatchMode):
             self._captured(t)
         random = torch.Tag.nondeterministic_seeded in func.tags
         known = not random and not any(self.memory.tracks(t) for t in given)
-        if known or _is_view(func):
+        if known:
             return func(*args, **kwargs)
+        if _is_view(func):
+            with self:  # reshape, contiguous and to, called by a part, are views or copies
+                parts = func.decompose(*args, **kwargs)
+            return func(*args, **kwargs) if parts is NotImplemented else parts
         rule = rules.rule_of(func, given) if given else rules.fresh
         if rule is None:
             parts = self._take_apart(func, args, kwargs, given)
