@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.autograd.graph import Node as GraphNode
@@ -149,12 +149,30 @@ def saved_tensors(node: GraphNode) -> tuple[int, int]:
     return len(tensors), sum(getattr(t, "nbytes", 0) for t in tensors)
 
 
-def reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
-    """Walk the graph: which xs do the ys reach, and do they reach another leaf?"""
+class Reach(NamedTuple):
+    """What :func:`reach` met on its way.
+
+    Attributes:
+        used: Which xs the ys reach.
+        captured: Whether they reach another leaf.
+        alone: Whether a node gives wrong products when several run together.
+    """
+
+    used: list[bool]
+    captured: bool
+    alone: bool
+
+
+#: Nodes whose backward is wrong under :func:`torch.func.vmap`, without an error.
+ALONE = {"CdistBackward0"}
+
+
+def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
+    """Walk the graph from the ys to the xs."""
     ends = [_edge(x) for x in xs]
     todo = [_edge(y) for y in ys if y.requires_grad]
     seen: set[Any] = set()
-    other = False
+    captured = alone = False
     stop = {end[0] for end in ends}
     while todo:
         edge = todo.pop()
@@ -167,9 +185,10 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
         following = node.next_functions  # a new tuple at every look
         if following:
             todo += following
+            alone = alone or type(node).__name__ in ALONE
         else:
-            other = True
-    return [end in seen for end in ends], other
+            captured = True
+    return Reach([end in seen for end in ends], captured, alone)
 
 
 def passing(ys: list[Tensor]) -> int:

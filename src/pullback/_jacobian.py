@@ -289,7 +289,7 @@ def _on_graph(
                 "that y was computed from after x.requires_grad_() is needed"
             )
         ys, structure = flatten(g())
-        used, _ = reach(ys, xs)
+        used, _, alone = reach(ys, xs)
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in xs)
@@ -297,9 +297,11 @@ def _on_graph(
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = flatten(g(*xs, copied=True))
-        used, captured = reach(ys, xs)
+        used, captured, alone = reach(ys, xs)
         again = outer or (again and captured)
     _check_outputs(xs, ys, options)
+    if alone:
+        options = options._replace(chunk_size=1)
     if options.chunk_size == "auto":
         options = options._replace(passing=passing(ys))
 
@@ -393,7 +395,7 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: Options) -> _Resu
         if not all(nonzero):  # a derivative that is zero, or an x that y never met?
             leaves = [leaf_of(x) for x in xs]
             with torch.enable_grad():
-                used, _ = reach(pytree.tree_leaves(g(*leaves)), leaves)
+                used = reach(pytree.tree_leaves(g(*leaves)), leaves).used
     return _Result(ys, structure, blocks, used)
 
 

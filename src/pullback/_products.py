@@ -128,7 +128,8 @@ def apply(
         seeds = _one_hot(like, start, stop, options.batched)
         if probes and stop == total:  # they travel with the last chunk
             seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
-        rows: Sequence[Tensor] = products(product, seeds)
+        together = options.chunk_size != 1  # which holds for probes, too
+        rows: Sequence[Tensor] = products(product, seeds, together)
         if start == first:
             if options.chunk_size == "auto":
                 used = sum(t.numel() * t.element_size() for t in (*seeds, *rows))
@@ -167,11 +168,16 @@ def _in_graph(ts: Sequence[Tensor]) -> bool:
     return any(t.requires_grad for t in ts)
 
 
-def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
-    """Apply ``product`` to every row of the seeds at once."""
+def products(
+    product: Product, seeds: list[Tensor], together: bool = True
+) -> tuple[Tensor, ...]:
+    """Apply ``product`` to every row of the seeds, at once or one by one."""
     count = seeds[0].shape[0]
     if count == 1:
         return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
+    if not together:
+        alone = [product(*row) for row in zip(*seeds, strict=True)]
+        return tuple([torch.stack(r) for r in zip(*alone, strict=True)])
     # What torch.func.vmap does to tensors, without its handling of nested arguments,
     # which takes longer than a small product. (Not is_grads_batched, whose older vmap
     # takes many operations one by one.)
@@ -179,6 +185,13 @@ def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
     try:
         rows = product(*[functorch._add_batch_dim(seed, 0, level) for seed in seeds])
         return tuple([functorch._remove_batch_dim(r, level, count, 0) for r in rows])
+    except RuntimeError as error:
+        if not hasattr(error, "__notes__"):  # such as that f ran under a transform
+            error.add_note(
+                f"pullback: {count} products ran together under torch.func.vmap; with "
+                "chunk_size=1 each runs on its own"
+            )
+        raise
     finally:
         functorch._vmap_decrement_nesting()
 

@@ -42,7 +42,8 @@ def value_and_sparse_jacobian(
 
     kinds: list[tuple[Product, Tensor]] = []  # what takes the seeds, and what they are like
     if plan.mode != "forward":
-        y, used, pull = _rows(g, x, isinstance(f, Tensor))
+        y, used, pull, alone = _rows(g, x, isinstance(f, Tensor))
+        chunk_size = 1 if alone else chunk_size
         kinds.append((pull, y))
     if plan.mode in ("forward", "both"):
         x = x.contiguous()  # the tangents of an expanded x need room
@@ -69,8 +70,10 @@ def value_and_sparse_jacobian(
     return y, J
 
 
-def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, Product]:
-    """Return y, whether it depends on x, and v -> v^T J, from one graph."""
+def _rows(
+    g: Callable[..., Any], x: Tensor, computed: bool
+) -> tuple[Any, bool, Product, bool]:
+    """Return y, whether it depends on x, v -> v^T J, and whether each v is alone."""
     again = torch.is_grad_enabled()  # may the caller differentiate the result?
     if computed and not x.requires_grad:
         raise RuntimeError(
@@ -85,11 +88,11 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
             x = x.clone()  # for f, and what is differentiated
         y = g(x, copied=[x])
     check_one("the output of f", y)
-    (used,), captured = reach([y], [x])
+    (used,), captured, alone = reach([y], [x])
     again = outer or (again and captured)
 
     pull = vjp([y], [x], again)
-    return (y if computed or again else y.detach()), used, pull
+    return (y if computed or again else y.detach()), used, pull, alone
 
 
 def _push(g: Callable[..., Any], x: Tensor, t: Tensor) -> tuple[Tensor]:

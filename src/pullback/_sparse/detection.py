@@ -146,7 +146,7 @@ class Tracker(TorchDispatchMode):
         hidden = isinstance(t.grad_fn, BackwardCFunction) and not self.memory.read(t).nnz
         if self.memory.tracks(t) and not hidden:
             return
-        if t.grad_fn is not None and reach([t], [self.x])[0][0]:
+        if t.grad_fn is not None and reach([t], [self.x]).used[0]:
             self.dense.append(t.grad_fn.name())
             everything = index_sets.merge(self.memory.read(self.x), self.x.numel())
             self.memory.write(t, spread(everything, t.numel()))
