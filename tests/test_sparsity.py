@@ -285,8 +285,9 @@ def test_no_numbers(m, n):
 
     plan = pullback.sparsity(f, torch.ones(n))
     assert plan.pattern.shape == (m, n)
-    J = pullback.jacobian(f, torch.ones(n), sparsity=plan)
-    assert J.shape == (m, n)
+    for verify in (False, True):
+        J = pullback.jacobian(f, torch.ones(n), sparsity=plan, verify=verify)
+        assert J.shape == (m, n)
 
 
 def test_an_output_that_depends_on_nothing():

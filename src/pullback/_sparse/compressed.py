@@ -122,6 +122,8 @@ def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
     generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
     seed = torch.rand(like.shape, generator=generator).to(like) + 0.5
     m, n = plan.pattern.shape
+    if not m * n:
+        return
     values = J.detach().values()
     column = J.col_indices()
     row = torch.repeat_interleave(torch.arange(m, device=J.device), J.crow_indices().diff())
