@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -186,7 +187,7 @@ def products(
         rows = product(*[functorch._add_batch_dim(seed, 0, level) for seed in seeds])
         return tuple([functorch._remove_batch_dim(r, level, count, 0) for r in rows])
     except RuntimeError as error:
-        if not hasattr(error, "__notes__"):  # such as that f ran under a transform
+        if re.search("vmap|batching rule", str(error)):
             error.add_note(
                 f"pullback: {count} products ran together under torch.func.vmap; with "
                 "chunk_size=1 each runs on its own"
