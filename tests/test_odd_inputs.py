@@ -268,6 +268,42 @@ def test_mixing_of_an_imaginary_part():
     assert not pullback.mixing(lambda x: x * 1j, numbers()).mixes
 
 
+def test_the_callers_default_device_is_for_the_caller():
+    """Whatever it is, what the functions make themselves is beside x, or on the CPU."""
+
+    def f(x):
+        return (x.unsqueeze(1) * x.new_ones(200)).sin()  # auto takes columns
+
+    def energy(x):
+        return (x[1:] * x[:-1]).square().sum()
+
+    def parts(x):  # of each kind of rule that numbers elements
+        y = torch.stack([x.flip(0), x.cumsum(0)])[:, x.argsort()]
+        y = y.unsqueeze(0).softmax(2) @ x.outer(x)
+        y = torch.nn.functional.conv1d(y, y.new_ones(1, 2, 2))
+        return torch.linalg.solve(x.outer(x) + x.new_ones(3, 3).triu(), x).sum() + y
+
+    x = numbers().double()
+    J = torch.func.jacrev(f)(x)
+    with torch.device("meta"):
+        close(pullback.jacobian(f, x), J)
+        close(pullback.jacobian(f, x, mode="forward"), J)
+        close(pullback.jacobian(f, x, batched=True), J.diagonal(0, 0, 2).movedim(-1, 0))
+        for mode in ("auto", "reverse", "forward"):
+            plan = pullback.sparsity(f, x, mode=mode)
+            found = pullback.jacobian(f, x, sparsity=plan, verify=True)
+            close(found.to_dense(), J.reshape(600, 3))
+        plan = pullback.sparsity(energy, x, hessian=True)
+        H = pullback.hessian(energy, x, sparsity=plan, verify=True)
+        close(H.to_dense(), torch.func.hessian(energy)(x))
+        pullback.sparsity(parts, x)
+        assert "do not mix" in repr(pullback.mixing(f, x))
+        assert pullback.check(torch.exp, x, x.clone()).ok
+        assert pullback.explain(torch.exp, x, v=x).mixes is False
+        close(pullback.explore(torch.exp, x).result, x.exp())
+        assert pullback.trace(f(x.requires_grad_()).sum()).steps().html
+
+
 def test_functions_of_the_package_inside_f():
     def f(x):
         slope = pullback.jacobian(lambda x: (x**3).sum(), x)

@@ -276,6 +276,9 @@ def test_a_plan_from_a_meta_tensor():
     close(
         pullback.jacobian(tridiagonal, x, sparsity=plan).to_dense(), dense(tridiagonal, x)
     )
+    x = x.to("meta")
+    J = pullback.jacobian(tridiagonal, x, sparsity=plan, verify=True)
+    assert (J.is_meta, J.shape) == (True, (30, 30))
 
 
 @pytest.mark.parametrize(("m", "n"), [(0, 4), (3, 0), (0, 0)])

@@ -256,8 +256,8 @@ def _dot_product_test(
     g: Function, x: Tensor, v: Tensor, result: Tensor, tolerance: float
 ) -> Route:
     name = "dot-product test against a JVP"
-    source = torch.Generator().manual_seed(0)
-    u = torch.randn(x.shape, generator=source, dtype=torch.float64).to(x)
+    source = torch.Generator("cpu").manual_seed(0)
+    u = torch.randn(x.shape, generator=source, dtype=torch.float64, device="cpu").to(x)
     try:
         Ju = jvp(g, (x.detach().contiguous(),), (u,))[1]
     except RuntimeError:  # NotImplementedError is one, too

@@ -335,7 +335,8 @@ def _columns_on_graph(
     not zero the columns must also give v^T J back, which is a check on them.
     """
     with torch.enable_grad():
-        vs = [torch.linspace(1, 2, y.numel()).to(y).reshape(y.shape) for y in ys]
+        ramps = [torch.linspace(1, 2, y.numel(), device=y.device) for y in ys]
+        vs = [r.to(y).reshape(y.shape) for r, y in zip(ramps, ys, strict=True)]
         vs = [v.requires_grad_() for v in vs]
         try:
             vJ = vjp(ys, xs, create_graph=True)(*vs)

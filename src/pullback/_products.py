@@ -224,11 +224,11 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
 
 def _probes(like: list[Tensor]) -> list[Tensor]:
     """Return two seeds: random numbers on half of the samples, and on the others."""
-    generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
+    generator = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
     half = _half(like[0])
     probes = []
     for t in like:
-        noise = torch.rand(t.shape, generator=generator).to(t)
+        noise = torch.rand(t.shape, generator=generator, device="cpu").to(t)
         inside = half.reshape(-1, *[1] * (t.ndim - 1))
         probes.append(torch.stack([noise * inside, noise * ~inside]))
     return probes
@@ -236,8 +236,9 @@ def _probes(like: list[Tensor]) -> list[Tensor]:
 
 def _half(t: Tensor) -> Tensor:
     """Choose half of the samples of t, always the same ones for one batch size."""
-    generator = torch.Generator().manual_seed(0)
-    return (torch.randperm(len(t), generator=generator) < len(t) // 2).to(t.device)
+    generator = torch.Generator("cpu").manual_seed(0)
+    order = torch.randperm(len(t), generator=generator, device="cpu")
+    return (order < len(t) // 2).to(t.device)
 
 
 def _check_probes(results: list[Tensor]) -> None:

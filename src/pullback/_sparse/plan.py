@@ -137,6 +137,7 @@ class Sparsity:
             self.pattern.col_indices().to(products.device),
             values,
             size=self.pattern.shape,
+            device=products.device,
             check_invariants=False,  # the plan's were checked
         )
 
@@ -354,8 +355,9 @@ def _plan(
         pattern = torch.sparse_csr_tensor(
             torch.from_numpy(sets.indptr.astype(np.int64)),
             torch.from_numpy(column),
-            torch.ones(len(column), dtype=torch.bool),
+            torch.ones(len(column), dtype=torch.bool, device="cpu"),
             size=(m, n),
+            device="cpu",
             check_invariants=True,
         )
     return Sparsity(
