@@ -338,6 +338,13 @@ def test_verify_takes_nan_for_what_it_is():
     assert J.values().isnan().tolist() == [True, False, False]
 
 
+def test_a_check_for_errors_is_no_branch():
+    def f(x):
+        return torch.linalg.solve(torch.diag(x), x)
+
+    assert entries(f, numbers(3)).all()
+
+
 def test_a_branch_on_a_value_warns_and_verify_tells():
     def f(x):
         return x if x.sum() > 0 else x.flip(0)
