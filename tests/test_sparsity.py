@@ -201,18 +201,33 @@ def no_tangents(x):
     return torch.cdist(x.reshape(-1, 1, 1), x.reshape(-1, 1, 1) ** 2).flatten()
 
 
-@pytest.mark.parametrize(
-    ("f", "mode"),
-    [
-        (lambda x: tall(OnlyReverse.apply(x)), "forward"),
-        (lambda x: arrow(OnlyReverse.apply(x)), "both"),
-        (lambda x: arrow(no_tangents(x)), "both"),
-    ],
-)
-def test_without_forward_mode(f, mode):
+def unrecorded(x):
+    """Compute a factor that is no part of the derivative."""
+    with torch.no_grad():
+        factor = x.exp()
+    return x * factor
+
+
+@pytest.mark.parametrize("inner", [OnlyReverse.apply, unrecorded])
+@pytest.mark.parametrize("outer", [tall, arrow])
+def test_what_tangents_would_miss_or_pass_is_done_in_reverse(inner, outer):
+    def f(x):
+        return outer(inner(x))
+
     x = numbers(9)
     plan = pullback.sparsity(f, x)
-    assert plan.mode == mode
+    assert plan.mode == "reverse"
+    close(pullback.jacobian(f, x, sparsity=plan).to_dense(), dense(f, x))
+    assert pullback.sparsity(f, x, mode="forward").mode == "forward"
+
+
+def test_without_forward_mode():
+    def f(x):
+        return arrow(no_tangents(x))
+
+    x = numbers(9)
+    plan = pullback.sparsity(f, x)
+    assert plan.mode == "both"
     with pytest.raises(RuntimeError) as caught:
         pullback.jacobian(f, x, sparsity=plan)
     assert "with mode='reverse' of" in caught.value.__notes__[0]

@@ -66,7 +66,8 @@ def jacobian(
     The columns come from the same graph, as the derivative of :math:`v\mapsto
     J^\top v`, and are checked against one product; where an operation is not
     twice differentiable, auto takes rows. ``"forward"`` runs f under
-    :func:`torch.func.jvp`, once for each chunk, and needs no graph.
+    :func:`torch.func.jvp`, once for each chunk, and needs no graph; what f computes
+    under ``torch.no_grad()`` counts there, for tangents pass it.
 
     The Jacobian is differentiable again: with respect to inputs and to captured tensors
     that require grad, as an inner ``jacobian`` (a Hessian), and under the transforms of

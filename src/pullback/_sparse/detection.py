@@ -84,6 +84,7 @@ class Tracker(TorchDispatchMode):
         self.x = x
         self.memory = Memory(n + 1)
         self.dense: list[str] = []
+        self.unrecorded = False  # whether f computes from x what no graph records
         for t in pytree.tree_leaves(inputs):
             if isinstance(t, Tensor) and t is not x and t.layout is torch.strided:
                 self._changes(t)
@@ -107,6 +108,7 @@ class Tracker(TorchDispatchMode):
         known = not random and not any(self.memory.tracks(t) for t in given)
         if known:
             return func(*args, **kwargs)
+        self.unrecorded = self.unrecorded or not torch.is_grad_enabled()
         if _is_view(func):
             with self:  # reshape, contiguous and to, called by a part, are views or copies
                 parts = func.decompose(*args, **kwargs)

@@ -225,7 +225,9 @@ def sparsity(
         argnums: The input to differentiate with respect to.
         mode: ``"reverse"`` for a plan of vector-Jacobian products alone, which every
             differentiable f supports, also one that is already computed;
-            ``"forward"`` for Jacobian-vector products alone; ``"auto"`` for the fewest.
+            ``"forward"`` for Jacobian-vector products alone; ``"auto"`` for the fewest,
+            but for reverse where f computes under ``torch.no_grad()``, which tangents
+            pass, or in a ``torch.autograd.Function``, which may have no rule for them.
         hessian: Whether the second derivatives of f are wanted, not the first.
 
     Returns:
@@ -283,6 +285,8 @@ def sparsity(
         sets = sets.multiply(sets.T).tocsr()
         sets.sort_indices()
     kind = "symmetric" if hessian else mode
+    if mode == "auto" and not hessian and tracker.unrecorded:
+        kind = "reverse"
     return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), kind)
 
 
