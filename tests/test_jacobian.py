@@ -224,6 +224,17 @@ def test_batched_refuses_mixing(f, B, mode):
         jacobian(f, numbers(B, 3), mode=mode, batched=True)
 
 
+@pytest.mark.parametrize("count", [2, 200])  # rows and columns
+def test_the_dtype_does_not_depend_on_the_way_that_auto_takes(count):
+    def f(x):
+        return (x.unsqueeze(1) * torch.linspace(0, 1, count, dtype=torch.float64)).sin()
+
+    x = numbers(3, dtype=torch.float32)
+    auto, rows = jacobian(f, x), jacobian(f, x, mode="reverse")
+    assert auto.dtype is rows.dtype is torch.float32
+    close(auto, rows)
+
+
 class Alone(torch.autograd.Function):
     """A square whose backward looks at the cotangent, which vmap cannot."""
 

@@ -356,7 +356,9 @@ def _columns_on_graph(
         scale = right.abs().max()
         if not (found - right).abs().max() <= 1e-3 * scale:
             return None
-    return columns_to_blocks(columns, ys, xs, options)
+    blocks = columns_to_blocks(columns, ys, xs, options)
+    # in the dtype that rows have
+    return [[b.to(x.dtype) for b, x in zip(row, xs, strict=True)] for row in blocks]
 
 
 def _reverse_in_transform(
