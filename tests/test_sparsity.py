@@ -308,6 +308,14 @@ def test_no_numbers(m, n):
         assert J.shape == (m, n)
 
 
+@pytest.mark.parametrize("pool", [F.avg_pool1d, F.max_pool1d, F.adaptive_avg_pool1d])
+def test_no_samples(pool):
+    x = torch.ones(0, 2, 6)
+    plan = pullback.sparsity(lambda x: pool(x, 2), x)
+    assert plan.pattern.shape == (0, 0)
+    assert pullback.jacobian(lambda x: pool(x, 2), x, sparsity=plan).shape == (0, 0)
+
+
 def test_an_output_that_depends_on_nothing():
     x = numbers(3)
     plan = pullback.sparsity(torch.zeros_like, x)
