@@ -304,6 +304,23 @@ def test_the_callers_default_device_is_for_the_caller():
         assert pullback.trace(f(x.requires_grad_()).sum()).steps().html
 
 
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - {"forward", "batched", "trace"}))
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad])
+def test_inside_transforms(name, transform):
+    """Only ``jacobian`` works there; the others say so."""
+
+    def f(x):
+        EVERY[name](torch.sin, x, torch.ones(3))
+        return x.sum()
+
+    x = torch.ones(2, 3) if transform is torch.vmap else torch.ones(3)
+    if name in ("jacobian", "unused"):
+        transform(f)(x)
+    else:
+        with pytest.raises(RuntimeError, match=r"inside a torch\.func transform.*needed"):
+            transform(f)(x)
+
+
 def test_functions_of_the_package_inside_f():
     def f(x):
         slope = pullback.jacobian(lambda x: (x**3).sum(), x)

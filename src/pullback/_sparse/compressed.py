@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from pullback._graph import reach
-from pullback._inputs import call, check_devices, check_inputs, jvp, leaf_of, untouched
+from pullback._inputs import (
+    call,
+    check_devices,
+    check_inputs,
+    check_no_transform,
+    jvp,
+    leaf_of,
+    untouched,
+)
 from pullback._products import products, vjp
 from pullback._sparse.plan import CHUNK_NUMBERS, Sparsity, check_one, input_shapes
 
@@ -181,11 +189,7 @@ def _check(
             f"the inputs have shapes {_list(shapes)} and the plan is for "
             f"{_list(planned)}; a plan from pullback.sparsity for these shapes is needed"
         )
-    if torch._C._are_functorch_transforms_active():
-        raise RuntimeError(
-            "jacobian(sparsity=) was called inside a torch.func transform, which has "
-            "no sparse CSR tensors; a call outside of it is needed (or no sparsity=)"
-        )
+    check_no_transform()
 
 
 def _check_output(y: Tensor, plan: Sparsity) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from pullback._inputs import call, check_inputs, untouched
+from pullback._inputs import call, check_inputs, check_no_transform, untouched
 from pullback._report import Table
 from pullback._sparse import bicoloring, coloring, star
 
@@ -267,6 +267,7 @@ def sparsity(
             f"mode is {mode!r} and hessian is True, whose products are of one kind; no "
             "mode is needed"
         )
+    check_no_transform()
     (index,) = check_inputs(f, inputs, argnums)
     check_one(f"inputs[{index}]", inputs[index])
     if hessian:
@@ -317,7 +318,8 @@ def check_one(name: str, value: Any) -> None:
     """Raise TypeError unless ``value`` is one real tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
-            f"{name} is a {type(value).__name__}; one tensor is needed with sparsity"
+            f"{name} is a {type(value).__name__}; one tensor is needed for a plan or a "
+            "Hessian"
         )
     if value.is_complex():
         raise TypeError(
