@@ -141,6 +141,18 @@ def test_check_gives_random_functions_one_state():
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_check_leaves_what_f_captures_alone():
+    weight = torch.ones(3, dtype=X.dtype, requires_grad=True)
+    weight.grad = torch.full_like(weight, 7)
+    stepped = []
+    weight.register_post_accumulate_grad_hook(stepped.append)
+    inner = weight.exp()  # a graph that is not f's to free
+    assert pullback.check(lambda x: x * weight * inner, X, torch.ones(4, 3)).ok
+    assert weight.grad.tolist() == [7, 7, 7]
+    assert not stepped
+    inner.sum().backward()
+
+
 def test_check_wants_the_shape_of_y():
     with pytest.raises(ValueError, match=r"v has shape \(3,\).*shape \(4, 3\)"):
         pullback.check(torch.square, X, torch.ones(3))

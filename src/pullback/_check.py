@@ -156,7 +156,7 @@ def check(f: Function, x: Tensor, v: Tensor) -> Check:
             raise RuntimeError("f(x) does not depend on x; a function of x is needed")
         v = v.detach().to(y)
         leaf.grad = None  # where f calls backward itself
-        y.backward(v)
+        y.backward(v, retain_graph=True, inputs=[leaf])  # and nothing of what f captures
         result = torch.zeros_like(x) if leaf.grad is None else leaf.grad
 
         tight, loose = TOLERANCES.get(_coarser(x.dtype, y.dtype), (5e-2, 5e-2))
@@ -191,7 +191,8 @@ def _check_real(name: str, t: Tensor) -> None:
 
 def _grad(g: Function, x: Tensor, v: Tensor) -> Tensor:
     leaf = _leaf(x)
-    return torch.autograd.grad(g(leaf), leaf, v, materialize_grads=True)[0]
+    y = g(leaf)
+    return torch.autograd.grad(y, leaf, v, retain_graph=True, materialize_grads=True)[0]
 
 
 def _vjp(g: Function, x: Tensor, v: Tensor) -> object:
@@ -206,7 +207,7 @@ def _sum(g: Function, x: Tensor, v: Tensor) -> Tensor:
     leaf = _leaf(x)
     y = g(leaf)
     leaf.grad = None
-    (y * v).sum().backward()
+    (y * v).sum().backward(retain_graph=True, inputs=[leaf])
     return torch.zeros_like(x) if leaf.grad is None else leaf.grad
 
 
