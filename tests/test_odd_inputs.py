@@ -321,6 +321,30 @@ def test_inside_transforms(name, transform):
             transform(f)(x)
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pullback.explain,
+        pullback.jacobian,
+        lambda y, x: pullback.jacobian(y, x, sparsity=pullback.sparsity(torch.sin, x)),
+        pullback.trace,
+    ],
+)
+def test_what_retains_its_grad_on_the_way_keeps_it(ask):
+    x = numbers().requires_grad_()
+    held, fresh = x * 2, x * 3
+    for t in (held, fresh):
+        t.retain_grad()
+    y = held * fresh
+    held.grad = torch.full((3,), 7.0)
+    ask(y, torch.ones(3)) if ask is pullback.trace else ask(y, x)
+    assert held.grad.tolist() == [7, 7, 7]
+    assert fresh.grad is None
+    held.grad = None
+    y.sum().backward()
+    close(held.grad, 3 * numbers())
+
+
 def test_functions_of_the_package_inside_f():
     def f(x):
         slope = pullback.jacobian(lambda x: (x**3).sum(), x)

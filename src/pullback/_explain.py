@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pullback._graph import grads_kept
 from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._mixing import mixing
 from pullback._report import Table
@@ -143,8 +144,14 @@ def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> E
             xs = tuple(leaf_of(x) for x in inputs)
             y = call(f, xs)
     y = one_tensor(y)
-    _check_depends(y, xs)
+    with grads_kept(f):
+        return _explained(f, y, xs, v)
 
+
+def _explained(
+    f: Callable[..., Any] | Tensor, y: Tensor, xs: tuple[Tensor, ...], v: Any
+) -> Explanation:
+    _check_depends(y, xs)
     one_hot = torch.zeros_like(y)
     if y.numel():
         one_hot[(0,) * y.ndim] = 1

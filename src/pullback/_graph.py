@@ -106,16 +106,16 @@ def _all_tensors() -> list[Tensor]:
 
 
 @contextmanager
-def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
+def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]:
     """Yield the hooks on tensors; give back the ``.grad`` of those that retain it.
 
     The graph has no way from a node to the tensor that it made, and the engine writes
     the ``.grad`` of a tensor with ``retain_grad()`` on its way: the tensors are found
     among all that Python knows of.
     """
-    hooks: dict[GraphNode, list[str]] = {node: [] for node in graph.order}
+    hooks: dict[GraphNode, list[str]] = {node: [] for node in nodes}
     # no get_gradient_edge() here: it makes a view, which a tensor left by vmap refuses
-    leaves = [(n.variable, n) for n in graph.order if hasattr(n, "variable")]
+    leaves = [(n.variable, n) for n in nodes if hasattr(n, "variable")]
     node_of = {id(leaf): node for leaf, node in leaves}
     kept: list[tuple[Tensor, Tensor | None]] = []
     for t in _all_tensors():
@@ -132,6 +132,16 @@ def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
     finally:
         for t, grad in kept:
             t.grad = grad
+
+
+@contextmanager
+def grads_kept(y: object) -> Iterator[None]:
+    """Give back every ``.grad`` on the way to the tensor y, if it is one with a graph."""
+    if isinstance(y, Tensor) and y.grad_fn is not None:
+        with retained(_reached([y.grad_fn])):
+            yield
+    else:
+        yield
 
 
 def saved_tensors(node: GraphNode) -> tuple[int, int]:

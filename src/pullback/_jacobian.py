@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from pullback._graph import passing, reach
+from pullback._graph import grads_kept, passing, reach
 from pullback._inputs import (
     call,
     check_devices,
@@ -188,32 +188,33 @@ def value_and_jacobian(
                 [0., 4.]]))
     """
     _check_options(f, mode, chunk_size, progress)
-    if sparsity is not None:
-        if mode != "auto" or batched or progress or group is not None:
-            raise ValueError(
-                "sparsity was given together with mode, batched, progress or group; the "
-                "plan says which products to take, so sparsity alone is needed"
+    with grads_kept(f):
+        if sparsity is not None:
+            if mode != "auto" or batched or progress or group is not None:
+                raise ValueError(
+                    "sparsity was given together with mode, batched, progress or group; "
+                    "the plan says which products to take, so sparsity alone is needed"
+                )
+            return value_and_sparse_jacobian(
+                f,
+                inputs,
+                sparsity,
+                argnums=argnums,
+                chunk_size=chunk_size,
+                allow_unused=allow_unused,
+                verify=verify,
             )
-        return value_and_sparse_jacobian(
-            f,
-            inputs,
-            sparsity,
-            argnums=argnums,
-            chunk_size=chunk_size,
-            allow_unused=allow_unused,
-            verify=verify,
-        )
-    if verify:
-        raise ValueError("verify=True checks a plan; sparsity= is needed with it")
-    options = Options(chunk_size, batched, progress)
-    if group is None:
-        return _dense(f, inputs, argnums, mode, allow_unused, options)
-    from pullback._ranks import Ranks  # which imports torch.distributed
+        if verify:
+            raise ValueError("verify=True checks a plan; sparsity= is needed with it")
+        options = Options(chunk_size, batched, progress)
+        if group is None:
+            return _dense(f, inputs, argnums, mode, allow_unused, options)
+        from pullback._ranks import Ranks  # which imports torch.distributed
 
-    ranks = Ranks(group)
-    with torch.no_grad(), ranks.together():  # what is gathered has no graph
-        options = options._replace(ranks=ranks)
-        return _dense(f, inputs, argnums, mode, allow_unused, options)
+        ranks = Ranks(group)
+        with torch.no_grad(), ranks.together():  # what is gathered has no graph
+            options = options._replace(ranks=ranks)
+            return _dense(f, inputs, argnums, mode, allow_unused, options)
 
 
 def _dense(
