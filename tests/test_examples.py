@@ -21,6 +21,8 @@ CURRICULUM = {
         "matrices",
         "batched-v",
         "v-is-a-weight",
+        "what-becomes-of-v",
+        "which-way-to-step",
         "upstream",
         "by-hand",
         "small-graph",
