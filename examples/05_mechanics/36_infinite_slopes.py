@@ -46,6 +46,9 @@ def slope(f, at):
     return f(x).item(), torch.autograd.grad(f(x), x)[0].flatten().tolist()
 
 
+# %%
+# Function, value, slope by each entry of x:
+
 for name, (f, at) in ends.items():
     value, gradient = slope(f, at)
     print(f"{name:24} {value:<9.3g}", *(f"{g:.3g}" for g in gradient))

@@ -32,6 +32,9 @@ def pad(x, mode):
     return F.pad(x[None], (1, 1), mode=mode)[0]
 
 
+# %%
+# Ways to move numbers about, each with an output of its own shape:
+
 moves = {
     "flip": lambda x: x.flip(0),
     "roll by 1": lambda x: x.roll(1),
@@ -44,6 +47,10 @@ moves = {
     "diff": lambda x: x.diff(),
     "x[1:]": lambda x: x[1:],
 }
+
+# %%
+# Left ``v``, right ``x.grad``:
+
 for name, f in moves.items():
     print(f"{name:25}", counting(f(x)).int().tolist(), "→", back(f, x).int().tolist())
 
@@ -77,14 +84,13 @@ print(*torch.autograd.grad(y, (x, new), counting(y)))
 # same numbers. A convolution does so with its kernel:
 
 kernel = torch.tensor([[[1.0, 10.0]]])
-shares = {
-    "avg_pool1d(2, stride=1)": lambda x: F.avg_pool1d(x[None, None], 2, 1)[0, 0],
-    "interpolate, nearest": lambda x: F.interpolate(x[None, None], scale_factor=2)[0, 0],
-    "interpolate, linear": lambda x: F.interpolate(
-        x[None, None], scale_factor=2, mode="linear"
-    )[0, 0],
-    "conv1d": lambda x: F.conv1d(x[None, None], kernel)[0, 0],
+on_image = {
+    "avg_pool1d(2, stride=1)": lambda x: F.avg_pool1d(x, 2, 1),
+    "interpolate, nearest": lambda x: F.interpolate(x, scale_factor=2),
+    "interpolate, linear": lambda x: F.interpolate(x, scale_factor=2, mode="linear"),
+    "conv1d": lambda x: F.conv1d(x, kernel),
 }
+shares = {n: lambda x, f=f: f(x[None, None])[0, 0] for n, f in on_image.items()}
 for name, f in shares.items():
     print(f"{name:25}", f(x).tolist(), "→", back(f, x).tolist())
 
