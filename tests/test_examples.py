@@ -70,6 +70,7 @@ CURRICULUM = {
         "cut-graphs",
         "through-time",
         "saliency",
+        "through-a-frozen-network",
         "token-gradients",
         "forces",
         "pinn",
@@ -91,6 +92,7 @@ CURRICULUM = {
     ],
     "05_mechanics": [
         "gradient-doubled",
+        "off-by-a-factor",
         "second-backward",
         "retain-or-create",
         "grad-is-none",
