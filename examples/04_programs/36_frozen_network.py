@@ -69,23 +69,24 @@ for name, way in ways.items():
 # One step against the network: FGSM
 # ----------------------------------
 #
-# *Which way does an adversarial example go?* Uphill on the loss of the true class, by the
-# sign alone, so that no pixel moves more than ε; downhill on the loss of a class that you
-# want to see. To minimise, as training does, would only make the network surer:
+# *Which way does an adversarial example go?* Uphill on the loss of the class that the
+# network sees, by the sign alone, so that no entry moves more than ε; or downhill on the
+# loss of a class that you want it to see. The other two ways only make the network surer:
 
-labels = net(x).argmax(1).detach()
-epsilon = 0.3
+seen = net(x).argmax(1).detach()
+epsilon = 0.5
 
 
 def loss_at(point, classes):
     return F.cross_entropy(net(point), classes)
 
 
-now = loss_at(x, labels)
-(g,) = torch.autograd.grad(now, x)
-for name, sign in {"uphill": 1, "downhill": -1}.items():
-    then = loss_at(x.detach() + sign * epsilon * g.sign(), labels)
-    print(f"{name:9}{now.item():.2f} → {then.item():.2f}")
+for name, classes in {"of the class seen": seen, "of the other": 1 - seen}.items():
+    (g,) = torch.autograd.grad(loss_at(x, classes), x)
+    for way, sign in {"uphill": 1, "downhill": -1}.items():
+        after = net(x.detach() + sign * epsilon * g.sign())
+        sure = after.softmax(1).gather(1, seen[:, None]).mean().item()
+        print(f"{way:9}{name:18} the class seen has {sure:.2f}")
 
 # %%
 # The loss is a mean, so every row of g is a third of its sample's gradient. The sign does
@@ -150,7 +151,8 @@ for mode in (norm.train, norm.eval):
 
 # %%
 # The check: the product through the network, in two halves, by the weights written out,
-# with nothing of autograd; and the generator's gradient by the cotangent at its output:
+# with nothing of autograd; and the generator's gradient by the
+# :term:`cotangent` at its output:
 
 hidden = torch.tanh(net[0](x)).detach()
 by_hand = (v @ net[2].weight * (1 - hidden**2)) @ net[0].weight
