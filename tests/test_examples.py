@@ -128,6 +128,7 @@ CURRICULUM = {
     "06_own_rules": [
         "custom-function",
         "deriving-vjps",
+        "backward-of-normalisation",
         "gradcheck",
         "twice-differentiable",
         "function-under-transforms",

@@ -140,6 +140,13 @@ for name, f in {
     print(name, *(f"{slope(f, [at])[1][0]:.3g}" for at in (0.0, 1e-9, 1.0)))
 
 # %%
+# *A product with a factor 0.* ``prod`` leaves out one factor at a time, and is right there;
+# the same by logarithms divides by it:
+
+factors = [0.0, 2.0, 3.0]
+print(slope(torch.prod, factors), slope(lambda x: x.log().sum().exp(), factors))
+
+# %%
 # The check: the slope of ``atan2`` against difference quotients in float64, at the very
 # points where ``acos`` had none; and the 1e12, which no quotient with a larger step finds:
 
