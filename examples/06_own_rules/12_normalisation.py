@@ -12,7 +12,7 @@ the same along the other axis.
 
 # %%
 # A feature at N samples: ``x``, ``y`` and ``v`` have shape ``(N,)``, with
-# :math:`\hat x=(x-\mu)/\sigma`, :math:`\sigma^2=\frac1N\sum(x_i-\mu)^2+\varepsilon` and
+# :math:`\hat x=(x-\mu)/\sigma`, :math:`\sigma^2=\frac1N\sum_i(x_i-\mu)^2+\varepsilon` and
 # :math:`y=\gamma\hat x+\beta`. With one feature a column, ``X`` has shape ``(N, d)``:
 
 import torch
