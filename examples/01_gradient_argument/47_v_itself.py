@@ -122,8 +122,8 @@ at_home = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 # %%
 # The second, permuted with the batch, is what the batch gave at home. *Are the strides of a
 # gradient those of v?* Those of :func:`torch.autograd.grad` may be, and ``backward`` writes
-# ``.grad`` in the layout of ``x``. The numbers are the same; only the second is sure
-# to be contiguous, as ``.view(-1)`` wants it (``.reshape(-1)`` takes both):
+# ``.grad`` in the layout of ``x``. The numbers are the same; here only the second
+# is contiguous, as ``.view(-1)`` wants it (``.reshape(-1)`` takes both):
 
 X = torch.ones(2, 3, requires_grad=True)
 V = torch.arange(6.0).reshape(3, 2).T
