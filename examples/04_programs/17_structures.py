@@ -93,6 +93,10 @@ tries = {
     "an output that is 3": lambda: vjp(lambda x: (x, 3), x),
     "an aux that is 3": lambda: vjp(lambda x: (x, 3), x, has_aux=True),
 }
+
+# %%
+# What they say:
+
 for name, attempt in tries.items():
     try:
         attempt()

@@ -1,8 +1,8 @@
 r"""
 .. _reading-grad-fn:
 
-What does grad_fn=<AddBackward0> say? Reading the graph
-=======================================================
+What does a grad_fn such as AddBackward0 say? Reading the graph
+===============================================================
 
 Which operation made the tensor, by the name of its rule for ``v``. The number tells rules
 of one operation apart, which differ by what its arguments are; it counts nothing. A node
@@ -10,8 +10,8 @@ knows where its results go, in ``next_functions``, and what it saved, and holds 
 """
 
 # %%
-# ``x`` and ``c`` have shape ``(2,)``, :math:`y=e^{cx+w}` too. The name alone, and then
-# numbers that are not 0, for the same operation with other arguments:
+# ``x`` and ``c`` have shape ``(2,)``, :math:`y=e^{cx+w}` too. What was made, and what
+# was not:
 
 import torch
 
@@ -20,6 +20,10 @@ w = torch.tensor(0.5, requires_grad=True)
 c = torch.tensor([3.0, 4.0])
 y = torch.exp(c * x + w)
 print(y.grad_fn.name(), x.grad_fn, c.grad_fn)
+
+# %%
+# Names with other numbers are the same operation with other arguments:
+
 made = {
     "x ** 2": x**2,
     "x ** x": x**x,
