@@ -159,6 +159,9 @@ def run(node, arrived):
             run(below, result)
 
 
+# %%
+# The two leaves, by hand and by ``backward``:
+
 run(torch.exp(c * x + w).grad_fn, torch.ones(2))
 torch.testing.assert_close(found["x"], x.grad)
 torch.testing.assert_close(found["w"], w.grad)
