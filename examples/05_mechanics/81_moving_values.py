@@ -56,7 +56,7 @@ for name, f in moves.items():
 
 # %%
 # ``flip`` flips back and ``roll`` rolls the other way. What stands twice in ``y`` gets two
-# entries of ``v``. *Why has a bias of shape (3,) the sum over the batch?* Because a
+# entries of ``v``. *Why has a bias of shape (2,) the sum over the batch?* Because a
 # broadcast is such a copy. Of several inputs each gets its part:
 
 a, b = (torch.ones(n, requires_grad=True) for n in (2, 3))
