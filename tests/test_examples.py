@@ -1,10 +1,7 @@
-"""What every gallery page must have, and that it runs alone."""
+"""What every gallery page must have; that it runs alone, test_copies.py shows."""
 
 import ast
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 from executed import EXAMPLES, ROOT, blocks, name_of
@@ -215,23 +212,6 @@ def test_avoids(page, idiom):
         if kind == "text":  # a page may name what it warns of
             content = re.sub(r"``.*?``", "", content)
         assert not re.search(FORBIDDEN[idiom], content), content
-
-
-@every_page
-def test_runs_alone(page, tmp_path):
-    """As a plain script in an empty folder, warnings being errors, silent on stderr."""
-    copy = tmp_path / page.name
-    copy.write_text(page.read_text())
-    env = {**os.environ, "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", copy],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
 
 
 def test_the_chapters_have_their_headers():
