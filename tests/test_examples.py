@@ -95,6 +95,7 @@ CURRICULUM = {
         "retain-or-create",
         "grad-is-none",
         "zeros-and-equal-rows",
+        "part-of-a-tensor",
         "leaves-and-roots",
         "reading-grad-fn",
         "in-place",
