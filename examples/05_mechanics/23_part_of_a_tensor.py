@@ -68,7 +68,8 @@ print(column.detach().numpy().round(2))
 # *I want to train only the first row of W.* ``requires_grad`` belongs to the whole tensor.
 # On a slice the flag is refused:
 
-W = layer.weight
+masked = torch.nn.Linear(3, 2)
+W = masked.weight
 try:
     W[1].requires_grad_(False)
 except RuntimeError as error:
@@ -84,7 +85,7 @@ for decay in (0.0, 0.1):
     before = W.detach().clone()
     optimizer = torch.optim.SGD([W], lr=0.1, weight_decay=decay)
     optimizer.zero_grad()
-    layer(x.detach()).sum().backward()
+    masked(x.detach()).sum().backward()
     optimizer.step()
     print(decay, W.grad[1].any().item(), torch.equal(W[1], before[1]))
 handle.remove()
