@@ -131,6 +131,17 @@ print("broadcasts:", ratio(torch.func.grad(broadcast)(w)))
 print("after a step:", ratio(torch.func.grad(losses["r²/2, mean"])(moved)))
 
 # %%
+# *My formula is the derivative of y_i by x_i.* That is the diagonal of the
+# :term:`Jacobian`. With ones autograd adds up its columns, in which every other output
+# stands, too. For :math:`y=x/|x|` both are easy to write down:
+
+x = torch.tensor([3.0, 4.0])
+J = torch.func.jacrev(lambda x: x / torch.linalg.vector_norm(x))(x)
+mine = 1 / x.norm() - x**2 / x.norm() ** 3
+by_ones = torch.func.grad(lambda x: (x / torch.linalg.vector_norm(x)).sum())(x)
+print(mine, by_ones, torch.allclose(J.diag(), mine), torch.allclose(J.sum(0), by_ones))
+
+# %%
 # And your expectation may be wrong. The check asks neither of the two: the difference
 # quotient of each loss, in float64, agrees with autograd, so that in each of them the
 # factor is the loss's own:
