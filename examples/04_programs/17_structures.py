@@ -104,7 +104,7 @@ for name, attempt in tries.items():
         print(f"{name}: {type(error).__name__}: {str(error).partition(' cotangents:')[0]}")
 
 # %%
-# All but the structure are mended by a closure, or :func:`functools.partial`:
+# All but the structure are mended by a closure, or ``functools.partial``:
 
 from functools import partial
 
