@@ -45,6 +45,8 @@ class ErrorList(SphinxDirective):
         """Return the list and a hidden table of contents."""
         from pullback._messages import THEMES  # with torch, which a build may not need
 
+        for file in PACKAGE.glob("_messages/*.py"):  # with a new message, read this again
+            self.env.note_dependency(str(file))
         (theme,) = (t for t in THEMES if t.name == self.arguments[0])
         entries = [f"- {{ref}}`error-{m.anchor}`" for m in theme.messages]
         pages = [f"errors/{m.anchor}" for m in theme.messages]
