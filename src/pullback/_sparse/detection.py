@@ -106,7 +106,9 @@ class Tracker(TorchDispatchMode):
         random = torch.Tag.nondeterministic_seeded in func.tags
         known = not random and not any(self.memory.tracks(t) for t in given)
         if known or _is_view(func):
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            if known or not _new(result, given):
+                return result  # else a copy, as reshape makes where no view will do
         rule = rules.rule_of(func, given) if given else rules.fresh
         if rule is None:
             parts = self._take_apart(func, args, kwargs, given)
