@@ -1,16 +1,12 @@
-"""What every gallery page must have, and that it runs alone."""
+"""What every gallery page must have; that it runs alone, test_copies.py shows."""
 
 import ast
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 from executed import EXAMPLES, ROOT, blocks, name_of
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
-OF_TORCH = "ignore:`torch.jit.script` is deprecated:FutureWarning"
 CURRICULUM = {
     "01_gradient_argument": [
         "first-vjp",
@@ -205,26 +201,6 @@ def test_avoids(page, idiom):
         if kind == "text":  # a page may name what it warns of
             content = re.sub(r"``.*?``", "", content)
         assert not re.search(FORBIDDEN[idiom], content), content
-
-
-@every_page
-def test_runs_alone(page, tmp_path):
-    """As a plain script in an empty folder, warnings being errors, silent on stderr.
-
-    But for what torch, from 2.14 on, says of its own code on the first use of forward mode.
-    """
-    copy = tmp_path / page.name
-    copy.write_text(page.read_text())
-    env = {**os.environ, "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-W", OF_TORCH, copy],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
 
 
 def test_the_chapters_have_their_headers():

@@ -141,7 +141,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# A full row and a full column take nine products of one kind, or one VJP and two JVPs:
+# A full row and a full column take nine products of one kind, or one :term:`VJP` and two
+# :term:`JVPs <JVP>`:
 
 
 def arrow(x):
