@@ -141,8 +141,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# A full row and a full column take nine products of one kind, or one :term:`VJP` and two
-# :term:`JVPs <JVP>`:
+# A full row and column: nine of one kind, or one :term:`VJP` and two :term:`JVPs <JVP>`:
 
 
 def arrow(x):
