@@ -80,9 +80,8 @@ for name, f in plain.items():
     print(f"{name:18}", tuple(found[name].shape))
 
 # %%
-# *My large batches have a second derivative, the small last one raises.* So it was with
-# ``cdist`` before torch 2.14 (:ref:`version-notes`). Only the way by matrix products had
-# one, its own choice for more than 25 points. It has one on every release:
+# *Large batches have a second derivative, a small one raises.* So it was with ``cdist``
+# before torch 2.14 (:ref:`version-notes`). By matrix products it has one on every release:
 
 
 def distances(x):
