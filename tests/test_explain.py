@@ -123,6 +123,40 @@ def test_mixing_is_told():
     assert pullback.explain(torch.sum, x).mixes is None
 
 
+def raising(g):
+    raise ZeroDivisionError("the hook's own")
+
+
+def hooked(x):
+    y = 2 * x
+    y.register_hook(raising)
+    return y
+
+
+def freed(x):
+    y = x**2
+    y.sum().backward()
+    return y
+
+
+@pytest.mark.parametrize("f", [lambda x: x.exp().add_(1), hooked, freed])
+def test_an_error_of_the_graph_is_an_outcome(f):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = f(x)
+    x.grad = None
+    said = [pullback.explain(f, x.detach(), v=torch.ones(2)), pullback.explain(y, x)]
+    for gradient, outcomes in {
+        (torch.ones(2),): [said[0].ones, said[0].given, said[1].ones, said[1].one_hot],
+        (): [said[0].bare, said[1].bare],
+    }.items():
+        with pytest.raises((RuntimeError, ZeroDivisionError)) as caught:
+            y.backward(*gradient)
+        for outcome in outcomes:
+            assert str(outcome) == f"{caught.typename}: {caught.value}"
+    assert said[0].mixes is None
+    assert x.grad is None
+
+
 BAD = {
     "a list as x": (
         torch.square,

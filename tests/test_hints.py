@@ -124,6 +124,32 @@ def test_words_of_python_need_a_gradient_on_their_line():
     assert "grad-is-none" in notes(update.value)[0]
 
 
+def test_a_view_of_v_has_the_note_and_another_view_has_none():
+    class Flat(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, v):
+            return v.view(-1).view(v.shape)
+
+    with pytest.raises(RuntimeError) as ours, hints():
+        (Flat.apply(leaf(2, 3)).T * torch.ones(3, 2)).sum().backward()
+    with pytest.raises(RuntimeError) as theirs, hints():
+        torch.ones(2, 3).T.view(-1)
+    assert str(ours.value) == str(theirs.value)
+    assert "view-of-v" in notes(ours.value)[0]
+    assert notes(theirs.value) == []
+
+
+@pytest.mark.parametrize("ask", [lambda: [1.0].grad, lambda: torch.nn.Linear(1, 1).grad])
+def test_what_is_no_tensor_has_no_gradient_whoever_says_so(ask):
+    with pytest.raises(AttributeError) as raised, hints():
+        ask()
+    assert "no-attribute-requires-grad" in notes(raised.value)[0]
+
+
 def test_success_changes_nothing():
     x = leaf(3)
     with hints() as block:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call, grad, jacrev, vmap
 
+import pullback
 from pullback import _products
 from pullback._jacobian import jacobian, value_and_jacobian
 
@@ -223,6 +224,61 @@ def test_batched_refuses_mixing(f, B, mode):
         jacobian(f, numbers(B, 3), mode=mode, batched=True)
 
 
+@pytest.mark.parametrize("count", [2, 200])  # rows and columns
+def test_the_dtype_does_not_depend_on_the_way_that_auto_takes(count):
+    def f(x):
+        return (x.unsqueeze(1) * torch.linspace(0, 1, count, dtype=torch.float64)).sin()
+
+    x = numbers(3, dtype=torch.float32)
+    auto, rows = jacobian(f, x), jacobian(f, x, mode="reverse")
+    assert auto.dtype is rows.dtype is torch.float32
+    close(auto, rows)
+
+
+class Alone(torch.autograd.Function):
+    """A square whose backward looks at the cotangent, which vmap cannot."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, v):
+        return 2 * v * ctx.saved_tensors[0] if v.abs().sum().item() else v * 0
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_with_chunks_of_one_nothing_runs_under_vmap(batched):
+    X = numbers(4, 3)
+    expected = jacobian(torch.square, X, batched=batched)
+    close(jacobian(Alone.apply, X, batched=batched, chunk_size=1), expected)
+    with pytest.raises(RuntimeError, match="vmap") as caught:
+        jacobian(Alone.apply, X, batched=batched)
+    assert "with chunk_size=1 each runs on its own" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("computed", [False, True])
+def test_what_torch_gets_wrong_under_vmap(batched, computed):
+    x, others = numbers(3, 4, 2).requires_grad_(), numbers(3, 2, 2) * 3
+
+    def f(x):
+        return torch.cdist(x, others).sum(1)
+
+    def by_hand(x):
+        return (x.unsqueeze(2) - others.unsqueeze(1)).square().sum(3).sqrt().sum(1)
+
+    expected = jacobian(by_hand, x, batched=batched)
+    close(jacobian(f(x) if computed else f, x, batched=batched), expected)
+    plan = pullback.sparsity(f, x, mode="reverse")
+    J = jacobian(f(x) if computed else f, x, sparsity=plan)
+    close(J.to_dense(), jacobian(by_hand, x).reshape(6, 24))
+    vs = torch.eye(6, dtype=x.dtype).reshape(6, 3, 2)
+    rows = vmap(lambda v: torch.autograd.grad(f(x), x, v)[0])(vs)
+    assert not torch.allclose(rows.reshape(6, 24), J.to_dense())  # or it can go
+
+
 def test_unused(mode):
     def f(x, unused):
         return x * 2
@@ -386,9 +442,9 @@ def test_auto_chunks_count_what_passes_through_the_graph(monkeypatch):
 
     inner = _products.products
 
-    def counting(product, seeds):
+    def counting(product, seeds, together):
         rows.append(len(seeds[0]))
-        return inner(product, seeds)
+        return inner(product, seeds, together)
 
     monkeypatch.setattr(_products, "products", counting)
     x = numbers(500, dtype=torch.float32)

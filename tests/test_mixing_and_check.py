@@ -100,6 +100,26 @@ def test_check_agrees(f, dtype):
     torch.testing.assert_close(report.result, expected)
 
 
+@pytest.mark.parametrize("x_dtype", [torch.float64, torch.float32, torch.float16])
+@pytest.mark.parametrize("y_dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_check_allows_what_the_coarser_dtype_rounds(x_dtype, y_dtype):
+    def f(x):
+        return x.double().exp().mul(1.234567).to(y_dtype)
+
+    x = torch.linspace(-1, 1, 5, dtype=x_dtype)
+    report = pullback.check(f, x, torch.linspace(1, 2, 5).to(y_dtype))
+    assert report.ok, report.error
+    wrong = pullback.check(lambda x: Wrong.apply(x.double()).to(y_dtype), x, torch.ones(5))
+    assert not wrong.ok
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
+def test_check_where_float64_is_refused(kind):
+    torch.manual_seed(0)  # of the weights
+    layer = kind(3, 2)
+    assert pullback.check(lambda x: layer(x)[0], X.float(), torch.ones(4, 2)).ok
+
+
 def test_check_names_the_route_that_disagrees():
     report = pullback.check(Wrong.apply, X, torch.ones_like(X))
     assert not report.ok
@@ -119,6 +139,18 @@ def test_check_gives_random_functions_one_state():
     state = torch.get_rng_state()
     assert pullback.check(lambda x: torch.dropout(x, 0.5, True), X, torch.ones(4, 3)).ok
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_check_leaves_what_f_captures_alone():
+    weight = torch.ones(3, dtype=X.dtype, requires_grad=True)
+    weight.grad = torch.full_like(weight, 7)
+    stepped = []
+    weight.register_post_accumulate_grad_hook(stepped.append)
+    inner = weight.exp()  # a graph that is not f's to free
+    assert pullback.check(lambda x: x * weight * inner, X, torch.ones(4, 3)).ok
+    assert weight.grad.tolist() == [7, 7, 7]
+    assert not stepped
+    inner.sum().backward()
 
 
 def test_check_wants_the_shape_of_y():

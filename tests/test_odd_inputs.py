@@ -268,6 +268,83 @@ def test_mixing_of_an_imaginary_part():
     assert not pullback.mixing(lambda x: x * 1j, numbers()).mixes
 
 
+def test_the_callers_default_device_is_for_the_caller():
+    """Whatever it is, what the functions make themselves is beside x, or on the CPU."""
+
+    def f(x):
+        return (x.unsqueeze(1) * x.new_ones(200)).sin()  # auto takes columns
+
+    def energy(x):
+        return (x[1:] * x[:-1]).square().sum()
+
+    def parts(x):  # of each kind of rule that numbers elements
+        y = torch.stack([x.flip(0), x.cumsum(0)])[:, x.argsort()]
+        y = y.unsqueeze(0).softmax(2) @ x.outer(x)
+        y = torch.nn.functional.conv1d(y, y.new_ones(1, 2, 2))
+        return torch.linalg.solve(x.outer(x) + x.new_ones(3, 3).triu(), x).sum() + y
+
+    x = numbers().double()
+    J = torch.func.jacrev(f)(x)
+    with torch.device("meta"):
+        close(pullback.jacobian(f, x), J)
+        close(pullback.jacobian(f, x, mode="forward"), J)
+        close(pullback.jacobian(f, x, batched=True), J.diagonal(0, 0, 2).movedim(-1, 0))
+        for mode in ("auto", "reverse", "forward"):
+            plan = pullback.sparsity(f, x, mode=mode)
+            found = pullback.jacobian(f, x, sparsity=plan, verify=True)
+            close(found.to_dense(), J.reshape(600, 3))
+        plan = pullback.sparsity(energy, x, hessian=True)
+        H = pullback.hessian(energy, x, sparsity=plan, verify=True)
+        close(H.to_dense(), torch.func.hessian(energy)(x))
+        pullback.sparsity(parts, x)
+        assert "do not mix" in repr(pullback.mixing(f, x))
+        assert pullback.check(torch.exp, x, x.clone()).ok
+        assert pullback.explain(torch.exp, x, v=x).mixes is False
+        close(pullback.explore(torch.exp, x).result, x.exp())
+        assert pullback.trace(f(x.requires_grad_()).sum()).steps().html
+
+
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - {"forward", "batched", "trace"}))
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad])
+def test_inside_transforms(name, transform):
+    """Only ``jacobian`` works there; the others say so."""
+
+    def f(x):
+        EVERY[name](torch.sin, x, torch.ones(3))
+        return x.sum()
+
+    x = torch.ones(2, 3) if transform is torch.vmap else torch.ones(3)
+    if name in ("jacobian", "unused"):
+        transform(f)(x)
+    else:
+        with pytest.raises(RuntimeError, match=r"inside a torch\.func transform.*needed"):
+            transform(f)(x)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pullback.explain,
+        pullback.jacobian,
+        lambda y, x: pullback.jacobian(y, x, sparsity=pullback.sparsity(torch.sin, x)),
+        pullback.trace,
+    ],
+)
+def test_what_retains_its_grad_on_the_way_keeps_it(ask):
+    x = numbers().requires_grad_()
+    held, fresh = x * 2, x * 3
+    for t in (held, fresh):
+        t.retain_grad()
+    y = held * fresh
+    held.grad = torch.full((3,), 7.0)
+    ask(y, torch.ones(3)) if ask is pullback.trace else ask(y, x)
+    assert held.grad.tolist() == [7, 7, 7]
+    assert fresh.grad is None
+    held.grad = None
+    y.sum().backward()
+    close(held.grad, 3 * numbers())
+
+
 def test_functions_of_the_package_inside_f():
     def f(x):
         slope = pullback.jacobian(lambda x: (x**3).sum(), x)

@@ -175,10 +175,73 @@ def test_an_output_already_computed():
     J = pullback.jacobian(tridiagonal(x), x, sparsity=plan)
     close(J.to_dense().detach(), dense(tridiagonal, x.detach()))
     assert x.grad is None
-    with pytest.raises(ValueError, match="the function is needed in its place"):
-        pullback.jacobian(tall(x), x, sparsity=pullback.sparsity(tall, x))
-    with pytest.raises(ValueError, match="the function is needed in its place"):
-        pullback.jacobian(arrow(x), x, sparsity=pullback.sparsity(arrow, x))
+    for f in (tall, arrow):
+        with pytest.raises(ValueError, match="the function is needed in its place"):
+            pullback.jacobian(f(x), x, sparsity=pullback.sparsity(f, x))
+        plan = pullback.sparsity(f, x, mode="reverse")
+        J = pullback.jacobian(f(x), x, sparsity=plan)
+        close(J.to_dense().detach(), dense(f, x.detach()))
+
+
+class OnlyReverse(torch.autograd.Function):
+    """A sine without a rule for tangents."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, v):
+        return v * ctx.saved_tensors[0].cos()
+
+
+def no_tangents(x):
+    """Leave a function of PyTorch's own that forward mode lacks."""
+    return torch.cdist(x.reshape(-1, 1, 1), x.reshape(-1, 1, 1) ** 2).flatten()
+
+
+def unrecorded(x):
+    """Compute a factor that is no part of the derivative."""
+    with torch.no_grad():
+        factor = x.exp()
+    return x * factor
+
+
+@pytest.mark.parametrize("inner", [OnlyReverse.apply, unrecorded])
+@pytest.mark.parametrize("outer", [tall, arrow])
+def test_what_tangents_would_miss_or_pass_is_done_in_reverse(inner, outer):
+    def f(x):
+        return outer(inner(x))
+
+    x = numbers(9)
+    plan = pullback.sparsity(f, x)
+    assert plan.mode == "reverse"
+    close(pullback.jacobian(f, x, sparsity=plan).to_dense(), dense(f, x))
+    assert pullback.sparsity(f, x, mode="forward").mode == "forward"
+
+
+def test_without_forward_mode():
+    def f(x):
+        return arrow(no_tangents(x))
+
+    x = numbers(9)
+    plan = pullback.sparsity(f, x)
+    assert plan.mode == "both"
+    with pytest.raises(RuntimeError) as caught:
+        pullback.jacobian(f, x, sparsity=plan)
+    assert "with mode='reverse' of" in caught.value.__notes__[0]
+    plan = pullback.sparsity(f, x, mode="reverse")
+    assert (plan.mode, plan.n_reverse) == ("reverse", plan.n_colors)
+    close(pullback.jacobian(f, x, sparsity=plan, chunk_size=1).to_dense(), dense(f, x))
+
+
+@pytest.mark.parametrize("f", [tridiagonal, tall, wide, arrow])
+def test_forward_mode_alone(f):
+    x = numbers(25)
+    plan = pullback.sparsity(f, x, mode="forward")
+    assert (plan.mode, plan.n_reverse) == ("forward", 0)
+    close(pullback.jacobian(f, x, sparsity=plan).to_dense(), dense(f, x))
 
 
 @pytest.mark.parametrize("f", [tridiagonal, tall, arrow])
@@ -228,6 +291,9 @@ def test_a_plan_from_a_meta_tensor():
     close(
         pullback.jacobian(tridiagonal, x, sparsity=plan).to_dense(), dense(tridiagonal, x)
     )
+    x = x.to("meta")
+    J = pullback.jacobian(tridiagonal, x, sparsity=plan, verify=True)
+    assert (J.is_meta, J.shape) == (True, (30, 30))
 
 
 @pytest.mark.parametrize(("m", "n"), [(0, 4), (3, 0), (0, 0)])
@@ -237,8 +303,17 @@ def test_no_numbers(m, n):
 
     plan = pullback.sparsity(f, torch.ones(n))
     assert plan.pattern.shape == (m, n)
-    J = pullback.jacobian(f, torch.ones(n), sparsity=plan)
-    assert J.shape == (m, n)
+    for verify in (False, True):
+        J = pullback.jacobian(f, torch.ones(n), sparsity=plan, verify=verify)
+        assert J.shape == (m, n)
+
+
+@pytest.mark.parametrize("pool", [F.avg_pool1d, F.max_pool1d, F.adaptive_avg_pool1d])
+def test_no_samples(pool):
+    x = torch.ones(0, 2, 6)
+    plan = pullback.sparsity(lambda x: pool(x, 2), x)
+    assert plan.pattern.shape == (0, 0)
+    assert pullback.jacobian(lambda x: pool(x, 2), x, sparsity=plan).shape == (0, 0)
 
 
 def test_an_output_that_depends_on_nothing():
@@ -286,6 +361,13 @@ def test_verify_takes_nan_for_what_it_is():
     assert J.values().isnan().tolist() == [True, False, False]
 
 
+def test_a_check_for_errors_is_no_branch():
+    def f(x):
+        return torch.linalg.solve(torch.diag(x), x)
+
+    assert entries(f, numbers(3)).all()
+
+
 def test_a_branch_on_a_value_warns_and_verify_tells():
     def f(x):
         return x if x.sum() > 0 else x.flip(0)
@@ -325,6 +407,10 @@ def test_wrong_kinds():
         pullback.sparsity(tridiagonal, x, argnums=(0,))
     with pytest.raises(TypeError, match="a real floating point dtype is needed"):
         pullback.sparsity(torch.fft.fft, x)
+    with pytest.raises(ValueError, match="mode is 'both'; 'auto', 'reverse' or 'for"):
+        pullback.sparsity(tridiagonal, x, mode="both")
+    with pytest.raises(ValueError, match="mode is 'reverse' and hessian is True"):
+        pullback.sparsity(torch.sum, x, mode="reverse", hessian=True)
     with pytest.raises(RuntimeError, match=r"changed inputs\[0\] in place"):
         pullback.sparsity(lambda x: x.add_(1), x)
     plan = pullback.sparsity(tridiagonal, x)

@@ -166,3 +166,22 @@ def test_where_torch_is_wrong_differences_are_right():
 def test_a_sparse_result_is_refused():
     with pytest.raises(TypeError, match=r"layout torch\.sparse_coo .*_to_sparse"):
         pullback.sparsity(lambda x: x.to_sparse().to_dense(), torch.ones(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_attention(dtype, heads):
+    """Its parts call ``contiguous`` and ``to``, which copy or do not."""
+    torch.manual_seed(0)  # of the weights
+    attention = torch.nn.MultiheadAttention(4, heads, batch_first=True, dtype=dtype)
+
+    def f(x):
+        x = x.reshape(2, 3, 4)
+        return attention(x, x, x, need_weights=False)[0].flatten()
+
+    x = torch.randn(24, dtype=dtype)
+    plan = pullback.sparsity(f, x)
+    assert plan.assumed_dense == ()
+    own = torch.eye(2, dtype=torch.bool).repeat_interleave(12, 0).repeat_interleave(12, 1)
+    assert torch.equal(plan.pattern.to_dense(), own)  # of each sample alone
+    assert not (nonzeros(f, x) & ~own).any()

@@ -356,12 +356,20 @@ BAD = {
     "a float among them": ([X.sum(), 1.0], None, None, TypeError, r"y\[1\] is a float"),
     "no graph": (torch.ones(2), None, None, RuntimeError, "requires_grad"),
     "v left out": (X * 2, None, None, RuntimeError, r"v was left out.*\(2,\)"),
+    "v on meta": (
+        X * 2,
+        torch.ones(2, device="meta"),
+        None,
+        ValueError,
+        "v is on the meta",
+    ),
     "wrong shape": (X * 2, torch.ones(3), None, ValueError, r"v has shape \(3,\).*\(2,\)"),
     "a list as v": (X * 2, [1.0, 2.0], None, TypeError, "v is a list"),
     "too many v": ([X.sum()], [None, None], None, ValueError, "v has 2 items and y has 1"),
     "a float as v of a list": ([X * 2], 1.0, None, TypeError, "v is a float"),
     "one v for a list": ([X * 2], torch.ones(2, 2), None, TypeError, "v is a Tensor"),
     "names a list": (X.sum(), None, [X], TypeError, "names is a list"),
+    "names a number": (X.sum(), None, {1: X}, TypeError, "names has the key 1; a str"),
     "names a float": (X.sum(), None, {"x": 1.0}, TypeError, r"names\['x'\] is a float"),
 }
 

@@ -172,8 +172,8 @@ def _what_you_see(message: Message) -> list[str]:
             "## What you see",
             "",
             *_text(f"{message.kinds[0]}: {message.title}"),
-            "Not reproduced here: it takes a GPU, several processes or an old release. The "
-            "text is that of the sources named below.",
+            "Not reproduced here: it takes a GPU, several processes, another library or an "
+            "old release. The text is that of the sources named below.",
             "",
         ]
     kind, text = seen(message)

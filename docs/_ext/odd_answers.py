@@ -68,7 +68,9 @@ def ask_explain(a: Asked) -> None:
     answer = pullback.explain(a.f, a.x, v=a.v)
     assert answer.jacobian_shapes == (answer.y_shape + a.x.shape,)
     assert answer.given is not None
-    assert answer.given.grads is not None, answer.given.error
+    if answer.given.grads is None:
+        assert answer.given.error is not None
+        raise answer.given.error  # which it says that backward would raise
     a.same(answer.given.grads[0], product=True)
     if answer.mixes is not None:
         assert answer.mixes == _mixed(a).any(), "mixes"

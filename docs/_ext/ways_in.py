@@ -58,7 +58,7 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
         Path(app.outdir, "sitemap.xml").write_text(f"{site}\n", encoding="utf-8")
         target = Path(app.outdir, "llms.txt")
         kept = target.read_text("utf-8") if search_index.is_newer(target, app) else ""
-        if address(app, app.config.root_doc) not in kept:  # the site may have moved
+        if app.config.html_baseurl not in kept:  # the site may have moved
             text = "\n".join(llms(app))
             target.write_text(f"{text}\n", encoding="utf-8")
 

@@ -127,8 +127,7 @@ planned = pullback.jacobian(f, x, sparsity=plan)
 planned.layout, planned.to_dense().equal(J)
 
 # %%
-# A function that outgrows its plan is told from it when you ask, by one more product with
-# random numbers:
+# ``verify=True`` notices a function that has outgrown its plan, by one more random product:
 
 
 def outgrown(x):
@@ -141,7 +140,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# A full row and column: nine of one kind, or one :term:`VJP` and two :term:`JVPs <JVP>`:
+# A full row and a full column: nine products of one kind, or a :term:`VJP` and two
+# :term:`JVPs <JVP>`:
 
 
 def arrow(x):
@@ -158,7 +158,7 @@ plan
 # formula:
 
 n = 100_000
-x = torch.linspace(1, 2, n)
+x = torch.arange(1.0, n + 1)
 plan = pullback.sparsity(f, x)
 i, j = plan.pattern.to_sparse_coo().indices()
 entries = pullback.jacobian(f, x, sparsity=plan).values()

@@ -68,12 +68,13 @@ for v in (1 + 0j, 1j, 2 - 1j):
     print(v.item(), by_v.item(), by_real.item())
 
 # %%
-# A real ``v`` for a complex ``y`` is refused:
+# ``v`` is complex where y is, and real where y is. The other two are refused:
 
-try:
-    torch.autograd.grad(x**2, x, torch.tensor(1.0))
-except RuntimeError as error:
-    print(error)
+for y, v in ((x**2, torch.tensor(1.0)), (x.abs(), torch.tensor(1j))):
+    try:
+        torch.autograd.grad(y, x, v)
+    except RuntimeError as error:
+        print(error)
 
 # %%
 # R→C: *what is v for the FFT of a real signal?*
@@ -132,21 +133,21 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# The check: difference quotients along the real and the imaginary axis.
+# The check: difference quotients along the real and the imaginary axis, and the formula,
+# for :math:`x^2` and for :math:`x^2\bar x`, which has both of its terms:
 
 h, at = 1e-6, torch.tensor(3 + 4j, dtype=torch.complex128)
 v = torch.tensor(2 - 1j, dtype=torch.complex128)
-
-
-def real_part(z):
-    return (v.conj() * z**2).real
-
-
-a = (real_part(at + h) - real_part(at - h)) / (2 * h)
-b = (real_part(at + 1j * h) - real_part(at - 1j * h)) / (2 * h)
-(g,) = torch.autograd.grad(at.requires_grad_() ** 2, at, v)
-torch.testing.assert_close(g, torch.complex(a, b).detach())
-assert torch.equal(g, (2 * at).conj().detach() * v)
+cases = [
+    (lambda z: z**2, 2 * at, 0 * at),
+    (lambda z: z**2 * z.conj(), 2 * at * at.conj(), at**2),
+]
+for f, by_x, by_conjugate in cases:
+    a, b = ((f(at + h * d) - f(at - h * d)) / (2 * h) for d in (1, 1j))
+    quotient = torch.complex((v.conj() * a).real, (v.conj() * b).real)
+    g = torch.func.vjp(f, at)[1](v)[0]
+    torch.testing.assert_close(g, quotient)
+    torch.testing.assert_close(g, by_x.conj() * v + by_conjugate * v.conj())
 
 # %%
 # Where next

@@ -34,14 +34,12 @@ B, N = 4, 12
 
 soft, t = 0.9 * true + 0.1 / 3, real
 squares = lambda y: F.mse_loss(y, t, reduction="sum")  # noqa: E731
+huber = lambda y: F.huber_loss(y, t)  # noqa: E731
 pairs = {
     "MSE: 2(y - t)/N": (lambda y: F.mse_loss(y, t), lambda y: 2 * (y - t) / N),
     "MSE, sum: 2(y - t)": (squares, lambda y: 2 * (y - t)),
     "L1: sign(y - t)/N": (lambda y: F.l1_loss(y, t), lambda y: (y - t).sign() / N),
-    "Huber: clamped y - t, /N": (
-        lambda y: F.huber_loss(y, t),
-        lambda y: (y - t).clamp(-1, 1) / N,
-    ),
+    "Huber: clamp(y - t, -1, 1)/N": (huber, lambda y: (y - t).clamp(-1, 1) / N),
 }
 
 # %%
@@ -60,7 +58,7 @@ pairs |= {
 }
 
 # %%
-# Two more, of one shape with it:
+# Two more that are a difference of probabilities:
 
 pairs |= {
     "BCE with logits: (p - t)/N": (
@@ -72,6 +70,17 @@ pairs |= {
         lambda y: (y.softmax(1) - soft) / B,
     ),
 }
+
+# %%
+# ``weight`` gives each sample the k of its class, and the sum of these k takes the place of
+# B. ``ignore_index`` is k = 0:
+
+costs = torch.tensor([1.0, 2.0, 5.0])
+k = costs[classes, None]
+pairs["class weights: k(p - one_hot)/k.sum()"] = (
+    lambda y: F.cross_entropy(y, classes, weight=costs.to(y)),
+    lambda y: k * (y.softmax(1) - true) / k.sum(),
+)
 
 # %%
 # The trial:
@@ -87,18 +96,16 @@ def weights(backward):
 for name, (loss, formula) in pairs.items():
     by_loss = weights(lambda y, loss=loss: loss(y).backward())
     by_v = weights(lambda y, formula=formula: y.backward(formula(y).detach()))
-    print(f"{name:33}{torch.allclose(by_loss, by_v, atol=1e-6)}")
+    print(f"{name:39}{torch.allclose(by_loss, by_v, atol=1e-6)}")
 
 # %%
-# *Is the v of MSE the residual?* Up to the factor 2/N, which ``mean`` brings: twice as many
-# outputs, half the ``v``. Every row of cross-entropy's ``v`` adds up to 0: what the true
-# class gains the others lose, in proportion to their probabilities:
+# *Is the v of MSE the residual?* Up to 2/N, the 2 from the square and the 1/N from the
+# mean: twice as many outputs, half the ``v``. Every row of cross-entropy's ``v`` adds up to
+# 0: a step raises the true logit, alone negative here, and lowers the others in proportion:
 
 y = layer(X).detach()
 v = (y.softmax(1) - true) / B
-print(
-    (v.sum(1).abs() < 1e-6).all().item(), (v.gather(1, classes[:, None]) < 0).all().item()
-)
+print(v.sum(1).abs().max().item() < 1e-6, torch.equal(v < 0, true.bool()))
 
 # %%
 # A function of a loss
@@ -106,7 +113,7 @@ print(
 #
 # *Is the gradient of log L the gradient of L?* In direction, yes: the chain rule multiplies
 # ``v`` by one number, 1/L for the logarithm, :math:`1/(2\sqrt L)` for the root (RMSE). At
-# L = 0 that number is infinite, and the root gives NaN where the square gives 0:
+# L = 0 that number is infinite, and log and root give NaN where L itself gives 0:
 
 L = F.mse_loss(layer(X), t).item()
 plain = weights(lambda y: F.mse_loss(y, t).backward())
@@ -115,15 +122,16 @@ root = weights(lambda y: F.mse_loss(y, t).sqrt().backward())
 torch.testing.assert_close(log, plain / L)
 torch.testing.assert_close(root, plain / (2 * L**0.5))
 perfect = y.clone().requires_grad_()
-print(torch.autograd.grad(F.mse_loss(perfect, y).sqrt(), perfect)[0].unique())
+for g in (torch.clone, torch.log, torch.sqrt):
+    (v,) = torch.autograd.grad(g(F.mse_loss(perfect, y)), perfect)
+    print(g.__name__, v[0].tolist())
 
 # %%
 # What goes wrong
 # ---------------
 #
-# *I put a softmax in front of cross_entropy.* It takes logits, so that this one squashes
-# twice, without an error. The ``v`` that arrives is smaller, and the true class, once sure,
-# is still pushed: at logits (20, 0, 0), with the first class true:
+# *I put a softmax in front of cross_entropy.* It takes logits, so that this squashes twice,
+# without an error. At logits (20, 0, 0), first class true, the network is sure and right:
 
 sure, first = torch.tensor([[20.0, 0.0, 0.0]], requires_grad=True), torch.tensor([0])
 once = F.cross_entropy(sure, first)
@@ -131,18 +139,17 @@ twice = F.cross_entropy(sure.softmax(1), first)
 print(f"{once:.2f} {twice:.2f}")
 
 # %%
-# The loss cannot fall below 0.55, and where the network is sure of a *wrong* class, where
-# one softmax sends its largest ``v``, two send nothing:
+# With three classes it cannot fall below log(1 + 2/e), which is 0.55. And where the network
+# is sure of a *wrong* class, where one softmax sends its largest ``v``, two send nothing:
 
-for loss in (lambda y: F.cross_entropy(y, first + 1), None):
-    loss = loss or (lambda y: F.cross_entropy(y.softmax(1), first + 1))
-    (v,) = torch.autograd.grad(loss(sure), sure)
+for logits in (sure, sure.softmax(1)):
+    (v,) = torch.autograd.grad(F.cross_entropy(logits, first + 1), sure)
     print(v.numpy().round(4) + 0.0)
 
 # %%
-# *Does the target need requires_grad?* No. With it, it gets a gradient of its own, minus
-# that of the prediction, and for a target made by the network, as in Q-learning, half the
-# training pulls the target towards the prediction. ``detach`` it:
+# *Does the target need requires_grad?* No. With it, it gets a gradient too, by MSE minus
+# that of the prediction. A target made by the network, as in Q-learning, is then pulled
+# towards the prediction as hard as that towards it. ``detach`` it:
 
 both = [torch.randn(3, requires_grad=True) for _ in range(2)]
 of_y, of_t = torch.autograd.grad(F.mse_loss(*both), both)
@@ -151,12 +158,11 @@ print(torch.equal(of_t, -of_y))
 # %%
 # The check: ``v`` from difference quotients of each loss, in float64, entry by entry:
 
-h = 1e-6
-real, binary, true, soft = (k.double() for k in (real, binary, true, soft))
+real, binary, true, soft = (z.double() for z in (real, binary, true, soft))
 t, y = real, y.double()
 for name, (loss, formula) in pairs.items():
-    steps = h * torch.eye(N).double().reshape(N, B, 3)
-    quotients = [(loss(y + s) - loss(y - s)) / (2 * h) for s in steps]
+    steps = 1e-6 * torch.eye(N).double().reshape(N, B, 3)
+    quotients = [(loss(y + s) - loss(y - s)) / 2e-6 for s in steps]
     torch.testing.assert_close(torch.stack(quotients).reshape(B, 3), formula(y), msg=name)
 assert twice > 0.5 > once
 

@@ -49,8 +49,9 @@ for s in (0.9, 1.0, 1.1):
     print(s, [f"{arrived[t].norm():.0e}" for t in (100, 75, 50, 25, 0)])
 
 # %%
-# Without the ``tanh`` the sizes are :math:`s^{100}`, exactly as much as the formula says.
-# The bend can only shrink what the weights stretch, and in the middle row it does:
+# Without the ``tanh`` the sizes are :math:`s^{100}`, as the formula says. The slope of the
+# bend is at most 1, so it can only shrink what the weights stretch: in the last row to 4e1
+# from 1.4e4. In the others the state stays near 0, where the slope is 1:
 
 linear = {}
 for s in (0.9, 1.0, 1.1):
@@ -64,7 +65,7 @@ for s in (0.9, 1.0, 1.1):
 #
 # *All at once the gradient is NaN, or 0.* float32 ends at 3e38 and at 1e-45. With s = 3 the
 # product is infinite after some 80 steps, and inf - inf is NaN; with s = 0.3 it is 0 after
-# some 90. The zeros are not ``None``, and nothing warns:
+# some 85. The zeros are not ``None``, and nothing warns:
 
 for s in (3.0, 0.3):
     states = run(s, 200, act=lambda h: h)
@@ -73,7 +74,8 @@ for s in (3.0, 0.3):
 # %%
 # *Does a smaller learning rate, or a smaller v, help?* Both scale everything by one number:
 # the first step still gets 3e-5 of what the last one gets. What helps is another product:
-# a path on which v is added to, not multiplied. ``h + f(h)`` has the Jacobian I + J:
+# a path on which v is added to, not multiplied. ``h + f(h)`` has the Jacobian I + J, and
+# where J is small, a hundred of these neither shrink nor stretch v by much:
 
 residual = run(0.9, 100, act=lambda h: 0.01 * torch.tanh(h))
 plain = torch.autograd.grad(residual[-1], residual[0], v)[0].norm()
@@ -86,7 +88,7 @@ print(f"{plain:.0f} {added:.1f}")
 # %%
 # The second is also a step of Euler's method for :math:`dh/dt=f(h)`; going back through
 # such steps, one :term:`VJP` each, is the discrete adjoint method for ODEs. LSTM and GRU
-# add in the same way along their gates, Transformers around each block.
+# add to a memory that a gate keeps, Transformers add around each block.
 #
 # Clipping: of the weights' gradient, after backward
 # --------------------------------------------------
@@ -107,15 +109,30 @@ ratio = torch.cat(
 print(bool(length > 1), torch.allclose(ratio, 1 / length))
 
 # %%
+# *Does clipping help against inf and NaN?* No: the one number is then 1/inf or NaN itself,
+# and it reaches every entry. ``error_if_nonfinite=True`` stops there:
+
+for bad in (torch.inf, torch.nan):
+    start.grad = torch.ones(8).index_fill(0, torch.tensor(0), bad)
+    nn.utils.clip_grad_norm_(start, 1.0)
+    print(start.grad.tolist())
+
+# %%
 # A Hessian for each sequence of an LSTM
 # --------------------------------------
 #
-# *Batching rule not implemented for aten::lstm.input*: ``vmap`` does not know the whole
-# LSTM, but all that an ``LSTMCell`` of matrix products is made of. A loop over the steps,
-# in place of the loop over the samples, gives every sequence its :term:`Hessian` in one
-# call:
+# ``vmap`` has no rule for the whole LSTM:
 
 lstm, batch = nn.LSTM(1, 3).double(), torch.randn(5, 4, 1).double()  # five sequences
+try:
+    torch.vmap(lambda x: lstm(x)[0])(batch)
+except RuntimeError as error:
+    print(error)
+
+# %%
+# It has one for each matrix product and each gate that an LSTM is made of. Write these out,
+# with a loop over the steps, and every sequence gets its :term:`Hessian` in one call:
+
 W, U, b, c = lstm.all_weights[0]
 
 

@@ -19,13 +19,9 @@ from torch import nn
 
 torch.manual_seed(0)  # the same weights on every build
 embed = nn.Embedding(10, 4)
-rest = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
-
-
-def head(e):
-    return rest(e).mean(1)  # (B, T, d) to (B, classes)
-
-
+head = nn.Sequential(  # (B, T, d) to (B, classes); every place has weights of its own
+    nn.Flatten(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3)
+)
 ids = torch.tensor([[1, 5, 5, 2], [7, 1, 0, 3]])
 scores = head(embed(ids))
 v = nn.functional.one_hot(scores.argmax(1), 3).float()
@@ -42,11 +38,11 @@ for attempt in (lambda: ids.requires_grad_(), lambda: embed(ids.float().requires
     try:
         attempt()
     except RuntimeError as error:
-        print(str(error)[:68])
+        print(str(error).split(" (")[0])
 
 # %%
 # *I take embedding.weight.grad and index it with the ids.* That is the sum over every place
-# where the word stands, in all samples. Word 5 stands twice in the first sentence and gets
+# where the word stands, in all samples. Word 5 stands twice in the first sentence and has
 # one row for both; word 1 stands in both sentences:
 
 scores.backward(v)
@@ -62,14 +58,14 @@ torch.equal(by_row[0, 1], by_row[0, 2]), torch.equal(by_row[0, 0], by_row[1, 1])
 
 e = embed(ids).detach().requires_grad_()
 (gradient,) = torch.autograd.grad(head(e), e, v)
-print(gradient.shape)
+print(gradient.shape, torch.equal(gradient[0, 1], gradient[0, 2]))  # word 5, two places
 print((gradient * e).sum(-1).detach().numpy().round(3))  # one number a token
 
 # %%
 # *My model takes nothing but ids.* Then let a forward hook put the leaf in its place:
 # what such a hook returns replaces the output of the layer.
 
-model = nn.Sequential(embed, nn.Flatten(0, 1), rest, nn.Unflatten(0, (2, 4)))
+model = nn.Sequential(embed, head)
 kept = []
 
 
@@ -79,7 +75,7 @@ def to_leaf(layer, args, output):
 
 
 with embed.register_forward_hook(to_leaf):
-    found = model(ids).mean(1)
+    found = model(ids)
 torch.equal(torch.autograd.grad(found, kept, v)[0], gradient)
 
 # %%
@@ -87,10 +83,9 @@ torch.equal(torch.autograd.grad(found, kept, v)[0], gradient)
 # -------------------
 #
 # A lookup is a product of a one-hot row with the table W. By that row, the gradient is
-# ``gradient @ W.T``, a number for each word of the vocabulary at each place: what the score
-# changes by, to first order, if the word came in fully. The difference to the word that
-# stands there estimates every exchange from one backward pass (HotFlip, Ebrahimi et al.,
-# 2018):
+# ``gradient @ W.T``, a number for each word of the vocabulary at each place: the slope of
+# the score by the weight of that word there. The difference to the word that stands there
+# estimates every exchange from one backward pass (HotFlip, Ebrahimi et al., 2018):
 
 W = embed.weight.detach()
 by_word = gradient @ W.T
@@ -141,7 +136,7 @@ print(round((gradient[0] * e[0]).sum().item(), 3))
 
 added = torch.zeros(10, 4).index_add(0, ids.flatten(), gradient.flatten(0, 1))
 torch.testing.assert_close(embed.weight.grad, added)
-rest.double()
+head.double()
 at, step = e.detach().double(), torch.zeros(2, 4, 4, dtype=torch.float64)
 step[0, 1, 2] = 1e-5
 quotient = ((head(at + step) - head(at - step)) * v).sum() / 2e-5

@@ -89,7 +89,8 @@ w = torch.tensor([1.0, 2.0, 3.0, 4.0])
 
 # %%
 # The last three lines distribute two tensors by hand, W by rows, u whole in each process.
-# ``w`` weighs the four outputs of ``W @ u``: as a plain tensor, as a ``DTensor``, in parts:
+# ``w`` weighs the four outputs of ``W @ u``: as a plain tensor, as a ``DTensor``, in parts,
+# and whole:
 
 OWN = """
 try:
@@ -97,7 +98,8 @@ try:
 except RuntimeError as error:
     say("plain", str(error).split(",")[0])
 for name, y, seed in [("DTensor", W @ u, distribute_tensor(w, mesh, [Shard(0)])),
-                      ("parts", (W @ u).to_local(), w.chunk(2)[rank])]:
+                      ("parts", (W @ u).to_local(), w.chunk(2)[rank]),
+                      ("whole", (W @ u).full_tensor(), w)]:
     (g,) = torch.autograd.grad(y, u, seed)
     say(name, g.placements, g.to_local(), g.full_tensor())
 dist.barrier(), dist.destroy_process_group()
@@ -143,13 +145,13 @@ for each in FOUND:
 # ---------------
 #
 # *got mixed torch.Tensor and DTensor*: y is distributed, ``v`` is not. Distribute ``v``, or
-# pass this process's part to ``y.to_local()``. Both are right. But each process found what
-# its rows of W contribute to u. Such a gradient is ``Partial``: it is the *sum* of the
-# parts, and ``to_local`` only one of them:
+# pass this process's part to ``y.to_local()``, or all of it to ``y.full_tensor()``. Each is
+# right. But each process found what its rows of W contribute to u. Such a gradient is
+# ``Partial``: it is the *sum* of the parts, and ``to_local`` only one of them:
 
 print(FOUND[0]["plain"][0])
 for each in FOUND:
-    print(*each["DTensor"][:2], "of", each["DTensor"][2], each["parts"] == each["DTensor"])
+    print(*each["DTensor"][:2], "of", each["DTensor"][2])
 
 # %%
 # The check: each number from one process with plain tensors and the formulas
@@ -162,7 +164,8 @@ for each, own in zip(FOUND, alone, strict=True):
     assert each["fsdp"][2] == torch.stack(alone).mean(0).tolist()
     assert each["grad"] == [own.tolist(), [(v @ B @ A).tolist()]]
     assert each["parallel"][2] == alone[0].tolist()
-    assert each["DTensor"][2] == each["parts"][2] == (w @ A).tolist()
+    assert each["DTensor"][2] == (w @ A).tolist()
+    assert each["DTensor"] == each["parts"] == each["whole"]
 
 # %%
 # Where next

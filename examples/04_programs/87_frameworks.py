@@ -7,7 +7,7 @@ Accelerate or Lightning calls backward for me: where does v go?
 Through: what you give to their ``backward`` as keywords reaches ``Tensor.backward``, so
 ``gradient=v`` and ``retain_graph=True`` work as in PyTorch. Where a framework takes nothing
 but a scalar loss, fold ``v`` into one, ``(y * v).sum()``. Mind what it does on the way:
-accumulation divides the loss, and with it ``v``.
+Accelerate's accumulation divides the loss, which is to divide ``v``.
 """
 
 # %%
@@ -61,6 +61,13 @@ print(received(accelerate, steps=4, gradient=v))
 print(received(accelerate, steps=4, gradient=4 * v))
 
 # %%
+# *Does Lightning divide too?* With ``accumulate_grad_batches=4`` it divides what
+# ``training_step`` returns. ``manual_backward`` and ``Fabric.backward`` divide nothing: for
+# the mean, pass ``v / 4``:
+
+print(received(lightning, gradient=v / 4))
+
+# %%
 # *grad can be implicitly created only for scalar outputs*, from inside of the framework: a
 # ``training_step`` that returns a loss for each sample, with nobody there to pass ``v``:
 
@@ -96,8 +103,14 @@ print(received(lambda y: scalar_only((y * y).sum())))
 print(received(lambda y: scalar_only(folded(y, y))))
 
 # %%
-# The *value* of this scalar is no loss to log: it may rise while the loss falls. Log your
-# own. Several outputs add up: ``folded(y, v) + folded(z, w)`` is
+# *The loss it prints rises, and the model gets better.* The value of this scalar is no
+# loss. With ``v`` from the loss :math:`e^{-y}`, at y = 1 and, after a step, at y = 2:
+
+for y in (torch.tensor(1.0), torch.tensor(2.0)):
+    print(f"loss {(-y).exp():.2f}, folded {folded(y, -(-y).exp()):.2f}")
+
+# %%
+# Log your own. Several outputs add up: ``folded(y, v) + folded(z, w)`` is
 # ``torch.autograd.backward([y, z], [v, w])``:
 
 both = folded(x**2, v) + folded(x**3, torch.ones(2))
@@ -116,8 +129,8 @@ print(torch.equal(by_scalar, x.grad))
 # you must not do is read ``.grad`` in between. ``torch.autograd.grad`` knows nothing of the
 # scale; take your own penalties by it, outside (:ref:`mixed-precision`):
 
-scale = 1024.0
-scaled = received(lambda y: (scale * y).backward(v))
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+scaled = received(lambda y: scaler.scale(y).backward(v))
 (own,) = torch.autograd.grad(x**2, x, v)
 print(scaled, own.tolist())
 
@@ -136,7 +149,7 @@ x.grad = None
 for k in range(4):
     accelerate(k * x**2, steps=4, gradient=v)
 torch.testing.assert_close(x.grad, by_hand * torch.arange(4.0).mean())
-torch.testing.assert_close(torch.tensor(scaled) / scale, by_hand)
+torch.testing.assert_close(torch.tensor(scaled) / scaler.get_scale(), by_hand)
 
 # %%
 # Where next

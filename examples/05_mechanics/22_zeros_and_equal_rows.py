@@ -37,6 +37,7 @@ bent = nn.Sequential(linear, nn.Tanh())
 (after_bend,) = torch.autograd.grad(bent(X).sum(), X)
 (weighed,) = torch.autograd.grad(linear(X), X, torch.arange(8.0).reshape(4, 2))
 print([torch.equal(g, g[:1].expand(4, 3)) for g in (X.grad, after_bend, weighed)])
+print(torch.allclose(X.grad, linear.weight.sum(0)))
 
 # %%
 # *The same number in every entry* is a mean or a sum: 1/12 and 1 wherever x is.
@@ -46,13 +47,22 @@ print([torch.equal(g, g[:1].expand(4, 3)) for g in (X.grad, after_bend, weighed)
 print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
 # %%
+# *Every row of weight.grad is the same.* The units of that layer started as twins, get one
+# ``v``, and stay twins. From weights that are all 0 the layers before the last get nothing:
+
+for at in (0.5, 0.0):
+    twins = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    [nn.init.constant_(p, at) for p in twins.parameters()]
+    (g,) = torch.autograd.grad(twins(X).sum(), twins[0].weight)
+    print(torch.allclose(g, g[:1]), g.any().item())
+
+# %%
 # All zero: the sum is constant
 # -----------------------------
 #
 # Some layers fix the sum of their outputs: probabilities add up to 1, what is normalised
-# to 0. The derivative of a constant is 0, up to rounding, so ones give 1e-9 where you
-# hoped for a sensitivity. On the left the largest entry of J, which is not small at all;
-# on the right what ones make of it:
+# to 0. The derivative of a constant is 0, so ones give 0, or 1e-8 by rounding, where you
+# hoped for a sensitivity. Is an entry of J above 0.1, and what ones make of it below 1e-5?
 
 fixed_sum = {
     "softmax": lambda x: x.softmax(-1),
@@ -97,8 +107,7 @@ for name, slope in slopes.items():
 # Where does it become zero?
 # --------------------------
 #
-# In a deep model, watch the cotangent. A hook on what each layer gives prints its size; the
-# backward pass goes from the bottom of this list to the top:
+# In a deep model, watch the cotangent. A hook on what each layer gives keeps its size:
 
 
 def sizes(model, x):
@@ -112,7 +121,8 @@ def sizes(model, x):
 
 
 # %%
-# A model whose second layer has a bias that kills all of its units:
+# A model whose second linear layer has a bias that kills all of its units. The backward
+# pass goes through this list from the bottom to the top:
 
 layers = nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)
 model = nn.Sequential(*layers)
@@ -144,16 +154,12 @@ print(before > 0, linear.weight.grad.norm().item())
 
 # %%
 # The check: difference quotients in float64, which know nothing of graphs, find the flat
-# places flat:
+# places flat, and by a step in one entry the Jacobians that ones hide:
 
 h = 1e-4
 for name, (f, at) in flat.items():
     up, down = (f(torch.tensor(at + s, dtype=torch.float64)) for s in (h, -h))
-    assert abs((up - down).item() / (2 * h) - slopes[name]) < 1e-6
-
-# %%
-# The Jacobians that ones hide, by a step in one entry:
-
+    assert abs((up - down).item() / (2 * h)) + abs(slopes[name]) < 1e-6, name
 for name, f in fixed_sum.items():
     x, step = X.detach().double(), torch.zeros(4, 3).double()
     step[0, 0] = h

@@ -16,7 +16,7 @@ are integers and have none; a step sideways does not change them until they jump
 import torch
 from torch.nn import functional as F
 
-x = torch.tensor([3.0, 1.0, 7.0, 5.0], requires_grad=True)
+x = torch.tensor([5.0, 1.0, 7.0, 3.0], requires_grad=True)
 values, indices = x.topk(2)
 values.backward(torch.tensor([10.0, 20.0]))
 print(values.tolist(), indices.tolist(), x.grad.tolist())
@@ -42,7 +42,8 @@ print(x.tolist(), "gets", back.tolist())
 # %%
 # So a loss on sorted values, such as a distance between two samples of a distribution, or
 # the mean of the worst losses, needs no more than ``sort`` or ``topk``. What others do,
-# each with ones; between ties ``median`` and ``kthvalue`` choose one entry (:ref:`kinks`):
+# each with ones. Between equal entries whatever gives indices, as ``kthvalue`` does and
+# ``median`` with a ``dim``, chooses one; ``median()`` shares (:ref:`kinks`):
 
 selections = {
     "median": lambda x: x.median(),
@@ -64,17 +65,25 @@ for name, gradient in found.items():
 # --------------------------
 #
 # ``cumsum`` is a lower triangle of ones. Its transpose adds from the *other* end, so the
-# first entry, part of every sum, gets the most. Behind the largest entry, ``cummax``
-# repeats it, and its weights add up there:
+# first entry, part of every sum, gets the most. ``cummax`` repeats an entry until a larger
+# one comes, and the weights of the repeats add up in it:
 
 print(torch.autograd.grad(x.cumsum(0), x, v)[0].tolist())
 print(torch.autograd.grad(x.cummax(0).values, x, v)[0].tolist())
-print(torch.autograd.grad(x.cumprod(0), x, torch.tensor([0.0, 0, 0, 1]))[0].tolist())
 
 # %%
-# The last line is the product of the other three, also where one of them is 0: PyTorch does
-# not divide by x. The other way, many sources to one place, is ``scatter``: the sum sends
-# each source the weight of its place, the maximum only the largest:
+# The last entry of ``cumprod`` has the product of the others as its slope. PyTorch divides
+# by x, and where an entry is 0 it multiplies the others. So a zero does no harm; a product
+# too small for float32 does, and the true slopes of 1e-25 are lost:
+
+last = torch.tensor([0.0, 0.0, 0.0, 1.0])
+for entries in ([5.0, 1.0, 7.0, 3.0], [5.0, 0.0, 7.0, 3.0], [1e-25, 1e-25, 1e-25, 1e25]):
+    at = torch.tensor(entries, requires_grad=True)
+    print(torch.autograd.grad(at.cumprod(0), at, last)[0].tolist())
+
+# %%
+# The other way, many sources to one place, is ``scatter``: the sum sends each source the
+# weight of its place, the maximum only the largest:
 
 place, total = torch.tensor([0, 0, 1, 1]), torch.zeros(2)
 for how in ("sum", "mean", "amax"):
@@ -91,7 +100,7 @@ for picked in (x.topk(2).indices, x.argsort(), x.argmax()):
     try:
         picked.float().sum().backward()
     except RuntimeError as error:
-        print(picked.requires_grad, str(error)[:45])
+        print(picked.requires_grad, str(error).split(" and")[0])
 
 # %%
 # That is no gap in PyTorch: the index is a step function of x, whose slope is 0 wherever it
@@ -121,8 +130,12 @@ torch.autograd.grad(soft_ranks(x, 0.5)[3], x)[0].numpy().round(3)
 # %%
 # *My mask from topk is a constant.* ``x * mask`` still has the gradient of the kept
 # entries; what has none is the decision which to keep. To give that one a slope, and the
-# hard mask all the same, go straight through (:ref:`discrete-choices`, with its bias).
-#
+# hard mask all the same, go straight through (:ref:`discrete-choices`, with its bias):
+
+mask = torch.zeros(4).scatter(0, x.topk(2).indices, 1.0)
+print(mask.requires_grad, torch.autograd.grad(x * mask, x, v)[0].tolist())
+
+# %%
 # The check: each selection along each axis by difference quotients, in float64; the sorted
 # product against a permutation matrix written out:
 

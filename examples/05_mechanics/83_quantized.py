@@ -6,8 +6,8 @@ Is there a gradient through a quantised model?
 
 Through integers there is none: an int8 tensor cannot require a gradient, and rounding has
 slope 0. Training uses a *fake* quantisation, floats that are rounded on the way forward,
-whose ``backward`` hands ``v`` on where the value was within the limits and 0 where it was
-clipped. So for a gradient by the input, keep the float model, or the fake one.
+whose ``backward`` hands ``v`` on where the rounded value is within the limits and 0 where
+it is clipped. So for a gradient by the input, keep the float model, or the fake one.
 """
 
 # %%
@@ -30,28 +30,39 @@ print(y.tolist(), x.grad.tolist(), sep="\n")
 
 # %%
 # The values are rounded; the gradient is ``v`` with a 0 where x was clipped. That is not
-# the derivative of the staircase, which is 0 between its steps, but of the clamp that the
-# staircase follows: a straight-through estimate (:ref:`discrete-choices`).
+# the derivative of the staircase, which is 0 between its steps, but of the line that the
+# staircase follows, up to half a step beyond its ends: a straight-through estimate
+# (:ref:`discrete-choices`).
 #
 # What goes wrong
 # ---------------
 #
-# *I round myself and nothing is learned.* ``round`` has its true slope, 0, everywhere:
+# *I round myself and nothing is learned.* ``round`` has its true slope, 0, and autograd
+# takes it:
 
 by_hand = (x / 0.5).round().clamp(-8, 7) * 0.5
 print(torch.equal(by_hand, y), torch.autograd.grad(by_hand, x, v)[0].tolist())
 
 # %%
-# Straight through by hand: the rounded value on the way forward, and the slope of the clamp
-# on the way back, since what is detached has none. The same as ``fake``, number by number:
+# Straight through by hand: the rounded value on the way forward, and slope 1 on the way
+# back, since what is detached has none. The same as ``fake``, number by number:
 
 
 def straight(x, scale):
-    soft = (x / scale).clamp(-8, 7)
-    return (soft + (soft.round() - soft).detach()) * scale
+    n = x / scale
+    return (n + (n.round() - n).detach()).clamp(-8, 7) * scale
 
 
 print(torch.equal(torch.autograd.grad(straight(x, 0.5), x, v)[0], x.grad))
+
+# %%
+# *Clamp first, or round first?* Clamped first, what is less than half a step beyond a limit
+# gets 0. ``fake`` rounds first, and does not clip such a value: 3.6 is 7.2 steps, so 7:
+
+edge = torch.tensor([-4.3, -4.2, 3.6, 3.8], requires_grad=True)
+clamped = edge.clamp(-4, 3.5)
+for f in (fake(edge), straight(edge, 0.5), clamped + (fake(clamped) - clamped).detach()):
+    print(f.tolist(), torch.autograd.grad(f.sum(), edge)[0].tolist())
 
 # %%
 # *A model in int8*, as for deployment, has no backward at all. Its integers can require no
@@ -66,7 +77,8 @@ except RuntimeError as error:
 
 # %%
 # Attribute, attack or explain the quantised model by the float model with fake quantisation
-# in the same places: it gives the same outputs, and a gradient. Weights in int8 alone are
+# in the same places: it gives the same outputs, as far as the integer kernels and the float
+# ones round sums in the same way, and a gradient. Weights in int8 alone are
 # no obstacle: written as floats they are constants, and x gets its gradient through them,
 # as in a model that is frozen and trained by small additions (LoRA on a quantised base):
 
@@ -79,16 +91,22 @@ print(through.numpy().round(2) + 0.0)
 # -------------------------
 #
 # A learned step size (LSQ) needs the slope by ``scale``. Written out, autograd has it: the
-# rounding error where x is within the limits, the limit itself where it was clipped:
+# rounding error in steps where x is within the limits, the limit itself where it is not:
 
 scale = torch.tensor(0.5, requires_grad=True)
 found = [torch.autograd.grad(straight(each, scale), scale)[0].item() for each in x.detach()]
 print([round(k, 2) for k in found])
 
 # %%
-# With the straight-through estimate these are no derivatives of what was computed.
-# *gradcheck fails on my fake quantisation* is therefore no fault of yours; the true slope
-# is 0 or a jump:
+# With the straight-through estimate these are no derivatives of what was computed. That is
+# an integer times the scale, so its slope is the integer, or a jump:
+
+up, down = (fake(x.detach(), 0.5 + h) for h in (1e-3, -1e-3))
+print(((up - down) / 2e-3).numpy().round(2) + 0.0)
+
+# %%
+# *gradcheck fails on my fake quantisation* is therefore no fault of yours; by x the true
+# slope is 0 or a jump:
 
 try:
     torch.autograd.gradcheck(fake, x.detach().double().requires_grad_(), eps=1e-3)
@@ -96,14 +114,19 @@ except RuntimeError as error:
     print(str(error).splitlines()[0])
 
 # %%
-# The check: the gradient of ``fake`` against difference quotients of the clamp alone, and
-# the slope by the scale against its formula:
+# The check: the gradient of ``fake`` against difference quotients of the line that ends
+# half a step beyond the limits, and the slope by the scale against its formula:
 
-h, at = 1e-3, x.detach().double()
-quotient = ((at + h).clamp(-4, 3.5) - (at - h).clamp(-4, 3.5)) / (2 * h)
-torch.testing.assert_close(x.grad.double(), quotient * v)
+h, of_fake = 1e-3, torch.autograd.grad(fake(edge).sum(), edge)[0]
+for at, seed, gradient in ((x, v, x.grad), (edge, torch.ones(4), of_fake)):
+    at = at.detach().double()
+    quotient = ((at + h).clamp(-4.25, 3.75) - (at - h).clamp(-4.25, 3.75)) / (2 * h)
+    torch.testing.assert_close(gradient.double(), quotient * seed)
+    by_hand = torch.autograd.grad(straight(at.requires_grad_(), 0.5), at, seed.double())[0]
+    torch.testing.assert_close(by_hand, gradient.double())
 n = x.detach() / 0.5
-formula = torch.where(n != n.clamp(-8, 7), n.clamp(-8, 7), n.round() - n)
+r = n.round()
+formula = torch.where(r != r.clamp(-8, 7), r.clamp(-8, 7), r - n)
 torch.testing.assert_close(torch.tensor(found), formula)
 assert (y.detach() - x.detach()).abs()[1:4].max() <= 0.25
 

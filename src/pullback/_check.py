@@ -105,10 +105,11 @@ def check(f: Function, x: Tensor, v: Tensor) -> Check:
     Analysis*, 1992; Griewank and Walther, *Evaluating Derivatives*, 2008).
 
     The routes of PyTorch may differ by 1e-9 of the product in float64, 1e-4 in
-    float32 and 5e-2 in half precision. Finite differences take float64 where f can
-    follow, and may differ by 1e-5, 1e-3 and 5e-2. At a kink they see the mean of both
-    sides. A route that f does not support (a custom ``Function`` without
-    ``setup_context`` under ``torch.func``, say) is reported as not supported.
+    float32 and 5e-2 in half precision, by the coarser dtype of x and y. Finite
+    differences take float64 where f can follow, and may differ by 1e-5, 1e-3 and
+    5e-2. At a kink they see the mean of both sides. A route that f does not support (a
+    custom ``Function`` without ``setup_context`` under ``torch.func``, say) is reported
+    as not supported.
 
     Args:
         f: Function that maps x to one tensor y.
@@ -155,10 +156,10 @@ def check(f: Function, x: Tensor, v: Tensor) -> Check:
             raise RuntimeError("f(x) does not depend on x; a function of x is needed")
         v = v.detach().to(y)
         leaf.grad = None  # where f calls backward itself
-        y.backward(v)
+        y.backward(v, retain_graph=True, inputs=[leaf])  # and nothing of what f captures
         result = torch.zeros_like(x) if leaf.grad is None else leaf.grad
 
-        tight, loose = TOLERANCES.get(x.dtype, (5e-2, 5e-2))
+        tight, loose = TOLERANCES.get(_coarser(x.dtype, y.dtype), (5e-2, 5e-2))
         scale = max(1.0, float(result.abs().max())) if result.numel() else 1.0
 
         def compare(name: str, other: object, tolerance: float) -> Route:
@@ -190,7 +191,8 @@ def _check_real(name: str, t: Tensor) -> None:
 
 def _grad(g: Function, x: Tensor, v: Tensor) -> Tensor:
     leaf = _leaf(x)
-    return torch.autograd.grad(g(leaf), leaf, v, materialize_grads=True)[0]
+    y = g(leaf)
+    return torch.autograd.grad(y, leaf, v, retain_graph=True, materialize_grads=True)[0]
 
 
 def _vjp(g: Function, x: Tensor, v: Tensor) -> object:
@@ -205,7 +207,7 @@ def _sum(g: Function, x: Tensor, v: Tensor) -> Tensor:
     leaf = _leaf(x)
     y = g(leaf)
     leaf.grad = None
-    (y * v).sum().backward()
+    (y * v).sum().backward(retain_graph=True, inputs=[leaf])
     return torch.zeros_like(x) if leaf.grad is None else leaf.grad
 
 
@@ -230,11 +232,12 @@ def _differences(g: Function, x: Tensor, v: Tensor) -> object:
     point = x.detach().clone()
     try:
         wide = g(_leaf(point.double())).dtype == torch.float64
-    except RuntimeError:  # captured float32 parameters
+    except (RuntimeError, ValueError, TypeError):  # captured float32 parameters
         wide = False
     point = point.double() if wide or x.dtype == torch.float64 else point
     weights = _array(v)
-    step = float(torch.finfo(point.dtype).eps) ** (1 / 3)
+    coarser = point.dtype if wide else _coarser(point.dtype, v.dtype)
+    step = float(torch.finfo(coarser).eps) ** (1 / 3)
     product = np.zeros(x.numel())
     flat = point.reshape(-1)
     for j in range(x.numel()):
@@ -254,8 +257,8 @@ def _dot_product_test(
     g: Function, x: Tensor, v: Tensor, result: Tensor, tolerance: float
 ) -> Route:
     name = "dot-product test against a JVP"
-    source = torch.Generator().manual_seed(0)
-    u = torch.randn(x.shape, generator=source, dtype=torch.float64).to(x)
+    source = torch.Generator("cpu").manual_seed(0)
+    u = torch.randn(x.shape, generator=source, dtype=torch.float64, device="cpu").to(x)
     try:
         Ju = jvp(g, (x.detach().contiguous(),), (u,))[1]
     except RuntimeError:  # NotImplementedError is one, too
@@ -265,6 +268,10 @@ def _dot_product_test(
     with np.errstate(invalid="ignore"):
         gap = float(abs(left.sum() - right.sum()))
     return Route(name, gap / scale, tolerance)
+
+
+def _coarser(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    return max(a, b, key=lambda dtype: torch.finfo(dtype).eps)
 
 
 def _leaf(x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pullback._graph import grads_kept
 from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._mixing import mixing
 from pullback._report import Table
@@ -44,7 +45,7 @@ class Explanation(NamedTuple):
         given: What ``y.backward(v)`` does with the v that was given, else None.
         mixes: Whether samples along dimension 0 mix; None where that is no question
             (no common dimension 0, several inputs, or a tensor in place of f) and
-            where NaN in the derivative hides it.
+            where NaN in the derivative, or an error of backward, hides it.
         dtype: The dtype of y.
     """
 
@@ -143,19 +144,26 @@ def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> E
             xs = tuple(leaf_of(x) for x in inputs)
             y = call(f, xs)
     y = one_tensor(y)
-    _check_depends(y, xs)
+    with grads_kept(f):
+        return _explained(f, y, xs, v)
 
+
+def _explained(
+    f: Callable[..., Any] | Tensor, y: Tensor, xs: tuple[Tensor, ...], v: Any
+) -> Explanation:
+    _check_depends(y, xs)
     one_hot = torch.zeros_like(y)
     if y.numel():
         one_hot[(0,) * y.ndim] = 1
+    ones = _outcome(y, xs, torch.ones_like(y))
     return Explanation(
         y_shape=y.shape,
         x_shapes=tuple(x.shape for x in xs),
         bare=_outcome(y, xs),
-        ones=_outcome(y, xs, torch.ones_like(y)),
+        ones=ones,
         one_hot=_outcome(y, xs, one_hot),
         given=None if v is None else _outcome(y, xs, v),
-        mixes=_mixes(f, xs, y),
+        mixes=None if ones.error else _mixes(f, xs, y),
         dtype=y.dtype,
     )
 
@@ -169,22 +177,24 @@ def _outcome(y: Tensor, xs: tuple[Tensor, ...], *v: Any) -> Outcome:
         with torch.enable_grad():
             stand_in = seed * 1
         stand_in.backward(*v)
-    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+        grads = torch.autograd.grad(
+            y, xs, seed.grad, retain_graph=True, materialize_grads=True
+        )
+    except Exception as error:  # of v, of the graph, or of a hook
         return Outcome(None, error)
-    assert seed.grad is not None
-    grads = torch.autograd.grad(y, xs, seed.grad, retain_graph=True, materialize_grads=True)
     return Outcome(grads, None)
 
 
 def _check_depends(y: Tensor, xs: tuple[Tensor, ...]) -> None:
     for i, x in enumerate(xs):
-        found = (
-            torch.autograd.grad(
-                y, x, torch.ones_like(y), retain_graph=True, allow_unused=True
-            )
-            if y.requires_grad and x.requires_grad
-            else (None,)
-        )
+        found: tuple[Tensor | None, ...] = (None,)
+        if y.requires_grad and x.requires_grad:
+            try:
+                found = torch.autograd.grad(
+                    y, x, torch.ones_like(y), retain_graph=True, allow_unused=True
+                )
+            except Exception:  # which every outcome will tell
+                return
         if found == (None,):
             raise RuntimeError(
                 f"y does not depend on inputs[{i}] (no graph leads from y to it); a y "

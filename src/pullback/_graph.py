@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.autograd.graph import Node as GraphNode
@@ -106,16 +106,16 @@ def _all_tensors() -> list[Tensor]:
 
 
 @contextmanager
-def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
+def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]:
     """Yield the hooks on tensors; give back the ``.grad`` of those that retain it.
 
     The graph has no way from a node to the tensor that it made, and the engine writes
     the ``.grad`` of a tensor with ``retain_grad()`` on its way: the tensors are found
     among all that Python knows of.
     """
-    hooks: dict[GraphNode, list[str]] = {node: [] for node in graph.order}
+    hooks: dict[GraphNode, list[str]] = {node: [] for node in nodes}
     # no get_gradient_edge() here: it makes a view, which a tensor left by vmap refuses
-    leaves = [(n.variable, n) for n in graph.order if hasattr(n, "variable")]
+    leaves = [(n.variable, n) for n in nodes if hasattr(n, "variable")]
     node_of = {id(leaf): node for leaf, node in leaves}
     kept: list[tuple[Tensor, Tensor | None]] = []
     for t in _all_tensors():
@@ -134,6 +134,16 @@ def retained(graph: Graph) -> Iterator[dict[GraphNode, list[str]]]:
             t.grad = grad
 
 
+@contextmanager
+def grads_kept(y: object) -> Iterator[None]:
+    """Give back every ``.grad`` on the way to the tensor y, if it is one with a graph."""
+    if isinstance(y, Tensor) and y.grad_fn is not None:
+        with retained(_reached([y.grad_fn])):
+            yield
+    else:
+        yield
+
+
 def saved_tensors(node: GraphNode) -> tuple[int, int]:
     """Return how many tensors a node keeps, and their bytes, without unpacking them."""
     tensors = []
@@ -149,12 +159,30 @@ def saved_tensors(node: GraphNode) -> tuple[int, int]:
     return len(tensors), sum(getattr(t, "nbytes", 0) for t in tensors)
 
 
-def reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
-    """Walk the graph: which xs do the ys reach, and do they reach another leaf?"""
+class Reach(NamedTuple):
+    """What :func:`reach` met on its way.
+
+    Attributes:
+        used: Which xs the ys reach.
+        captured: Whether they reach another leaf.
+        alone: Whether a node gives wrong products when several run together.
+    """
+
+    used: list[bool]
+    captured: bool
+    alone: bool
+
+
+#: Nodes whose backward is wrong under :func:`torch.func.vmap`, without an error.
+ALONE = {"CdistBackward0"}
+
+
+def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
+    """Walk the graph from the ys to the xs."""
     ends = [_edge(x) for x in xs]
     todo = [_edge(y) for y in ys if y.requires_grad]
     seen: set[Any] = set()
-    other = False
+    captured = alone = False
     stop = {end[0] for end in ends}
     while todo:
         edge = todo.pop()
@@ -167,9 +195,10 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> tuple[list[bool], bool]:
         following = node.next_functions  # a new tuple at every look
         if following:
             todo += following
+            alone = alone or type(node).__name__ in ALONE
         else:
-            other = True
-    return [end in seen for end in ends], other
+            captured = True
+    return Reach([end in seen for end in ends], captured, alone)
 
 
 def passing(ys: list[Tensor]) -> int:

@@ -76,8 +76,9 @@ def call(
     except RuntimeError as error:
         if torch._C._are_functorch_transforms_active():
             error.add_note(
-                "pullback: f ran under a transform of torch.func, as it does with "
-                "mode='forward'; with mode='reverse' it runs as it is"
+                "pullback: f ran under a transform of torch.func, as it does for "
+                "Jacobian-vector products; with mode='reverse' of pullback.jacobian (of "
+                "pullback.sparsity, where a plan takes them) it runs as it is"
             )
         raise
     changed = [
@@ -206,13 +207,25 @@ def _check_differentiated(name: str, value: Any) -> None:
             )
 
 
+def check_no_transform() -> None:
+    """Raise RuntimeError inside the transforms of ``torch.func``."""
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError(
+            "the call is inside a torch.func transform, where no graph of its own can be "
+            "made; a call outside of it is needed (pullback.jacobian without sparsity= "
+            "works inside, too)"
+        )
+
+
 def check_tensors(f: Callable[..., Any], inputs: Sequence[Any]) -> None:
     """Check ``inputs``, each of which is to be one tensor with numbers in it.
 
     Raises:
         TypeError: as :func:`check_inputs`, or an input is a tuple, list or dict.
         ValueError: an input is on the meta device.
+        RuntimeError: as :func:`check_inputs` and :func:`check_no_transform`.
     """
+    check_no_transform()
     check_inputs(f, inputs, tuple(range(len(inputs))) or 0)
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from pullback._graph import passing, reach
+from pullback._graph import grads_kept, passing, reach
 from pullback._inputs import (
     call,
     check_devices,
@@ -55,7 +55,8 @@ def jacobian(
 
     In place of f you may give a tensor y that is already computed, and then the
     tensor x, leaf or not, that y was computed from: ``jacobian(y, x)``. It is done in
-    reverse mode, keeps the graph of y, and leaves every ``.grad`` as it is.
+    reverse mode, keeps the graph of y, and leaves every ``.grad`` as it is; to find the
+    tensors that retain one takes tens of milliseconds, which a function does not need.
 
     **Modes.** With m output numbers and n input numbers, reverse mode takes m
     vector-Jacobian products, a row each, and forward mode n Jacobian-vector products,
@@ -66,7 +67,8 @@ def jacobian(
     The columns come from the same graph, as the derivative of :math:`v\mapsto
     J^\top v`, and are checked against one product; where an operation is not
     twice differentiable, auto takes rows. ``"forward"`` runs f under
-    :func:`torch.func.jvp`, once for each chunk, and needs no graph.
+    :func:`torch.func.jvp`, once for each chunk, and needs no graph; what f computes
+    under ``torch.no_grad()`` counts there, for tangents pass it.
 
     The Jacobian is differentiable again: with respect to inputs and to captured tensors
     that require grad, as an inner ``jacobian`` (a Hessian), and under the transforms of
@@ -187,32 +189,33 @@ def value_and_jacobian(
                 [0., 4.]]))
     """
     _check_options(f, mode, chunk_size, progress)
-    if sparsity is not None:
-        if mode != "auto" or batched or progress or group is not None:
-            raise ValueError(
-                "sparsity was given together with mode, batched, progress or group; the "
-                "plan says which products to take, so sparsity alone is needed"
+    with grads_kept(f):
+        if sparsity is not None:
+            if mode != "auto" or batched or progress or group is not None:
+                raise ValueError(
+                    "sparsity was given together with mode, batched, progress or group; "
+                    "the plan says which products to take, so sparsity alone is needed"
+                )
+            return value_and_sparse_jacobian(
+                f,
+                inputs,
+                sparsity,
+                argnums=argnums,
+                chunk_size=chunk_size,
+                allow_unused=allow_unused,
+                verify=verify,
             )
-        return value_and_sparse_jacobian(
-            f,
-            inputs,
-            sparsity,
-            argnums=argnums,
-            chunk_size=chunk_size,
-            allow_unused=allow_unused,
-            verify=verify,
-        )
-    if verify:
-        raise ValueError("verify=True checks a plan; sparsity= is needed with it")
-    options = Options(chunk_size, batched, progress)
-    if group is None:
-        return _dense(f, inputs, argnums, mode, allow_unused, options)
-    from pullback._ranks import Ranks  # which imports torch.distributed
+        if verify:
+            raise ValueError("verify=True checks a plan; sparsity= is needed with it")
+        options = Options(chunk_size, batched, progress)
+        if group is None:
+            return _dense(f, inputs, argnums, mode, allow_unused, options)
+        from pullback._ranks import Ranks  # which imports torch.distributed
 
-    ranks = Ranks(group)
-    with torch.no_grad(), ranks.together():  # what is gathered has no graph
-        options = options._replace(ranks=ranks)
-        return _dense(f, inputs, argnums, mode, allow_unused, options)
+        ranks = Ranks(group)
+        with torch.no_grad(), ranks.together():  # what is gathered has no graph
+            options = options._replace(ranks=ranks)
+            return _dense(f, inputs, argnums, mode, allow_unused, options)
 
 
 def _dense(
@@ -289,7 +292,7 @@ def _on_graph(
                 "that y was computed from after x.requires_grad_() is needed"
             )
         ys, structure = flatten(g())
-        used, _ = reach(ys, xs)
+        used, _, alone = reach(ys, xs)
     else:
         # a view leads back to the caller's x; a detached x leads nowhere
         outer = again and any(x.requires_grad for x in xs)
@@ -297,9 +300,11 @@ def _on_graph(
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = flatten(g(*xs, copied=True))
-        used, captured = reach(ys, xs)
+        used, captured, alone = reach(ys, xs)
         again = outer or (again and captured)
     _check_outputs(xs, ys, options)
+    if alone:
+        options = options._replace(chunk_size=1)
     if options.chunk_size == "auto":
         options = options._replace(passing=passing(ys))
 
@@ -333,7 +338,8 @@ def _columns_on_graph(
     not zero the columns must also give v^T J back, which is a check on them.
     """
     with torch.enable_grad():
-        vs = [torch.linspace(1, 2, y.numel()).to(y).reshape(y.shape) for y in ys]
+        ramps = [torch.linspace(1, 2, y.numel(), device=y.device) for y in ys]
+        vs = [r.to(y).reshape(y.shape) for r, y in zip(ramps, ys, strict=True)]
         vs = [v.requires_grad_() for v in vs]
         try:
             vJ = vjp(ys, xs, create_graph=True)(*vs)
@@ -352,7 +358,9 @@ def _columns_on_graph(
         scale = right.abs().max()
         if not (found - right).abs().max() <= 1e-3 * scale:
             return None
-    return columns_to_blocks(columns, ys, xs, options)
+    blocks = columns_to_blocks(columns, ys, xs, options)
+    # in the dtype that rows have
+    return [[b.to(x.dtype) for b, x in zip(row, xs, strict=True)] for row in blocks]
 
 
 def _reverse_in_transform(
@@ -393,7 +401,7 @@ def _forward(g: Callable[..., Any], xs: list[Tensor], options: Options) -> _Resu
         if not all(nonzero):  # a derivative that is zero, or an x that y never met?
             leaves = [leaf_of(x) for x in xs]
             with torch.enable_grad():
-                used, _ = reach(pytree.tree_leaves(g(*leaves)), leaves)
+                used = reach(pytree.tree_leaves(g(*leaves)), leaves).used
     return _Result(ys, structure, blocks, used)
 
 

@@ -39,7 +39,7 @@ class Mixing(NamedTuple):
         return self._table().html()
 
     def _elsewhere(self) -> Tensor:
-        own = torch.eye(*self.matrix.shape, dtype=torch.bool)
+        own = torch.eye(*self.matrix.shape, dtype=torch.bool, device="cpu")
         return self.matrix & ~own
 
     def _table(self) -> Table:
@@ -113,8 +113,8 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                 )
         # Weights from a generator of our own, away from zero; of a complex y both parts
         # count, since the gradient of a real x is a real part.
-        source = torch.Generator().manual_seed(0)
-        parts = torch.rand(*y.shape, 2, generator=source) + 0.5
+        source = torch.Generator("cpu").manual_seed(0)
+        parts = torch.rand(*y.shape, 2, generator=source, device="cpu") + 0.5
         weights = (torch.view_as_complex(parts) if y.is_complex() else parts[..., 0]).to(y)
         rows = []
         for i in range(y.shape[dim]):
@@ -131,5 +131,5 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                 )
             rows.append((g != 0).movedim(dim, 0).unsqueeze(-1).flatten(1).any(1))
     shape = (y.shape[dim], x.shape[dim])
-    matrix = torch.stack(rows) if rows else torch.zeros(shape, dtype=torch.bool)
+    matrix = torch.stack(rows) if rows else x.new_zeros(shape, dtype=torch.bool)
     return Mixing(matrix.cpu(), dim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -128,7 +129,8 @@ def apply(
         seeds = _one_hot(like, start, stop, options.batched)
         if probes and stop == total:  # they travel with the last chunk
             seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
-        rows: Sequence[Tensor] = products(product, seeds)
+        together = options.chunk_size != 1  # which holds for probes, too
+        rows: Sequence[Tensor] = products(product, seeds, together)
         if start == first:
             if options.chunk_size == "auto":
                 used = sum(t.numel() * t.element_size() for t in (*seeds, *rows))
@@ -167,11 +169,16 @@ def _in_graph(ts: Sequence[Tensor]) -> bool:
     return any(t.requires_grad for t in ts)
 
 
-def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
-    """Apply ``product`` to every row of the seeds at once."""
+def products(
+    product: Product, seeds: list[Tensor], together: bool = True
+) -> tuple[Tensor, ...]:
+    """Apply ``product`` to every row of the seeds, at once or one by one."""
     count = seeds[0].shape[0]
     if count == 1:
         return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
+    if not together:
+        alone = [product(*row) for row in zip(*seeds, strict=True)]
+        return tuple([torch.stack(r) for r in zip(*alone, strict=True)])
     # What torch.func.vmap does to tensors, without its handling of nested arguments,
     # which takes longer than a small product. (Not is_grads_batched, whose older vmap
     # takes many operations one by one.)
@@ -179,6 +186,13 @@ def products(product: Product, seeds: list[Tensor]) -> tuple[Tensor, ...]:
     try:
         rows = product(*[functorch._add_batch_dim(seed, 0, level) for seed in seeds])
         return tuple([functorch._remove_batch_dim(r, level, count, 0) for r in rows])
+    except RuntimeError as error:
+        if re.search("vmap|batching rule", str(error)):
+            error.add_note(
+                f"pullback: {count} products ran together under torch.func.vmap; with "
+                "chunk_size=1 each runs on its own"
+            )
+        raise
     finally:
         functorch._vmap_decrement_nesting()
 
@@ -210,11 +224,11 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
 
 def _probes(like: list[Tensor]) -> list[Tensor]:
     """Return two seeds: random numbers on half of the samples, and on the others."""
-    generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
+    generator = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
     half = _half(like[0])
     probes = []
     for t in like:
-        noise = torch.rand(t.shape, generator=generator).to(t)
+        noise = torch.rand(t.shape, generator=generator, device="cpu").to(t)
         inside = half.reshape(-1, *[1] * (t.ndim - 1))
         probes.append(torch.stack([noise * inside, noise * ~inside]))
     return probes
@@ -222,8 +236,9 @@ def _probes(like: list[Tensor]) -> list[Tensor]:
 
 def _half(t: Tensor) -> Tensor:
     """Choose half of the samples of t, always the same ones for one batch size."""
-    generator = torch.Generator().manual_seed(0)
-    return (torch.randperm(len(t), generator=generator) < len(t) // 2).to(t.device)
+    generator = torch.Generator("cpu").manual_seed(0)
+    order = torch.randperm(len(t), generator=generator, device="cpu")
+    return (order < len(t) // 2).to(t.device)
 
 
 def _check_probes(results: list[Tensor]) -> None:

@@ -269,8 +269,8 @@ def trace(
 
     Raises:
         TypeError: y or v is no tensor (or sequence of tensors), or names is no mapping.
-        ValueError: v does not have y's shape, there are more or fewer v than y, or y is
-            on the meta device.
+        ValueError: v does not have y's shape, there are more or fewer v than y, or y or v
+            is on the meta device.
         RuntimeError: y has no graph, or v is left out for a y of several elements. What
             backward itself raises (a graph whose saved tensors are freed, say) comes
             through, with a note that names the operation that raised.
@@ -314,7 +314,7 @@ def trace(
 
     with ExitStack() as stack:
         stack.enter_context(untouched())
-        hooks = stack.enter_context(retained(graph))
+        hooks = stack.enter_context(retained(graph.order))
         for node in graph.operations:
             for kind, handle in (
                 ("pre-hook", node.register_prehook(enter(node))),
@@ -410,6 +410,7 @@ def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
             cotangent = torch.ones_like(root)
         if not isinstance(cotangent, Tensor):
             raise TypeError(f"v{at} is a {type(cotangent).__name__}; a tensor is needed")
+        check_numbers(f"v{at}", cotangent)
         if cotangent.shape != root.shape:
             raise ValueError(
                 f"v{at} has shape {tuple(cotangent.shape)} and y{at} has shape "
@@ -427,6 +428,8 @@ def _named(names: Any) -> dict[str, Tensor]:
     if not isinstance(names, Mapping):
         raise TypeError(f"names is a {type(names).__name__}; a dict or a module is needed")
     for name, tensor in names.items():
+        if not isinstance(name, str):
+            raise TypeError(f"names has the key {name!r}; a str is needed")
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"names[{name!r}] is a {type(tensor).__name__}; a tensor is needed"

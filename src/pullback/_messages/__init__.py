@@ -9,6 +9,8 @@ import re
 
 from pullback._messages._argument import ARGUMENT
 from pullback._messages._compiled import COMPILED
+from pullback._messages._devices import DEVICES
+from pullback._messages._earlier import EARLIER
 from pullback._messages._entry import Message, Theme
 from pullback._messages._function import FUNCTION
 from pullback._messages._graph import GRAPH
@@ -18,6 +20,8 @@ from pullback._messages._hooks import HOOKS
 from pullback._messages._inplace import INPLACE
 from pullback._messages._inside_transforms import INSIDE_TRANSFORMS
 from pullback._messages._leaves import LEAVES
+from pullback._messages._libraries import LIBRARIES
+from pullback._messages._making import MAKING
 from pullback._messages._parallel import PARALLEL
 from pullback._messages._rules import RULES
 from pullback._messages._silent import SILENT
@@ -34,6 +38,7 @@ THEMES = (
     ARGUMENT,
     GRAPH,
     LEAVES,
+    MAKING,
     INPLACE,
     FUNCTION,
     RULES,
@@ -47,6 +52,9 @@ THEMES = (
     STEPS,
     PARALLEL,
     COMPILED,
+    DEVICES,
+    LIBRARIES,
+    EARLIER,
     SILENT,
     SILENT_RULES,
     SILENT_TRAINING,

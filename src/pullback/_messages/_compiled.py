@@ -154,6 +154,43 @@ COMPILED = Theme(
             source=("torch/utils/checkpoint.py",),
         ),
         Message(
+            anchor="unsupported-tensor-backward",
+            title="Unsupported Tensor.backward() call",
+            kinds=("Unsupported",),
+            patterns=(r"Unsupported Tensor\.backward\(\) call",),
+            why="""`torch.compile` traces the forward pass; `backward` belongs after the
+                compiled function, not inside it. With `fullgraph=True` it may not leave
+                the graph to run it.""",
+            fix="""Compile the function up to the loss and call `loss.backward()` outside,
+                or take the gradient with `torch.func.grad` inside; without `fullgraph=True`
+                the same code runs, in several graphs.""",
+            broken="""
+                import torch
+
+                @torch.compile(fullgraph=True, backend="eager")
+                def step(x):
+                    loss = (x**2).sum()
+                    loss.backward()
+                    return loss
+
+                step(torch.tensor([1.0, 2.0], requires_grad=True))
+                """,
+            fixed="""
+                import torch
+
+                @torch.compile(fullgraph=True, backend="eager")
+                def loss(x):
+                    return (x**2).sum()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                loss(x).backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("error-compile-double-backward", "error-grad-inside-compile"),
+            source=("torch/_dynamo (variables/tensor.py)",),
+        ),
+        Message(
             anchor="grad-inside-compile",
             title="using `torch.autograd.grad` with "
             "`torch._dynamo.config.trace_autograd_ops=False`",
@@ -200,6 +237,38 @@ COMPILED = Theme(
                 """,
             see=("error-unsupported-tensor-backward", "error-compile-double-backward"),
             source=("torch/_dynamo (graph_break_registry.json)",),
+        ),
+        Message(
+            anchor="exported-fake-tensor",
+            title="We found a fake tensor in the exported program constant's list",
+            patterns=(r"We found a fake tensor in the exported program constant's list",),
+            why="""A `forward` that calls `torch.autograd.grad`. `torch.export` follows that
+                through some operations, `sin` or a power; at others, `exp` or a
+                `Linear`, it is left with a tensor of unknown origin.""",
+            fix="""Write the gradient down as operations with `make_fx`, then export
+                that.""",
+            broken="""
+                import torch
+
+                class Slope(torch.nn.Module):
+                    def forward(self, x):
+                        x = x.detach().requires_grad_()
+                        return torch.autograd.grad(x.exp().sum(), x)[0]
+
+                torch.export.export(Slope(), (torch.ones(2),))
+                """,
+            fixed="""
+                import torch
+                from torch.fx.experimental.proxy_tensor import make_fx
+
+                x = torch.tensor([1.0, 2.0])
+                slope = make_fx(torch.func.grad(lambda x: x.exp().sum()))(x)
+                program = torch.export.export(slope, (x,))
+                assert torch.allclose(program.module()(2 * x), (2 * x).exp())
+                print(program.module()(2 * x))
+                """,
+            see=("compiled-and-exported",),
+            source=("torch/export",),
         ),
         Message(
             anchor="donated-buffers",
@@ -310,8 +379,13 @@ COMPILED = Theme(
                 r"set",
                 r"(?P<operation>\w+_backward_out_cuda) does not have a deterministic "
                 r"implementation",
+                r"(?P<operation>(?:Memory Efficient|Flash) [Aa]ttention) defaults to a "
+                r"non-deterministic algorithm",
             ),
             older=(
+                "Memory Efficient attention defaults to a non-deterministic algorithm. To "
+                "explicitly enable determinism call "
+                "torch.use_deterministic_algorithms(True, warn_only=False).",
                 "scatter_add_cuda_kernel does not have a deterministic implementation, but "
                 "you set 'torch.use_deterministic_algorithms(True)'.",
             ),
@@ -321,8 +395,173 @@ COMPILED = Theme(
             fix="""Replace the operation behind {operation}, move it to the CPU, or allow it
                 with `torch.use_deterministic_algorithms(True, warn_only=True)`: the last
                 digits of the gradient then differ between runs.""",
+            tell=(
+                "`defaults to a non-deterministic algorithm`: attention has one that is "
+                "deterministic as well; `warn_only=False` chooses it.",
+            ),
             see=("error-backward-not-reentrant", "gradcheck"),
             source=("aten/src/ATen (Context.cpp)",),
+        ),
+        Message(
+            anchor="compiled-backward-in-vmap",
+            title="It looks like you're trying to call a compiled backward function within "
+            "vmap/grad/vjp, which isn't supported.",
+            patterns=(
+                r"It looks like you're trying to call a compiled backward function within "
+                r"vmap/grad/vjp",
+            ),
+            why="""y comes from a compiled function, so its backward is one compiled node,
+                and `vmap` cannot look into that to batch it.""",
+            fix="""Put the transform around the function and not around `autograd.grad`:
+                `torch.func.jacrev(compiled)(x)`, or `torch.vmap` of the function that
+                `torch.func.vjp(compiled, x)` returns.""",
+            broken="""
+                import torch
+
+                cube = torch.compile(lambda x: x**3, backend="aot_eager")
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = cube(x)
+                torch.vmap(lambda v: torch.autograd.grad(y, x, v))(torch.eye(2))
+                """,
+            fixed="""
+                import torch
+
+                cube = torch.compile(lambda x: x**3, backend="aot_eager")
+                x = torch.tensor([1.0, 2.0])
+                J = torch.func.jacrev(cube)(x)
+                assert torch.equal(J, torch.diag(3 * x**2))
+                print(J)
+                """,
+            see=(
+                "compiled-and-exported",
+                "jacobian-at-once",
+                "error-compile-double-backward",
+            ),
+            source=("torch/_functorch (_aot_autograd/runtime_wrappers.py)",),
+        ),
+        Message(
+            anchor="requires-grad-inside-compile",
+            title="Attempted to use tensor creation function with requires_grad=True",
+            kinds=("Unsupported",),
+            patterns=(
+                r"Attempted to use tensor creation function with requires_grad=True",
+                r"setattr\(\) on Tensor\.requires_grad",
+            ),
+            older=("setattr() on Tensor.requires_grad",),
+            why="""A leaf is made, or a tensor turned into one, in the middle of the traced
+                function. The compiled graph has its leaves at the edge: the inputs and
+                the parameters.""",
+            fix="""Make the leaf outside and pass it in. For a derivative inside the
+                function use `torch.func.grad`, which needs no `requires_grad`.""",
+            broken="""
+                import torch
+
+                @torch.compile(backend="eager", fullgraph=True)
+                def f(x):
+                    w = torch.ones(2, requires_grad=True)
+                    return (w * x).sum()
+
+                f(torch.tensor([3.0, 4.0])).backward()
+                """,
+            fixed="""
+                import torch
+
+                @torch.compile(backend="eager", fullgraph=True)
+                def f(x, w):
+                    return (w * x).sum()
+
+                w = torch.ones(2, requires_grad=True)
+                f(torch.tensor([3.0, 4.0]), w).backward()
+                assert w.grad.tolist() == [3.0, 4.0]
+                print(w.grad)
+                """,
+            see=("error-grad-inside-compile", "error-unsupported-tensor-backward"),
+            source=("torch/_dynamo (variables/torch.py)",),
+        ),
+        Message(
+            anchor="module-hook-inside-compile",
+            title="Module-level backwards hooks require compiled autograd.",
+            kinds=("Unsupported",),
+            patterns=(r"Module-level backwards hooks require compiled autograd",),
+            why="""A full backward hook of a module is Python that runs in the middle of
+                backward. With `fullgraph=True` the backward is compiled without Python in
+                between.""",
+            fix="""Leave `fullgraph=True` out, and the module with the hook runs in eager
+                mode. Or register the hook on the output of the compiled function:
+                `y.register_hook(...)`.""",
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                layer.register_full_backward_hook(lambda module, g_in, g_out: None)
+                f = torch.compile(layer, backend="eager", fullgraph=True)
+                f(torch.ones(1, 2, requires_grad=True)).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                layer, seen = torch.nn.Linear(2, 1), []
+                f = torch.compile(layer, backend="eager", fullgraph=True)
+                y = f(torch.ones(1, 2, requires_grad=True))
+                y.register_hook(seen.append)
+                y.sum().backward()
+                assert seen[0].item() == 1.0
+                print(seen)
+                """,
+            see=("hooks", "error-grad-inside-compile"),
+            source=("torch/_dynamo (variables/distributed.py)",),
+        ),
+        Message(
+            anchor="custom-jvp-inside-compile",
+            title="Unsupported custom jvp",
+            kinds=("Unsupported",),
+            patterns=(r"Unsupported custom (?P<name>jvp|vjp)\b",),
+            older=("Unsupported custom vjp",),
+            why="""The Function has a rule of its own for forward mode (or calls its
+                backward `vjp`), and `torch.compile` traces only `forward` and
+                `backward`.""",
+            fix="""Leave `fullgraph=True` out: the Function then runs in eager mode, with
+                both rules. Where only reverse mode is compiled, give it a version without
+                `jvp`, and rename `vjp` to `backward`.""",
+            broken="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return 2 * x
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * v
+
+                    @staticmethod
+                    def jvp(ctx, tangent):
+                        return 2 * tangent
+
+                f = torch.compile(Double.apply, backend="eager", fullgraph=True)
+                f(torch.ones(2, requires_grad=True))
+                """,
+            fixed="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return 2 * x
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * v
+
+                f = torch.compile(Double.apply, backend="eager", fullgraph=True)
+                x = torch.ones(2, requires_grad=True)
+                f(x).sum().backward()
+                assert x.grad.tolist() == [2.0, 2.0]
+                print(x.grad)
+                """,
+            see=("custom-function", "error-implement-jvp"),
+            source=("torch/_dynamo (variables/misc.py)",),
         ),
     ),
 )

@@ -33,8 +33,8 @@ class Message:
             could raise as well.
         only_line: Regular expression found in the line of the reader's code that raises
             it, for words that Python itself raises.
-        broken: Code that raises the message; empty where that takes a GPU or several
-            processes.
+        broken: Code that raises the message; empty where that takes a GPU, several
+            processes, another library or an old release.
         fixed: The same task done right; it ends on a check and prints its result.
         see: Labels of pages that tell more.
         source: Threads where people met it, or the file of torch that raises it.

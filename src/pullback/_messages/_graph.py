@@ -469,5 +469,60 @@ GRAPH = Theme(
             see=("dictionary", "shape-rule", "glossary"),
             source=("SimplexLab/TorchJD#489",),
         ),
+        Message(
+            anchor="no-node",
+            title="'NoneType' object has no attribute 'next_functions'",
+            kinds=("AttributeError", "RuntimeError"),
+            patterns=(
+                r"'NoneType' object has no attribute "
+                r"'(?P<name>next_functions|register_prehook|metadata|saved_tensors)'",
+                r"It is not possible to get the gradient edge for a Tensor that does not "
+                r"require gradients",
+                r"Attempted to get grad_fn, but got None",
+            ),
+            older=(
+                "It is not possible to get the gradient edge for a Tensor that does not "
+                "require gradients",
+                "Attempted to get grad_fn, but got None.Is this being created in a no-grad "
+                "context?",
+            ),
+            only_line=r"next_functions|register_prehook|metadata|saved_tensors",
+            why="""You look at the graph behind a tensor that has none: its `grad_fn` is
+                None, because it is a leaf or was computed without a graph. On a walk
+                through `next_functions`, None also stands where an input needs no
+                gradient.""",
+            fix="""Ask first (`while node is not None`). For a leaf that requires a gradient
+                `torch.autograd.graph.get_gradient_edge(x).node` is the node that adds to
+                `x.grad`.""",
+            tell=(
+                "The tensor should have a graph: `no_grad`, `detach`, `.item()` or NumPy "
+                "came before; see the page on element 0 of tensors.",
+                "A leaf has no `grad_fn`, and no operation made it.",
+                "Somewhere inside the walk: a constant input; skip it.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                x.grad_fn.next_functions
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                node, names = (3 * x**2).sum().grad_fn, []
+                while node is not None:
+                    names.append(node.name().split("::")[-1])
+                    inputs = [n for n, _ in node.next_functions if n is not None]
+                    node = inputs[0] if inputs else None
+                assert names[-1] == "AccumulateGrad"
+                print(names)
+                """,
+            see=("leaves-and-roots", "gradient-edges", "error-does-not-require-grad"),
+            source=(
+                "torch/autograd/graph.py",
+                "torch/distributed (pipelining/_backward.py)",
+            ),
+        ),
     ),
 )

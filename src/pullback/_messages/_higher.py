@@ -121,7 +121,7 @@ HIGHER = Theme(
             anchor="derivative-not-implemented",
             title="derivative for "
             "aten::_scaled_dot_product_flash_attention_for_cpu_backward is not implemented",
-            kinds=("RuntimeError", "NotImplementedError"),
+            kinds=("RuntimeError", "NotImplementedError", "ValueError"),
             patterns=(
                 r"(?:the )?derivative for '?(?:aten::)?(?!(?:target|weight)')"
                 r"(?P<operation>\w+(?::? \w+)??)'? is not implemented(?!\. Double)",
@@ -129,8 +129,15 @@ HIGHER = Theme(
                 r"unsupported",
                 r"`?(?P<operation>max_pool2d) with `return_indices=False` is not "
                 r"infinitely differentiable",
+                r"(?P<operation>lobpcg)\.backward does not support \w+ input yet",
+                r"(?P<operation>\w+) does not support automatic differentiation for "
+                r"outputs with complex dtype",
             ),
             older=(
+                "lobpcg.backward does not support sparse input yet. Note that "
+                "lobpcg.forward does though.",
+                "cumprod does not support automatic differentiation for outputs with "
+                "complex dtype.",
                 "the derivative for 'digamma_backward' is not implemented",
                 "the derivative for 'igamma: input' is not implemented.",
                 "the derivative for 'cudnn_batch_norm_backward save_mean' is "
@@ -156,6 +163,9 @@ HIGHER = Theme(
                 "`cudnn` in the name: "
                 "`torch.backends.cudnn.flags(enabled=False)` around the forward "
                 "pass.",
+                "`lobpcg`, sparse or complex: `torch.linalg.eigh` of the dense matrix.",
+                "`outputs with complex dtype`: PyTorch 1.6 to 1.8; newer releases have "
+                "those rules.",
                 "`name: argument`, such as `igamma: input`: only that argument has no "
                 "rule; detach it if it is a constant.",
             ),

@@ -282,10 +282,16 @@ HOOKS = Theme(
             anchor="full-backward-hook-outputs",
             title="Full backward hook is firing when gradients are computed with respect "
             "to module outputs since no inputs require gradients",
-            kinds=("UserWarning",),
+            kinds=("UserWarning", "RuntimeError"),
             patterns=(
                 r"Full backward hook is firing when gradients are computed with respect to "
                 r"module outputs",
+                r"Backward hook for Modules where no input requires gradient should always "
+                r"return None",
+            ),
+            older=(
+                "Backward hook for Modules where no input requires gradient should always "
+                "return None or None for all gradients.",
             ),
             why="""A full backward hook shows the gradients of a module's inputs and
                 outputs. No tensor among the arguments given by position requires one, so
@@ -294,6 +300,8 @@ HOOKS = Theme(
                 the input: `x.requires_grad_()` before the forward pass.""",
             tell=(
                 "The input is data, as for a first layer: nothing is wrong.",
+                "`should always return None`: the hook returns a gradient for an input "
+                "that needs none; let it return None there.",
                 "The input requires a gradient and is given by keyword, `module(x=x)`, or "
                 "in a dict or list: the hook does not see it; pass it by position, or use "
                 "`x.register_hook`.",
@@ -316,7 +324,7 @@ HOOKS = Theme(
                 assert torch.equal(seen[0], layer.weight.detach())
                 print(seen[0].shape)
                 """,
-            see=("hooks",),
+            see=("module-hooks",),
             source=("torch/nn/modules/module.py", "torch/utils/hooks.py"),
         ),
         Message(
@@ -509,6 +517,42 @@ HOOKS = Theme(
                 """,
             see=("in-place", "error-modified-by-an-inplace-operation"),
             source=("torch/csrc/autograd (python_anomaly_mode.cpp)",),
+        ),
+        Message(
+            anchor="gradcheck-sparse-output",
+            title="Sparse output is not supported at gradcheck yet. Please call "
+            "to_dense(masked_grad=...) on the output of fn for gradcheck.",
+            kinds=("ValueError",),
+            patterns=(
+                r"(?:Sparse|MKLDNN) output is not supported at gradcheck yet",
+                r"gradcheck expects all tensor inputs are dense when check_sparse_nnz",
+            ),
+            older=(
+                "gradcheck expects all tensor inputs are dense when check_sparse_nnz is "
+                "set to False.",
+            ),
+            why="""`gradcheck` compares Jacobians, number by number, and a sparse result has
+                no number where nothing is stored.""",
+            fix="""End the function on `.to_dense(masked_grad=True)` and pass `masked=True`
+                when the places without an entry count as absent; False for both when they
+                count as zeros.""",
+            broken="""
+                import torch
+
+                x = torch.eye(2, dtype=torch.float64).to_sparse().requires_grad_()
+                torch.autograd.gradcheck(lambda x: 2 * x, x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.eye(2, dtype=torch.float64).to_sparse().requires_grad_()
+                f = lambda x: (2 * x).to_dense(masked_grad=True)
+                passed = torch.autograd.gradcheck(f, x, masked=True)
+                assert passed
+                print(passed)
+                """,
+            see=("gradcheck", "sparse-and-nested"),
+            source=("torch/autograd/gradcheck.py",),
         ),
     ),
 )

@@ -479,5 +479,45 @@ INPLACE = Theme(
             see=("in-place", "kinks"),
             source=("aten/src/ATen/native (Activation.cpp)",),
         ),
+        Message(
+            anchor="single-memory-location",
+            title="unsupported operation: more than one element of the written-to tensor "
+            "refers to a single memory location. Please clone() the tensor before "
+            "performing the operation.",
+            patterns=(
+                r"more than one element of the written-to tensor refers to a single memory "
+                r"location",
+            ),
+            why="""You write in place to a tensor that repeats one number without a copy of
+                it, as `expand` makes. The gradient of `sum` is of that kind: the one v
+                for all elements.""",
+            fix="""Compute a new tensor, `g * 2` in place of `g.mul_(2)`, or write to
+                `g.clone()`.""",
+            tell=(
+                "A gradient from `torch.autograd.grad` or the v of a hook: as above. A "
+                "hook returns the new tensor.",
+                "`expand`, `broadcast_to`, `expand_as` in the forward pass: `clone()` "
+                "after it, or `repeat`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (g,) = torch.autograd.grad(x.sum(), x)
+                g.mul_(2)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (g,) = torch.autograd.grad(x.sum(), x)
+                assert g.stride() == (0,)  # one number, shown twice
+                g = g * 2
+                assert g.tolist() == [2.0, 2.0]
+                print(g)
+                """,
+            see=("in-place", "sum-is-ones"),
+            source=("aten/src/ATen (MemoryOverlap.cpp)",),
+        ),
     ),
 )

@@ -278,7 +278,7 @@ INSIDE_TRANSFORMS = Theme(
                 torch.testing.assert_close(gradient, x.cos())
                 print(gradient)
                 """,
-            see=("function-under-transforms", "external-loss"),
+            see=("function-under-transforms", "other-libraries"),
             source=("c10/core (TensorImpl.h)",),
         ),
         Message(

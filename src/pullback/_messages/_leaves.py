@@ -92,11 +92,18 @@ LEAVES = Theme(
         Message(
             anchor="cannot-call-numpy",
             title="Can't call numpy() on Tensor that requires grad",
+            kinds=("RuntimeError", "BufferError"),
             patterns=(
                 r"Can't call (?:numpy|apply_|map2?_)\(\) on (?:Tensor|Variable) that "
                 r"requires grad",
+                r"Can't export tensors that require gradient",
+                r"Can't get __cuda_array_interface__ on Variable that requires grad",
             ),
             older=(
+                "Can't export tensors that require gradient, use tensor.detach()",
+                "Can't get __cuda_array_interface__ on Variable that requires grad. If "
+                "gradients aren't required, use var.detach() to get Variable that doesn't "
+                "require grad.",
                 "Can't call numpy() on Variable that requires grad. Use "
                 "var.detach().numpy() instead.",
                 "Can't call apply_() on Variable that requires grad. Use "
@@ -114,6 +121,8 @@ LEAVES = Theme(
                 "A list of losses is plotted: collect `loss.item()`, which also lets go of "
                 "each step's graph.",
                 "You need the gradient through it: torch has nearly every NumPy function.",
+                "`Can't export tensors`: JAX, CuPy or NumPy take it through DLPack; "
+                "`from_dlpack(t.detach())`.",
                 "`apply_()`, `map_()`: a Python function for each element has "
                 "no derivative; write it with torch operations, or detach.",
             ),
@@ -131,7 +140,7 @@ LEAVES = Theme(
                 assert array.tolist() == [1.0, 4.0, 9.0]
                 print(array)
                 """,
-            see=("external-loss", "by-hand", "upstream"),
+            see=("other-libraries", "external-loss", "by-hand"),
             source=("zhuangdizhu/FedGen#1",),
         ),
         Message(
@@ -355,15 +364,17 @@ LEAVES = Theme(
                 r"'NoneType' object has no attribute "
                 r"'(?P<name>zero_|detach_?|norm|clone|data|abs|"
                 r"(?:add|sub|mul|div|clamp|fill|copy)_|sign|mean|sum|std|max|min|flatten|"
-                r"numpy|cpu|item|pow|square)'",
+                r"numpy|cpu|item|pow|square|is_sparse)'",
                 r"unsupported operand type\(s\) for [^:]+: '(?:float|int|Tensor|NoneType)' "
                 r"and 'NoneType'",
                 r"unsupported operand type\(s\) for [^:]+: 'NoneType' and "
                 r"'(?:float|int|Tensor)'",
                 r"\w+\(\): argument '\w+' \(position \d+\) must be Tensor, not "
                 r"NoneType",
+                r"expected Tensor as element \d+ in argument 0, but got NoneType",
             ),
             older=(
+                "expected Tensor as element 0 in argument 0, but got NoneType",
                 "unsupported operand type(s) for *: 'float' and 'NoneType'",
                 "'NoneType' object has no attribute 'data'",
                 "'NoneType' object has no attribute 'sign'",

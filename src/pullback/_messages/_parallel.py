@@ -532,5 +532,99 @@ PARALLEL = Theme(
             see=("leaves-and-roots", "error-non-leaf-grad"),
             source=("torch/csrc/autograd (python_engine.cpp), older releases",),
         ),
+        Message(
+            anchor="fsdp-uniform-requires-grad",
+            title="Must flatten tensors with uniform `requires_grad` when "
+            "`use_orig_params=False`",
+            kinds=("ValueError",),
+            patterns=(
+                r"Must flatten tensors with uniform `?requires_grad`? when "
+                r"`?use_orig_params=False",
+                r"`?FlatParameter`? requires uniform `?requires_grad`?",
+            ),
+            older=("`FlatParameter` requires uniform `requires_grad`",),
+            why="""FullyShardedDataParallel lays the parameters of a block into one flat
+                tensor, and one tensor requires a gradient as a whole or not at all. The
+                block holds frozen and trained ones, as with LoRA.""",
+            fix="""Shard with `fully_shard(model)`, which keeps each parameter for itself;
+                or pass `use_orig_params=True`; or wrap so that a block holds frozen
+                parameters only or trained ones only.""",
+            tell=(
+                "Accelerate or the Trainer wraps the model: its option is "
+                "`fsdp_use_orig_params`; for LoRA peft has an auto-wrap policy that "
+                "separates the adapters.",
+                "Parameters frozen by oversight: freeze after you have looked at "
+                "`[n for n, p in model.named_parameters() if not p.requires_grad]`.",
+            ),
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.distributed.fsdp import FullyShardedDataParallel
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+                    model = torch.nn.Sequential(frozen, torch.nn.Linear(2, 1))
+                    FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.distributed.device_mesh import init_device_mesh
+                from torch.distributed.fsdp import fully_shard
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+                    model = torch.nn.Sequential(frozen, torch.nn.Linear(2, 1))
+                    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+                    model(torch.ones(1, 2)).sum().backward()
+                    filled = [p.grad is not None for p in model.parameters()]
+                finally:
+                    dist.destroy_process_group()
+                assert filled == [False, False, True, True]
+                print(filled)
+                """,
+            see=("sharded-parameters", "across-processes"),
+            source=("PT#104690", "PT#91167", "huggingface/peft#1702"),
+        ),
+        Message(
+            anchor="data-parallel-zero-grad",
+            title="Calling .zero_grad() from a module created with nn.DataParallel() has "
+            "no effect.",
+            kinds=("UserWarning",),
+            patterns=(
+                r"Calling \.zero_grad\(\) from a module created with nn\.DataParallel\(\) "
+                r"has no effect",
+            ),
+            why="""Inside `forward` DataParallel runs a copy of the module on each GPU. The
+                copy's parameters are computed from the true ones, so they are no leaves:
+                gradients go on to the true ones, and the copy has none to clear.""",
+            fix="""Do not call `zero_grad`, `backward` or the optimizer inside `forward`;
+                clear outside, with `optimizer.zero_grad()`. For a derivative inside
+                `forward` take `torch.autograd.grad`.""",
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                copy = layer._replicate_for_data_parallel()  # as DataParallel does
+                copy.zero_grad()
+                """,
+            fixed="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1)
+                layer(torch.ones(1, 2)).sum().backward()
+                layer.zero_grad()  # outside of forward, the true module
+                assert layer.weight.grad is None
+                print(layer.weight.grad)
+                """,
+            see=("across-processes", "error-scatter-twice"),
+            source=("PT#31768", "torch/nn/modules/module.py"),
+        ),
     ),
 )

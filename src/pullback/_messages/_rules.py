@@ -437,7 +437,200 @@ RULES = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("custom-function", "deriving-vjps"),
+            see=("custom-op", "deriving-vjps"),
+            source=("torch/_library (autograd.py)",),
+        ),
+        Message(
+            anchor="view-of-v",
+            title="view size is not compatible with input tensor's size and stride (at "
+            "least one dimension spans across two contiguous subspaces). Use .reshape(...) "
+            "instead.",
+            patterns=(r"view size is not compatible with input tensor's size and stride",),
+            only_from="backward",
+            why="""`view` cannot copy, and this tensor's numbers do not lie in the order
+                that the new shape needs. In `backward` that is v: it comes as the next
+                operation made it, transposed or expanded, although your output was
+                contiguous.""",
+            fix="""Use `v.reshape(...)`, which copies where it must, or `v.contiguous()` for
+                a kernel of your own.""",
+            tell=(
+                "The traceback ends in a `backward` of yours: as above. It depends on what "
+                "follows your Function, so a test with `sum()` passes.",
+                "It ends in your forward code, after `transpose`, `permute` or a slice: "
+                "`reshape` there.",
+                "It ends in `loss.backward()` with no line of yours below: a rule of "
+                "torch on that device. Make the input `contiguous()`, and update torch.",
+            ),
+            broken="""
+                import torch
+
+                class Half(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x / 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return (v.view(-1) / 2).view(v.shape)
+
+                x = torch.ones(2, 3, requires_grad=True)
+                (Half.apply(x).T * torch.ones(3, 2)).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Half(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        return x / 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return (v.reshape(-1) / 2).reshape(v.shape)
+
+                x = torch.ones(2, 3, requires_grad=True)
+                (Half.apply(x).T * torch.ones(3, 2)).sum().backward()
+                assert torch.equal(x.grad, torch.full((2, 3), 0.5))
+                print(x.grad)
+                """,
+            see=("what-backward-is-handed", "deriving-vjps", "what-losses-send"),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="mark-wants-tensors",
+            title="mark_non_differentiable only accepts variable arguments, but got",
+            kinds=("TypeError", "RuntimeError"),
+            patterns=(
+                r"mark_non_differentiable only accepts variable arguments, but got",
+                r"mark_dirty can only accept variables, but argument",
+            ),
+            older=("mark_dirty can only accept variables, but argument 0 is of type list",),
+            why="""`ctx.mark_non_differentiable` and `ctx.mark_dirty` take tensors, one
+                argument for each, and got a list or a number.""",
+            fix="""Pass the tensors one by one: `ctx.mark_non_differentiable(*indices)`,
+                all in one call.""",
+            broken="""
+                import torch
+
+                class MaxAndPlace(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        value, place = x.max(0)
+                        ctx.mark_non_differentiable([place])
+                        ctx.place, ctx.n = place, len(x)
+                        return value, place
+
+                    @staticmethod
+                    def backward(ctx, v, _):
+                        return v * torch.eye(ctx.n)[ctx.place]
+
+                MaxAndPlace.apply(torch.tensor([1.0, 3.0], requires_grad=True))
+                """,
+            fixed="""
+                import torch
+
+                class MaxAndPlace(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        value, place = x.max(0)
+                        ctx.mark_non_differentiable(place)
+                        ctx.place, ctx.n = place, len(x)
+                        return value, place
+
+                    @staticmethod
+                    def backward(ctx, v, _):
+                        return v * torch.eye(ctx.n)[ctx.place]
+
+                x = torch.tensor([1.0, 3.0], requires_grad=True)
+                value, place = MaxAndPlace.apply(x)
+                value.backward()
+                assert x.grad.tolist() == [0.0, 1.0]
+                assert not place.requires_grad
+                print(x.grad)
+                """,
+            see=("custom-function", "error-save-for-backward"),
+            source=("torch/csrc/autograd (python_function.cpp)",),
+        ),
+        Message(
+            anchor="autograd-of-a-mutating-operator",
+            title="Cannot register autograd formula for non-functional operator",
+            patterns=(
+                r"Cannot register autograd formula for (?:non-functional operator|operator "
+                r"tagged with torch\.Tag\.out)",
+            ),
+            why="""An operator that writes to its argument (`mutates_args`) overwrites what
+                its derivative is taken at, so `torch.library` accepts no rule for it.""",
+            fix="""Make a functional operator, which returns a new tensor, and register the
+                rule for that; call the writing one under `torch.no_grad()` only.""",
+            broken="""
+                import torch
+
+                @torch.library.custom_op("pages::square_", mutates_args=("x",))
+                def square_(x: torch.Tensor) -> None:
+                    x.mul_(x)
+
+                square_.register_autograd(lambda ctx, v: None)
+                """,
+            fixed="""
+                import torch
+
+                @torch.library.custom_op("pages::squared", mutates_args=())
+                def squared(x: torch.Tensor) -> torch.Tensor:
+                    return x * x
+
+                def setup_context(ctx, inputs, output):
+                    ctx.save_for_backward(*inputs)
+
+                squared.register_autograd(
+                    lambda ctx, v: 2 * ctx.saved_tensors[0] * v,
+                    setup_context=setup_context,
+                )
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                squared(x).sum().backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("custom-function", "error-register-autograd"),
+            source=("torch/library.py",),
+        ),
+        Message(
+            anchor="backward-structure",
+            title="Expected the return from backward to be of the same structure as the "
+            "inputs",
+            patterns=(
+                r"Expected the return from backward to be of the same structure as the "
+                r"inputs",
+            ),
+            why="""The operator takes a list of tensors. A rule registered with
+                `register_autograd` returns one gradient for each argument, and for the
+                list that is a list of the same length.""",
+            fix="""Return the gradients in a list where the argument was a list, and None
+                for each argument that needs none.""",
+            broken="""
+                import torch
+
+                @torch.library.custom_op("pages::total", mutates_args=())
+                def total(xs: list[torch.Tensor]) -> torch.Tensor:
+                    return torch.stack(xs).sum(0)
+
+                total.register_autograd(lambda ctx, v: v)
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                total([x, x]).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                @torch.library.custom_op("pages::total_of_two", mutates_args=())
+                def total(xs: list[torch.Tensor]) -> torch.Tensor:
+                    return torch.stack(xs).sum(0)
+
+                total.register_autograd(lambda ctx, v: [v, v])
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                total([x, x]).sum().backward()
+                assert x.grad.tolist() == [2.0, 2.0]
+                print(x.grad)
+                """,
+            see=("custom-function", "error-incorrect-number-of-gradients"),
             source=("torch/_library (autograd.py)",),
         ),
     ),

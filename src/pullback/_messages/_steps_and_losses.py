@@ -9,9 +9,14 @@ STEPS = Theme(
             anchor="boolean-value-of-tensor",
             title="Boolean value of Tensor with more than one value is ambiguous",
             patterns=(
-                r"[Bb]ool(?:ean)? value of Tensor with more than one value is ambiguous",
+                r"[Bb]ool(?:ean)? value of (?:Tensor with more than one value|Variable "
+                r"objects containing non-empty [\w.]+) is ambiguous",
             ),
-            older=("bool value of Tensor with more than one value is ambiguous",),
+            older=(
+                "bool value of Tensor with more than one value is ambiguous",
+                "bool value of Variable objects containing non-empty torch.ByteTensor is "
+                "ambiguous",
+            ),
             only_from="legacy_get_string",
             why="""Something asked a tensor whether it is true, and it has several answers.
                 Where a gradient is wanted it is most often a loss that was built with
@@ -278,6 +283,50 @@ STEPS = Theme(
                 """,
             see=("grad-is-none", "leaves-and-roots"),
             source=("PT#679",),
+        ),
+        Message(
+            anchor="duplicate-parameters",
+            title="optimizer contains a parameter group with duplicate parameters; in "
+            "future, this will cause an error",
+            kinds=("UserWarning", "ValueError"),
+            patterns=(
+                r"optimizer contains a parameter group with duplicate parameters",
+                r"some parameters appear in more than one parameter group",
+            ),
+            older=("some parameters appear in more than one parameter group",),
+            why="""The same parameter is given to the optimizer twice. Within one group each
+                step then moves it twice by its one gradient; two groups may say two
+                learning rates, and torch refuses.""",
+            fix="""Give each parameter once. `model.parameters()` names a shared one once;
+                joined lists of several modules do not:
+                `list(dict.fromkeys(parameters))` drops the repeats.""",
+            tell=(
+                "Two modules share a weight (`head.weight = embedding.weight`), and you "
+                "join their parameters.",
+                "`[*model.parameters(), *model.head.parameters()]`: the head is in the "
+                "model already.",
+                "Two groups: put the special parameters into one and "
+                "`[p for p in model.parameters() if p not in special]` into the other, "
+                "with `special` a set.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                optimizer = torch.optim.SGD([x, x], lr=0.5)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                optimizer = torch.optim.SGD(list(dict.fromkeys([x, x])), lr=0.5)
+                x.sum().backward()
+                optimizer.step()
+                assert x.tolist() == [0.5, 1.5]  # one step
+                print(x.detach())
+                """,
+            see=("error-optimizer-wants-tensors", "error-empty-parameter-list"),
+            source=("PT#40967", "torch/optim/optimizer.py"),
         ),
     ),
 )

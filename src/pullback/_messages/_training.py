@@ -379,8 +379,10 @@ TRAINING = Theme(
             patterns=(
                 r"(?P<name>\w+) does not support sparse gradients",
                 r"(?P<name>SparseAdam) does not support dense gradients",
+                r"weight_decay option is not compatible with sparse gradients",
             ),
             older=(
+                "weight_decay option is not compatible with sparse gradients",
                 "SparseAdam does not support dense gradients, please consider Adam instead",
             ),
             why="""`nn.Embedding(sparse=True)` makes a gradient that stores the used rows
@@ -626,43 +628,6 @@ TRAINING = Theme(
                 """,
             see=("complex-v",),
             source=("torch/csrc/utils (tensor_numpy.cpp)",),
-        ),
-        Message(
-            anchor="unsupported-tensor-backward",
-            title="Unsupported Tensor.backward() call",
-            kinds=("Unsupported",),
-            patterns=(r"Unsupported Tensor\.backward\(\) call",),
-            why="""`torch.compile` traces the forward pass; `backward` belongs after the
-                compiled function, not inside it. With `fullgraph=True` it may not leave
-                the graph to run it.""",
-            fix="""Compile the function up to the loss and call `loss.backward()` outside,
-                or take the gradient with `torch.func.grad` inside; without `fullgraph=True`
-                the same code runs, in several graphs.""",
-            broken="""
-                import torch
-
-                @torch.compile(fullgraph=True, backend="eager")
-                def step(x):
-                    loss = (x**2).sum()
-                    loss.backward()
-                    return loss
-
-                step(torch.tensor([1.0, 2.0], requires_grad=True))
-                """,
-            fixed="""
-                import torch
-
-                @torch.compile(fullgraph=True, backend="eager")
-                def loss(x):
-                    return (x**2).sum()
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                loss(x).backward()
-                assert torch.equal(x.grad, 2 * x)
-                print(x.grad)
-                """,
-            see=("error-compile-double-backward", "error-grad-inside-compile"),
-            source=("torch/_dynamo (variables/tensor.py)",),
         ),
         Message(
             anchor="same-dtype",

@@ -92,8 +92,11 @@ VMAP = Theme(
                 r"dynamic shape",
                 r"We cannot support this because for each batch this would return a "
                 r"differently shaped Tensor",
+                r"When vmap-ing torch\.nn\.functional\.one_hot, please provide an explicit",
             ),
             older=(
+                "When vmap-ing torch.nn.functional.one_hot, please provide an explicit "
+                "positive num_classes argument.",
                 "vmap: We do not support batching operators that can support dynamic "
                 "shape. Attempting to batch over indexing with a boolean mask.",
             ),
@@ -101,7 +104,8 @@ VMAP = Theme(
                 values; the samples' results could not be stacked.""",
             fix="""Keep the shape and put zeros where the mask is False:
                 `torch.where(mask, x, 0)`, and divide by `mask.sum()` for a mean. For
-                `x[mask] = a` write `x = torch.where(mask, a, x)`.""",
+                `x[mask] = a` write `x = torch.where(mask, a, x)`. Tell `one_hot` its
+                `num_classes`.""",
             broken="""
                 import torch
 
@@ -251,8 +255,12 @@ VMAP = Theme(
                 r"vmap: Expected all tensors to have the same size in the mapped "
                 r"dimension, got sizes (?P<sizes>\[[\d, ]*\])",
                 r"in_dims is not compatible with the structure of `inputs`",
+                r"expected `in_dims` to be int or a \(potentially nested\) tuple matching",
             ),
             older=(
+                "vmap(f, in_dims=[0, None], ...)(<inputs>): expected `in_dims` to be int "
+                "or a (potentially nested) tuple matching the structure of inputs, got: "
+                "<class 'list'>.",
                 "in_dims is not compatible with the structure of `inputs`. in_dims has "
                 "structure TreeSpec(tuple, None, [*]) but inputs has structure",
                 "vmap: Expected all tensors to have the same size in the mapped dimension, "
@@ -273,6 +281,7 @@ VMAP = Theme(
                 "Parameters in a dict for `functional_call`: `in_dims=(None, 0)`.",
                 "`vmap(vmap(f))` of a vector: each of them needs a dimension of its own.",
                 "Lengths differ: one argument has its batch elsewhere, `in_dims=(0, 1)`.",
+                "`got: <class 'list'>`: a list in place of the tuple.",
                 "`in_dims is not compatible with the structure`: one entry of "
                 "`in_dims` for each argument, in a tuple; a dict of parameters "
                 "has a dict, or one number for all of it.",
@@ -542,6 +551,71 @@ VMAP = Theme(
                 """,
             see=("batched-v", "error-vmap-in-dims"),
             source=("torch/_functorch/vmap.py",),
+        ),
+        Message(
+            anchor="vmap-memory-format",
+            title="NYI: querying is_contiguous inside of vmap for memory_format other than "
+            "torch.contiguous_format",
+            patterns=(
+                r"NYI: querying is_contiguous inside of vmap for memory_format",
+                r"NYI: Tensor\.(?:clone|contiguous)\([\w.]*\) inside (?:of )?vmap",
+            ),
+            older=(
+                "NYI: Tensor.clone(memory_format) inside vmap is only supported with "
+                "memory_format torch.preserve_format or torch.contiguous_format (got "
+                "ChannelsLast)",
+            ),
+            why="""Inside `vmap` a tensor has one dimension more in memory than it shows,
+                and `channels_last`, an order of four dimensions, has no meaning for
+                it.""",
+            fix="""Leave `memory_format=torch.channels_last` out of the function; it
+                changes the speed and no number.""",
+            broken="""
+                import torch
+
+                images = torch.ones(2, 1, 3, 4, 4)
+                nhwc = torch.channels_last
+                torch.vmap(lambda x: x.contiguous(memory_format=nhwc).sum())(images)
+                """,
+            fixed="""
+                import torch
+
+                images = torch.ones(2, 1, 3, 4, 4)
+                sums = torch.vmap(lambda x: x.contiguous().sum())(images)
+                assert sums.tolist() == [48.0, 48.0]
+                print(sums)
+                """,
+            see=("vmap-limits",),
+            source=("aten/src/ATen/functorch (BatchedTensorImpl.cpp)",),
+        ),
+        Message(
+            anchor="vmap-inplace-random",
+            title="vmap: Cannot ask for different inplace randomness on an unbatched "
+            "tensor. This will appear like same randomness.",
+            patterns=(
+                r"vmap: Cannot ask for different inplace randomness on an unbatched tensor",
+            ),
+            why="""`normal_`, `uniform_` or `bernoulli_` fills a tensor that all samples
+                share: there is one memory, and so one draw for all. You asked for
+                `randomness="different"`.""",
+            fix="""Draw a new tensor: `torch.randn_like(x)` in place of
+                `torch.empty(n).normal_()`. Each sample then has its own.""",
+            broken="""
+                import torch
+
+                noisy = lambda x: x + torch.empty(2).normal_()
+                torch.vmap(noisy, randomness="different")(torch.zeros(3, 2))
+                """,
+            fixed="""
+                import torch
+
+                noisy = lambda x: x + torch.randn_like(x)
+                y = torch.vmap(noisy, randomness="different")(torch.zeros(3, 2))
+                assert len(set(y.flatten().tolist())) == 6  # all of them differ
+                print(y.shape)
+                """,
+            see=("error-vmap-randomness", "vmap-limits"),
+            source=("aten/src/ATen/functorch (BatchRulesRandomness.cpp)",),
         ),
     ),
 )

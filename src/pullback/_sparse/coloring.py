@@ -20,11 +20,12 @@ CYCLES = 16  # how many periodic colourings are tried
 SECOND_ORDER = 2_000_000  # entries up to which a second greedy order is tried
 
 
-def fewest(pattern: Any) -> tuple[Mode, Ints]:
+def fewest(pattern: Any, mode: Mode | None = None) -> tuple[Mode, Ints]:
     """Return ``("reverse", row colours)`` or ``("forward", column colours)``.
 
     Args:
         pattern: A boolean ``scipy.sparse.csr_array`` of shape ``(m, n)``.
+        mode: The one to take; None for the one of fewer colours.
     """
     across = pattern.T.tocsr()
     # the rows that meet in one column all need colours of their own
@@ -32,6 +33,8 @@ def fewest(pattern: Any) -> tuple[Mode, Ints]:
         "reverse": np.diff(across.indptr).max(initial=1),
         "forward": np.diff(pattern.indptr).max(initial=1),
     }
+    if mode is not None:
+        bounds = {mode: bounds[mode]}
     symmetric = all(
         np.array_equal(getattr(pattern, part), getattr(across, part))
         for part in ("indptr", "indices")

@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from pullback._graph import reach
-from pullback._inputs import call, check_devices, check_inputs, jvp, leaf_of, untouched
+from pullback._inputs import (
+    call,
+    check_devices,
+    check_inputs,
+    check_no_transform,
+    jvp,
+    leaf_of,
+    untouched,
+)
 from pullback._products import products, vjp
 from pullback._sparse.plan import CHUNK_NUMBERS, Sparsity, check_one, input_shapes
 
@@ -42,7 +50,8 @@ def value_and_sparse_jacobian(
 
     kinds: list[tuple[Product, Tensor]] = []  # what takes the seeds, and what they are like
     if plan.mode != "forward":
-        y, used, pull = _rows(g, x, isinstance(f, Tensor))
+        y, used, pull, alone = _rows(g, x, isinstance(f, Tensor))
+        chunk_size = 1 if alone else chunk_size
         kinds.append((pull, y))
     if plan.mode in ("forward", "both"):
         x = x.contiguous()  # the tangents of an expanded x need room
@@ -69,8 +78,10 @@ def value_and_sparse_jacobian(
     return y, J
 
 
-def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, Product]:
-    """Return y, whether it depends on x, and v -> v^T J, from one graph."""
+def _rows(
+    g: Callable[..., Any], x: Tensor, computed: bool
+) -> tuple[Any, bool, Product, bool]:
+    """Return y, whether it depends on x, v -> v^T J, and whether each v is alone."""
     again = torch.is_grad_enabled()  # may the caller differentiate the result?
     if computed and not x.requires_grad:
         raise RuntimeError(
@@ -85,11 +96,11 @@ def _rows(g: Callable[..., Any], x: Tensor, computed: bool) -> tuple[Any, bool, 
             x = x.clone()  # for f, and what is differentiated
         y = g(x, copied=[x])
     check_one("the output of f", y)
-    (used,), captured = reach([y], [x])
+    (used,), captured, alone = reach([y], [x])
     again = outer or (again and captured)
 
     pull = vjp([y], [x], again)
-    return (y if computed or again else y.detach()), used, pull
+    return (y if computed or again else y.detach()), used, pull, alone
 
 
 def _push(g: Callable[..., Any], x: Tensor, t: Tensor) -> tuple[Tensor]:
@@ -116,9 +127,11 @@ def _flat_products(
 
 def _verify(J: Tensor, product: Product, like: Tensor, plan: Sparsity) -> None:
     """Raise unless a product with random numbers agrees with the one by J."""
-    generator = torch.Generator().manual_seed(0)  # any seed; the caller's is not used
-    seed = torch.rand(like.shape, generator=generator).to(like) + 0.5
     m, n = plan.pattern.shape
+    if not m * n or J.is_meta:  # which keeps no numbers
+        return
+    generator = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
+    seed = torch.rand(like.shape, generator=generator, device="cpu").to(like) + 0.5
     values = J.detach().values()
     column = J.col_indices()
     row = torch.repeat_interleave(torch.arange(m, device=J.device), J.crow_indices().diff())
@@ -168,18 +181,15 @@ def _check(
         if plan.mode != "reverse":
             raise ValueError(
                 "the plan has Jacobian-vector products, which compute y again with "
-                "tangents, and y is a tensor; the function is needed in its place"
+                "tangents, and y is a tensor; the function is needed in its place, or a "
+                "plan from pullback.sparsity with mode='reverse'"
             )
     if shapes != planned:
         raise ValueError(
             f"the inputs have shapes {_list(shapes)} and the plan is for "
             f"{_list(planned)}; a plan from pullback.sparsity for these shapes is needed"
         )
-    if torch._C._are_functorch_transforms_active():
-        raise RuntimeError(
-            "jacobian(sparsity=) was called inside a torch.func transform, which has "
-            "no sparse CSR tensors; a call outside of it is needed (or no sparsity=)"
-        )
+    check_no_transform()
 
 
 def _check_output(y: Tensor, plan: Sparsity) -> None:

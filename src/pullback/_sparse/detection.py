@@ -84,6 +84,7 @@ class Tracker(TorchDispatchMode):
         self.x = x
         self.memory = Memory(n + 1)
         self.dense: list[str] = []
+        self.unrecorded = False  # whether f computes from x what no graph records
         for t in pytree.tree_leaves(inputs):
             if isinstance(t, Tensor) and t is not x and t.layout is torch.strided:
                 self._changes(t)
@@ -105,10 +106,13 @@ class Tracker(TorchDispatchMode):
             self._captured(t)
         random = torch.Tag.nondeterministic_seeded in func.tags
         known = not random and not any(self.memory.tracks(t) for t in given)
-        if known or _is_view(func):
-            result = func(*args, **kwargs)
-            if known or not _new(result, given):
-                return result  # else a copy, as reshape makes where no view will do
+        if known:
+            return func(*args, **kwargs)
+        self.unrecorded = self.unrecorded or not torch.is_grad_enabled()
+        if _is_view(func):
+            with self:  # reshape, contiguous and to, called by a part, are views or copies
+                parts = func.decompose(*args, **kwargs)
+            return func(*args, **kwargs) if parts is NotImplemented else parts
         rule = rules.rule_of(func, given) if given else rules.fresh
         if rule is None:
             parts = self._take_apart(func, args, kwargs, given)
@@ -144,7 +148,7 @@ class Tracker(TorchDispatchMode):
         hidden = isinstance(t.grad_fn, BackwardCFunction) and not self.memory.read(t).nnz
         if self.memory.tracks(t) and not hidden:
             return
-        if t.grad_fn is not None and reach([t], [self.x])[0][0]:
+        if t.grad_fn is not None and reach([t], [self.x]).used[0]:
             self.dense.append(t.grad_fn.name())
             everything = index_sets.merge(self.memory.read(self.x), self.x.numel())
             self.memory.write(t, spread(everything, t.numel()))
@@ -215,6 +219,8 @@ class Tracker(TorchDispatchMode):
         return [spread(everything, t.numel()) for t in call.outputs]
 
     def _look(self, func: Any, given: list[Tensor]) -> None:
+        if func is torch.ops.aten._linalg_check_errors.default:
+            return  # of solve, inv and others: it takes no other way, but raises
         if any(self.memory.tracks(t) and self.memory.read(t).nnz for t in given):
             warnings.warn(
                 f"f looks at values that its inputs decide ({func}); the pattern holds "

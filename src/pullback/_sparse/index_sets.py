@@ -72,9 +72,9 @@ def keep(sets: Sets, wanted: Bools) -> Sets:
 
 def merge(sets: Sets, size: int) -> Sets:
     """Return the union of each ``size`` consecutive rows."""
-    if size == 1:
+    if size == 1 or (size and not sets.shape[0]):
         return sets
-    if size == 0 or not sets.shape[0]:
+    if size == 0:
         raise ValueError("groups of no rows have no union")
     merged = _csr(sets.indices.copy(), sets.indptr[::size].copy(), sets.shape[1])
     merged.sum_duplicates()

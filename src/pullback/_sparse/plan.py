@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from pullback._inputs import call, check_inputs, untouched
+from pullback._inputs import call, check_inputs, check_no_transform, untouched
 from pullback._report import Table
 from pullback._sparse import bicoloring, coloring, star
 
@@ -137,6 +137,7 @@ class Sparsity:
             self.pattern.col_indices().to(products.device),
             values,
             size=self.pattern.shape,
+            device=products.device,
             check_invariants=False,  # the plan's were checked
         )
 
@@ -173,7 +174,11 @@ class Sparsity:
 
 
 def sparsity(
-    f: Callable[..., Any], *inputs: Any, argnums: int = 0, hessian: bool = False
+    f: Callable[..., Any],
+    *inputs: Any,
+    argnums: int = 0,
+    mode: Literal["auto", "reverse", "forward"] = "auto",
+    hessian: bool = False,
 ) -> Sparsity:
     r"""Find which outputs of f can depend on which numbers of an input.
 
@@ -218,6 +223,11 @@ def sparsity(
         *inputs: What f is called with. The one named by ``argnums`` is a real floating
             point tensor, of any shape, on any device, also on ``"meta"``.
         argnums: The input to differentiate with respect to.
+        mode: ``"reverse"`` for a plan of vector-Jacobian products alone, which every
+            differentiable f supports, also one that is already computed;
+            ``"forward"`` for Jacobian-vector products alone; ``"auto"`` for the fewest,
+            but for reverse where f computes under ``torch.no_grad()``, which tangents
+            pass, or in a ``torch.autograd.Function``, which may have no rule for them.
         hessian: Whether the second derivatives of f are wanted, not the first.
 
     Returns:
@@ -227,8 +237,8 @@ def sparsity(
     Raises:
         TypeError: f, the input or the output is of the wrong kind or dtype, or f
             computes a tensor of sparse layout from x (a constant one may be sparse).
-        ValueError: ``argnums`` is out of range, or ``hessian=True`` and f returns more
-            than one number.
+        ValueError: ``argnums`` is out of range, ``mode`` is none of the three or given
+            with ``hessian=True``, or ``hessian=True`` and f returns more than one number.
         RuntimeError: f changes an input in place, or almost everything depends on
             almost everything, so that the index sets do not fit in memory.
         ImportError: SciPy is not installed.
@@ -250,6 +260,14 @@ def sparsity(
 
     if not isinstance(argnums, int):
         raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
+    if mode not in ("auto", "reverse", "forward"):
+        raise ValueError(f"mode is {mode!r}; 'auto', 'reverse' or 'forward' is needed")
+    if hessian and mode != "auto":
+        raise ValueError(
+            f"mode is {mode!r} and hessian is True, whose products are of one kind; no "
+            "mode is needed"
+        )
+    check_no_transform()
     (index,) = check_inputs(f, inputs, argnums)
     check_one(f"inputs[{index}]", inputs[index])
     if hessian:
@@ -267,7 +285,10 @@ def sparsity(
     if hessian:  # H[i, j] is H[j, i], so that either being zero is enough
         sets = sets.multiply(sets.T).tocsr()
         sets.sort_indices()
-    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), hessian)
+    kind = "symmetric" if hessian else mode
+    if mode == "auto" and not hessian and tracker.unrecorded:
+        kind = "reverse"
+    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), kind)
 
 
 def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
@@ -297,7 +318,8 @@ def check_one(name: str, value: Any) -> None:
     """Raise TypeError unless ``value`` is one real tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
-            f"{name} is a {type(value).__name__}; one tensor is needed with sparsity"
+            f"{name} is a {type(value).__name__}; one tensor is needed for a plan or a "
+            "Hessian"
         )
     if value.is_complex():
         raise TypeError(
@@ -312,23 +334,23 @@ def _plan(
     argnum: int,
     shapes: tuple[tuple[int, ...], ...],
     output_shape: tuple[int, ...],
-    hessian: bool,
+    wanted: Literal["auto", "reverse", "forward", "symmetric"],
 ) -> Sparsity:
     m, n = sets.shape
     column = sets.indices.astype(np.int64)
     row = np.repeat(np.arange(m), np.diff(sets.indptr))
     # J[i, j] is element j of the product of row i's colour, or i of that of column j's
     mode: Mode
-    if hessian:
+    if wanted == "symmetric":
         mode, colors = "symmetric", star.fewest(sets)
         entries = star.entries(row, column, colors)
         n_reverse = int(colors.max(initial=-1)) + 1
-    elif two := bicoloring.fewest(sets):
+    elif wanted == "auto" and (two := bicoloring.fewest(sets)):
         mode, entries = "both", bicoloring.entries(row, column, *two)
         n_reverse = int(two[0].max()) + 1
         colors = np.concatenate([two[0], np.where(two[1] < 0, -1, two[1] + n_reverse)])
     else:
-        mode, colors = coloring.fewest(sets)
+        mode, colors = coloring.fewest(sets, None if wanted == "auto" else wanted)
         reverse = mode == "reverse"
         n_reverse = int(colors.max(initial=-1)) + 1 if reverse else 0
         entries = colors[row] * n + column if reverse else colors[column] * m + row
@@ -339,8 +361,9 @@ def _plan(
         pattern = torch.sparse_csr_tensor(
             torch.from_numpy(sets.indptr.astype(np.int64)),
             torch.from_numpy(column),
-            torch.ones(len(column), dtype=torch.bool),
+            torch.ones(len(column), dtype=torch.bool, device="cpu"),
             size=(m, n),
+            device="cpu",
             check_invariants=True,
         )
     return Sparsity(

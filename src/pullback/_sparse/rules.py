@@ -178,7 +178,7 @@ def mixes(call: Call) -> Result:
     dims = dims_of(call, self)
     sets, rows = along(call, self, dims)
     shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
-    number = torch.arange(rows, dtype=torch.float64).reshape(shape)
+    number = torch.arange(rows, dtype=torch.float64, device="cpu").reshape(shape)
     return [sets_of.select(sets, source(number.expand(t.shape) + 1)) for t in call.outputs]
 
 

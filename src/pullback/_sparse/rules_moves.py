@@ -100,7 +100,8 @@ def moves_anywhere(call: Call) -> Result:
         return [spread(call.everything(call.tensors()), t.numel()) for t in call.outputs]
     sets, left = along(call, self, dims)
     shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
-    args[MOVES[call.name]] = torch.arange(1.0, left + 1, dtype=torch.float64).reshape(shape)
+    number = torch.arange(1.0, left + 1, dtype=torch.float64, device="cpu")
+    args[MOVES[call.name]] = number.reshape(shape)
     moved = call.func(**args)
     index = without_derivative_of(call, call.tensors(MOVES[call.name]))
     return sets_of.union(sets_of.select(sets, source(moved)), spread(index, moved.numel()))
@@ -116,7 +117,7 @@ def without_derivative_of(call: Call, tensors: list[Tensor]) -> Sets:
 
 def first(index: Tensor) -> Tensor:
     """Return an index of the same shape that takes the first element everywhere."""
-    return torch.zeros(index.shape, dtype=index.dtype)
+    return torch.zeros(index.shape, dtype=index.dtype, device="cpu")
 
 
 def stacked(call: Call, tensors: Sequence[Tensor]) -> Sets:

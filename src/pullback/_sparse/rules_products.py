@@ -152,7 +152,7 @@ def convolution(call: Call) -> Result:
         )
     sizes = (len(seen), seen.shape[1], weigh.shape[1], seen.shape[2])
     result = product(call, operands[0], operands[1], sizes)
-    order = torch.arange(1, out.numel() + 1.0, dtype=torch.float64)
+    order = torch.arange(1, out.numel() + 1.0, dtype=torch.float64, device="cpu")
     order = order.reshape(len(seen), seen.shape[1], weigh.shape[1]).mT
     result = sets_of.select(result, source(order))
     if call["bias"] is not None:
@@ -255,7 +255,7 @@ def matrices(call: Call) -> Result:
     for t in tensors:
         matrix = t.shape[-2:]
         sets = sets_of.merge(call.read(t), matrix.numel())
-        place = torch.arange(1.0, len(sets.indptr), dtype=torch.float64)
+        place = torch.arange(1.0, len(sets.indptr), dtype=torch.float64, device="cpu")
         place = place.reshape(t.shape[:-2]).expand(batch)
         total = sets_of.union(total, sets_of.select(sets, source(place)))
     each = [t.numel() // max(batch.numel(), 1) for t in call.outputs]

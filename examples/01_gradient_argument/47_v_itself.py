@@ -1,0 +1,154 @@
+r"""
+.. _what-becomes-of-v:
+
+What becomes of v: is it kept, changed, or found again in .grad?
+================================================================
+
+``backward`` reads ``v`` and leaves it alone: you may use it again. It is what arrives at
+``y``, so that a hook on ``y`` sees it and ``y.grad``, if you ask for that, repeats it. What
+you must not do is write into it while a graph or a gradient still shares it.
+"""
+
+# %%
+# ``x``, ``y`` and ``v`` have shape ``(2,)``, :math:`y=x^2` at (1, 2). Three products with
+# one ``v``; the version counts edits in place, and there has been none:
+
+import torch
+
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+v = torch.tensor([1.0, 10.0])
+for _ in range(3):
+    (x**2).backward(v)
+print(x.grad, v, v._version)
+
+# %%
+# *x.grad grew with every call*, by :math:`2x\odot v` each time: what has been added up is
+# the product, not ``v`` (:ref:`gradient-doubled`).
+#
+# Found again at y
+# ----------------
+#
+# *Why is y.grad None?* ``y`` is no :term:`leaf`, and only leaves keep theirs. With
+# ``retain_grad`` it is there, and it is ``v``, since
+# :math:`\partial(v\cdot y)/\partial y=v`. A hook on ``y`` is shown the same, before
+# anything has been differentiated:
+
+x.grad = None
+y = x**2
+y.retain_grad()
+y.register_hook(lambda arrived: print("arrives at y:", arrived))
+y.backward(v)
+print("y.grad:", y.grad, "x.grad:", x.grad)
+
+# %%
+# *And if y is the leaf itself?* Then there is nothing to differentiate, and ``v`` is added
+# to ``.grad`` as it is:
+
+leaf = torch.tensor([5.0, 6.0], requires_grad=True)
+leaf.backward(v)
+leaf.grad
+
+# %%
+# *Is y.grad_fn(v) the same as y.backward(v)?* It is the last step alone: the rule of the
+# node that made ``y``, which knows the nodes to hand on to. Walk by hand from ``exp(x²)``,
+# with the two rules one after the other:
+
+y = torch.exp(x**2 / 4)
+node, arrived = y.grad_fn, v
+while node.name() != "torch::autograd::AccumulateGrad":
+    print(f"{node.name():15}", arrived.detach())
+    arrived = node(arrived)
+    arrived = arrived[0] if isinstance(arrived, tuple) else arrived
+    node = node.next_functions[0][0]
+by_hand = arrived.detach()
+print(by_hand, torch.autograd.grad(y, x, v)[0])
+
+# %%
+# A v that requires a gradient
+# ----------------------------
+#
+# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because ``v``
+# requires a gradient: without the first the second counts as a constant. With it the
+# product :math:`2x\odot w` can be differentiated, by ``w`` and by ``x``:
+
+w = torch.tensor([1.0, 10.0], requires_grad=True)
+for create in (False, True):
+    (g,) = torch.autograd.grad(x**2, x, w, create_graph=create)
+    print(create, g.grad_fn is not None)
+by_w, by_x = torch.autograd.grad(g.sum(), (w, x))
+print(by_w, by_x)
+
+# %%
+# Infinity and NaN in v
+# ---------------------
+#
+# They stay in their own place only where no rule multiplies them by a zero of the
+# :term:`Jacobian`. The squares do not mix, so the other entry is fine; a product with the
+# identity matrix, which has the values of doing nothing, multiplies by its zeros, and
+# :math:`0\cdot\infty` is NaN:
+
+for bad in (float("inf"), float("nan")):
+    b = torch.tensor([1.0, bad])
+    square, identity = x**2, torch.eye(2) @ x
+    print([torch.autograd.grad(y, x, b)[0].tolist() for y in (square, identity)])
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *I filled v with the next weights, and the second derivative fails.* With a graph of the
+# product ``v`` is one of its :term:`saved tensors <saved tensor>`. Make a new ``v``:
+
+for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
+    v = torch.tensor([1.0, 10.0])
+    (g,) = torch.autograd.grad(x**3, x, v, create_graph=True)
+    v = edit(v)
+    try:
+        print(torch.autograd.grad(g.sum(), x)[0])
+    except RuntimeError as error:
+        print(str(error).partition(";")[0])
+
+# %%
+# *I permuted the batch and not v.* Nothing says which entry belongs to which sample but the
+# place. All shapes fit, and the weights meet other samples:
+
+order = torch.tensor([1, 0])
+weights = torch.tensor([1.0, 10.0])
+p = torch.tensor(3.0, requires_grad=True)
+for v in (weights, weights[order]):
+    print(torch.autograd.grad(p**2 * x.detach()[order], p, v)[0].item())
+at_home = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
+
+# %%
+# The second, permuted with the batch, is what the batch gave at home. *Are the strides of a
+# gradient those of v?* Those of :func:`torch.autograd.grad` may be, and ``backward`` writes
+# ``.grad`` in the layout of ``x``. The numbers are the same; here only the second
+# is contiguous, as ``.view(-1)`` wants it (``.reshape(-1)`` takes both):
+
+X = torch.ones(2, 3, requires_grad=True)
+V = torch.arange(6.0).reshape(3, 2).T
+(returned,) = torch.autograd.grad(X.clone(), X, V)
+X.clone().backward(V)
+for g in (returned, X.grad):
+    print(g.stride(), g.is_contiguous(), torch.equal(g, V))
+
+# %%
+# The check: the values by the formulas, none of them from autograd:
+
+at = x.detach()
+torch.testing.assert_close(by_hand, y.detach() * at / 2 * torch.tensor([1.0, 10.0]))
+assert torch.equal(by_w, 2 * at)
+assert torch.equal(by_x, 2 * w.detach())
+assert (
+    at_home
+    == 6 * (at @ weights).item()
+    == torch.autograd.grad(p**2 * at[order], p, weights[order])[0].item()
+)
+
+# %%
+# Where next
+# ----------
+#
+# When a result *is* ``v``: :ref:`same-or-not`. Watching it further down: :ref:`hooks`. A
+# ``v`` made from ``x``: :ref:`v-depends-on-x`. Zeros that protect from nothing:
+# :ref:`masked-nan`.

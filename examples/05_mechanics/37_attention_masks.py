@@ -1,0 +1,125 @@
+r"""
+.. _attention-masks:
+
+Why does my attention mask give NaN? A row that is masked throughout
+====================================================================
+
+An entry of ``-inf`` before a softmax gets the probability 0 and the gradient 0: that is
+what it is for. A row of nothing but ``-inf`` is 0/0, and its NaN reaches every weight, also
+when that row is left out of the loss. Give the row something to look at, and throw the
+answer away.
+"""
+
+# %%
+# Scores of shape ``(2, 3)``: two queries, three keys. The second query may see no key, as
+# in a sample that is padding throughout. ``v`` weighs the first key's probability:
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+scores = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], requires_grad=True)
+keep = torch.tensor([[True, True, False], [False, False, False]])
+v = torch.tensor([1.0, 0.0, 0.0]).expand(2, 3)
+masked = scores.masked_fill(~keep, float("-inf"))
+p = masked.softmax(1)
+print(p.detach())
+at_masked, at_scores = torch.autograd.grad(p, (masked, scores), v)
+print(at_masked, at_scores, sep="\n")
+
+# %%
+# In the first row the two keys that are left share the slope, ±p(1 − p), and the masked one
+# gets 0. In the second all is NaN. ``masked_fill`` puts zeros in place of it on the way
+# back, so that *these* scores get a harmless gradient. What is multiplied by the row's
+# probabilities is not so lucky.
+#
+# One padded sample, and every weight is NaN
+# ------------------------------------------
+#
+# *My loss is finite, as I leave the padded sample out of it.* Then its :term:`cotangent` is
+# 0, and 0 times NaN is NaN:
+
+torch.manual_seed(0)  # the same weights on every build
+attention = nn.MultiheadAttention(4, 1, batch_first=True)
+x = torch.randn(2, 3, 4)
+padding = torch.tensor([[False, False, True], [True, True, True]])
+weight = attention.in_proj_weight
+
+
+def first_sample_only(padding):
+    y, _ = attention(x, x, x, key_padding_mask=padding)
+    loss = y[0].sum()
+    return loss, torch.autograd.grad(loss, weight)[0]
+
+
+loss, g = first_sample_only(padding)
+print(loss.isfinite().item(), g.isnan().any().item())
+
+# %%
+# What helps
+# ----------
+#
+# Let the empty rows see all keys, and take their results out by ``where``, or leave them
+# out of the loss as before. Now 0 meets a finite number:
+
+opened = padding & ~padding.all(1, keepdim=True)
+loss_opened, g_opened = first_sample_only(opened)
+print(torch.equal(loss, loss_opened), g_opened.isfinite().all().item())
+
+# %%
+# Or drop these samples before the layer, which is the cheapest. Two more are often tried. A
+# large negative number in place of ``-inf`` makes an empty row *uniform*: no NaN, and an
+# answer that nobody asked for. And :func:`scaled_dot_product_attention
+# <torch.nn.functional.scaled_dot_product_attention>`, called by itself with a Boolean mask,
+# gives an empty row the value 0 and the gradient 0:
+
+lowest = torch.finfo(scores.dtype).min
+print(scores.masked_fill(~keep, lowest).softmax(1)[1].tolist())
+q = torch.randn(1, 2, 4, requires_grad=True)
+y = F.scaled_dot_product_attention(q, x[:1], x[:1], attn_mask=keep[None])
+print(y[0, 1].tolist(), torch.autograd.grad(y.sum(), q)[0][0, 1].tolist())
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *I multiply the scores by the mask.* A score of 0 is a score: the key is seen as if it
+# were of middling interest. *I multiply the probabilities*, and they do not add up to 1,
+# and the masked key still gets a gradient through the sum below the fraction:
+
+row, seen = scores[0], keep[0]
+ways = {
+    "scores times mask": lambda s: (s * seen).softmax(0),
+    "probabilities times mask": lambda s: s.softmax(0) * seen,
+    "-inf": lambda s: s.masked_fill(~seen, float("-inf")).softmax(0),
+}
+for name, way in ways.items():
+    (g,) = torch.autograd.grad(way(row)[0], scores)
+    print(f"{name:25}", way(row).detach().numpy().round(3), g[0].numpy().round(3))
+
+# %%
+# Two signs of it elsewhere: ``log_softmax`` and ``logsumexp`` of an empty row are NaN and
+# ``-inf``, the latter with a NaN gradient; and ``0 * -inf``, a masked score times a mask,
+# is NaN in the values already:
+
+empty = torch.full((2,), float("-inf"), requires_grad=True)
+total = torch.logsumexp(empty, 0)
+print(total.item(), torch.autograd.grad(total, empty)[0].tolist(), (0 * empty).tolist())
+
+# %%
+# The check: the first sample alone, with no other in the batch, has the gradient that the
+# opened mask gave; and a masked key is as good as absent:
+
+alone, _ = attention(x[:1], x[:1], x[:1], key_padding_mask=padding[:1])
+torch.testing.assert_close(torch.autograd.grad(alone.sum(), weight)[0], g_opened)
+absent = row[:2].softmax(0)
+torch.testing.assert_close(p[0, :2], absent)
+jacobian = torch.diag(absent) - torch.outer(absent, absent)
+torch.testing.assert_close(at_scores[0, :2], (v[0, :2] @ jacobian).detach())
+
+# %%
+# Where next
+# ----------
+#
+# Zero times infinity, in general: :ref:`masked-nan`. Which operation made the NaN: the
+# hooks of :ref:`hooks`. Causal masks and which tokens mix: :ref:`mixing-samples`.

@@ -1,0 +1,157 @@
+r"""
+.. _module-hooks:
+
+A full backward hook on a module: when does it run, and what does it see?
+=========================================================================
+
+It runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready, and sees
+them beside those of the outputs. An input without a graph has None; tensors inside of a
+dict, or passed by keyword, it does not see; and what it returns replaces the inputs'
+cotangents, no weight's gradient.
+"""
+
+# %%
+# A layer of shape 2 to 1, with weights of 3, for v = 1. ``to_x`` is a tuple with an entry
+# for every positional argument, ``from_y`` for every output:
+
+import warnings
+
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+
+layer = nn.Linear(2, 1, bias=False)
+nn.init.constant_(layer.weight, 3.0)
+
+
+def show(module, to_x, from_y):
+    print(type(module).__name__, "x:", to_x, "y:", from_y)
+
+
+handle = layer.register_full_backward_hook(show)
+layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *grad_input is None* at the first layer, whose input is data. Nothing is missing: nobody
+# needs that product, so it is not computed. The warning says that the hook then runs as
+# soon as the output's is known:
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    layer(torch.ones(1, 2)).sum().backward()
+print(str(caught[0].message).partition(". ")[0])
+
+# %%
+# *My hook is not called*: the layer was frozen and so was its input, the forward pass ran
+# under ``no_grad``, or the loss does not depend on it. There is no backward of it then:
+
+layer.requires_grad_(False)
+print(layer(torch.ones(1, 2)).requires_grad)
+layer.requires_grad_(True)
+handle.remove()
+
+# %%
+# *Keyword arguments, dicts, dataclasses.* What is not positional is not among the inputs;
+# an output that is a dict is not seen at all:
+
+
+class Keyword(nn.Module):
+    def forward(self, *, x):
+        return 2 * x
+
+
+class Dict(nn.Module):
+    def forward(self, x):
+        return {"y": 2 * x}
+
+
+# %%
+# Called:
+
+x = torch.ones(2, requires_grad=True)
+for module, call in ((Keyword(), lambda m: m(x=x)), (Dict(), lambda m: m(x)["y"])):
+    module.register_full_backward_hook(show)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(module).sum().backward()
+    print(str(caught[0].message).partition(". ")[0])
+
+# %%
+# Hang a tensor hook on the tensor itself, in a forward hook, which sees keywords with
+# ``with_kwargs=True`` and outputs of any kind:
+
+module = Dict()
+
+
+def watch(module, args, out):
+    out["y"].register_hook(lambda g: print("at y", g))
+
+
+module.register_forward_hook(watch)
+module(x)["y"].sum().backward()
+
+# %%
+# *The weights' gradients are not changed by what I return.* They come from the *output's*
+# cotangent. To change that, before the weights see it, there is the pre-hook:
+
+for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
+    layer = nn.Linear(2, 1, bias=False)
+    nn.init.constant_(layer.weight, 3.0)
+    tens = lambda module, *cotangents: tuple(10 * g for g in cotangents[0])  # noqa: E731
+    getattr(layer, register)(tens)
+    data = torch.ones(1, 2, requires_grad=True)
+    layer(data).sum().backward()
+    print(f"{register:32} x: {data.grad[0, 0]:3.0f} weight: {layer.weight.grad[0, 0]:3.0f}")
+
+# %%
+# *A module that is called twice* has its hook called twice, the later call first, since
+# backward goes the other way:
+
+order = []
+shared = nn.Tanh()
+shared.register_full_backward_hook(
+    lambda module, to_x, from_y: order.append(from_y[0].item())
+)
+start = torch.tensor([1.0], requires_grad=True)
+shared(5 * shared(start)).backward(torch.tensor([7.0]))
+print(order[0], len(order))
+
+# %%
+# Hooks on saved tensors, and a second derivative
+# -----------------------------------------------
+#
+# *My pack hook turns tensors into arrays: is double backward still right?* Yes. What your
+# unpack hook returns gets its place in the graph back from autograd; only the numbers are
+# yours, and if you rounded them, all derivatives are rounded. For :math:`\sum e^{2x}` the
+# second derivative over :math:`e^{2x}` is 4:
+
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+fourfold = {}
+for name, pack, unpack in (
+    ("arrays", lambda t: t.detach().numpy().copy(), torch.from_numpy),
+    ("halves", lambda t: t.detach().half(), torch.Tensor.float),
+):
+    with saved_tensors_hooks(pack, unpack):
+        (g,) = torch.autograd.grad((x.exp() ** 2).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(g.sum(), x)
+    fourfold[name] = second / (2 * x).exp().detach()
+    print(name, fourfold[name])
+
+# %%
+# The check: the layer's gradients by hand, and the second derivative:
+
+assert data.grad.tolist() == [[30.0, 30.0]]
+assert layer.weight.grad.tolist() == [[10.0, 10.0]]
+assert order[0] == 7.0
+torch.testing.assert_close(fourfold["arrays"], torch.full((3,), 4.0))
+assert 0 < (fourfold["halves"] - 4).abs().max() < 0.01
+
+# %%
+# Where next
+# ----------
+#
+# Hooks of tensors and nodes, and their order: :ref:`hooks`. Saved tensors on the CPU:
+# :ref:`checkpointing`. Several tensors at once: :ref:`gradient-edges`.

@@ -1,0 +1,171 @@
+r"""
+.. _compiled-and-exported:
+
+vmap, Hessians and export: inside of torch.compile or around it?
+================================================================
+
+Differentiate first and compile the result: ``torch.compile(jacrev(f))``. A compiled
+function has one backward, made for one v: :term:`vmap` around it is refused, and so is a
+second derivative. To export a gradient, trace it with ``make_fx`` first.
+"""
+
+# %%
+# :math:`y=\sin x^3`, elementwise, of shape ``(3,)``. The backend ``aot_eager`` traces
+# forward and backward as the default one does, and needs no C++ compiler:
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, hessian, jacrev, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+
+
+def f(x):
+    return torch.sin(x**3)
+
+
+def compiled(function):
+    return torch.compile(function, backend="aot_eager")
+
+
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+v = torch.tensor([1.0, 10.0, 100.0])
+print(torch.autograd.grad(compiled(f)(x), x, v)[0])
+print(torch.autograd.grad(f(x), x, v)[0])
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *It looks like you're trying to call a compiled backward function within vmap/grad/vjp*: a
+# :term:`Jacobian` from a batch of v, by ``vmap`` over the compiled function's backward. And
+# *torch.compile with aot_autograd does not currently support double backward*, for a
+# :term:`Hessian`:
+
+y, rows = compiled(f)(x), torch.eye(3)
+
+
+def row(v):
+    return torch.autograd.grad(y, x, v, retain_graph=True)[0]
+
+
+def twice(x):
+    (g,) = torch.autograd.grad(compiled(f)(x).sum(), x, create_graph=True)
+    return torch.autograd.grad(g.sum(), x)[0]
+
+
+for attempt in (lambda: vmap(row)(rows), lambda: twice(x)):
+    try:
+        attempt()
+    except RuntimeError as error:
+        print(str(error).partition(". ")[0])
+
+# %%
+# (``is_grads_batched=True`` is ``vmap`` as well. With the default backend it ends in
+# *Cannot access data pointer of Tensor that doesn't have storage*.)
+#
+# Three that run: a loop over v; :mod:`torch.func` around the compiled function, which then
+# is traced through, not called; and, the one to prefer, the derivative inside:
+
+at = x.detach()
+for J in (
+    torch.stack([row(v) for v in rows]),
+    jacrev(compiled(f))(at),
+    compiled(jacrev(f))(at),
+):
+    print(J.diagonal())
+
+# %%
+# The same for a second derivative, and for a gradient of each sample:
+
+inside = compiled(hessian(lambda x: f(x).sum()))(at)
+print(inside.diagonal())
+print(compiled(vmap(grad(lambda x: f(x))))(at))
+
+# %%
+# *And backward() inside of the compiled function?* It is no output, it fills ``.grad``; use
+# ``grad`` of :mod:`torch.func` there (:ref:`errors` has the refusals).
+#
+# Exporting a gradient
+# --------------------
+#
+# A network that returns forces takes a gradient in its ``forward``. ``torch.export``
+# follows ``autograd.grad`` through some operations and loses it in others, a ``Linear``
+# among them; a gradient of :mod:`torch.func` it does not follow at all:
+
+torch.manual_seed(0)  # the same weights on every build
+energy = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+batch = torch.randn(2, 3)
+
+
+class Slope(nn.Module):
+    def __init__(self, function, by_func=False):
+        super().__init__()
+        self.function, self.by_func = function, by_func
+
+    def forward(self, x):
+        if self.by_func:
+            return grad(lambda x: self.function(x).sum())(x)
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(self.function(x).sum(), x)[0]
+
+
+# %%
+# What is said of them:
+
+modules = {"sin": Slope(torch.sin), "exp": Slope(torch.exp), "network": Slope(energy)}
+for name, module in {**modules, "torch.func": Slope(energy, by_func=True)}.items():
+    try:
+        torch.export.export(module, (batch,))
+        print(f"{name:10} exported")
+    except Exception as error:
+        print(f"{name:10}", str(error).partition("\n")[0].partition(". ")[0])
+
+# %%
+# ``make_fx`` runs the gradient once and writes down its operations, forward and backward in
+# one list, without any autograd in it. Weights as arguments stay weights:
+
+w = {name: p.detach() for name, p in energy.named_parameters()}
+
+
+def forces(w, x):
+    return -grad(lambda x: functional_call(energy, w, (x,)).sum())(x)
+
+
+traced = make_fx(forces, tracing_mode="symbolic")(w, batch)
+names = [n.target.__name__ for n in traced.graph.nodes if n.op == "call_function"]
+print([name for name in names if "mm" in name or "tanh" in name])
+
+# %%
+# *symbolic* leaves the batch size open. This list is an ordinary module, and can be
+# exported, here with the parameters put back in:
+
+
+class Exportable(nn.Sequential):
+    def forward(self, x):
+        return traced(dict(self[0].named_parameters()), x)
+
+
+size = torch.export.Dim("size")
+program = torch.export.export(Exportable(energy), (batch,), dynamic_shapes=({0: size},))
+print(program.module()(torch.ones(7, 3)).shape)
+
+# %%
+# An ONNX exporter that starts from such a program gets a forward pass of plain operations.
+# A branch on values has been decided once, at the tracing, and dropout drew its mask then.
+#
+# The check: the eager derivatives, and forces for other weights and another batch:
+
+torch.testing.assert_close(compiled(jacrev(f))(at), jacrev(f)(at))
+torch.testing.assert_close(inside, hessian(lambda x: f(x).sum())(at))
+more = torch.randn(5, 3)
+with torch.no_grad():
+    energy[0].weight.mul_(2)
+now = {name: p.detach() for name, p in energy.named_parameters()}
+torch.testing.assert_close(program.module()(more), forces(now, more))
+
+# %%
+# Where next
+# ----------
+#
+# Is it the same gradient? :ref:`same-or-not`. What vmap refuses besides:
+# :ref:`vmap-limits`. Parameters as arguments: :ref:`functional-buffers`.

@@ -1,0 +1,167 @@
+r"""
+.. _what-backward-is-handed:
+
+What is v like inside of my backward: its strides, its owner, its graph?
+========================================================================
+
+In a custom Function ``v`` has the shape of the output and nothing more is promised: it may
+be one number with strides of 0, it may be shared with others, and no graph is recorded. A
+kernel that reads memory wants ``v.contiguous()``; an edit in place is never yours to make.
+"""
+
+# %%
+# For an output of shape ``(2, 3)`` the :term:`cotangent` has that shape. How it lies in
+# memory depends on what follows: the backward of ``sum`` sends one number for all six, that
+# of a transposed product sends columns. Here is a rule that shows it:
+
+import torch
+from torch.autograd import Function, gradcheck
+
+
+class Shown(Function):
+    forward = staticmethod(lambda ctx, x: 1 * x)
+
+    @staticmethod
+    def backward(ctx, v):
+        print(tuple(v.shape), v.stride(), v.is_contiguous())
+        return v
+
+
+# %%
+# The same function, followed by three others:
+
+x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+for after in (torch.sum, lambda y: (y**2).sum(), lambda y: (y.T.contiguous() ** 2).sum()):
+    after(Shown.apply(x)).backward()
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *view size is not compatible with input tensor's size and stride*, in a backward that
+# worked with another loss; or, where a kernel of your own reads the memory in order, wrong
+# numbers without a word. The second rule does what such a kernel would:
+
+
+class Viewed(Shown):
+    backward = staticmethod(lambda ctx, v: v.view(6).view(2, 3))
+
+
+class Kernel(Shown):
+    backward = staticmethod(lambda ctx, v: v.as_strided((2, 3), (3, 1)))
+
+
+class Mended(Shown):
+    backward = staticmethod(lambda ctx, v: Kernel.backward(ctx, v.contiguous()))
+
+
+# %%
+# The right answer is :math:`2x`, so 0, 2, 4, 6, 8, 10. ``contiguous`` copies where it must:
+
+for rule in (Viewed, Kernel, Mended):
+    try:
+        loss = (rule.apply(x).T.contiguous() ** 2).sum()
+        print(rule.__name__, torch.autograd.grad(loss, x)[0].tolist())
+    except RuntimeError as error:
+        print(rule.__name__, str(error).partition(" (")[0])
+
+# %%
+# *May I write into v, to save memory?* No. Another branch of the graph holds the same
+# tensor, and so does whoever passed it. Here ``left`` has the slope 1, and v is ones:
+
+
+class InPlace(Shown):
+    backward = staticmethod(lambda ctx, v: v.mul_(10))
+
+
+v, left = torch.ones(2, 3), torch.zeros(2, 3, requires_grad=True)
+for inputs in ((left,), (left, x)):
+    print(torch.autograd.grad(left + InPlace.apply(x), inputs, v)[0][0], v[0])
+
+# %%
+# autograd.grad inside of backward
+# --------------------------------
+#
+# ``backward`` runs without grad mode (unless somebody asked for ``create_graph=True``), so
+# what you compute there has no graph. Turn it on, for a copy that belongs to you alone:
+
+
+class Recomputed(Function):
+    enable = True
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, v):
+        own = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.set_grad_enabled(Recomputed.enable):
+            y = own**3
+        return torch.autograd.grad(y, own, v)[0]
+
+
+# %%
+# Without and with it:
+
+for Recomputed.enable in (False, True):
+    try:
+        print(torch.autograd.grad(Recomputed.apply(x).sum(), x)[0])
+    except RuntimeError as error:
+        print(error)
+
+# %%
+# This one has no second derivative, as ``own`` is cut from x: mark it
+# ``once_differentiable`` (:ref:`twice-differentiable`). Under :func:`torch.func.vjp` no
+# switch is needed at all: it turns grad mode on for itself.
+
+# %%
+# Complex numbers
+# ---------------
+#
+# ``v`` is complex where the output is, and the rule is :math:`\overline{J}^\top v`: for
+# :math:`y=z^2` not :math:`2zv` but :math:`2\bar zv`. ``gradcheck`` tells them apart:
+
+
+class Square(Shown):
+    conjugate = True
+
+    @staticmethod
+    def forward(ctx, z):
+        ctx.save_for_backward(z)
+        return z**2
+
+    @staticmethod
+    def backward(ctx, v):
+        (z,) = ctx.saved_tensors
+        return 2 * (z.conj() if Square.conjugate else z) * v
+
+
+# %%
+# Without the conjugate, and with it:
+
+z = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128, requires_grad=True)
+for Square.conjugate in (False, True):
+    print(Square.conjugate, gradcheck(Square.apply, z, raise_exception=False))
+
+# %%
+# The check: torch's own rules for the same functions:
+
+torch.testing.assert_close(
+    torch.autograd.grad(Recomputed.apply(x).sum(), x)[0], 3 * x.detach() ** 2
+)
+loss = (Mended.apply(x).T.contiguous() ** 2).sum()
+assert torch.equal(torch.autograd.grad(loss, x)[0], 2 * x.detach())
+ours, own = (
+    torch.autograd.grad(f(z).abs().sum(), z)[0] for f in (Square.apply, torch.square)
+)
+torch.testing.assert_close(ours, own)
+
+# %%
+# Where next
+# ----------
+#
+# The rules of the form: :ref:`custom-function`. What complex v means: :ref:`complex-v`. The
+# same edit in a hook: :ref:`hooks`. Where to keep what backward needs:
+# :ref:`ctx-or-saved`.

@@ -1,0 +1,153 @@
+r"""
+.. _backward-of-normalisation:
+
+What is the backward of BatchNorm and LayerNorm, and where do I go wrong?
+=========================================================================
+
+Mean and variance are made from ``x`` too. Taken for constants, they give
+:math:`\gamma v/\sigma`, which is the backward of ``eval()`` mode. In training the mean of
+that over the batch, and its part along the normalised values, are taken out. LayerNorm is
+the same along the other axis.
+"""
+
+# %%
+# A feature at N samples: ``x``, ``y`` and ``v`` have shape ``(N,)``, with
+# :math:`\hat x=(x-\mu)/\sigma`, :math:`\sigma^2=\frac1N\sum_i(x_i-\mu)^2+\varepsilon` and
+# :math:`y=\gamma\hat x+\beta`. With one feature a column, ``X`` has shape ``(N, d)``:
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)  # the same numbers on every build
+N, d, eps = 6, 2, 1e-5
+X = torch.randn(N, d, dtype=torch.float64, requires_grad=True)
+gamma = torch.tensor([2.0, -1.0], dtype=torch.float64, requires_grad=True)
+beta = torch.zeros(d, dtype=torch.float64, requires_grad=True)
+V = torch.randn(N, d, dtype=torch.float64)
+Y = nn.functional.batch_norm(X, None, None, gamma, beta, training=True, eps=eps)
+theirs = torch.autograd.grad(Y, (X, gamma, beta), V)
+
+# %%
+# The weights are easy: :math:`\beta` was copied to all samples, so its gradient is the sum
+# of ``v`` over the batch; :math:`\gamma` was multiplied by :math:`\hat x`, so its is the
+# sum of :math:`v\hat x`:
+
+sigma = (X.var(0, correction=0) + eps).sqrt().detach()
+X_hat = ((X - X.mean(0)) / sigma).detach()
+for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
+    print(own.numpy().round(4), torch.allclose(own, other))
+
+# %%
+# The gradient by x
+# -----------------
+#
+# *I treat mean and variance as numbers*, and my gradient is wrong, though its shape is
+# right:
+
+G = gamma.detach() * V / sigma
+print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
+
+# %%
+# By the product rule :math:`d\hat x=\frac1\sigma(dx-d\mu)-\hat x\,\frac{d\sigma}\sigma`,
+# with :math:`d\mu=\frac1N\sum dx_i` and :math:`d\sigma=\frac1N\sum\hat x_i\,dx_i`. So
+#
+# .. math::
+#
+#    \sigma\,d\hat x=\Bigl(I-\tfrac1N\mathbf 1\mathbf 1^\top
+#    -\tfrac1N\hat x\hat x^\top\Bigr)dx .
+#
+# That matrix is its own transpose, and so ``v`` comes back through the same one: what is
+# left of :math:`\gamma v/\sigma` without its mean and without its part along
+# :math:`\hat x`:
+
+by_mean = G - G.mean(0)
+both = by_mean - X_hat * (G * X_hat).mean(0)
+for name, own in {"constants": G, "mean": by_mean, "mean and variance": both}.items():
+    print(f"{name:18}{torch.allclose(own, theirs[0])}")
+
+# %%
+# What that says of the numbers. The gradient of the sum of ``y`` is 0, whatever
+# :math:`\gamma` (:ref:`zeros-and-equal-rows`); the rows of x.grad add up to 0 for every
+# ``v``; and moving all samples, or stretching them, changes nothing, apart from
+# :math:`\varepsilon`:
+
+(of_sum,) = torch.autograd.grad(
+    nn.functional.batch_norm(X, None, None, gamma, beta, training=True).sum(), X
+)
+along = (theirs[0] * X_hat).sum(0)
+print(*(t.abs().max() < 1e-4 for t in (of_sum, theirs[0].sum(0), along)))
+
+# %%
+# LayerNorm, and eval mode
+# ------------------------
+#
+# LayerNorm takes the mean over the features of one sample, where :math:`\gamma` differs
+# from entry to entry: multiply first, then project. Its weights still sum over the samples.
+# In ``eval()`` BatchNorm has constants indeed, those of the running statistics:
+
+
+def projected(G, X_hat, axis):
+    G = G - G.mean(axis, keepdim=True)
+    return G - X_hat * (G * X_hat).mean(axis, keepdim=True)
+
+
+scale = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+Z, W = (torch.randn(4, 3, dtype=torch.float64) for _ in range(2))
+Z.requires_grad_()
+normed = nn.functional.layer_norm(Z, (3,), scale, eps=eps)
+(by_layer_norm,) = torch.autograd.grad(normed, Z, W)
+s = (Z.var(1, correction=0, keepdim=True) + eps).sqrt().detach()
+Z_hat = ((Z - Z.mean(1, keepdim=True)) / s).detach()
+print(torch.allclose(projected(W * scale / s, Z_hat, 1), by_layer_norm))
+
+# %%
+# The running variance of a fresh layer is 1, and its mean 0:
+
+layer = nn.BatchNorm1d(d, eps=eps, affine=False).double().eval()
+(in_eval,) = torch.autograd.grad(layer(X), X, V)
+torch.allclose(in_eval, V / (1 + eps) ** 0.5)
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *Nearly right.* The variance inside the layer divides by N, and ``x.var()`` by N − 1; only
+# the *running* variance is the one with N − 1. The ε belongs under the root, and then the
+# formula is exact, with ε and all:
+
+wrong = X.std(0).detach()
+wrong_hat = ((X - X.mean(0)) / wrong).detach()
+off = projected(gamma.detach() * V / wrong, wrong_hat, 0)
+print(
+    f"N - 1: {(off - theirs[0]).abs().max():.2f}, N: {(both - theirs[0]).abs().max():.0e}"
+)
+
+# %%
+# *A batch of one sample.* Its variance is 0, :math:`\hat x` is 0, and the gradient by x is
+# 0 for every ``v``; PyTorch raises, as nothing could be learnt from it:
+
+try:
+    nn.BatchNorm1d(2)(torch.ones(1, 2))
+except ValueError as error:
+    print(error)
+
+# %%
+# The check, with no autograd: difference quotients of :math:`\langle V,Y\rangle`:
+
+at, h = X.detach(), 1e-6
+quotient = torch.zeros(N, d, dtype=torch.float64)
+for i, j in torch.cartesian_prod(torch.arange(N), torch.arange(d)).tolist():
+    for sign in (1, -1):
+        moved = at.clone()
+        moved[i, j] += sign * h
+        y = nn.functional.batch_norm(moved, None, None, gamma, beta, training=True, eps=eps)
+        quotient[i, j] += sign * (V * y).sum().item() / (2 * h)
+torch.testing.assert_close(quotient, both, rtol=1e-6, atol=1e-7)
+
+# %%
+# Where next
+# ----------
+#
+# Other rules, derived: :ref:`deriving-vjps`. Samples that mix: :ref:`mixing-samples`. The
+# running statistics: :ref:`functional-buffers`. A Function of your own:
+# :ref:`custom-function`.

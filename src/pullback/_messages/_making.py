@@ -1,0 +1,279 @@
+"""Messages about tensors that are made, copied, saved and exported."""
+
+from pullback._messages._entry import Message, Theme
+
+MAKING = Theme(
+    "making",
+    (
+        Message(
+            anchor="requires-grad-keyword",
+            title="as_tensor() got an unexpected keyword argument 'requires_grad'",
+            kinds=("TypeError",),
+            patterns=(
+                r"(?P<function>[\w.]+)\(\) got an unexpected keyword argument "
+                r"'requires_grad'",
+                r"new\(\) received an invalid combination of arguments - got "
+                r"\([^()]*requires_grad=bool",
+            ),
+            older=(
+                "new() received an invalid combination of arguments - got (list, "
+                "requires_grad=bool), but expected one of:",
+                "Linear.__init__() got an unexpected keyword argument 'requires_grad'",
+            ),
+            only_line=r"requires_grad",
+            why="""`requires_grad=` belongs to functions that make new memory:
+                `torch.tensor`, `zeros`, `ones_like`, `randn`. What wraps given memory,
+                computes from tensors or makes a module does not take it.""",
+            fix="""Set it afterwards: `torch.as_tensor(data).requires_grad_()`, for a module
+                `layer.requires_grad_(False)`. In place of `torch.Tensor(...)` write
+                `torch.tensor(..., requires_grad=True)`.""",
+            tell=(
+                "`new()`: the line calls `torch.Tensor` or `torch.FloatTensor`.",
+                "`stack()`, `cat()`: the result requires a gradient when one of the parts "
+                "does; set it on the parts.",
+                "`__init__()`: a module or a class of your own.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.as_tensor([1.0, 2.0], requires_grad=True)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.as_tensor([1.0, 2.0]).requires_grad_()
+                (x**2).sum().backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("leaves-and-roots", "error-only-floating-point"),
+            source=("torch/csrc/utils (tensor_new.cpp)",),
+        ),
+        Message(
+            anchor="no-attribute-requires-grad",
+            title="'numpy.ndarray' object has no attribute 'requires_grad'",
+            kinds=("AttributeError",),
+            patterns=(
+                r"'(?!NoneType|tuple|Tensor)(?P<type>[\w.]+)' object has no attribute "
+                r"'(?P<name>requires_grad_?|grad|grad_fn|retain_grad|is_leaf)'",
+            ),
+            older=(
+                "'list' object has no attribute 'requires_grad_'",
+                "'Linear' object has no attribute 'grad'",
+                "'Sequential' object has no attribute 'requires_grad'",
+                "'float' object has no attribute 'grad'",
+            ),
+            # A module raises it itself, in torch's own code.
+            only_line=r"\.(?:requires_grad|grad|retain_grad|is_leaf)|raise AttributeError",
+            why="""Only a tensor has a gradient. An array, a list or a number has none, and
+                a module has one for each of its parameters.""",
+            fix="""{type} is no tensor: make one of it, `torch.as_tensor(data)`, before the
+                computation that you differentiate. For a module ask its parameters:
+                `[p.grad for p in model.parameters()]`.""",
+            unknown={"type": "The object"},
+            tell=(
+                "A module: `model.requires_grad_(False)` freezes it; there is no "
+                "`model.requires_grad` and no `model.grad`.",
+                "`float`: `item()` or `float(...)` came before, and the graph is left.",
+                "`numpy.ndarray`: torch cannot look into NumPy; compute with torch.",
+                "`list`, `dict`: one call for each tensor in it.",
+            ),
+            broken="""
+                import numpy as np
+                import torch
+
+                x = np.array([1.0, 2.0])
+                x.requires_grad = True
+                y = torch.tensor(x)
+                """,
+            fixed="""
+                import numpy as np
+                import torch
+
+                x = torch.from_numpy(np.array([1.0, 2.0])).requires_grad_()
+                (x**2).sum().backward()
+                assert x.grad.tolist() == [2.0, 4.0]
+                print(x.grad)
+                """,
+            see=("leaves-and-roots", "error-no-attribute-backward"),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="incompatible-tensor-type",
+            title="Attempted to call `variable.set_data(tensor)`, but `variable` and "
+            "`tensor` have incompatible tensor type.",
+            patterns=(
+                r"Attempted to call `variable\.set_data\(tensor\)`, but `variable` and "
+                r"`tensor` have incompatible tensor type",
+            ),
+            why="""`p.data = t` puts other memory into the tensor that the model and the
+                optimizer hold. That works from one plain tensor to another, and not
+                between a plain one and one that is sparse, on `meta` or of a subclass.""",
+            fix="""Put a new parameter in its place,
+                `layer.weight = torch.nn.Parameter(t)`, before the optimizer is made.""",
+            tell=(
+                "A model made on `meta`: `model.load_state_dict(state, assign=True)` puts "
+                "the loaded tensors in.",
+                "Another library replaces the weights, for quantization or sharding: do "
+                "that first, and `model.to(...)` before it.",
+            ),
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1, device="meta")
+                layer.weight.data = torch.ones(1, 2)
+                """,
+            fixed="""
+                import torch
+
+                layer = torch.nn.Linear(2, 1, bias=False, device="meta")
+                layer.weight = torch.nn.Parameter(torch.ones(1, 2))
+                layer(torch.tensor([3.0, 4.0])).sum().backward()
+                assert layer.weight.grad.tolist() == [[3.0, 4.0]]
+                print(layer.weight.grad)
+                """,
+            see=(
+                "error-optimizer-holds-the-old-parameter",
+                "error-swapped-before-backward",
+            ),
+            source=("torch/csrc/autograd (variable.cpp)",),
+        ),
+        Message(
+            anchor="cannot-pickle-a-node",
+            title="cannot pickle 'MulBackward0' object",
+            kinds=("TypeError",),
+            patterns=(r"cannot pickle '(?P<node>\w+Backward\d*|AccumulateGrad)' object",),
+            why="""Something that is copied, saved or sent to a process holds a node of the
+                graph (`y.grad_fn`, a `GradientEdge`). A node belongs to the forward pass
+                that made it and cannot leave its process.""",
+            fix="""Keep no node in a module or a dict that is copied or saved: keep the name
+                (`y.grad_fn.name()`) or the value (`y.detach()`).""",
+            broken="""
+                import copy
+                import torch
+
+                y = torch.tensor([1.0, 2.0], requires_grad=True) * 3
+                copy.deepcopy({"value": y.detach(), "made by": y.grad_fn})
+                """,
+            fixed="""
+                import copy
+                import torch
+
+                y = torch.tensor([1.0, 2.0], requires_grad=True) * 3
+                kept = copy.deepcopy({"value": y.detach(), "made by": y.grad_fn.name()})
+                assert kept["made by"] == "MulBackward0"
+                print(kept)
+                """,
+            see=("what-keeps-a-graph", "error-deepcopy-of-non-leaf"),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="hook-not-serialized",
+            title="backward hook <function <lambda> at 0x7f04325c3ce0> on tensor will not "
+            "be serialized.",
+            kinds=("UserWarning",),
+            patterns=(r"backward hook .{1,200}? on tensor will not be serialized",),
+            why="""A tensor with a hook is saved or sent to another process. Its numbers go
+                along; the hook, a function of this program, does not. What is loaded has
+                no hook.""",
+            fix="""Save `x.detach()`, which has no hooks, and register the hook again after
+                loading. With `@torch.utils.hooks.unserializable_hook` on the function it
+                is left behind in silence.""",
+            broken="""
+                import io
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                x.register_hook(lambda v: 2 * v)
+                torch.save(x, io.BytesIO())
+                """,
+            fixed="""
+                import io
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                x.register_hook(lambda v: 2 * v)
+                file = io.BytesIO()
+                torch.save(x.detach(), file)
+                file.seek(0)
+                loaded = torch.load(file).requires_grad_()
+                loaded.sum().backward()
+                assert loaded.grad.tolist() == [1.0, 1.0]  # no hook
+                print(loaded.grad)
+                """,
+            see=("hooks", "error-refusing-to-serialize"),
+            source=("torch/utils/hooks.py",),
+        ),
+        Message(
+            anchor="export-python-function",
+            title="Could not export Python function call 'Square'. Remove calls to Python "
+            "functions before export.",
+            kinds=("RuntimeError", "UnsupportedOperatorError"),
+            patterns=(
+                r"Could not export Python function call '(?P<name>\w+)'",
+                r"Couldn't export Python operator (?P<name>\w+)",
+                r"Exporting the operator '?prim::PythonOp'? to ONNX",
+            ),
+            older=(
+                "ONNX export failed: Couldn't export Python operator SwishImplementation",
+                "Exporting the operator 'prim::PythonOp' to ONNX opset version 11 is not "
+                "supported.",
+            ),
+            why="""A traced file holds operations of torch only. Your
+                `torch.autograd.Function`, with its rule for backward, is Python and
+                cannot be written into it.""",
+            fix="""For the file call the formula of {name}'s `forward` in place of `apply`,
+                or use `torch.export.export`, which looks into `forward`.""",
+            unknown={"name": "the Function"},
+            tell=(
+                "`Swish`, `HardSwishJitAutoFn`, `SwishImplementation`: the model has an "
+                "option without the Function, such as `set_swish(memory_efficient=False)` "
+                "or `timm.layers.set_exportable(True)`.",
+                "You train what was exported: it has the derivative of the operations, and "
+                "your own rule is gone.",
+            ),
+            broken="""
+                import io
+                import torch
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.save_for_backward(x)
+                        return x**2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * ctx.saved_tensors[0] * v
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                traced = torch.jit.trace(lambda x: Square.apply(x), x)
+                torch.jit.save(traced, io.BytesIO())
+                """,
+            fixed="""
+                import torch
+
+                class Square(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.save_for_backward(x)
+                        return x**2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return 2 * ctx.saved_tensors[0] * v
+
+                class Model(torch.nn.Module):
+                    def forward(self, x):
+                        return Square.apply(x)
+
+                x = torch.tensor([1.0, 2.0])
+                program = torch.export.export(Model(), (x,)).module()
+                assert torch.equal(program(x), x**2)
+                print(program(x))
+                """,
+            see=("custom-function", "error-legacy-function"),
+            source=("PT#61813", "PT#109868", "alibaba/TinyNeuralNetwork#224"),
+        ),
+    ),
+)
