@@ -20,6 +20,9 @@ import torch
 
 import pullback
 
+#: What torch says of its own code on the first use of forward mode, from 2.14 on.
+OF_TORCH = "`torch.jit.script` is deprecated"
+
 torch.set_num_threads(1)
 assert "site-packages" in pullback.__file__, pullback.__file__
 
@@ -39,6 +42,7 @@ def wrong_with(path: str) -> str:
             os.dup2(error.fileno(), 2)
             os.chdir(folder)
             warnings.simplefilter("error", UserWarning)
+            warnings.filterwarnings("ignore", OF_TORCH, FutureWarning)
             runpy.run_path(copy, run_name="__main__")
             sys.stderr.flush()
         except BaseException:

@@ -548,6 +548,24 @@ def test_in_place_and_views():
     assert torch.equal(entries(f, torch.ones(6)), expected)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_fused_attention_which_copies_where_a_view_will_not_do(causal):
+    q, k = numbers(2, 3, 4, 2), numbers(2, 3, 5, 2)
+
+    def of_q(q):
+        return F.scaled_dot_product_attention(q, k, k, is_causal=causal)
+
+    def of_k(k):
+        return F.scaled_dot_product_attention(q, k, k, is_causal=causal)
+
+    rows, heads = torch.kron(torch.eye(24), torch.ones(2, 2)), torch.eye(6)
+    assert torch.equal(entries(of_q, q), rows.bool())
+    assert torch.equal(entries(of_k, k), torch.kron(heads, torch.ones(8, 10)).bool())
+    for f, x in ((of_q, q), (of_k, k)):
+        J = pullback.jacobian(f, x, sparsity=pullback.sparsity(f, x))
+        close(J.to_dense(), dense(f, x).reshape(48, -1))
+
+
 def test_a_derivative_inside():
     def f(x):
         return torch.func.grad(lambda x: (x[1:] ** 2 * x[:-1]).sum())(x)

@@ -188,6 +188,9 @@ def _mixed(a: Asked) -> Any:
 
 # -- Trying ----------------------------------------------------------------------------
 
+#: What torch goes on with where it lists the kernels of this very build, line by line.
+KERNELS = " This could be because the operator doesn't exist for this backend"
+
 
 @contextlib.contextmanager
 def unchanged(x: Tensor) -> Iterator[None]:
@@ -238,7 +241,8 @@ def answer(case: Case, ask: Callable[[Asked], str | None]) -> str:
             raise
         except Exception as error:
             notes = "".join(f" [{note}]" for note in getattr(error, "__notes__", ()))
-            return f"{type(error).__name__}: {error}{notes}"
+            said = str(error).partition(KERNELS)[0]
+            return f"{type(error).__name__}: {said}{notes}"
 
     if case.threads == 1:
         return once(0)

@@ -11,7 +11,7 @@ To apply the :term:`Jacobian` at *one* point to many vectors, do the work of f b
 
 # %%
 # Both return the value and a function. ``u`` has x's shape, ``v`` has y's shape.
-# (In torch 2.13 ``linearize`` warns about a step of its own tracing; it is muted here.)
+# (``linearize`` warns about a step of its own tracing; it is muted here.)
 
 import warnings
 

@@ -41,17 +41,18 @@ for f in (torch.floor, torch.ceil, torch.sign):
 # One function, three slopes
 # --------------------------
 #
-# The choice belongs to the formula, not to the function: these three have the same values.
-# :term:`Forward mode <forward mode>`, in the last column, makes the same choice:
+# The choice belongs to the formula, not to the function: these three have the same values,
+# and so has ``clamp(x, min=0)``, whose choice at 0 was 1 before torch 2.14 and is 0 since
+# (:ref:`version-notes`). :term:`Forward mode <forward mode>`, in the last column, agrees:
 
 same = {
     "relu(x)": torch.relu,
     "maximum(x, 0)": lambda x: torch.maximum(x, torch.zeros_like(x)),
-    "clamp(x, min=0)": lambda x: x.clamp(min=0),
+    "where(x < 0, 0, x)": lambda x: torch.where(x < 0, 0, x),
 }
 for name, f in same.items():
     _, tangent = torch.func.jvp(f, (torch.tensor(0.0),), (torch.tensor(1.0),))
-    print(f"{name:16}", slopes(f)[1], tangent.item())
+    print(f"{name:18}", slopes(f)[1], tangent.item())
 
 # %%
 # A line with any slope from 0 to 1 through the kink stays below ``relu``:
@@ -140,6 +141,7 @@ for f in (torch.round, through):
 
 torch.manual_seed(0)  # the same thousand points on every build
 convex = {**ties, "norm": torch.linalg.vector_norm, "abs": lambda x: x.abs().sum()}
+convex["clamp"] = lambda x: x.clamp(min=0).sum()
 for f in (*convex.values(), *[lambda x, f=f: f(x).sum() for f in same.values()]):
     for point in (torch.tensor([2.0, 2.0, 1.0]), torch.zeros(3)):
         x = point.clone().requires_grad_()

@@ -27,11 +27,10 @@ torch.autograd.grad(torch.det(A), A)[0] + 0.0
 
 # %%
 # Zeros, without a word. By :math:`\det(A)\,A^{-\top}` it is :math:`0\cdot\infty`, and torch
-# replaces the zero pivot by a small number. :term:`Forward mode <forward mode>` gives 0,
-# where the cofactors add up to 1. When the backward is recorded, as
-# :func:`torch.func.grad` does, torch takes another formula, and that one is right:
+# replaces the zero pivot by a small number. :term:`Forward mode <forward mode>` does no
+# better: 0, and since torch 2.15 an error (:ref:`version-notes`). When the backward is
+# recorded, as :func:`torch.func.grad` does, another formula is taken, which is right:
 
-print(torch.func.jvp(torch.det, (A.detach(),), (torch.ones(2, 2),))[1] + 0.0)
 torch.autograd.grad(torch.det(A), A, create_graph=True)[0].detach().round(decimals=4)
 
 # %%

@@ -4,9 +4,9 @@ r"""
 Which operations have no second derivative, and what do I use instead?
 ======================================================================
 
-Fused ones: attention, ``cdist``, ``embedding_bag``, ``ctc_loss``, an RNN in cuDNN. Their
-backward is one kernel, which no rule differentiates. The same function made of plain
-operations has all derivatives; choose it in the *forward* pass.
+Fused ones: attention, ``embedding_bag``, ``ctc_loss``, an RNN in cuDNN. Their backward is
+one kernel, which no rule differentiates. The same function made of plain operations has
+all derivatives; choose it in the *forward* pass.
 """
 
 # %%
@@ -38,7 +38,6 @@ def product(f, x):  # H u
 
 fused = {
     "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3),
-    "cdist": lambda x: torch.cdist(x, 1 - x),
     "embedding_bag": lambda x: F.embedding_bag(words, x),
     "multi_margin_loss": lambda x: F.multi_margin_loss(x, kinds),
     "ctc_loss": lambda x: F.ctc_loss(x.log_softmax(1), kinds[1:3], (4,), (2,)),
@@ -71,7 +70,6 @@ def margin(x):  # for class k: the mean of max(0, 1 - x_k + x_j) over j, without
 
 plain = {
     "attention": attention,
-    "cdist": lambda x: torch.cdist(x, 1 - x, compute_mode="use_mm_for_euclid_dist"),
     "embedding_bag": lambda x: F.embedding(words, x).mean(1),
     "multi_margin_loss": margin,
 }
@@ -82,14 +80,16 @@ for name, f in plain.items():
     print(f"{name:18}", tuple(found[name].shape))
 
 # %%
-# *My cdist has a second derivative.* With more than 25 points in one of the sets it goes
-# that other way by itself, so that a small last batch can raise where large ones did not:
+# *Large batches have a second derivative, a small one raises.* So it was with ``cdist``
+# before torch 2.14 (:ref:`version-notes`). By matrix products it has one on every release:
 
-for n in (25, 26):
-    try:
-        print(n, tuple(product(lambda x, n=n: torch.cdist(x, x.new_ones(n, 3)), x).shape))
-    except RuntimeError as error:
-        print(n, error)
+
+def distances(x):
+    return torch.cdist(x, 1 - x, compute_mode="use_mm_for_euclid_dist")
+
+
+torch.testing.assert_close(distances(x), torch.cdist(x, 1 - x))
+found["cdist"] = product(distances, x)
 
 # %%
 # *And the distances within one set?* Written as ``(a - b).norm()``, they have NaN for a
@@ -160,7 +160,7 @@ print(tuple(of_ctc.shape), of_ctc.requires_grad, off.item() < 1e-7)
 # The check: each product against such differences; that of CTC against second differences
 # of its values, which no derivative enters:
 
-for name, f in {**plain, "LSTM": recurrent}.items():
+for name, f in {**plain, "cdist": distances, "LSTM": recurrent}.items():
     torch.testing.assert_close(found[name], by_differences(f, x), atol=1e-6, rtol=0)
 h = 1e-3
 up, middle, down = (fused["ctc_loss"](x.detach() + k * h * u) ** 2 for k in (1, 0, -1))

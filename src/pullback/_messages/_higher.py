@@ -82,7 +82,8 @@ HIGHER = Theme(
             fix="""{operation} has no forward rule: use a variant of the operation that has
                 one (for attention: `sdpa_kernel(SDPBackend.MATH)`), or reverse mode:
                 `jacrev`. A JVP from two VJPs (`torch.autograd.functional.jvp`) needs its
-                second derivative, which attention and `cdist` lack as well.""",
+                second derivative, which attention lacks as well (and `cdist`, before
+                2.14).""",
             tell=(
                 "The name contains `scaled_dot_product`: choose the MATH backend.",
                 "`_cdist_forward`: write "
@@ -157,7 +158,7 @@ HIGHER = Theme(
             tell=(
                 "The name contains `scaled_dot_product`: choose the MATH backend for the "
                 "forward pass.",
-                "`_cdist_backward`: write "
+                "`_cdist_backward`, before 2.14: write "
                 "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
                 "`cudnn` in the name: "
                 "`torch.backends.cudnn.flags(enabled=False)` around the forward "

@@ -283,21 +283,21 @@ SILENT_TRAINING = Theme(
             title="Outside its limits clamp passes no gradient",
             why="""Beyond the limit the result is constant, so the gradient is 0, and this
                 loss never brings a parameter back that got there. At the limit itself it
-                is 1.""",
+                is 0 as well since torch 2.14; before, 1.""",
             fix="""Clamp after the step, on the parameter, under `torch.no_grad()`; or use a
                 function that never goes flat (`sigmoid`, `softplus`).""",
             broken="""
                 import torch
 
-                x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+                x = torch.tensor([0.5, 0.75, 2.0], requires_grad=True)
                 (x.clamp(0, 1) - 0.25).pow(2).sum().backward()
-                assert x.grad.tolist() == [0.5, 1.5, 0.0]  # the last one is stuck
+                assert x.grad.tolist() == [0.5, 1.0, 0.0]  # the last one is stuck
                 print(x.grad)
                 """,
             fixed="""
                 import torch
 
-                x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+                x = torch.tensor([0.5, 0.75, 2.0], requires_grad=True)
                 optimizer = torch.optim.SGD([x], lr=0.5)
                 (x - 0.25).pow(2).sum().backward()
                 optimizer.step()
