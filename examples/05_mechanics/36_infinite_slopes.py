@@ -88,12 +88,15 @@ print(f"{slope(torch.acos, 1 - 1e-6)[1][0]:.0f}")
 # %%
 # Between two vectors the angle is ``2 * atan2(norm(a - b), norm(a + b))``, once both have
 # length 1. It has no sign, hence a kink where they are parallel: the slope is −1 on one
-# side, 1 on the other, and between them the 0 that the norm has at 0:
+# side, 1 on the other, and between them the 0 that the norm has at 0. ``acos``, and this:
 
-a, b = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0], requires_grad=True)
 norm = torch.linalg.vector_norm
-for angle in (torch.acos(a @ b), 2 * torch.atan2(norm(a - b), norm(a + b))):
-    print(angle.item(), torch.autograd.grad(angle, b)[0] + 0)  # + 0: no -0.
+for turn in (-0.1, 0.0, 0.1):
+    t = torch.tensor(turn, requires_grad=True)
+    a, b = torch.tensor([1.0, 0.0]), torch.stack([t.cos(), t.sin()])
+    angles = torch.acos(a @ b), 2 * torch.atan2(norm(a - b), norm(a + b))
+    slopes = [torch.autograd.grad(y, t, retain_graph=True)[0] + 0 for y in angles]
+    print(turn, *(f"{g:.2f}" for g in slopes))
 
 # %%
 # Powers

@@ -132,12 +132,15 @@ off = projected(gamma.detach() * V / wrong, wrong_hat, 0)
 for name, own in {"N - 1": off, "N": both}.items():
     error = (own - theirs[0]).abs().max()
     print(name, f"{error:.2f}", bool(error < 1e-12))
+layer = nn.BatchNorm1d(d, momentum=1.0).double()  # it remembers the last batch alone
+layer(X)
+print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 
 # %%
-# *A batch of one sample.* Its variance is 0, :math:`\hat x` is 0, and the gradients by ``x``
-# and by :math:`\gamma` would be 0 for every ``v``. PyTorch raises. One *image* of more than
-# one pixel is no such case, since ``BatchNorm2d`` takes mean and variance over the pixels
-# too:
+# *A batch of one sample.* Its variance is 0, :math:`\hat x` is 0, and the gradients by
+# ``x`` and by :math:`\gamma` would be 0 for every ``v``. PyTorch raises. One *image* of
+# more than one pixel is no such case, since ``BatchNorm2d`` takes mean and variance over
+# the pixels too:
 
 try:
     nn.BatchNorm1d(2)(torch.ones(1, 2))
