@@ -4,14 +4,14 @@ r"""
 My function returns a dict, or takes keywords: which v does vjp want?
 =====================================================================
 
-One ``v`` for each output tensor, in the structure of the outputs: a dict for a dict, a tuple
-for a tuple, nested alike. Keywords, and arguments that are no tensors, go into a closure.
-Returned tensors that need no ``v`` go through ``has_aux=True``.
+One ``v`` for each output tensor, in the structure of the outputs: a dict with the same keys
+for a dict, a tuple for a tuple, nested alike. Keywords, and arguments that are no tensors,
+go into a closure. Returned tensors that need no ``v`` go through ``has_aux=True``.
 """
 
 # %%
-# ``x`` has shape ``(2,)``. The output is a dict of a vector of shape ``(2,)``, and of a pair:
-# a number, shape ``()``, and a vector, shape ``(2,)``. So is ``v``. What comes back is a
+# ``x`` has shape ``(2,)``. The output is a dict of a vector, shape ``(2,)``, and a pair: a
+# number, shape ``()``, and a vector, shape ``(2,)``. So is ``v``. What comes back is a
 # tuple with one entry for each input, here :math:`1+10\cdot 2x`:
 
 import torch
@@ -81,14 +81,15 @@ print(loss, pull(torch.tensor(1.0)), aux, notes)
 # What goes wrong
 # ---------------
 #
-# A ``v`` of another structure, a list where the output has a tuple, a part left out;
-# keywords; inputs that are numbers, or integers; outputs that are no tensors. Each of these
-# calls raises:
+# A ``v`` of another structure, a list where the output has a tuple, a part left out, a dict
+# with its keys in another order; keywords; inputs that are numbers, or integers; outputs
+# that are no tensors. Each of these calls raises:
 
 tries = {
     "one tensor": lambda: vjp(f, x)[1](one),
     "a list for a tuple": lambda: vjp(f, x)[1]({"a": one, "b": [zero, one]}),
     "a part left out": lambda: vjp(f, x)[1]({"a": one}),
+    "keys in another order": lambda: vjp(f, x)[1]({"b": (zero, one), "a": one}),
     "a keyword": lambda: vjp(f, x, scale=3.0),
     "a float": lambda: vjp(f, x, 3.0),
     "an integer tensor": lambda: vjp(torch.pow, x, torch.tensor(2)),
@@ -106,7 +107,7 @@ for name, attempt in tries.items():
         print(f"{name}: {type(error).__name__}: {str(error).partition(' cotangents:')[0]}")
 
 # %%
-# All but the first three are mended by a closure, or ``functools.partial``, that holds the
+# All but the first four are mended by a closure, or ``functools.partial``, that holds the
 # argument, or drops the result:
 
 from functools import partial
@@ -115,6 +116,17 @@ for mended in (partial(f, scale=3.0), lambda x: f(x, 3.0)):
     print(vjp(mended, x)[1]({"a": one, "b": (zero, 0 * one)})[0])
 for mended in (lambda x: torch.pow(x, torch.tensor(2)), lambda x: (x, 3)[0]):
     print(vjp(mended, x)[1](one)[0])
+
+# %%
+# *May I put None where I want nothing?* No: None is a missing ``v``, as in ``backward()``.
+# For a number it counts as 1, not as 0; for anything longer it is refused:
+
+_, pull = vjp(f, x)
+print(pull({"a": one, "b": (None, 10 * one)})[0], "is not", g)
+try:
+    pull({"a": None, "b": (zero, 10 * one)})
+except RuntimeError as error:
+    print(error)
 
 # %%
 # *Must I write the zeros by hand?* Make them from the outputs, and then put in what you
@@ -137,7 +149,8 @@ def joined(x):
     return torch.cat([t.reshape(-1) for t in pytree.tree_leaves(f(x))])
 
 
-J = torch.func.jacrev(joined)(x)
+J = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 4.0]])
+torch.testing.assert_close(torch.func.jacrev(joined)(x), J)
 torch.testing.assert_close(torch.cat([one, zero[None], 10 * one]) @ J, g)
 torch.testing.assert_close(torch.cat([one, torch.zeros(3)]) @ J, pull(v)[0])
 
