@@ -20,14 +20,15 @@ torch.manual_seed(0)  # the same numbers on every build
 x = torch.randn(4, 3, requires_grad=True)
 layer = torch.nn.Linear(3, 2)
 y, v = layer(x).tanh(), torch.ones(4, 2)
-try:
-    torch.autograd.grad(y, x[0], v, retain_graph=True)
-except RuntimeError as error:
-    print(str(error).split(". ")[0])
+for root, weights in ((y, v), (x[0][0], None)):
+    try:
+        torch.autograd.grad(root, x[0], weights, retain_graph=True)
+    except RuntimeError as error:
+        print(str(error).split(". ")[0])
 
 # %%
 # ``x[0]`` was computed at this moment, from ``x``, and is not in the graph of ``y``. Each
-# indexing makes a new tensor, so ``grad(x[0][0], x[0])`` fails as well. What works: slice
+# indexing makes a new tensor, so ``grad(x[0][0], x[0])`` failed as well. What works: slice
 # the gradient that comes back; or slice first and compute with the slice. A ``v`` that is 0
 # for the other samples gives the same row, and zeros in the others:
 
