@@ -4,10 +4,10 @@ r"""
 How do I change the input and leave the network alone? FGSM, images, GANs
 =========================================================================
 
-Ask for the gradient by the input alone: ``torch.autograd.grad(y, x, v)``,
-``y.backward(v, inputs=[x])``, or weights that do not require a gradient. The product goes
-*through* the network, whose weights are read and not changed; ``y.backward(v)`` fills
-their ``.grad`` as well.
+Ask for the gradient by the input alone, with ``torch.autograd.grad(y, x, v)`` or
+``y.backward(v, inputs=[x])``, or call ``requires_grad_(False)`` on the network. The product
+goes *through* the network, whose weights are read and not changed; ``y.backward(v)`` alone
+fills their ``.grad`` as well.
 """
 
 # %%

@@ -49,7 +49,7 @@ def half(w):
 
 
 # %%
-# Seven losses made of it, and the factor of each:
+# Seven losses of the same residuals, and the factor of each:
 
 losses = {
     "r²/2, mean": lambda w: half(w).mean(),
