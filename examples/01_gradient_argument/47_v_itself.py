@@ -68,9 +68,11 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 # A v that requires a gradient
 # ----------------------------
 #
-# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because ``v``
-# requires a gradient: without the first, the rules take ``v`` for a constant. With it the
-# product :math:`2x\odot w` can be differentiated, by ``w`` and by ``x``:
+# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because
+# ``v`` requires a gradient: without the first, the rules take ``v`` for a constant. With
+# it the product :math:`2x\odot w` can be differentiated, by ``w`` and by ``x``. The one
+# exception, last: where a rule has nothing to compute, :func:`torch.autograd.grad`
+# returns ``w`` itself:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -78,6 +80,8 @@ for create in (False, True):
     print(create, g.grad_fn is not None)
 by_w, by_x = torch.autograd.grad(g.sum(), (w, x))
 print(by_w, by_x)
+(itself,) = torch.autograd.grad(x.clone(), x, w)
+print(itself is w, itself.requires_grad)
 
 # %%
 # Infinity and NaN in v
@@ -110,18 +114,18 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
         print(str(error).partition(";")[0])
 
 # %%
-# *I edited v afterwards, and a gradient changed.* Where a rule has nothing to compute,
-# :func:`torch.autograd.grad` returns ``v`` itself, with its ``requires_grad``; ``backward``
-# gives ``x.grad`` a copy. And a hook that edits in place edits *your* ``v``:
+# *I edited v afterwards, and a gradient changed.* It was ``v`` itself, as above.
+# ``backward`` gives ``x.grad`` and ``y.grad`` copies. And a hook that edits in place
+# edits *your* ``v``:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
-x.clone().backward(v)
-print(returned is v)
-y_new = x.clone()
-y_new.register_hook(lambda arrived: arrived.mul_(2))
-torch.autograd.grad(y_new, x, v)
-print("v:", v, "returned:", returned, "x.grad:", x.grad)
+kept, hooked = x.clone(), x.clone()
+kept.retain_grad()
+kept.backward(v)
+hooked.register_hook(lambda arrived: arrived.mul_(2))
+torch.autograd.grad(hooked, x, v)
+print("v:", v, "returned:", returned, "x.grad:", x.grad, "y.grad:", kept.grad)
 
 # %%
 # *I permuted the batch and not v.* Nothing says which entry belongs to which sample but the
