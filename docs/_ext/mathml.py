@@ -1,14 +1,17 @@
 """Render mathematics to MathML while the site is built.
 
 The pages then need no script, no font server and no network to show a formula, and
-screen readers can speak it. A formula that does not convert is a warning, which ``-W``
-turns into a failed build.
+screen readers can speak it. A formula that does not convert, or that has a character which
+the site's font lacks, is a warning, which ``-W`` turns into a failed build.
 
 The conversion is math-core's (https://pypi.org/project/math-core/).
 """
 
 from __future__ import annotations
 
+import html
+import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -19,6 +22,8 @@ from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
 converter = LatexToMathML(annotation=True)
+FONTS = Path(__file__).parents[1] / "_static" / "fonts"
+SERVED = set((FONTS / "characters.txt").read_text(encoding="utf-8"))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -30,10 +35,15 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def to_mathml(tex: str, *, display: bool, node: nodes.Node | None = None) -> str:
     """Return ``tex`` as a ``<math>`` element, or the source after a warning."""
     try:
-        return converter.convert_with_local_state(tex, displaystyle=display)
+        formula = converter.convert_with_local_state(tex, displaystyle=display)
     except LatexError as error:
         logger.warning("formula %r does not convert: %s", tex, error, location=node)
         return f"<code>{nodes.Text(tex).astext()}</code>"
+    shown = re.sub(r"<annotation.*?</annotation>|<[^>]*>", "", formula)
+    if lacking := {c for c in html.unescape(shown) if not c.isspace()} - SERVED:
+        what = " ".join(sorted(lacking))
+        logger.warning("formula %r: the math font lacks %s", tex, what, location=node)
+    return formula
 
 
 def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
