@@ -11,9 +11,9 @@ border.
 """
 
 # %%
-# A function of another library comes as a pair: the value, and ``pull``, the product
-# :math:`J^\top v`. That is ``y, pull = jax.vjp(f, x)``, with ``lambda v: pull(v)[0]`` as JAX
-# returns a tuple. Here SciPy's sparse solver; for :math:`Ay=x` the pull solves with :math:`A^\top`:
+# From the other library comes a pair: a value, and ``pull``, the product :math:`J^\top v`,
+# as from ``jax.vjp`` (whose pull returns a tuple: hand over ``lambda v: pull(v)[0]``). Here
+# from SciPy's sparse solver; for :math:`Ay=x` the pull solves with :math:`A^\top`:
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,8 +51,8 @@ class Bridge(Function):
 
 
 # %%
-# ``into`` is the ``from_dlpack`` of ``jax.dlpack``, ``cupy`` or ``numpy``. SciPy between two
-# functions of torch:
+# ``into`` is the ``from_dlpack`` of ``jax.dlpack``, ``cupy`` or ``numpy``. SciPy between
+# two functions of torch:
 
 x = torch.linspace(0, 1, n, dtype=torch.float64, requires_grad=True)
 y = Bridge.apply(torch.sin(x), solve_and_pull, np.from_dlpack)
