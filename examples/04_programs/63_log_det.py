@@ -50,8 +50,8 @@ print(read_off.detach().numpy().round(4), whole.detach().numpy().round(4), sep="
 # What goes wrong
 # ---------------
 #
-# *inf or -inf in wide layers*: ``det`` leaves the range of the dtype, and the logarithm comes
-# too late. Here n = 1000 factors of 0.4, in float32:
+# *inf or -inf in wide layers*: ``det`` leaves the range of the dtype, and ``log`` comes too
+# late. Here n = 1000 factors of 0.4, in float32:
 
 wide = 0.4 * torch.eye(1000)
 print(torch.det(wide).log().item(), f"{torch.linalg.slogdet(wide).logabsdet.item():.1f}")
