@@ -62,7 +62,7 @@ def watch(model, squares):
 
 # %%
 # One ``backward``, of ones on the losses, since the norm is wanted for each sample's *own*
-# loss. With respect to a copy of the data, so that the weights' ``.grad`` are left alone and
+# loss. With respect to a copy of the data: so the weights' ``.grad`` are left alone, and
 # their products are not computed:
 
 squares = []
@@ -78,8 +78,8 @@ print(norms.round(decimals=3), model[0].weight.grad)
 # ------------------
 #
 # The clipped sum is one more product through the graph that is still there, with the
-# factors for v (:ref:`per-sample-gradients`). *My list of norms grows*: the handles take the
-# forward hooks away, not those on the tensors of this graph, which run once more:
+# factors for v (:ref:`per-sample-gradients`). *My list of norms grows*: the handles take
+# the forward hooks away, not those on the tensors of this graph, which run once more:
 
 for handle in handles:
     handle.remove()
@@ -130,8 +130,8 @@ torch.autograd.grad(out, leaf, torch.ones(6).double())
 print((torch.stack(squares).sum(0).sqrt() / long).round(decimals=3))
 
 # %%
-# The check: the norms by the long way, the clipped sum from gradients made one at a time,
-# and a layer without a bias:
+# The check: the norms by the long way, and the clipped sum from gradients made one at a
+# time:
 
 torch.testing.assert_close(norms, long_way)
 total = [torch.zeros_like(p) for p in weights]
@@ -143,6 +143,10 @@ for i in range(6):
     total = [t + g * min(1, 1.45 / length) for t, g in zip(total, own, strict=True)]
 torch.testing.assert_close(list(clipped), total)
 torch.testing.assert_close(gram, per_sample)
+
+# %%
+# And a layer without a bias:
+
 bare, squares = nn.Sequential(nn.Linear(3, 4, bias=False)).double(), []
 watch(bare, squares)
 F.cross_entropy(bare(leaf), label, reduction="sum").backward()
