@@ -68,9 +68,9 @@ one, other = product(g, noisy, u) @ w, product(g, noisy, w) @ u
 print(f"{one:.3f} {other:.3f}")
 
 # %%
-# Where the forward pass must run again, as under :func:`torch.func.jvp`, take the seed with
-# it; ``fork_rng`` gives the random numbers of others back afterwards. Or you want the
-# network without noise: then ``eval()``, which is a third function:
+# Where the forward pass must run again, as under :func:`torch.func.jvp`, set the seed before
+# it; ``fork_rng`` puts the generator's state back afterwards. For the network without
+# noise take ``eval()``: one more function, with the same product on every call:
 
 names, start = zip(*noisy.named_parameters(), strict=True)
 
@@ -86,7 +86,8 @@ def slopes_of(*weights):
 
 
 # %%
-# Now conjugate gradients, or an iteration for the largest eigenvalue, see one matrix:
+# Now conjugate gradients (of H plus a damping: H may have negative eigenvalues), or an
+# iteration for the largest eigenvalue, see one matrix:
 
 
 def forward_over_reverse(u):
@@ -101,7 +102,8 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # How sharp is the minimum? The largest eigenvalue
 # ------------------------------------------------
 #
-# Multiply, scale to length 1, again. It settles on the eigenvalue of the largest *size*:
+# Multiply, scale to length 1, again. It settles on the eigenvalue of the largest *size*,
+# at a minimum the largest; away from one, as here, it could be a negative one:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -116,7 +118,7 @@ print(f"{sharpness:.4f} of {torch.linalg.eigvalsh(H)[-1]:.4f}")
 # -------------------------------------
 #
 # *May I add the products up?* The derivative of a sum is the sum of derivatives, twice too.
-# Batches of 8 and 4 weigh 8 and 4 twelfths, and no batch's graph outlives its product:
+# Batches of 8 and 4 weigh 8 and 4 twelfths, and only one batch's graph is held at a time:
 
 
 def in_batches(model, u):
@@ -127,8 +129,8 @@ def in_batches(model, u):
 print(torch.allclose(in_batches(plain, u), H @ u))
 
 # %%
-# BatchNorm in ``train()`` makes every sample's output depend on its batch, so that the sum
-# is another function's; besides, each pass moves its running statistics, so work on a copy
+# BatchNorm in ``train()`` makes every sample's output depend on its batch: the sum is of
+# another function. Each pass also moves its running statistics, so work on a copy
 # (:ref:`functional-buffers`). In ``eval()`` the sum holds:
 
 normed = make(nn.BatchNorm1d(4, affine=False))
@@ -157,7 +159,8 @@ chunked = torch.func.jacrev(torch.func.grad(loss), chunk_size=5)(point)
 print(chunked.shape)
 
 # %%
-# The check: symmetry, the chunked Hessian against the loop, differences of the gradient:
+# The check: symmetry, the chunked Hessian against the loop, differences of the gradient,
+# and ``eval()``:
 
 torch.testing.assert_close(one, other)
 torch.testing.assert_close(forward_over_reverse(u) @ w, forward_over_reverse(w) @ u)
@@ -165,6 +168,8 @@ torch.testing.assert_close(chunked, H)
 torch.testing.assert_close(sharpness, torch.linalg.eigvalsh(H)[-1])
 up, down = (torch.func.grad(loss)(point + h * u) for h in (1e-5, -1e-5))
 torch.testing.assert_close((up - down) / 2e-5, H @ u, atol=1e-6, rtol=0)
+noisy.eval()
+assert product(slopes(noisy), noisy, u).equal(product(slopes(noisy), noisy, u))
 
 # %%
 # Where next

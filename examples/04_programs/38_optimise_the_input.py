@@ -72,8 +72,8 @@ print("leaf:", x.is_leaf)
 
 # %%
 # *The attack does nothing*: the images went through ``round`` on their way in, and the
-# slope is 0. (``argmax``, NumPy or a JPEG file end the graph, and ``autograd.grad`` raises.) For
-# bytes, pass the gradient straight through (:ref:`quantized`):
+# slope is 0; ``argmax``, NumPy or a JPEG file end the graph, and ``autograd.grad`` raises.
+# For bytes, pass the gradient straight through (:ref:`quantized`):
 
 bytes_of = images.clone().requires_grad_()
 for quantised in (
@@ -99,8 +99,7 @@ print({p.grad for p in model.requires_grad_(False).parameters()})
 #
 # Compute the features of the content, and the Gram matrix of the style's, once and under
 # ``no_grad``. *Why do I need retain_graph=True?* Because a target has a graph: every
-# ``backward`` walks into it, and the first one frees it. Weights that are not frozen give
-# it one; here the style does, which requires a gradient:
+# ``backward`` walks into it, and the first frees it. Here the style requires a gradient:
 
 features = model[:2]
 
