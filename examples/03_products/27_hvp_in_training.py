@@ -10,8 +10,8 @@ data set is the mean of the batches' Hessians, unless BatchNorm couples the samp
 """
 
 # %%
-# A list of weights, and a :term:`Hessian-vector product` with a list of their shapes.
-# H is symmetric, :math:`u^\top Hw=w^\top Hu`: a test that needs no other answer.
+# A list of weights, and a :term:`Hessian-vector product` with a list of their shapes. H is
+# symmetric, :math:`u^\top Hw=w^\top Hu`: a test that needs no other answer.
 
 from copy import deepcopy
 
@@ -68,8 +68,8 @@ one, other = product(g, noisy, u) @ w, product(g, noisy, w) @ u
 print(f"{one:.3f} {other:.3f}")
 
 # %%
-# Where the forward pass must run again, as under :func:`torch.func.jvp`, set the seed before
-# it; ``fork_rng`` puts the generator's state back afterwards. For the network without
+# Where the forward pass must run again, as under :func:`torch.func.jvp`, set the seed each
+# time; ``fork_rng`` puts the generator's state back afterwards. For the network without
 # noise take ``eval()``: one more function, with the same product on every call:
 
 names, start = zip(*noisy.named_parameters(), strict=True)
@@ -86,8 +86,7 @@ def slopes_of(*weights):
 
 
 # %%
-# Now conjugate gradients (of H plus a damping: H may have negative eigenvalues), or an
-# iteration for the largest eigenvalue, see one matrix:
+# Now conjugate gradients, or an iteration for the largest eigenvalue, see one matrix:
 
 
 def forward_over_reverse(u):
@@ -102,8 +101,7 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # How sharp is the minimum? The largest eigenvalue
 # ------------------------------------------------
 #
-# Multiply, scale to length 1, again. It settles on the eigenvalue of the largest *size*,
-# at a minimum the largest; away from one, as here, it could be a negative one:
+# Multiply, scale to length 1, again. It finds the eigenvalue of largest *size*, of any sign:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -129,9 +127,8 @@ def in_batches(model, u):
 print(torch.allclose(in_batches(plain, u), H @ u))
 
 # %%
-# BatchNorm in ``train()`` makes every sample's output depend on its batch: the sum is of
-# another function. Each pass also moves its running statistics, so work on a copy
-# (:ref:`functional-buffers`). In ``eval()`` the sum holds:
+# BatchNorm in ``train()`` couples the samples, so the sum is of another function; and each
+# pass moves its statistics: take a copy (:ref:`functional-buffers`). In ``eval()`` it holds:
 
 normed = make(nn.BatchNorm1d(4, affine=False))
 for mode in (True, False):
@@ -159,8 +156,7 @@ chunked = torch.func.jacrev(torch.func.grad(loss), chunk_size=5)(point)
 print(chunked.shape)
 
 # %%
-# The check: symmetry, the chunked Hessian against the loop, differences of the gradient,
-# and ``eval()``:
+# The check: symmetry, chunks against the loop, differences of the gradient, ``eval()``:
 
 torch.testing.assert_close(one, other)
 torch.testing.assert_close(forward_over_reverse(u) @ w, forward_over_reverse(w) @ u)
@@ -168,8 +164,8 @@ torch.testing.assert_close(chunked, H)
 torch.testing.assert_close(sharpness, torch.linalg.eigvalsh(H)[-1])
 up, down = (torch.func.grad(loss)(point + h * u) for h in (1e-5, -1e-5))
 torch.testing.assert_close((up - down) / 2e-5, H @ u, atol=1e-6, rtol=0)
-noisy.eval()
-assert product(slopes(noisy), noisy, u).equal(product(slopes(noisy), noisy, u))
+still = [product(slopes(noisy.eval()), noisy, u) for _ in range(2)]
+torch.testing.assert_close(*still)
 
 # %%
 # Where next
