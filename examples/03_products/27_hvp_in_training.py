@@ -101,7 +101,7 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # How sharp is the minimum? The largest eigenvalue
 # ------------------------------------------------
 #
-# Multiply, scale to length 1, again. It finds the eigenvalue of largest *size*, of any sign:
+# Multiply, scale to length 1, again. It finds the eigenvalue of largest *size*, either sign:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -127,8 +127,8 @@ def in_batches(model, u):
 print(torch.allclose(in_batches(plain, u), H @ u))
 
 # %%
-# BatchNorm in ``train()`` couples the samples, so the sum is of another function; and each
-# pass moves its statistics: take a copy (:ref:`functional-buffers`). In ``eval()`` it holds:
+# BatchNorm in ``train()`` couples the samples: the sum is of another function, and a pass
+# moves its statistics, so take a copy (:ref:`functional-buffers`). In ``eval()`` it holds:
 
 normed = make(nn.BatchNorm1d(4, affine=False))
 for mode in (True, False):
