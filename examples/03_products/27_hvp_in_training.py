@@ -101,7 +101,7 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # How sharp is the minimum? The largest eigenvalue
 # ------------------------------------------------
 #
-# Multiply, scale to length 1, again. It finds the eigenvalue of largest *size*, either sign:
+# Multiply, scale to length 1, again. This finds the eigenvalue largest in *size*:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
