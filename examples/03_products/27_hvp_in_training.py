@@ -10,8 +10,8 @@ data set is the mean of the batches' Hessians, unless BatchNorm couples the samp
 """
 
 # %%
-# A list of weights, and a :term:`Hessian-vector product` with a list of their shapes.
-# H is symmetric, :math:`u^\top Hw=w^\top Hu`: a test that needs no other answer.
+# A list of weights, and a :term:`Hessian-vector product` with a list of their shapes. H is
+# symmetric, :math:`u^\top Hw=w^\top Hu`: a test that needs no other answer.
 
 from copy import deepcopy
 
@@ -68,9 +68,9 @@ one, other = product(g, noisy, u) @ w, product(g, noisy, w) @ u
 print(f"{one:.3f} {other:.3f}")
 
 # %%
-# Where the forward pass must run again, as under :func:`torch.func.jvp`, take the seed with
-# it; ``fork_rng`` gives the random numbers of others back afterwards. Or you want the
-# network without noise: then ``eval()``, which is a third function:
+# Where the forward pass must run again, as under :func:`torch.func.jvp`, set the seed each
+# time; ``fork_rng`` puts the generator's state back afterwards. For the network without
+# noise take ``eval()``: one more function, with the same product on every call:
 
 names, start = zip(*noisy.named_parameters(), strict=True)
 
@@ -101,7 +101,7 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # How sharp is the minimum? The largest eigenvalue
 # ------------------------------------------------
 #
-# Multiply, scale to length 1, again. It settles on the eigenvalue of the largest *size*:
+# Multiply, scale to length 1, again. This finds the eigenvalue largest in *size*:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -116,7 +116,7 @@ print(f"{sharpness:.4f} of {torch.linalg.eigvalsh(H)[-1]:.4f}")
 # -------------------------------------
 #
 # *May I add the products up?* The derivative of a sum is the sum of derivatives, twice too.
-# Batches of 8 and 4 weigh 8 and 4 twelfths, and no batch's graph outlives its product:
+# Batches of 8 and 4 weigh 8 and 4 twelfths, and only one batch's graph is held at a time:
 
 
 def in_batches(model, u):
@@ -127,9 +127,8 @@ def in_batches(model, u):
 print(torch.allclose(in_batches(plain, u), H @ u))
 
 # %%
-# BatchNorm in ``train()`` makes every sample's output depend on its batch, so that the sum
-# is another function's; besides, each pass moves its running statistics, so work on a copy
-# (:ref:`functional-buffers`). In ``eval()`` the sum holds:
+# BatchNorm in ``train()`` couples the samples: the sum is of another function, and a pass
+# moves its statistics, so take a copy (:ref:`functional-buffers`). In ``eval()`` it holds:
 
 normed = make(nn.BatchNorm1d(4, affine=False))
 for mode in (True, False):
@@ -157,7 +156,7 @@ chunked = torch.func.jacrev(torch.func.grad(loss), chunk_size=5)(point)
 print(chunked.shape)
 
 # %%
-# The check: symmetry, the chunked Hessian against the loop, differences of the gradient:
+# The check: symmetry, chunks against the loop, differences of the gradient, ``eval()``:
 
 torch.testing.assert_close(one, other)
 torch.testing.assert_close(forward_over_reverse(u) @ w, forward_over_reverse(w) @ u)
@@ -165,6 +164,8 @@ torch.testing.assert_close(chunked, H)
 torch.testing.assert_close(sharpness, torch.linalg.eigvalsh(H)[-1])
 up, down = (torch.func.grad(loss)(point + h * u) for h in (1e-5, -1e-5))
 torch.testing.assert_close((up - down) / 2e-5, H @ u, atol=1e-6, rtol=0)
+still = [product(slopes(noisy.eval()), noisy, u) for _ in range(2)]
+torch.testing.assert_close(*still)
 
 # %%
 # Where next

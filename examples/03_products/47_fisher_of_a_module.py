@@ -54,11 +54,12 @@ print(tuple(each.shape), (squared_mean / mean_of_squares)[:5].numpy().round(2))
 
 # %%
 # At a minimum the gradient of the mean is 0, and so is its square; the Fisher matrix is
-# not. With batches of one the two agree, at the price of a loop.
+# not. With batches of one, the squares of ``.grad`` have the right mean, at the price of a
+# loop.
 #
-# And that is the *empirical* Fisher, of the labels of the data. The Fisher matrix itself
-# averages over labels drawn from the model. There are three, so take all, with their
-# probabilities for weights:
+# The mean of squares is the *empirical* Fisher, of the labels of the data. The Fisher
+# matrix averages over labels drawn from the model. There are three, so take all, with
+# their probabilities for weights:
 
 p = logits(w).softmax(1)
 every_label = [

@@ -4,14 +4,17 @@ r"""
 Where does detach() go? GAN, DQN, BYOL, VQ-VAE, distillation
 ============================================================
 
-``detach`` cuts one way through the graph, for one use of a tensor. Ask of every loss whom
-it is to teach: those ways stay, the others are cut. A missing cut teaches the wrong network
-and raises nothing; a cut in the wrong place leaves ``.grad`` at None.
+On the tensor through which a loss would reach a network that it is not to teach: the fake
+in the critic's loss, the target of DQN, the other view, the teacher. ``detach`` cuts that
+one use. A missing cut teaches the wrong network and raises nothing; a cut in the wrong
+place leaves ``.grad`` at None.
 """
 
 # %%
 # Numbers that can be checked in the head: a network here is one weight times its input, and
 # ``taught`` says which weights a loss reaches, and with what gradient.
+
+from copy import deepcopy
 
 import torch
 
@@ -32,26 +35,28 @@ def taught(loss, **weights):
 # A GAN: two losses, one sample
 # -----------------------------
 #
-# The generator makes ``fake = G z``; the critic's score is ``D x``. The critic's loss is to
-# raise the real score and lower that of the fake. Without and with the cut:
+# The generator makes ``fake = G z``; the critic's score is ``D x``. The critic's loss
+# raises the real score and lowers that of the fake. Without and with the cut:
 
 G, D, z, real = weight(2.0), weight(3.0), torch.tensor(1.0), torch.tensor(5.0)
 fake = G * z
 print(taught(D * fake - D * real, G=G, D=D))
-print(taught(D * fake.detach() - D * real, G=G, D=D))
+to_critic = taught(D * fake.detach() - D * real, G=G, D=D)
+to_critic
 
 # %%
-# Without it G is pushed by the critic's loss, *against* its own aim, as soon as ``.grad``
-# is read. The generator's loss must not be cut there: its way goes *through* D, whose
-# weight gets a gradient that you do not want. Not ``detach`` but freezing D, or zeroing its
-# ``.grad`` before its own step, is the way:
+# Without it the critic's loss adds 3 to G's ``.grad``, *against* G's own aim: the -3 below.
+# The generator's loss must not be cut there: its way goes *through* D, whose weight gets a
+# gradient that you do not want. Leave ``fake`` whole, and freeze D, or zero its ``.grad``
+# before its own step:
 
 print(taught(-D * fake.detach(), G=G, D=D))
-print(taught(-D * fake, G=G, D=D), taught(-D.detach() * fake, G=G, D=D))
+to_generator = taught(-D.detach() * fake, G=G, D=D)
+print(taught(-D * fake, G=G, D=D), to_generator)
 
 # %%
 # (``D.detach()`` cuts the critic's *weight* out and lets v pass through the critic's
-# function; for a module, that is ``requires_grad_(False)``.)
+# function; for a module, that is ``requires_grad_(False)``, until its own step.)
 #
 # *Do I need retain_graph=True for the two losses?* Only if both walk through the graph of
 # ``fake``. With the cut the critic's does not:
@@ -75,19 +80,23 @@ for cut in (True, False):
 
 w = weight(4.0)
 now, target = w * 1, 1 + 0.5 * (w * 2)
-print(taught((now - target) ** 2, w=w), taught((now - target.detach()) ** 2, w=w))
+held = taught((now - target.detach()) ** 2, w=w)
+print(taught((now - target) ** 2, w=w), held)
 
 # %%
 # With a graph the target runs from the value as fast as the value runs after it: here the
 # slopes 1 and 0.5·2 cancel, and nothing is learned. (The full gradient has its uses, as
-# *residual gradient*; it is another algorithm.) A target *network* is a copy under
-# ``no_grad``, moved by hand:
+# *residual gradient*; it is another algorithm.) A target *network* is a copy without a
+# gradient, moved a hundredth of the way under ``no_grad``:
 
-online, slow = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1).requires_grad_(False)
+online = torch.nn.Linear(1, 1)
+slow = deepcopy(online).requires_grad_(False)
+before = slow.weight.item()
 with torch.no_grad():
+    online.weight += 1  # as a step of an optimizer would
     for ours, theirs in zip(slow.parameters(), online.parameters(), strict=True):
         ours.lerp_(theirs, 0.01)
-print([p.requires_grad for p in slow.parameters()])
+print(f"{slow.weight.item() - before:.2f}", slow.weight.requires_grad)
 
 # %%
 # Two views, one network: BYOL, SimSiam
@@ -95,7 +104,7 @@ print([p.requires_grad for p in slow.parameters()])
 #
 # Two views of a thing, 1 and 2, go through a network w, and a predictor p is to map the
 # first result to the second. The loss :math:`w^2(p-2)^2` has two ways down: p learns, or w
-# shrinks until all views are alike. Holding one side constant takes the second way out:
+# shrinks until all views are alike, the *collapse*. With one side held constant, p learns:
 
 for stop in (False, True):
     w, p = weight(1.0), weight(0.0)
@@ -111,9 +120,9 @@ for stop in (False, True):
 # A nearest code: VQ-VAE
 # ----------------------
 #
-# The code nearest to the encoder's e has no derivative. ``e + (code - e).detach()`` has the
-# value of the code and the slope of e; two more losses, each with one side cut, draw codes
-# and encoder together:
+# The choice of the code nearest to the encoder's e has no derivative.
+# ``e + (code - e).detach()`` has the value of the code and the slope of e; two more losses,
+# each with one side cut, draw codes and encoder together:
 
 e, code = weight(1.0), weight(1.5)
 passed = e + (code - e).detach()
@@ -126,29 +135,28 @@ print(taught(0.25 * (code.detach() - e) ** 2, e=e, code=code))
 # -----------------------
 #
 # *The student gets a gradient, and so does the teacher*: its logits had a graph. Run it
-# under ``no_grad``, which saves that graph's memory as well, not ``detach`` afterwards:
+# under ``no_grad``; ``detach`` afterwards gives the same gradient, but makes a graph first:
 
 teacher, student = weight(2.0), weight(1.0)
 with torch.no_grad():
     quiet = teacher * 3
 print(taught((student * 3 - teacher * 3) ** 2, teacher=teacher, student=student))
-print(taught((student * 3 - quiet) ** 2, teacher=teacher, student=student))
+distilled = taught((student * 3 - quiet) ** 2, teacher=teacher, student=student)
+distilled
 
 # %%
 # The check: differences of each loss by the one weight that it is to teach, with the cut
 # part as the number it was:
 
 h = 1e-3
-for loss, at, slope in (
-    (lambda D: D * 2.0 - D * 5.0, 3.0, -3.0),  # the critic: fake is 2
-    (lambda G: -3.0 * G, 2.0, -3.0),  # the generator: D is 3
-    (lambda w: (w - 5.0) ** 2, 4.0, -2.0),  # the value: the target is 5
-    (lambda s: (3 * s - 6.0) ** 2, 1.0, -18.0),  # the student: the teacher says 6
+for found, loss, at in (
+    (to_critic["D"], lambda D: D * 2.0 - D * 5.0, 3.0),  # fake is 2
+    (to_generator["G"], lambda G: -3.0 * G, 2.0),  # D is 3
+    (held["w"], lambda w: (w - 5.0) ** 2, 4.0),  # the target is 5
+    (distilled["student"], lambda s: (3 * s - 6.0) ** 2, 1.0),  # the teacher says 6
 ):
-    assert abs((loss(at + h) - loss(at - h)) / (2 * h) - slope) < 1e-6
-assert taught((student * 3 - quiet) ** 2, s=student) == {"s": -18.0}
-w = weight(4.0)
-assert taught((w - (1 + w).detach()) ** 2, w=w) == {"w": -2.0}
+    assert abs((loss(at + h) - loss(at - h)) / (2 * h) - found) < 1e-6
+assert to_critic["G"] is to_generator["D"] is distilled["teacher"] is None
 
 # %%
 # Where next

@@ -18,8 +18,9 @@ an outer product is the product of their norms. Both vectors pass by in an ordin
 #
 #    \lVert g_i\rVert^2=\lVert v_i\rVert^2\,\bigl(\lVert a_i\rVert^2+1\bigr).
 #
-# Private training calls the use of it *ghost clipping*; importance sampling and the search
-# for wrong labels want the same numbers. Six samples:
+# The 1 is the bias's; the squares of all layers add up. Private training calls the use of
+# it *ghost clipping*; importance sampling and the search for wrong labels want the same
+# numbers. Six samples:
 
 import torch
 from torch import nn
@@ -46,13 +47,14 @@ long_way = norms_of_all(model, data, F.cross_entropy)
 long_way.round(decimals=3)
 
 # %%
-# The hooks. A forward hook sees the input; a tensor hook on the output sees v:
+# The hooks. A forward hook sees the input; a tensor hook on the output sees v. A layer
+# without a bias has no 1:
 
 
 def watch(model, squares):
     def forward_hook(layer, args, z):
-        a = args[0].detach()
-        z.register_hook(lambda v: squares.append((v**2).sum(1) * ((a**2).sum(1) + 1)))
+        both = (args[0].detach() ** 2).sum(1) + (layer.bias is not None)
+        z.register_hook(lambda v: squares.append((v**2).sum(1) * both))
 
     layers = [m for m in model.modules() if isinstance(m, nn.Linear)]
     return [layer.register_forward_hook(forward_hook) for layer in layers]
@@ -60,8 +62,8 @@ def watch(model, squares):
 
 # %%
 # One ``backward``, of ones on the losses, since the norm is wanted for each sample's *own*
-# loss. By a leaf that nobody needs: the weights' ``.grad`` are left alone, and their
-# products are not computed:
+# loss. With respect to a copy of the data: so the weights' ``.grad`` are left alone, and
+# their products are not computed:
 
 squares = []
 handles = watch(model, squares)
@@ -76,14 +78,15 @@ print(norms.round(decimals=3), model[0].weight.grad)
 # ------------------
 #
 # The clipped sum is one more product through the graph that is still there, with the
-# factors for v (:ref:`per-sample-gradients`):
+# factors for v (:ref:`per-sample-gradients`). *My list of norms grows*: the handles take
+# the forward hooks away, not those on the tensors of this graph, which run once more:
 
 for handle in handles:
     handle.remove()
-factor = (0.5 / norms).clamp(max=1)
+factor = (1.45 / norms).clamp(max=1)
 weights = list(model.parameters())
 clipped = torch.autograd.grad(losses, weights, factor)
-print([tuple(g.shape) for g in clipped])
+print(factor.round(decimals=2), len(squares))
 
 # %%
 # What goes wrong
@@ -102,9 +105,9 @@ for handle in handles:
 # %%
 # *A layer that sees a sequence*, input ``(B, T, in)``, adds an outer product for each of T
 # places, and the norm of a sum is not the sum of norms. Two Gram matrices, T by T, give it:
-# :math:`\lVert\sum_tv_ta_t^\top\rVert^2=\sum_{st}(v_s\cdot v_t)(a_s\cdot a_t)`. For T²
-# below the number of weights that is the smaller thing. Convolutions are such layers, once
-# unfolded:
+# :math:`\lVert\sum_tv_ta_t^\top\rVert^2=\sum_{st}(v_s\cdot v_t)(a_s\cdot a_t)`, for the
+# weight; the bias adds :math:`\sum_{st}v_s\cdot v_t`. For 2T² below the number of weights
+# they are smaller than the gradient. Convolutions are such layers, once unfolded:
 
 a, v = torch.randn(6, 7, 3).double(), torch.randn(6, 7, 5).double()
 per_sample = torch.einsum("bto,bti->boi", v, a).flatten(1).norm(dim=1)
@@ -113,10 +116,10 @@ wrong = ((v**2).sum(2) * (a**2).sum(2)).sum(1).sqrt()
 print((gram / per_sample).round(decimals=4), (wrong / per_sample).round(decimals=2))
 
 # %%
-# *A layer that is used twice, or tied weights*: the same, its uses add up before the norm
-# is taken. And where samples mix, in BatchNorm, there is no gradient of one sample at all
-# (:ref:`mixing-samples`). Here the first layer of a shared pair, whose sum of squares
-# misses the cross term:
+# *A layer that is used twice, or tied weights*: the same, the gradients of its uses add up
+# before the norm is taken, and a sum of squares misses the cross term, as the ratios below
+# show. And where samples mix, in BatchNorm, there is no gradient of one sample at all
+# (:ref:`mixing-samples`):
 
 shared = nn.Linear(3, 3).double()
 twice = nn.Sequential(shared, nn.Tanh(), shared, nn.Linear(3, 4).double())
@@ -124,7 +127,7 @@ long, squares = norms_of_all(twice, data, F.cross_entropy), []
 watch(twice, squares)
 out = F.cross_entropy(twice(leaf), label, reduction="none")
 torch.autograd.grad(out, leaf, torch.ones(6).double())
-print((torch.stack(squares).sum(0).sqrt() / long).round(decimals=2))
+print((torch.stack(squares).sum(0).sqrt() / long).round(decimals=3))
 
 # %%
 # The check: the norms by the long way, and the clipped sum from gradients made one at a
@@ -137,9 +140,17 @@ for i in range(6):
         F.cross_entropy(model(data[i : i + 1]), label[i : i + 1]), weights
     )
     length = torch.cat([g.flatten() for g in own]).norm()
-    total = [t + g * min(1, 0.5 / length) for t, g in zip(total, own, strict=True)]
+    total = [t + g * min(1, 1.45 / length) for t, g in zip(total, own, strict=True)]
 torch.testing.assert_close(list(clipped), total)
 torch.testing.assert_close(gram, per_sample)
+
+# %%
+# And a layer without a bias:
+
+bare, squares = nn.Sequential(nn.Linear(3, 4, bias=False)).double(), []
+watch(bare, squares)
+F.cross_entropy(bare(leaf), label, reduction="sum").backward()
+torch.testing.assert_close(squares[0].sqrt(), norms_of_all(bare, data, F.cross_entropy))
 
 # %%
 # Where next

@@ -6,15 +6,14 @@ A JAX, CuPy, NumPy or SciPy function in the middle of my graph
 
 Wrap it in a custom Function whose backward asks the other library for *its*
 :term:`vector-Jacobian product` with the v that arrives. DLPack hands arrays over without a
-copy, so neither side may write into them; and the graph ends at the border unless you wrap
-both ways.
+copy, so neither side may write into them; without the Function the graph ends at the
+border.
 """
 
 # %%
-# What must be there for a function of another library, y = f(x), is a pair: the value, and
-# ``pull``, the product :math:`J^\top v`. ``jax.vjp(f, x)`` returns that pair; here SciPy's
-# sparse solver plays the part. For :math:`Ay=x` with a fixed matrix the pull is the solve
-# with :math:`A^\top`:
+# From the other library comes a pair: a value, and ``pull``, the product :math:`J^\top v`,
+# as from ``jax.vjp`` (whose pull returns a tuple: hand over ``lambda v: pull(v)[0]``). Here
+# from SciPy's sparse solver; for :math:`Ay=x` the pull solves with :math:`A^\top`:
 
 import numpy as np
 import scipy.sparse as sp
@@ -47,12 +46,13 @@ class Bridge(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, v):
-        return torch.from_dlpack(ctx.pull(ctx.into(v.contiguous()))), None, None
+        product = torch.from_dlpack(ctx.pull(ctx.into(v.contiguous())))
+        return product.clone(), None, None  # .grad may keep it and add to it in place
 
 
 # %%
-# ``into`` is ``jax.dlpack.from_dlpack``, ``cupy.from_dlpack``, or that of NumPy. The SciPy
-# function now stands between two of torch:
+# ``into`` is the ``from_dlpack`` of ``jax.dlpack``, ``cupy`` or ``numpy``. SciPy between
+# two functions of torch:
 
 x = torch.linspace(0, 1, n, dtype=torch.float64, requires_grad=True)
 y = Bridge.apply(torch.sin(x), solve_and_pull, np.from_dlpack)
@@ -64,8 +64,8 @@ print(y.requires_grad, g[:3])
 # ---------------
 #
 # *Can't export tensors that require gradient*: the graph cannot cross the border, and
-# DLPack says so. ``detach`` lets the numbers through; without a Function around it the
-# gradient ends there, and nothing raises before ``backward``:
+# DLPack says so. ``detach`` lets the numbers through; without a Function the result has no
+# graph, and nothing raises before ``backward``:
 
 try:
     np.from_dlpack(x)
@@ -75,8 +75,8 @@ print(torch.from_dlpack(forward(np.from_dlpack(x.detach()))).requires_grad)
 
 # %%
 # *My tensor changed by itself.* No copy was made: an edit on one side is an edit on the
-# other, and autograd's count of edits does not see what NumPy does. The product 2x with the
-# numbers of now:
+# other, and autograd's count of edits does not see what NumPy does. The gradient 2x should
+# be 2, 4, 6; it is made of the numbers of now:
 
 leaf = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 squares = (leaf**2).sum()
@@ -85,47 +85,57 @@ shared *= 10
 print(leaf.detach(), torch.autograd.grad(squares, leaf)[0])
 
 # %%
+# *And theirs changed too.* A ``.grad`` that is None keeps the product it is handed, and the
+# next ``backward`` adds to it in place. Without the ``clone``, a pull that returns an array
+# it keeps is wrong from then on; here 2 + 2 + 2 would be 8:
+
+kept, leaf = np.full(n, 2.0), torch.ones(n, dtype=torch.float64, requires_grad=True)
+for _ in range(3):
+    Bridge.apply(leaf, lambda x: (2 * x, lambda v: kept), np.from_dlpack).sum().backward()
+print(leaf.grad[:3], kept[:3])
+
+# %%
 # *Expected float64 and got float32*, or a gradient with half the digits: JAX computes in
-# float32 unless ``jax_enable_x64`` is set, SciPy in float64 always. Convert on the way in,
-# and back to the dtype and device of x on the way out:
+# float32 unless ``jax_enable_x64`` is set, this solver in float64. Convert on the way in,
+# and back on the way out; v has the dtype and device of y, which are those of x:
 
 
-class ByConversion(Bridge):
+class ByConversion(Function):
     @staticmethod
-    def forward(ctx, x, value_and_pull, into):
+    def forward(ctx, x, value_and_pull):
         y, ctx.pull = value_and_pull(x.detach().cpu().double().numpy())
-        ctx.like = x
         return torch.from_numpy(y).to(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, v):
-        product = ctx.pull(v.cpu().double().numpy())
-        return torch.from_numpy(product).to(ctx.like), None, None
+        product = torch.from_numpy(ctx.pull(v.cpu().double().numpy()))
+        return product.to(v, copy=True), None
 
 
 # %%
 # For a float32 x:
 
-single = torch.linspace(0, 1, n, requires_grad=True)
-y = ByConversion.apply(torch.sin(single), solve_and_pull, None)
+single = torch.ones(n, requires_grad=True)
+y = ByConversion.apply(single, solve_and_pull)
 print(y.dtype, torch.autograd.grad((y**2).sum(), single)[0].dtype)
 
 # %%
-# *vmap, jacrev, jvp, a second derivative*: none of them enter a library that they do not
-# know. ``once_differentiable`` refuses the last; for a :term:`Jacobian` take a loop of v:
+# *vmap, jacrev, jvp, a second derivative* all raise: none enters a library that it does not
+# know. For a :term:`Jacobian` take a loop of v:
 
 y = Bridge.apply(x, solve_and_pull, np.from_dlpack)
 rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(n).double()]
-print(torch.stack(rows).shape)
+print(len(rows), rows[0].shape)
 
 # %%
 # The other way: torch inside of SciPy or JAX
 # -------------------------------------------
 #
-# The same pair, made of torch: a value, and a pull that takes an array v and gives an
-# array. That is what ``jax.custom_vjp`` wants, and, for a function with one value, what
-# ``scipy.optimize.minimize(..., jac=True)`` wants with v = 1 (:ref:`external-loss`):
+# The same pair, made of torch: arrays in, arrays out. With v = 1 it serves
+# ``scipy.optimize.minimize(..., jac=True)`` (:ref:`external-loss`). In ``jax.custom_vjp``
+# keep x, as a pull is no JAX type, and make the pair again in the backward rule; under
+# ``jit``, inside of ``jax.pure_callback``:
 
 
 def pair(f):
@@ -134,9 +144,8 @@ def pair(f):
         y = f(leaf)
 
         def pull(v):
-            return torch.autograd.grad(y, leaf, torch.from_numpy(v), retain_graph=True)[
-                0
-            ].numpy()
+            seed = torch.from_numpy(v)
+            return torch.autograd.grad(y, leaf, seed, retain_graph=True)[0].numpy()
 
         return y.detach().numpy(), pull
 
@@ -150,13 +159,11 @@ value, pull = pair(lambda x: x.cumprod(0))(np.array([1.0, 2, 3]))
 print(value, pull(np.array([1.0, 10.0, 100.0])))
 
 # %%
-# The check: differences across the border, the rows against the inverse, and the pull by
-# hand:
+# The check: differences across the border, the rows against the inverse, the pull by hand:
 
-assert torch.autograd.gradcheck(
-    lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack),
-    (x,),
-)
+bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)  # noqa: E731
+assert torch.autograd.gradcheck(bridged, (x,))
+assert (leaf.grad == 6).all()
 np.testing.assert_allclose(torch.stack(rows).numpy(), np.linalg.inv(A.toarray()), atol=1e-9)
 np.testing.assert_allclose(pull(np.array([1.0, 10, 100])), [1 + 20 + 600, 10 + 300, 200])
 
@@ -164,6 +171,5 @@ np.testing.assert_allclose(pull(np.array([1.0, 10, 100])), [1 + 20 + 600, 10 + 3
 # Where next
 # ----------
 #
-# A loss from outside, without a Function: :ref:`external-loss`. The names of this product
-# in other libraries: :ref:`dictionary`. Second derivatives of such a Function:
-# :ref:`twice-differentiable`.
+# A loss from outside, without a Function: :ref:`external-loss`. This product's names there:
+# :ref:`dictionary`. Second derivatives of such a Function: :ref:`twice-differentiable`.

@@ -62,7 +62,8 @@ except RuntimeError as error:
 
 # %%
 # *Strain the positions and forget the cell*, or the other way round: a number comes out, of
-# another quantity. The images then stay where they were:
+# another quantity, as atoms and lattice then do not stretch together. Only the sum of the
+# two is right:
 
 stretch = torch.eye(3).double() + strain
 v = torch.ones_like(E)
@@ -92,9 +93,10 @@ stress[0].numpy().round(3)
 # does not know it, take the symmetric half of the strain,
 # :math:`(\varepsilon+\varepsilon^\top)/2`, which gives the symmetric half of the result.
 #
-# *The virial from forces, R times F?* For a molecule without a cell yes, and there the sum
-# over atoms is the whole of it. In a crystal the atoms' images pull as well, and the sum
-# has another value:
+# *The virial from forces, R times F?* For a molecule without a cell yes: the sum over
+# atoms, :math:`R^\top\,\partial E/\partial R`, is the whole derivative by the strain. In a
+# crystal the atoms' images pull as well, and the sum has another value. The symmetry, then
+# the sum for a far box and for the crystal:
 
 print(bool((by_strain - by_strain.mT).abs().max() < 1e-9))
 far = (100 * torch.eye(3).double()).repeat(2, 1, 1)
@@ -108,18 +110,19 @@ for box in (far, cell):
 # Training on stress
 # ------------------
 #
-# As with forces, with ``create_graph=True``, since the loss is made of derivatives:
+# As with forces, with ``create_graph=True``, since the loss is made of derivatives. The
+# weight is the depth of the potential, 1, and the target twice the stress:
 
 depth = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
 E = depth * energy(R @ stretch, cell @ stretch)
 (by_strain,) = torch.autograd.grad(E, strain, v, create_graph=True)
 loss = ((by_strain / volume[:, None, None] - 2 * stress) ** 2).sum()
 loss.backward(inputs=[depth])
-print((depth.grad < 0).item())  # deeper, towards 2
+print((depth.grad < 0).item())  # a step down makes it deeper, towards 2
 
 # %%
-# The pressure is minus a third of the trace. Squeezed to nine tenths, the crystal pushes
-# back:
+# The pressure is minus a third of the stress's trace, positive where the crystal pushes
+# outward. As built it pulls; squeezed to nine tenths in length, it pushes back:
 
 for scale in (1.0, 0.9):
     E = energy(scale * R @ stretch, scale * cell @ stretch)
@@ -128,7 +131,8 @@ for scale in (1.0, 0.9):
     print(scale, (-trace / 3 / scale**3 / volume).round(decimals=1))
 
 # %%
-# The check: a difference quotient of the energy along one strain, and of one position:
+# The check: a difference quotient of the energy along one strain, and of one position. And
+# the derivative by the depth, from :math:`(d\sigma-2\sigma)^2` by hand:
 
 h = torch.zeros(3, 3, dtype=torch.float64)
 h[0, 1] = 1e-5
@@ -141,6 +145,7 @@ with torch.no_grad():
     step[:, 2, 1] = 1e-5
     up, down = (energy(R + s * step, cell) for s in (1, -1))
     torch.testing.assert_close((down - up) / 2e-5, force[:, 2, 1], rtol=1e-5, atol=1e-6)
+torch.testing.assert_close(depth.grad, -2 * (stress**2).sum())
 
 # %%
 # Where next
