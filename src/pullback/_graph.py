@@ -119,7 +119,12 @@ def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]
     node_of = {id(leaf): node for leaf, node in leaves}
     kept: list[tuple[Tensor, Tensor | None]] = []
     for t in _all_tensors():
-        node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
+        try:
+            node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
+        except RuntimeError:  # of unbind(), and edited since: its old node may be here
+            if t.retains_grad:
+                kept.append((t, t.grad))
+            continue
         if node is None or node not in hooks:
             continue
         hooks[node] += ["tensor hook"] * len(t._backward_hooks or ())
