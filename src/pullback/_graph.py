@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, no_grad
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
 
@@ -136,7 +136,18 @@ def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]
         yield hooks
     finally:
         for t, grad in kept:
-            t.grad = grad
+            if t.grad is not grad:
+                _give_back(t, grad)
+
+
+def _give_back(t: Tensor, grad: Tensor | None) -> None:
+    try:
+        t.grad = grad
+    except RuntimeError:  # of unbind(), and edited since: since 2.15 only None is taken
+        if t.grad is None or grad is None:
+            raise
+        with no_grad():
+            t.grad.copy_(grad)
 
 
 @contextmanager
