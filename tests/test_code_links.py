@@ -282,7 +282,10 @@ def test_a_link_in_code_is_no_stop_for_the_keyboard_and_stands_in_the_list():
 # What its library's documentation has no entry for.
 UNDOCUMENTED = {
     "torch.amp.GradScaler",  # only torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler
+    "np.maximum.accumulate",  # a method of every ufunc
     "torch.backends.cudnn.flags",
+    "torch.export.Dim",  # on pages that move from release to release
+    "torch.export.export",
     "torch.finfo",  # on a page of several, whose anchors are not known here
     "torch.is_autocast_enabled",
     "torch.log_softmax",  # only in torch.nn.functional

@@ -12,7 +12,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-LONG = 30
+LONG = 60
 NEIGHBOURS = 6  # on each side
 ENTRY = r'\s*<li class="toctree-l\d[^"]*"><a [^>]*>(?:(?!</a>|<ul).)*</a></li>'
 LIST = re.compile(rf"(<ul[^>]*>)((?:{ENTRY}){{{LONG},}})\s*</ul>")

@@ -4,14 +4,15 @@ r"""
 What becomes of v: is it kept, changed, or found again in .grad?
 ================================================================
 
-``backward`` reads ``v`` and leaves it alone: you may use it again. It is what arrives at
-``y``, so that a hook on ``y`` sees it and ``y.grad``, if you ask for that, repeats it. What
-you must not do is write into it while a graph or a gradient still shares it.
+``backward`` reads ``v`` and leaves it alone: it is not changed, not kept in ``x.grad``, and
+you may use it again. It is what arrives at ``y``: a hook on ``y`` is handed it, and
+``y.grad``, if you ask for that, is a copy. Do not write into ``v`` while a graph, a hook or
+a returned gradient still shares it.
 """
 
 # %%
 # ``x``, ``y`` and ``v`` have shape ``(2,)``, :math:`y=x^2` at (1, 2). Three products with
-# one ``v``; the version counts edits in place, and there has been none:
+# one ``v``, whose version, the number of edits in place, is still 0:
 
 import torch
 
@@ -29,9 +30,9 @@ print(x.grad, v, v._version)
 # ----------------
 #
 # *Why is y.grad None?* ``y`` is no :term:`leaf`, and only leaves keep theirs. With
-# ``retain_grad`` it is there, and it is ``v``, since
-# :math:`\partial(v\cdot y)/\partial y=v`. A hook on ``y`` is shown the same, before
-# anything has been differentiated:
+# ``retain_grad`` it is there, and equals ``v``, since
+# :math:`\partial(v\cdot y)/\partial y=v`. A hook on ``y`` is handed ``v`` before any rule
+# has run:
 
 x.grad = None
 y = x**2
@@ -49,9 +50,9 @@ leaf.backward(v)
 leaf.grad
 
 # %%
-# *Is y.grad_fn(v) the same as y.backward(v)?* It is the last step alone: the rule of the
-# node that made ``y``, which knows the nodes to hand on to. Walk by hand from ``exp(x²)``,
-# with the two rules one after the other:
+# *Is y.grad_fn(v) the same as y.backward(v)?* It is the first step of it alone: the rule of
+# the operation that made ``y``. Its ``next_functions`` are the nodes to hand the result to.
+# Walk by hand back from ``exp(x² / 4)``, through three rules:
 
 y = torch.exp(x**2 / 4)
 node, arrived = y.grad_fn, v
@@ -67,9 +68,11 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 # A v that requires a gradient
 # ----------------------------
 #
-# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because ``v``
-# requires a gradient: without the first the second counts as a constant. With it the
-# product :math:`2x\odot w` can be differentiated, by ``w`` and by ``x``:
+# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because
+# ``v`` requires a gradient: without the first, the rules take ``v`` for a constant. With
+# it the product :math:`2x\odot w` can be differentiated, by ``w`` and by ``x``. The one
+# exception, last: where a rule has nothing to compute, :func:`torch.autograd.grad`
+# returns ``w`` itself:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -77,15 +80,17 @@ for create in (False, True):
     print(create, g.grad_fn is not None)
 by_w, by_x = torch.autograd.grad(g.sum(), (w, x))
 print(by_w, by_x)
+(itself,) = torch.autograd.grad(x.clone(), x, w)
+print(itself is w, itself.requires_grad)
 
 # %%
 # Infinity and NaN in v
 # ---------------------
 #
-# They stay in their own place only where no rule multiplies them by a zero of the
-# :term:`Jacobian`. The squares do not mix, so the other entry is fine; a product with the
-# identity matrix, which has the values of doing nothing, multiplies by its zeros, and
-# :math:`0\cdot\infty` is NaN:
+# They stay in their own place where f computes each entry from its own, as the squares do.
+# A rule that multiplies by a whole matrix multiplies its zeros, too, and
+# :math:`0\cdot\infty` is NaN, though with the identity matrix the :term:`Jacobian` is that
+# of doing nothing:
 
 for bad in (float("inf"), float("nan")):
     b = torch.tensor([1.0, bad])
@@ -109,6 +114,20 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
         print(str(error).partition(";")[0])
 
 # %%
+# *I edited v afterwards, and a gradient changed.* It was ``v`` itself, as above.
+# ``backward`` gives ``x.grad`` and ``y.grad`` copies. And a hook that edits in place
+# edits *your* ``v``:
+
+x.grad, v = None, torch.tensor([1.0, 10.0])
+(returned,) = torch.autograd.grad(x.clone(), x, v)
+kept, hooked = x.clone(), x.clone()
+kept.retain_grad()
+kept.backward(v)
+hooked.register_hook(lambda arrived: arrived.mul_(2))
+torch.autograd.grad(hooked, x, v)
+print("v:", v, "returned:", returned, "x.grad:", x.grad, "y.grad:", kept.grad)
+
+# %%
 # *I permuted the batch and not v.* Nothing says which entry belongs to which sample but the
 # place. All shapes fit, and the weights meet other samples:
 
@@ -117,13 +136,14 @@ weights = torch.tensor([1.0, 10.0])
 p = torch.tensor(3.0, requires_grad=True)
 for v in (weights, weights[order]):
     print(torch.autograd.grad(p**2 * x.detach()[order], p, v)[0].item())
-at_home = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
+in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 
 # %%
-# The second, permuted with the batch, is what the batch gave at home. *Are the strides of a
-# gradient those of v?* Those of :func:`torch.autograd.grad` may be, and ``backward`` writes
-# ``.grad`` in the layout of ``x``. The numbers are the same; here only the second
-# is contiguous, as ``.view(-1)`` wants it (``.reshape(-1)`` takes both):
+# The second, permuted with the batch, is what the batch gives in its own order.
+#
+# *Are the strides of a gradient those of v?* What :func:`torch.autograd.grad` returns may
+# have them; ``backward`` writes a new ``.grad`` in the layout of ``x``. Here only the
+# second is contiguous, as ``.view(-1)`` wants it (``.reshape(-1)`` takes both):
 
 X = torch.ones(2, 3, requires_grad=True)
 V = torch.arange(6.0).reshape(3, 2).T
@@ -140,7 +160,7 @@ torch.testing.assert_close(by_hand, y.detach() * at / 2 * torch.tensor([1.0, 10.
 assert torch.equal(by_w, 2 * at)
 assert torch.equal(by_x, 2 * w.detach())
 assert (
-    at_home
+    in_order
     == 6 * (at @ weights).item()
     == torch.autograd.grad(p**2 * at[order], p, weights[order])[0].item()
 )

@@ -4,14 +4,15 @@ r"""
 Which way do I step with x.grad, and how far? Sign, size, probabilities
 ========================================================================
 
-``y.backward(v)`` leaves the direction in which the weighted sum :math:`v\cdot y` *rises*
-most. To lower it, subtract; to raise it, add, or change the sign of ``v``. The direction
-says nothing about a single output, and its length is no step.
+Subtract ``x.grad`` to lower the weighted sum :math:`v\cdot y`, add it to raise the sum:
+``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How far is
+yours to say: the length of ``x.grad`` grows with ``v``, and a learning rate scales it. A
+single output may go the other way.
 """
 
 # %%
 # ``x`` has shape ``(2,)``, two losses :math:`y=(x_0^2+x_1^2,\;x_0-x_1)` have shape
-# ``(2,)``, and so has ``v``. One small step each way, and what became of :math:`v\cdot y`:
+# ``(2,)``, and so has ``v``. One small step each way; has :math:`v\cdot y` risen?
 
 import torch
 
@@ -29,7 +30,8 @@ for name, sign in {"x + 0.01 g": 1, "x - 0.01 g": -1}.items():
 
 # %%
 # *My loss goes up, though I follow the gradient*: then you add it. An optimizer subtracts.
-# To make something large, negate ``v``, or the loss, or say ``maximize=True``; all are one:
+# To make something large, negate ``v``, or the loss, or say ``maximize=True``: the step is
+# the same (``-v`` and ``maximize`` are compared here):
 
 
 def stepped(v, **options):
@@ -46,9 +48,10 @@ print(up, torch.equal(up, stepped(-v)), torch.allclose(up, x.detach() + 0.01 * g
 # One output may rise
 # -------------------
 #
-# The step lowers :math:`v\cdot y`, here both outputs; with the weights exchanged the second
-# one rises, since the first, which pulls the other way, weighs more. The
-# :term:`Jacobian` times the step, on the right, says so before you take it:
+# The step lowers :math:`v\cdot y`, here both outputs. With the weights exchanged the second
+# output rises: the first, whose gradient points against its own, now weighs more. The
+# :term:`Jacobian` times the step, on the right, tells you before you take it, up to the
+# curvature:
 
 J = torch.func.jacrev(f)(x.detach())
 for weights in (v, torch.tensor([3.0, 1.0])):
@@ -60,18 +63,18 @@ for weights in (v, torch.tensor([3.0, 1.0])):
 # How far
 # -------
 #
-# *Can I normalise the gradient?* Yes, after the call: to length 1, each sample by itself,
-# or down to its signs. Not through ``v``: the product is linear in ``v``, so a ``v`` of
-# length 1 gives a gradient of the length that :math:`J` makes of it:
+# *Can I normalise the gradient?* Yes, after the call: to length 1, or to its signs. Not
+# through ``v``: a ``v`` of length 1 gives :math:`J^\top v`, whose length depends on
+# :math:`J`. The lengths of the gradient, of that from the short ``v``, of the normalised:
 
 short = v / v.norm()
 (from_short,) = torch.autograd.grad(f(x), x, short)
 print(f"{g.norm():.2f} {from_short.norm():.2f} {(g / g.norm()).norm():.2f}", g.sign())
 
 # %%
-# *Is clipping v the same as clipping the gradient?* No, for the same reason. Clipping the
-# entries of ``v`` also turns the direction, as it weighs the losses anew; to scale the
-# gradient as a whole, ``clip_grad_norm_``, does not:
+# *Is clipping v the same as clipping the gradient?* No. Clipping entries of ``v`` weighs
+# the losses anew and turns the direction, the last one here. ``clip_grad_norm_`` scales the
+# gradient as a whole and keeps its direction:
 
 
 def direction(g):
@@ -84,20 +87,22 @@ torch.nn.utils.clip_grad_norm_([x], 1.0)
 print(direction(g), direction(x.grad), direction(by_v))
 
 # %%
-# *Each sample's gradient of length 1.* Where samples do not mix, the rows of ``X.grad`` are
-# theirs, so divide each by its own norm; the whole norm leaves small ones small:
+# *Each sample's gradient of length 1.* Where samples do not mix, row i of ``X.grad`` is the
+# gradient of sample i: divide each row by its own norm. Divided by the norm of the whole,
+# small rows stay small:
 
 X = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 (rows,) = torch.autograd.grad((X**2).sum(1), X, torch.ones(2))
-print((rows / rows.norm()).norm(dim=1), (rows / rows.norm(dim=1, keepdim=True)).norm(dim=1))
+for norm in (rows.norm(), rows.norm(dim=1, keepdim=True)):
+    print((rows / norm).norm(dim=1).numpy().round(4))
 
 # %%
 # Probabilities as v
 # ------------------
 #
 # *Must v sum to 1?* No. If it does, and its entries are not negative, :math:`v\cdot y` is
-# the expectation of ``y`` when entry i is drawn with probability :math:`v_i`, and the
-# result its gradient. A sum of 5 gives five times that:
+# the expectation of :math:`y_i` when i is drawn with probability :math:`v_i`, and the
+# result is its gradient. Weights that sum to 5 in the same proportions give five times it:
 
 p = torch.tensor([0.2, 0.8])
 (expected,) = torch.autograd.grad(f(x), x, p)
@@ -115,8 +120,8 @@ print(expected, torch.allclose(five, 5 * expected))
 #
 #    \nabla\sum_ip_iy_i=\sum_ip_i\nabla y_i+\sum_iy_i\nabla p_i ,
 #
-# the first sum being what ``backward`` gives. Write the sum out to have both, or pass each
-# as a ``v`` of its own:
+# the first sum being what ``backward`` gives. To have both, write the product out and
+# differentiate that; or add two calls, ``p`` as ``v`` of y and ``y`` as ``v`` of p:
 
 
 def softmax(x):
@@ -129,11 +134,11 @@ def softmax(x):
 print(first_only, both, torch.allclose(first_only + other, both))
 
 # %%
-# *Or I round them to a mask.* ``v = (p > 0.5)`` is a constant too: it takes one of the
-# gradients, and nothing learns to choose otherwise (:ref:`discrete-choices`).
+# *Or I round them to a mask.* ``v = (p > 0.5)`` is a constant too: it lets through the
+# gradients of the outputs chosen, and none says how to choose (:ref:`discrete-choices`).
 #
-# The check: the change of the expectation by difference quotients, in float64, with the
-# probabilities moving and held fast:
+# The check: difference quotients of the expectation, in float64, first with probabilities
+# that move with x, then with probabilities held fixed:
 
 at, h = x.detach().double(), 1e-6
 

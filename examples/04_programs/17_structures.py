@@ -4,14 +4,15 @@ r"""
 My function returns a dict, or takes keywords: which v does vjp want?
 =====================================================================
 
-A ``v`` for each tensor, in the same structure as the outputs: a tuple for a tuple, a dict
-for a dict, nested alike. What is no tensor has to leave: options by a closure, results by
-another way out. Tensors that need no ``v`` go through ``has_aux=True``.
+One ``v`` for each output tensor, in the structure of the outputs: a dict with the same keys
+for a dict, a tuple for a tuple, nested alike. Keywords, and arguments that are no tensors,
+go into a closure. Returned tensors that need no ``v`` go through ``has_aux=True``.
 """
 
 # %%
-# ``x`` has shape ``(2,)``. The outputs are a dict with a vector, and a pair of a number and
-# a vector; so is ``v``, and what comes back is a tuple, with one entry for each input:
+# ``x`` has shape ``(2,)``. The output is a dict of a vector, shape ``(2,)``, and a pair: a
+# number, shape ``()``, and a vector, shape ``(2,)``. So is ``v``. What comes back is a
+# tuple with one entry for each input, here :math:`1+10\cdot 2x`:
 
 import torch
 from torch.func import vjp
@@ -28,9 +29,9 @@ print(outputs)
 g
 
 # %%
-# *I want only one of them*: zeros for the others, as above, or a function that returns that
-# one alone. :func:`torch.autograd.backward` knows no structure; it wants the tensors in a
-# list, and leaves out what you leave out:
+# *I want only one of them*: zeros for the others, as for the number above, or a function
+# that returns that one alone. :func:`torch.autograd.backward` takes the tensors in a list,
+# without a structure, and an output that you leave out counts as zeros:
 
 leaf = x.clone().requires_grad_()
 outputs = f(leaf)
@@ -41,9 +42,9 @@ print(torch.equal(leaf.grad, g))
 # Inputs
 # ------
 #
-# Inputs may be structures too, and the result has theirs. All inputs get a gradient; make a
-# closure around those that should not. With ``torch.func.grad`` and ``jacrev`` the choice
-# is ``argnums``, which ``vjp`` has not:
+# Inputs may be structures too, and the result has theirs. ``vjp`` differentiates by every
+# input: put those that you do not ask for into a closure. It has no ``argnums``, by which
+# :func:`torch.func.grad` and :func:`torch.func.jacrev` are told:
 
 parameters = {"weight": torch.tensor([[1.0, 2.0]]), "bias": torch.tensor([3.0])}
 
@@ -62,8 +63,8 @@ print(len(pull(torch.tensor([10.0]))))
 # ---------------------------
 #
 # *The loss needs a gradient, the predictions are only to be looked at.* ``has_aux=True``
-# hands the second of two results through. It has to be of tensors as well; a list that is
-# filled from inside takes all else:
+# hands the second of two results through. That one has to consist of tensors as well; for
+# anything else, append to a list that lives outside:
 
 
 def loss_and_scores(x):
@@ -80,13 +81,15 @@ print(loss, pull(torch.tensor(1.0)), aux, notes)
 # What goes wrong
 # ---------------
 #
-# A ``v`` of another structure, a list where the output has a tuple, a part left out;
-# keywords; inputs that are numbers, or integers; outputs that are no tensors. Each says so:
+# A ``v`` of another structure, a list where the output has a tuple, a part left out, a dict
+# with its keys in another order; keywords; inputs that are numbers, or integers; outputs
+# that are no tensors. Each of these calls raises:
 
 tries = {
     "one tensor": lambda: vjp(f, x)[1](one),
     "a list for a tuple": lambda: vjp(f, x)[1]({"a": one, "b": [zero, one]}),
     "a part left out": lambda: vjp(f, x)[1]({"a": one}),
+    "keys in another order": lambda: vjp(f, x)[1]({"b": (zero, one), "a": one}),
     "a keyword": lambda: vjp(f, x, scale=3.0),
     "a float": lambda: vjp(f, x, 3.0),
     "an integer tensor": lambda: vjp(torch.pow, x, torch.tensor(2)),
@@ -95,7 +98,7 @@ tries = {
 }
 
 # %%
-# What they say:
+# The messages; that on the structure names both structures after these words:
 
 for name, attempt in tries.items():
     try:
@@ -104,13 +107,26 @@ for name, attempt in tries.items():
         print(f"{name}: {type(error).__name__}: {str(error).partition(' cotangents:')[0]}")
 
 # %%
-# All but the structure are mended by a closure, or ``functools.partial``:
+# All but the first four are mended by a closure, or ``functools.partial``, that holds the
+# argument, or drops the result:
 
 from functools import partial
 
 for mended in (partial(f, scale=3.0), lambda x: f(x, 3.0)):
     print(vjp(mended, x)[1]({"a": one, "b": (zero, 0 * one)})[0])
-print(vjp(lambda x: torch.pow(x, torch.tensor(2)), x)[1](one)[0])
+for mended in (lambda x: torch.pow(x, torch.tensor(2)), lambda x: (x, 3)[0]):
+    print(vjp(mended, x)[1](one)[0])
+
+# %%
+# *May I put None where I want nothing?* No: None is a missing ``v``, as in ``backward()``.
+# For a number it counts as 1, not as 0; for anything longer it is refused:
+
+_, pull = vjp(f, x)
+print(pull({"a": one, "b": (None, 10 * one)})[0], "is not", g)
+try:
+    pull({"a": None, "b": (zero, 10 * one)})
+except RuntimeError as error:
+    print(error)
 
 # %%
 # *Must I write the zeros by hand?* Make them from the outputs, and then put in what you
@@ -124,15 +140,17 @@ v["a"] = one
 pull(v)[0]
 
 # %%
-# ``_pytree`` has an underscore: torch promises nothing of it. The check joins all outputs
-# to one vector, whose :term:`Jacobian` is a matrix, and multiplies:
+# ``_pytree`` has an underscore: a later torch may change it. The check joins all outputs to
+# one vector of 5 entries, whose :term:`Jacobian`, worked out on paper, is a matrix of shape
+# ``(5, 2)``, and multiplies:
 
 
 def joined(x):
     return torch.cat([t.reshape(-1) for t in pytree.tree_leaves(f(x))])
 
 
-J = torch.func.jacrev(joined)(x)
+J = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 4.0]])
+torch.testing.assert_close(torch.func.jacrev(joined)(x), J)
 torch.testing.assert_close(torch.cat([one, zero[None], 10 * one]) @ J, g)
 torch.testing.assert_close(torch.cat([one, torch.zeros(3)]) @ J, pull(v)[0])
 

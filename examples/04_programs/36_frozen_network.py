@@ -4,16 +4,16 @@ r"""
 How do I change the input and leave the network alone? FGSM, images, GANs
 =========================================================================
 
-Ask for the gradient by the input: the product goes *through* the network, whose weights are
-read and not changed. But ``backward`` fills the ``.grad`` of the weights as well.
-``torch.autograd.grad(y, x, v)``, ``backward(v, inputs=[x])`` or weights that do not require
-a gradient keep it out.
+Ask for the gradient by the input alone, with ``torch.autograd.grad(y, x, v)`` or
+``y.backward(v, inputs=[x])``, or call ``requires_grad_(False)`` on the network. The product
+goes *through* the network, whose weights are read and not changed; ``y.backward(v)`` alone
+fills their ``.grad`` as well.
 """
 
 # %%
-# A network that is trained and done: ``x`` has shape ``(3, 4)``, three samples, the scores
-# ``(3, 2)``, and so has ``v``. *I only wanted x.grad*, and the next ``optimizer.step()``
-# finds gradients in the weights:
+# ``x`` has shape ``(3, 4)``, three samples; the scores have shape ``(3, 2)``, and so has
+# ``v``. The weights of ``net`` are to stay as they are. *I only wanted x.grad*, and the
+# next ``optimizer.step()`` finds gradients in the weights:
 
 import torch
 from torch import nn
@@ -34,8 +34,8 @@ def filled():
 print("filled:", filled())
 
 # %%
-# Three ways that fill ``x`` alone, and one that fills nothing, since ``no_grad`` keeps no
-# graph at all:
+# Three ways to the product that leave the weights' ``.grad`` empty, and one to no product,
+# since ``no_grad`` keeps no graph at all:
 
 
 def frozen():
@@ -52,7 +52,7 @@ ways = {
 }
 
 # %%
-# The first returns the product, the others leave it in ``x.grad``:
+# The first returns the product, the next two leave it in ``x.grad``, the last raises:
 
 for name, way in ways.items():
     net.zero_grad()
@@ -63,15 +63,16 @@ for name, way in ways.items():
         print(f"{name:22}", str(error).split(" and ")[0])
         continue
     product = x.grad if returned is None else returned
-    print(f"{name:22}", torch.equal(product, wanted), filled())
+    print(f"{name:22}", torch.allclose(product, wanted), filled())
 
 # %%
 # One step against the network: FGSM
 # ----------------------------------
 #
 # *Which way does an adversarial example go?* Uphill on the loss of the class that the
-# network sees, by the sign alone, so that no entry moves more than ε; or downhill on the
-# loss of a class that you want it to see. The other two ways only make the network surer:
+# network sees, by the sign of the gradient alone, so that no entry moves more than ε; or
+# downhill on the loss of a class that you want it to see. The two turned round make the
+# network surer:
 
 seen = net(x).argmax(1).detach()
 epsilon = 0.5
@@ -89,15 +90,15 @@ for name, classes in {"of the class seen": seen, "of the other": 1 - seen}.items
         print(f"{way:9}{name:18} the class seen has {sure:.2f}")
 
 # %%
-# The loss is a mean, so every row of g is a third of its sample's gradient. The sign does
-# not mind; a step along g itself would (:ref:`which-way-to-step`).
+# The loss is a mean, so every row of g is a third of its sample's gradient. The sign is the
+# same; a step along g itself would be a third as long (:ref:`which-way-to-step`).
 #
 # An image as the parameter
 # -------------------------
 #
-# *Style transfer, inversion, an input that excites a unit:* the image is a leaf, and the
-# optimizer has only that. Limits are kept by an edit under ``no_grad``, and not by a
-# ``clamp`` that makes a new tensor, which is no :term:`leaf`:
+# *Style transfer, inversion, an input that excites a unit:* the image is a :term:`leaf`,
+# and the only tensor in the optimizer. Keep it within limits by an edit in place under
+# ``no_grad``; ``image = image.clamp(…)`` makes another tensor, which is no leaf:
 
 image = torch.zeros(1, 4, requires_grad=True)
 optimizer = torch.optim.SGD([image], lr=0.5)
@@ -107,17 +108,18 @@ for _ in range(50):
     optimizer.zero_grad()
     with torch.no_grad():
         image.clamp_(-1, 1)
-print(image.is_leaf, image.clamp(-1, 1).is_leaf, image.abs().max() <= 1)
+print(image.is_leaf, image.clamp(-1, 1).is_leaf, image.abs().max().item() <= 1)
 at_zero, at_end = net(torch.zeros(1, 4))[0, 0].item(), net(image)[0, 0].item()
-print(at_zero < at_end)
+print(f"score 0: {at_zero:.1f}, after 50 steps: {at_end:.1f}")
 
 # %%
 # A GAN: through the critic, to the generator
 # -------------------------------------------
 #
-# *Does the generator's loss train the discriminator?* It fills its ``.grad``. If nobody
-# empties it, the critic's next step also goes the generator's way. ``detach`` is the wrong
-# way out here: it cuts the generator off:
+# *Does the generator's loss train the discriminator?* Its ``backward`` fills the
+# ``.grad`` of the discriminator, here ``net``. If nobody empties that, the critic's next
+# step also goes the generator's way. ``detach`` is the wrong way out here, as it cuts the
+# generator off:
 
 generator = nn.Linear(2, 4)
 noise = torch.randn(3, 2)
@@ -128,8 +130,8 @@ for name, cut in {"detach": lambda t: t.detach(), "no detach": lambda t: t}.item
     print(f"{name:10}", generator.weight.grad is not None, len(filled()))
 
 # %%
-# So ``detach`` belongs to the *critic's* loss, where the generator is to stay as it is. In
-# the generator's, name the inputs, or switch the critic's weights off for this call:
+# So ``detach`` belongs in the *critic's* loss, where the generator is to stay as it is.
+# In the generator's, name the ``inputs``, or freeze the critic's weights for this call:
 
 net.zero_grad()
 generator.zero_grad()
@@ -140,19 +142,21 @@ print(generator.weight.grad is not None, filled())
 # What goes wrong
 # ---------------
 #
-# *The network is in train() mode.* Its weights may be frozen, and BatchNorm still takes the
-# statistics of your adversarial batch, and dropout draws: ``eval()`` is another switch.
+# *The network is in train() mode.* With frozen weights BatchNorm still moves its running
+# mean towards your batch, and dropout draws anew at each call, so that two gradients at
+# the same ``x`` differ. ``eval()`` is another switch:
 
-norm = nn.BatchNorm1d(4).requires_grad_(False)
-for mode in (norm.train, norm.eval):
-    before = norm.running_mean.clone()
-    torch.autograd.grad(mode()(x).sum(), x)
-    print(mode.__name__, torch.equal(norm.running_mean, before))
+layers = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout()).requires_grad_(False)
+for mode in (layers.train, layers.eval):
+    before = layers[0].running_mean.clone()
+    a, b = (torch.autograd.grad(mode()(x), x, torch.ones(3, 4))[0] for _ in range(2))
+    kept = torch.equal(layers[0].running_mean, before)
+    print(f"{mode.__name__:6}", "mean kept:", kept, "same gradient:", torch.allclose(a, b))
 
 # %%
-# The check: the product through the network, in two halves, by the weights written out,
-# with nothing of autograd; and the generator's gradient by the
-# :term:`cotangent` at its output:
+# The check: the product through the network, layer by layer from the weights, with nothing
+# of autograd; and the gradient of the generator's weight from the :term:`cotangent` at its
+# output. The image ends where score 0 is higher:
 
 hidden = torch.tanh(net[0](x)).detach()
 by_hand = (v @ net[2].weight * (1 - hidden**2)) @ net[0].weight
@@ -160,6 +164,7 @@ torch.testing.assert_close(wanted, by_hand.detach())
 fake = generator(noise).detach().requires_grad_()
 (at_fake,) = torch.autograd.grad(net(fake), fake, v)
 torch.testing.assert_close(generator.weight.grad, at_fake.T @ noise)
+assert at_zero < at_end
 
 # %%
 # Where next

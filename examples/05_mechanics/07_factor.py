@@ -4,16 +4,18 @@ r"""
 My gradient is off by a factor of 2, N, -1 or 65536: where is it from?
 ======================================================================
 
-Divide the gradient that you have by the one you expect, entry by entry. One number
-everywhere is a factor of the loss or of ``v``; a number for each row is a weight of the
-sample; a number for each column is a scale of the input; no pattern is another function, or
-another point.
+2 is most often a half that your formula has and ``mse_loss`` has not, N a sum in place of a
+mean, −1 a sign, 65536 a loss scale that nobody took out again. For any other, divide the
+gradient that you have by the one you expect, entry by entry. The same number everywhere is
+a factor of the loss or of ``v``; a number for each row, a weight of the sample; a number
+for each column, a scale of the input; no pattern, another function or another point.
 """
 
 # %%
 # A linear model with four samples: ``data`` has shape ``(4, 3)``, ``w`` shape ``(3,)``, the
 # residuals and ``v`` shape ``(4,)``. The expected gradient is that of
-# :math:`\frac1N\sum_i\frac12r_i^2`, written out as :math:`\frac1NX^\top r`:
+# :math:`\frac1N\sum_i\frac12r_i^2`, written out as :math:`\frac1NX^\top r`. ``ratio``
+# divides by it (leave out entries where it is 0) and tells whether all quotients agree:
 
 import torch
 from torch.nn import functional as F
@@ -30,15 +32,16 @@ def residuals(w):
 def ratio(g, wanted=expected):
     found = (g / wanted).unique()
     alike = torch.allclose(found, found[0], rtol=1e-3)
-    return f"{found.mean():.4g} everywhere" if alike else "no common factor"
+    return f"{found.mean():.5g} everywhere" if alike else "no common factor"
 
 
 # %%
 # One factor everywhere
 # ---------------------
 #
-# *Twice what my formula says*, most often, is the half of :math:`\frac12r^2`, which
-# ``mse_loss`` leaves out; N is a sum in place of a mean; −1 is a sign:
+# *Twice what my formula says* is most often the half of :math:`\frac12r^2`, which
+# ``mse_loss`` leaves out; N is a sum in place of a mean; −1 is a sign. The function to
+# begin with:
 
 
 def half(w):
@@ -46,7 +49,7 @@ def half(w):
 
 
 # %%
-# The same sum, seven times:
+# Seven losses of the same residuals, and the factor of each:
 
 losses = {
     "r²/2, mean": lambda w: half(w).mean(),
@@ -62,18 +65,20 @@ for name, g in found.items():
     print(f"{name:24}", ratio(g))
 
 # %%
-# 65536 is the first scale of ``GradScaler``: unscale before you look
-# (:ref:`mixed-precision`). 57.3 and 0.01745 are degrees in place of radians. The number of
-# processes is :ref:`across-processes`. A mean over *all* entries of an output of shape
-# ``(4, 2)`` divides by 8, where N was meant:
+# 65536 is the scale that ``GradScaler`` starts with: unscale before you look
+# (:ref:`mixed-precision`). For the number of processes see :ref:`across-processes`. A mean
+# over *all* entries of an output of shape ``(4, 2)`` divides by 8, where N = 4 was meant.
+# 0.01745, or 57.3 the other way, is π/180: degrees in place of radians:
 
 weight = torch.ones(3, 2)
 over_all = torch.func.grad(lambda W: (data @ W).square().mean())(weight)
 over_samples = torch.func.grad(lambda W: (data @ W).square().sum(1).mean())(weight)
-ratio(over_all, over_samples)
+angle = torch.tensor(30.0)
+by_degree = torch.func.grad(lambda a: torch.deg2rad(a).sin())(angle)
+print(ratio(over_all, over_samples), "|", ratio(by_degree, torch.deg2rad(angle).cos()))
 
 # %%
-# A factor that grows from call to call is ``.grad``, which nobody emptied. Dividing by 2
+# A factor that grows from call to call is a ``.grad`` that nobody emptied. Dividing by 2
 # mends the second call and no other (:ref:`gradient-doubled`):
 
 leaf = w.clone().requires_grad_()
@@ -84,7 +89,7 @@ for _ in range(3):
 # %%
 # *Half of my formula, and only where i ≠ j*: the formula is for symmetric matrices and
 # moves :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates by each entry
-# alone:
+# alone, here :math:`u^\top Au`:
 
 A = torch.eye(2, requires_grad=True)
 u = torch.tensor([1.0, 3.0])
@@ -95,9 +100,10 @@ torch.autograd.grad(u @ A @ u, A)[0] / together
 # A factor for each row, or column
 # --------------------------------
 #
-# By the *input* the gradient has a row for each sample, and rows tell on ``v``: a weight,
-# a mask, a length of the sequence. Columns tell on a scale: with :math:`z=(x-\mu)/\sigma`
-# the gradient by x is that by z, divided by :math:`\sigma`:
+# The gradient by the *input* has a row for each sample. A factor of its own for each row
+# comes from ``v``: a weight, a mask, one over the length of a sequence. One for each column
+# comes from a scale: with :math:`z=(x-\mu)/\sigma`, in each column, the gradient by x is
+# that by z, divided by :math:`\sigma`:
 
 
 def by_input(x, v):
@@ -107,19 +113,19 @@ def by_input(x, v):
 
 plain = by_input(data, torch.ones(4))
 rows = by_input(data, torch.tensor([1.0, 2.0, 0.0, 5.0])) / plain
-print(rows.mean(1), (rows.std(1) < 1e-5).all())
+print(rows.mean(1).numpy().round(3), (rows.std(1) < 1e-5).all().item())
 sigma = torch.tensor([1.0, 10.0, 0.1])
-by_z = torch.func.grad(lambda z: (z * sigma @ w).tanh().sum())(data / sigma)
+by_z = torch.func.grad(lambda z: ((z * sigma) @ w).tanh().sum())(data / sigma)
 columns = plain / by_z
-print(columns.mean(0), (columns.std(0) < 1e-4).all())
+print(columns.mean(0).numpy().round(3), (columns.std(0) < 1e-4).all().item())
 
 # %%
 # What goes wrong
 # ---------------
 #
-# *No pattern at all.* Then no factor mends it. A loss that broadcasts
-# (:ref:`silent-traps`), or a gradient at another point, such as after the step that it led
-# to:
+# *No pattern at all.* Then no factor mends it. It may be a loss that broadcasts
+# ``(4, 1)`` against ``(4,)`` (:ref:`silent-traps`), or a gradient at another point, such as
+# the one after the step:
 
 
 def broadcast(w):
@@ -132,8 +138,8 @@ print("after a step:", ratio(torch.func.grad(losses["r²/2, mean"])(moved)))
 
 # %%
 # *My formula is the derivative of y_i by x_i.* That is the diagonal of the
-# :term:`Jacobian`. With ones autograd adds up its columns, in which every other output
-# stands, too. For :math:`y=x/|x|` both are easy to write down:
+# :term:`Jacobian`. With ones for ``v``, entry i of the gradient is the sum of column i, in
+# which the other outputs stand, too. For :math:`y=x/|x|`:
 
 x = torch.tensor([3.0, 4.0])
 J = torch.func.jacrev(lambda x: x / torch.linalg.vector_norm(x))(x)
@@ -142,15 +148,16 @@ by_ones = torch.func.grad(lambda x: (x / torch.linalg.vector_norm(x)).sum())(x)
 print(mine, by_ones, torch.allclose(J.diag(), mine), torch.allclose(J.sum(0), by_ones))
 
 # %%
-# And your expectation may be wrong. The check asks neither of the two: the difference
-# quotient of each loss, in float64, agrees with autograd, so that in each of them the
-# factor is the loss's own:
+# And your formula may be wrong. Difference quotients ask neither it nor autograd. The
+# check: those of each loss, in float64, agree with autograd, so each factor above is the
+# loss's own; and the first loss has the gradient that was expected:
 
 h, at = 1e-6, w.double()
 for name, loss in losses.items():
     pairs = [(loss(at + s), loss(at - s)) for s in h * torch.eye(3).double()]
     quotient = torch.stack([(up - down) / (2 * h) for up, down in pairs])
     torch.testing.assert_close(quotient.float(), found[name], rtol=1e-4, atol=1e-5)
+torch.testing.assert_close(found["r²/2, mean"], expected)
 
 # %%
 # Where next

@@ -4,14 +4,15 @@ r"""
 How do I get the gradient by a part of x, or freeze part of a weight?
 =====================================================================
 
-A leaf has one gradient for all of its entries. Take the part out of the *gradient*, or make
-the parts leaves of their own and join them before f. A slice made afterwards is a new
-tensor, which ``y`` was not made from.
+Take the part out of the *gradient*, ``grad(y, x, v)[0][part]``, or make the parts leaves of
+their own and join them before f. ``grad(y, x[0], v)`` fails: a slice made afterwards is a
+new tensor, which ``y`` was not made from. To freeze part of a weight, hold that part in a
+buffer; a gradient of 0 does not stop every optimizer.
 """
 
 # %%
 # ``x`` has shape ``(4, 3)``, four samples; ``y`` and ``v`` have shape ``(4, 2)``. *I only
-# want it by the first sample:*
+# want the gradient with respect to the first sample:*
 
 import torch
 
@@ -19,16 +20,17 @@ torch.manual_seed(0)  # the same numbers on every build
 x = torch.randn(4, 3, requires_grad=True)
 layer = torch.nn.Linear(3, 2)
 y, v = layer(x).tanh(), torch.ones(4, 2)
-try:
-    torch.autograd.grad(y, x[0], v, retain_graph=True)
-except RuntimeError as error:
-    print(str(error).split(". ")[0])
+for root, weights in ((y, v), (x[0][0], None)):
+    try:
+        torch.autograd.grad(root, x[0], weights, retain_graph=True)
+    except RuntimeError as error:
+        print(str(error).split(". ")[0])
 
 # %%
-# ``x[0]`` was computed at this moment, from ``x``; the graph of ``y`` does not know it.
-# Each indexing makes another one, so that also ``grad(x[0][0], x[0])`` fails. What works:
-# slice what comes back, with a ``v`` that is 0 at the outputs that you do not ask for; or
-# slice first and go on with the slice:
+# ``x[0]`` was computed at this moment, from ``x``, and is not in the graph of ``y``. Each
+# indexing makes a new tensor, so ``grad(x[0][0], x[0])`` failed as well. What works: slice
+# the gradient that comes back; or slice first and compute with the slice. A ``v`` that is 0
+# for the other samples gives the same row, and zeros in the others:
 
 (whole,) = torch.autograd.grad(y, x, v, retain_graph=True)
 row = x[0]
@@ -39,22 +41,23 @@ first[0] = v[0]
 print(torch.allclose(whole[0], by_row), torch.allclose(by_v[0], by_row), by_v[1:].any())
 
 # %%
-# *Is the first cheaper?* The second did the work of one sample, and the first that of all:
-# where f is costly, and the samples do not mix, slice first.
+# *Is it cheaper to slice first?* Yes: that does the work of one sample, and the other two
+# do that of all four, zeros in ``v`` or not. Where the samples do not mix, slice first.
 #
 # Columns, and the other arguments
 # --------------------------------
 #
-# *By the first column of the input, at all samples.* Make the columns leaves and stack
-# them, as for derivatives of a network by t alone. The others then need no gradient:
+# *By the first column of the input, at all samples*, as for the derivative of a network by
+# t alone. Make the column a leaf and join it to the others, which need no gradient then:
 
 t, rest = x.detach()[:, :1].clone().requires_grad_(), x.detach()[:, 1:]
 (by_t,) = torch.autograd.grad(layer(torch.cat([t, rest], 1)).tanh(), t, v)
 print(torch.allclose(by_t, whole[:, :1]), tuple(by_t.shape))
 
 # %%
-# Of the :term:`Jacobian` a few columns are a :term:`JVP` each, of any number of outputs,
-# and a few rows a :term:`VJP` each. The second column, for every sample at once:
+# A column of the :term:`Jacobian` takes one :term:`JVP`, however many outputs there are,
+# and a row one :term:`VJP`. Since the samples do not mix, one JVP gives the derivative by
+# the second entry of the input for all of them, with shape ``(4, 2)``:
 
 u = torch.zeros_like(x)
 u[:, 1] = 1.0
@@ -65,8 +68,8 @@ print(column.detach().numpy().round(2))
 # Part of a weight
 # ----------------
 #
-# *I want to train only the first row of W.* ``requires_grad`` belongs to the whole tensor.
-# On a slice the flag is refused:
+# *I want to train only the first row of W.* ``requires_grad`` belongs to the whole tensor;
+# you cannot switch it off for a slice:
 
 masked = torch.nn.Linear(3, 2)
 W = masked.weight
@@ -76,23 +79,27 @@ except RuntimeError as error:
     print(str(error).split(". ")[0])
 
 # %%
-# A hook that multiplies by a mask keeps the gradient of the rest at 0. *And it moves all
-# the same*: weight decay, or the momentum of earlier steps, needs no gradient:
+# A hook that multiplies by a mask makes the gradient of the second row 0. *And the row
+# moves all the same*, by weight decay, or by momentum from a step before the hook, which
+# need no gradient now:
 
 mask = torch.tensor([[1.0], [0.0]])
-handle = W.register_hook(lambda g: g * mask)
-for decay in (0.0, 0.1):
-    before = W.detach().clone()
-    optimizer = torch.optim.SGD([W], lr=0.1, weight_decay=decay)
-    optimizer.zero_grad()
-    masked(x.detach()).sum().backward()
-    optimizer.step()
-    print(decay, W.grad[1].any().item(), torch.equal(W[1], before[1]))
-handle.remove()
+for options in ({}, {"weight_decay": 0.1}, {"momentum": 0.9}):
+    optimizer = torch.optim.SGD([W], lr=0.1, **options)
+    for hooked in (False, True):
+        handle = W.register_hook(lambda g, on=hooked: g * mask if on else g)
+        before = W.detach().clone()
+        optimizer.zero_grad()
+        masked(x.detach()).sum().backward()
+        optimizer.step()
+        handle.remove()
+    zero, kept = not W.grad[1].any().item(), torch.equal(W[1], before[1])
+    print(f"{options}: gradient 0: {zero}, row kept: {kept}")
 
 # %%
-# Two tensors, of which one is a parameter and one a buffer, are safe with every optimizer;
-# a parametrization keeps the name ``weight`` for the two together:
+# Two tensors, the trained part a parameter and the frozen part a buffer, are safe with
+# every optimizer, which is not given the buffer. A parametrization keeps the name
+# ``weight`` for the two joined:
 
 
 class FirstRow(torch.nn.Module):
@@ -108,12 +115,13 @@ class FirstRow(torch.nn.Module):
 
 
 # %%
-# The parameter now has one row, and the other cannot move:
+# The parameter now has one row, and the other stays where it was (``unsafe=True``, since
+# the shape of the parameter changes):
 
 from torch.nn.utils import parametrize
 
 half = torch.nn.Linear(3, 2)
-fixed = half.weight.detach()[1:].clone()
+start, fixed = half.weight.detach().clone().split(1)
 parametrize.register_parametrization(half, "weight", FirstRow(fixed), unsafe=True)
 optimizer = torch.optim.SGD(half.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
 for _ in range(3):
@@ -126,9 +134,9 @@ print([tuple(p.shape) for p in half.parameters()], torch.equal(half.weight[1:], 
 # What goes wrong
 # ---------------
 #
-# *After a[0] = value the gradient of the first entry is 0.* The old value is in no output
-# any more, and the graph is that of what was computed (:ref:`moving-values`). Keep ``a``
-# and make a second tensor, if both are wanted:
+# *After a[0] = value the gradient of the first entry is 0.* The sum contains ``value`` in
+# its place, and no longer the square of ``s[0]`` (:ref:`moving-values`). If you want both,
+# keep ``a`` and make a second tensor:
 
 s, value = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor(5.0)
 a = s * s
@@ -139,15 +147,19 @@ replaced = torch.cat([value[None], a[1:]])
 print(torch.autograd.grad(replaced.sum() + a.sum(), s)[0])
 
 # %%
-# The check: the column by difference quotients of all outputs, the gradient by ``t`` by
-# those of their sum:
+# The check: the JVP against difference quotients of every output along the second column,
+# the gradient by ``t`` against those along the first, summed over the outputs; and the row
+# by the chain rule on paper, since :math:`\tanh'=1-\tanh^2`:
 
-h, at, e = 1e-3, x.detach(), torch.tensor([[1.0, 0.0, 0.0]])
+h, at, e = 1e-3, x.detach(), torch.eye(3)
 with torch.no_grad():
-    by_u = (layer(at + h * u).tanh() - layer(at - h * u).tanh()) / (2 * h)
-    by_e = (layer(at + h * e).tanh() - layer(at - h * e).tanh()) / (2 * h)
-torch.testing.assert_close(by_u, column.detach(), rtol=0, atol=1e-3)
-torch.testing.assert_close(by_e.sum(1, keepdim=True), by_t, rtol=0, atol=1e-3)
+    second = (layer(at + h * e[1]).tanh() - layer(at - h * e[1]).tanh()) / (2 * h)
+    first = (layer(at + h * e[0]).tanh() - layer(at - h * e[0]).tanh()) / (2 * h)
+torch.testing.assert_close(second, column.detach(), rtol=0, atol=1e-3)
+torch.testing.assert_close(first.sum(1, keepdim=True), by_t, rtol=0, atol=1e-3)
+torch.testing.assert_close(by_row, ((1 - y[0] ** 2) @ layer.weight).detach())
+assert torch.equal(half.weight[1:], fixed)
+assert not torch.equal(half.weight[:1], start)
 
 # %%
 # Where next

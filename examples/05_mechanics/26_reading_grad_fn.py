@@ -4,9 +4,9 @@ r"""
 What does a grad_fn such as AddBackward0 say? Reading the graph
 ===============================================================
 
-Which operation made the tensor, by the name of its rule for ``v``. The number tells rules
-of one operation apart, which differ by what its arguments are; it counts nothing. A node
-knows where its results go, in ``next_functions``, and what it saved, and holds no gradient.
+It names the operation that made the tensor, by its rule for ``v``. The number tells rules
+of one operation apart, which differ in the kinds of its arguments; it counts nothing. A
+node knows where its results go, in ``next_functions``, and holds no gradient.
 """
 
 # %%
@@ -22,7 +22,8 @@ y = torch.exp(c * x + w)
 print(y.grad_fn.name(), x.grad_fn, c.grad_fn)
 
 # %%
-# Names with other numbers are the same operation with other arguments:
+# ``Pow`` with another number is the same operation with other arguments, here a number or a
+# tensor for base or exponent. ``1 - x`` is an operation of its own, ``rsub``:
 
 made = {
     "x ** 2": x**2,
@@ -43,9 +44,9 @@ for name, t in made.items():
 # next_functions
 # --------------
 #
-# Pairs: the node that gets the result for an argument, and *which output* of that node it
-# belongs to. None stands for an argument that gets nothing, here the constant ``c``. It is
-# the order of the arguments, and the leaves are at the end, in ``AccumulateGrad``:
+# One pair for each tensor among the arguments, in their order (a number may count as one):
+# the node that gets the result for it, and *which output* of that node it is. None stands
+# for one that gets nothing, here ``c``. The leaves are at the ends, in ``AccumulateGrad``:
 
 leaves = {x: "x", w: "w"}
 
@@ -64,8 +65,8 @@ def show(node, depth=0):
 show(y.grad_fn)
 
 # %%
-# The second of the pair is not 0 where one node made several tensors. Both rows of
-# ``unbind`` have one node, and their product gets its results at places 0 and 1:
+# The second of the pair can be another than 0 where one node made several tensors. Both
+# rows of ``unbind`` share a node, and their product hands its results to places 0 and 1:
 
 a, b = torch.stack([x, 2 * x]).unbind(0)
 print(a.grad_fn is b.grad_fn, a.output_nr, b.output_nr)
@@ -95,9 +96,8 @@ title = ax.set_title("y = exp(c x + w), and v = (1, 1) on its way back")
 # What is saved
 # -------------
 #
-# A rule keeps what it needs: ``exp`` its result, a product the factor for which the *other*
-# one wants a gradient. They are in ``_saved_…``, for looking, until ``backward`` frees
-# them:
+# A rule keeps what it needs: ``exp`` its result, a product each factor whose *partner*
+# wants a gradient. You find them in ``_saved_…``, until ``backward`` frees the tensors:
 
 product = y.grad_fn.next_functions[0][0].next_functions[0][0]
 print(y.grad_fn._saved_result.equal(y), product._saved_self.equal(c), product._saved_other)
@@ -111,8 +111,8 @@ except RuntimeError as error:
 # An edit in place
 # ----------------
 #
-# *The name has changed.* It is that of the last operation; a write into a part makes it
-# ``CopySlices``, which keeps the rest:
+# *The name has changed.* It is that of the last operation; after a write into a part,
+# ``CopySlices``, which passes on ``v`` for the rest:
 
 z = 2 * x
 names = [z.grad_fn.name()]
@@ -125,25 +125,26 @@ print(*names, z.grad_fn.name().rpartition(":")[2])
 # What goes wrong
 # ---------------
 #
-# *I look for the gradient in the graph.* A node has none: what passes is gone afterwards,
-# and ``.grad`` is at the leaves. Only a hook, or ``retain_grad``, sees it (:ref:`hooks`):
+# *I look for the gradient in the graph.* A node has none, and what passes is gone. Ask
+# beforehand, by a hook or ``retain_grad`` (:ref:`hooks`), or by ``autograd.grad``:
 
-node = (x**2).grad_fn
-print([name for name in ("grad", "variable") if hasattr(node, name)])
+middle = x**2
+print([name for name in ("grad", "variable") if hasattr(middle.grad_fn, name)])
+print(torch.autograd.grad((3 * middle).sum(), middle)[0])
 
 # %%
 # *I test the operation by its name.* The names belong to no promise: a fused kernel,
 # another shape of the input or another release gives another. ``reshape`` is a view here
-# and a copy there; a test like ``"View" in name`` breaks at the second:
+# and a copy there, and ``"View" in name`` is true of both:
 
 for base in (torch.ones(2, 3, requires_grad=True), torch.ones(3, 2, requires_grad=True).T):
-    print(base.reshape(6).grad_fn.name())
+    flat = base.reshape(6)
+    print(flat.grad_fn.name(), "same memory:", flat.data_ptr() == base.data_ptr())
 
 # %%
-# The check: the nodes, run by hand from ``y``, in the order of the tree above, give what
-# ``backward`` gave; each is called once here, as no two paths meet. One thing the engine
-# does between the nodes: ``w`` was broadcast, the rule of the sum hands on both entries,
-# and they are added up on arrival:
+# The check: the nodes, called by hand down the tree above, give what ``backward`` gave. No
+# two paths meet, so each is called once. One thing the engine does between the nodes: ``w``
+# was broadcast, the rule of the sum hands on both entries, and they are added on arrival:
 
 found = {}
 
@@ -160,7 +161,7 @@ def run(node, arrived):
 
 
 # %%
-# The two leaves, by hand and by ``backward``:
+# Both leaves:
 
 run(torch.exp(c * x + w).grad_fn, torch.ones(2))
 torch.testing.assert_close(found["x"], x.grad)

@@ -4,15 +4,15 @@ r"""
 Why is my gradient inf, or 1e12? Angles, powers and norms at their ends
 =======================================================================
 
-Because the derivative is: the slope of ``acos`` at 1, of a power below 1 at 0, of a
-direction at the zero vector. Some functions of PyTorch answer there with ``inf``, some with
-a large number, some with NaN or with 0. Another formula for the same quantity has a finite
-slope, or there is none and the point must be kept out.
+Because the derivative has no bound there: that of ``acos`` at 1, of a power below 1 at 0,
+of a direction at the zero vector. Some functions of PyTorch answer with ``inf``, some with
+a large number, some with NaN or with 0. Either another formula for the same quantity has a
+finite slope, or there is none and you keep the point out.
 """
 
 # %%
-# Value and slope at the end of the domain. ``x`` has shape ``(n,)``, ``y`` is one number,
-# and no mask is involved:
+# Value and slope at the end of the domain. ``x`` has shape ``(n,)``, or ``(1, n)`` for a
+# distance between rows, ``y`` is one number, and no mask is involved:
 
 import torch
 from torch.nn import functional as F
@@ -54,16 +54,18 @@ for name, (f, at) in ends.items():
 
 # %%
 # ``normalize`` divides by the norm, but at least by ``eps=1e-12``, hence the 1e12;
-# ``cosine_similarity`` by at least 1e-8. ``pairwise_distance`` adds 1e-6 to each
-# difference, and so has a slope even between a point and itself. None of them raises.
+# ``cosine_similarity`` by each norm, but at least by 1e-8. ``pairwise_distance`` adds 1e-6
+# to each difference, and so has a slope even between a point and itself. None of them
+# raises.
 #
 # An angle without acos
 # ---------------------
 #
 # *The angle between two vectors gives inf or NaN when they are parallel.* ``acos`` needs
 # the cosine, which is flat there. Clamping the cosine does not mend it: beyond the bound
-# its gradient is 0, and at ``1 - 1e-6`` the slope is 700. The same angle from sine and
-# cosine, by ``atan2``, has a slope of length :math:`1/|p|` everywhere, bar at the origin:
+# its gradient is 0, and short of it the slope of ``acos`` is up to 700. The same angle by
+# ``atan2`` has a slope of length :math:`1/|p|` everywhere, bar at the origin. The gradient
+# of each, and then the 700:
 
 
 def by_acos(p):
@@ -81,41 +83,47 @@ def by_atan2(p):
 for point in ([1.0, 0.0], [1.0, 1e-5], [0.0, 1.0]):
     found = [slope(f, point)[1] for f in (by_acos, by_clamped, by_atan2)]
     print(point, *([round(g, 2) + 0.0 for g in each] for each in found))
+print(f"{slope(torch.acos, 1 - 1e-6)[1][0]:.0f}")
 
 # %%
 # Between two vectors the angle is ``2 * atan2(norm(a - b), norm(a + b))``, once both have
-# length 1. It has no sign, hence a kink where they are parallel, with a finite slope:
+# length 1. It has no sign, hence a kink where they are parallel: the slope is −1 on one
+# side, 1 on the other, and between them the 0 that the norm has at 0. ``acos``, and this:
 
-a, b = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0], requires_grad=True)
 norm = torch.linalg.vector_norm
-for angle in (torch.acos(a @ b), 2 * torch.atan2(norm(a - b), norm(a + b))):
-    print(angle.item(), torch.autograd.grad(angle, b)[0])
+for turn in (-0.1, 0.0, 0.1):
+    t = torch.tensor(turn, requires_grad=True)
+    a, b = torch.tensor([1.0, 0.0]), torch.stack([t.cos(), t.sin()])
+    angles = torch.acos(a @ b), 2 * torch.atan2(norm(a - b), norm(a + b))
+    slopes = [torch.autograd.grad(y, t, retain_graph=True)[0] + 0 for y in angles]
+    print(turn, *(f"{g:.2f}" for g in slopes))
 
 # %%
 # Powers
 # ------
 #
 # *x ** p with a learned p is NaN.* By ``p`` the slope is :math:`x^p\log x`, which needs
-# :math:`x>0`; PyTorch puts 0 where ``x`` is 0. A negative base with a power that is not a
-# constant is NaN by the value or by the slope:
+# :math:`x>0`; where ``x`` is 0, PyTorch puts 0, unless ``p`` is negative. A negative base
+# has NaN for the slope by ``p``, and for the value too where ``p`` is no whole number.
+# Value, slope by the base, slope by ``p``:
 
-for base, power in ((0.0, 0.5), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5)):
+for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5)):
     b, p = (torch.tensor(t, requires_grad=True) for t in (base, power))
     y = b**p
     slopes = [f"{g:.3g}" for g in torch.autograd.grad(y, (b, p))]
     print(f"{base} ** {power} = {y.item():.3g}", *slopes)
 
 # %%
-# Keep the base positive by its making, ``softplus(raw)`` or ``raw.exp()``, where it means
-# something positive. A ``clamp`` in front is finite and 0 below the bound, so what fell
-# below stays there.
+# Where the base means something positive, make it so by ``softplus(raw)`` or ``raw.exp()``.
+# With a ``clamp`` in front the slope by the base is finite, and 0 below the bound, so that
+# what fell below stays there.
 #
 # A standard deviation
 # --------------------
 #
 # *std of a batch with one sample.* ``correction=1`` divides by 0: value and gradient are
-# NaN. With ``correction=0`` the value is 0 and the slope a convention. The variance has a
-# slope everywhere; add ``eps`` before the root, as BatchNorm does:
+# NaN. With ``correction=0`` the value is 0 and the slope a convention, but the variance has
+# one everywhere; add ``eps`` before the root, as BatchNorm does:
 
 import warnings
 
@@ -129,9 +137,9 @@ print(f"{value:.4f}", gradient)
 # What goes wrong
 # ---------------
 #
-# *I add eps, and the gradient is still enormous.* Behind the root an ``eps`` does nothing
+# *I add eps, and the gradient is still enormous.* After the root an ``eps`` does nothing
 # for the slope. Inside it no slope is above :math:`1/(2\sqrt\varepsilon)`, here 500, and no
-# value off by more than :math:`\sqrt\varepsilon`:
+# value off by more than :math:`\sqrt\varepsilon`. The slopes at 0, at 1e-9 and at 1:
 
 for name, f in {
     "sqrt(x) + 1e-6": lambda x: (x.sqrt() + 1e-6).sum(),
@@ -140,15 +148,15 @@ for name, f in {
     print(name, *(f"{slope(f, [at])[1][0]:.3g}" for at in (0.0, 1e-9, 1.0)))
 
 # %%
-# *A product with a factor 0.* ``prod`` leaves out one factor at a time, and is right there;
-# the same by logarithms divides by it:
+# *A product with a factor 0.* The slope of ``prod`` is the product of the other factors,
+# and right there; the same by logarithms divides by the 0:
 
 factors = [0.0, 2.0, 3.0]
 print(slope(torch.prod, factors), slope(lambda x: x.log().sum().exp(), factors))
 
 # %%
-# The check: the slope of ``atan2`` against difference quotients in float64, at the very
-# points where ``acos`` had none; and the 1e12, which no quotient with a larger step finds:
+# The check: the slope of ``atan2`` against difference quotients in float64, also at the two
+# points where ``acos`` had none; and the 1e12, which a quotient with a larger step misses:
 
 h = 1e-6
 for point in ([1.0, 0.0], [1.0, 1e-5], [0.0, 1.0]):

@@ -4,15 +4,15 @@ r"""
 Why does my attention mask give NaN? A row that is masked throughout
 ====================================================================
 
-An entry of ``-inf`` before a softmax gets the probability 0 and the gradient 0: that is
-what it is for. A row of nothing but ``-inf`` is 0/0, and its NaN reaches every weight, also
-when that row is left out of the loss. Give the row something to look at, and throw the
-answer away.
+Because a row of it is nothing but ``-inf``, and the softmax of that is 0/0. Its NaN reaches
+all weights of the layer, also when that row is left out of the loss. Give the row something
+to look at, and throw the answer away. A single ``-inf`` does no harm: it gets the
+probability 0 and the gradient 0.
 """
 
 # %%
 # Scores of shape ``(2, 3)``: two queries, three keys. The second query may see no key, as
-# in a sample that is padding throughout. ``v`` weighs the first key's probability:
+# in a sample that is padding throughout. ``v`` picks the first key's probability:
 
 import torch
 from torch import nn
@@ -25,19 +25,20 @@ masked = scores.masked_fill(~keep, float("-inf"))
 p = masked.softmax(1)
 print(p.detach())
 at_masked, at_scores = torch.autograd.grad(p, (masked, scores), v)
-print(at_masked, at_scores, sep="\n")
+print(at_masked + 0, at_scores + 0, sep="\n")  # + 0: no -0.
 
 # %%
-# In the first row the two keys that are left share the slope, ±p(1 − p), and the masked one
-# gets 0. In the second all is NaN. ``masked_fill`` puts zeros in place of it on the way
-# back, so that *these* scores get a harmless gradient. What is multiplied by the row's
-# probabilities is not so lucky.
+# In the first row the two keys that are left have the slopes ±p(1 − p), and the masked one
+# 0. In the second all is NaN. ``masked_fill`` puts zeros in place of it on the way back, so
+# that *these* scores get a harmless gradient. Not so the values, which are multiplied by
+# the row's probabilities, nor scores to which the ``-inf`` was added.
 #
 # One padded sample, and every weight is NaN
 # ------------------------------------------
 #
 # *My loss is finite, as I leave the padded sample out of it.* Then its :term:`cotangent` is
-# 0, and 0 times NaN is NaN:
+# 0, and 0 times NaN is NaN. Here in all entries of the weight that makes queries, keys and
+# values:
 
 torch.manual_seed(0)  # the same weights on every build
 attention = nn.MultiheadAttention(4, 1, batch_first=True)
@@ -46,14 +47,14 @@ padding = torch.tensor([[False, False, True], [True, True, True]])
 weight = attention.in_proj_weight
 
 
-def first_sample_only(padding):
-    y, _ = attention(x, x, x, key_padding_mask=padding)
+def first_sample_only(padding, **options):
+    y, _ = attention(x, x, x, key_padding_mask=padding, **options)
     loss = y[0].sum()
     return loss, torch.autograd.grad(loss, weight)[0]
 
 
 loss, g = first_sample_only(padding)
-print(loss.isfinite().item(), g.isnan().any().item())
+print(loss.isfinite().item(), g.isnan().all().item())
 
 # %%
 # What helps
@@ -67,25 +68,43 @@ loss_opened, g_opened = first_sample_only(opened)
 print(torch.equal(loss, loss_opened), g_opened.isfinite().all().item())
 
 # %%
-# Or drop these samples before the layer, which is the cheapest. Two more are often tried. A
-# large negative number in place of ``-inf`` makes an empty row *uniform*: no NaN, and an
-# answer that nobody asked for. And :func:`scaled_dot_product_attention
-# <torch.nn.functional.scaled_dot_product_attention>`, called by itself with a Boolean mask,
-# gives an empty row the value 0 and the gradient 0:
+# Or drop these samples before the layer, which is the cheapest. A large negative number in
+# place of ``-inf`` makes an empty row *uniform*: no NaN, and an answer that nobody asked
+# for:
 
 lowest = torch.finfo(scores.dtype).min
-print(scores.masked_fill(~keep, lowest).softmax(1)[1].tolist())
+print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())
+
+# %%
+# *With need_weights=False the NaN is gone.* Then the layer calls
+# :func:`scaled_dot_product_attention
+# <torch.nn.functional.scaled_dot_product_attention>`, which gives an empty row the value 0
+# and the gradient 0, shown here on a CPU:
+
 q = torch.randn(1, 2, 4, requires_grad=True)
 y = F.scaled_dot_product_attention(q, x[:1], x[:1], attn_mask=keep[None])
-print(y[0, 1].tolist(), torch.autograd.grad(y.sum(), q)[0][0, 1].tolist())
+print(y[0, 1].tolist(), (torch.autograd.grad(y.sum(), q)[0][0, 1] + 0).tolist())
+_, g_unweighted = first_sample_only(padding, need_weights=False)
+print(torch.allclose(g_unweighted, g_opened, atol=1e-6))
 
 # %%
 # What goes wrong
 # ---------------
 #
+# *The mask works the wrong way round.* ``True`` in the layer's ``key_padding_mask`` or
+# ``attn_mask`` leaves a key out; in the ``attn_mask`` of ``scaled_dot_product_attention``
+# it lets the key in. Which keys get a probability from the layer, with ``keep`` and with
+# its opposite:
+
+for mask in (keep[:1], ~keep[:1]):
+    _, weights = attention(x[:1], x[:1], x[:1], key_padding_mask=mask)
+    print((weights[0, 0] > 0).tolist())
+
+# %%
 # *I multiply the scores by the mask.* A score of 0 is a score: the key is seen as if it
 # were of middling interest. *I multiply the probabilities*, and they do not add up to 1,
-# and the masked key still gets a gradient through the sum below the fraction:
+# and the masked key still gets a gradient through the sum below the fraction. The
+# probabilities, and the gradient of the first one:
 
 row, seen = scores[0], keep[0]
 ways = {
@@ -95,20 +114,21 @@ ways = {
 }
 for name, way in ways.items():
     (g,) = torch.autograd.grad(way(row)[0], scores)
-    print(f"{name:25}", way(row).detach().numpy().round(3), g[0].numpy().round(3))
+    print(f"{name:25}", way(row).detach().numpy().round(3), g[0].numpy().round(3) + 0)
 
 # %%
-# Two signs of it elsewhere: ``log_softmax`` and ``logsumexp`` of an empty row are NaN and
-# ``-inf``, the latter with a NaN gradient; and ``0 * -inf``, a masked score times a mask,
-# is NaN in the values already:
+# Two signs of it elsewhere: ``log_softmax`` of an empty row is NaN and ``logsumexp`` is
+# ``-inf``, with a NaN gradient; and ``0 * -inf``, a masked score times a mask, is NaN in
+# the values already:
 
 empty = torch.full((2,), float("-inf"), requires_grad=True)
 total = torch.logsumexp(empty, 0)
-print(total.item(), torch.autograd.grad(total, empty)[0].tolist(), (0 * empty).tolist())
+print(empty.log_softmax(0).tolist(), (0 * empty).tolist())
+print(total.item(), torch.autograd.grad(total, empty)[0].tolist())
 
 # %%
 # The check: the first sample alone, with no other in the batch, has the gradient that the
-# opened mask gave; and a masked key is as good as absent:
+# opened mask gave; and to the others a masked key is as good as absent:
 
 alone, _ = attention(x[:1], x[:1], x[:1], key_padding_mask=padding[:1])
 torch.testing.assert_close(torch.autograd.grad(alone.sum(), weight)[0], g_opened)

@@ -4,14 +4,14 @@ r"""
 Which operations have no gradient: zeros, an error, or a cut in silence?
 ========================================================================
 
-Counting, comparing, rounding and looking up are steps: flat, and then a jump. PyTorch
-answers in one of four ways. The result has no graph; it has one and passes zeros; the
-backward raises; or the operation has a slope after all, for one of its arguments. Which
-one, for each, is below.
+Those that count, compare, round or look up: they are steps, flat and then a jump. PyTorch
+answers in one of three ways. The result has no graph; it has one and passes zeros; or the
+backward raises. Others jump too and have a slope between the jumps, such as ``%``. Which
+of these it is, for each, is below.
 """
 
 # %%
-# ``x`` has shape ``(3,)``; each operation is followed by a sum, so that ``v`` is ones:
+# ``x`` has shape ``(3,)``, and ``v`` is ones, by the sum of the result:
 
 import torch
 
@@ -20,18 +20,18 @@ edges = torch.tensor([0.0, 1.0, 2.0])
 
 
 def tried(f):
+    y = f(x)
+    if not y.requires_grad:
+        return f"no graph ({str(y.dtype).removeprefix('torch.')})"
     try:
-        y = f(x)
-        if not y.requires_grad:
-            return f"no graph ({str(y.dtype).removeprefix('torch.')})"
         return str(torch.autograd.grad(y.sum(), x)[0].tolist())
     except RuntimeError as error:
         return f"{type(error).__name__}: {str(error).split('. ')[0]}"
 
 
 # %%
-# Choosing and counting. All of these are results of another type than ``x``, but for the
-# histogram:
+# Comparing and counting. Most results are no floating point numbers. The histogram is, and
+# has no graph either; so are the values of ``unique``, and only their backward raises:
 
 counting = {
     "x > 1": lambda x: x > 1,
@@ -46,8 +46,8 @@ for name, f in counting.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# Rounding. *Floor division raises and floor does not?* So it is; the two ways to write
-# :math:`\lfloor x/y\rfloor` differ:
+# Rounding. *Floor division raises and floor does not?* So it is: ``//`` raises, and ``div``
+# with ``rounding_mode="floor"``, the same numbers, passes zeros:
 
 rounding = {
     "torch.round(x)": torch.round,
@@ -63,9 +63,8 @@ for name, f in rounding.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# ``%`` and ``frac`` have a slope of 1, with jumps that nobody sees. What follows is a
-# choice *between* two arguments: the condition has no gradient, the branch that was taken
-# has:
+# ``%`` and ``frac`` have a slope of 1 by ``x``, and the gradient shows nothing of their
+# jumps. What follows is a choice: the condition has no gradient, what was chosen has:
 
 choosing = {
     "where(x > 1, 10 * x, x)": lambda x: torch.where(x > 1, 10 * x, x),
@@ -81,12 +80,13 @@ for name, f in choosing.items():
 # Out of the graph
 # ----------------
 #
-# *I made a tensor of my results, and backward fails.* ``torch.tensor`` copies numbers, as
-# ``item()``, ``float()`` and NumPy do. ``torch.stack`` keeps the graph. A change of the
-# type keeps it too, among floating point types:
+# *I made a tensor of my results, and backward fails.* ``torch.tensor`` takes the numbers
+# without the graph, as ``item()``, ``float()`` and ``detach().numpy()`` do.
+# ``torch.stack`` keeps it. A change of type keeps it too, among floating point and complex
+# types:
 
 made = {
-    "torch.tensor([x[0], x[1]])": lambda x: torch.tensor([x[0].item(), x[1].item()]),
+    "torch.tensor([x[0].item()])": lambda x: torch.tensor([x[0].item()]),
     "torch.stack([x[0], x[1]])": lambda x: torch.stack([x[0], x[1]]),
     "x.half()": lambda x: x.half(),
     "x.long().float()": lambda x: x.long().float(),
@@ -97,12 +97,25 @@ for name, f in made.items():
     print(f"{name:32}", tried(f))
 
 # %%
+# ``torch.tensor([x[0], x[1]])``, with no ``item()``, loses the graph as well. It warns, but
+# only the first time in a program:
+
+import warnings
+
+torch.set_warn_always(True)  # here each time, so that the warning is sure to show
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    print(tried(lambda x: torch.tensor([x[0], x[1]])))
+torch.set_warn_always(False)
+print(str(caught[0].message).splitlines()[0])
+
+# %%
 # What goes wrong
 # ---------------
 #
 # *I minimise the number of mistakes, and nothing moves.* Accuracy is counted and has no
-# graph. Count softly: the step :math:`[x>t]` as a sigmoid, a bin as a bump, and, for
-# classes, the cross-entropy in place of the accuracy:
+# graph. Count softly: the step from 0 to 1 at :math:`t` as a sigmoid, a bin as a bump, and,
+# for classes, the cross-entropy in place of the accuracy:
 
 tau = 0.2
 hard = (x > 1).float().sum()
@@ -114,27 +127,26 @@ print(bins.detach().numpy().round(2), by_x.numpy().round(2))
 
 # %%
 # A small τ counts better and has a slope only near the steps. *And the jumps of % 1?* A
-# loss on an angle modulo 360 pulls the long way round across the jump. Compare sine and
-# cosine instead, which have none. From 359° to 1° it is two degrees upwards, so the
-# gradient should be negative:
+# loss on an angle modulo 360 pulls the long way round if the jump lies on the short one.
+# Compare sine and cosine instead, which have no jump. From 359° to 1° it is two degrees
+# upwards, so the gradient should be negative; its sign, by each loss:
 
 angle, goal = torch.tensor(359.0, requires_grad=True), torch.tensor(1.0)
 wrapped = (angle % 360 - goal) ** 2
 round_trip = 1 - torch.cos(torch.deg2rad(angle - goal))
-for loss in (wrapped, round_trip):
-    print(torch.autograd.grad(loss, angle)[0].sign().item())
+for name, loss in {"% 360": wrapped, "cosine": round_trip}.items():
+    print(name, torch.autograd.grad(loss, angle)[0].sign().item())
 
 # %%
-# The check: a small step in each entry, which finds the same zeros and slopes wherever the
-# operation gave any:
+# The check: a small step up and down in each entry finds the same zeros and slopes. It
+# finds zeros for the two that raise, too:
 
-h = 1e-3
-for f in [*rounding.values(), *choosing.values()]:
-    if tried(f).startswith("["):
-        steps = h * torch.eye(3)
-        found = [((f(x + s) - f(x - s)).sum() / (2 * h)).item() for s in steps]
-        (g,) = torch.autograd.grad(f(x).sum(), x)
-        torch.testing.assert_close(torch.tensor(found), g, rtol=0, atol=1e-2)
+steps = 1e-3 * torch.eye(3)
+for name, f in (rounding | choosing).items():
+    found = [(f(x + s) - f(x - s)).sum().item() / 2e-3 for s in steps]
+    raises = name in ("x // 1", "torch.heaviside(x, 0)")
+    g = torch.zeros(3) if raises else torch.autograd.grad(f(x).sum(), x)[0]
+    torch.testing.assert_close(torch.tensor(found), g, rtol=0, atol=1e-2)
 
 # %%
 # Where next

@@ -4,10 +4,11 @@ r"""
 Where does v go through cat, pad, expand, interpolate or pooling?
 =================================================================
 
-Back the way the numbers came: what was copied gets the sum, what was cut off or
-overwritten gets 0, and an average gets its share. All of these are linear, :math:`y=Ax`,
-so that ``v`` comes back as :math:`A^\top v`, whatever ``x`` is. That is the transpose, not
-the inverse: undoing the operation on ``v`` gives another answer.
+Back the way the numbers came: an entry that was copied gets the sum of what its copies got,
+one that was cut off or overwritten gets 0, and one that went into an average gets its
+share. All of these are linear in ``x``, :math:`y=Ax`, or that plus a constant, so that
+``v`` comes back as :math:`A^\top v`, whatever ``x`` is. That is the transpose, and only for
+a permutation, such as ``flip``, the inverse.
 """
 
 # %%
@@ -55,9 +56,9 @@ for name, f in moves.items():
     print(f"{name:25}", counting(f(x)).int().tolist(), "→", back(f, x).int().tolist())
 
 # %%
-# ``flip`` flips back and ``roll`` rolls the other way. What stands twice in ``y`` gets two
-# entries of ``v``. *Why has a bias of shape (2,) the sum over the batch?* Because a
-# broadcast is such a copy. Of several inputs each gets its part:
+# ``flip`` flips back and ``roll`` rolls the other way. What stands twice in ``y`` gets the
+# sum of two entries of ``v``. Of several inputs of ``cat`` each gets its part. *Why has a
+# bias of shape (2,) the sum over the batch?* Because a broadcast is such a copy:
 
 a, b = (torch.ones(n, requires_grad=True) for n in (2, 3))
 y = torch.cat([a, b])
@@ -68,7 +69,7 @@ print(counting(y).tolist(), torch.autograd.grad(y, bias, counting(y))[0])
 
 # %%
 # *What becomes of an entry that I overwrite?* Its old value is in no output, so it gets 0,
-# and the new value gets its weight. Written to a clone, since ``x`` is a leaf:
+# and the new value gets the ``v`` of its place. Written to a clone, since ``x`` is a leaf:
 
 new = torch.tensor(9.0, requires_grad=True)
 y = x.clone()
@@ -79,9 +80,9 @@ print(*torch.autograd.grad(y, (x, new), counting(y)))
 # Pooling and resizing
 # --------------------
 #
-# An average over two gives each of them half of its weight; where windows overlap the
-# shares add up. ``interpolate`` repeats, or mixes two neighbours, and hands back by the
-# same numbers. A convolution does so with its kernel:
+# An average over two hands each of them half of its ``v``; where windows overlap the shares
+# add up. ``interpolate`` repeats, or mixes two neighbours, and hands back by the same
+# weights. A convolution does so with its kernel. Left ``y``, right ``x.grad``:
 
 kernel = torch.tensor([[[1.0, 10.0]]])
 on_image = {
@@ -97,38 +98,40 @@ for name, f in shares.items():
 # %%
 # ``max_pool`` is linear only as long as the same entry wins: it hands all to the winner
 # (:ref:`sort-and-topk`). Dropout draws its mask once. The way back uses the same one, and
-# the same factor 1/(1 − p):
+# the same factor 1/(1 − p), whatever was drawn; here each entry of ``y`` is 0 or 2 x:
 
-torch.manual_seed(0)
 y = F.dropout(x, 0.5)
-print(y.tolist(), torch.autograd.grad(y, x, torch.ones(3))[0].tolist())
+print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach()))
 
 # %%
 # What goes wrong
 # ---------------
 #
 # *I resize v back to the size of x by hand.* Then it is averaged, where the transpose adds:
-# half of the right answer behind a factor of 2. The sum tells: the shares of an output add
-# up to 1, so every unit of ``v`` must arrive somewhere, and 6 ones make a sum of 6:
+# for ones, half of the right answer after a factor of 2. The sum tells: the shares of an
+# output add up to 1, so every unit of ``v`` must arrive somewhere, and 6 ones make a sum
+# of 6:
 
 ones = torch.ones(6)
 resized = F.interpolate(ones[None, None], scale_factor=0.5, mode="linear")[0, 0]
 (right,) = torch.autograd.grad(shares["interpolate, linear"](x), x, ones)
-print(resized, resized.sum().item(), right, right.sum().item())
+print("resized", resized, resized.sum().item())
+print("right  ", right, right.sum().item())
 
 # %%
-# So a gradient behind an upsampling by 2 is larger for each pixel, and that is no fault: a
-# pixel moves two outputs. A *mean* over the larger image divides by more of them, and both
-# cancel:
+# So a gradient through an upsampling by 2 is twice as large, and that is no fault: an entry
+# moves two outputs, and a pixel of an image four. A *mean* over the larger ``y`` divides by
+# as many more, and both cancel. The first entry of ``x.grad`` without and with upsampling:
 
 for loss in ("sum", "mean"):
     small, large = getattr(x, loss)(), getattr(shares["interpolate, nearest"](x), loss)()
-    print(loss, *(torch.autograd.grad(y, x)[0][0].item() for y in (small, large)))
+    print(loss, *(f"{torch.autograd.grad(y, x)[0][0]:.3f}" for y in (small, large)))
 
 # %%
 # *grid_sample or an index: can I learn the position?* A whole-numbered index has no slope.
 # Between two pixels a position has one, the difference of the two; ``grid_sample`` does
-# this in two dimensions. Far from an edge in the picture it is 0, whatever the loss wants:
+# this in two dimensions. Between equal pixels, far from an edge in the picture, it is 0,
+# whatever the loss wants. Position, value, slope, and whether ``grid_sample`` agrees:
 
 picture = torch.tensor([0.0, 0, 0, 8, 8, 8])
 for at in (0.5, 2.5):
@@ -142,13 +145,12 @@ for at in (0.5, 2.5):
     print(at, value.item(), g.item(), torch.allclose(g, by_torch))
 
 # %%
-# The check knows no backward. Column j of A is ``f`` of the j-th unit vector, and
-# :math:`A^\top v` is what came back:
+# The check makes A with no backward: its column j is ``f`` of the j-th unit vector. With
+# the columns as rows it is :math:`A^\top`, and :math:`A^\top v` is what came back:
 
-for name, f in (moves | shares).items():
-    columns = [f(e).flatten() for e in torch.eye(3)]
-    expected = torch.stack(columns) @ counting(f(x)).flatten()
-    torch.testing.assert_close(back(f, x), expected, msg=name)
+for f in (moves | shares).values():
+    transposed = torch.stack([f(e).flatten() for e in torch.eye(3)])
+    torch.testing.assert_close(back(f, x), transposed @ counting(f(x)).flatten())
 
 # %%
 # Where next

@@ -4,10 +4,10 @@ r"""
 What is the backward of BatchNorm and LayerNorm, and where do I go wrong?
 =========================================================================
 
-Mean and variance are made from ``x`` too. Taken for constants, they give
-:math:`\gamma v/\sigma`, which is the backward of ``eval()`` mode. In training the mean of
-that over the batch, and its part along the normalised values, are taken out. LayerNorm is
-the same along the other axis.
+It is :math:`\gamma v/\sigma`, less its mean over the batch and less its part along the
+normalised values. The mistake is to stop at :math:`\gamma v/\sigma`: mean and variance are
+made from ``x`` too, and are constants in ``eval()`` mode only. LayerNorm is the same along
+the other axis.
 """
 
 # %%
@@ -28,9 +28,9 @@ Y = nn.functional.batch_norm(X, None, None, gamma, beta, training=True, eps=eps)
 theirs = torch.autograd.grad(Y, (X, gamma, beta), V)
 
 # %%
-# The weights are easy: :math:`\beta` was copied to all samples, so its gradient is the sum
-# of ``v`` over the batch; :math:`\gamma` was multiplied by :math:`\hat x`, so its is the
-# sum of :math:`v\hat x`:
+# The weights first. :math:`\beta` was copied to all samples, so its gradient is the sum of
+# ``v`` over the batch; :math:`\gamma` was multiplied by :math:`\hat x`, so its gradient is
+# the sum of :math:`v\hat x`:
 
 sigma = (X.var(0, correction=0) + eps).sqrt().detach()
 X_hat = ((X - X.mean(0)) / sigma).detach()
@@ -42,7 +42,7 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
 # -----------------
 #
 # *I treat mean and variance as numbers*, and my gradient is wrong, though its shape is
-# right:
+# right. Is it equal, and the largest error:
 
 G = gamma.detach() * V / sigma
 print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
@@ -56,9 +56,8 @@ print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
 #    \sigma\,d\hat x=\Bigl(I-\tfrac1N\mathbf 1\mathbf 1^\top
 #    -\tfrac1N\hat x\hat x^\top\Bigr)dx .
 #
-# That matrix is its own transpose, and so ``v`` comes back through the same one: what is
-# left of :math:`\gamma v/\sigma` without its mean and without its part along
-# :math:`\hat x`:
+# That matrix is its own transpose, and so :math:`\gamma v/\sigma` comes back through the
+# same one. It takes out the mean, and then the part along :math:`\hat x`:
 
 by_mean = G - G.mean(0)
 both = by_mean - X_hat * (G * X_hat).mean(0)
@@ -67,23 +66,24 @@ for name, own in {"constants": G, "mean": by_mean, "mean and variance": both}.it
 
 # %%
 # What that says of the numbers. The gradient of the sum of ``y`` is 0, whatever
-# :math:`\gamma` (:ref:`zeros-and-equal-rows`); the rows of x.grad add up to 0 for every
-# ``v``; and moving all samples, or stretching them, changes nothing, apart from
-# :math:`\varepsilon`:
+# :math:`\gamma` (:ref:`zeros-and-equal-rows`). The rows of ``x.grad`` add up to 0 for every
+# ``v``, since moving all samples changes nothing. Nor does stretching them, apart from
+# :math:`\varepsilon`, so ``x.grad`` has next to no part along :math:`\hat x`:
 
 (of_sum,) = torch.autograd.grad(
     nn.functional.batch_norm(X, None, None, gamma, beta, training=True).sum(), X
 )
 along = (theirs[0] * X_hat).sum(0)
-print(*(t.abs().max() < 1e-4 for t in (of_sum, theirs[0].sum(0), along)))
+print(*(bool(t.abs().max() < 1e-12) for t in (of_sum, theirs[0].sum(0))))
+print(*(bool(along.abs().max() < bound) for bound in (1e-4, 1e-12)))
 
 # %%
 # LayerNorm, and eval mode
 # ------------------------
 #
 # LayerNorm takes the mean over the features of one sample, where :math:`\gamma` differs
-# from entry to entry: multiply first, then project. Its weights still sum over the samples.
-# In ``eval()`` BatchNorm has constants indeed, those of the running statistics:
+# from entry to entry: multiply first, then take out. Its weights still sum over the
+# samples. The gradients by ``Z`` and by ``scale``:
 
 
 def projected(G, X_hat, axis):
@@ -91,45 +91,62 @@ def projected(G, X_hat, axis):
     return G - X_hat * (G * X_hat).mean(axis, keepdim=True)
 
 
-scale = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+scale = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64, requires_grad=True)
 Z, W = (torch.randn(4, 3, dtype=torch.float64) for _ in range(2))
 Z.requires_grad_()
 normed = nn.functional.layer_norm(Z, (3,), scale, eps=eps)
-(by_layer_norm,) = torch.autograd.grad(normed, Z, W)
+by_input, by_scale = torch.autograd.grad(normed, (Z, scale), W)
 s = (Z.var(1, correction=0, keepdim=True) + eps).sqrt().detach()
 Z_hat = ((Z - Z.mean(1, keepdim=True)) / s).detach()
-print(torch.allclose(projected(W * scale / s, Z_hat, 1), by_layer_norm))
+print(torch.allclose(projected(W * scale / s, Z_hat, 1), by_input))
+print(torch.allclose((W * Z_hat).sum(0), by_scale))
 
 # %%
-# The running variance of a fresh layer is 1, and its mean 0:
+# *And RMSNorm?* It takes out no mean, neither of ``x`` nor of ``v``:
+
+normed = nn.functional.rms_norm(Z, (3,), scale, eps=eps)
+rms = (Z.square().mean(1, keepdim=True) + eps).sqrt()
+G_rms, Z_rms = W * scale / rms, Z / rms
+by_hand = G_rms - Z_rms * (G_rms * Z_rms).mean(1, keepdim=True)
+print(torch.allclose(by_hand, torch.autograd.grad(normed, Z, W)[0]))
+
+# %%
+# In ``eval()`` BatchNorm has constants indeed, those of the running statistics. The running
+# variance of a fresh layer is 1, and its mean 0:
 
 layer = nn.BatchNorm1d(d, eps=eps, affine=False).double().eval()
 (in_eval,) = torch.autograd.grad(layer(X), X, V)
-torch.allclose(in_eval, V / (1 + eps) ** 0.5)
+print(torch.allclose(in_eval, V / (1 + eps) ** 0.5))
 
 # %%
 # What goes wrong
 # ---------------
 #
 # *Nearly right.* The variance inside the layer divides by N, and ``x.var()`` by N − 1; only
-# the *running* variance is the one with N − 1. The ε belongs under the root, and then the
-# formula is exact, with ε and all:
+# the *running* variance is the one with N − 1. With N, and with ε under the root, the
+# formula is exact, ε and all:
 
 wrong = X.std(0).detach()
 wrong_hat = ((X - X.mean(0)) / wrong).detach()
 off = projected(gamma.detach() * V / wrong, wrong_hat, 0)
-print(
-    f"N - 1: {(off - theirs[0]).abs().max():.2f}, N: {(both - theirs[0]).abs().max():.0e}"
-)
+for name, own in {"N - 1": off, "N": both}.items():
+    error = (own - theirs[0]).abs().max()
+    print(name, f"{error:.2f}", bool(error < 1e-12))
+layer = nn.BatchNorm1d(d, momentum=1.0).double()  # it remembers the last batch alone
+layer(X)
+print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 
 # %%
-# *A batch of one sample.* Its variance is 0, :math:`\hat x` is 0, and the gradient by x is
-# 0 for every ``v``; PyTorch raises, as nothing could be learnt from it:
+# *A batch of one sample.* Its variance is 0, :math:`\hat x` is 0, and the gradients by
+# ``x`` and by :math:`\gamma` would be 0 for every ``v``. PyTorch raises. One *image* of
+# more than one pixel is no such case, since ``BatchNorm2d`` takes mean and variance over
+# the pixels too:
 
 try:
     nn.BatchNorm1d(2)(torch.ones(1, 2))
 except ValueError as error:
     print(error)
+print(nn.BatchNorm2d(2)(torch.ones(1, 2, 5, 5)).shape)
 
 # %%
 # The check, with no autograd: difference quotients of :math:`\langle V,Y\rangle`:
