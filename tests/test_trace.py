@@ -227,6 +227,21 @@ def test_no_grad_is_accumulated_and_the_graph_is_kept():
     assert names["w1"].grad == -31
 
 
+def test_an_output_of_unbind_whose_base_was_edited_is_no_obstacle():
+    base = torch.ones(2, requires_grad=True) * 1
+    a, b = base.unbind()
+    b.retain_grad()
+    b.grad = torch.tensor(100.0)
+    y = 3 * b
+    base.add_(2)
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        a.grad_fn  # noqa: B018 - torch refuses to say what made it
+    assert pullback.trace(y).nodes[1].name == "UnbindBackward0"
+    assert b.grad == 100
+    y.backward()
+    assert b.grad == 103, "retain_grad() is still on"
+
+
 class Raises(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):

@@ -77,12 +77,12 @@ print([(node.name(), place) for node, place in (a * b).grad_fn.next_functions])
 # -----------------------
 #
 # A layer is more nodes than one. ``Linear`` is ``addmm``, a product plus a bias, with the
-# transpose of the weight (``T``). A single sample is made a matrix by ``view`` before it,
-# and a vector again after:
+# transpose of the weight (``T``). A single sample is made a matrix by ``view``; the last
+# node makes the result a vector again, and its name differs between releases. Below it:
 
 layer = torch.nn.Linear(2, 1)
 leaves |= {layer.weight: "weight", layer.bias: "bias"}
-show(layer(x).grad_fn)
+show(layer(x).grad_fn.next_functions[0][0])
 
 # %%
 # :func:`pullback.trace` walks for you, with the ``v`` that arrives at each edge:

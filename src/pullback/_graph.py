@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, no_grad
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
 
@@ -119,7 +119,12 @@ def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]
     node_of = {id(leaf): node for leaf, node in leaves}
     kept: list[tuple[Tensor, Tensor | None]] = []
     for t in _all_tensors():
-        node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
+        try:
+            node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
+        except RuntimeError:  # of unbind(), and edited since: its old node may be here
+            if t.retains_grad:
+                kept.append((t, t.grad))
+            continue
         if node is None or node not in hooks:
             continue
         hooks[node] += ["tensor hook"] * len(t._backward_hooks or ())
@@ -131,7 +136,18 @@ def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]
         yield hooks
     finally:
         for t, grad in kept:
-            t.grad = grad
+            if t.grad is not grad:
+                _give_back(t, grad)
+
+
+def _give_back(t: Tensor, grad: Tensor | None) -> None:
+    try:
+        t.grad = grad
+    except RuntimeError:  # of unbind(), and edited since: since 2.15 only None is taken
+        if t.grad is None or grad is None:
+            raise
+        with no_grad():
+            t.grad.copy_(grad)
 
 
 @contextmanager

@@ -11,21 +11,18 @@ DEVICES = Theme(
             "'SparseCPU' backend",
             kinds=("NotImplementedError", "RuntimeError"),
             patterns=(
-                r"Could not run 'aten::(?:linalg_vector_)?norm[\w.]*' with arguments from "
-                r"the 'Sparse(?:CPU|CUDA)' backend",
+                r"Could not run 'aten::(?:linalg_vector_|_foreach_)?norm[\w.]*' with "
+                r"arguments from the 'Sparse(?:CPU|CUDA|XPU)' backend",
+            ),
+            older=(
+                "Could not run 'aten::_foreach_norm.Scalar' with arguments from the "
+                "'SparseCPU' backend.",
             ),
             why="""`nn.Embedding(sparse=True)` has a gradient that stores the used rows
                 only, and `clip_grad_norm_` asks for its norm with an operation that
-                sparse tensors do not have.""",
-            fix="""Clip the values of the sparse gradient yourself: after `coalesce()` they
-                are a plain tensor. Or leave `sparse=True` out.""",
-            broken="""
-                import torch
-
-                table = torch.nn.Embedding(3, 2, sparse=True)
-                table(torch.tensor([1, 1])).sum().backward()
-                torch.nn.utils.clip_grad_norm_(table.parameters(), max_norm=1.0)
-                """,
+                sparse tensors do not have, on CPU and CUDA before torch 2.14.""",
+            fix="""Update torch, or clip the values of the sparse gradient yourself: after
+                `coalesce()` they are a plain tensor. Or leave `sparse=True` out.""",
             fixed="""
                 import torch
 
@@ -38,7 +35,7 @@ DEVICES = Theme(
                 print(table.weight.grad.to_dense().norm(dim=1).round(decimals=4))
                 """,
             see=("sparse-and-nested", "error-sparse-gradients"),
-            source=("torch/nn/utils/clip_grad.py",),
+            source=("TUT#2245", "intel/torch-xpu-ops#4901"),
         ),
         Message(
             anchor="no-backward-for-sparse",
