@@ -144,6 +144,7 @@ T = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
 x_end = solve(40, T)
 (by_time,) = torch.autograd.grad(x_end, T, v)
 print(f"{by_time:.4f} {v @ f(x_end, theta):.4f}")
+assert abs(by_time - v @ f(x_end, theta)) < 1e-4
 
 # %%
 # The check: differences of the solver's own numbers, and the adjoint against them with many
@@ -161,7 +162,6 @@ for got, leaf in zip(through, (x0, theta), strict=True):
 fine = torch.autograd.grad(solve(300), (x0, theta), v)
 torch.testing.assert_close(adjoint(300)[1], fine, rtol=1e-7, atol=0)
 torch.testing.assert_close(stepwise(20), through, rtol=1e-12, atol=0)
-assert abs(by_time - v @ f(x_end, theta)) < 1e-4
 
 # %%
 # Where next
