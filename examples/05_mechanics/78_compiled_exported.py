@@ -5,9 +5,8 @@ vmap, Hessians and export: inside of torch.compile or around it?
 ================================================================
 
 Differentiate first and compile the result: ``torch.compile(jacrev(f))``. A compiled
-function has one backward, made for one v and one use: :term:`vmap` over that backward is
-refused, and so is a second derivative through it. To export a gradient, trace it with
-``make_fx`` first.
+function has one backward, made for one v: :term:`vmap` over it is refused, and so is its
+derivative. To export a gradient, trace it with ``make_fx`` first.
 """
 
 # %%
