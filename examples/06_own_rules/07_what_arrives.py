@@ -6,8 +6,8 @@ What is v like inside of my backward: its strides, its owner, its graph?
 
 In a custom Function ``v``, or ``grad_output``, has the shape and dtype of the output, and
 nothing is promised of its memory: it may be one number with strides of 0, or shared with
-others. No graph is recorded. A kernel that reads memory wants ``v.contiguous()``; an edit in
-place is never yours to make.
+others. No graph is recorded. A kernel that reads memory wants ``v.contiguous()``; an edit
+in place is never yours to make.
 """
 
 # %%
