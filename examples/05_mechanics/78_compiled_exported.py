@@ -126,7 +126,7 @@ for module in (Slope(torch.sin), Slope(torch.exp), Slope(energy), func):
 # ``make_fx`` runs the gradient once and writes down its operations, forward and backward in
 # one list, without any autograd in it. Weights as arguments stay weights:
 
-w = {name: p.detach() for name, p in energy.named_parameters()}
+w = {name: p.detach().clone() for name, p in energy.named_parameters()}
 
 
 def forces(w, x):
