@@ -4,10 +4,10 @@ r"""
 Must I backpropagate through Sinkhorn's iterations?
 ===================================================
 
-For the *cost* no: at the optimum its gradient by the cost matrix is the transport plan, as
-the plan's own change does not count to first order. For a loss on the plan, or on the cost
-without its entropy, which is not what is minimised, yes: through the steps, or through the
-equations that they solve.
+For the minimum itself, cost with entropy, no: its gradient by the cost matrix is the
+transport plan, as the plan's own change does not count to first order. For a loss on the
+plan, or the cost without the entropy, which is not what is minimised, yes: through the
+steps, or through the equations that they solve.
 """
 
 # %%
@@ -49,8 +49,8 @@ def squared(a):
 
 
 # %%
-# Three gradients by C: through all the steps of F; of F's dual with the potentials held as
-# constants; and the plan itself:
+# F from the potentials is ``dual``. Its gradient by C through all the steps, its gradient
+# with the potentials held as constants, and the plan are the same:
 
 C = squared(a).requires_grad_()
 
@@ -81,8 +81,8 @@ print(by_points.round(decimals=3))
 # ---------------
 #
 # *The same with the transport cost,* ``(P * C).sum()``. That leaves out the entropy, and is
-# not what P minimises. With P held constant the gradient is P again, and wrong; the way
-# through P counts:
+# not what P minimises. With P held constant the gradient is P again, and wrong: the true
+# one, through P as well, differs from P by a quarter:
 
 
 def cost_only(C, record):
@@ -96,7 +96,8 @@ for record in (False, True):
     print(record, f"{(by_cost - P).norm() / P.norm():.2f}")
 
 # %%
-# *NaN, or zeros*, with a small ε and without logarithms:
+# *NaN*, with a small ε and without logarithms: a row of the kernel is 0, and p is divided
+# by it:
 
 for name, eps in (("0.5", 0.5), ("0.001", 0.001)):
     kernel = (-squared(a).float() / eps).exp()
@@ -104,11 +105,12 @@ for name, eps in (("0.5", 0.5), ("0.001", 0.001)):
     for _ in range(50):
         u = p.float() / (kernel @ w)
         w = q.float() / (kernel.T @ u)
-    print(name, (u[:, None] * kernel * w).sum().item())
+    print(name, f"{(u[:, None] * kernel * w).sum():.3f}")
 
 # %%
 # *It stopped too early.* After three steps the plan's rows do not sum to p, and the
-# shortcut is off by as much; through the steps is exact for what was computed:
+# shortcut is off by an error of that size. The gradient through the steps is exact for what
+# was computed:
 
 with torch.no_grad():
     early = plan(C, *potentials(C, 3))
@@ -121,7 +123,7 @@ print(f"{(early - of_three).abs().max():.3f} {(early.sum(1) - p).abs().max():.3f
 #
 # Here the way through P is all there is. The potentials solve two equations, rows and
 # columns; their derivative is one linear system (:ref:`implicit-differentiation`),
-# singular, because f + c, g - c is the same plan: least squares takes the shortest
+# singular, because f + c and g - c make the same plan: least squares takes the shortest
 # solution:
 
 v = torch.randn(5, 4).double()
@@ -140,16 +142,19 @@ def implicit(v):
 print(torch.allclose(implicit(v), unrolled, atol=1e-8))
 
 # %%
-# The check: differences of the minimum F, and the sums of the plan:
+# The check: differences of the minimum F, of the cost without entropy and of the loss on
+# the plan, and the sums of the plan:
 
 h = torch.zeros(5, 4, dtype=torch.float64)
 h[1, 2] = 1e-5
 with torch.no_grad():
     values = []
-    for s in (1, -1):
-        f_s, g_s = potentials(C + s * h)
-        values.append(f_s @ p + g_s @ q - epsilon * plan(C + s * h, f_s, g_s).sum())
-assert abs((values[0] - values[1]) / 2e-5 - P[1, 2]) < 1e-8
+    for moved in (C + h, C - h):
+        M = plan(moved, *potentials(moved))
+        F = (M * moved).sum() + epsilon * (M * (M.log() - 1)).sum()
+        values.append(torch.stack([F, (M * moved).sum(), (M * v).sum()]))
+found = torch.stack([G[1, 2] for G in (P, by_cost, implicit(v))])
+torch.testing.assert_close((values[0] - values[1]) / 2e-5, found, rtol=0, atol=1e-7)
 torch.testing.assert_close(P.sum(1), p)
 torch.testing.assert_close(P.sum(0), q)
 

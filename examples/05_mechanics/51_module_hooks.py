@@ -5,14 +5,15 @@ A full backward hook on a module: when does it run, and what does it see?
 =========================================================================
 
 It runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready, and sees
-them beside those of the outputs. An input without a graph has None; tensors inside of a
-dict, or passed by keyword, it does not see; and what it returns replaces the inputs'
-cotangents, no weight's gradient.
+them beside those of the outputs. Where no input needs a gradient it sees None;
+tensors inside of a list or dict, or passed by keyword, it does not see; and what it returns
+replaces the inputs' cotangents, no weight's gradient.
 """
 
 # %%
-# A layer of shape 2 to 1, with weights of 3, for v = 1. ``to_x`` is a tuple with an entry
-# for every positional argument, ``from_y`` for every output:
+# A layer from shape ``(1, 2)`` to ``(1, 1)``, with weights of 3, for v = 1. ``to_x``
+# (``grad_input`` to most) is a tuple with an entry for every positional argument,
+# ``from_y`` (``grad_output``) one with an entry for every output:
 
 import warnings
 
@@ -45,7 +46,21 @@ with warnings.catch_warnings(record=True) as caught:
 print(str(caught[0].message).partition(". ")[0])
 
 # %%
-# *My hook is not called*: the layer was frozen and so was its input, the forward pass ran
+# *grad_input is 0*, for data that comes with an input that does need its product. No
+# product was computed for the data, whose true one would be 3:
+
+
+class Plus(nn.Module):
+    def forward(self, a, data):
+        return 2 * a + 3 * data
+
+
+plus = Plus()
+plus.register_full_backward_hook(show)
+plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
+
+# %%
+# *My hook is not called*: the layer is frozen and its input is data, the forward pass ran
 # under ``no_grad``, or the loss does not depend on it. There is no backward of it then:
 
 layer.requires_grad_(False)
@@ -54,8 +69,8 @@ layer.requires_grad_(True)
 handle.remove()
 
 # %%
-# *Keyword arguments, dicts, dataclasses.* What is not positional is not among the inputs;
-# an output that is a dict is not seen at all:
+# *Keyword arguments, dicts, lists, dataclasses.* What is not positional is not among the
+# inputs; for an output that is not a tensor or a tuple the hook is not called at all:
 
 
 class Keyword(nn.Module):
@@ -138,7 +153,7 @@ for name, pack, unpack in (
         (g,) = torch.autograd.grad((x.exp() ** 2).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(g.sum(), x)
     fourfold[name] = second / (2 * x).exp().detach()
-    print(name, fourfold[name])
+    print(name, fourfold[name].round(decimals=3))
 
 # %%
 # The check: the layer's gradients by hand, and the second derivative:

@@ -4,10 +4,10 @@ r"""
 The gradient by coordinates: grid_sample, rendering, deformable layers
 ======================================================================
 
-``grid_sample`` is differentiable by the image and by the coordinates. By the coordinates
-its slope is the difference of neighbouring pixels: constant inside of a pixel, with kinks
-between, 0 far outside and, with ``mode="nearest"``, 0 everywhere. An index has no gradient
-at all.
+``grid_sample`` is differentiable by the image and by the coordinates. By a coordinate its
+slope is the difference of the two neighbouring pixels, in pixels per unit of x: constant
+between two centres, with kinks at them, 0 outside unless you ask for a mirror image and,
+with ``mode="nearest"``, 0 everywhere. An index has no gradient at all.
 """
 
 # %%
@@ -48,16 +48,18 @@ print(torch.autograd.grad(read(x, mode="nearest").sum(), x)[0])
 
 # %%
 # *They stop at the border.* Outside, there are zeros, a copy of the border, or a mirror
-# image, with these values and slopes at x = 1.1 and x = 3:
+# image. Only the mirror has a slope everywhere, and it may point the wrong way. Values and
+# slopes at x = 1.1, less than a pixel outside, and x = 2.6:
 
-x = torch.tensor([1.1, 3.0], dtype=torch.float64, requires_grad=True)
+x = torch.tensor([1.1, 2.6], dtype=torch.float64, requires_grad=True)
 for padding in ("zeros", "border", "reflection"):
     y = read(x, padding_mode=padding)
-    print(f"{padding:10}", y.detach(), torch.autograd.grad(y.sum(), x)[0])
+    slopes = torch.autograd.grad(y.sum(), x)[0] + 0.0  # makes 0 of -0
+    print(f"{padding:10}", [round(value, 3) for value in y.tolist()], slopes.tolist())
 
 # %%
 # *They only see the next pixel.* A bright spot three pixels away gives no slope. Blur the
-# image first, or go from coarse to fine:
+# image first, here twice by five pixels, or go from coarse to fine:
 
 spot = torch.zeros(1, 1, 1, 9, dtype=torch.float64)
 spot[..., 7] = 1
@@ -67,9 +69,10 @@ for seen in (spot, F.avg_pool2d(blurred, (1, 5), 1, (0, 2))):
     print(torch.autograd.grad(read(x, image=seen).sum(), x)[0])
 
 # %%
-# *A factor of two, or a shift*: with ``align_corners=False`` the corners of the pixels lie
-# at ±1, not their centres; one unit is then W/2 pixels. And *height and width swapped*: the
-# last dimension of the grid is x, then y, while an image is indexed by y, then x:
+# *A slope that is off by a factor*: with ``align_corners=False``, the default, the outer
+# edges of the image lie at ±1, not the centres of its last pixels; one unit is then W/2
+# pixels. And *height and width swapped*: a point of the grid is x, then y, while an image
+# is indexed by y, then x:
 
 picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 a row, 1 a column
 grid = torch.zeros(1, 1, 1, 2, requires_grad=True)
@@ -81,9 +84,10 @@ for corners in (True, False):
 # The second derivative
 # ---------------------
 #
-# *derivative for grid_sampler_2d_backward is not implemented*, said older releases; the
-# torch of this page has it, by image and by grid. :term:`Forward mode <forward mode>` it
-# has since 2.15; before, *Trying to use forward AD with grid_sampler_2d* was refused:
+# *derivative for aten::grid_sampler_2d_backward is not implemented*, said older releases;
+# the torch of this page has it, by image and by grid. :term:`Forward mode <forward mode>`
+# it has since 2.15; before, *Trying to use forward AD with grid_sampler_2d* was refused.
+# For :math:`y^2` the second derivative is twice the slope squared:
 
 x = where.clone().requires_grad_()
 (slope,) = torch.autograd.grad((read(x) ** 2).sum(), x, create_graph=True)
@@ -91,7 +95,7 @@ print(torch.autograd.grad(slope.sum(), x)[0])
 
 # %%
 # Where one of them is missing, the same function from parts has all derivatives. The floor
-# is a constant, and what is left is a sum of pixels with weights that are linear in x:
+# is a constant, and what is left is a sum of two pixels, with weights that are linear in x:
 
 
 def by_parts(x, image=image):
@@ -106,8 +110,8 @@ ones = torch.ones(4).double()
 print(torch.func.jvp(by_parts, (where,), (ones,))[1])
 
 # %%
-# :func:`torch.func.hessian` is forward over reverse and needs the forward mode;
-# ``jacrev(grad(f))`` does not.
+# :func:`torch.func.hessian` is forward over reverse and is refused here as well;
+# ``jacrev(grad(f))`` is not.
 #
 # Moving a picture onto another
 # -----------------------------
@@ -129,6 +133,7 @@ print(f"{shift.item():.4f}")
 
 x = where.clone().requires_grad_()
 assert torch.autograd.gradcheck(read, (x, image.clone().requires_grad_()))
+assert torch.autograd.gradgradcheck(read, (x, image.clone().requires_grad_()))
 assert torch.autograd.gradgradcheck(lambda x: read(x) ** 2, (x,))
 torch.testing.assert_close(by_parts(where), read(where))
 expected = torch.tensor([2.0, 6, 10, 14], dtype=torch.float64)

@@ -5,13 +5,15 @@ vmap, Hessians and export: inside of torch.compile or around it?
 ================================================================
 
 Differentiate first and compile the result: ``torch.compile(jacrev(f))``. A compiled
-function has one backward, made for one v: :term:`vmap` around it is refused, and so is a
-second derivative. To export a gradient, trace it with ``make_fx`` first.
+function has one backward, made for one v: :term:`vmap` over it is refused, and so is its
+derivative. To export a gradient, trace it with ``make_fx`` first.
 """
 
 # %%
 # :math:`y=\sin x^3`, elementwise, of shape ``(3,)``. The backend ``aot_eager`` traces
 # forward and backward as the default one does, and needs no C++ compiler:
+
+from functools import partial
 
 import torch
 from torch import nn
@@ -23,12 +25,11 @@ def f(x):
     return torch.sin(x**3)
 
 
-def compiled(function):
-    return torch.compile(function, backend="aot_eager")
+compiled = partial(torch.compile, backend="aot_eager")
 
 
-x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-v = torch.tensor([1.0, 10.0, 100.0])
+x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+v = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
 print(torch.autograd.grad(compiled(f)(x), x, v)[0])
 print(torch.autograd.grad(f(x), x, v)[0])
 
@@ -41,7 +42,7 @@ print(torch.autograd.grad(f(x), x, v)[0])
 # *torch.compile with aot_autograd does not currently support double backward*, for a
 # :term:`Hessian`:
 
-y, rows = compiled(f)(x), torch.eye(3)
+y, rows = compiled(f)(x), torch.eye(3, dtype=torch.float64)
 
 
 def row(v):
@@ -60,30 +61,32 @@ for attempt in (lambda: vmap(row)(rows), lambda: twice(x)):
         print(str(error).partition(". ")[0])
 
 # %%
-# (``is_grads_batched=True`` is ``vmap`` as well. With the default backend it ends in
-# *Cannot access data pointer of Tensor that doesn't have storage*.)
-#
-# Three that run: a loop over v; :mod:`torch.func` around the compiled function, which then
-# is traced through, not called; and, the one to prefer, the derivative inside:
+# (So is ``is_grads_batched=True``. With the default backend it ends in *Cannot access data
+# pointer of Tensor that doesn't have storage*.) Three that run: a loop over v;
+# :mod:`torch.func` around the compiled function, which then runs as if it had never been
+# compiled; and, the one to prefer, the derivative inside:
 
 at = x.detach()
-for J in (
-    torch.stack([row(v) for v in rows]),
-    jacrev(compiled(f))(at),
-    compiled(jacrev(f))(at),
-):
+looped = torch.stack([row(v) for v in rows])
+for J in (looped, jacrev(compiled(f))(at), compiled(jacrev(f))(at)):
     print(J.diagonal())
 
 # %%
-# The same for a second derivative, and for a gradient of each sample:
+# The second has a price: after it, plain calls are not compiled either (1 means compiled):
 
-inside = compiled(hessian(lambda x: f(x).sum()))(at)
-print(inside.diagonal())
-print(compiled(vmap(grad(lambda x: f(x))))(at))
+told, zero = compiled(lambda x: x + torch.compiler.is_compiling()), torch.zeros(1)
+before, _, after = told(zero), jacrev(told)(zero), told(zero)
+print(before, after)
 
 # %%
-# *And backward() inside of the compiled function?* It is no output, it fills ``.grad``; use
-# ``grad`` of :mod:`torch.func` there (:ref:`errors` has the refusals).
+# A second derivative, and a gradient of each of three samples:
+
+inside = compiled(hessian(lambda x: f(x).sum()))(at)
+print(inside.diagonal(), compiled(vmap(grad(f)))(at))
+
+# %%
+# *And backward() inside of the compiled function?* The graph breaks there; with
+# ``fullgraph=True`` it is refused (:ref:`errors`). Use ``grad`` of :mod:`torch.func`.
 #
 # Exporting a gradient
 # --------------------
@@ -98,33 +101,32 @@ batch = torch.randn(2, 3)
 
 
 class Slope(nn.Module):
-    def __init__(self, function, by_func=False):
+    def __init__(self, function):
         super().__init__()
-        self.function, self.by_func = function, by_func
+        self.function = function
 
     def forward(self, x):
-        if self.by_func:
-            return grad(lambda x: self.function(x).sum())(x)
         x = x.detach().requires_grad_()
         return torch.autograd.grad(self.function(x).sum(), x)[0]
 
 
 # %%
-# What is said of them:
+# With the sine, the exponential, the network, and the network by :mod:`torch.func`:
 
-modules = {"sin": Slope(torch.sin), "exp": Slope(torch.exp), "network": Slope(energy)}
-for name, module in {**modules, "torch.func": Slope(energy, by_func=True)}.items():
+func = nn.Sequential()
+func.forward = grad(lambda x: energy(x).sum())
+for module in (Slope(torch.sin), Slope(torch.exp), Slope(energy), func):
     try:
         torch.export.export(module, (batch,))
-        print(f"{name:10} exported")
+        print("exported")
     except Exception as error:
-        print(f"{name:10}", str(error).partition("\n")[0].partition(". ")[0])
+        print(str(error).partition("\n")[0].partition(". ")[0])
 
 # %%
 # ``make_fx`` runs the gradient once and writes down its operations, forward and backward in
 # one list, without any autograd in it. Weights as arguments stay weights:
 
-w = {name: p.detach() for name, p in energy.named_parameters()}
+w = {name: p.detach().clone() for name, p in energy.named_parameters()}
 
 
 def forces(w, x):
@@ -151,17 +153,19 @@ print(program.module()(torch.ones(7, 3)).shape)
 
 # %%
 # An ONNX exporter that starts from such a program gets a forward pass of plain operations.
-# A branch on values has been decided once, at the tracing, and dropout drew its mask then.
+# A branch on ``training`` is decided at the tracing; one on a value is refused there.
 #
-# The check: the eager derivatives, and forces for other weights and another batch:
+# The check: derivatives by hand, and the forces by plain autograd for other weights and
+# another batch:
 
-torch.testing.assert_close(compiled(jacrev(f))(at), jacrev(f)(at))
-torch.testing.assert_close(inside, hessian(lambda x: f(x).sum())(at))
-more = torch.randn(5, 3)
+torch.testing.assert_close(compiled(jacrev(f))(at), (3 * at**2 * (at**3).cos()).diag())
+second = 6 * at * (at**3).cos() - 9 * at**4 * (at**3).sin()
+torch.testing.assert_close(inside, second.diag())
+more = torch.randn(5, 3, requires_grad=True)
 with torch.no_grad():
     energy[0].weight.mul_(2)
-now = {name: p.detach() for name, p in energy.named_parameters()}
-torch.testing.assert_close(program.module()(more), forces(now, more))
+(slope,) = torch.autograd.grad(energy(more).sum(), more)
+torch.testing.assert_close(program.module()(more.detach()), -slope)
 
 # %%
 # Where next

@@ -4,15 +4,16 @@ r"""
 What is v like inside of my backward: its strides, its owner, its graph?
 ========================================================================
 
-In a custom Function ``v`` has the shape of the output and nothing more is promised: it may
-be one number with strides of 0, it may be shared with others, and no graph is recorded. A
-kernel that reads memory wants ``v.contiguous()``; an edit in place is never yours to make.
+In a custom Function ``v``, or ``grad_output``, has the shape and dtype of the output, and
+nothing is promised of its memory: it may be one number with strides of 0, or shared with
+others. No graph is recorded. A kernel that reads memory wants ``v.contiguous()``; an edit
+in place is never yours to make.
 """
 
 # %%
 # For an output of shape ``(2, 3)`` the :term:`cotangent` has that shape. How it lies in
 # memory depends on what follows: the backward of ``sum`` sends one number for all six, that
-# of a transposed product sends columns. Here is a rule that shows it:
+# of a transpose sends columns one after the other. Here is a rule that shows it:
 
 import torch
 from torch.autograd import Function, gradcheck
@@ -83,7 +84,8 @@ for inputs in ((left,), (left, x)):
 # --------------------------------
 #
 # ``backward`` runs without grad mode (unless somebody asked for ``create_graph=True``), so
-# what you compute there has no graph. Turn it on, for a copy that belongs to you alone:
+# what you compute there has no graph. Turn it on, for a detached x that is a leaf of your
+# own:
 
 
 class Recomputed(Function):

@@ -68,7 +68,7 @@ print(doubled(x.detach()))
 # ------------
 #
 # ``setup_context`` keeps what is needed, ``backward`` returns one gradient for each input.
-# Output i is the input at the place of the largest so far; so v goes there, and what
+# Output i is the input at the place of the largest so far; so ``v[i]`` goes there, and what
 # arrives twice adds up. The place is found by torch's own operators:
 
 
@@ -134,19 +134,29 @@ cube.register_autograd(
 print(torch.autograd.grad(torch.compile(cube, backend="aot_eager")(x).sum(), x)[0])
 
 # %%
-# *Returning an input, or a view of it*, is not allowed for such an operator, as the tracer
-# takes its result for new memory. ``opcheck`` finds that, a wrong fake, and a wrong schema:
+# *Returning an input, or a view of it*, is refused at the call, as the tracer takes the
+# result for new memory. ``opcheck`` finds a wrong fake and a wrong schema:
 
 print(torch.library.opcheck(running_max, (x,)))
+
+# %%
+# *Under torch.func.* The rule that you registered is a Function of the old form:
+# ``func.grad`` refuses it. :term:`Forward mode <forward mode>` gives 0, without a word:
+
+try:
+    torch.func.grad(lambda x: cube(x).sum())(x.detach())
+except RuntimeError as error:
+    print(str(error).partition(" (")[0])
+print(torch.func.jvp(cube, (x.detach(),), (torch.ones(4),))[1])
 
 # %%
 # Which of the two?
 # -----------------
 #
 # ``autograd.Function``: its ``forward`` is traced through, so it stays fast where it is
-# made of torch's operators, and has ``jvp`` and rules for :term:`vmap`
+# made of torch's operators, and it can have a ``jvp`` and a rule for :term:`vmap`
 # (:ref:`function-under-transforms`). An operator: for code that must not be looked into, a
-# CUDA or Triton kernel, NumPy, a file.
+# CUDA or Triton kernel, NumPy, a file; for ``vmap`` there is ``register_vmap``.
 #
 # The check: ``gradcheck``, and torch's own running maximum:
 
