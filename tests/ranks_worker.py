@@ -118,7 +118,9 @@ ERRORS = {  # and what each of two ranks raises
 def counted(group):
     """Return how many products this rank takes for seven rows and for five columns."""
     rows, inner = [], _products.products
-    _products.products = lambda p, seeds: rows.append(len(seeds[0])) or inner(p, seeds)
+    _products.products = lambda p, seeds, *how: (
+        rows.append(len(seeds[0])) or inner(p, seeds, *how)
+    )
     try:
         for mode in ("reverse", "forward"):
             jacobian(f, X, mode=mode, group=group)
