@@ -57,6 +57,8 @@ def main():
         folder = Path(name)
         for part in ("benchmarks", "docs", "examples", "src"):
             shutil.copytree(ROOT / part, folder / part, ignore=GENERATED)
+        for part in ("LICENSE", "README.md", "pyproject.toml"):  # for the wheel
+            shutil.copy(ROOT / part, folder)
         costs["nothing executed"] = build(folder, "-D", "execution_pages=none")
         shutil.rmtree(folder / "docs" / "_build")
         shutil.rmtree(folder / "docs" / "auto_examples")
