@@ -6,7 +6,7 @@ import gc
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from torch import Tensor, no_grad
@@ -122,8 +122,9 @@ def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]
         try:
             node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
         except RuntimeError:  # of unbind(), and edited since: its old node may be here
-            if t.retains_grad:
-                kept.append((t, t.grad))
+            with suppress(RuntimeError):  # undefined: another thread is at work on it
+                if t.retains_grad:
+                    kept.append((t, t.grad))
             continue
         if node is None or node not in hooks:
             continue
