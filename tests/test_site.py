@@ -126,6 +126,7 @@ def test_courses_lead_from_page_to_page():
         page = (page.parent / link[1]).resolve()
         if "auto_examples" not in page.parts:
             break
+        assert page not in visited
         visited.append(page)
     pages = {page for page in visited if re.match(r"\d\d_", page.name)}
     assert {f"{p.parent.name}/{p.stem}" for p in pages} == {

@@ -5,11 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
+
+Mode = Literal["auto", "reverse", "forward"]
+
+
+def check_mode(mode: object) -> None:
+    """Raise ValueError unless ``mode`` is a :data:`Mode`."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode is {mode!r}; 'auto', 'reverse' or 'forward' is needed")
 
 
 @contextmanager

@@ -12,9 +12,11 @@ from torch.utils import _pytree as pytree
 
 from pullback._graph import grads_kept, passing, reach
 from pullback._inputs import (
+    Mode,
     call,
     check_devices,
     check_inputs,
+    check_mode,
     check_numbers,
     check_output,
     flatten,
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from pullback._sparse.plan import Sparsity
-
-Mode = Literal["auto", "reverse", "forward"]
 
 
 def jacobian(
@@ -189,13 +189,16 @@ def value_and_jacobian(
                 [0., 4.]]))
     """
     _check_options(f, mode, chunk_size, progress)
+    if sparsity is None:
+        if verify:
+            raise ValueError("verify=True checks a plan; sparsity= is needed with it")
+    elif mode != "auto" or batched or progress or group is not None:
+        raise ValueError(
+            "sparsity was given together with mode, batched, progress or group; the "
+            "plan says which products to take, so sparsity alone is needed"
+        )
     with grads_kept(f):
         if sparsity is not None:
-            if mode != "auto" or batched or progress or group is not None:
-                raise ValueError(
-                    "sparsity was given together with mode, batched, progress or group; "
-                    "the plan says which products to take, so sparsity alone is needed"
-                )
             return value_and_sparse_jacobian(
                 f,
                 inputs,
@@ -205,8 +208,6 @@ def value_and_jacobian(
                 allow_unused=allow_unused,
                 verify=verify,
             )
-        if verify:
-            raise ValueError("verify=True checks a plan; sparsity= is needed with it")
         options = Options(chunk_size, batched, progress)
         if group is None:
             return _dense(f, inputs, argnums, mode, allow_unused, options)
@@ -439,8 +440,7 @@ def _check_sharable(xs: Sequence[Tensor]) -> None:
 
 
 def _check_options(f: Any, mode: Any, chunk_size: Any, progress: bool) -> None:
-    if mode not in ("auto", "reverse", "forward"):
-        raise ValueError(f"mode is {mode!r}; 'auto', 'reverse' or 'forward' is needed")
+    check_mode(mode)
     if mode == "forward" and isinstance(f, Tensor):
         raise ValueError(
             "mode is 'forward' and y is a tensor; forward mode computes y again with "

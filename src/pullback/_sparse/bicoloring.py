@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback._sparse.coloring import Ints, color
+from pullback._sparse.coloring import Ints, color, count
 
 
 def fewest(pattern: Any) -> tuple[Ints, Ints] | None:
@@ -28,14 +28,17 @@ def fewest(pattern: Any) -> tuple[Ints, Ints] | None:
     Args:
         pattern: A boolean ``scipy.sparse.csr_array`` of shape ``(m, n)``.
     """
-    longest_row = np.diff(pattern.indptr).max(initial=0)
-    longest_column = np.bincount(pattern.indices).max(initial=0)
-    fewer_than = int(min(longest_row, longest_column))
+    rows = np.diff(pattern.indptr)
+    columns = np.bincount(pattern.indices, minlength=pattern.shape[1])
+    least = min(rows.max(initial=0), columns.max(initial=0))
     best = None
-    for rows_first in (True, False):
-        colors = _split(pattern if rows_first else pattern.T.tocsr(), fewer_than)
-        if colors is not None:
-            fewer_than = sum(int(c.max()) + 1 for c in colors)
+    for lengths, rows_first in ((rows, True), (columns, False)):
+        k, left = _cut(lengths)
+        if k == 0 or k + left >= least:
+            continue
+        colors = _split(pattern if rows_first else pattern.T.tocsr(), lengths, k, left)
+        if sum(map(count, colors)) < least:
+            least = sum(map(count, colors))
             best = colors if rows_first else colors[::-1]
     return best
 
@@ -46,27 +49,28 @@ def entries(row: Ints, column: Ints, row_colors: Ints, column_colors: Ints) -> I
     by_row = row_colors[row] >= 0
     if (row_colors >= 0).all():  # the columns went first
         by_row = column_colors[column] < 0
-    start = (int(row_colors.max()) + 1) * n
+    start = count(row_colors) * n
     return np.where(
         by_row, row_colors[row] * n + column, start + column_colors[column] * m + row
     )
 
 
-def _split(lines: Any, fewer_than: int) -> tuple[Ints, Ints] | None:
-    """Colour the longest lines, and what crosses the others."""
-    lengths = np.diff(lines.indptr)
-    longest_first = np.argsort(-lengths, kind="stable")
-    # with k lines taken, what is left needs as many colours as its longest line is long
-    left = np.append(lengths[longest_first], 0)
+def _cut(lengths: Ints) -> tuple[int, int]:
+    """Return how many lines go first, and the length of the longest one that is left.
+
+    The latter is how many colours what is left needs at least. Both add up to the least.
+    """
+    left = np.append(np.sort(lengths)[::-1], 0)
     k = int(np.argmin(np.arange(len(left)) + left))
-    if k == 0 or k + left[k] >= fewer_than:
-        return None
-    taken = np.isin(np.arange(len(lengths)), longest_first[:k])
+    return k, int(left[k])
+
+
+def _split(lines: Any, lengths: Ints, k: int, left: int) -> tuple[Ints, Ints]:
+    """Colour the k longest lines, and what crosses the others."""
+    taken = np.zeros(len(lengths), bool)
+    taken[np.argsort(-lengths, kind="stable")[:k]] = True
     first, rest = lines[taken], lines[~taken]
     across = first.T.tocsr()
     first_colors = np.full(len(lengths), -1)
     first_colors[taken] = color(first, across, int(np.diff(across.indptr).max()))
-    other_colors = color(rest.T.tocsr(), rest, int(left[k]))
-    if first_colors.max() + 1 + other_colors.max() + 1 >= fewer_than:
-        return None
-    return first_colors, other_colors
+    return first_colors, color(rest.T.tocsr(), rest, left)

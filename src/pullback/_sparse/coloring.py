@@ -51,6 +51,11 @@ def fewest(pattern: Any, mode: Mode | None = None) -> tuple[Mode, Ints]:
     return best
 
 
+def count(colors: Ints) -> int:
+    """Return how many colours there are; they are numbered from 0."""
+    return int(colors.max(initial=-1)) + 1
+
+
 def color(vertices: Any, groups: Any, bound: int) -> Ints:
     """Return a colour for each vertex, so that no group holds a colour twice.
 

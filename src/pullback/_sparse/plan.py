@@ -12,15 +12,21 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from pullback._inputs import call, check_inputs, check_no_transform, untouched
+from pullback._inputs import (
+    Mode,
+    call,
+    check_inputs,
+    check_mode,
+    check_no_transform,
+    untouched,
+)
 from pullback._report import Table
 from pullback._sparse import bicoloring, coloring, star
+from pullback._sparse.coloring import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
-Mode = Literal["reverse", "forward", "both", "symmetric"]
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
 CHUNK_NUMBERS = 2**16
@@ -55,7 +61,7 @@ class Sparsity:
     colors: Tensor
     n_colors: int
     n_reverse: int
-    mode: Mode
+    mode: Literal["reverse", "forward", "both", "symmetric"]
     assumed_dense: tuple[str, ...]
     argnum: int
     input_shapes: tuple[tuple[int, ...], ...]
@@ -177,7 +183,7 @@ def sparsity(
     f: Callable[..., Any],
     *inputs: Any,
     argnums: int = 0,
-    mode: Literal["auto", "reverse", "forward"] = "auto",
+    mode: Mode = "auto",
     hessian: bool = False,
 ) -> Sparsity:
     r"""Find which outputs of f can depend on which numbers of an input.
@@ -260,8 +266,7 @@ def sparsity(
 
     if not isinstance(argnums, int):
         raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
-    if mode not in ("auto", "reverse", "forward"):
-        raise ValueError(f"mode is {mode!r}; 'auto', 'reverse' or 'forward' is needed")
+    check_mode(mode)
     if hessian and mode != "auto":
         raise ValueError(
             f"mode is {mode!r} and hessian is True, whose products are of one kind; no "
@@ -285,10 +290,10 @@ def sparsity(
     if hessian:  # H[i, j] is H[j, i], so that either being zero is enough
         sets = sets.multiply(sets.T).tocsr()
         sets.sort_indices()
-    kind = "symmetric" if hessian else mode
-    if mode == "auto" and not hessian and tracker.unrecorded:
-        kind = "reverse"
-    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), kind)
+    if mode == "auto" and tracker.unrecorded:
+        mode = "reverse"
+    wanted = "symmetric" if hessian else mode
+    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), wanted)
 
 
 def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
@@ -334,25 +339,25 @@ def _plan(
     argnum: int,
     shapes: tuple[tuple[int, ...], ...],
     output_shape: tuple[int, ...],
-    wanted: Literal["auto", "reverse", "forward", "symmetric"],
+    wanted: Mode | Literal["symmetric"],
 ) -> Sparsity:
     m, n = sets.shape
     column = sets.indices.astype(np.int64)
     row = np.repeat(np.arange(m), np.diff(sets.indptr))
     # J[i, j] is element j of the product of row i's colour, or i of that of column j's
-    mode: Mode
+    mode: Literal["reverse", "forward", "both", "symmetric"]
     if wanted == "symmetric":
         mode, colors = "symmetric", star.fewest(sets)
         entries = star.entries(row, column, colors)
-        n_reverse = int(colors.max(initial=-1)) + 1
+        n_reverse = count(colors)
     elif wanted == "auto" and (two := bicoloring.fewest(sets)):
         mode, entries = "both", bicoloring.entries(row, column, *two)
-        n_reverse = int(two[0].max()) + 1
+        n_reverse = count(two[0])
         colors = np.concatenate([two[0], np.where(two[1] < 0, -1, two[1] + n_reverse)])
     else:
         mode, colors = coloring.fewest(sets, None if wanted == "auto" else wanted)
         reverse = mode == "reverse"
-        n_reverse = int(colors.max(initial=-1)) + 1 if reverse else 0
+        n_reverse = count(colors) if reverse else 0
         entries = colors[row] * n + column if reverse else colors[column] * m + row
     if entries.max(initial=0) < 2**31:
         entries = entries.astype(np.int32)  # half as much to read in every evaluation
@@ -369,7 +374,7 @@ def _plan(
     return Sparsity(
         pattern=pattern,
         colors=torch.from_numpy(colors.astype(np.int64)),
-        n_colors=int(colors.max(initial=-1)) + 1,
+        n_colors=count(colors),
         n_reverse=n_reverse,
         mode=mode,
         assumed_dense=tuple(sorted(set(dense))),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback._sparse.coloring import SECOND_ORDER, Ints, color
+from pullback._sparse.coloring import SECOND_ORDER, Ints, color, count
 
 
 def fewest(pattern: Any) -> Ints:
@@ -31,7 +31,7 @@ def fewest(pattern: Any) -> Ints:
     if pattern.nnz <= SECOND_ORDER:
         largest_first = np.argsort(-degrees, kind="stable")
         candidates.append(_greedy(pattern, largest_first, ahead=True))
-    return min(candidates, key=lambda colors: int(colors.max(initial=-1)))
+    return min(candidates, key=count)
 
 
 def entries(row: Ints, column: Ints, colors: Ints) -> Ints:
@@ -41,7 +41,7 @@ def entries(row: Ints, column: Ints, colors: Ints) -> Ints:
     symmetric: the one in the earlier row where it is alone with its colour in its
     column, else the other.
     """
-    n, k = len(colors), int(colors.max(initial=-1)) + 1
+    n, k = len(colors), count(colors)
     first, second = np.minimum(row, column), np.maximum(row, column)
     # how many entries of one column have rows of one colour
     together = np.bincount(column * k + colors[row], minlength=n * k)
