@@ -1,32 +1,64 @@
-"""An error in one of several processes of the build is not lost."""
+"""An error in one of several processes of the build is not lost, nor waited for."""
 
+import os
 import sys
 import time
 
 import pytest
 from executed import ROOT
 from sphinx.errors import SphinxParallelError
-from sphinx.util import parallel
+from sphinx.util.parallel import ParallelTasks
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import lost_chunks
+
+
+class Patched(ParallelTasks):
+    """What Sphinx uses once the extension is set up."""
+
+
+lost_chunks.patch(Patched)
 
 
 def fail(chunk):
     raise OSError("no such picture")
 
 
-@pytest.mark.parametrize("setup", [True, False])
-def test_a_chunk_that_fails_before_the_next_is_handed_out(monkeypatch, setup):
-    """With the extension it raises; without, which is why there is one, it is lost."""
-    if setup:
-        monkeypatch.setattr(parallel.ParallelTasks, "terminate", lost_chunks.loud)
-    tasks = parallel.ParallelTasks(2)
-    tasks.add_task(fail, ["first"])
-    time.sleep(0.5)  # for the process to end
-    if not setup:
-        tasks.add_task(len, ["second"])
+def test_a_chunk_that_fails_before_the_next_is_handed_out():
+    """Without the extension it is lost, which is why there is one."""
+    for kind in (ParallelTasks, Patched):
+        tasks = kind(2)
+        tasks.add_task(fail, ["first"])
+        time.sleep(0.5)  # for the process to end
+        if kind is ParallelTasks:
+            tasks.add_task(len, ["second"])
+            tasks.join()
+            continue
+        with pytest.raises(SphinxParallelError, match="no such picture"):
+            tasks.add_task(len, ["second"])
+
+
+def test_a_process_that_dies():
+    tasks = Patched(2)
+    tasks.add_task(lambda chunk: os._exit(3), ["first"])
+    tasks.add_task(len, ["second"])
+    with pytest.raises(SphinxParallelError, match=r"exit code 3 for \['first'\]"):
         tasks.join()
-        return
-    with pytest.raises(SphinxParallelError, match="no such picture"):
-        tasks.add_task(len, ["second"])
+
+
+def test_a_process_that_never_ends(monkeypatch, capfd):
+    monkeypatch.setattr(lost_chunks, "SECONDS", 0.5)
+    tasks = Patched(2)
+    tasks.add_task(lambda chunk: time.sleep(60), ["first"])
+    with pytest.raises(SphinxParallelError, match=r"exit code 1 for \['first'\]"):
+        tasks.join()
+    assert "test_lost_chunks.py" in capfd.readouterr().err  # where it was
+
+
+def test_results_are_taken_in():
+    found = []
+    tasks = Patched(2)
+    for chunk in (["a"], ["b", "c"], ["d", "e", "f"]):
+        tasks.add_task(len, chunk, lambda chunk, length: found.append((chunk, length)))
+    tasks.join()
+    assert sorted(found) == [(["a"], 1), (["b", "c"], 2), (["d", "e", "f"], 3)]

@@ -9,6 +9,7 @@ one piece of code that it reads, for :func:`run`.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import functools
 import gc
 import io
@@ -208,6 +209,7 @@ def _link(source: str) -> str:
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(600, exit=True)  # what hangs says where
     if sys.argv[1:]:
         patterns = {m.anchor: list(m.patterns) for m in MESSAGES if m.patterns}
         print(json.dumps([write_pages(Path(sys.argv[1])), patterns]), flush=True)
