@@ -147,13 +147,9 @@ FUNCTION = Theme(
             patterns=(
                 r"save_for_backward can only save variables, but argument (?P<index>\d+) "
                 r"is of type (?P<type>[\w.]+)",
-                r"save_for_backward can only save input or output tensors, but "
-                r"argument (?P<index>\d+) doesn't satisfy this condition",
                 r"save_for_forward expects all arguments to be tensors",
             ),
             older=(
-                "save_for_backward can only save input or output tensors, but "
-                "argument 0 doesn't satisfy this condition",
                 "save_for_forward expects all arguments to be tensors; you "
                 "should save non-tensors as attributes on ctx.",
             ),

@@ -432,7 +432,7 @@ GRAPH = Theme(
             kinds=("TypeError", "FutureWarning"),
             patterns=(
                 r"(?<!\w)(?:backward|grad)\(\) got an unexpected keyword argument "
-                r"'(?P<name>retain_variables|grad_outputs?|grad_tensors?|grad_variables|"
+                r"'(?P<name>grad_outputs?|grad_tensors?|grad_variables|"
                 r"gradients?|v|grad|cotangents?)'",
                 r"backward\(\) got multiple values for argument "
                 r"'(?P<name>gradient)'",
@@ -440,7 +440,6 @@ GRAPH = Theme(
                 r"instead",
             ),
             older=(
-                "backward() got an unexpected keyword argument 'retain_variables'",
                 "grad() got an unexpected keyword argument 'gradient'",
                 "Tensor.backward() got multiple values for argument 'gradient'",
                 "`grad_variables` is deprecated. Use `grad_tensors` instead.",
@@ -450,8 +449,7 @@ GRAPH = Theme(
                 `cotangents` of what `torch.func.vjp` returns.""",
             fix="""`{name}` is not taken here, or given twice: call
                 `y.backward(gradient=v)`, `torch.autograd.backward(y, grad_tensors=v)` or
-                `torch.autograd.grad(y, x, grad_outputs=v)`. `retain_variables` is now
-                `retain_graph`.""",
+                `torch.autograd.grad(y, x, grad_outputs=v)`.""",
             broken="""
                 import torch
 

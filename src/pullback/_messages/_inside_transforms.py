@@ -91,8 +91,6 @@ INSIDE_TRANSFORMS = Theme(
                 r"support|has both generate_vmap_rule=True)",
                 r"To use autograd\.Function with vmap, you must either override "
                 r"the vmap staticmethod",
-                r"\(vmap, grad, vjp, etc\.\) currently do not support the use of "
-                r"autograd\.Function",
                 r"cannot use C\+\+ torch::autograd::Function with functorch "
                 r"transforms",
             ),
@@ -100,10 +98,6 @@ INSIDE_TRANSFORMS = Theme(
                 "You tried to vmap over Square, but it does not have vmap support. Please "
                 "override and implement the vmap staticmethod or set "
                 "generate_vmap_rule=True.",
-                "functorch functions (vmap, grad, vjp, etc.) currently do not "
-                "support the use of autograd.Function. Please rewrite your "
-                "function to not use autograd.Function while we work on fixing "
-                "this",
                 "You tried to vmap over F, but it has both "
                 "generate_vmap_rule=True and an overridden vmap staticmethod.",
                 "cannot use C++ torch::autograd::Function with functorch "
@@ -121,6 +115,10 @@ INSIDE_TRANSFORMS = Theme(
                 "`must override the setup_context`: `forward` still takes `ctx`. "
                 "`torch.autograd.functional.jacobian` takes such a Function as it is.",
                 "`does not have vmap support`: the rule for `vmap` is missing.",
+                "`has both`: delete the one of the two that you do not need.",
+                "`cannot use C++ torch::autograd::Function`: it is compiled, and has no "
+                "place for `setup_context`; wrap its forward and backward in a Function "
+                "of Python.",
                 "You wrote no Function: a library did, for example a checkpoint with "
                 "`use_reentrant=True`. Switch it off inside `torch.func`.",
             ),

@@ -301,5 +301,43 @@ LIBRARIES = Theme(
             see=("checkpointing", "error-use-cache-and-checkpoints"),
             source=("huggingface/transformers#17464", "hiyouga/LlamaFactory#1550"),
         ),
+        Message(
+            anchor="checkpoint-under-zero3",
+            title="Recomputed values for the following tensors have different metadata "
+            "than during the forward pass … recomputed metadata: {'shape': torch.Size([0])",
+            kinds=("CheckpointError",),
+            patterns=(
+                r"Recomputed values for the following tensors have different metadata.*?"
+                r"recomputed metadata: \{'shape': torch\.Size\(\[0\]\)",
+            ),
+            older=(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have "
+                "different metadata than during the forward pass. tensor at position 4: "
+                "saved metadata: {'shape': torch.Size([4096]), 'dtype': torch.bfloat16, "
+                "'device': device(type='cuda', index=0)} recomputed metadata: {'shape': "
+                "torch.Size([0]), 'dtype': torch.bfloat16, 'device': device(type='cuda', "
+                "index=0)}",
+            ),
+            why="""A weight was whole in the forward pass and has no elements when the
+                checkpoint computes it a second time: ZeRO-3 has given a frozen parameter
+                back to the processes in between, as it does with adapters (LoRA) on a
+                frozen model.""",
+            fix="""Under DeepSpeed ZeRO-3 checkpoint with `use_reentrant=True`, or use
+                ZeRO-2, where weights stay whole, or update DeepSpeed.""",
+            tell=(
+                "Hugging Face transformers: "
+                '`gradient_checkpointing_kwargs={"use_reentrant": True}`.',
+                "No DeepSpeed and no other sharding: something in your function was empty "
+                "the second time, a mask or a cache; see the page without `[0]`.",
+                "With `use_reentrant=True` none of the inputs requires a gradient: "
+                "`model.enable_input_require_grads()`.",
+            ),
+            see=("error-checkpoint-metadata", "sharded-parameters"),
+            source=(
+                "deepspeedai/DeepSpeed#8148",
+                "huggingface/transformers#47254",
+                "huggingface/trl#2514",
+            ),
+        ),
     ),
 )

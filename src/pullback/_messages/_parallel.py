@@ -372,7 +372,8 @@ PARALLEL = Theme(
             kinds=("CheckpointError",),
             patterns=(
                 r"torch\.utils\.checkpoint: Recomputed values for the following tensors "
-                r"have different metadata",
+                r"have different metadata(?!.*recomputed metadata: "
+                r"\{'shape': torch\.Size\(\[0\]\))",
                 r"torch\.utils\.checkpoint: A different number of tensors was saved during "
                 r"the original forward and recomputation",
                 r"torch\.utils\.checkpoint: trying to save more tensors during "
@@ -422,7 +423,11 @@ PARALLEL = Theme(
                 torch.testing.assert_close(x.grad, x.detach().cos())
                 print(x.grad)
                 """,
-            see=("checkpointing", "error-checkpoint-of-another-function"),
+            see=(
+                "checkpointing",
+                "error-checkpoint-of-another-function",
+                "error-checkpoint-under-zero3",
+            ),
             source=("torch/utils/checkpoint.py",),
         ),
         Message(

@@ -395,11 +395,14 @@ TRANSFORMS = Theme(
                 r"No module named 'functorch'",
                 r"make_functional\(module\): we don't yet support models that do parameter "
                 r"tying",
+                r"make_functional(?:_deprecated_v1)?\(model\): `model` has buffers",
             ),
             older=(
                 "No module named 'functorch'",
                 "make_functional(module): we don't yet support models that do parameter "
                 "tying (also sometimes known as weight sharing).",
+                "make_functional(model): `model` has buffers. Please use "
+                "make_functional_with_buffers(model) instead.",
             ),
             why="""`functorch` was a package of its own before PyTorch 2.0. Its transforms
                 are in `torch.func` under the same names; `make_functional` has become
@@ -408,6 +411,12 @@ TRANSFORMS = Theme(
                 `fmodel, params = make_functional(model)`: `params =
                 dict(model.named_parameters())` and
                 `functional_call(model, params, (x,))`.""",
+            tell=(
+                "`make_functional_with_buffers`: `functional_call` uses the model's own "
+                "buffers; others go beside the parameters, "
+                "`functional_call(model, (params, buffers), (x,))`.",
+                "`combine_state_for_ensemble`: `torch.func.stack_module_state`.",
+            ),
             broken="""
                 import functorch
                 import torch
