@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from pullback._messages._argument import ARGUMENT
+from pullback._messages._calls import CALLS
 from pullback._messages._compiled import COMPILED
 from pullback._messages._devices import DEVICES
 from pullback._messages._earlier import EARLIER
@@ -18,6 +19,7 @@ from pullback._messages._higher import HIGHER
 from pullback._messages._hook_results import HOOK_RESULTS
 from pullback._messages._hooks import HOOKS
 from pullback._messages._inplace import INPLACE
+from pullback._messages._inside_function import INSIDE_FUNCTION
 from pullback._messages._inside_transforms import INSIDE_TRANSFORMS
 from pullback._messages._leaves import LEAVES
 from pullback._messages._libraries import LIBRARIES
@@ -42,6 +44,7 @@ THEMES = (
     INPLACE,
     FUNCTION,
     RULES,
+    INSIDE_FUNCTION,
     HOOKS,
     HOOK_RESULTS,
     HIGHER,
@@ -50,6 +53,7 @@ THEMES = (
     VMAP,
     TRAINING,
     STEPS,
+    CALLS,
     PARALLEL,
     COMPILED,
     DEVICES,

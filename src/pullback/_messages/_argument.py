@@ -157,7 +157,17 @@ ARGUMENT = Theme(
                 r"If `?is_grads_batched=True`?, we interpret the first dimension"
                 rf"(?:.*? has a shape of (?P<row>{SIZE}) and output\[\d+\] has a shape of "
                 rf"(?P<output>{SIZE}))?",
+                r"vmap\(vjp, in_dims=0, \.\.\.\)\(<inputs>\): Got in_dim=0 for some input, "
+                r"but that input is a Tensor of dimensionality 0",
+                r"Batched grads are not supported with (?:Nested ?Tensor|GradientEdge)",
             ),
+            older=(
+                "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but "
+                "that input is a Tensor of dimensionality 0 so expected in_dim to satisfy "
+                "0 <= in_dim < 0.",
+                "Batched grads are not supported with Nested Tensor.",
+            ),
+            kinds=("RuntimeError", "ValueError"),
             why="""With `is_grads_batched=True`, `grad_outputs` is a stack of `v`s: its
                 first dimension counts them, the others must be the output's. In torch
                 2.13 the shape that the message gives for `grad_output` has lost *two*
@@ -170,6 +180,10 @@ ARGUMENT = Theme(
                 "One `v` of the output's shape: leave `is_grads_batched` out.",
                 "All rows of the Jacobian: `torch.eye(y.numel()).reshape(-1, *y.shape)`.",
                 "Some outputs of a list batched, some not: use `torch.vmap`.",
+                "`vmap(vjp, in_dims=0, ...)`: `grad_outputs` was left out, or is "
+                "0-dimensional, and there is nothing to count along; for one `v` leave "
+                "`is_grads_batched` out.",
+                "A nested tensor or a GradientEdge: call `grad` once for each `v`.",
             ),
             broken="""
                 import torch

@@ -45,6 +45,14 @@ DEVICES = Theme(
             patterns=(
                 r"Could not run 'aten::(?P<operation>\w*_backward[\w.]*)' with arguments "
                 r"from the '(?P<backend>\w+)' backend",
+                r"(?P<operation>\w+_backward): unsupported combination of layouts, grad: "
+                r"(?P<backend>\w+)",
+                r"unsupported tensor layout: (?P<backend>Sparse\w+)",
+            ),
+            older=(
+                "sparse_addmm_sparse_backward: unsupported combination of layouts, grad: "
+                "SparseCsr, mat1: SparseCsr, mat2: SparseCsr",
+                "unsupported tensor layout: SparseCsr",
             ),
             why="""The forward operation exists for sparse tensors and its backward, another
                 operation, does not: the value is computed, and `backward` stops.""",
@@ -56,6 +64,8 @@ DEVICES = Theme(
                 "`SparseCPU`, `SparseCUDA`: as above. `sin`, `tan`, `erf`, `sqrt` and "
                 "others stop for the same reason, in words that do not say so: `Could not "
                 "run 'aten::cos'`, `add(sparse, dense) is not supported`.",
+                "`SparseCsr`: the products of two sparse matrices have their rule for COO "
+                "only; `x.to_sparse_coo()` before them.",
                 "Another backend: its package lacks the rule. Compute that step on the "
                 "CPU, `f(x.cpu()).to(x.device)`; autograd carries v across both copies.",
             ),

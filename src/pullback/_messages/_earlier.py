@@ -395,15 +395,17 @@ EARLIER = Theme(
         Message(
             anchor="attribute-creator",
             title="'Tensor' object has no attribute 'creator'",
-            kinds=("AttributeError",),
+            kinds=("AttributeError", "DeprecationWarning"),
             patterns=(
                 r"'(?:Tensor|Variable|Parameter)' object has no attribute 'creator'",
                 r"'\w+' object has no attribute '(?:previous_functions|saved_variables)'",
+                r"'saved_variables' is deprecated; use 'saved_tensors'",
             ),
             older=(
                 "'Variable' object has no attribute 'creator'",
                 "'ReluBackward0' object has no attribute 'previous_functions'",
                 "'SwishBackward' object has no attribute 'saved_variables'",
+                "'saved_variables' is deprecated; use 'saved_tensors'",
             ),
             why="""These names of the graph are from the first releases. Code that draws a
                 graph, or a Function of that time, still asks for them.""",

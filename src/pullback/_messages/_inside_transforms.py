@@ -93,6 +93,7 @@ INSIDE_TRANSFORMS = Theme(
                 r"the vmap staticmethod",
                 r"cannot use C\+\+ torch::autograd::Function with functorch "
                 r"transforms",
+                r"bind_default_args.*missing a required argument: '\w+'",
             ),
             older=(
                 "You tried to vmap over Square, but it does not have vmap support. Please "
@@ -115,6 +116,8 @@ INSIDE_TRANSFORMS = Theme(
                 "`must override the setup_context`: `forward` still takes `ctx`. "
                 "`torch.autograd.functional.jacobian` takes such a Function as it is.",
                 "`does not have vmap support`: the rule for `vmap` is missing.",
+                "`missing a required argument: 'x'`: there is a `setup_context`, and "
+                "`forward` still takes `ctx`, which then gets the first input.",
                 "`has both`: delete the one of the two that you do not need.",
                 "`cannot use C++ torch::autograd::Function`: it is compiled, and has no "
                 "place for `setup_context`; wrap its forward and backward in a Function "

@@ -380,6 +380,8 @@ TRAINING = Theme(
                 r"(?P<name>\w+) does not support sparse gradients",
                 r"(?P<name>SparseAdam) does not support dense gradients",
                 r"weight_decay option is not compatible with sparse gradients",
+                r"grad\.add\(param, alpha=weight_decay\).*add\(sparse, dense\) is not "
+                r"supported",
             ),
             older=(
                 "weight_decay option is not compatible with sparse gradients",

@@ -250,6 +250,7 @@ VMAP = Theme(
             "dimensionality 0",
             kinds=("ValueError",),
             patterns=(
+                r"(?<!vmap\(vjp, in_dims=0, \.\.\.\)\(<inputs>\): )"
                 r"Got in_dim=(?P<dim>-?\d+) for some input, but that input is a Tensor of "
                 r"dimensionality (?P<ndim>\d+)",
                 r"vmap: Expected all tensors to have the same size in the mapped "

@@ -1,0 +1,240 @@
+"""Messages about blocks that are not open, and names that are not called."""
+
+from pullback._messages._entry import Message, Theme
+
+CALLS = Theme(
+    "calls",
+    (
+        Message(
+            anchor="class-as-a-block",
+            title="'type' object does not support the context manager protocol",
+            kinds=("TypeError", "AttributeError"),
+            patterns=(
+                r"'type' object does not support the (?:asynchronous )?context manager "
+                r"protocol",
+                r"set_grad_enabled\.__init__\(\) missing 1 required positional argument: "
+                r"'mode'",
+                r"with torch\.(?:autograd\.)?(?:no_grad|enable_grad|inference_mode) ?:"
+                r".*AttributeError: __(?:enter|exit)__",
+            ),
+            older=(
+                "set_grad_enabled.__init__() missing 1 required positional argument: "
+                "'mode'",
+                "with torch.no_grad: AttributeError: __enter__",
+            ),
+            only_line=r"no_grad|enable_grad|inference_mode|grad_enabled|detect_anomaly"
+            r"|dual_level|autocast|hooks",
+            why="""`with` was given a class, such as `torch.no_grad`, and not an object of
+                it. Before Python 3.11 the message is no more than `__enter__`.""",
+            fix="""Call it: `with torch.no_grad():`, with parentheses. The decorator
+                `@torch.no_grad` works either way. `set_grad_enabled` and
+                `set_detect_anomaly` want True or False in them.""",
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                with torch.no_grad:
+                    x -= 0.1
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                with torch.no_grad():
+                    x -= 1
+                assert x.is_leaf and x.tolist() == [0.0, 1.0]
+                print(x)
+                """,
+            see=("no-grad-detach", "error-leaf-inplace"),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="method-not-iterable",
+            title="'method' object is not iterable",
+            kinds=("TypeError",),
+            patterns=(r"'method' object is not iterable",),
+            only_line=r"param|inputs",
+            why="""A method was passed where its result belongs: `model.parameters` is the
+                method, `model.parameters()` gives the parameters.""",
+            fix="""Add the parentheses: `SGD(model.parameters(), lr=0.1)`,
+                `clip_grad_norm_(model.parameters(), 1.0)`,
+                `torch.autograd.grad(loss, model.parameters())`.""",
+            tell=(
+                "Two calls share one variable: `parameters()` is used up after one pass; "
+                "keep `list(model.parameters())`.",
+            ),
+            broken="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                torch.optim.SGD(model.parameters, lr=0.5)
+                """,
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+                before = model.bias.item()
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+                torch.testing.assert_close(model.bias.item(), before - 0.5)
+                print(model.bias.grad)
+                """,
+            see=("jacobian-of-parameters", "error-optimizer-wants-tensors"),
+            source=("torch/optim/optimizer.py", "torch/autograd/__init__.py"),
+        ),
+        Message(
+            anchor="checkpoint-keyword-arguments",
+            title="Unexpected keyword arguments: mask",
+            kinds=("ValueError",),
+            patterns=(
+                r"(?:^|ValueError: )Unexpected keyword arguments: (?P<names>\w+(?:,\w+)*)",
+                r"Passing `context_fn` or `debug` is only supported when "
+                r"use_reentrant=False",
+            ),
+            older=(
+                "Unexpected keyword arguments: attention_mask,use_cache",
+                "Passing `context_fn` or `debug` is only supported when "
+                "use_reentrant=False.",
+            ),
+            only_from="checkpoint",
+            why="""`torch.utils.checkpoint.checkpoint(f, ..., use_reentrant=True)` takes
+                positional arguments for f and nothing else; the kind without reentrance
+                also hands on keywords.""",
+            fix="""Pass `use_reentrant=False`. Or give f its arguments by position, or
+                bound: `checkpoint(functools.partial(f, mask=mask), x)`.""",
+            tell=(
+                "`partial` and the reentrant kind: a bound tensor gets its gradient only "
+                "if one of the arguments by position requires one, too.",
+                "A model of Hugging Face transformers: "
+                '`gradient_checkpointing_kwargs={"use_reentrant": False}`.',
+            ),
+            broken="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                def f(x, mask):
+                    return x**2 * mask
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                checkpoint(f, x, mask=torch.tensor([1.0, 0.0]), use_reentrant=True)
+                """,
+            fixed="""
+                import torch
+                from torch.utils.checkpoint import checkpoint
+
+                def f(x, mask):
+                    return x**2 * mask
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                mask = torch.tensor([1.0, 0.0])
+                checkpoint(f, x, mask=mask, use_reentrant=False).sum().backward()
+                assert torch.equal(x.grad, 2 * x * mask)
+                print(x.grad)
+                """,
+            see=("checkpointing", "error-checkpoint-reentrant"),
+            source=("torch/utils/checkpoint.py",),
+        ),
+        Message(
+            anchor="scaler-wants-tensors",
+            title="outputs must be a Tensor or an iterable of Tensors",
+            kinds=("ValueError",),
+            patterns=(r"outputs must be a Tensor or an iterable of Tensors",),
+            only_from="apply_scale",
+            why="""`scaler.scale` multiplies a loss, so that its small gradients survive
+                float16. It was given a number, which has no gradient.""",
+            fix="""Scale the tensor: `scaler.scale(loss).backward()`, and take
+                `loss.item()` for the log afterwards.""",
+            tell=(
+                "The model returns an object or a dict: `scaler.scale(output.loss)`.",
+                "None: the function that computes the loss lacks its `return`.",
+            ),
+            broken="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], requires_grad=True)
+                loss = (w**2).sum().item()
+                torch.amp.GradScaler("cpu").scale(loss).backward()
+                """,
+            fixed="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], requires_grad=True)
+                loss = (w**2).sum()
+                scaler = torch.amp.GradScaler("cpu")
+                scaler.scale(loss).backward()
+                assert torch.equal(w.grad / scaler.get_scale(), 2 * w)
+                print(loss.item())
+                """,
+            see=("mixed-precision", "error-no-inf-checks"),
+            source=("torch/amp/grad_scaler.py",),
+        ),
+        Message(
+            anchor="distributed-autograd-context",
+            title="Need to initialize distributed autograd using "
+            "torch.distributed.autograd.init()",
+            patterns=(
+                r"Need to initialize distributed autograd using "
+                r"torch\.distributed\.autograd\.init\(\)",
+                r"Could not find autograd context with id: \d+",
+                r"Current thread doesn't have a valid autograd context",
+                r"Already have an autograd context id for this thread",
+            ),
+            older=(
+                "Could not find autograd context with id: 4611404543450677248",
+                "Current thread doesn't have a valid autograd context. Please wrap your "
+                "code using: `with torch.distributed.autograd.context() as context_id` to "
+                "generate a valid context",
+                "Already have an autograd context id for this thread.",
+            ),
+            why="""`torch.distributed.autograd` keeps the gradients of one backward pass
+                over several processes in a context, and not in `.grad`. There is none
+                before RPC has been started, and none after its `with` block.""",
+            fix="""Call `rpc.init_rpc(name, rank=..., world_size=...)` first: that
+                initializes it, and there is no `init` to call. Then forward pass,
+                `dist_autograd.backward(context, [loss])`, `get_gradients(context)` and the
+                optimizer's step inside one `with dist_autograd.context() as context:`.""",
+            tell=(
+                "`Need to initialize`: `init_rpc` has not run in this process.",
+                "`Could not find autograd context`: the block is over, or the number is "
+                "another block's.",
+                "`Already have`: one block inside another.",
+                "You want data-parallel training and no remote calls: "
+                "DistributedDataParallel needs none of this, call `loss.backward()`.",
+            ),
+            broken="""
+                import torch
+                import torch.distributed.autograd as dist_autograd
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                with dist_autograd.context() as context:
+                    dist_autograd.backward(context, [(x**2).sum()])
+                """,
+            fixed="""
+                import tempfile
+                import warnings
+
+                import torch
+                import torch.distributed.autograd as dist_autograd
+                from torch.distributed import rpc
+
+                warnings.filterwarnings("ignore", "You are using a Backend")  # init_rpc's
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                with tempfile.NamedTemporaryFile() as meeting:
+                    options = rpc.TensorPipeRpcBackendOptions(
+                        init_method=f"file://{meeting.name}"
+                    )
+                    rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+                    with dist_autograd.context() as context:
+                        dist_autograd.backward(context, [(x**2).sum()])
+                        g = dist_autograd.get_gradients(context)[x]
+                    rpc.shutdown()
+                assert torch.equal(g, 2 * x)
+                assert x.grad is None
+                print(g)
+                """,
+            see=("across-processes", "rows-across-ranks"),
+            source=("torch/csrc/distributed (autograd/context/container.cpp)",),
+        ),
+    ),
+)

@@ -1,0 +1,258 @@
+"""Messages about ctx, rules and writing in place inside a custom function."""
+
+from pullback._messages._entry import Message, Theme
+
+INSIDE_FUNCTION = Theme(
+    "inside-function",
+    (
+        Message(
+            anchor="ctx-has-no-attribute",
+            title="'ClipBackward' object has no attribute 'mask'",
+            kinds=("AttributeError",),
+            patterns=(
+                r"'(?P<function>\w*[A-Za-z])Backward' object has no attribute "
+                r"'(?P<name>(?!backward'|grad'|previous_functions'|saved_variables')\w+)'",
+            ),
+            older=("'QuantGeneratedBackward' object has no attribute 'scale'",),
+            why="""`ctx` is an object for one call of your Function: `backward` finds on it
+                what `forward`, or `setup_context`, has put there in that call. Nothing of
+                this name was.""",
+            fix="""Set `ctx.{name}` in `forward` (or `setup_context`), on every way through
+                it; tensors that are inputs or outputs go into `ctx.save_for_backward`.""",
+            tell=(
+                "It is set in one branch only, or after an early `return`.",
+                "`saved_tensor`, `needs_input_grads`: the names are `ctx.saved_tensors` "
+                "and `ctx.needs_input_grad`.",
+                "It is set on the class or on `self`: `ctx` is neither.",
+                "The name is one of torch's, such as `AddmmBackward` in PyTorch 1.x, and "
+                "you walk the graph: only the nodes of leaves have `variable`, and what "
+                "is saved begins with `_saved_`.",
+            ),
+            broken="""
+                import torch
+
+                class Clip(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        mask = x > 0
+                        return x * mask
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * ctx.mask
+
+                x = torch.tensor([-1.0, 2.0], requires_grad=True)
+                Clip.apply(x).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Clip(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.mask = x > 0
+                        return x * ctx.mask
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * ctx.mask
+
+                x = torch.tensor([-1.0, 2.0], requires_grad=True)
+                Clip.apply(x).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([0.0, 1.0]))
+                print(x.grad)
+                """,
+            see=("ctx-or-saved", "custom-function"),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="vmap-rule-returns",
+            title="Expected the vmap staticmethod to have two returns, an output and "
+            "out_dims with pytree structure compatible with the output",
+            patterns=(
+                r"Expected the vmap staticmethod to have two returns",
+                r"The autograd\.Function's vmap staticmethod returned an incompatible "
+                r"\(output, out_dims\) tuple",
+            ),
+            older=(
+                "The autograd.Function's vmap staticmethod returned an incompatible "
+                "(output, out_dims) tuple. Expected out_dims=(0, 0) to be compatible with "
+                "the structure of `output`.",
+            ),
+            why="""The `vmap` rule of a Function gets the batched tensors and must also say
+                where the samples lie in its result: it returns the output and, for each
+                tensor of it, the dimension of the batch.""",
+            fix="""End the rule on `return y, 0` when the samples lie in dimension 0 of y;
+                on `return (y, z), (0, None)` for two outputs of which the second has no
+                batch.""",
+            tell=(
+                "The formula works on batches as it is: leave the rule out, and set "
+                "`generate_vmap_rule = True`.",
+            ),
+            broken="""
+                import torch
+
+                class Cube(torch.autograd.Function):
+                    @staticmethod
+                    def forward(x):
+                        return x**3
+
+                    @staticmethod
+                    def setup_context(ctx, inputs, output):
+                        ctx.save_for_backward(*inputs)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        (x,) = ctx.saved_tensors
+                        return 3 * x**2 * v
+
+                    @staticmethod
+                    def vmap(info, in_dims, x):
+                        return Cube.apply(x)
+
+                torch.vmap(Cube.apply)(torch.tensor([1.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                class Cube(torch.autograd.Function):
+                    @staticmethod
+                    def forward(x):
+                        return x**3
+
+                    @staticmethod
+                    def setup_context(ctx, inputs, output):
+                        ctx.save_for_backward(*inputs)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        (x,) = ctx.saved_tensors
+                        return 3 * x**2 * v
+
+                    @staticmethod
+                    def vmap(info, in_dims, x):
+                        return Cube.apply(x), in_dims[0]
+
+                x = torch.tensor([1.0, 2.0])
+                each = torch.vmap(torch.func.grad(Cube.apply))(x)
+                assert torch.equal(each, 3 * x**2)
+                print(each)
+                """,
+            see=("function-under-transforms", "error-setup-context"),
+            source=("torch/_functorch/autograd_function.py",),
+        ),
+        Message(
+            anchor="writes-to-a-view",
+            title="If your Function modifies inplace an input that is a view of another "
+            "Tensor, your Function cannot return more than one Tensor",
+            patterns=(
+                r"If your Function modifies inplace an input that is a view of another "
+                r"Tensor",
+                r"Functions which modify views in-place must return a single Variable",
+            ),
+            older=("Functions which modify views in-place must return a single Variable",),
+            why="""`ctx.mark_dirty(x)` says that `forward` writes to x, and this x is a part
+                of a larger tensor. Autograd then records the write for the larger tensor,
+                which works for a Function with one output.""",
+            fix="""Compute a new tensor and leave `mark_dirty` out. Or give the Function
+                `x.clone()`; or split it in two, of which the one that writes returns
+                x alone.""",
+            broken="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.mark_dirty(x)
+                        return x.mul_(2), x + 1
+
+                    @staticmethod
+                    def backward(ctx, v, w):
+                        return 2 * (v + w)
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                Double.apply((x * 1)[:2])
+                """,
+            fixed="""
+                import torch
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        y = x * 2
+                        return y, y + 1
+
+                    @staticmethod
+                    def backward(ctx, v, w):
+                        return 2 * (v + w)
+
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y, z = Double.apply((x * 1)[:2])
+                (y + z).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([4.0, 4.0, 0.0]))
+                print(x.grad)
+                """,
+            see=("in-place", "error-marked-as-dirty"),
+            source=("torch/csrc/autograd (custom_function.cpp)",),
+        ),
+        Message(
+            anchor="jvp-in-place",
+            title="An inplace custom Function is not modifying the forward mode gradients "
+            "inplace",
+            patterns=(
+                r"An inplace custom Function is not (?:modifying|returning) the forward "
+                r"mode gradients",
+            ),
+            older=(
+                "An inplace custom Function is not returning the forward mode gradients "
+                "as-is.",
+            ),
+            why="""`forward` writes to its input, and the tangent of that input has to
+                follow: `jvp` made a new tensor in its place, so x and its tangent would
+                belong to different moments.""",
+            fix="""Let `jvp` do to the tangent, in place, what the rule says, and return
+                that same tensor: `return t.mul_(2)` where `forward` has `x.mul_(2)`, and
+                `return t` where it adds a constant.""",
+            broken="""
+                import torch
+                import torch.autograd.forward_ad as fwAD
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.mark_dirty(x)
+                        return x.mul_(2)
+
+                    @staticmethod
+                    def jvp(ctx, t):
+                        return t * 2
+
+                with fwAD.dual_level():
+                    Double.apply(fwAD.make_dual(torch.ones(2), torch.ones(2)))
+                """,
+            fixed="""
+                import torch
+                import torch.autograd.forward_ad as fwAD
+
+                class Double(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.mark_dirty(x)
+                        return x.mul_(2)
+
+                    @staticmethod
+                    def jvp(ctx, t):
+                        return t.mul_(2)
+
+                t = torch.tensor([3.0, 4.0])
+                with fwAD.dual_level():
+                    y = Double.apply(fwAD.make_dual(torch.ones(2), t.clone()))
+                    tangent = fwAD.unpack_dual(y).tangent
+                assert torch.equal(tangent, 2 * t)
+                print(tangent)
+                """,
+            see=("what-is-a-jvp", "error-jvp-returns"),
+            source=("torch/csrc/autograd (custom_function.cpp)",),
+        ),
+    ),
+)
