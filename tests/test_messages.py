@@ -115,6 +115,15 @@ def test_of_several_errors_in_one_paste_the_last_is_found():
     assert lookup(f"{first}\nValueError: of my own") is lookup(first)
 
 
+def test_a_warning_is_not_taken_for_the_error_after_it():
+    warning = "UserWarning: Anomaly Detection has been enabled."
+    error = "RuntimeError: CUDA error: device-side assert triggered"
+    assert lookup(warning) is not None
+    assert lookup(f"train.py:1: {warning}\n{error}") is None
+    assert lookup(f"{warning}\nTraceback (most recent call last):\n  f()\n{error}") is None
+    assert lookup(f"{error}\ntrain.py:1: {warning}") is lookup(warning)
+
+
 def test_every_message_is_among_those_that_people_paste():
     assert set(PASTED.values()) == {m.anchor for m in MESSAGES if not m.silent}
 

@@ -155,4 +155,11 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
     )
     page.wait_for_selector(FOUND)
     assert page.locator(FOUND).first.get_attribute("href") == "errors/shape.html"
+    summary = page.locator("#search-summary")
+    assert summary.text_content().endswith("the best first")
+    message = "UserWarning: division by zero in y RuntimeError: y has no shape to divide"
+    page.fill("#search-words", message)
+    none = "document.querySelector('#search-summary').textContent.startsWith('No page')"
+    page.wait_for_function(none)
+    assert page.locator(FOUND).count() > 0
     page.close()

@@ -27,7 +27,8 @@
     document.head.append(script);
   });
 
-  let engine; // once loaded: a function from a query to the records that answer it
+  let engine; // once loaded: a function from a query to the records that answer it, and
+  // whether it is a message that none of them is about
   const start = async () => {
     await Promise.all([load(field.dataset.engine), load(field.dataset.index)]);
     RECORDS.forEach((record, id) => {
@@ -50,10 +51,14 @@
       };
       const found = index.search(query, { boost: { title: 1.5, code: 0.5 }, boostDocument });
       // A traceback may hold several errors, and warnings before them: the last comes first.
+      // Of a warning before an error that no page is about, nobody asks.
       const last = query.split(/\b\w+(?:Error|Exception): /).at(-1);
-      const known = [last, query].flatMap((text) =>
+      const errors = query.replace(
+        /\b\w*Warning: .*?(?=Traceback|\b\w+(?:Error|Exception): |$)/g, "");
+      const known = [last, errors].flatMap((text) =>
         RECORDS.filter((r) => r.messages?.some((m) => m.test(text))));
-      return [...new Set([...known, ...found.map(({ id }) => RECORDS[id])])];
+      const records = [...new Set([...known, ...found.map(({ id }) => RECORDS[id])])];
+      return { records, unknown: !known.length && /\b[A-Z]\w*(?:Error|Warning): /.test(query) };
     };
   };
 
@@ -97,7 +102,7 @@
     document.title = query ? `${query} – ${title}` : title;
     if (!query) return list.replaceChildren((summary.textContent = ""));
     engine ??= start();
-    const found = (await engine)(query);
+    const { records: found, unknown } = (await engine)(query);
     if (query !== field.value.replace(/\s+/g, " ").trim()) return; // typed on meanwhile
     const asked = terms(query);
     const items = found.slice(0, SHOWN).map(({ url, title, page, text }) => {
@@ -107,8 +112,11 @@
       return item;
     });
     list.replaceChildren(element("ul", { className: "search" }, ...items));
-    summary.textContent = found.length
-      ? `${Math.min(found.length, SHOWN)} of ${found.length} answers, the best first`
+    const shown = `${Math.min(found.length, SHOWN)} of ${found.length} answers`;
+    summary.textContent = found.length && unknown
+      ? `No page is about this message. ${shown} share words with it:`
+      : found.length
+      ? `${shown}, the best first`
       : "Nothing found. Try other words, or fewer.";
   };
 

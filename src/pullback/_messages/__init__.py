@@ -63,6 +63,7 @@ THEMES = (
     SILENT_RULES,
     SILENT_TRAINING,
 )
+ERROR = r"\b\w+(?:Error|Exception)"
 MESSAGES = tuple(message for theme in THEMES for message in theme.messages)
 
 
@@ -70,7 +71,9 @@ def lookup(text: str) -> Message | None:
     """Return the entry for a message in any of its wordings, or None.
 
     A traceback may hold several errors, and warnings before them: the last error counts.
+    Where nobody knows that one, an error before it may be its cause; a warning is not.
     """
-    last = re.split(r"\b\w+(?:Error|Exception): ", text)[-1]
-    found = (m for part in (last, text) for m in MESSAGES if m.find(part))
+    last = re.split(rf"{ERROR}: ", text)[-1]
+    errors = re.sub(rf"\b\w*Warning: .*?(?=Traceback|{ERROR}: |$)", "", text, flags=re.S)
+    found = (m for part in (last, errors) for m in MESSAGES if m.find(part))
     return next(found, None)

@@ -2,7 +2,7 @@
 
 from pullback._messages._entry import Message, Theme
 
-SIZE = r"torch\.Size\(\[[\d, ]*\]\)|\[[\d, ]*\]"
+SIZE = r"torch\.Size\(\[[\dj, ]*\]\)|\[[\dj, ]*\]"  # j1 in nested tensors
 
 ARGUMENT = Theme(
     "argument",
@@ -124,6 +124,8 @@ ARGUMENT = Theme(
                 "for one `v` for each output; `torch.stack(v)`.",
                 "`v` has one dimension more, such as `torch.eye(n)`: a stack of `v`s needs "
                 "`torch.autograd.grad(..., is_grads_batched=True)`.",
+                "`j1` in a shape: the output is a nested tensor, and only "
+                "`torch.ones_like(y)`, or another made from y, has its lengths.",
                 "A list of losses: each needs a `v` of its own shape; "
                 "`torch.stack(losses).sum().backward()` needs none.",
             ),

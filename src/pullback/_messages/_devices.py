@@ -242,5 +242,110 @@ DEVICES = Theme(
             see=("mixed-precision", "error-unscale-fp16"),
             source=("PT#127176", "QwenLM/Qwen-VL#372", "huggingface/trl#4901"),
         ),
+        Message(
+            anchor="autocast-without-cuda",
+            title="CUDA is not available or torch_xla is imported. Disabling autocast.",
+            kinds=("UserWarning",),
+            patterns=(
+                r"CUDA is not available or torch_xla is imported\. Disabling",
+                r"User provided device_type of 'cuda', but CUDA is not available\. "
+                r"Disabling",
+            ),
+            older=(
+                "User provided device_type of 'cuda', but CUDA is not available. Disabling",
+            ),
+            why="""`torch.autocast("cuda")` was opened where torch finds no CUDA. It turns
+                itself off: everything inside is computed in the dtype of the tensors, and
+                the gradients are right.""",
+            fix="""Name the device that you compute on: `torch.autocast(device)`, with
+                `device = "cuda" if torch.cuda.is_available() else "cpu"`; on the CPU it
+                computes in bfloat16. To leave it out, `enabled=False`.""",
+            tell=(
+                "The machine has a GPU: `torch.version.cuda` is None in a build without "
+                "CUDA; install the other one.",
+                "The line is in a library, such as YOLOv5: it may stay.",
+            ),
+            broken="""
+                import torch
+
+                with torch.autocast("cuda"):
+                    y = torch.ones(2, 2) @ torch.ones(2, 2)
+                """,
+            fixed="""
+                import torch
+
+                w = torch.ones(2, 2, requires_grad=True)
+                device = "cpu"
+                with torch.autocast(device, dtype=torch.bfloat16):
+                    y = w @ w
+                y.float().sum().backward()
+                assert w.grad.dtype == torch.float32  # as the leaf
+                print(y.dtype, w.grad.dtype)
+                """,
+            see=("mixed-precision", "error-scaler-without-cuda"),
+            source=("torch/amp/autocast_mode.py",),
+        ),
+        Message(
+            anchor="not-implemented-for-complex",
+            title="\"mse_cpu\" not implemented for 'ComplexFloat'",
+            kinds=("NotImplementedError", "RuntimeError"),
+            patterns=(
+                r"\"(?P<operation>[\w:]+)\" not implemented for 'Complex(?:Float|Double|"
+                r"Half)'",
+                r"(?P<operation>clamp) is not supported for complex types",
+            ),
+            older=("clamp is not supported for complex types",),
+            why="""Most losses, and `relu`, `max` or `softmax`, compare or order numbers,
+                which complex ones do not have. A loss must be real in any case: only a
+                real number can be made smaller.""",
+            fix="""Make real numbers first. The mean squared error is
+                `(z - t).abs().pow(2).mean()`; `torch.view_as_real(z)` hands real and
+                imaginary part to any other loss or layer.""",
+            broken="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 + 0j], requires_grad=True)
+                torch.nn.functional.mse_loss(z, torch.zeros_like(z)).backward()
+                """,
+            fixed="""
+                import torch
+
+                z = torch.tensor([1 + 2j, 3 + 0j], requires_grad=True)
+                target = torch.zeros(2, dtype=torch.complex64)
+                loss = (z - target).abs().pow(2).mean()
+                loss.backward()
+                torch.testing.assert_close(z.grad, z.detach())  # 2 (z - target) / 2
+                print(z.grad)
+                """,
+            see=("complex-v", "error-real-scalar-outputs"),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="bfloat16-to-numpy",
+            title="Got unsupported ScalarType BFloat16",
+            kinds=("TypeError",),
+            patterns=(r"Got unsupported ScalarType (?P<dtype>BFloat16|Float8\w+)",),
+            why="""NumPy has no such dtype. The tensor, a gradient or an output, is the work
+                of mixed precision or of a model that was loaded in half precision.""",
+            fix="""Convert first: `t.detach().float().cpu().numpy()`. Every {dtype} number
+                is a float32 number; nothing is lost.""",
+            unknown={"dtype": "such"},
+            broken="""
+                import torch
+
+                torch.ones(2, dtype=torch.bfloat16).numpy()
+                """,
+            fixed="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], dtype=torch.bfloat16, requires_grad=True)
+                (w**2).sum().backward()
+                g = w.grad.float().numpy()
+                assert g.tolist() == [2.0, 4.0]
+                print(g.dtype)
+                """,
+            see=("mixed-precision", "error-cannot-call-numpy"),
+            source=("reproduced here; no thread found",),
+        ),
     ),
 )

@@ -108,7 +108,7 @@ class _Values(dict[str, str]):
 
 def _plain(value: str) -> str:
     """Return ``torch.Size([2, 3])`` and ``[2, 3]`` as ``(2, 3)``."""
-    shape = re.fullmatch(r"(?:torch\.Size\()?\[([\d, ]*)\]\)?", value)
+    shape = re.fullmatch(r"(?:torch\.Size\()?\[([\dj, ]*)\]\)?", value)
     if shape is None:
         return value
     sizes = [size.strip() for size in shape[1].split(",") if size.strip()]

@@ -448,6 +448,13 @@ FUNCTION = Theme(
             unknown={"function": "the loss", "argument": "t"},
             fix="""Pass `{argument}.detach()` when it is a constant. When you need its
                 gradient, write the formula of {function} out with tensor operations.""",
+            tell=(
+                "`target`: prediction and target may be swapped; the prediction comes "
+                "first. A teacher's output is `target.detach()`.",
+                "`scale` or `zero_point` of a fake quantization: the formula rounds, and "
+                "has slope zero. `torch._fake_quantize_learnable_per_tensor_affine` has "
+                "a gradient for both; or write a Function with a straight-through rule.",
+            ),
             broken="""
                 import torch
 

@@ -353,12 +353,14 @@ HIGHER = Theme(
                 "independent of the inputs. This is not allowed with "
                 "strict=True.",
             ),
-            why="""With `strict=True`, torch tells you that the result does not depend on an
-                argument, where it would otherwise return zeros. Often the function uses a
-                variable from outside in its place.""",
-            fix="""Output {output} must be computed from the argument that the function
-                gets, and not from a variable of the same content around it. If zero is the
-                right answer, leave `strict` out.""",
+            why="""With `strict=True`, torch tells you that the result, or its derivative
+                where the message names one, does not depend on an argument. Otherwise it
+                would return zeros. Often the function uses a variable from outside in the
+                argument's place.""",
+            fix="""If zero is the right answer, as for the second derivative of a linear
+                function, leave `strict` out. Else compute output {output} from the
+                argument that the function gets, and not from a variable of the same
+                content around it.""",
             unknown={"output": "of the function"},
             tell=(
                 "The function uses a variable from outside: give it as an argument.",

@@ -385,5 +385,47 @@ INSIDE_TRANSFORMS = Theme(
             see=("vmap-limits", "error-has-aux"),
             source=("PT#104933",),
         ),
+        Message(
+            anchor="stack-module-state",
+            title="stack_module_state: Expected all models to be of the same class.",
+            patterns=(
+                r"(?:stack_module_state|combine_state_for_ensemble): Expected "
+                r"(?:all models to|at least one model)",
+                r"Expected \S+ from each model to have the same \.requires_grad",
+            ),
+            older=(
+                "stack_module_state: Expected all models to have the same training/eval "
+                "mode.",
+                "Expected weight from each model to have the same .requires_grad",
+                "combine_state_for_ensemble: Expected all models to have the same "
+                "training/eval mode.",
+            ),
+            why="""An ensemble runs as one model, through which `vmap` goes with all weights
+                stacked. So the models must agree in everything but the numbers: class,
+                mode, and what requires a gradient.""",
+            fix="""Make the models in the same way, and call `train()` or `eval()` and
+                `requires_grad_` on all of them or on none. Models of several classes are
+                called one after another.""",
+            broken="""
+                import torch
+
+                models = [torch.nn.Linear(2, 1), torch.nn.Sequential(torch.nn.Linear(2, 1))]
+                torch.func.stack_module_state(models)
+                """,
+            fixed="""
+                import torch
+                from torch.func import functional_call, grad, stack_module_state, vmap
+
+                models = [torch.nn.Linear(2, 1) for _ in range(3)]
+                params, buffers = stack_module_state(models)
+                x = torch.tensor([[1.0, 2.0]])
+                f = lambda params: functional_call(models[0], params, (x,)).sum()
+                g = vmap(grad(f))(params)
+                assert torch.equal(g["weight"], x.expand(3, 1, 2))
+                print(g["weight"].shape)
+                """,
+            see=("jacobian-of-parameters", "vmap-limits"),
+            source=("torch/_functorch/functional_call.py",),
+        ),
     ),
 )

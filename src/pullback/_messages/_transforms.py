@@ -442,5 +442,67 @@ TRANSFORMS = Theme(
             see=("jacobian-of-parameters", "version-notes"),
             source=("torch/_functorch/deprecated.py",),
         ),
+        Message(
+            anchor="functional-call-names",
+            title="Error(s) in reparametrizing for Linear: Unexpected key(s): 'wieght'.",
+            kinds=("RuntimeError", "AttributeError", "ValueError"),
+            patterns=(
+                r"Error\(s\) in reparametrizing for (?P<module>\w+)",
+                r"(?P<module>\w+) has no attribute `\w+`",
+                r"functional_call got multiple values for keys",
+                r"appeared in multiple dictionaries; behavior of functional call is "
+                r"ambiguous",
+                r"Expected (?:parameter_and_buffer_dicts to be a dict|all elements of "
+                r"parameter_and_buffer_dicts to be dictionaries)",
+            ),
+            older=(
+                "Linear has no attribute `module`",
+                "functional_call got multiple values for keys ['a.weight', 'b.weight'], "
+                "which are tied. Consider using tie_weights=False",
+                "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of "
+                "dicts, but got <class 'torch.Tensor'>",
+                "['weight', 'bias'] appeared in multiple dictionaries; behavior of "
+                "functional call is ambiguous",
+            ),
+            why="""`torch.func.functional_call` puts tensors in the place of parameters and
+                buffers by their names in the module. These names are not its names, or one
+                place is named twice.""",
+            fix="""Start from `dict(model.named_parameters())` of the same model and replace
+                values only. Parameters and buffers in two dicts go in as one tuple:
+                `functional_call(model, (params, buffers), (x,))`.""",
+            tell=(
+                "``has no attribute `module` ``: the names come from a model in "
+                "DataParallel or DistributedDataParallel; take them from `model.module`.",
+                "`which are tied`: two names of one weight; give one of them, or "
+                "`tie_weights=False` for two tensors.",
+                "A misspelled last part, such as `wieght`, is ignored without "
+                "`strict=True`, and its gradient is zero or None.",
+            ),
+            broken="""
+                import torch
+                from torch.func import functional_call
+
+                model = torch.nn.Linear(2, 1)
+                params = {"wieght": torch.ones(1, 2), "bias": torch.ones(1)}
+                functional_call(model, params, (torch.ones(1, 2),), strict=True)
+                """,
+            fixed="""
+                import torch
+                from torch.func import functional_call, grad
+
+                model = torch.nn.Linear(2, 1)
+                params = dict(model.named_parameters()) | {"weight": torch.ones(1, 2)}
+                x = torch.tensor([[1.0, 2.0]])
+                f = lambda params: functional_call(model, params, (x,), strict=True).sum()
+                g = grad(f)(params)
+                assert torch.equal(g["weight"], x)
+                print(g["weight"])
+                """,
+            see=("jacobian-of-parameters", "functional-buffers"),
+            source=(
+                "torch/nn/utils/stateless.py",
+                "torch/_functorch/functional_call.py",
+            ),
+        ),
     ),
 )
