@@ -236,5 +236,46 @@ CALLS = Theme(
             see=("across-processes", "rows-across-ranks"),
             source=("torch/csrc/distributed (autograd/context/container.cpp)",),
         ),
+        Message(
+            anchor="mutation-context-is-over",
+            title="Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
+            "context in which the graph was originally recorded",
+            kinds=("AssertionError", "RuntimeError"),
+            patterns=(
+                r"Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
+                r"context ?in which the graph was originally recorded",
+                r"allow_mutation_on_saved_tensors contexts cannot be nested",
+            ),
+            older=("allow_mutation_on_saved_tensors contexts cannot be nested",),
+            why="""`allow_mutation_on_saved_tensors` keeps a copy of each saved tensor that
+                is written to, and lets go of the copies when its block ends. `backward`
+                came after that and would have found the changed numbers.""",
+            fix="""Call `backward` inside the same `with` block as the forward pass, and
+                open one such block only.""",
+            broken="""
+                import torch
+                from torch.autograd.graph import allow_mutation_on_saved_tensors
+
+                x = torch.tensor([0.0, 1.0], requires_grad=True)
+                with allow_mutation_on_saved_tensors():
+                    y = x.exp()
+                    y.add_(1)
+                y.sum().backward()
+                """,
+            fixed="""
+                import torch
+                from torch.autograd.graph import allow_mutation_on_saved_tensors
+
+                x = torch.tensor([0.0, 1.0], requires_grad=True)
+                with allow_mutation_on_saved_tensors():
+                    y = x.exp()
+                    y.add_(1)
+                    y.sum().backward()
+                torch.testing.assert_close(x.grad, x.detach().exp())
+                print(x.grad)
+                """,
+            see=("in-place", "error-modified-by-an-inplace-operation"),
+            source=("torch/autograd/graph.py",),
+        ),
     ),
 )
