@@ -347,5 +347,122 @@ DEVICES = Theme(
             see=("mixed-precision", "error-cannot-call-numpy"),
             source=("reproduced here; no thread found",),
         ),
+        Message(
+            anchor="not-implemented-for-integers",
+            title="\"mse_cpu\" not implemented for 'Long'",
+            kinds=("NotImplementedError", "RuntimeError"),
+            patterns=(
+                r"\"(?P<operation>[\w:]+)\" not implemented for "
+                r"'(?P<dtype>Long|Int|Short|Char|Byte|Bool)'",
+            ),
+            older=(
+                '"nll_loss_forward_reduce_cuda_kernel_2d_index" not implemented for '
+                "'Int'",
+            ),
+            why="""The operation got integers or booleans and works on real numbers, which
+                alone have derivatives. It is most often a target that was read as
+                integers, or a batch of tokens or pixels.""",
+            fix="""Convert the {dtype} tensor: `.float()` for a target of a regression or of
+                a binary cross-entropy, and for pixels; `.long()` for class labels, which
+                `cross_entropy` wants as int64.""",
+            unknown={"dtype": "integer"},
+            tell=(
+                "`nll_loss`, `cross_entropy`: class labels in int32; `target.long()`.",
+                "`mse`, `smooth_l1`, `binary_cross_entropy`: `target.float()`.",
+                "Prediction and target are both integers: an `argmax` came before the "
+                "loss, and no gradient passes it; hand over the scores.",
+            ),
+            broken="""
+                import torch
+
+                y = torch.tensor([1, 2])
+                torch.nn.functional.mse_loss(y, torch.tensor([0, 0]))
+                """,
+            fixed="""
+                import torch
+
+                y = torch.tensor([1.0, 2.0], requires_grad=True)
+                target = torch.tensor([0, 0])
+                torch.nn.functional.mse_loss(y, target.float()).backward()
+                assert torch.equal(y.grad, y)  # 2 (y - target) / 2
+                print(y.grad)
+                """,
+            see=("discrete-choices", "error-found-dtype", "error-same-dtype"),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="mixed-tensor-and-dtensor",
+            title="aten.mul.Tensor got mixed torch.Tensor and DTensor, need to convert all "
+            "torch.Tensor to DTensor before calling distributed operators!",
+            patterns=(
+                r"(?:(?P<operation>aten\.[\w.]+)(?: ?:)? )?got mixed torch\.Tensor and "
+                r"DTensor",
+            ),
+            older=(
+                "aten.embedding.default: got mixed torch.Tensor and DTensor, need to "
+                "convert all torch.Tensor to DTensor before calling distributed operators!",
+            ),
+            why="""One argument is distributed over processes and another is not. In
+                `backward` it is v: a plain tensor for a y that is a `DTensor`.""",
+            fix="""`torch.ones_like(y)` is distributed as y is; another v goes through
+                `distribute_tensor(v, y.device_mesh, y.placements)`. In the forward pass do
+                the same to the input, or shard the layer that gets it, too.""",
+            tell=(
+                "It comes from `y.backward(v)`: as above.",
+                "`_foreach_norm`, from `clip_grad_norm_`: some parameters are sharded, "
+                "others are not; shard all, or clip each group by their common norm, with "
+                "`torch.nn.utils.get_total_norm` and `clip_grads_with_norm_`.",
+                "`embedding`, `mm` in the forward pass: call the root that was sharded, "
+                "`model(x)`, and not a submodule or `model.forward`; shard the root last.",
+                "Checkpoints under nested `fully_shard`, and two forward passes before "
+                "`backward`: reported as a fault of torch (pytorch/pytorch#153354); put "
+                "both batches into one forward pass, or update.",
+            ),
+            broken="""
+                import tempfile
+
+                import torch
+                import torch.distributed as dist
+                from torch.distributed.device_mesh import init_device_mesh
+                from torch.distributed.tensor import Shard, distribute_tensor
+
+                with tempfile.NamedTemporaryFile() as meeting:
+                    dist.init_process_group(
+                        "gloo", init_method=f"file://{meeting.name}", rank=0, world_size=1
+                    )
+                    mesh = init_device_mesh("cpu", (1,))
+                    x = torch.tensor([1.0, 2.0], requires_grad=True)
+                    x = distribute_tensor(x, mesh, [Shard(0)])
+                    try:
+                        (x**2).backward(torch.ones(2))
+                    finally:
+                        dist.destroy_process_group()
+                """,
+            fixed="""
+                import tempfile
+
+                import torch
+                import torch.distributed as dist
+                from torch.distributed.device_mesh import init_device_mesh
+                from torch.distributed.tensor import Shard, distribute_tensor
+
+                with tempfile.NamedTemporaryFile() as meeting:
+                    dist.init_process_group(
+                        "gloo", init_method=f"file://{meeting.name}", rank=0, world_size=1
+                    )
+                    mesh = init_device_mesh("cpu", (1,))
+                    x = torch.tensor([1.0, 2.0], requires_grad=True)
+                    x = distribute_tensor(x, mesh, [Shard(0)])
+                    y = x**2
+                    v = torch.tensor([1.0, 10.0])
+                    y.backward(distribute_tensor(v, y.device_mesh, y.placements))
+                    g = x.grad.full_tensor()
+                    dist.destroy_process_group()
+                assert g.tolist() == [2.0, 40.0]
+                print(g)
+                """,
+            see=("sharded-parameters", "rows-across-ranks"),
+            source=("PT#153354", "PT#156535"),
+        ),
     ),
 )

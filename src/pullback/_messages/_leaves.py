@@ -304,8 +304,8 @@ LEAVES = Theme(
                 rf"attempting to assign a gradient of size '(?P<grad>{SIZE})' to a tensor "
                 rf"of size '(?P<tensor>{SIZE})'",
                 r"attempting to assign a gradient with (?:dtype|device type) "
-                r"'(?P<grad>[\w ]+)' to a tensor with (?:grad_dtype|device type) "
-                r"'(?P<tensor>\w+)'",
+                r"'(?P<grad>[^']+)' to a tensor with (?:(?:grad_)?dtype|device type) "
+                r"'(?P<tensor>[^']+)'",
                 r"assigned grad has data of a different (?:size|type|device)",
                 r"assigned grad expected to be a Tensor or None but got grad of type "
                 r"(?P<grad>[\w.]*\w)",
@@ -313,8 +313,8 @@ LEAVES = Theme(
                 r"'(?P<grad>-?\d+)' to a tensor located on device with index "
                 r"'(?P<tensor>-?\d+)'",
                 r"can't assign Variable as its own grad",
-                r"Cannot set grad_dtype to '(?P<tensor>\w+)' because there is "
-                r"already a gradient with dtype '(?P<grad>\w+)'",
+                r"Cannot set grad_dtype to '(?P<tensor>[^']+)' because there is "
+                r"already a gradient with dtype '(?P<grad>[^']+)'",
             ),
             older=(
                 "assigned grad has data of a different size",
@@ -323,6 +323,8 @@ LEAVES = Theme(
                 "attempting to assign a gradient with device type 'cpu' to a "
                 "tensor with device type 'cuda'. Please ensure that the "
                 "gradient and the tensor are on the same device",
+                "attempting to assign a gradient with dtype 'c10::BFloat16' to a tensor "
+                "with dtype 'float'",
                 "can't assign Variable as its own grad",
                 "Cannot set grad_dtype to 'Half' because there is already a "
                 "gradient with dtype 'float'.",
@@ -337,6 +339,9 @@ LEAVES = Theme(
                 "One number for all elements: `torch.full_like(x, g)`.",
                 "More elements than `x`, a row for each sample: sum over the samples.",
                 "Fewer: it is the gradient of something else; look at where it came from.",
+                "You assign nothing, and the dtypes differ: FSDP with mixed precision "
+                "settles them in its first forward pass. Convert and unfreeze parameters "
+                "before it; evaluate under `torch.no_grad()`, not frozen.",
             ),
             broken="""
                 import torch

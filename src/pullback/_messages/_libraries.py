@@ -339,5 +339,66 @@ LIBRARIES = Theme(
                 "huggingface/trl#2514",
             ),
         ),
+        Message(
+            anchor="no-loss-from-the-model",
+            title="The model did not return a loss from the inputs, only the following "
+            "keys: logits.",
+            kinds=("ValueError", "KeyError"),
+            patterns=(r"The model did not return a loss from the inputs",),
+            why="""The Trainer of transformers calls `backward` on the loss that the model
+                returns. The model computes one only if the batch has labels under the name
+                that it expects.""",
+            fix="""Name that column `labels` in the data set, or give the Trainer a
+                `compute_loss_func`, or override `compute_loss`.""",
+            tell=(
+                "The column is called `label` or `target`: rename it to `labels`. The "
+                "message lists what the model received.",
+                "`remove_unused_columns` took it away: its name must be an argument of the "
+                "model's `forward`.",
+                "A language model: `DataCollatorForLanguageModeling(tokenizer, mlm=False)` "
+                "makes the labels.",
+                "A bare model (`AutoModel`) has no head and no loss: take one for the "
+                "task.",
+            ),
+            see=("external-loss", "error-no-attribute-backward"),
+            source=("huggingface/transformers#34392", "artidoro/qlora#179"),
+        ),
+        Message(
+            anchor="closure-not-executed",
+            title="The closure hasn't been executed. HINT: did you call "
+            "`optimizer_closure()` in your `optimizer_step` hook?",
+            kinds=("MisconfigurationException",),
+            patterns=(r"The closure hasn't been executed\. HINT: did you call",),
+            why="""Lightning puts forward pass, `zero_grad` and `backward` into a closure
+                and hands it to `optimizer.step`. It came back uncalled, so there was no
+                backward pass in this step.""",
+            fix="""In `optimizer_step` call `optimizer.step(closure=optimizer_closure)`; an
+                optimizer of your own must call `closure()` in its `step`, under
+                `torch.enable_grad()`.""",
+            tell=(
+                "A scheduler or a library steps the optimizer itself: use manual "
+                "optimization, `self.automatic_optimization = False`.",
+                "Steps are skipped on purpose: call `optimizer_closure()` all the same.",
+            ),
+            see=("optimizer-closures", "frameworks"),
+            source=("Lightning-AI/pytorch-lightning#9360", "spmallick/learnopencv#757"),
+        ),
+        Message(
+            anchor="clipping-in-manual-optimization",
+            title="Automatic gradient clipping is not supported for manual optimization. "
+            "Remove `Trainer(gradient_clip_val=1.0)` or switch to automatic optimization.",
+            kinds=("MisconfigurationException",),
+            patterns=(
+                r"Automatic gradient clipping is not supported for manual optimization",
+            ),
+            why="""In manual optimization you decide when `backward` and `step` run, and
+                Lightning does not know the moment between them, in which gradients are
+                complete and can be clipped.""",
+            fix="""Leave `gradient_clip_val` out of the Trainer and clip yourself, after
+                `self.manual_backward(loss)`: `self.clip_gradients(optimizer,
+                gradient_clip_val=1.0, gradient_clip_algorithm="norm")`.""",
+            see=("gradient-norms", "frameworks"),
+            source=("galilai-group/stable-pretraining#246",),
+        ),
     ),
 )
