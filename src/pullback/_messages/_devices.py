@@ -290,8 +290,8 @@ DEVICES = Theme(
             title="\"mse_cpu\" not implemented for 'ComplexFloat'",
             kinds=("NotImplementedError", "RuntimeError"),
             patterns=(
-                r"\"(?P<operation>[\w:]+)\" not implemented for 'Complex(?:Float|Double|"
-                r"Half)'",
+                r"\"(?P<operation>(?!_amp_)[\w:]+)\" not implemented for "
+                r"'Complex(?:Float|Double|Half)'",
                 r"(?P<operation>clamp) is not supported for complex types",
             ),
             older=("clamp is not supported for complex types",),
@@ -463,6 +463,50 @@ DEVICES = Theme(
                 """,
             see=("sharded-parameters", "rows-across-ranks"),
             source=("PT#153354", "PT#156535"),
+        ),
+        Message(
+            anchor="not-implemented-for-half",
+            title="\"linalg_svd_cpu\" not implemented for 'Half'",
+            kinds=("NotImplementedError", "RuntimeError"),
+            patterns=(
+                r"\"(?P<operation>(?!_amp_)[\w:]+)\" not implemented for "
+                r"'(?P<dtype>Half|BFloat16|Float8\w*)'",
+                r"Low precision dtypes not supported\. Got (?P<dtype>Half|BFloat16)",
+            ),
+            older=(
+                "\"addmm_impl_cpu_\" not implemented for 'Half'",
+                "linalg.inv: Low precision dtypes not supported. Got Half",
+            ),
+            why="""The operation has no version for half precision on that device: most of
+                linear algebra on any, and in earlier releases nearly everything on the CPU.
+                It would have to be accurate to be of use.""",
+            fix="""Compute that step in float32: `f(x.float()).to(x.dtype)`; autograd
+                carries v across both conversions. Under `autocast` do it in
+                `with torch.autocast(device, enabled=False):`.""",
+            tell=(
+                "A model that was loaded in half precision runs on the CPU: "
+                "`model.float()`, or bfloat16, which the CPU knows better; or it should "
+                "be on the GPU.",
+                "The operation ends in `_backward`: the forward pass knows the dtype, its "
+                "derivative does not; the same.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.eye(2, dtype=torch.float16, requires_grad=True)
+                torch.linalg.svdvals(x).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                x = torch.diag(torch.tensor([1.0, 2.0])).half().requires_grad_()
+                s = torch.linalg.svdvals(x.float()).to(x.dtype)
+                s.sum().backward()
+                torch.testing.assert_close(x.grad, torch.eye(2, dtype=torch.float16))
+                print(x.grad.dtype)
+                """,
+            see=("mixed-precision", "error-same-dtype"),
+            source=("reproduced here; no thread found",),
         ),
     ),
 )

@@ -328,5 +328,53 @@ STEPS = Theme(
             see=("error-optimizer-wants-tensors", "error-empty-parameter-list"),
             source=("PT#40967", "torch/optim/optimizer.py"),
         ),
+        Message(
+            anchor="labels-are-long",
+            title="expected target dtype to be Long or Byte, but got Float",
+            patterns=(
+                r"expected target dtype to be Long or Byte, but got (?P<type>\w+)",
+                r"expected scalar type Long but found (?P<type>\w+)",
+                r"Expected object of (?:scalar )?type (?:torch\.)?(?:cuda\.)?Long(?:Tensor)?"
+                r" but (?:got|found) (?:scalar )?type (?:torch\.)?(?:cuda\.)?"
+                r"(?P<type>(?!Long)\w+)",
+            ),
+            older=(
+                "expected scalar type Long but found Float",
+                "Expected object of scalar type Long but got scalar type Float for "
+                "argument #2 'target' in call to _thnn_nll_loss_forward",
+            ),
+            why="""`cross_entropy` and `nll_loss` take for each sample the number of its
+                class, which is an index into the scores and so an int64. These labels
+                have another dtype.""",
+            fix="""The labels are {type}: convert them, of shape `(N,)`, with
+                `target.long()`. Probabilities or one-hot rows are floats and have the
+                shape of the scores, `(N, C)`.""",
+            unknown={"type": "of another dtype"},
+            tell=(
+                "Labels in a column, `(N, 1)`: `target.long().squeeze(1)`.",
+                "A yes or no for each sample and one score: "
+                "`binary_cross_entropy_with_logits(score, target.float())`.",
+                "`embedding`, `gather`, `scatter`, `index_add`: the index; `index.long()`.",
+                "Nothing to label, a regression: `mse_loss`.",
+            ),
+            broken="""
+                import torch
+
+                scores = torch.zeros(2, 3, requires_grad=True)
+                torch.nn.functional.cross_entropy(scores, torch.tensor([0.0, 2.0]))
+                """,
+            fixed="""
+                import torch
+
+                scores = torch.zeros(2, 3, requires_grad=True)
+                target = torch.tensor([0.0, 2.0])
+                torch.nn.functional.cross_entropy(scores, target.long()).backward()
+                ones = torch.nn.functional.one_hot(target.long(), 3)
+                torch.testing.assert_close(scores.grad, (1 / 3 - ones) / 2)
+                print(scores.grad)
+                """,
+            see=("what-losses-send", "error-target-size"),
+            source=("reproduced here; no thread found",),
+        ),
     ),
 )

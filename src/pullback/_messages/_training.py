@@ -637,11 +637,12 @@ TRAINING = Theme(
             patterns=(
                 r"mat1 and mat2 must have the same dtype, but got (?P<one>\w+) and "
                 r"(?P<other>\w+)",
-                r"expected m1 and m2 to have the same dtype, but got: (?P<one>\w+) != "
-                r"(?P<other>\w+)",
-                r"expected scalar type (?P<other>\w+) but found (?P<one>\w+)",
-                r"Input type \((?P<one>[\w.:]+)\) and (?:weight|bias) type "
-                r"\((?P<other>[\w.:]+)\) should be the same",
+                r"expected m1 and m2 to have the same dtype, but got: "
+                r"(?P<one>(?:long |short )?[\w:]+(?:<\w+>)?) != "
+                r"(?P<other>(?:long |short )?[\w:]+(?:<\w+>)?)",
+                r"expected scalar type (?P<other>(?!Long)\w+) but found (?P<one>\w+)",
+                r"Input type \((?P<one>[^)]+)\) and (?:weight|bias) type "
+                r"\((?P<other>[^)]+)\) should be the same",
                 r"RNN input dtype \((?P<one>[\w.]+)\) does not match weight "
                 r"dtype \((?P<other>[\w.]+)\)",
             ),
@@ -666,7 +667,6 @@ TRAINING = Theme(
                 "Double: the data came from NumPy. Long: it is integers; `x.float()`.",
                 "Half or BFloat16: a result of `autocast` is used outside it, or the model "
                 "was loaded in half precision.",
-                "`expected scalar type Long`: class labels or indices; `target.long()`.",
                 "`torch.FloatTensor` against `torch.cuda.FloatTensor`: the "
                 "devices differ and not the dtypes; move both to one device.",
             ),
