@@ -11,6 +11,7 @@ from pullback._messages._argument import ARGUMENT
 from pullback._messages._calls import CALLS
 from pullback._messages._compiled import COMPILED
 from pullback._messages._devices import DEVICES
+from pullback._messages._dtypes import DTYPES
 from pullback._messages._earlier import EARLIER
 from pullback._messages._entry import Message, Theme
 from pullback._messages._function import FUNCTION
@@ -57,6 +58,7 @@ THEMES = (
     PARALLEL,
     COMPILED,
     DEVICES,
+    DTYPES,
     LIBRARIES,
     EARLIER,
     SILENT,

@@ -330,8 +330,9 @@ GRAPH = Theme(
             patterns=(
                 r"Found dtype (?P<found>\w+) but expected (?P<expected>\w+)",
                 r"[Ee]xpected dtype (?P<expected>\w+) but got dtype (?P<found>\w+)",
-                r"Expected object of (?:scalar )?type (?:torch\.)?(?P<expected>(?!Long)\w+) "
-                r"but (?:got|found) (?:scalar )?type (?:torch\.)?(?P<found>\w+) for argument",
+                r"Expected object of (?:scalar )?type (?:torch\.)?"
+                r"(?P<expected>(?!Long)\w+) but (?:got|found) (?:scalar )?type "
+                r"(?:torch\.)?(?P<found>\w+) for argument",
                 r"result type (?P<expected>\w+) can't be cast to the desired "
                 r"output type (?P<found>\w+)",
             ),

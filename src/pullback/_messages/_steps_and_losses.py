@@ -334,9 +334,9 @@ STEPS = Theme(
             patterns=(
                 r"expected target dtype to be Long or Byte, but got (?P<type>\w+)",
                 r"expected scalar type Long but found (?P<type>\w+)",
-                r"Expected object of (?:scalar )?type (?:torch\.)?(?:cuda\.)?Long(?:Tensor)?"
-                r" but (?:got|found) (?:scalar )?type (?:torch\.)?(?:cuda\.)?"
-                r"(?P<type>(?!Long)\w+)",
+                r"Expected object of (?:scalar )?type (?:torch\.)?(?:cuda\.)?"
+                r"Long(?:Tensor)? but (?:got|found) (?:scalar )?type (?:torch\.)?"
+                r"(?:cuda\.)?(?P<type>(?!torch|cuda|Long)\w+)",
             ),
             older=(
                 "expected scalar type Long but found Float",
