@@ -43,8 +43,8 @@ torch.equal(torch.stack(rows), J)
 
 # %%
 # *The loop with retain_graph, or one call with is_grads_batched=True?* The same rows. One
-# call is faster (:ref:`ways-measured`) and holds all N products on its way; the loop holds one,
-# and takes what :term:`vmap` refuses (:ref:`vmap-limits`). The largest tensor of a
+# call is faster (:ref:`ways-measured`) and holds all N products on its way; the loop holds
+# one, and takes what :term:`vmap` refuses (:ref:`vmap-limits`). The largest tensor of a
 # backward pass, for ten rows by either:
 
 from torch.utils._python_dispatch import TorchDispatchMode
