@@ -107,7 +107,9 @@ mixed
 
 # %%
 # *du/dx and du/dt of a network with two inputs, both (N, 1)?* Name both: one product gives
-# both columns, in a tuple. ``create_graph=True``, to train on them or differentiate again:
+# both columns, in a tuple. ``create_graph=True``, to train on them or differentiate again.
+# (A column cut out afterwards, ``inp[:, 0]``, "appears to not have been used in the graph":
+# it is a new tensor. Take the column of the result, :ref:`part-of-a-tensor`.)
 
 place, time = (torch.tensor([[1.0], [2.0]], requires_grad=True) for _ in range(2))
 wave = bump(torch.cat([place, time], 1))
