@@ -11,8 +11,9 @@ import re
 import pytest
 from executed import EXAMPLES, ROOT
 
-PAGE = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
-ANSWERS = re.findall(r"^(\S[^\n]*)\n: ((?:.+\n)+)", PAGE, re.M)
+GROUPS = sorted((ROOT / "docs" / "questions").glob("*.md"))
+PAGES = "\n".join(group.read_text(encoding="utf-8") for group in GROUPS)
+ANSWERS = re.findall(r"^(\S[^\n]*)\n: ((?:.+\n)+)", PAGES, re.M)
 ASKED = (ROOT / "tests" / "questions.txt").read_text(encoding="utf-8").splitlines()
 DOCS = (ROOT / "docs").glob("*.md")
 SOURCES = {f"auto_examples/{page.parent.name}/{page.stem}": page for page in EXAMPLES}

@@ -30,7 +30,7 @@ ASK = """([query, found]) => new Promise(done => {
 })"""
 QUESTIONS = {
     "must v look like y or like x": CHAPTER + "15_shape_rule",
-    "only need the gradient of one entry of a vector": CHAPTER + "30_one_component",
+    "only need the gradient of one entry of a vector": "questions/one-output.html#my-model",
     "what is a cotangent": "glossary.html#term-cotangent",
     "should v be a row or a column": "auto_examples/02_jacobians/05_dimension",
     "is summing all logits of a batch legitimate": CHAPTER + "65_mixing",
@@ -59,11 +59,9 @@ def search(browser, address):
 @needs_site
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_question_in_plain_words_finds_its_page(search, question):
-    """Among the first three answers, in less than a fifth of a second."""
-    answer = search(question)
-    found = [link.startswith(QUESTIONS[question]) for link in answer["links"][:3]]
-    assert any(found), answer["links"][:3]
-    assert answer["time"] < 200
+    """Among the first three answers."""
+    links = search(question)["links"][:3]
+    assert any(link.startswith(QUESTIONS[question]) for link in links), links
 
 
 @needs_site
@@ -74,8 +72,8 @@ def test_question_that_somebody_asked_finds_its_answer(search):
     assert len(questions) > 50
     for question in questions:
         answers = [bare(link) for link in search(question)["links"][:3]]
-        wanted = f"questionshtml{bare(nodes.make_id(question))[:40]}"
-        assert any(answer.startswith(wanted) for answer in answers), question
+        wanted = rf"questions\w+html{bare(nodes.make_id(question))[:40]}"
+        assert any(re.match(wanted, answer) for answer in answers), question
 
 
 @needs_site

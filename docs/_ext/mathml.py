@@ -4,6 +4,9 @@ The pages then need no script, no font server and no network to show a formula, 
 screen readers can speak it. A formula that does not convert, or that has a character which
 the site's font lacks, is a warning, which ``-W`` turns into a failed build.
 
+A browser may break a line between a formula and the comma after it, as beside a picture;
+the punctuation at an inline formula is kept with it.
+
 The conversion is math-core's (https://pypi.org/project/math-core/).
 """
 
@@ -17,19 +20,45 @@ from typing import Any
 from docutils import nodes
 from math_core import LatexError, LatexToMathML
 from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
 converter = LatexToMathML(annotation=True)
 FONTS = Path(__file__).parents[1] / "_static" / "fonts"
+OPENS, CLOSES = re.compile(r"[(\[“]+$"), re.compile(r"[,.;:!?)\]”’'-]+")
 SERVED = set((FONTS / "characters.txt").read_text(encoding="utf-8"))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the renderer under the name ``mathml``."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_display, None))
+    app.add_post_transform(Punctuation)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class Punctuation(SphinxPostTransform):
+    """Puts an inline formula and the punctuation that it touches into one node."""
+
+    default_priority = 900
+    formats = ("html",)
+
+    def run(self, **options: Any) -> None:
+        """Go over the page."""
+        for formula in list(self.document.findall(nodes.math)):
+            parent = formula.parent
+            at = parent.index(formula)
+            held: list[nodes.Node] = [formula]
+            before, after = parent[max(at - 1, 0)], parent[min(at + 1, len(parent) - 1)]
+            if isinstance(before, nodes.Text) and (found := OPENS.search(before)):
+                parent[at - 1] = nodes.Text(before[: found.start()])
+                held.insert(0, nodes.Text(found[0]))
+            if isinstance(after, nodes.Text) and (found := CLOSES.match(after)):
+                parent[at + 1] = nodes.Text(after[found.end() :])
+                held.append(nodes.Text(found[0]))
+            if held[1:]:
+                parent[at] = nodes.inline("", "", *held, classes=["one-line"])
 
 
 def to_mathml(tex: str, *, display: bool, node: nodes.Node | None = None) -> str:

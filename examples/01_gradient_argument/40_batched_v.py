@@ -54,6 +54,14 @@ value, pull = torch.func.vjp(f, x.detach())
 mapped
 
 # %%
+# Call it as often as you like: there is no ``retain_graph`` to pass. For a function with
+# several outputs it takes their cotangents in a tuple, or as the outputs are nested:
+
+_, pull_both = torch.func.vjp(lambda x: (x.sum(), x**2), x.detach())
+for one in (torch.tensor(1.0), torch.tensor(10.0)):
+    print(pull_both((one, torch.ones(3)))[0])
+
+# %%
 # Matrices out
 # ------------
 #

@@ -71,6 +71,17 @@ for wrong in (weights[:1], [torch.ones(1)] * 2):
         print(error)
 
 # %%
+# *I learn the weights, and w.grad is always None.* In ``grad_tensors`` they are constants.
+# Multiply in the forward pass: the gradient of each weight is then its loss (alone it
+# would drive the weight down without end):
+
+learned = torch.tensor([0.2, 0.8], requires_grad=True)
+torch.autograd.backward(list(losses(x)), list(learned))
+print(learned.grad)
+(learned @ losses(x)).backward()
+print(learned.grad)
+
+# %%
 # ``v`` may hold any real numbers, also the values of the input. For :math:`y=a\odot a`
 # with :math:`v=a` the result is :math:`2a\odot a=2a^2`, a correct product for that ``v``:
 
@@ -141,6 +152,7 @@ attached
 rows = [torch.autograd.grad(loss, x)[0] for loss in (losses(x)[0], losses(x)[1])]
 torch.testing.assert_close(weighted, 0.2 * rows[0] + 0.8 * rows[1])
 assert torch.equal(a.grad, 2 * a.detach() ** 2)
+assert torch.equal(learned.grad, torch.tensor([1.0**2 + 2.0**2, 1.0 * 2.0]))
 report = pullback.check(losses, x.detach(), torch.tensor([0.2, 0.8]))
 assert report.ok, report.error
 torch.testing.assert_close(report.result, weighted)

@@ -70,9 +70,9 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 #
 # *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because
 # ``v`` requires a gradient: without the first, the rules take ``v`` for a constant. With
-# it the product :math:`2x\odot w` can be differentiated, by ``w`` and by ``x``. The one
-# exception, last: where a rule has nothing to compute, :func:`torch.autograd.grad`
-# returns ``w`` itself:
+# it the product :math:`2x\odot w` can be differentiated, by ``w`` (which gives a
+# :term:`JVP`: :ref:`jvp-from-vjps`) and by ``x``. The one exception, last:
+# where a rule has nothing to compute, :func:`torch.autograd.grad` returns ``w`` itself:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -114,9 +114,10 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
         print(str(error).partition(";")[0])
 
 # %%
-# *I edited v afterwards, and a gradient changed.* It was ``v`` itself, as above.
-# ``backward`` gives ``x.grad`` and ``y.grad`` copies. And a hook that edits in place
-# edits *your* ``v``:
+# *I reuse one buffer for v, and my stored x.grad changes by itself.* It was ``v`` itself,
+# as above, or a view of it: ``backward`` copies ``v`` into ``x.grad`` and ``y.grad``, but
+# behind a view (``view``, ``reshape``, ``.T``) ``x.grad`` may share its memory. Pass
+# ``v.clone()``. And a hook that edits in place edits *your* ``v``:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
@@ -125,22 +126,26 @@ kept.retain_grad()
 kept.backward(v)
 hooked.register_hook(lambda arrived: arrived.mul_(2))
 torch.autograd.grad(hooked, x, v)
+leaf, buffer = torch.ones(2, requires_grad=True), torch.ones(1, 2)
+leaf.view(1, 2).backward(buffer)
+buffer.mul_(0.5)
+print("behind a view:", leaf.grad)
 print("v:", v, "returned:", returned, "x.grad:", x.grad, "y.grad:", kept.grad)
 
 # %%
 # *I permuted the batch and not v.* Nothing says which entry belongs to which sample but the
-# place. All shapes fit, and the weights meet other samples:
+# place. All shapes fit, and the weights meet other samples; permuted with the batch, they
+# give what the batch gives in its own order:
 
 order = torch.tensor([1, 0])
 weights = torch.tensor([1.0, 10.0])
 p = torch.tensor(3.0, requires_grad=True)
 for v in (weights, weights[order]):
-    print(torch.autograd.grad(p**2 * x.detach()[order], p, v)[0].item())
+    permuted = torch.autograd.grad(p**2 * x.detach()[order], p, v)[0].item()
+    print(permuted)
 in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 
 # %%
-# The second, permuted with the batch, is what the batch gives in its own order.
-#
 # *Are the strides of a gradient those of v?* What :func:`torch.autograd.grad` returns may
 # have them; ``backward`` writes a new ``.grad`` in the layout of ``x``. Here only the
 # second is contiguous, as ``.view(-1)`` wants it (``.reshape(-1)`` takes both):
@@ -159,11 +164,7 @@ at = x.detach()
 torch.testing.assert_close(by_hand, y.detach() * at / 2 * torch.tensor([1.0, 10.0]))
 assert torch.equal(by_w, 2 * at)
 assert torch.equal(by_x, 2 * w.detach())
-assert (
-    in_order
-    == 6 * (at @ weights).item()
-    == torch.autograd.grad(p**2 * at[order], p, weights[order])[0].item()
-)
+assert in_order == permuted == 6 * (at @ weights).item()
 
 # %%
 # Where next

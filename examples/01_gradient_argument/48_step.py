@@ -45,6 +45,18 @@ up = stepped(v, maximize=True)
 print(up, torch.equal(up, stepped(-v)), torch.allclose(up, x.detach() + 0.01 * g))
 
 # %%
+# *Is backward(torch.tensor(-1.)) a gradient reversal layer?* No: it turns the gradient of
+# everything, the head's too, which then learns to be wrong (old WGAN code, ``mone``, means
+# that, ascent). A hook between head and features turns the features' alone:
+
+for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
+    features, head = (torch.tensor(t, requires_grad=True) for t in (2.0, 3.0))
+    h = 1 * features
+    h.register_hook(hook)
+    (h * head).backward(torch.tensor(value))
+    print("v =", value, "features:", features.grad.item(), "head:", head.grad.item())
+
+# %%
 # One output may rise
 # -------------------
 #

@@ -72,6 +72,17 @@ print("training:  ", bool(pullback.mixing(norm.train(), X)))
 print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 
 # %%
+# *A transformer with LayerNorm: may I sum over the batch? And over time?* Over the batch,
+# yes: LayerNorm looks at one token, attention at the tokens of one sample. Over time, no:
+# ones over T give :math:`\sum_t\partial y_t/\partial x_s`, as attention mixes tokens:
+
+torch.manual_seed(0)  # any weights mix
+encoder = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+tokens = torch.randn(2, 3, 4)
+for name, dim in {"batch": 0, "time": 1}.items():
+    print(name, bool(pullback.mixing(encoder, tokens, dim=dim)))
+
+# %%
 # Which sample depends on which, for ``cumsum``: output ``i`` on the inputs up to ``i``:
 
 pullback.mixing(functions["cumsum"], X).matrix.int()

@@ -78,6 +78,14 @@ ax = pullback.plot.heatmap(matrix, title=title)
 (v.flatten() @ matrix).reshape(X.shape)
 
 # %%
+# From the other side the matrix takes a flattened change of ``X`` to that of ``Y``, which
+# is a :term:`JVP`:
+
+step = torch.ones(2, 4)
+moved = (matrix @ step.flatten()).reshape(3, 4)
+torch.equal(moved, torch.func.jvp(lambda X: A @ X, (X,), (step,))[1])
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -106,6 +114,7 @@ except RuntimeError as error:
 assert torch.equal(leaf.grad, A.T @ v)
 assert torch.equal(torch.tensordot(v, J, dims=2), A.T @ v)
 assert torch.equal((v.flatten() @ matrix).reshape(X.shape), A.T @ v)
+assert torch.equal(moved, A @ step)
 assert torch.equal(matrix, torch.kron(A, torch.eye(4)))
 assert torch.equal(pullback.jacobian(lambda X: A @ X, X), formula)
 

@@ -42,6 +42,34 @@ for i, e in enumerate(torch.eye(3)):
 torch.equal(torch.stack(rows), J)
 
 # %%
+# *The loop with retain_graph, or one call with is_grads_batched=True?* The same rows. One
+# call is faster (:ref:`ways-measured`) and holds all N products on its way; the loop holds
+# one, and takes what :term:`vmap` refuses (:ref:`vmap-limits`). The largest tensor of a
+# backward pass, for ten rows by either:
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Largest(TorchDispatchMode):
+    size = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        self.size = max(self.size, getattr(result, "numel", int)())
+        return result
+
+
+# %%
+# Through a hidden layer of 500:
+
+z = torch.ones(10, 500) @ (torch.ones(500, 3) @ x).sin()
+with Largest() as loop:
+    ten = [torch.autograd.grad(z, x, v, retain_graph=True)[0] for v in torch.eye(10)]
+with Largest() as batch:
+    (at_once,) = torch.autograd.grad(z, x, torch.eye(10), is_grads_batched=True)
+loop.size, batch.size
+
+# %%
 # Drawn, with the ``v`` that picks the middle row:
 
 import pullback.plot
@@ -110,6 +138,7 @@ torch.autograd.grad([y[0], y[1], y[2]], x)[0]
 
 assert torch.equal(J, torch.tensor([[2.0, 1, 0], [1, 0, 1], [0, 0, 6]]))
 assert torch.equal(second, J[1])
+torch.testing.assert_close(torch.stack(ten), at_once)
 assert torch.equal(pullback.jacobian(f, x.detach()), J)
 assert torch.equal(torch.func.jacfwd(f)(x.detach()), J)
 assert torch.equal(torch.stack(entries), torch.arange(6) * 2.0 ** (torch.arange(6) - 1))

@@ -104,6 +104,16 @@ found["chunks"] = torch.func.jacrev(f, chunk_size=1)(x)
 found["chunks"]
 
 # %%
+# *Two inputs, two outputs, a tuple of tuples: which index is which?* ``J[i][j]`` is output
+# ``i`` by input ``j``, of shape ``output_i.shape + input_j.shape``. A single output, or
+# input, leaves its level out:
+
+inputs = torch.ones(2), torch.ones(4)
+nested = functional(lambda a, b: (a.sum() * b, torch.outer(a, b)), inputs)
+print([[tuple(block.shape) for block in of_output] for of_output in nested])
+print([tuple(block.shape) for block in functional(torch.outer, inputs)])
+
+# %%
 # *How do I hand the Jacobian to SciPy?* ``least_squares`` and ``root`` ask for a function
 # of float64 arrays that returns an ``(m, n)`` array. Here the rotation of (1, 2) to (−2,
 # 1):

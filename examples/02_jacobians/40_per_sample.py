@@ -55,6 +55,12 @@ summed = torch.stack(rows, dim=1)
 summed.shape
 
 # %%
+# The same as a Jacobian of the sum over the batch, ``(out, B, in)``, permuted:
+
+of_sum = torch.autograd.functional.jacobian(lambda X: f(X).sum(0), X).permute(1, 0, 2)
+of_sum.shape
+
+# %%
 # *is_grads_batched complains: grad_output has shape [2], output [5, 2].* The batch of ``v``
 # comes in front of ``Y``'s own shape, so ``torch.eye(2)`` has an index too few. Give each
 # sample the same one-hot row, ``(2, 5, 2)``; the ``k`` of the result is in front, too:
@@ -72,6 +78,20 @@ print(tuple(V.shape), tuple(stacked.shape), tuple(stacked.movedim(0, 1).shape))
 
 mapped = torch.func.vmap(torch.func.jacrev(f))(X)
 mapped.shape
+
+# %%
+# *It eats all of my memory, though one Jacobian is tiny.* All points times all outputs are
+# computed at once. ``chunk_size`` of ``vmap`` takes so many points, that of ``jacrev`` so
+# many outputs at a time. A parameter that all points share has ``None`` in ``in_dims``:
+
+
+def g(theta, x):
+    return torch.tanh(theta @ x)
+
+
+one = torch.func.jacrev(g, argnums=1, chunk_size=1)
+shared = torch.func.vmap(one, in_dims=(None, 0), chunk_size=2)(W, X)
+shared.shape
 
 # %%
 # :func:`pullback.jacobian` does it for a function of the whole batch:
@@ -128,11 +148,11 @@ single = torch.func.jacrev(lambda x: norm(x.unsqueeze(0)).squeeze(0))
 torch.testing.assert_close(torch.func.vmap(single)(X), scale)
 
 # %%
-# The five ways agree with the derivative by hand, :math:`\operatorname{diag}(1-y^2)\,W` for
-# each sample:
+# The seven ways agree with the derivative by hand, :math:`\operatorname{diag}(1-y^2)\,W`
+# for each sample:
 
 by_hand = (1 - f(X) ** 2)[:, :, None] * W
-for result in (blocks, summed, stacked.movedim(0, 1), mapped, batched):
+for result in (blocks, summed, of_sum, stacked.movedim(0, 1), mapped, shared, batched):
     torch.testing.assert_close(result, by_hand)
 torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, atol=0)
 

@@ -56,6 +56,18 @@ tangent
 torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 
 # %%
+# *The slope of a loss along a direction: jvp, or backward and a dot product?* The same
+# number. One pass of ``jvp`` keeps nothing; one ``backward`` serves every direction
+# at the point, with a dot product for each:
+
+
+def loss(x):
+    return (x**3).sum()
+
+
+print(torch.func.jvp(loss, (x,), (u,))[1], torch.func.grad(loss)(x) @ u)
+
+# %%
 # Of two inputs, each has its tangent, and the result is the sum of what both do. To hold
 # one still, give it zeros:
 
@@ -63,6 +75,19 @@ a, b = torch.tensor(2.0), torch.tensor(3.0)
 one, zero = torch.tensor(1.0), torch.tensor(0.0)
 print(torch.func.jvp(torch.mul, (a, b), (one, one))[1])
 print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
+
+# %%
+# *By the weights of a module?* Leave the module alone and call it with a dict of duals.
+# :func:`torch.func.jvp` does the same with a dict of tangents:
+
+layer = torch.nn.Linear(2, 1)
+w = {name: p.detach() for name, p in layer.named_parameters()}
+ones = {name: torch.ones_like(p) for name, p in w.items()}
+call = torch.func.functional_call
+with forward.dual_level():
+    duals = {name: forward.make_dual(p, ones[name]) for name, p in w.items()}
+    by_weights = forward.unpack_dual(call(layer, duals, (x,))).tangent
+print(by_weights, torch.func.jvp(lambda w: call(layer, w, (x,)), (w,), (ones,))[1])
 
 # %%
 # *Is forward mode slower than the double-grad trick?* You may have timed the trick twice:
@@ -86,12 +111,14 @@ print(kept(torch.autograd.functional.jvp, f, x, u))
 # What goes wrong
 # ---------------
 #
-# ``u`` must look like ``x``. One shaped like ``y`` is a cotangent in the wrong place:
+# ``u`` must look like ``x``, and be floating point. One shaped like ``y`` is a cotangent in
+# the wrong place:
 
-try:
-    torch.func.jvp(f, (x,), (torch.ones(3),))
-except RuntimeError as error:
-    print(str(error).splitlines()[0])
+for wrong in (torch.ones(3), torch.tensor([1, 0])):
+    try:
+        torch.func.jvp(f, (x,), (wrong,))
+    except (RuntimeError, ValueError) as error:
+        print(str(error).splitlines()[0])
 
 # %%
 # *Dropout under forward mode*: each call draws a new mask, so two columns belong to two
@@ -128,6 +155,7 @@ torch.testing.assert_close(Ju.double(), quotient)
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(Ju, J @ u)
 assert torch.equal(tangent, J @ u)
+assert by_weights.item() == x.sum() + 1  # of w · x + b, along ones
 
 # %%
 # Where next

@@ -150,6 +150,14 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# *I want the diagonal, and grad of g.sum() gives something else.* That is :math:`H\mathbf
+# 1`, the sums of rows. The diagonal of a full H takes all n products:
+
+(g,) = torch.autograd.grad(f(x), x, create_graph=True)
+(sums,) = torch.autograd.grad(g.sum(), x)
+print(sums, torch.func.hessian(f)(point).diagonal())
+
+# %%
 # The check against the Hessian written out, and the step against a direct solve:
 
 H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])

@@ -49,8 +49,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# With ``v`` of y's dtype. For :math:`y=x^2`, :math:`y'=2x`, and ``v = 1`` gives the
-# *conjugate*, :math:`\overline{2x}=6-8i`:
+# With ``v`` of y's dtype. *I expected f'(z) = 2z:* for :math:`y=x^2`, :math:`y'=2x`, and
+# ``v = 1`` gives its *conjugate*, :math:`\overline{2x}=6-8i`, so that ``x.grad.conj()`` is
+# the derivative of a holomorphic f:
 
 x.grad = None
 y = x**2

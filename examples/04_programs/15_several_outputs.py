@@ -31,7 +31,8 @@ torch.autograd.backward([y, z], [v, w])
 x.grad
 
 # %%
-# Each product alone, and their sum:
+# Each product alone, and their sum. (``y.backward(v)`` and ``z.backward(w)`` add up to the
+# same, the first with ``retain_graph=True``, where they share what a graph has saved.)
 
 y, z = outputs()
 (from_y,) = torch.autograd.grad(y, x, v)
@@ -48,12 +49,14 @@ z = torch.outer(x, x)
 torch.autograd.grad(z, x, torch.ones(3, 3))[0]
 
 # %%
-# ``None`` stands for 1 and is allowed where an output has one element:
+# ``None`` stands for 1 and is allowed where an output has one element, and nowhere else:
 
-loss = (x**3).sum()
-y, _ = outputs()
-grads = torch.autograd.grad([y, loss], x, [v, None])[0]
-grads
+(y, _), loss = outputs(), (x**3).sum()
+try:
+    torch.autograd.grad([y, loss], x, [None, None])
+except RuntimeError as error:
+    print(error)
+(grads := torch.autograd.grad([y, loss], x, [v, None])[0])
 
 # %%
 # When one output is made from another

@@ -33,11 +33,14 @@ gradients = per_sample(w, data, target)
 # %%
 # *Gradient of each term of a sum, not the sum of gradients*: that is what this is, at the
 # price of B times the memory of the parameters (``vmap`` has a ``chunk_size``). What
-# ``backward`` would leave is their sum:
+# ``backward`` leaves is their sum, for a mean loss their mean, as long as samples do not
+# mix and dropout draws the same masks:
 
-((model(data) - target) ** 2).sum().backward()
-for name, p in model.named_parameters():
-    torch.testing.assert_close(p.grad, gradients[name].sum(0))
+for reduce in (torch.sum, torch.mean):
+    model.zero_grad()
+    reduce((model(data) - target) ** 2).backward()
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p.grad, reduce(gradients[name], 0))
 
 # %%
 # *Can I expand the weights instead, one copy for each sample?* For layers that you can
@@ -52,8 +55,9 @@ torch.testing.assert_close(first.grad, gradients["0.weight"])
 # What for: clipping each sample
 # ------------------------------
 #
-# Private training (Abadi et al., 2016) limits what one sample can do to a step. The norm
-# of each sample's gradient, over all parameters, and the factor that brings it below 1:
+# Private training (Abadi et al., 2016) limits what one sample can do to a step. After
+# ``backward`` it is too late: ``clip_grad_norm_`` sees the sum alone. The norm of each
+# sample's gradient, over all parameters, and the factor that brings it below 1:
 
 flat = torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
 norms = flat.norm(dim=1)
@@ -135,6 +139,18 @@ except RuntimeError as error:
 torch.func.vmap(noisy, randomness="different")(data).shape
 
 # %%
+# *I append w.grad in a loop over samples, and all entries of my list are the same.* They
+# are one tensor, which ``zero_()`` and the next ``backward`` edit. Append a clone:
+
+for keep in (lambda g: g, torch.clone):
+    kept = []
+    for sample, goal in zip(data[:3], target, strict=False):
+        model.zero_grad(set_to_none=False)
+        ((model(sample) - goal) ** 2).sum().backward()
+        kept.append(keep(model[2].bias.grad))
+    print([round(g.item(), 2) for g in kept])
+
+# %%
 # The check, one sample after the other with ``backward``:
 
 for i in range(6):
@@ -143,6 +159,7 @@ for i in range(6):
     one = torch.cat([p.grad.flatten() for p in model.parameters()])
     torch.testing.assert_close(flat[i], one)
 assert (change - predicted).norm() < 0.01 * change.norm()
+torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
 
 # %%
 # Where next

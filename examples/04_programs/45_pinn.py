@@ -106,11 +106,25 @@ mixed = torch.autograd.grad(g[:, 0].sum(), xy)[0][:, 1]
 mixed
 
 # %%
+# *du/dx and du/dt of a network with two inputs, both (N, 1)?* Name both: one product gives
+# both columns, in a tuple. ``create_graph=True``, to train on them or differentiate again.
+# (A column cut out afterwards, ``inp[:, 0]``, "appears to not have been used in the graph":
+# it is a new tensor. Take the column of the result, :ref:`part-of-a-tensor`.)
+
+place, time = (torch.tensor([[1.0], [2.0]], requires_grad=True) for _ in range(2))
+wave = bump(torch.cat([place, time], 1))
+both = place, time
+by_x, by_t = torch.autograd.grad(wave, both, torch.ones_like(wave), create_graph=True)
+(by_x_and_t,) = torch.autograd.grad(by_x, time, torch.ones_like(by_x))
+print(by_x.shape, by_t.shape, by_x_and_t.flatten())
+
+# %%
 # What goes wrong
 # ---------------
 #
 # A network of ReLUs. Its slope is constant by pieces, so u'' is zero at every point. No
-# message says so, and the residual teaches the network u = 0 alone:
+# message says so, and the residual teaches the network u = 0 alone. Take a smooth one,
+# tanh, SiLU or a sine:
 
 relu = nn.Sequential(nn.Linear(1, 24), nn.ReLU(), nn.Linear(24, 1))
 s = t.clone().requires_grad_()
@@ -130,6 +144,8 @@ at = torch.tensor([[1.0, 2.0], [3.0, 1.0]])
 x, y = at[:, 0], at[:, 1]
 torch.testing.assert_close(laplacian(bump, at), 2 * y**3 + 6 * x**2 * y)
 torch.testing.assert_close(mixed, 6 * x * y**2)
+torch.testing.assert_close(by_x, 2 * place * time**3)
+torch.testing.assert_close(by_x_and_t, (6 * place * time**2).detach())
 assert not bend.any()
 assert worst < 0.1
 assert history[-1] < 1e-2

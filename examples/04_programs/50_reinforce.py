@@ -122,6 +122,20 @@ except RuntimeError as error:
 (as_v,) = torch.autograd.grad(log_prob, theta, advantage, retain_graph=True)
 
 # %%
+# *Is log_prob.backward(-A) the same as (-log_prob * A).sum().backward()?* Where A is a
+# constant. One that comes from a critic has a graph, and the product teaches the critic to
+# make A small; as ``v`` it never does. ``detach`` it:
+
+critic = torch.tensor(0.25, requires_grad=True)
+learned = pay[action] - critic
+for A in (learned, learned.detach()):
+    by_sum = torch.autograd.grad(
+        (-log_prob * A).sum(), (theta, critic), retain_graph=True, allow_unused=True
+    )
+    (by_v,) = torch.autograd.grad(log_prob, theta, -A, retain_graph=True)
+    print(torch.allclose(by_sum[0], by_v), by_sum[1] is None)
+
+# %%
 # *And the ratio in PPO?* In the first step the old policy is the new one: the ratio is 1,
 # and its gradient is that of the log-probability:
 

@@ -97,11 +97,14 @@ print((outward > 0.7).all().item())
 # What goes wrong
 # ---------------
 #
-# Without ``create_graph=True`` the penalty is a number without a history, and training goes
-# on without it, or stops with the message that everyone knows:
+# Without ``create_graph=True`` the penalty is a number without a history. (With
+# ``retain_graph=True`` as well: that keeps the graph of the scores, and makes none of g.)
+# Training goes on without it, where the rest of the loss has a graph, and alone it stops
+# with the message that everyone knows. Look at ``g.requires_grad``:
 
 scores = critic(points.requires_grad_())
-(g,) = torch.autograd.grad(scores, points, torch.ones_like(scores))
+(g,) = torch.autograd.grad(scores, points, torch.ones_like(scores), retain_graph=True)
+print(g.requires_grad)
 try:
     ((g.norm(dim=1) - 1) ** 2).mean().backward()
 except RuntimeError as error:

@@ -12,10 +12,7 @@ over the whole batch; a sum must be multiplied by K.
 # %%
 # Process k has the losses :math:`\ell^{(k)}` of its part of the batch, with weights
 # :math:`v^{(k)}`. After ``backward`` every process holds
-#
-# .. math::
-#
-#    \frac1K\sum_k\bigl(v^{(k)}\bigr)^\top J^{(k)} .
+# :math:`\frac1K\sum_k\bigl(v^{(k)}\bigr)^\top J^{(k)}`.
 #
 # Two real processes with the gloo backend, on this machine's CPU. What each of them runs
 # is written to a file, since a new process starts from a file:
@@ -62,7 +59,8 @@ after("sum", lambda model: (model(data) ** 2).sum())
 
 # %%
 # A gradient penalty: does :func:`torch.autograd.grad` inside the loss survive DDP? And
-# ``grad`` by the parameters; and two losses, each with a ``backward`` of its own:
+# ``grad`` by the parameters; two losses, each with a ``backward`` of its own; and the
+# module inside of DDP, called in the place of DDP:
 
 COMBINED = """
 def penalty(model):
@@ -73,10 +71,12 @@ after("penalty", penalty)
 model = wrapped()
 show("grad", torch.autograd.grad(mean(model), model.parameters())[0])
 after("two", mean, mean)
+after("module", lambda model: mean(model.module))
 """
 
 # %%
-# Two ``backward`` calls on purpose, the rows one by one, the first under ``no_sync``:
+# Two ``backward`` calls on purpose, the rows one by one. Under ``no_sync`` the gradients
+# add up locally; the last call averages the sums, so each loss is divided by their number:
 
 SYNC = """
 model = wrapped()
@@ -130,17 +130,17 @@ print(whole_mean.tolist(), whole_sum.tolist())
 # ``grad`` by the *inputs* passes them by. The model's slope is its weight vector w, so the
 # penalty is :math:`(|w|-1)^2`, with the gradient :math:`2(|w|-1)\,w/|w|`:
 
-expected = 2 * (ones.norm() - 1) * ones / ones.norm()
-expected
+(expected := 2 * (ones.norm() - 1) * ones / ones.norm())
 
 # %%
 # What goes wrong
 # ---------------
 #
-# Two rows of the table differ between the processes, and nothing says so. ``grad`` by the
-# parameters fills no ``.grad`` and starts no reduction. And *two backward calls*: the first
-# is averaged, the second is not, since DDP expects one after each round of forward passes;
-# the copies drift apart. Add the losses, or run all rounds but the last in ``no_sync``.
+# Three rows differ between the processes, and nothing says so. ``grad`` by the parameters
+# fills no ``.grad`` and starts no reduction (by hand: ``dist.all_reduce(g)``, then g / K).
+# ``model.module(x)`` passes by the forward of DDP, which prepares it. And of *two backward
+# calls* the first alone is averaged, since DDP expects one after each round of forward
+# passes; copies drift apart. Add the losses, or run all rounds but the last in ``no_sync``.
 #
 # Parts of unequal size. The mean of local means weighs every process alike, not every
 # sample; weigh each local sum by K over the whole batch's size. With one row and three:
@@ -163,8 +163,8 @@ for name in ("mean", "no_sync"):
     torch.testing.assert_close(held(name), whole_mean.expand(2, 2))
 torch.testing.assert_close(held("sum"), whole_sum.expand(2, 2) / 2)
 torch.testing.assert_close(held("penalty"), expected.expand(2, 2), rtol=0, atol=1e-3)
-torch.testing.assert_close(held("grad"), local)
-torch.testing.assert_close(held("two"), whole_mean + local)
+for name, held_back in {"grad": local, "module": local, "two": whole_mean + local}.items():
+    torch.testing.assert_close(held(name), held_back)
 torch.testing.assert_close(held("trained"), torch.tensor([2.0, -1.0]).expand(2, 2))
 
 # %%

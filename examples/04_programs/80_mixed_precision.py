@@ -86,12 +86,12 @@ print(train(autocast, nullcontext()), train(nullcontext(), autocast))
 # -----------------
 #
 # float16 has its least number at 6e-8, so ``GradScaler`` multiplies the loss, which is the
-# same as to pass its scale as ``v``:
+# same as to pass its scale as ``v``. Without a loss, ``y.backward(scaler.scale(v))``:
 
 w = torch.tensor([3.0], requires_grad=True)
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
 (by_scaler,) = torch.autograd.grad(scaler.scale((w**2).sum()), w)
-(by_v,) = torch.autograd.grad((w**2).sum(), w, torch.tensor(scaler.get_scale()))
+(by_v,) = torch.autograd.grad(w**2, w, scaler.scale(torch.ones(1)))
 print(by_scaler, by_v)
 
 # %%

@@ -38,7 +38,8 @@ title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
 #
 # Those of a tensor run first, in the order you registered them, each on what the one
 # before returned; None leaves the cotangent as it is. ``retain_grad`` notes what is left
-# at the end. Then the node runs, and last the leaf:
+# at the end. Then the node runs, and last the leaf, whose post-accumulate hook is handed
+# the *leaf*, with the sum in its ``.grad``, and no gradient:
 
 log = []
 x = torch.tensor([1.0, 2.0], requires_grad=True)

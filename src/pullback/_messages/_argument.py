@@ -117,7 +117,11 @@ ARGUMENT = Theme(
             unknown={"v": "another", "output": "`y.shape`"},
             tell=(
                 "`(1,)` against `()`: the loss is 0-dimensional; pass nothing, or "
-                "`torch.tensor(1.0)`.",
+                "`torch.tensor(1.0)`. For `mone` in old WGAN code `torch.tensor(-1.0)`, "
+                "which is `(-loss).backward()`: ascent.",
+                "`(32,)` against `(32, 1)`: as many numbers in another shape; "
+                "`v.view_as(y)`. In `v * y` the two would broadcast to `(32, 32)`, "
+                "silently another loss.",
                 "`v` has the shape of the *input*: weights belong to outputs.",
                 "`(5, 4)` against `(4, 5)`: `v.T`; `reshape` would mix the weights up.",
                 "`()` against `(3,)`: `gradient` is a list of 0-dimensional tensors, taken "
@@ -222,7 +226,10 @@ ARGUMENT = Theme(
                 real, `v.real` when only its real part is meant.""",
             unknown={"v": "of one kind", "output": "of the other"},
             tell=(
-                "The output is complex: `v.to(y.dtype)`.",
+                "The output is complex: `v.to(y.dtype)`. Ones ask for the gradient of "
+                "`y.real.sum()`; for optimising make a real loss, `(y.abs() ** 2).sum()`.",
+                "The input is real and the output complex, as of an FFT: the same, and "
+                "`x.grad` is real.",
                 "The output is real and `v` came from an FFT: take `v.real`.",
             ),
             broken="""
@@ -297,7 +304,10 @@ ARGUMENT = Theme(
                 loss, `torch.full_like(y, 1.0)` in general. For a loss you may pass
                 nothing.""",
             tell=(
-                "The traceback ends in `_tensor_or_tensors_to_tuple`: it is this one.",
+                "The traceback ends in `_tensor_or_tensors_to_tuple`: it is this one. A "
+                "list of numbers or a NumPy array is refused as well, in other words. To "
+                "double the gradient: `loss.backward(torch.tensor(2.0))`, or "
+                "`(2 * loss).backward()`.",
                 "It ends in `backward` or `grad` of `torch/autograd/__init__.py`: an "
                 "output or an input is a number, as after `.item()`; pass the tensor.",
                 "It ends elsewhere: a `for` loop or `tuple()` of your own got a number.",

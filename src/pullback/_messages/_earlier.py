@@ -239,10 +239,11 @@ EARLIER = Theme(
                 r"No module named 'torch\.(?P<name>func|autograd\.\w+)'",
                 r"cannot import name '(?P<name>\w+)' from "
                 r"'torch\.(?:func|autograd\.(?:forward_ad|functional|graph))'",
+                r"(?<!\w)grad\(\) got an unexpected keyword argument "
+                r"'(?P<name>is_grads_batched|materialize_grads)'",
                 r"(?<!\w)(?:grad|backward|jacobian|hessian|jacrev|checkpoint|zero_grad)"
-                r"\(\) got an unexpected keyword argument '(?P<name>is_grads_batched|"
-                r"inputs|materialize_grads|vectorize|strategy|chunk_size|use_reentrant|"
-                r"set_to_none)'",
+                r"\(\) got an unexpected keyword argument '(?P<name>inputs|vectorize|"
+                r"strategy|chunk_size|use_reentrant|set_to_none)'",
             ),
             older=(
                 "module 'torch' has no attribute 'vmap'",

@@ -32,6 +32,8 @@ GRAPH = Theme(
                 "Computed under `torch.no_grad()` or `torch.inference_mode()`, or after a "
                 "`torch.set_grad_enabled(False)` that was never taken back.",
                 "`.item()`, `.detach()`, `.numpy()`, `torch.tensor(t)` on the way.",
+                "`torch.tensor([l1, l2])` of tensors copies their values; "
+                "`torch.stack([l1, l2])` keeps their graphs.",
                 "`argmax`, a comparison, `.long()`, `round` to an integer dtype: integers "
                 "have no derivative.",
                 "Inside `checkpoint` with `use_reentrant=True` (gradient checkpointing of "
@@ -150,6 +152,10 @@ GRAPH = Theme(
                 "You pass `x[i]`, `x.view(...)` or `x.to(...)`: take the gradient of `x` "
                 "and slice that.",
                 "`x.requires_grad_()` came after the forward pass: move it before.",
+                "You passed `allow_unused=True` and the result is None, on which `.norm()` "
+                "crashes: the flag took the message away, and not its cause. Pass the "
+                "tensor that went in; zeros in place of None are right only where the "
+                "output does not depend on it.",
                 "A model has a branch that this input does not take: `allow_unused=True`.",
                 "A second derivative of something linear in that input: it is zero; "
                 "`materialize_grads=True`.",
@@ -435,6 +441,8 @@ GRAPH = Theme(
                 r"(?<!\w)(?:backward|grad)\(\) got an unexpected keyword argument "
                 r"'(?P<name>grad_outputs?|grad_tensors?|grad_variables|"
                 r"gradients?|v|grad|cotangents?)'",
+                r"(?<!\w)backward\(\) got an unexpected keyword argument "
+                r"'(?P<name>is_grads_batched|materialize_grads)'",
                 r"backward\(\) got multiple values for argument "
                 r"'(?P<name>gradient)'",
                 r"`(?P<name>grad_variables)` is deprecated\. Use `grad_tensors` "
@@ -443,6 +451,7 @@ GRAPH = Theme(
             older=(
                 "grad() got an unexpected keyword argument 'gradient'",
                 "Tensor.backward() got multiple values for argument 'gradient'",
+                "Tensor.backward() got an unexpected keyword argument 'is_grads_batched'",
                 "`grad_variables` is deprecated. Use `grad_tensors` instead.",
             ),
             why="""One argument has four names: `gradient` in `y.backward`, `grad_tensors`
@@ -450,7 +459,9 @@ GRAPH = Theme(
                 `cotangents` of what `torch.func.vjp` returns.""",
             fix="""`{name}` is not taken here, or given twice: call
                 `y.backward(gradient=v)`, `torch.autograd.backward(y, grad_tensors=v)` or
-                `torch.autograd.grad(y, x, grad_outputs=v)`.""",
+                `torch.autograd.grad(y, x, grad_outputs=v)`; `is_grads_batched` and
+                `materialize_grads` belong to `torch.autograd.grad` alone, as one `x.grad`
+                has no room for a batch.""",
             broken="""
                 import torch
 

@@ -403,7 +403,7 @@ HIGHER = Theme(
             why="""In forward mode the vector belongs to the *input*: one number for each
                 element of `x`. (In reverse mode `v` has the shape of the output.)""",
             fix="""Your tangent has shape {tangent}, `x` has shape {tensor}: pass a
-                tangent of shape {tensor}.""",
+                tangent of shape {tensor}, in a floating-point dtype.""",
             broken="""
                 import torch
 

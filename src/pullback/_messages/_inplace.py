@@ -361,8 +361,9 @@ INPLACE = Theme(
                 graph can lead through. An argument requires a gradient, or the tensor
                 given as `out` does.""",
             kinds=("RuntimeError", "NotImplementedError"),
-            fix="""Drop `out=` and use what {function} returns; or run it under
-                `torch.no_grad()` when no gradient is wanted.""",
+            fix="""Drop `out=` and use what {function} returns; or copy that into the
+                buffer, `buffer.copy_(...)` or `buffer[...] = ...`, which is recorded. With
+                `out=`, only under `torch.no_grad()`, when no gradient is wanted.""",
             unknown={"function": "the function"},
             broken="""
                 import torch
@@ -376,8 +377,10 @@ INPLACE = Theme(
 
                 x = torch.tensor([1.0, 2.0], requires_grad=True)
                 result = torch.add(x, 1.0)
-                result.sum().backward()
-                assert torch.equal(x.grad, torch.ones(2))
+                buffer = torch.empty(2)
+                buffer.copy_(result)
+                (result + buffer).sum().backward()
+                assert torch.equal(x.grad, 2 * torch.ones(2))
                 print(x.grad)
                 """,
             see=("in-place",),
