@@ -19,7 +19,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "build.json"
-GENERATED = shutil.ignore_patterns("_build", "auto_examples", "generated", "__pycache__")
+GENERATED = shutil.ignore_patterns(
+    "_build", "auto_examples", "errors", "generated", "__pycache__"
+)
 EDITED = Path("examples", "02_jacobians", "25_row_by_row.py")
 
 
