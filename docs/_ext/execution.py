@@ -51,7 +51,9 @@ from sphinx.util.parallel import parallel_available
 from freshness import Package
 from pages import Notebook, Page, PageError, Script, delete_orphans
 
-TOOLS = ["calls", "execution", "pages"]  # of this folder: what they do shows in output
+PATH = re.compile(r"[^\s/]\S{0,200}\.\w+$")  # what may name a file, in a string
+# Of this folder: what they do shows in output.
+TOOLS = ["calls", "execution", "freshness", "pages"]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -89,7 +91,9 @@ class Execution:
         store = Path(app.config.nb_execution_cache_path, "keys.json")
         ran = json.loads(store.read_text()) if store.exists() else {}
         package = Package(Path(app.confdir, app.config.execution_package))
-        pages = {page: key(page, package, self.common) for page in find_pages(app)}
+        noted = store.with_name("uses.json")
+        notes = json.loads(noted.read_text()) if noted.exists() else {}
+        pages = {page: key(page, package, self.common, notes) for page in find_pages(app)}
         stale = [
             page
             for page, now in pages.items()
@@ -106,6 +110,7 @@ class Execution:
         finally:
             store.parent.mkdir(parents=True, exist_ok=True)
             store.write_text(json.dumps(ran, indent=1, sort_keys=True))
+            noted.write_text(json.dumps(notes))
         # The tools render from now on: what was not chosen is left without output.
         app.config.sphinx_gallery_conf["plot_gallery"] = False
         self.without = {page.docname for page in stale} - {page.docname for page in chosen}
@@ -178,19 +183,32 @@ def find_pages(app: Sphinx) -> Iterator[Page]:
             yield Script(docname, source, target, conf)
 
 
-def key(page: Page, package: Package, common: str) -> str:
-    """Condense all that the output of a page depends on."""
-    parts = [page.code, common]
-    try:
-        tree = ast.parse(page.code)
-    except SyntaxError:  # a magic of IPython, say: nothing is known of what it uses
-        tree = ast.parse(f"from {package.name} import *")
-    parts.append(package.digest(tree))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            with contextlib.suppress(OSError, ValueError):  # most strings name no file
-                file = page.source.parent / node.value
-                parts.append(hashlib.sha256(file.read_bytes()).hexdigest())
+def key(page: Page, package: Package, common: str, notes: dict[str, Any]) -> str:
+    """Condense all that the output of a page depends on.
+
+    ``notes`` keeps what its text was found to use, for as long as nothing changes that
+    this could depend on: to find it takes longer than all else in a build without changes.
+    """
+    of = condensed(page.source.read_bytes().hex(), package.whole, common)
+    if notes.get(page.docname, {}).get("of") != of:
+        try:
+            tree = ast.parse(page.code)
+        except SyntaxError:  # a magic of IPython, say: nothing is known of what it uses
+            tree = ast.parse(f"from {package.name} import *")
+        constants = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+        notes[page.docname] = {
+            "of": of,
+            "uses": condensed(page.code, package.digest(tree)),
+            "files": sorted({c for c in constants if isinstance(c, str) and PATH.match(c)}),
+        }
+    note = notes[page.docname]
+    files = (page.source.parent / name for name in note["files"])
+    contents = (file.read_bytes().hex() for file in files if file.is_file())
+    return condensed(note["uses"], common, *contents)
+
+
+def condensed(*parts: str) -> str:
+    """Return a digest of some texts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

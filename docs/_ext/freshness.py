@@ -48,7 +48,16 @@ class Package:
             if file.is_file() and "__pycache__" not in file.parts
         )
         self.modules = {self._dotted(f): f for f in self.files if f.suffix == ".py"}
-        self.trees = {m: ast.parse(f.read_bytes()) for m, f in self.modules.items()}
+
+    @cached_property
+    def trees(self) -> dict[str, ast.Module]:
+        """The modules, parsed."""
+        return {m: ast.parse(file.read_bytes()) for m, file in self.modules.items()}
+
+    @cached_property
+    def whole(self) -> str:
+        """The digest of the whole package."""
+        return self._digest(self.files)
 
     def _dotted(self, file: Path) -> str:
         parts = file.relative_to(self.folder.parent).with_suffix("").parts
@@ -56,8 +65,11 @@ class Package:
 
     def digest(self, tree: ast.Module) -> str:
         """Return the digest of every file of the package that ``tree`` can reach."""
+        return self._digest(sorted(self.reach(tree)))
+
+    def _digest(self, files: Iterable[Path]) -> str:
         digest = hashlib.sha256()
-        for file in sorted(self.reach(tree)):
+        for file in files:
             digest.update(f"{file.relative_to(self.folder)}\n".encode())
             digest.update(file.read_bytes())
         return digest.hexdigest()
