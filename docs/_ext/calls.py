@@ -9,6 +9,7 @@ have what was called.
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import sys
 from collections.abc import Iterator
@@ -32,11 +33,22 @@ class Noting:
         self.seen: set[tuple[CodeType, int]] = set()
 
     def __enter__(self) -> None:
-        self.before = sys.getprofile()
+        self.before, self.find = sys.getprofile(), builtins.__import__
+        builtins.__import__ = self.import_unwatched
         sys.setprofile(self.note)
 
     def __exit__(self, *error: object) -> None:
         sys.setprofile(self.before)
+        builtins.__import__ = self.find
+
+    def import_unwatched(self, *args: Any, **options: Any) -> ModuleType:
+        """Import a module without watching, which none of its calls are worth."""
+        watching = sys.getprofile()  # that of this thread
+        sys.setprofile(None)
+        try:
+            return self.find(*args, **options)
+        finally:
+            sys.setprofile(watching)
 
     def note(self, frame: FrameType, event: str, called: Any) -> None:
         """Take down one call, of many events that are none of the script's."""

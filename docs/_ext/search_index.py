@@ -54,11 +54,14 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("search_messages", {}, "html", [dict])
     app.connect("builder-inited", replace_own_search)
     app.connect("doctree-read", anchor_terms)
+    app.connect("doctree-read", note, priority=900)
+    app.connect("env-purge-doc", forget)
+    app.connect("env-merge-info", merge)
     app.connect("html-collect-pages", search_page)
     app.connect("build-finished", write_index)
     return {
         "version": "1",
-        "env_version": 1,
+        "env_version": 2,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
@@ -81,6 +84,29 @@ def anchor_terms(app: Sphinx, doctree: nodes.document) -> None:
             term["ids"].append(anchor)
 
 
+def noted(env: Any) -> dict[str, list[dict[str, str]]]:
+    """Return what was noted of each page: a record of each of its entries."""
+    if not hasattr(env, "search_entries"):
+        env.search_entries = {}
+    entries: dict[str, list[dict[str, str]]] = env.search_entries
+    return entries
+
+
+def note(app: Sphinx, doctree: nodes.document) -> None:
+    """Note the entries of a page that has been read."""
+    noted(app.env)[app.env.current_document.docname] = list(records(doctree))
+
+
+def forget(app: Sphinx, env: Any, name: str) -> None:
+    """Forget a page that is read again, or gone."""
+    noted(env).pop(name, None)
+
+
+def merge(app: Sphinx, env: Any, names: set[str], other: Any) -> None:
+    """Take over what another process noted."""
+    noted(env).update({name: noted(other)[name] for name in names})
+
+
 def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the page that searches."""
     yield "search", {"title": "Search"}, "search.html"
@@ -89,40 +115,48 @@ def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def write_index(app: Sphinx, exception: Exception | None) -> None:
     """Write ``searchindex.js``: the records of all pages, in the order of their names."""
     if exception is None and app.builder.name == "html":
-        target = Path(app.outdir, "searchindex.js")
-        if is_newer(target, app):
-            return
-        found = [r for name in sorted(app.env.found_docs) for r in records(app, name)]
+        found = [r for name in sorted(app.env.found_docs) for r in addressed(app, name)]
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-        target.write_text(f"const RECORDS = {text};\n", encoding="utf-8")
+        write(Path(app.outdir, "searchindex.js"), f"const RECORDS = {text};\n")
 
 
-def is_newer(file: Path, app: Sphinx) -> bool:
-    """Tell whether a file was written after everything that has been read."""
-    read = [*Path(app.doctreedir).rglob("*.doctree"), *Path(app.srcdir).glob("errors/*")]
-    read += Path(__file__).parent.glob("*.py")
-    latest = max(source.stat().st_mtime for source in read)
-    return file.exists() and file.stat().st_mtime > latest
+def write(file: Path, text: str) -> None:
+    """Write a file, if that changes it."""
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        file.write_text(text, encoding="utf-8")
 
 
-def records(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the record of each entry on one page; the first is the page itself."""
-    page = app.env.titles[name].astext()
+def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the records of one page with their addresses and what is known of messages."""
     uri = app.builder.get_target_uri(name)
-    doctree = app.env.get_doctree(name)
-    for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
-        title, anchor = heading(entry)
-        if not title or title == "Where next":
-            continue
-        prose, code = said(entry)
-        more = " ".join(sorted(set(split(code)) - set(split(prose))))
-        record: dict[str, Any] = {"url": f"{uri}#{anchor}", "title": title, "page": page}
-        record |= {"text": prose, "code": more}
-        if isinstance(entry.parent, nodes.document):
-            record |= {"url": uri, "page": ""}
+    page = app.env.titles[name].astext()
+    for entry in noted(app.env)[name]:
+        record: dict[str, Any] = {"url": f"{uri}#{entry['anchor']}", "page": page}
+        if not entry["anchor"]:
+            record = {"url": uri, "page": ""}
             if patterns := app.config.search_messages.get(name):
                 record["messages"] = [p.replace("(?P<", "(?<") for p in patterns]
-        yield record
+        yield record | {key: entry[key] for key in ("title", "text", "code")}
+
+
+def records(doctree: nodes.document) -> Iterator[dict[str, str]]:
+    """Yield the record of each entry on one page; that of the page has no anchor."""
+    for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
+        title, anchor = heading(entry)
+        if title and title != "Where next":
+            prose, code = said(entry)
+            more = " ".join(sorted(set(split(code)) - set(split(prose))))
+            record = {"anchor": anchor, "title": title, "text": prose, "code": more}
+            if isinstance(entry.parent, nodes.document):
+                record |= {"anchor": "", "first": first_paragraph(doctree)}
+            yield record
+
+
+def first_paragraph(doctree: nodes.document) -> str:
+    """Return what the first paragraph of a page says."""
+    paragraphs = doctree.findall(nodes.paragraph)
+    paragraph = next((p for p in paragraphs if isinstance(p.parent, nodes.section)), None)
+    return said(paragraph)[0] if paragraph else ""
 
 
 def heading(entry: nodes.Element) -> tuple[str, str]:

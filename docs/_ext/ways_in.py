@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
@@ -32,14 +31,11 @@ def describe(
 ) -> None:
     """Give the template of one page its description."""
     if doctree is not None:
-        context["description"] = first_sentences(doctree)
+        context["description"] = first_sentences(search_index.first_paragraph(doctree))
 
 
-def first_sentences(doctree: nodes.document) -> str:
-    """Return the first paragraph, or as many of its sentences as a card shows."""
-    paragraphs = doctree.findall(nodes.paragraph)
-    paragraph = next((p for p in paragraphs if isinstance(p.parent, nodes.section)), None)
-    text = search_index.said(paragraph)[0] if paragraph else ""
+def first_sentences(text: str) -> str:
+    """Return a paragraph, or as many of its sentences as a card shows."""
     if len(text) <= 200:
         return text
     end = text.rfind(". ", 60, 200) + 1
@@ -54,13 +50,8 @@ def not_found(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def write_lists(app: Sphinx, exception: Exception | None) -> None:
     """Write ``sitemap.xml`` and ``llms.txt``."""
     if exception is None and app.builder.name == "html":
-        site = "\n".join(sitemap(app))
-        Path(app.outdir, "sitemap.xml").write_text(f"{site}\n", encoding="utf-8")
-        target = Path(app.outdir, "llms.txt")
-        kept = target.read_text("utf-8") if search_index.is_newer(target, app) else ""
-        if app.config.html_baseurl not in kept:  # the site may have moved
-            text = "\n".join(llms(app))
-            target.write_text(f"{text}\n", encoding="utf-8")
+        for name, lines in {"sitemap.xml": sitemap(app), "llms.txt": llms(app)}.items():
+            search_index.write(Path(app.outdir, name), "\n".join(lines) + "\n")
 
 
 def address(app: Sphinx, name: str) -> str:
@@ -80,19 +71,24 @@ def sitemap(app: Sphinx) -> Iterator[str]:
 
 def llms(app: Sphinx) -> Iterator[str]:
     """Yield the lines of the list for language models (https://llmstxt.org)."""
-    home = app.env.get_doctree(app.config.root_doc)
+    home = app.config.root_doc
     yield f"# {app.config.project}"
-    yield f"\n> {first_sentences(home)}"
-    for tree in home.findall(addnodes.toctree):
+    yield f"\n> {description(app, home)}"
+    for tree in app.env.master_doctree.findall(addnodes.toctree):
         yield f"\n## {tree['caption']}\n"
         for _, name in tree["entries"]:
             yield from branch(app, name)
 
 
+def description(app: Sphinx, name: str) -> str:
+    """Return the first sentences of a page."""
+    entries = search_index.noted(app.env)[name]
+    return first_sentences(next((e["first"] for e in entries if not e["anchor"]), ""))
+
+
 def branch(app: Sphinx, name: str) -> Iterator[str]:
     """Yield a line for a page and for each page under it."""
     title = app.env.titles[name].astext()
-    said = first_sentences(app.env.get_doctree(name))
-    yield f"- [{title}]({address(app, name)}): {said}"
+    yield f"- [{title}]({address(app, name)}): {description(app, name)}"
     for below in app.env.toctree_includes.get(name, []):
         yield from branch(app, below)
