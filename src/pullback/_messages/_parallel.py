@@ -507,7 +507,8 @@ PARALLEL = Theme(
                 r"multiprocessing",
             ),
             why="""On a machine with a GPU, `backward` has started threads in this process,
-                and a forked child does not inherit them.""",
+                and a forked child does not inherit them. A backward pass on the CPU alone
+                runs in the thread that calls it, and works in the child.""",
             fix="""Start workers with `torch.multiprocessing.get_context("spawn")`, or call
                 `backward` for the first time after the fork, in the child.""",
             see=("ddp-messages", "across-processes"),
