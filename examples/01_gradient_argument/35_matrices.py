@@ -59,6 +59,20 @@ for i, j in product(range(3), range(2)):
 derivative
 
 # %%
+# *Must I loop over out[i, j].backward()?* For the sum of what they leave, no: ``.grad``
+# adds up, and one ``backward`` with ones does the same. A loop keeps entries apart, in one
+# result each, which matters where an input has a part in several of them:
+
+a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+for out in (a * a, torch.outer(a[0], a[1])):
+    a.grad = None
+    for entry in out.flatten():
+        entry.backward(retain_graph=True)
+    looped, a.grad = a.grad, None
+    out.backward(torch.ones_like(out))
+    print(torch.equal(looped, a.grad))
+
+# %%
 # The entries come from one number, so a single :term:`JVP` gives them all:
 
 powers = torch.arange(6.0).reshape(3, 2)

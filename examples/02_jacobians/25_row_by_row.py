@@ -117,6 +117,16 @@ print(a.grad)
 torch.func.jacrev(lambda a: 3 * a**3 - b**2)(a.detach())
 
 # %%
+# *My J is the transpose of what jacobian gives.* What a one-hot ``v`` for output i leaves
+# in ``x.grad`` is row i, ``J[i]``. In ``J[:, i]`` it makes a column, and nothing complains
+# where J is square; where it is symmetric, nobody notices:
+
+columns = torch.empty(3, 3)
+for i, row in enumerate(rows):
+    columns[:, i] = row
+print(torch.equal(columns, J), torch.equal(columns, J.T))
+
+# %%
 # Without ``retain_graph`` the second row fails: the first call freed what it needs:
 
 y = f(x)

@@ -108,6 +108,27 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# *hessian(func, layer.weight) is all zeros*, with the right shape, for the same reason:
+# ``layer(x)`` ignores ``w``. ``strict=True`` says so; put ``w`` in by ``functional_call``:
+
+
+def unused(w):
+    return (layer(x) ** 2).sum()
+
+
+def used(w):
+    return (functional_call(layer, {"weight": w}, (x,)) ** 2).sum()
+
+
+hessian, weight = torch.autograd.functional.hessian, layer.weight.detach()
+second = hessian(used, weight)
+print(hessian(unused, weight).any().item(), second[0, :, 0])
+try:
+    hessian(unused, weight, strict=True)
+except RuntimeError as error:
+    print(str(error).partition(". ")[0])
+
+# %%
 # Check the blocks against the formulas, the kernel against the closed form, and weighted
 # rows of both blocks against ``backward``:
 
@@ -118,6 +139,7 @@ assert torch.equal(J["bias"], torch.eye(2))
 for name, p in layer.named_parameters():
     torch.testing.assert_close(ours[name], J[name])
     torch.testing.assert_close(p.grad, torch.tensordot(v, J[name], dims=1))
+torch.testing.assert_close(second[0, :, 0], 2 * torch.outer(x, x))
 closed = (X @ X.T + 1)[:, :, None, None] * torch.eye(2)
 torch.testing.assert_close(kernel, closed)
 

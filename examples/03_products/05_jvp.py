@@ -77,6 +77,16 @@ print(torch.func.jvp(torch.mul, (a, b), (one, one))[1])
 print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
 
 # %%
+# *jvp returns no function that I could map.* Then map one that calls it: over pairs of a
+# point and a direction, or, by two maps, over all points (rows) with all directions:
+
+vmap, ends, ways = torch.func.vmap, torch.stack([x, -x]), torch.eye(2)
+along = lambda x, u: torch.func.jvp(f, (x,), (u,))[1]  # noqa: E731
+print(vmap(along)(ends, ways))
+crossed = vmap(vmap(along, (None, 0)), (0, None))(ends, ways)
+crossed.shape
+
+# %%
 # *By the weights of a module?* Leave the module alone and call it with a dict of duals.
 # :func:`torch.func.jvp` does the same with a dict of tangents:
 

@@ -115,6 +115,18 @@ def conjugate(ab):
 torch.func.jacrev(conjugate)(torch.tensor([3.0, 4.0])).int()
 
 # %%
+# *Does Adam take a complex weight for one number or for two?* For two, as this view does:
+
+steps = []
+for two in (False, True):
+    w = torch.tensor([3 + 4j], requires_grad=True)
+    leaf = torch.view_as_real(w.detach()).clone().requires_grad_() if two else w
+    (leaf.abs() ** 2).sum().backward()
+    torch.optim.Adam([leaf], lr=0.1).step()
+    steps.append(leaf.detach() if two else torch.view_as_real(w.detach()))
+print(steps[0], torch.equal(*steps))
+
+# %%
 # What goes wrong
 # ---------------
 #

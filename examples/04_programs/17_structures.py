@@ -59,6 +59,15 @@ _, pull = vjp(lambda p: layer(p, x), parameters)
 print(len(pull(torch.tensor([10.0]))))
 
 # %%
+# *And jacrev?* The outputs' structure outside, then an entry for each of ``argnums``. For a
+# batch, :func:`torch.func.vmap` around it:
+
+J = torch.func.jacrev(lambda a, b: {"product": a * b}, argnums=(0, 1))
+print(J(x, 3 * x))
+by_a, by_b = torch.func.vmap(J)(torch.ones(5, 2), torch.ones(5, 2))["product"]
+by_a.shape
+
+# %%
 # Results that are no outputs
 # ---------------------------
 #

@@ -133,6 +133,17 @@ s = t.clone().requires_grad_()
 print(first.unique().numel() < len(t), bend.abs().max())
 
 # %%
+# *u_xx comes out as u_x.* The line was copied, and differentiates ``u`` once more in place
+# of ``u_x``. The second derivative is that of the first, with its graph:
+
+points = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+cube, ones = points**3, torch.ones(3)
+(u_x,) = torch.autograd.grad(cube, points, ones, create_graph=True)
+(copied,) = torch.autograd.grad(cube, points, ones, create_graph=True)
+(u_xx,) = torch.autograd.grad(u_x, points, ones)
+print(torch.equal(copied, u_x), u_xx)
+
+# %%
 # BatchNorm in the network. It mixes points, and the ones trick then adds the derivatives
 # of *other* points (:ref:`mixing-samples`).
 #
@@ -147,6 +158,7 @@ torch.testing.assert_close(mixed, 6 * x * y**2)
 torch.testing.assert_close(by_x, 2 * place * time**3)
 torch.testing.assert_close(by_x_and_t, (6 * place * time**2).detach())
 assert not bend.any()
+assert torch.equal(u_xx, 6 * points.detach())
 assert worst < 0.1
 assert history[-1] < 1e-2
 

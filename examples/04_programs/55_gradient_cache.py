@@ -130,6 +130,21 @@ restored = noisy(both)
 print(torch.equal(first, again), torch.equal(first, restored))
 
 # %%
+# *I gather the embeddings of all GPUs by dist.all_gather, and it learns no better.* What is
+# gathered is a constant. Put your own back in its place (one process here, for K of them):
+
+import torch.distributed as dist
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+own = encoder(data[:2])
+parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+dist.all_gather(parts, own)
+print(torch.cat(parts).requires_grad)
+parts[dist.get_rank()] = own
+dist.destroy_process_group()
+print(torch.cat(parts).requires_grad)
+
+# %%
 # BatchNorm. It mixes the samples of a chunk, so the chunks' embeddings are not those of
 # the whole batch. DistributedDataParallel. Each ``backward`` of a chunk starts a reduction;
 # put all but the last under ``no_sync`` (:ref:`across-processes`).

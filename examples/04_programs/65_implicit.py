@@ -91,6 +91,15 @@ def nodes(y):
 print(nodes(solution(theta)), nodes(FixedPoint.apply(theta)))
 
 # %%
+# As a hook (DEQ): on the result of one recorded step it puts a in the place of ``v``:
+
+y0 = solution(theta.detach()).requires_grad_()
+f0, z = h(y0, theta), h(y0.detach(), theta)
+pulled = lambda a: torch.autograd.grad(f0, y0, a, retain_graph=True)[0]  # noqa: E731
+z.register_hook(lambda v: solve(lambda a: v + pulled(a), v))
+print(torch.allclose(torch.autograd.grad(z, theta, v)[0], theta.grad))
+
+# %%
 # Choosing θ with it
 # ------------------
 #

@@ -112,8 +112,11 @@ except ValueError as error:
 
 # %%
 # The flag of a tensor in the middle follows from what made it, so it cannot be taken away;
-# ``detach`` makes a new tensor without. And ``retain_grad`` needs a gradient to retain:
+# ``detach`` makes a new tensor without. ``retain_grad`` needs a gradient to retain, and on
+# a leaf it does nothing, as its ``.grad`` is kept anyway:
 
+x.retain_grad()
+print(x.retains_grad)
 for wrong in (lambda: h.requires_grad_(False), lambda: c.retain_grad()):
     try:
         wrong()

@@ -40,7 +40,8 @@ for f in operations:
     print(f"{name:7}", edited(f, "input"), edited(f, "output"))
 
 # %%
-# Where it raises, ``y = y + 1`` makes a new tensor and leaves the saved one alone.
+# Where it raises, ``y = y + 1`` makes a new tensor and leaves the saved one alone; so does
+# ``torch.where(y < 1, 0, y)`` in place of ``y[y < 1] = 0``.
 #
 # Wrong without a word
 # --------------------

@@ -140,8 +140,16 @@ with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
         print(error)
 
 # %%
-# It looks at every step, for NaN only. A hook on a tensor that you suspect looks at that
-# one, and shows an infinite gradient as well:
+# It looks at gradients, for NaN only. *My loss is NaN, and it says nothing?* Then the
+# gradients are finite, as the slope -1 of the logarithm at -1. Ask the loss itself:
+
+negative = torch.tensor(-1.0, requires_grad=True)
+with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
+    (loss := negative.log()).backward()
+print(loss.item(), negative.grad, loss.isfinite().item())
+
+# %%
+# A hook on a tensor that you suspect shows an infinite gradient as well:
 
 h = x * 1
 r = torch.sqrt(h)

@@ -77,6 +77,24 @@ for name, f in choosing.items():
     print(f"{name:32}", tried(f))
 
 # %%
+# if and while
+# ------------
+#
+# *How can a gradient go through a loop that depends on a?* What ran is recorded, the
+# condition is not. Here factors ran: :math:`d=ka`, with the slope :math:`k=d/a`:
+
+
+def doubled(a):
+    b = 2 * a
+    while b.norm() < 1000:
+        b = 2 * b
+    return b if b.sum() > 0 else 100 * b
+
+
+for a in torch.tensor([3.0, -0.5], requires_grad=True):
+    print((doubled(a) / a).item(), torch.autograd.grad(doubled(a), a)[0].item())
+
+# %%
 # Out of the graph
 # ----------------
 #

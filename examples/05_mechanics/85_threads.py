@@ -74,6 +74,10 @@ def in_order(terms):
 print(in_order([1e8, 1.0, -1e8]), in_order([1e8, -1e8, 1.0]))
 
 # %%
+# No part is lost, also where all come at once. But nothing keeps the ``step`` or the
+# ``zero_grad`` of one thread from falling between the parts of the others.
+
+# %%
 # *A thread that I start does not see my context.* These belong to the thread that set them:
 # recording, ``autocast``, hooks on what is saved. A new one begins with the defaults:
 

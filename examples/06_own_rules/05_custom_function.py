@@ -145,8 +145,8 @@ for rule in (lambda v: (2 * v, v), lambda v: 2 * v[:2], lambda v: (2 * v).expand
         print(error)
 
 # %%
-# *Why is my backward not called?* It was not recorded: the tensor sits inside a list, no
-# input requires a gradient, or ``forward`` was called without ``apply``:
+# *Why is my backward not called?* It was not recorded: the tensors are in a list (pass
+# ``*tensors``), no input requires a gradient, or ``forward`` was called without ``apply``:
 
 
 class First(Function):

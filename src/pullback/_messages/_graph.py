@@ -31,6 +31,11 @@ GRAPH = Theme(
                 "pass; a frozen model has no parameter that does.",
                 "Computed under `torch.no_grad()` or `torch.inference_mode()`, or after a "
                 "`torch.set_grad_enabled(False)` that was never taken back.",
+                "A trainer validates under `no_grad`, and `forward` takes a gradient of "
+                "its own: `with torch.enable_grad():` around that, by an input made with "
+                "`t.detach().requires_grad_()`.",
+                "`torch.autograd.grad` inside `torch.vmap`, where a sample has "
+                "`requires_grad=False`: `torch.vmap(torch.func.grad(f))`.",
                 "`.item()`, `.detach()`, `.numpy()`, `torch.tensor(t)` on the way.",
                 "`torch.tensor([l1, l2])` of tensors copies their values; "
                 "`torch.stack([l1, l2])` keeps their graphs.",

@@ -46,6 +46,8 @@ INPLACE = Theme(
                 "`AsStrided` of shape `[]` or of a row, `x[i] = …` in a loop: collect in a "
                 "list and `torch.stack`.",
                 "`AsStrided`, `View`, `Select`: a view's base was written to.",
+                "A mask, `y[y < 1] = 0` behind `exp`: `torch.where(y < 1, 0, y)`, or "
+                "`y.masked_fill(y < 1, 0)`; neither writes to y.",
                 "An index, a mask or data (`LongTensor`, `BoolType`, or no operation): "
                 "write to a clone.",
                 "Not clear: `torch.autograd.set_detect_anomaly(True)` shows the line.",

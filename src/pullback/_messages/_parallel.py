@@ -507,7 +507,8 @@ PARALLEL = Theme(
                 r"multiprocessing",
             ),
             why="""On a machine with a GPU, `backward` has started threads in this process,
-                and a forked child does not inherit them.""",
+                and a forked child does not inherit them. A backward pass on the CPU alone
+                runs in the thread that calls it, and works in the child.""",
             fix="""Start workers with `torch.multiprocessing.get_context("spawn")`, or call
                 `backward` for the first time after the fork, in the child.""",
             see=("ddp-messages", "across-processes"),
@@ -596,6 +597,67 @@ PARALLEL = Theme(
                 """,
             see=("sharded-parameters", "across-processes"),
             source=("PT#104690", "PT#91167", "huggingface/peft#1702"),
+        ),
+        Message(
+            anchor="fsdp-double-backward",
+            title="setStorage: sizes are out of bounds for storage of size 0",
+            patterns=(
+                r"setStorage: sizes (?:\[[\d, ]*\], strides .{0,120} )?are out of bounds "
+                r"for storage of size 0",
+            ),
+            why="""FSDP gives the memory of a gathered weight back after a backward pass,
+                and the graph still points to it. A second derivative
+                (`create_graph=True`, a gradient penalty) needs the weight again.""",
+            fix="""`model.set_reshard_after_backward(False)` keeps the gathered weights;
+                after the last backward call `model.reshard()`, else `.grad` of the
+                parameters reads None. Two losses of one output need none of this:
+                `retain_graph=True` gathers again, and adding them takes one pass.""",
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.distributed.device_mesh import init_device_mesh
+                from torch.distributed.fsdp import fully_shard
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    mesh = init_device_mesh("cpu", (1,))
+                    model = fully_shard(torch.nn.Linear(2, 1), mesh=mesh)
+                    x = torch.ones(3, 2, requires_grad=True)
+                    loss = (model(x) ** 2).sum()
+                    (g,) = torch.autograd.grad(loss, x, create_graph=True)
+                    (g**2).sum().backward()
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.distributed.device_mesh import init_device_mesh
+                from torch.distributed.fsdp import fully_shard
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    mesh = init_device_mesh("cpu", (1,))
+                    layer = torch.nn.Linear(2, 1, bias=False)
+                    torch.nn.init.ones_(layer.weight)
+                    model = fully_shard(layer, mesh=mesh)
+                    model.set_reshard_after_backward(False)
+                    x = torch.ones(1, 2, requires_grad=True)
+                    loss = (model(x) ** 2).sum()
+                    (g,) = torch.autograd.grad(loss, x, create_graph=True)
+                    (g**2).sum().backward()
+                    model.reshard()
+                    found = model.weight.grad.full_tensor()
+                finally:
+                    dist.destroy_process_group()
+                # |g|^2 = 4 (w x)^2 |w|^2, at w = x = (1, 1)
+                assert torch.equal(found, torch.tensor([[64.0, 64.0]]))
+                print(found)
+                """,
+            see=("sharded-parameters", "gradient-penalty"),
+            source=("PT#106637", "PT#172543"),
         ),
         Message(
             anchor="data-parallel-zero-grad",

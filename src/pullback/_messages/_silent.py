@@ -431,7 +431,8 @@ SILENT = Theme(
                 counter (`.detach()` shares both). What was saved for the backward pass
                 changes, and no in-place error comes.""",
             fix="""Write inside `with torch.no_grad():`, on the tensor itself: autograd then
-                notices and refuses.""",
+                notices and refuses. For an array of your own to write into, copy first:
+                `x.detach().clone().numpy()`.""",
             broken="""
                 import torch
 
@@ -596,6 +597,33 @@ SILENT = Theme(
                 """,
             see=("checkpointing", "error-checkpoint-metadata"),
             source=("torch/utils/checkpoint.py, its documentation",),
+        ),
+        trap(
+            anchor="python-random-inside-vmap",
+            title="random.random() inside vmap gives all samples one number",
+            why="""`vmap` runs the Python function once, for all samples together. Python's
+                and NumPy's random numbers, a counter, a `print` happen once.""",
+            fix="""Draw with torch, and say `randomness="different"`; or draw a tensor
+                outside, with a number for each sample, and pass it in.""",
+            broken="""
+                import random
+
+                import torch
+
+                noisy = torch.vmap(lambda x: x + random.random())(torch.zeros(3))
+                assert (noisy == noisy[0]).all()
+                print(len(noisy.unique()))
+                """,
+            fixed="""
+                import torch
+
+                draw = torch.vmap(lambda x: x + torch.rand(()), randomness="different")
+                noisy = draw(torch.zeros(3))
+                assert len(noisy.unique()) == 3
+                print(len(noisy.unique()))
+                """,
+            see=("vmap-limits",),
+            source=("PT#42368",),
         ),
     ),
 )

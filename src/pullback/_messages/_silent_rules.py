@@ -184,5 +184,80 @@ SILENT_RULES = Theme(
             see=("full-hessian", "reverse-or-forward", "error-no-dual-level"),
             source=("torch/_functorch/eager_transforms.py (JVP_NESTING)",),
         ),
+        trap(
+            anchor="compiled-custom-backward",
+            title="torch.compile of torch.func.grad ignores a custom backward",
+            why="""Under `torch.func.grad`, the compiler differentiates the operations of a
+                Function's `forward` and not by its `backward`. A rule that is no derivative
+                on purpose, such as a straight-through one, is lost.""",
+            fix="""Write the rule with `detach`, which is compiled as it is; or leave the
+                gradient eager, or take `loss.backward()` of the compiled loss. Compare with
+                the eager result once.""",
+            broken="""
+                import torch
+
+                def make_loss():
+                    class Through(torch.autograd.Function):
+                        forward = staticmethod(lambda x: x.round())
+                        setup_context = staticmethod(lambda ctx, inputs, output: None)
+                        backward = staticmethod(lambda ctx, v: v)
+
+                    return lambda x: (3 * Through.apply(x)).sum()
+
+                x = torch.tensor([1.2, 2.6])
+                gradient = torch.func.grad(make_loss())
+                compiled = torch.compile(gradient, backend="aot_eager")
+                assert torch.equal(gradient(x), torch.tensor([3.0, 3.0]))
+                assert torch.equal(compiled(x), torch.zeros(2))  # the slope of round
+                print(gradient(x), compiled(x))
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.2, 2.6])
+                loss = lambda x: (3 * (x + (x.round() - x).detach())).sum()
+                gradient = torch.func.grad(loss)
+                compiled = torch.compile(gradient, backend="aot_eager")
+                assert torch.equal(compiled(x), torch.tensor([3.0, 3.0]))
+                print(compiled(x))
+                """,
+            see=("compiled-and-exported", "custom-function", "discrete-choices"),
+            source=("PT#193279", "PT#186303"),
+        ),
+        trap(
+            anchor="hook-after-compile",
+            title="A module hook registered after the first compiled call does not run",
+            why="""The first call compiles the module as it is, without the hook, and later
+                calls do not look for new hooks.""",
+            fix="""Register hooks before the first call of the compiled function; or call
+                `torch.compiler.reset()` after, so that the next call compiles anew.""",
+            broken="""
+                import torch
+
+                layer = torch.nn.Linear(1, 1, bias=False)
+                torch.nn.init.constant_(layer.weight, 3.0)
+                run = torch.compile(lambda x: layer(x), backend="aot_eager")
+                x = torch.ones(1, 1, requires_grad=True)
+                run(x)
+                layer.register_full_backward_hook(lambda module, g, v: (10 * g[0],))
+                (g,) = torch.autograd.grad(run(x), x)
+                assert g == 3  # the hook makes it 30
+                print(g)
+                """,
+            fixed="""
+                import torch
+
+                layer = torch.nn.Linear(1, 1, bias=False)
+                torch.nn.init.constant_(layer.weight, 3.0)
+                layer.register_full_backward_hook(lambda module, g, v: (10 * g[0],))
+                run = torch.compile(lambda x: layer(x), backend="aot_eager")
+                x = torch.ones(1, 1, requires_grad=True)
+                (g,) = torch.autograd.grad(run(x), x)
+                assert g == 30
+                print(g)
+                """,
+            see=("module-hooks", "compiled-and-exported"),
+            source=("PT#115750",),
+        ),
     ),
 )

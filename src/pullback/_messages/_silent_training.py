@@ -339,5 +339,121 @@ SILENT_TRAINING = Theme(
             see=("gradient-doubled", "error-gradients-accumulate"),
             source=("torch/csrc/autograd (accumulate_grad.h)",),
         ),
+        trap(
+            anchor="all-gather-has-no-gradient",
+            title="dist.all_gather cuts the graph: what is gathered is a constant",
+            why="""`torch.distributed.all_gather` copies numbers into tensors that you made,
+                and records nothing. A contrastive loss of the gathered rows is right, and
+                no gradient comes back through them, not even to this process's own.""",
+            fix="""Put this process's own tensor into its place, `parts[rank] = z`, which
+                gives the gradient by its own rows; the averaging of
+                `DistributedDataParallel` then divides by the number of processes, so
+                multiply the loss by it. A gather that is differentiated on all ranks
+                (`torch.distributed.nn.functional.all_gather`, deprecated in 2.13) adds up
+                what the ranks send back.""",
+            broken="""
+                import torch
+                import torch.distributed as dist
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                z = 2 * torch.ones(1, 2, requires_grad=True)
+                parts = [torch.empty_like(z) for _ in range(dist.get_world_size())]
+                dist.all_gather(parts, z)
+                dist.destroy_process_group()
+                assert z.requires_grad and not torch.cat(parts).requires_grad
+                print(torch.cat(parts))
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                x = torch.ones(1, 2, requires_grad=True)
+                z = 2 * x
+                parts = [torch.empty_like(z) for _ in range(dist.get_world_size())]
+                dist.all_gather(parts, z)
+                parts[dist.get_rank()] = z
+                dist.destroy_process_group()
+                (torch.cat(parts) ** 2).sum().backward()
+                assert torch.equal(x.grad, 8 * torch.ones(1, 2))
+                print(x.grad)
+                """,
+            see=("across-processes", "gradient-cache"),
+            source=("accelerate#1154", "open_clip#616"),
+        ),
+        trap(
+            anchor="sigmoid-before-bce",
+            title="A wrong answer, a loss of 100 and a gradient of 0: sigmoid before BCE",
+            why="""In float32 `sigmoid` is exactly 1 from about 17 on, where its slope is 0.
+                `binary_cross_entropy` cuts the logarithm off at -100. So the sample that is
+                most wrong gets no gradient.""",
+            fix="""Give the scores themselves to `binary_cross_entropy_with_logits`, whose
+                gradient is `sigmoid(x) - target`, and drop the `sigmoid`.""",
+            broken="""
+                import torch
+                from torch.nn.functional import binary_cross_entropy
+
+                x = torch.tensor([200.0], requires_grad=True)
+                loss = binary_cross_entropy(torch.sigmoid(x), torch.zeros(1))
+                loss.backward()
+                assert loss == 100 and x.grad == 0
+                print(loss.item(), x.grad)
+                """,
+            fixed="""
+                import torch
+                from torch.nn.functional import binary_cross_entropy_with_logits
+
+                x = torch.tensor([200.0], requires_grad=True)
+                loss = binary_cross_entropy_with_logits(x, torch.zeros(1))
+                loss.backward()
+                assert loss == 200 and x.grad == 1
+                print(loss.item(), x.grad)
+                """,
+            see=("what-losses-send", "zeros-and-equal-rows", "error-bce-and-autocast"),
+            source=("aten/src/ATen/native (Loss.cpp, binary_cross_entropy)",),
+        ),
+        trap(
+            anchor="backward-that-ignores-v",
+            title="A backward that returns a ready gradient and ignores v",
+            why="""What comes after the Function, a weight of the loss, a mean, the scale of
+                `GradScaler`, reaches it as v. Left out, that factor is lost; and the
+                scaler divides by its scale before the step all the same.""",
+            fix="""Return `v * gradient`. Or leave the Function out: `x.backward(gradient)`,
+                with a scaler `x.backward(scaler.scale(gradient))`.""",
+            broken="""
+                import torch
+
+                class Ready(torch.autograd.Function):
+                    forward = staticmethod(lambda ctx, x: x.new_zeros(()))
+                    backward = staticmethod(lambda ctx, v: torch.tensor([0.5]))
+
+                x = torch.tensor([1.0], requires_grad=True)
+                optimizer = torch.optim.SGD([x], lr=1.0)
+                scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+                scaler.scale(Ready.apply(x)).backward()
+                scaler.unscale_(optimizer)
+                assert x.grad == 0.5 / 1024  # it should be 0.5
+                print(x.grad)
+                """,
+            fixed="""
+                import torch
+
+                class Ready(torch.autograd.Function):
+                    forward = staticmethod(lambda ctx, x: x.new_zeros(()))
+                    backward = staticmethod(lambda ctx, v: v * torch.tensor([0.5]))
+
+                x = torch.tensor([1.0], requires_grad=True)
+                optimizer = torch.optim.SGD([x], lr=1.0)
+                scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+                scaler.scale(Ready.apply(x)).backward()
+                scaler.unscale_(optimizer)
+                assert x.grad == 0.5
+                print(x.grad)
+                """,
+            see=("custom-function", "mixed-precision"),
+            source=("stable-dreamfusion#158",),
+        ),
     ),
 )

@@ -65,6 +65,8 @@ VMAP = Theme(
                 "`torch.tensor([a, b])` of tensors: `torch.stack([a, b])`.",
                 "`x[int(i)]`: `x[i]`. A slice `x[:i]` would have another length for each "
                 "sample: `torch.where(torch.arange(n) < i, x, 0)`.",
+                "A window `x[i:i+2]`, whose bounds become Python numbers: "
+                "`x[i + torch.arange(2)]`.",
                 'A number in a string, `f"{t:.2f}"`: print outside the `vmap`.',
             ),
             broken="""
