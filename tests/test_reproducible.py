@@ -18,6 +18,8 @@ def test_the_site_depends_on_its_sources_alone(tmp_path):
     for site in sites:
         for part in ("benchmarks", "docs", "examples", "src"):
             shutil.copytree(ROOT / part, site.folder / part, ignore=GENERATED)
+        for part in ("LICENSE", "README.md", "pyproject.toml"):  # for the wheel
+            shutil.copy(ROOT / part, site.folder)
     pages = [page.relative_to(ROOT / "examples").with_suffix("") for page in EXAMPLES]
     names = [f"auto_examples/{page.as_posix()}" for page in pages]
     names += [page.stem for page in NOTEBOOKS]

@@ -187,7 +187,17 @@ def _code(code: str, printed: str) -> list[str]:
 
 def _text(text: str) -> list[str]:
     """Return a block that wraps: messages are long."""
-    return ["```{code-block} text", ":class: message", "", text, "```", ""]
+    return ["```{code-block} text", ":class: message", "", steady(text), "```", ""]
+
+
+def steady(text: str) -> str:
+    """Return a message without what only this run and this machine have.
+
+    These are addresses in memory, the folder that torch is in, and calls of this file.
+    """
+    lines = (line for line in text.splitlines() if __file__ not in line)
+    text = re.sub(r"[^\s\"'(]*/site-packages/", "", "\n".join(lines))
+    return re.sub(r"\b0x[0-9a-f]{6,}", "0x…", text)
 
 
 def _title(message: Message) -> str:
