@@ -174,7 +174,7 @@ def test_the_page_has_anchor_title_and_sections(message):
     for code in (message.broken, message.fixed):
         assert f"```python\n{code}\n```" in page or not code
     for ours in (r"0x[0-9a-f]{6}", "site-packages", re.escape(str(error_pages.__file__))):
-        assert not re.search(ours, page)
+        assert not re.search(ours, page.replace(message.title, ""))
 
 
 def test_a_message_that_is_not_reproduced_says_so():
