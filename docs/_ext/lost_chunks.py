@@ -10,6 +10,7 @@ doing when its time was up is on standard error.
 from __future__ import annotations
 
 import faulthandler
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -58,5 +59,6 @@ def limited(
     tasks: ParallelTasks, pipe: Any, function: Callable[..., Any], chunk: Any
 ) -> None:
     """In the process: end it when its time is up."""
-    faulthandler.dump_traceback_later(SECONDS, exit=True)
+    faulthandler.register(signal.SIGALRM, chain=True)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
     process(tasks, pipe, function, chunk)
