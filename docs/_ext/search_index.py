@@ -37,6 +37,7 @@ SILENT = (
     addnodes.desc_signature,
     addnodes.download_reference,
 )
+LABEL = "\N{START OF TEXT}{}\N{END OF TEXT}"  # in a note, where a title will stand
 converter = LatexToMathML()
 BETWEEN = {
     "mfrac": "{}/{}",
@@ -61,7 +62,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", write_index)
     return {
         "version": "1",
-        "env_version": 2,
+        "env_version": 3,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
@@ -136,7 +137,15 @@ def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
             record = {"url": uri, "page": ""}
             if patterns := app.config.search_messages.get(name):
                 record["messages"] = [p.replace("(?P<", "(?<") for p in patterns]
-        yield record | {key: entry[key] for key in ("title", "text", "code")}
+        record |= {key: entry[key] for key in ("title", "code")}
+        yield record | {"text": titled(app, entry["text"])}
+
+
+def titled(app: Sphinx, text: str) -> str:
+    """Put the titles of what a page links to in the places of their labels."""
+    labels = app.env.domains.standard_domain.labels
+    pattern = LABEL.format("(.+?)")
+    return re.sub(pattern, lambda label: labels.get(label[1], [label[1]])[-1], text)
 
 
 def records(doctree: nodes.document) -> Iterator[dict[str, str]]:
@@ -188,6 +197,8 @@ def said(entry: nodes.Element) -> tuple[str, str]:
             or "sphx-glr-download-link-note" in node["classes"]
         ):
             continue
+        elif node.get("reftype") == "ref" and not node["refexplicit"]:
+            prose.append(LABEL.format(node["reftarget"]))
         elif isinstance(node, CODE):
             code.append(node.astext())
         elif isinstance(node, nodes.math):

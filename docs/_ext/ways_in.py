@@ -83,7 +83,8 @@ def llms(app: Sphinx) -> Iterator[str]:
 def description(app: Sphinx, name: str) -> str:
     """Return the first sentences of a page."""
     entries = search_index.noted(app.env)[name]
-    return first_sentences(next((e["first"] for e in entries if not e["anchor"]), ""))
+    first = next((entry["first"] for entry in entries if not entry["anchor"]), "")
+    return first_sentences(search_index.titled(app, first))
 
 
 def branch(app: Sphinx, name: str) -> Iterator[str]:
