@@ -39,10 +39,9 @@ def test_a_chunk_that_fails_before_the_next_is_handed_out():
 
 
 def test_a_process_that_dies():
-    tasks = Patched(2)
+    tasks = Patched(1)
     tasks.add_task(lambda chunk: os._exit(3), ["first"])
     with pytest.raises(SphinxParallelError, match=r"exit code 3 for \['first'\]"):
-        tasks.add_task(len, ["second"])  # which notices, if it is over by then
         tasks.join()
 
 
