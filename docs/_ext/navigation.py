@@ -72,8 +72,9 @@ class Sidebar:
     ) -> None:
         """Give a page the tree with its own addresses."""
         here: str = app.builder.get_target_uri(page)
-        parts = (p if isinstance(p, str) else written(p, here) for p in self.tree)
-        context["toctree"] = lambda **options: "\n".join(parts)
+        context["toctree"] = lambda **options: "\n".join(
+            part if isinstance(part, str) else written(part, here) for part in self.tree
+        )
 
 
 def entries(pages: Any, builder: Any) -> Iterator[Entry]:
