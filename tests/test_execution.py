@@ -136,8 +136,12 @@ def test_an_edit_of_a_page_runs_that_page(built):
     assert "<h1>Prose" in built.page(NOTEBOOK)
 
 
-def test_a_file_that_a_page_names_runs_it(built):
-    built.edit("docs/figures.txt", "recorded", "recorded anew")
+@pytest.mark.parametrize("name", ["figures.txt", "other figures"])
+def test_a_file_that_a_page_names_runs_it(built, name):
+    built.edit("docs/notebook.md", "figures.txt", name)
+    write(built.folder, {f"docs/{name}": "recorded"})
+    built.build()
+    built.edit(f"docs/{name}", "recorded", "recorded anew")
     assert built.build() == {NOTEBOOK}
     assert "recorded anew" in built.page(NOTEBOOK)
 

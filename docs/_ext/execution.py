@@ -51,7 +51,6 @@ from sphinx.util.parallel import parallel_available
 from freshness import Package
 from pages import Notebook, Page, PageError, Script, delete_orphans
 
-PATH = re.compile(r"[^\s/]\S{0,200}\.\w+$")  # what may name a file, in a string
 # Of this folder: what they do shows in output.
 TOOLS = ["calls", "execution", "freshness", "pages"]
 
@@ -189,22 +188,29 @@ def key(page: Page, package: Package, common: str, notes: dict[str, Any]) -> str
     ``notes`` keeps what its text was found to use, for as long as nothing changes that
     this could depend on: to find it takes longer than all else in a build without changes.
     """
-    of = condensed(page.source.read_bytes().hex(), package.whole, common)
+    of = condensed(page.source.read_text(encoding="utf-8"), package.whole, common)
     if notes.get(page.docname, {}).get("of") != of:
         try:
             tree = ast.parse(page.code)
         except SyntaxError:  # a magic of IPython, say: nothing is known of what it uses
             tree = ast.parse(f"from {package.name} import *")
-        constants = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+        constants = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
+        texts = {text for text in constants if isinstance(text, str)}
         notes[page.docname] = {
             "of": of,
             "uses": condensed(page.code, package.digest(tree)),
-            "files": sorted({c for c in constants if isinstance(c, str) and PATH.match(c)}),
+            "names": sorted(text for text in texts if may_name_a_file(text)),
         }
     note = notes[page.docname]
-    files = (page.source.parent / name for name in note["files"])
-    contents = (file.read_bytes().hex() for file in files if file.is_file())
+    folder = str(page.source.parent)
+    files = (os.path.join(folder, name) for name in note["names"])
+    contents = (Path(file).read_bytes().hex() for file in files if os.path.isfile(file))
     return condensed(note["uses"], common, *contents)
+
+
+def may_name_a_file(text: str) -> bool:
+    """Tell whether a system would look for a file of this name."""
+    return 0 < len(text) < 1000 and text.isprintable()
 
 
 def condensed(*parts: str) -> str:
