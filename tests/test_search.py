@@ -70,10 +70,14 @@ def test_question_that_somebody_asked_finds_its_answer(search):
     text = (ROOT / "tests" / "questions.txt").read_text(encoding="utf-8")
     questions = [line.split("\t")[0] for line in text.splitlines() if line.strip()]
     assert len(questions) > 50
+    times = []
     for question in questions:
-        answers = [bare(link) for link in search(question)["links"][:3]]
+        answer = search(question)
+        times.append(answer["time"])
+        answers = [bare(link) for link in answer["links"][:3]]
         wanted = rf"questions\w+html{bare(nodes.make_id(question))[:40]}"
         assert any(re.match(wanted, answer) for answer in answers), question
+    assert statistics.median(times) < 200
 
 
 @needs_site
