@@ -50,8 +50,8 @@ def join_living(tasks: ParallelTasks) -> bool:
     for tid, pipe in tasks._precvs.items():
         worker = tasks._procs[tid]
         if not worker.is_alive() and (worker.exitcode or not pipe.poll()):
-            pages = f"{tasks._args[tid]}"
-            raise SphinxParallelError(f"exit code {worker.exitcode} for {pages}", "")
+            chunk = tasks._args[tid]
+            raise SphinxParallelError(f"exit code {worker.exitcode} for {chunk}", "")
     return join_one(tasks)
 
 
