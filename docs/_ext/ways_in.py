@@ -31,7 +31,7 @@ def describe(
 ) -> None:
     """Give the template of one page its description."""
     if doctree is not None:
-        context["description"] = first_sentences(search_index.first_paragraph(doctree))
+        context["description"] = description(app, page)
 
 
 def first_sentences(text: str) -> str:
