@@ -36,6 +36,7 @@ def test_a_formula_that_cannot_be_shown_is_a_warning(monkeypatch, tex, warned):
         ("$x$ and $y$", ["$", " and ", "$"]),
         ("*A*$x$*B*", ["A", "$", "B"]),
         ("$x$: $y$", [["$", ":"], " ", "$"]),
+        ("$x$ (", ["$", " ("]),
     ],
 )
 def test_punctuation_stays_on_the_line_of_its_formula(written, shown):

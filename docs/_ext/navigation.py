@@ -103,8 +103,8 @@ def written(pages: Sequence[Entry], here: str, level: int = 1) -> str:
 
 
 def shown(pages: Sequence[Entry], here: str) -> Sequence[Entry]:
-    """Leave out most of a long list that is no chapter of lists."""
-    if len(pages) < LONG or any(page.below for page in pages):
+    """Leave out most of a long list."""
+    if len(pages) < LONG:
         return pages
     at = next((i for i, page in enumerate(pages) if page.uri == here), None)
     return [] if at is None else pages[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]
