@@ -443,23 +443,44 @@ def test_bad_input(error, message, args, options, mode):
     assert torch.equal(X, before)
 
 
-def test_auto_chunks_count_what_passes_through_the_graph(monkeypatch):
-    weights = torch.linspace(0, 1, 5000)
-    rows = []
-
-    def f(x):
-        return (x.unsqueeze(1) * weights).sin().mean(1)  # 500 numbers through 2.5 million
-
-    inner = _products.products
+@pytest.fixture
+def rows(monkeypatch):
+    """Return how many products have been taken together, each time."""
+    rows, inner = [], _products.products
 
     def counting(product, seeds, together):
         rows.append(len(seeds[0]))
         return inner(product, seeds, together)
 
     monkeypatch.setattr(_products, "products", counting)
+    return rows
+
+
+@pytest.mark.parametrize("chunk_size", ["auto", None])
+def test_chunks_count_what_passes_through_the_graph(rows, chunk_size):
+    weights = torch.linspace(0, 1, 5000)
+
+    def f(x):
+        return (x.unsqueeze(1) * weights).sin().mean(1)  # 500 numbers through 2.5 million
+
     x = numbers(500, dtype=torch.float32)
     with torch.no_grad():
-        J = jacobian(f, x, chunk_size="auto")
+        J = jacobian(f, x, chunk_size=chunk_size)
     assert sum(rows) == 500
     assert 1 <= max(rows) * 4 * 500 * 5000 <= _products.CHUNK_BYTES
     close(J.diagonal(), (weights * (x.unsqueeze(1) * weights).cos()).mean(1))
+
+
+def test_a_large_j_goes_in_pieces_unless_it_keeps_a_graph(rows):
+    x = numbers(2000, dtype=torch.float32)
+    expected = x.cos().diag()
+    close(jacobian(torch.sin, x), expected)
+    assert len(rows) > 1
+    assert max(rows) * 2 * 4 * 2000 <= _products.PIECE_BYTES  # of seeds and rows
+    del rows[:]
+    with torch.no_grad():
+        close(jacobian(torch.sin, x[:1000]), x[:1000].cos().diag())
+    assert rows == [1000]
+    del rows[:]
+    assert jacobian(torch.sin, x.requires_grad_()).requires_grad
+    assert rows == [2000]

@@ -24,7 +24,15 @@ from pullback._inputs import (
     leaf_of,
     untouched,
 )
-from pullback._products import Options, apply, by_rows, columns_to_blocks, numbers_in, vjp
+from pullback._products import (
+    Options,
+    apply,
+    by_rows,
+    columns_to_blocks,
+    fastest,
+    numbers_in,
+    vjp,
+)
 from pullback._sparse.compressed import value_and_sparse_jacobian
 
 if TYPE_CHECKING:
@@ -83,11 +91,12 @@ def jacobian(
             which are the same unless f changes dtype.
         argnums: The input, or the inputs, to differentiate with respect to.
         mode: ``"auto"``, ``"reverse"`` or ``"forward"``, see above.
-        chunk_size: Products at a time: None for all, an int, or ``"auto"`` for as many
-            as keep their seeds and results, and what they hold on their way through
-            the graph, within 64 MiB (``"forward"``, which has no graph, counts seeds
-            and results). With 1, nothing runs under :func:`torch.func.vmap` and its
-            limits do not apply.
+        chunk_size: Products at a time: an int, or ``"auto"`` for as many as keep their
+            seeds and results, and what they hold on their way through the graph, within
+            64 MiB (``"forward"``, which has no graph, counts seeds and results). None is
+            for as many as were measured to be fastest: all, and on a CPU, where they
+            would take more than 64 MiB and J keeps no graph, 16 MiB of them. With 1,
+            nothing runs under :func:`torch.func.vmap` and its limits do not apply.
         batched: f maps ``(B, *x)`` to ``(B, *y)`` and treats the B samples on their
             own. J then has shape ``(B, *y, *x)``: the zero blocks between samples are
             left out, and the number of products does not grow with B. Two products on
@@ -308,6 +317,8 @@ def _on_graph(
         options = options._replace(chunk_size=1)
     if options.chunk_size == "auto":
         options = options._replace(passing=passing(ys))
+    elif options.chunk_size is None and not again:
+        options = options._replace(chunk_size=fastest(ys, xs, options))
 
     blocks = None
     if mode == "auto" and _has_cheaper_columns(ys, xs, options):

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.autograd.graph import _engine_run_backward
 
+from pullback._graph import passing
+
 if TYPE_CHECKING:
     from pullback._ranks import Ranks
 
@@ -20,6 +22,10 @@ Product = Callable[..., tuple[Tensor, ...]]
 #: ``chunk_size="auto"`` keeps what one chunk holds under this: its seeds and results, and
 #: what is on its way through the graph.
 CHUNK_BYTES = 64 * 2**20
+
+#: What takes more than that goes through in pieces of this size on a CPU, two to three
+#: times as fast: larger tensors are new memory from the system each time.
+PIECE_BYTES = 16 * 2**20
 
 
 class Options(NamedTuple):
@@ -60,6 +66,16 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
         )
 
     return pull
+
+
+def fastest(ys: list[Tensor], xs: list[Tensor], options: Options) -> int | None:
+    """Return how many products are fastest together, None for all."""
+    count = numbers_in(ys, options)
+    ends = sum(t.numel() * t.element_size() for t in (*ys, *xs))
+    if count * ends < 2**20 or ys[0].device.type != "cpu":  # too little for a look
+        return None
+    one = ends + passing(ys)
+    return max(1, PIECE_BYTES // one) if count * one > CHUNK_BYTES else None
 
 
 def by_rows(
