@@ -479,8 +479,8 @@ def test_a_large_j_goes_in_pieces_unless_it_keeps_a_graph(rows):
     assert max(rows) * 2 * 4 * 2000 <= _products.PIECE_BYTES  # of seeds and rows
     del rows[:]
     with torch.no_grad():
-        close(jacobian(torch.sin, x[:1000]), x[:1000].cos().diag())
-    assert rows == [1000]
+        close(jacobian(torch.sin, x[:600]), x[:600].cos().diag())
+    assert rows == [600]
     del rows[:]
     assert jacobian(torch.sin, x.requires_grad_()).requires_grad
     assert rows == [2000]

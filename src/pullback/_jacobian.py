@@ -94,8 +94,8 @@ def jacobian(
         chunk_size: Products at a time: an int, or ``"auto"`` for as many as keep their
             seeds and results, and what they hold on their way through the graph, within
             64 MiB (``"forward"``, which has no graph, counts seeds and results). None is
-            for as many as were measured to be fastest: all, and on a CPU, where they
-            would take more than 64 MiB and J keeps no graph, 16 MiB of them. With 1,
+            for as many as were measured to be fastest: all, but 8 MiB of them on a CPU
+            where all would take twice that or more, and J keeps no graph. With 1,
             nothing runs under :func:`torch.func.vmap` and its limits do not apply.
         batched: f maps ``(B, *x)`` to ``(B, *y)`` and treats the B samples on their
             own. J then has shape ``(B, *y, *x)``: the zero blocks between samples are
