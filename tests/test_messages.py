@@ -154,6 +154,23 @@ def test_other_messages_are_not_claimed(text):
     assert lookup(text) is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["MulBackward0", "torch::autograd::CopySlices", "CppNode<(anonymous namespace)::F>"],
+)
+def test_a_node_is_named_whole(name):
+    text = f"Function '{name}' returned nan values in its 0th output."
+    message = lookup(text)
+    assert message.find(text)["function"] == name
+
+
+def test_a_type_is_named_whole():
+    text = "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+    message = lookup(text + "numpy.ndarray")
+    values = message.find(text + "numpy.ndarray").groupdict()
+    assert "it returned numpy.ndarray" in message.advice(values)
+
+
 def test_shapes_are_written_as_python_writes_them():
     message = lookup("Mismatch in shape: grad_output[0] has a shape of ")
     advice = message.advice({"v": "torch.Size([1])", "output": "[2, 3]"})

@@ -256,7 +256,7 @@ ARGUMENT = Theme(
             kinds=("TypeError",),
             patterns=(
                 r"gradients can be either Tensors(?:, Variables)? or None"
-                r"(?:, but got (?P<type>\w+))?",
+                r"(?:, but got (?P<type>[\w.]*\w))?",
             ),
             older=("gradients can be either Tensors, Variables or None, but got list",),
             why="""`gradient` must be a tensor. A list or a NumPy array is taken apart, as
@@ -592,7 +592,7 @@ ARGUMENT = Theme(
             kinds=("TypeError",),
             patterns=(
                 r"`inputs` argument to `(?P<function>\w+)\(\)` must be a dict, not "
-                r"(?P<type>\w+)",
+                r"(?P<type>[\w.]*\w)",
             ),
             why="""`inputs` is one tensor, a sequence of tensors or a plain `dict`. Other
                 mappings are refused, and a `state_dict()` is one; it holds detached tensors

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import cleandoc
 
+# The name of a node of the graph, which need not be a name of Python:
+# MulBackward0, torch::autograd::CopySlices, CppNode<(anonymous namespace)::RoIAlign>
+NODE = r"(?:struct )?\w[\w:.<>]*(?:\(anonymous namespace\)[\w:.<>]*)?"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Message:

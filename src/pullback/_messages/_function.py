@@ -1,6 +1,6 @@
 """Messages about ``torch.autograd.Function``."""
 
-from pullback._messages._entry import Message, Theme
+from pullback._messages._entry import NODE, Message, Theme
 
 FUNCTION = Theme(
     "function",
@@ -10,10 +10,10 @@ FUNCTION = Theme(
             title="Function FBackward returned an invalid gradient at index 0 - got [2] "
             "but expected shape compatible with [3]",
             patterns=(
-                r"Function (?P<function>\w+) returned an invalid gradient at index "
+                rf"Function (?P<function>{NODE}) returned an invalid gradient at index "
                 r"(?P<index>\d+) - got (?P<got>\[[\d, ]*\]) but expected shape compatible "
                 r"with (?P<expected>\[[\d, ]*\])",
-                r"Function (?P<function>\w+) returned an invalid gradient at index "
+                rf"Function (?P<function>{NODE}) returned an invalid gradient at index "
                 r"(?P<index>\d+) - expected (?:shape|device|type) "
                 r"(?P<expected>\[[\d, ]*\]|[\w:.]+) but got (?P<got>\[[\d, ]*\]|[\w:.]+)",
             ),
@@ -83,9 +83,9 @@ FUNCTION = Theme(
             title="function FBackward returned an incorrect number of gradients "
             "(expected 1, got 2)",
             patterns=(
-                r"function (?P<function>\w+) returned an incorrect number of gradients "
+                rf"function (?P<function>{NODE}) returned an incorrect number of gradients "
                 r"\(expected (?P<expected>\d+), got (?P<got>\d+)\)",
-                r"Function (?P<function>\w+) returned an invalid number of "
+                rf"Function (?P<function>{NODE}) returned an invalid number of "
                 r"gradients - expected (?P<expected>\d+), but got (?P<got>\d+)",
             ),
             older=(
@@ -480,9 +480,9 @@ FUNCTION = Theme(
             title="function FBackward returned a gradient different than None at position "
             "2, but the corresponding forward input was not a Variable",
             patterns=(
-                r"function (?P<function>\w+) returned a gradient different than None at "
-                r"position (?P<position>\d+), but the corresponding forward input was not "
-                r"a (?:Variable|Tensor)",
+                rf"function (?P<function>{NODE}) returned a gradient different than None "
+                r"at position (?P<position>\d+), but the corresponding forward input was "
+                r"not a (?:Variable|Tensor)",
             ),
             why="""`backward` returned a gradient for an argument of `forward` that is no
                 tensor: a number, a flag, a shape.""",

@@ -1,6 +1,6 @@
 """Messages about the graph: cut, freed, unused, or running into nan."""
 
-from pullback._messages._entry import Message, Theme
+from pullback._messages._entry import NODE, Message, Theme
 
 GRAPH = Theme(
     "graph",
@@ -394,7 +394,7 @@ GRAPH = Theme(
             anchor="returned-nan-values",
             title="Function 'SqrtBackward0' returned nan values in its 0th output",
             patterns=(
-                r"Function '(?P<function>\w+)' returned nan values in its "
+                rf"Function '(?P<function>{NODE})' returned nan values in its "
                 r"(?P<index>\d+)th output",
             ),
             why="""Anomaly detection is on and the backward pass of that operation gave nan.

@@ -157,7 +157,7 @@ HOOK_RESULTS = Theme(
             kinds=("TypeError", "RuntimeError"),
             patterns=(
                 r"Output of saved tensor unpack_hook expected to be a Tensor but got "
-                r"result of type (?P<type>\w+)",
+                r"result of type (?P<type>[\w.]*\w)",
                 r"A saved tensor pack hook is modifying its input in place",
             ),
             older=(

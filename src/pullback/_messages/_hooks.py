@@ -1,6 +1,6 @@
 """Messages about hooks, gradcheck and anomaly mode."""
 
-from pullback._messages._entry import Message, Theme
+from pullback._messages._entry import NODE, Message, Theme
 
 HOOKS = Theme(
     "hooks",
@@ -480,8 +480,8 @@ HOOKS = Theme(
             "the error",
             kinds=("UserWarning",),
             patterns=(
-                r"Error detected in (?P<function>\w+)\. (?:Traceback of forward call|No "
-                r"forward pass information available)",
+                rf"Error detected in (?P<function>{NODE})\. (?:Traceback of forward call|"
+                r"No forward pass information available)",
             ),
             older=(
                 "Error detected in MulBackward0. No forward pass information available. "

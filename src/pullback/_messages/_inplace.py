@@ -1,6 +1,6 @@
 """Messages about tensors changed in place."""
 
-from pullback._messages._entry import Message, Theme
+from pullback._messages._entry import NODE, Message, Theme
 
 INPLACE = Theme(
     "inplace",
@@ -12,7 +12,7 @@ INPLACE = Theme(
             patterns=(
                 r"one of the variables needed for gradient computation has been modified "
                 r"by an inplace operation(?:: \[[\w.]+ (?P<shape>\[[\d, ]*\])\](?:, "
-                r"which is output \d+ of (?P<operation>\w+),)? is at version "
+                rf"which is output \d+ of (?P<operation>{NODE}),)? is at version "
                 r"(?P<version>\d+); expected version (?P<expected>\d+))?",
             ),
             older=(
@@ -157,9 +157,9 @@ INPLACE = Theme(
             title="Output 0 of Unbind is a view and is being modified inplace. This view "
             "is the output of a function that returns multiple views",
             patterns=(
-                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and (?:is being|"
-                r"its base or another view of its base has been) modified inplace\. This "
-                r"view is (?:the|an) output of a function that returns multiple views",
+                rf"Output (?P<index>\d+) of (?P<operation>{NODE}) is a view and (?:is "
+                r"being|its base or another view of its base has been) modified inplace\. "
+                r"This view is (?:the|an) output of a function that returns multiple views",
                 r"A view was created in (?:no_grad|inference) mode and (?:is being|its "
                 r"base or another view of its base has been) modified inplace (?:with grad "
                 r"mode enabled|in normal mode)\. This view is the output of a function "
@@ -224,9 +224,9 @@ INPLACE = Theme(
             title="Output 0 of BackwardHookFunction is a view and is being modified "
             "inplace",
             patterns=(
-                r"Output (?P<index>\d+) of (?P<operation>\w+) is a view and (?:is being|"
-                r"its base or another view of its base has been) modified inplace\. This "
-                r"view was created inside a custom Function",
+                rf"Output (?P<index>\d+) of (?P<operation>{NODE}) is a view and (?:is "
+                r"being|its base or another view of its base has been) modified inplace\. "
+                r"This view was created inside a custom Function",
                 r"Output (?P<index>\d+) of (?P<operation>BackwardHookFunction\w*) is a "
                 r"view and is being modified inplace",
             ),

@@ -637,9 +637,9 @@ TRAINING = Theme(
             patterns=(
                 r"mat1 and mat2 must have the same dtype, but got (?P<one>\w+) and "
                 r"(?P<other>\w+)",
-                r"expected m1 and m2 to have the same dtype, but got: "
-                r"(?P<one>(?:long |short )?[\w:]+(?:<\w+>)?) != "
-                r"(?P<other>(?:long |short )?[\w:]+(?:<\w+>)?)",
+                r"expected m(?:at)?1 and m(?:at)?2 to have the same dtype, but got: "
+                r"(?P<one>(?:long |short |struct )?[\w:]+(?:<\w+>)?) != "
+                r"(?P<other>(?:long |short |struct )?[\w:]+(?:<\w+>)?)",
                 r"expected scalar type (?P<other>(?!Long)\w+) but found (?P<one>\w+)",
                 r"Input type \((?P<one>[^)]+)\) and (?:weight|bias) type "
                 r"\((?P<other>[^)]+)\) should be the same",

@@ -354,7 +354,7 @@ VMAP = Theme(
                 r"the fallback path doesn't work",
                 r"(?P<operation>[\w:.]*\w) hit the vmap fallback which is "
                 r"currently disabled",
-                r"vmap over (?P<operation>torch\.\w+) isn't supported yet",
+                r"vmap over (?P<operation>torch\.[\w.]*\w) isn't supported yet",
             ),
             tell=(
                 "`aten::equal`, `torch.allclose`, `aten::is_nonzero`: Python wants one "
