@@ -66,6 +66,8 @@ THEMES = (
     SILENT_TRAINING,
 )
 ERROR = r"\b\w+(?:Error|Exception)"
+# What stands before the code in a frame of a traceback: of Python, IPython, rich
+FRAME = r"\bline \d+, in \S+|-{2,}> ?\d+\b|\u2771 *\d+\b"
 MESSAGES = tuple(message for theme in THEMES for message in theme.messages)
 
 
@@ -74,8 +76,24 @@ def lookup(text: str) -> Message | None:
 
     A traceback may hold several errors, and warnings before them: the last error counts.
     Where nobody knows that one, an error before it may be its cause; a warning is not.
+
+    Where it shows the line that raised, words of Python are held to that line, as
+    :func:`pullback.hints` does.
     """
+    text = " ".join(text.split())
     last = re.split(rf"{ERROR}: ", text)[-1]
-    errors = re.sub(rf"\b\w*Warning: .*?(?=Traceback|{ERROR}: |$)", "", text, flags=re.S)
-    found = (m for part in (last, errors) for m in MESSAGES if m.find(part))
-    return next(found, None)
+    errors = re.sub(rf"\b\w*Warning: .*?(?=Traceback|{ERROR}: |$)", "", text)
+    for part, before in ((last, text.removesuffix(last)), (errors, "")):
+        for message in MESSAGES:
+            match = message.find(part)
+            if match and _raised_there(message, before + part[: match.start()]):
+                return message
+    return None
+
+
+def _raised_there(message: Message, before: str) -> bool:
+    """Return whether the line that raised, if ``before`` shows one, may be the entry's."""
+    *frames, line = re.split(FRAME, before)
+    line = re.split(rf"{ERROR}: ", line)[0]
+    shown = frames and re.search(r"\w", re.sub(r"\[rank\d+\]:", "", line))
+    return not shown or re.search(message.only_line, line) is not None

@@ -3,6 +3,11 @@
 from pullback._messages._entry import Message, Theme
 
 SIZE = r"\[[\d, ]*\]"
+# Functions of layers and losses: they get inputs and parameters, not gradients.
+OF_LAYERS = (
+    r"linear|conv|embedding|relu|gelu|silu|sigmoid|tanh|softmax|dropout|lstm|gru|pad|bmm|"
+    r"kl_div|scaled_dot|(?:batch|layer|group|instance|rms)_norm|\w+_(?:loss|logits|entropy)|\w+_pool\dd"
+)
 
 LEAVES = Theme(
     "leaves",
@@ -342,6 +347,10 @@ LEAVES = Theme(
                 "You assign nothing, and the dtypes differ: FSDP with mixed precision "
                 "settles them in its first forward pass. Convert and unfreeze parameters "
                 "before it; evaluate under `torch.no_grad()`, not frozen.",
+                "You assign nothing, and the sizes differ: reported for "
+                "`FullyShardedDataParallel(…, use_orig_params=True)` under `torch.compile` "
+                "in 2.0, where the parameter is a shard already and the gradient is not "
+                "(pytorch/pytorch#93288): update, or use `fully_shard`.",
             ),
             broken="""
                 import torch
@@ -369,13 +378,15 @@ LEAVES = Theme(
                 r"'NoneType' object has no attribute "
                 r"'(?P<name>zero_|detach_?|norm|clone|data|abs|"
                 r"(?:add|sub|mul|div|clamp|fill|copy)_|sign|mean|sum|std|max|min|flatten|"
-                r"numpy|cpu|item|pow|square|is_sparse)'",
-                r"unsupported operand type\(s\) for [^:]+: '(?:float|int|Tensor|NoneType)' "
+                r"numpy|cpu|item|pow|square|is_sparse|layout)'",
+                r"unsupported operand type\(s\) for [^:]+: '(?:float|Tensor|NoneType)' "
                 r"and 'NoneType'",
                 r"unsupported operand type\(s\) for [^:]+: 'NoneType' and "
-                r"'(?:float|int|Tensor)'",
-                r"\w+\(\): argument '\w+' \(position \d+\) must be Tensor, not "
-                r"NoneType",
+                r"'(?:float|Tensor)'",
+                r"unsupported operand type\(s\) for [*/][^:]*: (?:'NoneType' and 'int'|"
+                r"'int' and 'NoneType')",
+                rf"(?<!\w)(?!{OF_LAYERS})\w+\(\): argument '\w+' \(position \d+\) must "
+                r"be Tensor, not NoneType",
                 r"expected Tensor as element \d+ in argument 0, but got NoneType",
             ),
             older=(
@@ -385,7 +396,7 @@ LEAVES = Theme(
                 "'NoneType' object has no attribute 'sign'",
                 "mul(): argument 'other' (position 2) must be Tensor, not NoneType",
             ),
-            only_line=r"\.grad\b",
+            only_line=r"\bgrads?\b",
             why="""`x.grad` is None: no gradient has arrived. Before the first `backward`
                 it always is, and after `optimizer.zero_grad()`, which since PyTorch 2.0
                 sets it to None rather than to zero.""",
@@ -400,6 +411,13 @@ LEAVES = Theme(
                 "`x.requires_grad` is False: set it before the forward pass.",
                 "A parameter that this step does not use: skip it (`if p.grad is not "
                 "None`).",
+                "It is what `torch.autograd.grad(…, allow_unused=True)` returned: None by "
+                "which nothing changes; `materialize_grads=True` gives zeros instead.",
+                "The line stands in `backward` of a Function: after "
+                "`ctx.set_materialize_grads(False)`, v of an output that the loss does not "
+                "use is None. Leave that call out, and it is zeros.",
+                "The line has no gradient in it: something else is None, such as what a "
+                "function without `return` gave.",
             ),
             broken="""
                 import torch
