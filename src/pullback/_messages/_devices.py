@@ -301,7 +301,8 @@ DEVICES = Theme(
                 `backward` it is v: a plain tensor for a y that is a `DTensor`.""",
             fix="""`torch.ones_like(y)` is distributed as y is; another v goes through
                 `distribute_tensor(v, y.device_mesh, y.placements)`. In the forward pass do
-                the same to the input, or shard the layer that gets it, too.""",
+                the same to the input, or shard the layer that gets it, too; for
+                `clip_grad_norm_`, shard the parameters that are still plain.""",
             tell=(
                 "It comes from `y.backward(v)`: as above.",
                 "`_foreach_norm`, from `clip_grad_norm_`: some parameters are sharded, "

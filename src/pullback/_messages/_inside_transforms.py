@@ -59,10 +59,19 @@ INSIDE_TRANSFORMS = Theme(
                 "function being transformed by a functorch transform.",
             ),
             why="""`torch.func` keeps track of what is differentiated itself;
-                `requires_grad_()` and `torch.autograd.functional` use the other mechanism,
-                and the two do not nest this way.""",
+                `requires_grad_()`, `retain_grad()` and `torch.autograd.functional` use the
+                other mechanism, and the two do not nest this way.""",
             fix="""Inside, use `torch.func` alone: `torch.func.vjp`, `jacrev`, `hessian` in
-                place of `torch.autograd.functional.*`, and no `requires_grad_()`.""",
+                place of `torch.autograd.functional.*`, no `requires_grad_()`, and for an
+                intermediate result a function of it in place of `retain_grad()`.""",
+            tell=(
+                "`requires_grad_()`: leave it out; `argnums` says what is differentiated.",
+                "`retain_grad()`, for the gradient of an intermediate `h`: split the "
+                "function, and `torch.vmap(torch.func.grad(rest))(h)` is that gradient for "
+                "each sample. For its value, return it beside the loss and set "
+                "`has_aux=True`.",
+                "`torch.autograd.functional.jacobian` calls it: `torch.func.jacrev`.",
+            ),
             broken="""
                 import torch
 

@@ -604,7 +604,9 @@ PARALLEL = Theme(
             patterns=(
                 r"setStorage: sizes (?:\[[\d, ]*\], strides .{0,120} )?are out of bounds "
                 r"for storage of size 0",
+                r"FSDP does not support gradients of gradients",
             ),
+            older=("FSDP does not support gradients of gradients",),
             why="""FSDP gives the memory of a gathered weight back after a backward pass,
                 and the graph still points to it. A second derivative
                 (`create_graph=True`, a gradient penalty) needs the weight again.""",
@@ -612,6 +614,18 @@ PARALLEL = Theme(
                 after the last backward call `model.reshard()`, else `.grad` of the
                 parameters reads None. Two losses of one output need none of this:
                 `retain_graph=True` gathers again, and adding them takes one pass.""",
+            tell=(
+                "A second derivative: as above. `gradients of gradients` is the same from "
+                "`FullyShardedDataParallel`; use `fully_shard`.",
+                "No second derivative, and the loss uses a tensor that a sharded module "
+                "keeps as an attribute (`self.hidden = h`): only what `forward` returns "
+                "has the weight gathered for its backward pass. Return that tensor too, or "
+                "shard this module with `fully_shard(…, reshard_after_forward=False)`; "
+                "`set_reshard_after_backward(False)` does not help here.",
+                "No second derivative, several modules in one `fully_shard([a, b])`, and "
+                "one of them is called twice: reported (pytorch/pytorch#183702); shard "
+                "with `reshard_after_forward=False`.",
+            ),
             broken="""
                 import torch
                 import torch.distributed as dist
@@ -657,7 +671,7 @@ PARALLEL = Theme(
                 print(found)
                 """,
             see=("sharded-parameters", "gradient-penalty"),
-            source=("PT#106637", "PT#172543"),
+            source=("PT#106637", "PT#172543", "PT#183702"),
         ),
         Message(
             anchor="data-parallel-zero-grad",

@@ -102,12 +102,16 @@ TRANSFORMS = Theme(
             why="""`torch.func.grad`, `vjp`, `jacrev` differentiate by tensors. (JAX takes
                 Python numbers in the same place.)""",
             fix="""What you differentiate by has type `{type}`: pass a tensor,
-                `torch.tensor(2.0)`. Use `argnums=` so that options which are no tensors are
-                not differentiated by.""",
+                `torch.tensor(2.0)`, or for a model the tensors of
+                `dict(model.named_parameters())`. Use `argnums=` so that
+                options which are no tensors are not differentiated by.""",
             unknown={"type": "other than Tensor"},
             tell=(
                 "`float`, `int`: `torch.tensor(2.0)`, with a decimal point.",
                 "`numpy.ndarray`: `torch.as_tensor(array)`.",
+                "`str`: names are in what you pass. Of "
+                "`list(model.named_parameters())` make "
+                "`dict(model.named_parameters())`; of other options, see `argnums`.",
                 "A module: differentiate by `dict(model.named_parameters())`, and call it "
                 "with `torch.func.functional_call`.",
             ),
