@@ -124,6 +124,48 @@ def test_words_of_python_need_a_gradient_on_their_line():
     assert "grad-is-none" in notes(update.value)[0]
 
 
+@pytest.mark.parametrize("saved", [(), (1,), (1, 2, 3)])
+def test_another_number_of_saved_tensors_has_the_note(saved):
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(*(x for _ in saved))
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, v):
+            _, _ = ctx.saved_tensors
+            return 2 * v
+
+    with pytest.raises(ValueError, match="values to unpack") as ours, hints():
+        Twice.apply(leaf()).backward()
+    with pytest.raises(ValueError, match="values to unpack") as theirs, hints():
+        _, _ = saved
+    assert str(ours.value) == str(theirs.value)
+    assert "saved-tensors-empty" in notes(ours.value)[0]
+    assert notes(theirs.value) == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model: torch.optim.SGD(model, lr=0.1),
+        lambda model: torch.nn.utils.clip_grad_norm_(model, 1.0),
+        lambda model: torch.nn.utils.clip_grad_value_(model, 1.0),
+        lambda model: torch.autograd.grad(model(torch.ones(1)), model),
+        lambda model: model(torch.ones(1)).backward(inputs=model),
+    ],
+)
+def test_a_module_for_its_parameters_has_the_note(use):
+    with pytest.raises(TypeError) as ours, hints():
+        use(torch.nn.Linear(1, 1))
+    with pytest.raises(TypeError) as theirs, hints():
+        set(torch.nn.Linear(1, 1))
+    assert str(ours.value) == str(theirs.value)
+    assert "module-is-not-iterable" in notes(ours.value)[0]
+    assert notes(theirs.value) == []
+
+
 def test_a_view_of_v_has_the_note_and_another_view_has_none():
     class Flat(torch.autograd.Function):
         @staticmethod

@@ -124,6 +124,14 @@ def test_a_warning_is_not_taken_for_the_error_after_it():
     assert lookup(f"{error}\ntrain.py:1: {warning}") is lookup(warning)
 
 
+def test_a_line_that_names_the_matter_is_enough():
+    text = "ValueError: not enough values to unpack (expected 2, got {})"
+    frame = 'File "a.py", line 3, in backward\n    x, n = {}\n    ^^^^\n'
+    for got in (0, 1):
+        assert lookup(frame.format("ctx.saved_tensors") + text.format(got)) is not None
+        assert lookup(frame.format("sizes") + text.format(got)) is None
+
+
 @pytest.mark.parametrize(
     ("shown", "known"),
     [
@@ -157,6 +165,9 @@ def test_every_message_is_among_those_that_people_paste():
         "'float' object is not callable",
         "'NoneType' object has no attribute 'shape'",
         "list index out of range",
+        "tuple index out of range",
+        "not enough values to unpack (expected 2, got 1)",
+        "'DataLoader' object is not iterable",
         "'tuple' object has no attribute 'append'",
         "'NoneType' object has no attribute 'items'",
         "linear(): argument 'input' (position 1) must be Tensor, not NoneType",

@@ -127,7 +127,7 @@ def note_for(error: BaseException) -> str | None:
             continue
         if not re.search(message.only_line, line):
             continue
-        match = message.find(text)
+        match = message.find(text) or message.find(f"{line} {text}")
         if match:
             return _note(message, {**_shapes(message, frame), **match.groupdict()})
     return None

@@ -86,7 +86,7 @@ def lookup(text: str) -> Message | None:
     for part, before in ((last, text.removesuffix(last)), (errors, "")):
         for message in MESSAGES:
             match = message.find(part)
-            if match and _raised_there(message, before + part[: match.start()]):
+            if match and _raised_there(message, before + part[: match.end()]):
                 return message
     return None
 

@@ -475,5 +475,89 @@ EARLIER = Theme(
             see=("function-under-transforms", "error-setup-context"),
             source=("FT#207", "FT#121"),
         ),
+        Message(
+            anchor="integer-gradient",
+            title="Expected isFloatingType(grads[i].type().scalarType()) to be true, but "
+            "got false",
+            patterns=(
+                r"Expected isFloatingType\(grads\[i\]\.(?:type\(\)\.scalarType|"
+                r"scalar_type)\(\)\) to be true",
+            ),
+            older=(
+                "Expected isFloatingType(grads[i].scalar_type()) to be true, but got "
+                "false.",
+            ),
+            why="""In PyTorch 1.3 to 1.5 an integer gradient reached the check of what
+                `backward` returns. Mostly it is the gradient for the integer output of a
+                Function, an index such as that of `furthest_point_sample` or `ball_query`,
+                which that release counted as differentiable.""",
+            fix="""In `forward` say which outputs have no gradient,
+                `ctx.mark_non_differentiable(index)`, and return None for integer inputs. Or
+                update: the present release leaves integer outputs out by itself.""",
+            tell=(
+                "`votenet`, `pointnet2_ops` and what was made of them: each Function that "
+                "returns indices.",
+                "Your own `backward` returns integers: `g.to(x.dtype)`.",
+                "The first v is an integer: `y.backward(torch.tensor(1.0))`, with a point.",
+            ),
+            fixed="""
+                import torch
+
+                class Largest(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        index = x.argmax()
+                        ctx.mark_non_differentiable(index)
+                        ctx.save_for_backward(index)
+                        ctx.shape = x.shape
+                        return x[index], index
+
+                    @staticmethod
+                    def backward(ctx, v, _):
+                        (index,) = ctx.saved_tensors
+                        g = v.new_zeros(ctx.shape)
+                        g[index] = v
+                        return g
+
+                x = torch.tensor([1.0, 3.0, 2.0], requires_grad=True)
+                largest, index = Largest.apply(x)
+                (2 * largest).backward()
+                assert not index.requires_grad
+                assert x.grad.tolist() == [0.0, 2.0, 0.0]
+                print(x.grad)
+                """,
+            see=("custom-function", "error-complex-gradient-for-a-real-input"),
+            source=("NUAAXQ/MLCVNet#3", "qiqihaer/votenet-kitti#5"),
+        ),
+        Message(
+            anchor="reinforce-was-removed",
+            title="reinforce() was removed. Use torch.distributions instead.",
+            patterns=(r"reinforce\(\) was removed",),
+            why="""Until PyTorch 0.3 a sampled action had `action.reinforce(reward)`, and
+                `action.backward()` then did the rest. A sample has no derivative; that of
+                the expected reward comes from the logarithm of its probability.""",
+            fix="""Sample from a distribution, and make the loss that has this derivative:
+                `-distribution.log_prob(action) * reward`.""",
+            broken="""
+                import torch
+
+                scores = torch.zeros(3, requires_grad=True)
+                action = torch.softmax(scores, 0).multinomial(1)
+                action.reinforce(1.0)
+                """,
+            fixed="""
+                import torch
+
+                scores = torch.zeros(3, requires_grad=True)
+                policy = torch.distributions.Categorical(logits=scores)
+                action, reward = torch.tensor(1), 3.0  # policy.sample() gives one
+                (-policy.log_prob(action) * reward).backward()
+                picked = torch.tensor([0.0, 1.0, 0.0])
+                torch.testing.assert_close(scores.grad, reward * (1 / 3 - picked))
+                print(scores.grad)
+                """,
+            see=("reinforce", "discrete-choices"),
+            source=("torch/_tensor.py",),
+        ),
     ),
 )

@@ -254,5 +254,74 @@ INSIDE_FUNCTION = Theme(
             see=("what-is-a-jvp", "error-jvp-returns"),
             source=("torch/csrc/autograd (custom_function.cpp)",),
         ),
+        Message(
+            anchor="saved-tensors-empty",
+            title="x, n = ctx.saved_tensors: not enough values to unpack (expected 2, "
+            "got 0)",
+            kinds=("ValueError", "IndexError"),
+            patterns=(
+                r"not enough values to unpack \(expected \d+, got 0\)",
+                r"saved_tensors\b.{0,60} (?:not enough|too many) values to unpack \(",
+                r"saved_tensors ?\[.{0,60} tuple index out of range",
+            ),
+            only_line=r"saved_tensors",
+            why="""`backward` takes another number of tensors out of `ctx.saved_tensors`
+                than `forward` put in. It got 0 where `ctx.save_for_backward` was never
+                called, or was assigned to: that hides the method, and nothing is saved or
+                said.""",
+            fix="""Call it once, with everything: `ctx.save_for_backward(x, n)` in `forward`
+                or `setup_context`, and take the same number out. Numbers, shapes and flags
+                are no tensors: `ctx.n = n`.""",
+            tell=(
+                "`ctx.save_for_backward = x, n`: write the call.",
+                "`forward` saves on one of its ways only, or returns before.",
+                "Two calls: the second replaces what the first has saved.",
+                "`got 1`, `too many values`: the two lists differ; for one tensor, "
+                "`(x,) = ctx.saved_tensors`, with the comma.",
+                "The line has no `ctx.saved_tensors`: these are Python's own words for any "
+                "empty sequence.",
+            ),
+            broken="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, s):
+                        ctx.save_for_backward = x, s
+                        return x * s
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        x, s = ctx.saved_tensors
+                        return v * s, (v * x).sum()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                s = torch.tensor(3.0, requires_grad=True)
+                Scale.apply(x, s).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, s):
+                        ctx.save_for_backward(x, s)
+                        return x * s
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        x, s = ctx.saved_tensors
+                        return v * s, (v * x).sum()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                s = torch.tensor(3.0, requires_grad=True)
+                Scale.apply(x, s).sum().backward()
+                assert x.grad.tolist() == [3.0, 3.0]
+                assert s.grad == 1 + 2
+                print(x.grad, s.grad)
+                """,
+            see=("ctx-or-saved", "error-save-for-backward", "error-ctx-has-no-attribute"),
+            source=("reproduced here; no thread found",),
+        ),
     ),
 )

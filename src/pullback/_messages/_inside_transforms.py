@@ -329,7 +329,8 @@ INSIDE_TRANSFORMS = Theme(
             anchor="iteration-over-a-0-d-tensor",
             title="iteration over a 0-d tensor",
             kinds=("TypeError",),
-            patterns=(r"iteration over a 0-d tensor",),
+            patterns=(r"iteration over a 0-d tensor", r"len\(\) of a 0-d tensor"),
+            older=("len() of a 0-d tensor",),
             why="""A 0-dimensional tensor has nothing to go through or to unpack. Often it
                 is a gradient: `torch.autograd.grad` returns a tuple, with one gradient for
                 each input; `torch.func.grad` returns the gradient for one argument as it
@@ -339,6 +340,8 @@ INSIDE_TRANSFORMS = Theme(
             tell=(
                 "`(g,) = …` or `g, = …` before `torch.func.grad`: without the comma.",
                 "`for loss in losses` or `sum(loss)`: there is one loss, a tensor.",
+                "Inside `torch.vmap`: f gets one sample, without the dimension of the "
+                "batch; of a batch of numbers a sample is 0-dimensional.",
             ),
             broken="""
                 import torch

@@ -275,5 +275,95 @@ MAKING = Theme(
             see=("custom-function", "error-legacy-function"),
             source=("PT#61813", "PT#109868", "alibaba/TinyNeuralNetwork#224"),
         ),
+        Message(
+            anchor="requires-grad-is-a-bool",
+            title="requires_grad must be a bool",
+            kinds=("RuntimeError", "TypeError"),
+            patterns=(
+                r"requires_grad must be a bool",
+                r"(?P<function>\w+)\(\): argument '(?:requires?_grad|enabled)'"
+                r"(?: \(position \d+\))? must be bool, not (?P<type>[\w.]*\w)",
+            ),
+            older=(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                "str",
+                "ones(): argument 'requires_grad' must be bool, not int",
+                "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
+                "Tensor",
+            ),
+            why="""`requires_grad` is True or False of Python, and nothing is taken for one
+                of them: no 1, no text, no None, and neither NumPy's nor torch's own.""",
+            fix="""Convert the {type}: `x.requires_grad_(bool(flag))`.""",
+            unknown={"type": "value"},
+            tell=(
+                "`int`, `numpy.bool_`, `Tensor`: `bool(flag)`.",
+                "`str`, from a file or the command line: `flag == 'true'`, since "
+                "`bool('false')` is True.",
+                "`NoneType`: an option that was not set.",
+                "`del x.requires_grad`: `x.requires_grad_(False)`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                x.requires_grad = 1
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0])
+                x.requires_grad = bool(1)
+                (x**2).sum().backward()
+                assert torch.equal(x.grad, 2 * x)
+                print(x.grad)
+                """,
+            see=("leaves-and-roots", "no-grad-detach"),
+            source=("torch/csrc/autograd (python_variable.cpp)",),
+        ),
+        Message(
+            anchor="not-writable",
+            title="attribute 'is_leaf' of 'torch._C.TensorBase' objects is not writable",
+            kinds=("AttributeError",),
+            patterns=(
+                r"attribute '(?P<name>\w+)' of 'torch\._C\.(?:_?TensorBase|_FunctionBase)' "
+                r"objects is not writable",
+            ),
+            older=(
+                "attribute 'grad_fn' of 'torch._C._TensorBase' objects is not writable",
+            ),
+            why="""This attribute tells how the tensor came to be; setting it could not make
+                that true. Of autograd's, `requires_grad` of a leaf and `grad` can be
+                set.""",
+            fix="""Leave `{name}` and do what changes it: `x.detach()` is without `grad_fn`,
+                and `x.detach().requires_grad_()` is a leaf of which `backward` keeps the
+                gradient.""",
+            unknown={"name": "it"},
+            tell=(
+                "`is_leaf`, `grad_fn`: as above; the graph before x gets no gradient then.",
+                "`retains_grad`: `x.retain_grad()`, which leaves the graph whole.",
+                "`saved_tensors` of `ctx`: `ctx.save_for_backward(x)`.",
+                "`shape`: `x.reshape(...)`.",
+            ),
+            broken="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = 2 * x
+                y.is_leaf = True
+                """,
+            fixed="""
+                import torch
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                y = (2 * x).detach().requires_grad_()
+                (y**2).sum().backward()
+                assert y.is_leaf
+                assert torch.equal(y.grad, 2 * y)
+                assert x.grad is None
+                print(y.grad)
+                """,
+            see=("leaves-and-roots", "error-non-leaf-grad"),
+            source=("reproduced here; no thread found",),
+        ),
     ),
 )

@@ -376,5 +376,141 @@ STEPS = Theme(
             see=("what-losses-send", "error-target-size"),
             source=("reproduced here; no thread found",),
         ),
+        Message(
+            anchor="module-is-not-iterable",
+            title="'Linear' object is not iterable",
+            kinds=("TypeError",),
+            patterns=(
+                r"'(?P<type>(?!NoneType|Tensor|\w*(?:Data|Loader|Config|Output|Namespace))"
+                r"[A-Z]\w*)' object is not iterable",
+            ),
+            older=("'Net' object is not iterable",),
+            only_line=r"list\((?:params|parameters|tensors)\)|tuple\(inputs\)|"
+            r"in parameters\b",
+            why="""A list of tensors was wanted, and a module came. A module holds its
+                parameters, and is no list of them.""",
+            fix="""Pass `model.parameters()` in place of `{type}`: to the optimizer, to
+                `clip_grad_norm_`, to `torch.autograd.grad`, to `backward(inputs=...)`.""",
+            unknown={"type": "the module"},
+            tell=(
+                "Parts of several modules: `[*a.parameters(), *b.parameters()]`.",
+                "The line has a `for` of yours, or `*`: go through `model.children()`; a "
+                "`Sequential` and a `ModuleList` are lists of modules already.",
+                "A class of yours that is no module: it lacks `__iter__`.",
+            ),
+            broken="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                model(torch.ones(3, 2)).sum().backward()
+                torch.nn.utils.clip_grad_norm_(model, 1.0)
+                """,
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                model(torch.ones(3, 2)).sum().backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
+                torch.testing.assert_close(norm, torch.tensor(1.0))
+                print(round(norm.item(), 4))
+                """,
+            see=(
+                "gradient-norms",
+                "error-optimizer-wants-tensors",
+                "error-empty-parameter-list",
+            ),
+            source=("reproduced here; no thread found",),
+        ),
+        Message(
+            anchor="optimizer-state-of-another-list",
+            title="loaded state dict contains a parameter group that doesn't match the "
+            "size of optimizer's group",
+            kinds=("ValueError",),
+            patterns=(
+                r"loaded state dict contains a parameter group that doesn't match the size "
+                r"of optimizer's group",
+                r"loaded state dict has a different number of parameter groups",
+            ),
+            older=("loaded state dict has a different number of parameter groups",),
+            why="""The state of an optimizer is kept by the position of each parameter in
+                the list that it was made with. The list that it is loaded into has another
+                length, or other groups.""",
+            fix="""Make the optimizer as it was made when the state was saved: the same
+                parameters, frozen ones included, in the same order and groups. For another
+                model, start the optimizer anew and load the weights alone.""",
+            tell=(
+                "`filter(lambda p: p.requires_grad, ...)`: what was frozen has changed in "
+                "between. Pass all parameters; those without a gradient are skipped.",
+                "A layer was added or left out: load the weights, not the optimizer.",
+                "`number of parameter groups`: `add_param_group` comes before "
+                "`load_state_dict`.",
+                "The same length in another order raises nothing, and each parameter gets "
+                "the momentum of another.",
+            ),
+            broken="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                saved = torch.optim.Adam(model.parameters()).state_dict()
+                model.bias.requires_grad_(False)
+                chosen = [p for p in model.parameters() if p.requires_grad]
+                torch.optim.Adam(chosen).load_state_dict(saved)
+                """,
+            fixed="""
+                import torch
+
+                model = torch.nn.Linear(2, 1)
+                saved = torch.optim.Adam(model.parameters()).state_dict()
+                model.bias.requires_grad_(False)
+                optimizer = torch.optim.Adam(model.parameters())
+                optimizer.load_state_dict(saved)
+                before = model.bias.clone()
+                model(torch.ones(3, 2)).sum().backward()
+                optimizer.step()
+                assert torch.equal(model.bias, before)  # no gradient, no step
+                print(model.bias.grad)
+                """,
+            see=("through-a-frozen-network", "error-optimizer-wants-tensors"),
+            source=("ruotianluo/self-critical.pytorch#174", "facebookresearch/GloRe#8"),
+        ),
+        Message(
+            anchor="scaler-state-empty",
+            title="The source state dict is empty, possibly because it was saved from a "
+            "disabled instance of GradScaler.",
+            patterns=(
+                r"The source state dict is empty, possibly because it was saved from a "
+                r"disabled instance of GradScaler",
+            ),
+            why="""A `GradScaler` that is switched off (`enabled=False`, or there is no such
+                device) has no scale, and its `state_dict()` is empty. This one is switched
+                on and finds nothing to load.""",
+            fix="""Load what there is: `if state: scaler.load_state_dict(state)`. Without a
+                state it begins with its usual scale and finds its own within some
+                steps.""",
+            tell=(
+                "The first run was in float32, in bfloat16 or on a CPU, and this one is in "
+                "float16: as above.",
+                "Both are in bfloat16: that needs no scaler; switch it off here too.",
+            ),
+            broken="""
+                import torch
+
+                saved = torch.amp.GradScaler("cpu", enabled=False).state_dict()
+                torch.amp.GradScaler("cpu").load_state_dict(saved)
+                """,
+            fixed="""
+                import torch
+
+                saved = torch.amp.GradScaler("cpu", enabled=False).state_dict()
+                scaler = torch.amp.GradScaler("cpu")
+                if saved:
+                    scaler.load_state_dict(saved)
+                assert scaler.get_scale() == 2.0**16
+                print(scaler.get_scale())
+                """,
+            see=("mixed-precision",),
+            source=("lucidrains/lightweight-gan#103",),
+        ),
     ),
 )

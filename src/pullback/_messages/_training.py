@@ -239,8 +239,14 @@ TRAINING = Theme(
                 r"or dicts, but got(?: (?P<type>[\w.]+))?",
                 r"optimizer can only optimize Tensors, but one of the params is "
                 r"(?P<type>[\w.]+)",
+                r"optimizer parameters need to be organized in ordered collections",
             ),
-            older=("optimizer can only optimize Tensors, but one of the params is str",),
+            older=(
+                "optimizer can only optimize Tensors, but one of the params is str",
+                "optimizer parameters need to be organized in ordered collections, but the "
+                "ordering of tensors in sets will change between runs. Please use a list "
+                "instead.",
+            ),
             why="""An optimizer takes a list of leaves, or of dicts with options. One tensor
                 is not a list, and a dict by itself gives its names.""",
             fix="""It got `{type}` there. Pass `[w]` for one tensor,

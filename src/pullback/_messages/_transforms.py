@@ -255,8 +255,11 @@ TRANSFORMS = Theme(
                 r"Expected primals to be a tuple\. E\.g\. it should be valid to call "
                 r"f\(\*primals\)",
                 r"Expected primals and tangents to have the same python structure",
+                r"Expected (?:primals|tangents) to contain at least one Tensor",
             ),
             older=(
+                "jvp(f, primals, tangents): Expected primals to contain at least one "
+                "Tensor.",
                 "jvp(f, primals, tangents): Expected primals and tangents to have the same "
                 "python structure. For example, if primals is a tuple of 3 tensors, "
                 "tangents also must be.",
@@ -325,14 +328,22 @@ TRANSFORMS = Theme(
                 r"Got argnums?=(?P<argnum>-?\d+), but only (?P<count>\d+) positional "
                 r"inputs",
                 r"argnums? must be int(?: or Tuple\[int, \.\.\.\])?, got",
+                r"argnums (?:must be non-empty|elements must be unique)",
             ),
-            older=("argnums must be int or Tuple[int, ...], got: <class 'list'>",),
+            older=(
+                "argnums must be int or Tuple[int, ...], got: <class 'list'>",
+                "argnums must be non-empty",
+                "argnums elements must be unique, got (0, 0)",
+            ),
             why="""`argnums` counts the positional arguments of the *call*, from 0. Keyword
                 arguments are not counted and cannot be differentiated by.""",
             fix="""There are {count} positional arguments and you asked for number {argnum}:
                 pass that argument by position, and mind that the first is 0.""",
             unknown={"count": "fewer", "argnum": "one more"},
-            tell=("`must be int or Tuple`: write `argnums=(0, 1)`, not a list.",),
+            tell=(
+                "`must be int or Tuple`: write `argnums=(0, 1)`, not a list.",
+                "`must be unique`: -1 and the last number are the same argument.",
+            ),
             broken="""
                 import torch
 
@@ -507,6 +518,37 @@ TRANSFORMS = Theme(
                 "torch/nn/utils/stateless.py",
                 "torch/_functorch/functional_call.py",
             ),
+        ),
+        Message(
+            anchor="chunk-size",
+            title="vmap: chunk_size should be None or greater than 0. (got 0)",
+            kinds=("ValueError",),
+            patterns=(
+                r"chunk_size`? should be (?:None or )?greater than 0\b"
+                r"(?:\. \(got (?P<size>-?\d+)\))?",
+            ),
+            older=("jacrev: `chunk_size` should be greater than 0.",),
+            why="""`chunk_size` is how many rows or samples are computed at once. None takes
+                all of them; none at all would never end.""",
+            fix="""It was {size}: pass a positive number, or None. Where you compute it,
+                `max(1, n // parts)` stays above 0.""",
+            unknown={"size": "0 or negative"},
+            broken="""
+                import torch
+
+                x = torch.ones(3)
+                torch.vmap(torch.sin, chunk_size=len(x) // 4)(x)
+                """,
+            fixed="""
+                import torch
+
+                x = torch.ones(3)
+                y = torch.vmap(torch.sin, chunk_size=max(1, len(x) // 4))(x)
+                assert torch.equal(y, torch.sin(x))
+                print(y)
+                """,
+            see=("jacobian-at-once", "memory-measured"),
+            source=("torch/_functorch (apis.py, eager_transforms.py)",),
         ),
     ),
 )
