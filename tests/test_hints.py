@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import linecache
 import logging
 import subprocess
 import sys
@@ -163,6 +164,33 @@ def test_a_module_for_its_parameters_has_the_note(use):
         set(torch.nn.Linear(1, 1))
     assert str(ours.value) == str(theirs.value)
     assert "module-is-not-iterable" in notes(ours.value)[0]
+    assert notes(theirs.value) == []
+
+
+DONE = ["-{}", "{}[0]", "{} > 0", "{}.view(-1)", "len({})", "sum([{}])", "torch.tensor({})"]
+
+
+@pytest.mark.parametrize("done", DONE)
+def test_whatever_is_done_with_a_missing_gradient_has_the_note(done, tmp_path):
+    def note_of(missing):
+        file = tmp_path / "step.py"
+        file.write_text(done.format(missing))
+        linecache.checkcache(str(file))
+        code = compile(file.read_text(), file, "eval")
+        with pytest.raises((TypeError, AttributeError, RuntimeError)) as raised, hints():
+            eval(code, {"x": leaf(3), "nothing": None, "torch": torch})
+        return notes(raised.value)
+
+    assert "grad-is-none" in note_of("x.grad")[0]
+    assert note_of("nothing") == []
+
+
+def test_a_second_v_without_brackets_has_the_note():
+    with pytest.raises(TypeError, match="only integer tensors") as ours, hints():
+        (leaf(3) ** 2).backward(torch.ones(3), torch.ones(3))
+    with pytest.raises(TypeError, match="only integer tensors") as theirs, hints():
+        [1, 2, 3][torch.ones(3)]
+    assert "tensors-and-gradients" in notes(ours.value)[0]
     assert notes(theirs.value) == []
 
 

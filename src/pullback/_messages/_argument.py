@@ -332,13 +332,26 @@ ARGUMENT = Theme(
         Message(
             anchor="tensors-and-gradients",
             title="got 2 tensors and 1 gradients",
-            patterns=(r"got (?P<tensors>\d+) tensors and (?P<gradients>\d+) gradients",),
+            kinds=("RuntimeError", "TypeError"),
+            patterns=(
+                r"got (?P<tensors>\d+) tensors and (?P<gradients>\d+) gradients",
+                r"run_backward\b.{0,300}only integer tensors of a single element can be "
+                r"converted to an index",
+            ),
             why="""`torch.autograd.backward` and `grad` take one `v` for each output, in the
                 same order. Too few raise this message; too many raise nothing, the rest
                 is dropped.""",
             fix="""You passed {tensors} outputs and {gradients} gradients: pass
                 {tensors} of them, `None` for each output with one element, or sum the
                 losses and call `backward()` once.""",
+            unknown={"tensors": "several", "gradients": "another number of"},
+            tell=(
+                "`torch.autograd.backward(losses, v)`: a list of losses takes a list of v.",
+                "`only integer tensors of a single element can be converted to an index`, "
+                "out of `run_backward`: `y.backward(v1, v2)` and `torch.autograd.grad(ys, "
+                "x, v1, v2)` lack the brackets, and the second v is taken for "
+                "`retain_graph`. Write `torch.autograd.grad(ys, x, (v1, v2))`.",
+            ),
             broken="""
                 import torch
 

@@ -373,7 +373,7 @@ LEAVES = Theme(
         Message(
             anchor="grad-is-none",
             title="'NoneType' object has no attribute 'zero_'",
-            kinds=("AttributeError", "TypeError"),
+            kinds=("AttributeError", "TypeError", "RuntimeError"),
             patterns=(
                 r"'NoneType' object has no attribute "
                 r"'(?P<name>zero_|detach_?|norm|clone|data|abs|"
@@ -388,6 +388,8 @@ LEAVES = Theme(
                 rf"(?<!\w)(?!{OF_LAYERS})\w+\(\): argument '\w+' \(position \d+\) must "
                 r"be Tensor, not NoneType",
                 r"expected Tensor as element \d+ in argument 0, but got NoneType",
+                # whatever is done with it, where the line that does it is shown
+                r"\.grad\b(?!\()(?:(?!-> ?\d|, line \d).){0,160}?\bNoneType\b",
             ),
             older=(
                 "expected Tensor as element 0 in argument 0, but got NoneType",

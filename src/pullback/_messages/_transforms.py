@@ -218,6 +218,11 @@ TRANSFORMS = Theme(
             patterns=(
                 r"Expected pytree structure of cotangents to be the same as pytree "
                 r"structure of outputs",
+                r"missing 1 required positional argument: 'cotangents'",
+            ),
+            older=(
+                "_vjp_with_argnums.<locals>.wrapper() missing 1 required positional "
+                "argument: 'cotangents'",
             ),
             why="""What `torch.func.vjp` returns wants one cotangent for each output, nested
                 as the outputs are: a tuple for a tuple, a dict for a dict.""",
@@ -227,6 +232,8 @@ TRANSFORMS = Theme(
                 "The message shows both, with `*` for a tensor: `(*, *)` is a tuple of "
                 "two, `{'a': *}` a dict.",
                 "A list for a tuple is refused as well.",
+                "`missing 1 required positional argument`: there is no v that it would "
+                "fill in; for a number as output, `torch.ones_like(y)`.",
             ),
             broken="""
                 import torch
