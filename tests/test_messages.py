@@ -165,6 +165,7 @@ def test_every_message_is_among_those_that_people_paste():
         "'float' object is not callable",
         "'NoneType' object has no attribute 'shape'",
         "list index out of range",
+        "Net.forward() missing 1 required positional argument: 'x'",
         "tuple index out of range",
         "not enough values to unpack (expected 2, got 1)",
         "'DataLoader' object is not iterable",

@@ -323,5 +323,78 @@ INSIDE_FUNCTION = Theme(
             see=("ctx-or-saved", "error-save-for-backward", "error-ctx-has-no-attribute"),
             source=("reproduced here; no thread found",),
         ),
+        Message(
+            anchor="forward-arguments",
+            title="Scale.setup_context() takes 2 positional arguments but 3 were given",
+            kinds=("TypeError",),
+            patterns=(
+                r"setup_context\(\) (?:takes|missing) \d+ (?:required )?positional "
+                r"argument",
+                # from torch's call; in other code this is a module or a method
+                r"super\(\)\.apply\(.{0,60}forward\(\) (?:takes|missing) \d+ "
+                r"(?:required )?positional argument",
+            ),
+            why="""`apply` calls the static methods of a Function in one of two ways:
+                `forward(ctx, x)`, or `forward(x)` and then
+                `setup_context(ctx, inputs, output)`. Which of them, it tells by whether
+                there is a `setup_context`. Here the signature is another.""",
+            fix="""Write `setup_context(ctx, inputs, output)`, with the inputs of `forward`
+                as a tuple, and leave `ctx` out of `forward`; or leave `setup_context` out
+                and begin `forward` with `ctx`.""",
+            tell=(
+                "`forward() takes 1 positional argument but 2 were given`, out of "
+                "`super().apply`: `forward(x)` has no `ctx`, and there is no "
+                "`setup_context`.",
+                "`forward() missing 1 required positional argument`, out of "
+                "`super().apply`: `self` stands before `ctx`, or `apply` got fewer "
+                "arguments.",
+                "Out of your own call of a module: its `forward` has other arguments than "
+                "you pass, and gradients have no part in it.",
+            ),
+            broken="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(x, s):
+                        return x * s
+
+                    @staticmethod
+                    def setup_context(ctx, inputs):
+                        ctx.save_for_backward(*inputs)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        x, s = ctx.saved_tensors
+                        return v * s, (v * x).sum()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, torch.tensor(3.0))
+                """,
+            fixed="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(x, s):
+                        return x * s
+
+                    @staticmethod
+                    def setup_context(ctx, inputs, output):
+                        ctx.save_for_backward(*inputs)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        x, s = ctx.saved_tensors
+                        return v * s, (v * x).sum()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, torch.tensor(3.0)).sum().backward()
+                assert x.grad.tolist() == [3.0, 3.0]
+                print(x.grad)
+                """,
+            see=("function-under-transforms", "error-setup-context"),
+            source=("torch/autograd/function.py (Function.apply)",),
+        ),
     ),
 )
