@@ -360,5 +360,69 @@ DEVICES = Theme(
             see=("sharded-parameters", "rows-across-ranks"),
             source=("PT#153354", "PT#156535"),
         ),
+        Message(
+            anchor="fsdp-returned-a-view",
+            title="FSDP2-wrapped module (FSDPFlat) returned a view tensor.",
+            kinds=("UserWarning",),
+            patterns=(
+                r"FSDP2-wrapped module \((?P<module>[^)]*)\) returned a view tensor",
+            ),
+            why="""`fully_shard` gathers the weights again when v reaches what `forward`
+                returned. This is a view (`view`, `transpose`, a part of a tensor): an
+                operation in place on it takes that mark away, and `backward` finds no
+                weights.""",
+            fix="""Write out of place after it, `y = y + 1` and not `y += 1`; then the
+                warning may stay. Or return `y.clone()` from `{module}`, which also ends the
+                warning.""",
+            unknown={"module": "the module"},
+            tell=(
+                "`setStorage: … out of bounds for storage of size 0` comes next: it is "
+                "this, and a residual connection written as `x += y` is the usual place.",
+            ),
+            broken="""
+                import torch
+                import torch.distributed as dist
+                from torch.distributed.device_mesh import init_device_mesh
+                from torch.distributed.fsdp import fully_shard
+
+                class Flat(torch.nn.Linear):
+                    def forward(self, x):
+                        return super().forward(x).view(-1)
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    mesh = init_device_mesh("cpu", (1,))
+                    model = fully_shard(Flat(2, 2), mesh=mesh)
+                    model(torch.ones(3, 2)).add_(1)
+                finally:
+                    dist.destroy_process_group()
+                """,
+            fixed="""
+                import torch
+                import torch.distributed as dist
+                from torch.distributed.device_mesh import init_device_mesh
+                from torch.distributed.fsdp import fully_shard
+
+                class Flat(torch.nn.Linear):
+                    def forward(self, x):
+                        return super().forward(x).view(-1).clone()
+
+                store = dist.HashStore()
+                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+                try:
+                    mesh = init_device_mesh("cpu", (1,))
+                    model = fully_shard(Flat(2, 2), mesh=mesh)
+                    torch.nn.init.ones_(model.weight)
+                    model(torch.ones(3, 2)).add_(1).sum().backward()
+                    found = model.weight.grad.full_tensor()
+                finally:
+                    dist.destroy_process_group()
+                assert torch.equal(found, torch.full((2, 2), 3.0))
+                print(found)
+                """,
+            see=("sharded-parameters", "in-place", "error-fsdp-double-backward"),
+            source=("torch/distributed (fsdp/_fully_shard/_fsdp_state.py)",),
+        ),
     ),
 )

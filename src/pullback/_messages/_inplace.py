@@ -99,6 +99,8 @@ INPLACE = Theme(
                 "to `y`; or `torch.where(mask, …, x)`.",
                 "An `inplace=True` activation is the first to get the input: "
                 "`inplace=False`, or pass `x.clone()`.",
+                "`optimizer.step()` with `differentiable=True`: give the optimizer a clone "
+                "of the leaf, and its `.grad` yourself; see the page on closures.",
             ),
             broken="""
                 import torch
@@ -117,7 +119,7 @@ INPLACE = Theme(
                 assert torch.equal(w, torch.zeros(2)) and w.is_leaf
                 print(w)
                 """,
-            see=("in-place",),
+            see=("in-place", "optimizer-closures"),
             source=("pytorch/examples#779", "PF/120297"),
         ),
         Message(

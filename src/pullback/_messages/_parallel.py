@@ -622,6 +622,8 @@ PARALLEL = Theme(
                 "has the weight gathered for its backward pass. Return that tensor too, or "
                 "shard this module with `fully_shard(…, reshard_after_forward=False)`; "
                 "`set_reshard_after_backward(False)` does not help here.",
+                "No second derivative, and an operation in place (`x += y`) on what a "
+                "sharded module returned as a view: see the page on its warning.",
                 "No second derivative, several modules in one `fully_shard([a, b])`, and "
                 "one of them is called twice: reported (pytorch/pytorch#183702); shard "
                 "with `reshard_after_forward=False`.",
@@ -670,7 +672,7 @@ PARALLEL = Theme(
                 assert torch.equal(found, torch.tensor([[64.0, 64.0]]))
                 print(found)
                 """,
-            see=("sharded-parameters", "gradient-penalty"),
+            see=("sharded-parameters", "gradient-penalty", "error-fsdp-returned-a-view"),
             source=("PT#106637", "PT#172543", "PT#183702"),
         ),
         Message(
