@@ -344,7 +344,7 @@ ARGUMENT = Theme(
             fix="""You passed {tensors} outputs and {gradients} gradients: pass
                 {tensors} of them, `None` for each output with one element, or sum the
                 losses and call `backward()` once.""",
-            unknown={"tensors": "several", "gradients": "another number of"},
+            unknown={"tensors": "m", "gradients": "another number of"},
             tell=(
                 "`torch.autograd.backward(losses, v)`: a list of losses takes a list of v.",
                 "`only integer tensors of a single element can be converted to an index`, "

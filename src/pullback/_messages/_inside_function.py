@@ -331,7 +331,7 @@ INSIDE_FUNCTION = Theme(
                 r"setup_context\(\) (?:takes|missing) \d+ (?:required )?positional "
                 r"argument",
                 # from torch's call; in other code this is a module or a method
-                r"super\(\)\.apply\(.{0,60}forward\(\) (?:takes|missing) \d+ "
+                r"super\(\)\.apply\(.{0,160}forward\(\) (?:takes|missing) \d+ "
                 r"(?:required )?positional argument",
             ),
             why="""`apply` calls the static methods of a Function in one of two ways:
