@@ -109,7 +109,9 @@ mixed
 # *du/dx and du/dt of a network with two inputs, both (N, 1)?* Name both: one product gives
 # both columns, in a tuple. ``create_graph=True``, to train on them or differentiate again.
 # (A column cut out afterwards, ``inp[:, 0]``, "appears to not have been used in the graph":
-# it is a new tensor. Take the column of the result, :ref:`part-of-a-tensor`.)
+# it is a new tensor. Take the column of the result, :ref:`part-of-a-tensor`. Of *two
+# outputs*, u and v in one ``out``, ones give the derivative of neither, but of u + v: take
+# a product for each column, ``out[:, k].sum()``, :ref:`one-component`.)
 
 place, time = (torch.tensor([[1.0], [2.0]], requires_grad=True) for _ in range(2))
 wave = bump(torch.cat([place, time], 1))
@@ -144,8 +146,9 @@ cube, ones = points**3, torch.ones(3)
 print(torch.equal(copied, u_x), u_xx)
 
 # %%
-# BatchNorm in the network. It mixes points, and the ones trick then adds the derivatives
-# of *other* points (:ref:`mixing-samples`).
+# BatchNorm in the network, attention, or a convolution or FFT over the points (a neural
+# operator). They mix points, and the ones trick then adds the derivatives of *other* points
+# (:ref:`mixing-samples`).
 #
 # The check: the two ways to the residual agree, the Laplacian follows its formula
 # :math:`2y^3+6x^2y`, and the network has learned the sine:

@@ -25,7 +25,9 @@ GRAPH = Theme(
             fix="""Follow output {index} (counted from 0) back and print `t.requires_grad`
                 of each tensor: where it turns from True into False, the graph was cut. Set
                 `requires_grad=True` on the input, or take the cutting operation out;
-                `loss.requires_grad_()` silences the message, and nothing is learnt.""",
+                `loss.requires_grad_()` (`loss.requires_grad = True`) silences the message,
+                and nothing is learnt: the loss is a leaf then, and no parameter hears of
+                it.""",
             tell=(
                 "No tensor requires a gradient: `x.requires_grad_()` before the forward "
                 "pass; a frozen model has no parameter that does.",
@@ -35,7 +37,9 @@ GRAPH = Theme(
                 "its own: `with torch.enable_grad():` around that, by an input made with "
                 "`t.detach().requires_grad_()`.",
                 "`torch.autograd.grad` inside `torch.vmap`, where a sample has "
-                "`requires_grad=False`: `torch.vmap(torch.func.grad(f))`.",
+                "`requires_grad=False`: `torch.vmap(torch.func.grad(f))`. For losses that "
+                "you have already: `torch.autograd.grad(losses, x, torch.eye(N), "
+                "is_grads_batched=True)`, a row for each and no second forward pass.",
                 "`.item()`, `.detach()`, `.numpy()`, `torch.tensor(t)` on the way.",
                 "`torch.tensor([l1, l2])` of tensors copies their values; "
                 "`torch.stack([l1, l2])` keeps their graphs.",
@@ -67,7 +71,11 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.0, 6.0]))
                 print(x.grad)
                 """,
-            see=("no-grad-detach", "error-checkpoint-inputs-no-grad"),
+            see=(
+                "no-grad-detach",
+                "several-losses",
+                "error-checkpoint-inputs-no-grad",
+            ),
             source=("PT#19806", "PT#44189"),
         ),
         Message(

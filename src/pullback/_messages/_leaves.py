@@ -400,6 +400,9 @@ LEAVES = Theme(
                 "`x.requires_grad` is False: set it before the forward pass.",
                 "A parameter that this step does not use: skip it (`if p.grad is not "
                 "None`).",
+                "The None is not a `.grad`: `torch.autograd.grad(..., allow_unused=True)` "
+                "returned it for an input that the output does not depend on. Find out why "
+                "not before you ask for zeros with `materialize_grads=True`.",
             ),
             broken="""
                 import torch
@@ -421,6 +424,7 @@ LEAVES = Theme(
                 """,
             see=(
                 "grad-is-none",
+                "error-not-used-in-the-graph",
                 "error-non-leaf-grad",
                 "error-update-makes-a-new-tensor",
             ),
