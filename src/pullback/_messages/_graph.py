@@ -34,13 +34,18 @@ GRAPH = Theme(
                 "A trainer validates under `no_grad`, and `forward` takes a gradient of "
                 "its own: `with torch.enable_grad():` around that, by an input made with "
                 "`t.detach().requires_grad_()`.",
+                "The same under `inference_mode`, where Lightning validates: `enable_grad` "
+                "does not undo it. `with torch.inference_mode(False):` around that, by "
+                "`t.clone().requires_grad_()`; or `Trainer(inference_mode=False)`, and "
+                "`enable_grad` as above.",
                 "`torch.autograd.grad` inside `torch.vmap`, where a sample has "
                 "`requires_grad=False`: `torch.vmap(torch.func.grad(f))`.",
                 "`.item()`, `.detach()`, `.numpy()`, `torch.tensor(t)` on the way.",
                 "`torch.tensor([l1, l2])` of tensors copies their values; "
                 "`torch.stack([l1, l2])` keeps their graphs.",
-                "`argmax`, a comparison, `.long()`, `round` to an integer dtype: integers "
-                "have no derivative.",
+                "`argmax`, a comparison (an accuracy, a count of errors), `.long()`, "
+                "`round` to an integer dtype: integers have no derivative, whatever flag "
+                "you set on them. Train on a smooth loss, such as the cross-entropy.",
                 "Inside `checkpoint` with `use_reentrant=True` (gradient checkpointing of "
                 "a model with frozen embeddings): its inputs require no gradient; "
                 "`use_reentrant=False`.",
@@ -67,7 +72,7 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.0, 6.0]))
                 print(x.grad)
                 """,
-            see=("no-grad-detach", "error-checkpoint-inputs-no-grad"),
+            see=("no-grad-detach", "no-slope", "error-checkpoint-inputs-no-grad"),
             source=("PT#19806", "PT#44189"),
         ),
         Message(
