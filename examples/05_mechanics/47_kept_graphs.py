@@ -98,24 +98,21 @@ for name, keep in ways.items():
 #
 # *I add up the losses of my sequences, and memory grows until backward.* The sum keeps the
 # graphs of all of them. One ``backward`` for each part frees its graph at once, and gives
-# the same gradient, since ``.grad`` adds. Boxes at the most, and that gradient:
+# the same gradient, since ``.grad`` adds. Boxes before a backward, and that gradient:
 
 
-def summed(each):
+def summed(calls):
     net.zero_grad()
-    total, most = 0.0, 0
     with torch.autograd.graph.saved_tensors_hooks(Box, lambda box: box.tensor):
-        for i, part in enumerate(data.split(2)):
-            total = total + (net(part) ** 2).sum()
-            most = max(most, len(boxes))
-            if each or i == 3:
-                total.backward()
-                total = 0.0
+        for parts in data.chunk(calls):
+            losses = [(net(part) ** 2).sum() for part in parts.split(2)]
+            most = len(boxes)
+            torch.stack(losses).sum().backward()
     return most, net[0].weight.grad
 
 
-(at_end, whole), (one_by_one, parts) = summed(each=False), summed(each=True)
-print(at_end, one_by_one, torch.allclose(whole, parts))
+(at_end, whole), (one_by_one, added) = summed(calls=1), summed(calls=4)
+print(at_end, one_by_one, torch.allclose(whole, added))
 
 # %%
 # Through time
