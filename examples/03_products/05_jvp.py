@@ -171,5 +171,5 @@ assert by_weights.item() == x.sum() + 1  # of w · x + b, along ones
 # Where next
 # ----------
 #
-# A JVP where forward mode is missing: :ref:`jvp-from-vjps`. Does my JVP fit my VJP?
-# :ref:`dot-product-test`. Cheaper for a whole J: :ref:`reverse-or-forward`. Dropout: :ref:`linearize`.
+# Where forward mode is missing: :ref:`jvp-from-vjps`. Does my JVP fit my VJP?
+# :ref:`dot-product-test`. A whole J: :ref:`reverse-or-forward`. Dropout: :ref:`linearize`.
