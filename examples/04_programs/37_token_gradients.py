@@ -50,9 +50,9 @@ by_row = embed.weight.grad[ids]
 torch.equal(by_row[0, 1], by_row[0, 2]), torch.equal(by_row[0, 0], by_row[1, 1])
 
 # %%
-# *Full fine-tuning runs, and with LoRA inputs_embeds += … raises.* The table is frozen then,
-# and what it gives has no history: ``requires_grad_()``, which
-# ``enable_input_require_grads`` calls on it, makes it a leaf. ``e = e + image`` serves both:
+# *Full fine-tuning runs, with LoRA inputs_embeds += … raises.* The table is frozen then,
+# and what it gives has no history: ``requires_grad_()``, by Hugging Face's
+# ``enable_input_require_grads``, makes a leaf of it. ``e = e + image`` serves both:
 
 frozen, image = nn.Embedding.from_pretrained(embed.weight.detach()), torch.zeros(4)
 for table in (embed, frozen):

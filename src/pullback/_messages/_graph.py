@@ -161,6 +161,9 @@ GRAPH = Theme(
             tell=(
                 "You pass `x[i]`, `x.view(...)` or `x.to(...)`: take the gradient of `x` "
                 "and slice that.",
+                "An ensemble (`stack_module_state` and `vmap`), a loss for each model, and "
+                "a slice `w[k]` of the stack: take `losses.sum()` by the whole stack; row "
+                "k is model k's gradient.",
                 "`x.requires_grad_()` came after the forward pass: move it before.",
                 "You passed `allow_unused=True` and the result is None, on which `.norm()` "
                 "crashes: the flag took the message away, and not its cause. Pass the "
@@ -189,7 +192,12 @@ GRAPH = Theme(
                 assert gradient[0] == 2 * x[0]
                 print(gradient[0])
                 """,
-            see=("grad-is-none", "shape-rule", "jacobian-of-parameters"),
+            see=(
+                "grad-is-none",
+                "shape-rule",
+                "jacobian-of-parameters",
+                "functional-buffers",
+            ),
             source=("PT#181917", "PF/43679", "PT#44189"),
         ),
         Message(

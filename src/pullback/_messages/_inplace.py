@@ -96,9 +96,9 @@ INPLACE = Theme(
                 "`nn.init` by hand, `weight.fill_(0)`: the same.",
                 "`x += 1` in the forward pass: `x = x + 1`.",
                 "`inputs_embeds += …` or `inputs_embeds[mask] = …`, with LoRA only: a "
-                "frozen embedding's output has no history, and `enable_input_require_grads` makes "
-                "a leaf of it. Out of place, `inputs_embeds = inputs_embeds + …`, or write "
-                "to a clone.",
+                "frozen embedding's output has no history, and "
+                "`enable_input_require_grads` makes a leaf of it. Out of place, "
+                "`inputs_embeds = inputs_embeds + …`, or write to a clone.",
                 "`x[mask] = …`, `x[[0, 1]] += …`: clone first, `y = x.clone()`, and write "
                 "to `y`; or `torch.where(mask, …, x)`.",
                 "An `inplace=True` activation is the first to get the input: "
