@@ -108,8 +108,9 @@ module.register_forward_hook(watch)
 module(x)["y"].sum().backward()
 
 # %%
-# *In my hook weight.grad is None, or that of the last step.* It need not be there by then;
-# with data for input it is not. Read it after ``backward``, or in the weight's own hook:
+# *In my hook weight.grad is None, or that of the last step.* This pass need not have been
+# added by then; with data for input it has not. Here it adds 1 to the 2 of those before.
+# Read it after ``backward``, or in the weight's own hook:
 
 layer.register_full_backward_hook(lambda module, *_: print("module:", module.weight.grad))
 layer.weight.register_post_accumulate_grad_hook(lambda w: print("weight:", w.grad))
