@@ -97,13 +97,16 @@ bump = lambda x: x[:, 0] ** 2 * x[:, 1] ** 3  # noqa: E731
 laplacian(bump, torch.tensor([[1.0, 2.0], [3.0, 1.0]]))
 
 # %%
-# *The mixed derivative* :math:`\partial^2u/\partial x\partial y` *at many points* is the
-# other column of the same second product, here :math:`6xy^2`:
+# *The mixed derivative* :math:`u_{xy}` *at many points* is the other column of the same
+# second product, here :math:`6xy^2`. *u_xx = grad(grads, X, ones_like(grads))[0][:, 0] is
+# bad*, since ones on both columns add them, to :math:`u_{xx}+u_{xy}`:
 
 xy = torch.tensor([[1.0, 2.0], [3.0, 1.0]], requires_grad=True)
 (g,) = torch.autograd.grad(bump(xy).sum(), xy, create_graph=True)
-mixed = torch.autograd.grad(g[:, 0].sum(), xy)[0][:, 1]
-mixed
+(of_x,) = torch.autograd.grad(g[:, 0].sum(), xy, retain_graph=True)
+u_xx, mixed = of_x.unbind(1)
+(added,) = torch.autograd.grad(g, xy, torch.ones_like(g))
+print(mixed, added[:, 0], u_xx + mixed)
 
 # %%
 # *du/dx and du/dt of a network with two inputs, both (N, 1)?* Name both: one product gives

@@ -70,6 +70,8 @@ LEAVES = Theme(
                 "You wrote the numbers, or read them from an integer array: make floats.",
                 "`argmax`, a comparison or `.long()` made the tensor: no gradient comes "
                 "back through it, whatever its flag says. Use the values it was made from.",
+                "Token ids (`input_ids`), numbers of categories: differentiate by their "
+                "vectors, the output of the embedding.",
                 "An integer weight (quantised, an index table): "
                 "`torch.nn.Parameter(t, requires_grad=False)`, or a buffer.",
             ),
@@ -86,7 +88,7 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("leaves-and-roots", "discrete-choices"),
+            see=("leaves-and-roots", "token-gradients", "discrete-choices"),
             source=("PT#53466",),
         ),
         Message(
@@ -262,6 +264,7 @@ LEAVES = Theme(
             ),
             older=(
                 "can't retain_grad on Variable that has requires_grad=False",
+                "cannot register a hook on a tensor that doesn't require gradient",
                 "cannot register a hook on a variable that doesn't require gradient",
             ),
             why="""No gradient will ever reach this tensor, so there is none to keep (or to
@@ -269,7 +272,8 @@ LEAVES = Theme(
             fix="""Call `.requires_grad_()` on the input before the forward pass, and
                 `retain_grad()` or `register_hook` on the result before `backward`.""",
             tell=(
-                "Computed under `torch.no_grad()`: take that away.",
+                "Computed under `torch.no_grad()` or `inference_mode()` (a test script): "
+                "take that away; `eval()` alone is harmless.",
                 "Computed from data only: no input requires a gradient.",
                 "A frozen model (Grad-CAM, feature maps): its parameters require none, so "
                 "the input must.",
