@@ -149,9 +149,8 @@ cube, ones = points**3, torch.ones(3)
 print(torch.equal(copied, u_x), u_xx)
 
 # %%
-# BatchNorm in the network, attention, or a convolution or FFT over the points (a neural
-# operator). They mix points, and the ones trick then adds the derivatives of *other* points
-# (:ref:`mixing-samples`).
+# BatchNorm, attention, or a convolution or FFT over the points (a neural operator). They
+# mix points, and ones then add the derivatives of *other* points (:ref:`mixing-samples`).
 #
 # The check: the two ways to the residual agree, the Laplacian follows its formula
 # :math:`2y^3+6x^2y`, and the network has learned the sine:
