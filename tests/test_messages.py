@@ -5,6 +5,9 @@ import json
 import os
 import re
 import string
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -244,6 +247,13 @@ def test_code_that_no_longer_passes_stops_the_page():
     message = lookup("got 2 tensors and 1 gradients")
     with pytest.raises(AssertionError, match=r"should pass raised .*ZeroDivisionError"):
         error_pages.page_of(dataclasses.replace(message, fixed="1 / 0"))
+
+
+def test_what_torch_says_when_it_first_loads_something_is_not_the_codes():
+    message = next(m for m in MESSAGES if m.anchor == "jvp-returns")
+    alone = f"import error_pages; error_pages.shown({message.fixed!r}, 'alone')"
+    folder = Path(error_pages.__file__).parent
+    subprocess.run([sys.executable, "-c", alone], cwd=folder, check=True)
 
 
 def test_code_runs_alone_and_leaves_nothing(capsys):

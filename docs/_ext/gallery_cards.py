@@ -8,6 +8,7 @@ Elsewhere, as in the API, a mini-gallery becomes a list of links.
 
 from __future__ import annotations
 
+import hashlib
 import html
 import posixpath
 import re
@@ -49,7 +50,7 @@ def rewrite(
         return
     body = EMPTY.sub("", body)
     if posixpath.basename(page) == "index" and page.startswith("auto_examples/"):
-        context["body"] = Index(app, page, context["pathto"]).of(body)
+        context["body"] = Index(app, page, context["pathto"], body).rewritten()
     else:
         body = CARD.sub(r'<li><a href="\g<href>">\g<title></a></li>', body)
         context["body"] = LISTED.sub(USED_BY, body)
@@ -58,25 +59,33 @@ def rewrite(
 class Index:
     """The cards of one gallery index, and the sheet of their thumbnails."""
 
-    def __init__(self, app: Sphinx, page: str, pathto: Any) -> None:
-        self.app, self.page = app, page
-        self.thumbnails: list[Path] = []
-        self.name = f"_static/cards-{page.replace('/', '-')}.webp"
-        self.source = pathto(self.name, 1)
+    def __init__(self, app: Sphinx, page: str, pathto: Any, body: str) -> None:
+        self.app, self.page, self.body = app, page, body
+        images = [self.image(card) for card in CARD.finditer(body)]
+        self.thumbnails = [image for image in images if image.suffix == ".png"]
+        # named after what it shows: to draw it takes longer than all else on the page
+        shown = hashlib.sha256(Path(__file__).read_bytes())
+        for thumbnail in self.thumbnails:
+            shown.update(thumbnail.read_bytes())
+        self.start = f"_static/cards-{page.replace('/', '-')}-"
+        self.sheet = f"{self.start}{shown.hexdigest()[:8]}.webp"
+        self.source = pathto(self.sheet, 1)
 
-    def of(self, body: str) -> str:
-        """Return the body with our cards; write the sheet."""
-        body = CARD.sub(self.card, body)
-        if self.thumbnails:
+    def rewritten(self) -> str:
+        """Return the body with our cards; write the sheet, if it is not there."""
+        target = Path(self.app.outdir, self.sheet)
+        for former in Path(self.app.outdir).glob(f"{self.start}????????.webp"):
+            if former != target:
+                former.unlink()
+        if self.thumbnails and not target.exists():
             rows = -(-len(self.thumbnails) // COLUMNS)
             sheet = Image.new("RGB", (WIDTH * COLUMNS, HEIGHT * rows), "white")
             for number, path in enumerate(self.thumbnails):
                 with Image.open(path) as thumbnail:
                     sheet.paste(thumbnail.convert("RGB"), self.corner(number))
-            target = Path(self.app.outdir, self.name)
             target.parent.mkdir(parents=True, exist_ok=True)
             sheet.save(target, quality=80, method=6)
-        return body
+        return CARD.sub(self.card, self.body)
 
     def corner(self, number: int) -> tuple[int, int]:
         """Return where on the sheet a thumbnail starts."""
@@ -85,16 +94,9 @@ class Index:
 
     def card(self, match: re.Match[str]) -> str:
         """Return one card: what the page shows first, and its title as the link."""
-        example = posixpath.normpath(
-            posixpath.join(
-                posixpath.dirname(self.page), match["href"].removesuffix(".html")
-            )
-        )
-        folder = Path(self.app.srcdir, posixpath.dirname(example), "images", "thumb")
-        image = folder / posixpath.basename(match["image"])
+        image = self.image(match)
         if image.suffix == ".png":
-            x, y = self.corner(len(self.thumbnails))
-            self.thumbnails.append(image)
+            x, y = self.corner(self.thumbnails.index(image))
             place = f"-{x // 2}px -{y // 2}px"
             face = (
                 f'<img alt="" width="{WIDTH // 2}" height="{HEIGHT // 2}"'
@@ -102,12 +104,24 @@ class Index:
                 f' style="object-position: {place}">'
             )
         else:
-            face = f'<pre aria-hidden="true">{html.escape(self.first_lines(example))}</pre>'
+            lines = html.escape(self.first_lines(self.example(match)))
+            face = f'<pre aria-hidden="true">{lines}</pre>'
         return (
             f'<div class="sphx-glr-thumbcontainer">{face}'
             f'<p><a class="reference internal" href="{match["href"]}">'
             f"{match['title']}</a></p></div>"
         )
+
+    def example(self, match: re.Match[str]) -> str:
+        """Return the name of the page that a card leads to."""
+        href = match["href"].removesuffix(".html")
+        return posixpath.normpath(posixpath.join(posixpath.dirname(self.page), href))
+
+    def image(self, match: re.Match[str]) -> Path:
+        """Return the thumbnail of a card; sphinx-gallery's own is not a PNG."""
+        folder = posixpath.dirname(self.example(match))
+        name = posixpath.basename(match["image"])
+        return Path(self.app.srcdir, folder, "images", "thumb", name)
 
     def first_lines(self, example: str) -> str:
         """Return the end of an example's first block of code, and what it prints."""

@@ -108,6 +108,32 @@ norm.train()(leaf).backward(torch.ones(4, 3))
 print((leaf.grad.abs() < 1e-5).all().item())
 
 # %%
+# *The derivative of a neural operator does not agree with finite differences along the
+# grid.* A convolution or an FFT over the points mixes them, where a network of each point
+# does not. Here the field is the mean of the sine at three neighbours:
+
+s = torch.arange(8.0) * torch.pi / 4
+
+
+def operator(s):
+    wave = torch.sin(s)
+    return (wave.roll(1) + wave + wave.roll(-1)) / 3
+
+
+field, pull = torch.func.vjp(operator, s)
+own = torch.func.jacrev(operator)(s).diagonal()
+
+# %%
+# Ones say what a point does to all three values, the diagonal what it does to its own. The
+# slope *along the grid* is neither. Differentiate the field: by frequency where it is
+# periodic, otherwise by differences. At the first point:
+
+along = torch.fft.irfft(1j * torch.arange(5) * torch.fft.rfft(field))
+print(*(round(d[0].item(), 3) for d in (*pull(torch.ones(8)), own, along)))
+by_hand = torch.cos(s) * (1 + 2 * torch.cos(torch.tensor(torch.pi / 4))) / 3
+torch.testing.assert_close(along, by_hand)
+
+# %%
 # One input for all the points is the other way to mix. *I want dy/dC at each of ten
 # points, and ones give 45:* the ten derivatives 0 to 9, added up, since all of them
 # belong to the one ``C``. A single :term:`JVP` keeps them apart:

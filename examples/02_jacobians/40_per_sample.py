@@ -74,7 +74,8 @@ V = torch.eye(2)[:, None, :].expand(2, 5, 2)
 print(tuple(V.shape), tuple(stacked.shape), tuple(stacked.movedim(0, 1).shape))
 
 # %%
-# A function of one sample, mapped over the batch, needs no trick and cannot mix samples:
+# A function of one sample, mapped over the batch, needs no trick and cannot mix samples
+# (with fewer inputs than outputs ``jacfwd`` in place of ``jacrev``):
 
 mapped = torch.func.vmap(torch.func.jacrev(f))(X)
 mapped.shape
@@ -148,6 +149,17 @@ single = torch.func.jacrev(lambda x: norm(x.unsqueeze(0)).squeeze(0))
 torch.testing.assert_close(torch.func.vmap(single)(X), scale)
 
 # %%
+# *Dimension out of range … but got 1*: likewise. What takes dimension 1 unless told
+# otherwise (``normalize``, ``cosine_similarity``) wants ``dim=-1``:
+
+unit = torch.nn.functional.normalize
+try:
+    torch.func.vmap(unit)(X)
+except IndexError as error:
+    print(error)
+torch.func.vmap(torch.func.jacrev(lambda x: unit(x, dim=-1)))(X).shape
+
+# %%
 # The seven ways agree with the derivative by hand, :math:`\operatorname{diag}(1-y^2)\,W`
 # for each sample:
 
@@ -160,5 +172,4 @@ torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, a
 # Where next
 # ----------
 #
-# Zeros in other patterns: :ref:`sparse-jacobian`. Functions that mix:
-# :ref:`mixing-samples`.
+# Zeros elsewhere: :ref:`sparse-jacobian`. Functions that mix: :ref:`mixing-samples`.

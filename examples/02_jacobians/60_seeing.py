@@ -88,6 +88,15 @@ print("softmax: all below 1e-6:", (leaf.grad.abs() < 1e-6).all().item())
 columns
 
 # %%
+# *I expected s(1 - s).* That is the diagonal of the picture: the slope of each probability
+# by its own score. No single product gives it, since every probability depends on every
+# score; take the rows, and their diagonal. For a batch, ``vmap(jacrev(softmax))``:
+
+p = softmax(x)
+own = torch.func.jacrev(softmax)(x).diagonal()
+print((p * (1 - p)).numpy().round(3), torch.allclose(own, p * (1 - p)))
+
+# %%
 # :term:`Mixing <mixing>` asks whether an output at one index of the first dimension looks
 # at an input at another. For softmax these are entries, for the others tokens or samples:
 
@@ -102,7 +111,6 @@ for name, f, at in (
 # %%
 # What is said about convolution and softmax, checked:
 
-p = softmax(x)
 assert torch.equal(toeplitz[1:, 1:], toeplitz[:-1, :-1])
 assert torch.equal(toeplitz[0], torch.cat([kernel, torch.zeros(5)]))
 assert torch.equal(columns, toeplitz.sum(0))

@@ -131,16 +131,16 @@ for wrong in (torch.ones(3), torch.tensor([1, 0])):
         print(str(error).splitlines()[0])
 
 # %%
-# *Dropout under forward mode*: each call draws a new mask, so two columns belong to two
-# different functions. Draw the mask once, outside:
+# *unpack_dual(out).tangent is None*: ``out`` does not depend on the dual, or a ``detach``,
+# an integer or a plain number on the way cut it off, for which :func:`torch.func.jvp` gives
+# zeros; or it is read after the block, which takes all tangents along:
 
-a = torch.ones(64)
-torch.manual_seed(0)  # any seed does: two masks of 64 entries differ
-dropout = torch.nn.functional.dropout
-first, second = (torch.func.jvp(dropout, (a,), (a,))[1] for _ in range(2))
-mask = dropout(a)
-third, fourth = (torch.func.jvp(mask.mul, (a,), (a,))[1] for _ in range(2))
-print(torch.equal(first, second), torch.equal(third, fourth))
+with forward.dual_level():
+    dual = forward.make_dual(x, u)
+    outs = 2 * dual, 2 * x, dual.detach(), dual.argmax(), torch.tensor(dual.tolist())
+    print(*(forward.unpack_dual(out).tangent for out in outs))
+print(forward.unpack_dual(outs[0]).tangent)
+print(torch.func.jvp(torch.Tensor.detach, (x,), (u,))[1])
 
 # %%
 # *Does forward mode work under no_grad?* Yes: :class:`torch.no_grad` turns off
@@ -171,5 +171,5 @@ assert by_weights.item() == x.sum() + 1  # of w · x + b, along ones
 # Where next
 # ----------
 #
-# A JVP where forward mode is missing: :ref:`jvp-from-vjps`. Does my JVP fit my VJP?
-# :ref:`dot-product-test`. Which is cheaper for a whole J: :ref:`reverse-or-forward`.
+# Where forward mode is missing: :ref:`jvp-from-vjps`. Does my JVP fit my VJP?
+# :ref:`dot-product-test`. A whole J: :ref:`reverse-or-forward`. Dropout: :ref:`linearize`.

@@ -89,6 +89,34 @@ laplacian = torch.func.hessian(energy)(x).trace()
 print(f"exact {laplacian:.1f}  estimate {laplacian_samples.mean():.1f}")
 
 # %%
+# The exact divergence, at every point of a batch
+# -----------------------------------------------
+#
+# With few coordinates take all n products. Each serves the whole batch, as points do not
+# mix: the entry i of what comes back for output i. To train on it, ``create_graph=True``:
+
+
+def field(X):
+    return torch.tanh(X @ W[:3, :3].T)
+
+
+X = torch.linspace(-1, 1, 15, dtype=torch.float64).reshape(5, 3).requires_grad_()
+Y = field(X)
+parts = [
+    torch.autograd.grad(Y[:, i].sum(), X, create_graph=True)[0][:, i] for i in range(3)
+]
+divergence = torch.stack(parts).sum(0)
+divergence.shape
+
+# %%
+# Or all of J for each point, and its diagonal. Ones for the whole output, summed over the
+# columns, are something else: every entry of each J, not the diagonal alone:
+
+by_func = torch.func.vmap(torch.func.jacrev(field))(X).diagonal(dim1=1, dim2=2).sum(-1)
+(columns,) = torch.autograd.grad(Y, X, torch.ones_like(Y), retain_graph=True)
+print(torch.allclose(divergence, by_func), torch.allclose(columns.sum(1), by_func))
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -122,6 +150,8 @@ assert abs(norm_samples.mean() - (J**2).sum()) < 4 * norm_error
 laplacian_error = laplacian_samples.std() / 200**0.5
 assert abs(laplacian_samples.mean() - laplacian) < 4 * laplacian_error
 torch.testing.assert_close(rows, signs @ J)
+torch.testing.assert_close(divergence, (1 - Y**2) @ W[:3, :3].diagonal())
+torch.testing.assert_close(columns, (1 - Y**2) @ W[:3, :3])
 assert abs(off.std() / expected.square().mean().sqrt() - 1) < 0.2
 
 # %%

@@ -82,7 +82,8 @@ for y, v in ((x**2, torch.tensor(1.0)), (x.abs(), torch.tensor(1j))):
 # ----------------------------------------------
 #
 # Complex, as y is; ``x.grad`` is real, as x is: the real part of :math:`J^\mathsf{H}v`.
-# For ``fft`` J is the Fourier matrix, the transform of the identity:
+# For ``fft`` J is the Fourier matrix, the transform of the identity. *Both parts of dy/dw,
+# for a real w*, take two products, with 1 and 1j, here for :math:`y=(3+4i)w`:
 
 signal = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 v = torch.tensor([1, 1j, 2 - 1j])
@@ -90,6 +91,8 @@ v = torch.tensor([1, 1j, 2 - 1j])
 by_matrix = (torch.fft.fft(torch.eye(3)).mH @ v).real
 torch.testing.assert_close(by_fft, by_matrix)
 print(by_fft.dtype, by_fft.detach().round(decimals=2))
+w = torch.tensor(2.0, requires_grad=True)
+print(*(torch.autograd.grad((3 + 4j) * w, w, torch.tensor(v))[0] for v in (1 + 0j, 1j)))
 
 # %%
 # Not holomorphic

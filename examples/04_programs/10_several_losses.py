@@ -5,8 +5,9 @@ Several losses: one backward or many
 ====================================
 
 ``(l1 + l2).backward()`` and ``l1.backward(); l2.backward()`` leave the same gradients,
-because gradients add. One backward is cheaper; separate ones are for when you want to
-look at, weigh or clip each gradient on its own.
+because gradients add. One backward is cheaper where the losses share a graph; separate ones
+are for graphs that do not fit in memory together (:ref:`what-keeps-a-graph`), or when you
+want to look at, weigh or clip each gradient on its own.
 """
 
 # %%

@@ -88,6 +88,34 @@ for row, parts in zip(axes, zip(shown[:, 0], saliency, cam, strict=True), strict
 title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-CAM")
 
 # %%
+# An image for each class: segmentation
+# -------------------------------------
+#
+# *My UNet's output is (1, C, H, W), and backward wants a scalar.* Choose the number whose
+# map you want: the class's scores added up over the image, or over the pixels that it won,
+# or its score at one pixel. The first is a ``v`` of ones in the channel of that class:
+
+segmenter = nn.Sequential(features, nn.Conv2d(8, 2, 1))
+photo = shown[:1].clone().requires_grad_()
+out = segmenter(photo)
+won = out.argmax(1) == 1
+numbers = out[:, 1].sum(), (out[:, 1] * won).sum(), out[0, 1, 6, 6]
+by_class, by_won, by_pixel = (
+    torch.autograd.grad(number, photo, retain_graph=True)[0] for number in numbers
+)
+channel = torch.zeros_like(out)
+channel[:, 1] = 1
+(by_v,) = torch.autograd.grad(out, photo, channel)
+print(tuple(out.shape), tuple(by_class.shape), torch.allclose(by_v, by_class))
+
+# %%
+# One pixel's map is confined to what that pixel sees, here 5×5. A map over the whole image
+# says how each pixel moved all the outputs around it together:
+
+corners = by_pixel[0, 0].nonzero().aminmax(dim=0)
+print(corners.min.tolist(), corners.max.tolist())
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -121,12 +149,16 @@ torch.testing.assert_close(of_p, sure * of_difference)
 print(bool(of_p.abs().max() < 0.5 * saliency.max()))
 
 # %%
-# The check: each image alone, and by indexing in place of a one-hot ``v``:
+# The check: each image alone, and by indexing in place of a one-hot ``v``; and a class's
+# map as the sum of those of its 144 pixels:
 
 for i in range(2):
     alone = shown[i : i + 1].clone().requires_grad_()
     model(alone)[0, scores[i].argmax()].backward()
     torch.testing.assert_close(alone.grad[0, 0].abs(), saliency[i])
+pixels = torch.func.jacrev(lambda image: segmenter(image)[0, 1])(shown[:1])
+torch.testing.assert_close(pixels.sum((0, 1)), by_class)
+torch.testing.assert_close(pixels[won[0]].sum(0), by_won)
 assert accuracy > 0.95
 assert share.min() > 0.6
 assert (scores.argmax(1) == torch.tensor([0, 1])).all()

@@ -50,6 +50,20 @@ by_row = embed.weight.grad[ids]
 torch.equal(by_row[0, 1], by_row[0, 2]), torch.equal(by_row[0, 0], by_row[1, 1])
 
 # %%
+# *Full fine-tuning runs, with LoRA inputs_embeds += … raises.* The table is frozen then,
+# and what it gives has no history: ``requires_grad_()``, by Hugging Face's
+# ``enable_input_require_grads``, makes a leaf of it. ``e = e + image`` serves both:
+
+frozen, image = nn.Embedding.from_pretrained(embed.weight.detach()), torch.zeros(4)
+for table in (embed, frozen):
+    e = table(ids).requires_grad_()
+    try:
+        print(e.is_leaf, (e + image).is_leaf)
+        e += image
+    except RuntimeError as error:
+        print(error)
+
+# %%
 # The vectors as leaves
 # ---------------------
 #

@@ -97,19 +97,24 @@ bump = lambda x: x[:, 0] ** 2 * x[:, 1] ** 3  # noqa: E731
 laplacian(bump, torch.tensor([[1.0, 2.0], [3.0, 1.0]]))
 
 # %%
-# *The mixed derivative* :math:`\partial^2u/\partial x\partial y` *at many points* is the
-# other column of the same second product, here :math:`6xy^2`:
+# *The mixed derivative* :math:`u_{xy}` *at many points* is the other column of the same
+# second product, here :math:`6xy^2`. *u_xx = grad(grads, X, ones_like(grads))[0][:, 0] is
+# bad*, since ones on both columns add them, to :math:`u_{xx}+u_{xy}`:
 
 xy = torch.tensor([[1.0, 2.0], [3.0, 1.0]], requires_grad=True)
 (g,) = torch.autograd.grad(bump(xy).sum(), xy, create_graph=True)
-mixed = torch.autograd.grad(g[:, 0].sum(), xy)[0][:, 1]
-mixed
+(of_x,) = torch.autograd.grad(g[:, 0].sum(), xy, retain_graph=True)
+u_xx, mixed = of_x.unbind(1)
+(added,) = torch.autograd.grad(g, xy, torch.ones_like(g))
+print(mixed, added[:, 0], u_xx + mixed)
 
 # %%
 # *du/dx and du/dt of a network with two inputs, both (N, 1)?* Name both: one product gives
 # both columns, in a tuple. ``create_graph=True``, to train on them or differentiate again.
 # (A column cut out afterwards, ``inp[:, 0]``, "appears to not have been used in the graph":
-# it is a new tensor. Take the column of the result, :ref:`part-of-a-tensor`.)
+# it is a new tensor. Take the column of the result, :ref:`part-of-a-tensor`. Of *two
+# outputs*, u and v in one ``out``, ones give the derivative of neither, but of u + v: take
+# a product for each column, ``out[:, k].sum()``, :ref:`one-component`.)
 
 place, time = (torch.tensor([[1.0], [2.0]], requires_grad=True) for _ in range(2))
 wave = bump(torch.cat([place, time], 1))
@@ -144,8 +149,8 @@ cube, ones = points**3, torch.ones(3)
 print(torch.equal(copied, u_x), u_xx)
 
 # %%
-# BatchNorm in the network. It mixes points, and the ones trick then adds the derivatives
-# of *other* points (:ref:`mixing-samples`).
+# BatchNorm, attention, or a convolution or FFT over the points (a neural operator). They
+# mix points, and ones then add the derivatives of *other* points (:ref:`mixing-samples`).
 #
 # The check: the two ways to the residual agree, the Laplacian follows its formula
 # :math:`2y^3+6x^2y`, and the network has learned the sine:

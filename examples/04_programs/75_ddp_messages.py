@@ -128,8 +128,8 @@ dist.destroy_process_group()
 # Was asked to gather along dimension 0, but all input tensors were scalars
 # -------------------------------------------------------------------------
 #
-# ``DataParallel``, on several GPUs, cuts the batch. Its losses come back as a vector, and
-# *grad can be implicitly created* follows. Without GPUs, cut by hand:
+# ``DataParallel`` cuts the batch among K GPUs. Its losses come back as a vector, and *grad
+# can be implicitly created* follows. Take the mean; their sum is K times that. By hand:
 
 weight, points = torch.ones(2, requires_grad=True), data.clone().requires_grad_()
 gathered = torch.stack([((part @ weight) ** 2).mean() for part in points.chunk(2)])
@@ -138,7 +138,7 @@ try:
 except RuntimeError as error:
     print(error)
 (by_mean,) = torch.autograd.grad(gathered.mean(), weight, retain_graph=True)
-by_mean
+print(by_mean, torch.autograd.grad(gathered.sum(), weight, retain_graph=True)[0])
 
 # %%
 # *Is that the mean over the batch?* For equal parts. Three rows come as two and one: the

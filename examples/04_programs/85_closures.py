@@ -92,7 +92,7 @@ for optimizer in (SGD, LBFGS):
 
 # %%
 # More refusals: no closure; a loss from outside, whose graph the first call used up; a
-# ``GradScaler``; ``inference_mode``, in which nothing turns recording on:
+# ``GradScaler``; ``inference_mode``, in which ``step`` cannot turn recording on:
 
 w, calls, opt, closure = problem(LBFGS)
 outside, scaler = f(w), torch.amp.GradScaler("cpu")

@@ -136,8 +136,8 @@ except RuntimeError as error:
 
 # %%
 # *My search only runs with retain_graph=True.* Look for a state that brings its graph, say
-# from a ``repackage_hidden`` that detaches nothing. Detach it between steps, each part of
-# a tuple. The gradient stops there: truncated backpropagation.
+# from a ``repackage_hidden`` that drops what ``detach()`` returns. Detach it between steps,
+# each part of a tuple. The gradient stops there: truncated backpropagation.
 
 state = torch.zeros(1, 3)
 for step in steps:
@@ -151,15 +151,15 @@ spent(cell(steps[0], state.detach()).sum())
 # ------------------------------------------
 #
 # A normalised weight, a penalty, a table of positions made outside the loop. Make it anew
-# for each ``backward``. (A total for the log: ``loss.item()``, or it keeps every graph.)
+# for each ``backward``: ``retain_graph=True`` keeps its old value (:ref:`same-or-not`). A
+# total for the log is ``loss.item()``, or it keeps every graph.
 
 scale = w.exp()
 (scale * 1.0).sum().backward()
 spent((scale * 2.0).sum())
 
 # %%
-# The check: one pass gives the derivative by the formula, :math:`h'=2w(1-h^2)`, and a fresh
-# graph has nothing spent:
+# The check: the derivative by the formula, :math:`h'=2w(1-h^2)`; a fresh graph is unspent:
 
 at = w.detach()
 t = torch.tanh(at * at)

@@ -69,7 +69,7 @@ print(d1.item(), d2.item(), d3.item())
 # ---------------
 #
 # *I passed retain_graph=True and still cannot differentiate the gradient.* It keeps the
-# graph of ``y``; ``g`` has none:
+# graph of ``y``; ``g`` has none (a step by it is first-order MAML, :ref:`hypergradients`):
 
 (g,) = torch.autograd.grad(x**3, x, retain_graph=True)
 try:

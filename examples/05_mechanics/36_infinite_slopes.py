@@ -55,8 +55,8 @@ for name, (f, at) in ends.items():
 # %%
 # ``normalize`` divides by the norm, but at least by ``eps=1e-12``, hence the 1e12;
 # ``cosine_similarity`` by each norm, but at least by 1e-8. ``pairwise_distance`` adds 1e-6
-# to each difference, and so has a slope even between a point and itself. None of them
-# raises.
+# to each of n differences: a slope of :math:`1/\sqrt n` even between a point and itself.
+# None of them raises.
 #
 # An angle without acos
 # ---------------------

@@ -121,19 +121,28 @@ print(built_in, spelled_out)
 #
 # The gradient of ``round`` is 0, so ``(3 * round(x) - 12) ** 2`` never moves x. The
 # straight-through estimator rounds forward and pretends to be :math:`y=x` on the way
-# back. It is no derivative of the function, and it finds 4:
+# back. It is no derivative of the function, and it finds 4. *The same as a Function that
+# rounds and returns grad_output?* Yes, in value and gradient:
 
 
 def through(x):
     return x + (x.round() - x).detach()
 
 
-for f in (torch.round, through):
+class Rounded(torch.autograd.Function):
+    forward = staticmethod(lambda ctx, x: x.round())
+    backward = staticmethod(lambda ctx, v: v)
+
+
+# %%
+# Twenty steps by each:
+
+for f in (torch.round, through, Rounded.apply):
     x = torch.tensor(1.2, requires_grad=True)
     for _ in range(20):
         (g,) = torch.autograd.grad((3 * f(x) - 12) ** 2, x)
         x = (x - 0.02 * g).detach().requires_grad_()
-    print(f.__name__, round(f(x).item(), 3))
+    print(f.__name__, round(f(x).item(), 3), round(x.item(), 3))
 
 # %%
 # The check is what makes a number a subgradient of a convex f: the line through

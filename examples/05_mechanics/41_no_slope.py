@@ -131,14 +131,14 @@ print(str(caught[0].message).splitlines()[0])
 # What goes wrong
 # ---------------
 #
-# *I minimise the number of mistakes, and nothing moves.* Accuracy is counted and has no
-# graph. Count softly: the step from 0 to 1 at :math:`t` as a sigmoid, a bin as a bump, and,
-# for classes, the cross-entropy in place of the accuracy:
+# *I minimise the number of mistakes, and nothing moves; my threshold t is not learnt.* What
+# is counted has no graph. Count softly: the step at :math:`t` as a sigmoid, which has a
+# slope by t as well, a bin as a bump, cross-entropy in place of the accuracy:
 
-tau = 0.2
-hard = (x > 1).float().sum()
-soft = ((x - 1) / tau).sigmoid().sum()
-print(hard.item(), f"{soft.item():.2f}", torch.autograd.grad(soft, x)[0].numpy().round(2))
+tau, t = 0.2, torch.tensor(1.0, requires_grad=True)
+soft = ((x - t) / tau).sigmoid().sum()
+by_x, by_t = (g.numpy().round(2) for g in torch.autograd.grad(soft, (x, t)))
+print((x > t).sum().requires_grad, f"{soft.item():.2f}", by_x, by_t)
 bins = torch.exp(-(((x[:, None] - edges) / tau) ** 2)).sum(0)
 (by_x,) = torch.autograd.grad(bins[2], x)
 print(bins.detach().numpy().round(2), by_x.numpy().round(2))

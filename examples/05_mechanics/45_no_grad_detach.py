@@ -14,8 +14,6 @@ recording of a block in :term:`reverse mode` alone: :term:`forward mode` sees th
 # ``c`` recorded :math:`y'=3x^2=27`; with ``c`` a number :math:`y'=c=9`. Five ways to make
 # ``c``; ``set_grad_enabled(False)`` is ``no_grad`` with a switch:
 
-import threading
-
 import torch
 
 
@@ -97,12 +95,26 @@ for block in (torch.no_grad, torch.inference_mode):
     print(f"{block.__name__:15} {again!s:6}", own, before)
 
 # %%
+# ``inference_mode(False)`` undoes it. *Forces in Lightning's validation*, which is under
+# ``inference_mode`` unless its Trainer gets ``inference_mode=False``: switch it off around
+# them, and clone what was made in it, which may not require a gradient:
+
+with torch.inference_mode():
+    batch = torch.tensor(3.0)
+    with torch.inference_mode(False):
+        try:
+            batch.requires_grad_()
+        except RuntimeError as error:
+            print(error)
+        R = batch.clone().requires_grad_()
+        print(torch.autograd.grad(R**2, R)[0])
+
+# %%
 # ``requires_grad_(False)`` freezes a leaf, not a path: a frozen layer still hands the
 # gradient through to its input. On a computed tensor it is refused:
 
 frozen = torch.nn.Linear(2, 1).requires_grad_(False)
-print(frozen(torch.ones(2)).requires_grad)
-print(frozen(torch.ones(2, requires_grad=True)).requires_grad)
+print(*(frozen(t).requires_grad for t in (torch.ones(2), x.expand(2))))
 try:
     (x * 2).requires_grad_(False)
 except RuntimeError as error:
@@ -133,16 +145,6 @@ except RuntimeError as error:
     print(str(error).partition("; expected")[0])
 
 # %%
-# The mode belongs to a thread. A thread that you start under ``no_grad`` records:
-
-seen = []
-with torch.no_grad():
-    thread = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
-    thread.start()
-    thread.join()
-seen
-
-# %%
 # The check of the table by difference quotients, with ``c`` computed anew at each point
 # and with ``c`` held at 9. Forward mode through ``no_grad`` must give the first:
 
@@ -162,5 +164,5 @@ assert table["no_grad", "autograd.grad"] == table["inference_mode", "func.jvp"] 
 # ----------
 #
 # A graph cut on purpose: :ref:`cut-graphs`. A Jacobian that is zero because of a cut:
-# :ref:`closures-of-zeros`. More on threads: :ref:`several-threads`. Other traps without a
+# :ref:`closures-of-zeros`. Modes and threads: :ref:`several-threads`. Other traps without a
 # message: :ref:`silent-traps`.

@@ -5,14 +5,13 @@ Does total += loss leak memory? What keeps a graph alive
 ========================================================
 
 A tensor with a ``grad_fn`` keeps all the nodes behind it. The activations it keeps only
-until they are used: ``backward`` frees them, so that ``total += loss`` leaks little in
-training and everything in an evaluation without ``no_grad``. Add ``loss.detach()``.
+until they are used: ``backward`` frees them. So ``total += loss`` leaks little where each
+step calls it, and everything where none does, as in an evaluation. Add ``loss.detach()``.
 """
 
 # %%
-# Two things can be counted: nodes, and the tensors that nodes have saved for their
-# :term:`VJPs <VJP>`. For the second a hook puts each :term:`saved tensor` in a box, and a
-# box that nobody holds drops out of the set. Saved are:
+# Count nodes, and what they saved for their :term:`VJPs <VJP>`: a hook puts each
+# :term:`saved tensor` in a box; one that nobody holds drops out of the set. Saved are:
 
 import weakref
 
@@ -94,27 +93,26 @@ for name, keep in ways.items():
 # *Must I write loss.item()?* ``detach()`` does as well, and makes no GPU wait. In an
 # evaluation ``no_grad`` is better still: nothing is saved in the first place.
 #
-# What backward does not free
-# ---------------------------
+# One backward at the end, or one for each part?
+# ----------------------------------------------
 #
-# A graph that you retain or create (``create_graph`` retains as well, and the gradient
-# leads there), and what your own Function hangs on ``ctx``, past ``save_for_backward``:
+# *I add up the losses of my sequences, and memory grows until backward.* The sum keeps the
+# graphs of all of them. One ``backward`` for each part frees its graph at once, and gives
+# the same gradient, since ``.grad`` adds. Boxes before a backward, and that gradient:
 
 
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.x = Box(x)
-        return x**2
+def summed(calls):
+    net.zero_grad()
+    with torch.autograd.graph.saved_tensors_hooks(Box, lambda box: box.tensor):
+        for parts in data.chunk(calls):
+            losses = [(net(part) ** 2).sum() for part in parts.split(2)]
+            most = len(boxes)
+            torch.stack(losses).sum().backward()
+    return most, net[0].weight.grad
 
-    @staticmethod
-    def backward(ctx, v):
-        return 2 * v * ctx.x.tensor
 
-
-y = Square.apply(torch.ones(8, requires_grad=True)).sum()
-y.backward()
-print(len(boxes))
+(at_end, whole), (one_by_one, added) = summed(calls=1), summed(calls=4)
+print(at_end, one_by_one, torch.allclose(whole, added))
 
 # %%
 # Through time
@@ -142,7 +140,6 @@ def recur(a, k, steps=12):
 # Each k with its gradient and the most boxes at once; a window of 12 is all of it:
 
 a = torch.tensor(0.5, requires_grad=True)
-del y  # and its box
 found = {k: recur(a, k) for k in (1, 2, 4, 6, 12)}
 for k, (gradient, most) in found.items():
     print(f"{k:2} {gradient:8.4f} {most:3}")
@@ -171,4 +168,5 @@ assert counts["loss.detach()"] == counts["loss.item()"] == [(0, 0), (0, 0)]
 # Where next
 # ----------
 #
-# What else cuts: :ref:`no-grad-detach`. Memory for time: :ref:`checkpointing`.
+# What ``backward`` does not free: :ref:`retain-or-create`, :ref:`ctx-or-saved`. What else
+# cuts: :ref:`no-grad-detach`. Memory for time: :ref:`checkpointing`.

@@ -73,9 +73,8 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# Clip each cotangent where it passes (clipping ``.grad`` afterwards is another thing), or
-# turn its sign, the gradient reversal of domain-adversarial training. Here the features
-# learn to deceive the head while the head learns to tell:
+# Clip each cotangent where it passes, or turn its sign, for a gradient reversal: the
+# features learn to deceive the head while the head learns to tell:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)
@@ -86,15 +85,16 @@ h.register_hook(torch.neg)
 print(features.grad, head.grad)
 
 # %%
-# A module's full backward hook is shown the cotangents of its inputs and of its outputs;
-# a tuple that it returns replaces the former. The weights' gradients are not among them:
+# *Is a clamp in a parameter's hook the same as one clamp of .grad before the step?* For one
+# ``backward``, yes. Of several, each is clamped for itself, and the sum may pass the bound:
 
-layer = torch.nn.Linear(2, 1, bias=False)
-torch.nn.init.constant_(layer.weight, 3.0)
-layer.register_full_backward_hook(lambda module, to_x, from_y: (10 * to_x[0],))
-data = torch.ones(1, 2, requires_grad=True)
-layer(data).backward(torch.ones(1, 1))
-print(data.grad, layer.weight.grad)
+p = torch.tensor(3.0, requires_grad=True)
+for each in (lambda g: g.clamp(-1, 1), lambda g: g):
+    p.grad, handle = None, p.register_hook(each)
+    for _ in range(2):
+        (5 * p).backward()
+    handle.remove()
+    print(p.grad, p.grad.clamp(-1, 1))
 
 # %%
 # What goes wrong
@@ -111,9 +111,8 @@ for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
     print(*torch.autograd.grad(left + right, x, v), v)
 
 # %%
-# Three refusals: a hook under :func:`torch.func.jvp`, where no cotangent travels; a hook
-# that returns another shape; a full backward hook on a module whose output the next one
-# edits in place:
+# Refused are a hook under :func:`torch.func.jvp`, where no cotangent travels; one that
+# returns another shape; a module's full backward hook, if the next edits its output:
 
 
 def hooked(x):
@@ -122,6 +121,8 @@ def hooked(x):
     return h
 
 
+layer, data = torch.nn.Linear(2, 1), torch.ones(1, 2)
+layer.register_full_backward_hook(print)
 edits = torch.nn.Sequential(layer, torch.nn.ReLU(inplace=True))
 attempts = [
     lambda: torch.func.jvp(hooked, (torch.ones(2),), (torch.ones(2),)),
@@ -170,6 +171,5 @@ for factor in (10, 1):
 # Where next
 # ----------
 #
-# One hook for several tensors: :ref:`gradient-edges`. A backward of your own, instead of a
-# hook: :ref:`custom-function`. Hooks on what the forward pass keeps: :ref:`checkpointing`.
-# Parameters of many ranks: :ref:`across-processes`.
+# Of a module: :ref:`module-hooks`. Of several tensors: :ref:`gradient-edges`. Of what is
+# saved: :ref:`checkpointing`. A backward of your own instead: :ref:`custom-function`.

@@ -5,9 +5,9 @@ A full backward hook on a module: when does it run, and what does it see?
 =========================================================================
 
 It runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready, and sees
-them beside those of the outputs. Where no input needs a gradient it sees None;
-tensors inside of a list or dict, or passed by keyword, it does not see; and what it returns
-replaces the inputs' cotangents, no weight's gradient.
+them beside those of the outputs: None where no input needs a gradient, and nothing of
+tensors in a list or dict, or passed by keyword. What it returns replaces the inputs'
+cotangents, no weight's gradient.
 """
 
 # %%
@@ -36,18 +36,17 @@ layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
 # What goes wrong
 # ---------------
 #
-# *grad_input is None* at the first layer, whose input is data. Nothing is missing: nobody
-# needs that product, so it is not computed. The warning says that the hook then runs as
-# soon as the output's is known:
+# *grad_input is None* at the first layer, whose input is data: nobody needs that product.
+# ``image.requires_grad_()`` before the forward pass asks for it. The warning says that the
+# hook runs as soon as the output's is known:
 
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
+with warnings.catch_warnings(record=True, action="always") as caught:
     layer(torch.ones(1, 2)).sum().backward()
 print(str(caught[0].message).partition(". ")[0])
 
 # %%
-# *grad_input is 0*, for data that comes with an input that does need its product. No
-# product was computed for the data, whose true one would be 3:
+# *grad_input is 0*, for data that comes with an input that does need its product: none
+# was computed for the data, whose true one would be 3:
 
 
 class Plus(nn.Module):
@@ -90,8 +89,7 @@ class Dict(nn.Module):
 x = torch.ones(2, requires_grad=True)
 for module, call in ((Keyword(), lambda m: m(x=x)), (Dict(), lambda m: m(x)["y"])):
     module.register_full_backward_hook(show)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         call(module).sum().backward()
     print(str(caught[0].message).partition(". ")[0])
 
@@ -110,8 +108,18 @@ module.register_forward_hook(watch)
 module(x)["y"].sum().backward()
 
 # %%
+# *In my hook weight.grad is None, or that of the last step.* This pass need not have been
+# added by then; with data for input it has not. Here it adds 1 to the 2 of those before.
+# Read it after ``backward``, or in the weight's own hook:
+
+layer.register_full_backward_hook(lambda module, *_: print("module:", module.weight.grad))
+layer.weight.register_post_accumulate_grad_hook(lambda w: print("weight:", w.grad))
+with warnings.catch_warnings(action="ignore"):
+    layer(torch.ones(1, 2)).sum().backward()
+
+# %%
 # *The weights' gradients are not changed by what I return.* They come from the *output's*
-# cotangent. To change that, before the weights see it, there is the pre-hook:
+# cotangent, which the pre-hook may change before the weights see it:
 
 for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
     layer = nn.Linear(2, 1, bias=False)
@@ -123,14 +131,10 @@ for register in ("register_full_backward_hook", "register_full_backward_pre_hook
     print(f"{register:32} x: {data.grad[0, 0]:3.0f} weight: {layer.weight.grad[0, 0]:3.0f}")
 
 # %%
-# *A module that is called twice* has its hook called twice, the later call first, since
-# backward goes the other way:
+# *A module that is called twice* has its hook called twice, the later call first:
 
-order = []
-shared = nn.Tanh()
-shared.register_full_backward_hook(
-    lambda module, to_x, from_y: order.append(from_y[0].item())
-)
+shared, order = nn.Tanh(), []
+shared.register_full_backward_hook(lambda m, to_x, from_y: order.append(from_y[0].item()))
 start = torch.tensor([1.0], requires_grad=True)
 shared(5 * shared(start)).backward(torch.tensor([7.0]))
 print(order[0], len(order))
@@ -139,10 +143,9 @@ print(order[0], len(order))
 # Hooks on saved tensors, and a second derivative
 # -----------------------------------------------
 #
-# *My pack hook turns tensors into arrays: is double backward still right?* Yes. What your
-# unpack hook returns gets its place in the graph back from autograd; only the numbers are
-# yours, and if you rounded them, all derivatives are rounded. For :math:`\sum e^{2x}` the
-# second derivative over :math:`e^{2x}` is 4:
+# *My pack hook turns tensors into arrays: is double backward still right?* Yes. Autograd
+# puts what the unpack hook returns back in its place in the graph; if you rounded, all is
+# rounded. For :math:`\sum e^{2x}` the second derivative over :math:`e^{2x}` is 4:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 fourfold = {}
@@ -152,8 +155,7 @@ for name, pack, unpack in (
 ):
     with saved_tensors_hooks(pack, unpack):
         (g,) = torch.autograd.grad((x.exp() ** 2).sum(), x, create_graph=True)
-    (second,) = torch.autograd.grad(g.sum(), x)
-    fourfold[name] = second / (2 * x).exp().detach()
+    fourfold[name] = torch.autograd.grad(g.sum(), x)[0] / (2 * x).exp().detach()
     print(name, fourfold[name].round(decimals=3))
 
 # %%

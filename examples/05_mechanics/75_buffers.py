@@ -38,19 +38,13 @@ print(before, shown(norm.named_buffers()), norm.running_mean.requires_grad)
 # ---------------
 #
 # *functional_call is functional, so the module stays as it is?* Its parameters do. A buffer
-# that your dict lacks is the module's own, and is written there:
+# that your dict lacks is written in the module, one that it has in the dict. And
+# ``dict(norm.named_buffers())`` holds the module's own: copy them. No buffers, copies, own:
 
 norm = nn.BatchNorm1d(1)
 params = {name: p.detach() for name, p in norm.named_parameters()}
-functional_call(norm, params, (batch,))
-print(shown(norm.named_buffers()))
-
-# %%
-# With buffers in the dict those are written. ``dict(norm.named_buffers())`` is no help: it
-# holds the module's own tensors. Copy them:
-
 own = dict(norm.named_buffers())
-for given in (deepcopy(own), own):
+for given in ({}, deepcopy(own), own):
     functional_call(norm, (params, given), (batch,))
     print(shown(given), shown(norm.named_buffers()))
 
@@ -61,8 +55,7 @@ for given in (deepcopy(own), own):
 
 def again(norm):
     x = batch.clone().requires_grad_()
-    y = torch.utils.checkpoint.checkpoint(norm, x, use_reentrant=False)
-    y.backward(torch.ones(3, 1))
+    torch.utils.checkpoint.checkpoint(norm, x, use_reentrant=False).sum().backward()
 
 
 passes = {
@@ -80,8 +73,8 @@ for name, run in passes.items():
 #
 # A transform refuses to write into a tensor from outside. Arguments may be written, and
 # copies made inside, which ``vjp`` needs: it differentiates by every argument, and the
-# count is an integer. And :term:`vmap` over batches, with one set of buffers for all of
-# them, has no place to write. It is refused after the count went up:
+# count is an integer. And :term:`vmap` over batches, with one set of buffers, has no place
+# to write. It is refused after the count went up:
 
 
 def total(params, buffers, x):
@@ -126,8 +119,16 @@ models, skeleton = [make() for _ in range(3)], make().to("meta")
 parameters, buffers = stack_module_state(models)
 data, v = torch.randn(8, 2), torch.randn(3, 8, 1)
 out = vmap(lambda p, b: functional_call(skeleton, (p, b), (data,)))(parameters, buffers)
-out.backward(v)
-print(tuple(out.shape), tuple(parameters["0.weight"].grad.shape))
+out.backward(v, retain_graph=True)
+losses, w = (out * v).sum((1, 2)), parameters["0.weight"]
+print(tuple(out.shape), tuple(w.grad.shape))
+
+# %%
+# *autograd.grad(losses[k], w[k]) gives None.* The slice is new, and the losses were made of
+# the stack. Take their sum by that: no loss sees another model, so row k is model k's:
+
+print(torch.autograd.grad(losses[0], w[0], retain_graph=True, allow_unused=True))
+torch.allclose(torch.autograd.grad(losses.sum(), w)[0], w.grad)
 
 # %%
 # *The models do not change.* The stacks are copies, with gradients and statistics of their
@@ -143,9 +144,8 @@ print(alone[1].num_batches_tracked)
 # Without running statistics
 # --------------------------
 #
-# ``replace_all_batch_norm_modules_`` edits the model, as its name's last letter says: the
-# buffers are gone, ``eval()`` is now the same as ``train()``, and a file of weights from
-# before no longer fits:
+# ``replace_all_batch_norm_modules_`` edits the model: the buffers are gone, ``eval()`` is
+# the same as ``train()``, and weights from before no longer fit:
 
 state = make().state_dict()
 bare = replace_all_batch_norm_modules_(make())

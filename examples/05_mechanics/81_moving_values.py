@@ -77,6 +77,19 @@ y[1] = new
 print(*torch.autograd.grad(y, (x, new), counting(y)))
 
 # %%
+# *Does writing into torch.zeros(3) cut the graph? Must it require a gradient?* No, twice.
+# The write is recorded, and ``z`` has a history from then on. A leaf that requires a
+# gradient would refuse it:
+
+z = torch.zeros(3)
+z[1] = 5 * x[0]
+print(z.grad_fn.name(), torch.autograd.grad(z, x, counting(z))[0])
+try:
+    torch.zeros(3, requires_grad=True)[1] = 5 * x[0]
+except RuntimeError as error:
+    print(str(error).partition(" is being")[0])
+
+# %%
 # Pooling and resizing
 # --------------------
 #

@@ -120,27 +120,27 @@ class Double(Function):
 
 for declare in (True, False):
     x = torch.tensor([1.0], requires_grad=True)
-    a = x * 1
-    Double.apply(a, declare)
+    Double.apply(a := x * 1, declare)
     print("declared:", declare, "slope:", torch.autograd.grad(a, x)[0].item())
 
 # %%
 # What goes wrong
 # ---------------
 #
-# The engine counts what you return and compares shapes. But a shape to which the input
-# could be broadcast is summed without a word, here to four times the right gradient:
+# *forward returns x as it is, for a gradient reversal: is backward called?* Yes, also where
+# x is no leaf: the first rule turns the sign. The engine counts what you return, compares
+# shapes, and sums one to which the input could be broadcast, here to four times:
 
 
-class Twice(Function):
-    forward = staticmethod(lambda ctx, x: 2 * x)
+class Same(Function):
+    forward = staticmethod(lambda ctx, x: x)
 
 
 x = torch.ones(3, requires_grad=True)
-for rule in (lambda v: (2 * v, v), lambda v: 2 * v[:2], lambda v: (2 * v).expand(4, 3)):
-    Twice.backward = staticmethod(lambda ctx, v, rule=rule: rule(v))
+for rule in (lambda v: -v, lambda v: (v, v), lambda v: v[:2], lambda v: v.expand(4, 3)):
+    Same.backward = staticmethod(lambda ctx, v, rule=rule: rule(v))
     try:
-        print(torch.autograd.grad(Twice.apply(x), x, torch.ones(3))[0])
+        print(torch.autograd.grad(Same.apply(1 * x), x, torch.ones(3))[0])
     except RuntimeError as error:
         print(error)
 

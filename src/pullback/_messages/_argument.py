@@ -33,7 +33,8 @@ ARGUMENT = Theme(
                 "You evaluated one function at many points: pass `torch.ones_like(y)`.",
                 "You want the gradient of one entry: `y[k].backward()`.",
                 "Your data-parallel model returns one loss for each device: take "
-                "`loss.mean()`.",
+                "`loss.mean()`. `loss.sum()` would be as many times that as there are "
+                "devices.",
                 "Its shape has a 0: a mask or a filter let nothing through. `y.sum()` is 0 "
                 "and its gradient zeros, `y.mean()` is nan; skip the step.",
                 "You want every entry's gradient: that is the Jacobian, "
@@ -55,7 +56,7 @@ ARGUMENT = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("loss-as-v", "bare-backward", "ones-trick", "which-v"),
+            see=("loss-as-v", "bare-backward", "ones-trick", "which-v", "ddp-messages"),
             source=("SO/54754153", "PF/116079", "1Konny/gradcam_plus_plus-pytorch#7"),
         ),
         Message(
@@ -553,6 +554,9 @@ ARGUMENT = Theme(
                 "Another function returned the tuple: `nn.LSTM` and `nn.GRU` (output and "
                 "state), `nn.MultiheadAttention`, `t.max(dim=0)`, a batch of a "
                 "`DataLoader`; unpack that.",
+                "`state.detach()` of an LSTM's `(h, c)`, carried on to the next batch: "
+                "`state = tuple(s.detach() for s in state)`. The assignment matters; "
+                "`detach()` returns a new tensor and leaves the old one attached.",
             ),
             broken="""
                 import torch
@@ -569,7 +573,7 @@ ARGUMENT = Theme(
                 assert grad.norm() == 5
                 print(grad.norm())
                 """,
-            see=("first-vjp", "gradient-penalty"),
+            see=("first-vjp", "gradient-penalty", "second-backward"),
             source=("torch.autograd.grad, its documentation",),
         ),
         Message(

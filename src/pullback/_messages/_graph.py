@@ -25,7 +25,9 @@ GRAPH = Theme(
             fix="""Follow output {index} (counted from 0) back and print `t.requires_grad`
                 of each tensor: where it turns from True into False, the graph was cut. Set
                 `requires_grad=True` on the input, or take the cutting operation out;
-                `loss.requires_grad_()` silences the message, and nothing is learnt.""",
+                `loss.requires_grad_()` (`loss.requires_grad = True`) silences the message,
+                and nothing is learnt: the loss is a leaf then, and no parameter hears of
+                it.""",
             tell=(
                 "No tensor requires a gradient: `x.requires_grad_()` before the forward "
                 "pass; a frozen model has no parameter that does.",
@@ -34,13 +36,20 @@ GRAPH = Theme(
                 "A trainer validates under `no_grad`, and `forward` takes a gradient of "
                 "its own: `with torch.enable_grad():` around that, by an input made with "
                 "`t.detach().requires_grad_()`.",
+                "The same under `inference_mode`, where Lightning validates: `enable_grad` "
+                "does not undo it. `with torch.inference_mode(False):` around that, by "
+                "`t.clone().requires_grad_()`; or `Trainer(inference_mode=False)`, and "
+                "`enable_grad` as above.",
                 "`torch.autograd.grad` inside `torch.vmap`, where a sample has "
-                "`requires_grad=False`: `torch.vmap(torch.func.grad(f))`.",
+                "`requires_grad=False`: `torch.vmap(torch.func.grad(f))`. For losses that "
+                "you have already: `torch.autograd.grad(losses, x, torch.eye(N), "
+                "is_grads_batched=True)`, a row for each and no second forward pass.",
                 "`.item()`, `.detach()`, `.numpy()`, `torch.tensor(t)` on the way.",
                 "`torch.tensor([l1, l2])` of tensors copies their values; "
                 "`torch.stack([l1, l2])` keeps their graphs.",
-                "`argmax`, a comparison, `.long()`, `round` to an integer dtype: integers "
-                "have no derivative.",
+                "`argmax`, a comparison (an accuracy, a count of errors), `.long()`, "
+                "`round` to an integer dtype: integers have no derivative, whatever flag "
+                "you set on them. Train on a smooth loss, such as the cross-entropy.",
                 "Inside `checkpoint` with `use_reentrant=True` (gradient checkpointing of "
                 "a model with frozen embeddings): its inputs require no gradient; "
                 "`use_reentrant=False`.",
@@ -67,7 +76,12 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.0, 6.0]))
                 print(x.grad)
                 """,
-            see=("no-grad-detach", "error-checkpoint-inputs-no-grad"),
+            see=(
+                "no-grad-detach",
+                "several-losses",
+                "no-slope",
+                "error-checkpoint-inputs-no-grad",
+            ),
             source=("PT#19806", "PT#44189"),
         ),
         Message(
@@ -156,6 +170,9 @@ GRAPH = Theme(
             tell=(
                 "You pass `x[i]`, `x.view(...)` or `x.to(...)`: take the gradient of `x` "
                 "and slice that.",
+                "An ensemble (`stack_module_state` and `vmap`), a loss for each model, and "
+                "a slice `w[k]` of the stack: take `losses.sum()` by the whole stack; row "
+                "k is model k's gradient.",
                 "`x.requires_grad_()` came after the forward pass: move it before.",
                 "You passed `allow_unused=True` and the result is None, on which `.norm()` "
                 "crashes: the flag took the message away, and not its cause. Pass the "
@@ -184,7 +201,12 @@ GRAPH = Theme(
                 assert gradient[0] == 2 * x[0]
                 print(gradient[0])
                 """,
-            see=("grad-is-none", "shape-rule", "jacobian-of-parameters"),
+            see=(
+                "grad-is-none",
+                "shape-rule",
+                "jacobian-of-parameters",
+                "functional-buffers",
+            ),
             source=("PT#181917", "PF/43679", "PT#44189"),
         ),
         Message(

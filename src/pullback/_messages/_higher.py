@@ -448,7 +448,8 @@ HIGHER = Theme(
                 outside of it, and not inside two.""",
             fix="""Outside of a block: wrap it in `with fwAD.dual_level():`. Inside a second
                 one: use `torch.func.jvp`, which nests. On a tensor that is dual already:
-                make the dual once, of `fwAD.unpack_dual(dual).primal`.""",
+                make the dual once, of `fwAD.unpack_dual(dual).primal`. Read the tangent
+                inside the block: after it, `fwAD.unpack_dual(out).tangent` is None.""",
             broken="""
                 import torch
                 import torch.autograd.forward_ad as fwAD

@@ -95,6 +95,10 @@ INPLACE = Theme(
                 "`w -= lr * w.grad`: an update; `torch.no_grad()` around it.",
                 "`nn.init` by hand, `weight.fill_(0)`: the same.",
                 "`x += 1` in the forward pass: `x = x + 1`.",
+                "`inputs_embeds += …` or `inputs_embeds[mask] = …`, with LoRA only: a "
+                "frozen embedding's output has no history, and "
+                "`enable_input_require_grads` makes a leaf of it. Out of place, "
+                "`inputs_embeds = inputs_embeds + …`, or write to a clone.",
                 "`x[mask] = …`, `x[[0, 1]] += …`: clone first, `y = x.clone()`, and write "
                 "to `y`; or `torch.where(mask, …, x)`.",
                 "An `inplace=True` activation is the first to get the input: "
@@ -119,8 +123,8 @@ INPLACE = Theme(
                 assert torch.equal(w, torch.zeros(2)) and w.is_leaf
                 print(w)
                 """,
-            see=("in-place", "optimizer-closures"),
-            source=("pytorch/examples#779", "PF/120297"),
+            see=("in-place", "token-gradients", "optimizer-closures"),
+            source=("pytorch/examples#779", "PF/120297", "modelscope/ms-swift#4613"),
         ),
         Message(
             anchor="view-of-a-leaf-inplace",

@@ -75,6 +75,8 @@ LEAVES = Theme(
                 "You wrote the numbers, or read them from an integer array: make floats.",
                 "`argmax`, a comparison or `.long()` made the tensor: no gradient comes "
                 "back through it, whatever its flag says. Use the values it was made from.",
+                "Token ids (`input_ids`), numbers of categories: differentiate by their "
+                "vectors, the output of the embedding.",
                 "An integer weight (quantised, an index table): "
                 "`torch.nn.Parameter(t, requires_grad=False)`, or a buffer.",
             ),
@@ -91,7 +93,7 @@ LEAVES = Theme(
                 assert torch.equal(x.grad, 2 * x)
                 print(x.grad)
                 """,
-            see=("leaves-and-roots", "discrete-choices"),
+            see=("leaves-and-roots", "token-gradients", "discrete-choices"),
             source=("PT#53466",),
         ),
         Message(
@@ -267,6 +269,7 @@ LEAVES = Theme(
             ),
             older=(
                 "can't retain_grad on Variable that has requires_grad=False",
+                "cannot register a hook on a tensor that doesn't require gradient",
                 "cannot register a hook on a variable that doesn't require gradient",
             ),
             why="""No gradient will ever reach this tensor, so there is none to keep (or to
@@ -274,7 +277,8 @@ LEAVES = Theme(
             fix="""Call `.requires_grad_()` on the input before the forward pass, and
                 `retain_grad()` or `register_hook` on the result before `backward`.""",
             tell=(
-                "Computed under `torch.no_grad()`: take that away.",
+                "Computed under `torch.no_grad()` or `inference_mode()` (a test script): "
+                "take that away; `eval()` alone is harmless.",
                 "Computed from data only: no input requires a gradient.",
                 "A frozen model (Grad-CAM, feature maps): its parameters require none, so "
                 "the input must.",
@@ -413,8 +417,9 @@ LEAVES = Theme(
                 "`x.requires_grad` is False: set it before the forward pass.",
                 "A parameter that this step does not use: skip it (`if p.grad is not "
                 "None`).",
-                "It is what `torch.autograd.grad(…, allow_unused=True)` returned: None by "
-                "which nothing changes; `materialize_grads=True` gives zeros instead.",
+                "The None is not a `.grad`: `torch.autograd.grad(..., allow_unused=True)` "
+                "returned it for an input that the output does not depend on. Find out why "
+                "not before you ask for zeros with `materialize_grads=True`.",
                 "The line stands in `backward` of a Function: after "
                 "`ctx.set_materialize_grads(False)`, v of an output that the loss does not "
                 "use is None. Leave that call out, and it is zeros.",
@@ -441,6 +446,7 @@ LEAVES = Theme(
                 """,
             see=(
                 "grad-is-none",
+                "error-not-used-in-the-graph",
                 "error-non-leaf-grad",
                 "error-update-makes-a-new-tensor",
             ),

@@ -247,6 +247,53 @@ VMAP = Theme(
             source=("FT#867", "PT#96655"),
         ),
         Message(
+            anchor="dimension-inside-vmap",
+            title="Dimension out of range (expected to be in range of [-1, 0], but got 1)",
+            kinds=("IndexError",),
+            patterns=(
+                r"Dimension out of range \(expected to be in range of "
+                r"\[-\d+, \d+\], but got (?P<got>-?\d+)\)",
+            ),
+            only_line=r"vmap|jac(?:rev|fwd)|hessian",
+            why="""An operation was asked for a dimension that its tensor lacks. Inside
+                `vmap` the function sees one sample, without the batch dimension: what is
+                dimension 1 of the batch is dimension 0 there.""",
+            fix="""Count from the end, `dim=-1`, instead of {got}: the last dimension is the
+                same with a batch in front and without.""",
+            tell=(
+                "You wrote no `dim`: `F.normalize`, `F.cosine_similarity` and `nn.Flatten` "
+                "take dimension 1 unless told otherwise. Pass `dim=-1` (`nn.Flatten(0)`).",
+                "`jacrev(f)` works on the batch and `vmap(jacrev(f))` does not: write `f` "
+                "for one sample.",
+                "`nn.Softmax(dim=1)`, `torch.cat(parts, 1)`, `t.sum(1)`, `t.flatten(1)` in "
+                "a model: the same; or give the sample a batch of one, "
+                "`f(x.unsqueeze(0)).squeeze(0)`.",
+                "No `vmap` in sight: an index or a sum took a dimension away before. Print "
+                "`t.shape`.",
+            ),
+            broken="""
+                import torch
+                from torch.func import jacrev, vmap
+
+                data = torch.tensor([[3.0, 4.0], [0.0, 2.0]])
+                vmap(jacrev(torch.nn.functional.normalize))(data)
+                """,
+            fixed="""
+                import torch
+                from torch.func import jacrev, vmap
+
+                data = torch.tensor([[3.0, 4.0], [0.0, 2.0]])
+                unit = lambda x: torch.nn.functional.normalize(x, dim=-1)
+                J = vmap(jacrev(unit))(data)
+                u = unit(data)
+                by_hand = torch.eye(2) - u[:, :, None] * u[:, None]
+                torch.testing.assert_close(J, by_hand / data.norm(dim=1)[:, None, None])
+                print(J)
+                """,
+            see=("jacobian-per-sample", "per-sample-gradients", "vmap-limits"),
+            source=("PT#99187",),
+        ),
+        Message(
             anchor="vmap-in-dims",
             title="vmap: Got in_dim=0 for some input, but that input is a Tensor of "
             "dimensionality 0",
