@@ -96,7 +96,7 @@ def always_warning() -> Iterator[list[warnings.WarningMessage]]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             # torch's own, when it first loads its rules of forward mode
-            warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
+            warnings.filterwarnings("ignore", "`torch.jit")
             yield caught
     finally:
         torch.set_warn_always(before)
