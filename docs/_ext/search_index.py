@@ -5,6 +5,9 @@ the reader's own shapes. MiniSearch (https://github.com/lucaong/minisearch) rank
 whatever words it knows; ``_static/search.js`` asks it. The records are written as a
 script, so that searching works from a folder, without a server, too.
 
+An entry that sends its reader on with an arrow, such as the short answer to a question,
+says in its title what is asked there: the records of the page and of its section have it.
+
 ``search_messages`` maps names of pages to the regular expressions (for ``re.search``) of
 the messages that they explain: a query in which one is found leads to its page first.
 """
@@ -117,8 +120,18 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     """Write ``searchindex.js``: the records of all pages, in the order of their names."""
     if exception is None and app.builder.name == "html":
         found = [r for name in sorted(app.env.found_docs) for r in addressed(app, name)]
+        asked(found)
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
         write(Path(app.outdir, "searchindex.js"), f"const RECORDS = {text};\n")
+
+
+def asked(found: list[dict[str, Any]]) -> None:
+    """Give each record the titles of the entries whose arrow leads to it."""
+    known = {(record["page"], record["title"]): record for record in found}
+    for record in found:
+        page, _, section = record["text"].partition("→")[2].strip().partition(" › ")
+        for place in {("", page), (page, section)} & known.keys():
+            known[place].setdefault("asked", []).append(record["title"])
 
 
 def write(file: Path, text: str) -> None:

@@ -31,17 +31,31 @@
   // whether it is a message that none of them is about
   const start = async () => {
     await Promise.all([load(field.dataset.engine), load(field.dataset.index)]);
+    const pages = new Map(RECORDS.filter(({ page }) => !page).map((record) => [record.url, record]));
     RECORDS.forEach((record, id) => {
       record.id = id;
+      // A page is told by what stands in its sections, too; a list, by its own words.
+      if (record.page && /^(auto_examples|errors)\//.test(record.url)) {
+        const whole = pages.get(record.url.split("#")[0]);
+        whole.sections = `${whole.sections ?? ""} ${record.title} ${record.text}`;
+      }
       record.terms = terms(record.title);
       record.messages = record.messages?.map((pattern) => new RegExp(pattern));
     });
+    const counts = new Map();
     const index = new MiniSearch({
-      fields: ["title", "page", "text", "code"],
+      fields: ["title", "page", "text", "code", "asked", "sections"],
       tokenize: split,
-      processTerm: term,
+      processTerm: (word) => {
+        const counted = term(word);
+        if (counted) counts.set(counted, (counts.get(counted) ?? 0) + 1);
+        return counted;
+      },
     });
     index.addAll(RECORDS);
+    // In a long question most words are everybody's: the rarer, the more it says.
+    const commonest = Math.log(2 * Math.max(...counts.values()));
+    const boostTerm = (word) => Math.sqrt(commonest - Math.log(counts.get(word) ?? 1));
     return (query) => {
       const asked = terms(query);
       const weights = new Map(); // the engine asks once for each word
@@ -49,7 +63,13 @@
         if (!weights.has(id)) weights.set(id, weight(RECORDS[id], asked));
         return weights.get(id);
       };
-      const found = index.search(query, { boost: { title: 1.5, code: 0.5 }, boostDocument });
+      const found = index.search(query, {
+        boost: { title: 1.5, code: 0.5, asked: 0.5, sections: 0.2 },
+        boostDocument,
+        boostTerm,
+        tokenize: () => [...asked], // a word that is said twice counts once
+        processTerm: (word) => word,
+      });
       // A traceback may hold several errors, and warnings before them: the last comes first.
       // Of a warning before an error that no page is about, nobody asks.
       const last = query.split(/\b\w+(?:Error|Exception): /).at(-1);
@@ -63,13 +83,12 @@
   };
 
   // A title that is the query itself comes first; a page, or a question with its answer,
-  // before a part of a page, a text before a list; a page about an error steps back when
-  // its message is not asked for.
+  // before a part of a page, a text before a list; a list of entries steps back.
   const weight = ({ url, page, terms }, asked) => {
     const shared = [...terms].filter((word) => asked.has(word)).length;
     const likeness = (shared / terms.size) * (shared / asked.size) || 0;
     let kind = page && !url.startsWith("questions") ? 1 : 1.6;
-    if (url.startsWith("errors/")) kind = shared > 0.6 * terms.size ? 1.6 : 0.5;
+    if (url.startsWith("errors/")) kind = shared > 0.6 * terms.size ? 1.6 : 1;
     else if (/^(api\/|corrections|errors|source_map)|index\.html/.test(url)) kind = 0.7;
     return kind * (1 + 2 * likeness);
   };
