@@ -187,9 +187,9 @@ SILENT_RULES = Theme(
         trap(
             anchor="compiled-custom-backward",
             title="torch.compile of torch.func.grad ignores a custom backward",
-            why="""Under `torch.func.grad`, the compiler before torch 2.15 differentiates the
-                operations of a Function's `forward` and not by its `backward`. A rule that
-                is no derivative on purpose, such as a straight-through one, is lost.""",
+            why="""Under `torch.func.grad`, the compiler differentiates the operations of a
+                Function's `forward`, before torch 2.15, and not by its `backward`. A rule
+                that is no derivative on purpose, as a straight-through one, is lost.""",
             fix="""Write the rule with `detach`, which is compiled as it is; or leave the
                 gradient eager, or take `loss.backward()` of the compiled loss. Compare with
                 the eager result once.""",
@@ -209,7 +209,7 @@ SILENT_RULES = Theme(
                 compiled = torch.compile(gradient, backend="aot_eager")
                 assert torch.equal(gradient(x), torch.tensor([3.0, 3.0]))
                 lost = torch.__version__ < "2.15"
-                assert torch.equal(compiled(x), torch.zeros(2)) == lost  # the slope of round
+                assert torch.equal(compiled(x), torch.zeros(2)) == lost  # round's slope
                 print(gradient(x), compiled(x))
                 """,
             fixed="""
