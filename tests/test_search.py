@@ -40,6 +40,49 @@ QUESTIONS = {
     "pullback.mixing": "api/index.html#pullback.mixing",
 }
 
+PASTED = {
+    "I put the norm of the Jacobian into my loss: J = torch.autograd.functional.jacobian("
+    "net, x); J.norm().backward() stops with 'element 0 of tensors does not require grad'. "
+    "What do I change?": "auto_examples/04_programs/63_log_det",
+    "x is complex and y = 2*x**2: y.backward(torch.ones_like(y)) hands back the conjugate "
+    "of 4*x. Which of the two is right?": "auto_examples/03_products/55_complex",
+    "The GAN code I read calls netD.zero_grad(). Are optimizerD.zero_grad() and "
+    "optimizerG.zero_grad() the same?": "auto_examples/04_programs/36_frozen_network",
+    "The inner step of MAML runs out of GPU memory with create_graph=True. May I pass "
+    "retain_graph=True to autograd.grad(inner_loss, w) in its place?": (
+        "auto_examples/05_mechanics/15_retain_or_create"
+    ),
+    "t = torch.tensor([1.0, 2.0, 3.2], requires_grad=True); t = torch.reshape(t, (3, 1)); "
+    "then backward, and t.grad is None although requires_grad=True was set. Why?": (
+        "auto_examples/05_mechanics/20_grad_is_none"
+    ),
+    "I was told that y = x * 2; y.add_(1); y.sum().backward() raises the in-place error. "
+    "Here it runs, and the gradient is 2. Which is it?": (
+        "auto_examples/05_mechanics/30_in_place"
+    ),
+    "Is p.register_hook(lambda g: g.clamp(-1, 1)) on a parameter the same thing as one "
+    "clamp of p.grad before optimizer.step(), when I accumulate over several backward "
+    "calls?": "auto_examples/05_mechanics/50_hooks",
+    "To get the diagonal of the Hessian I take the gradient with create_graph=True, and "
+    "then autograd.grad(grad, x, torch.ones_like(grad)). Do I get the diagonal?": (
+        "auto_examples/03_products/25_hvp"
+    ),
+    "y = (3 + 4j) * w has a complex output and w is a real weight. How do I get both "
+    "parts of dy/dw, when y.backward(...) leaves a real w.grad?": (
+        "auto_examples/03_products/55_complex"
+    ),
+    "a = tensor(100.0, requires_grad=True); b = torch.where(a <= 0, torch.exp(a), 1 + a); "
+    "b.backward(): b is 101 and a.grad is nan, though the exp branch is not selected.": (
+        "auto_examples/05_mechanics/35_masked_nan"
+    ),
+    "x = [3, 1, 3]: is the gradient of x.max(), of x.max(dim=0).values, of x.amax(0) the "
+    "same when the maximum is there twice?": "auto_examples/05_mechanics/40_kinks",
+    "To save memory I write h = cell(x[t], h.detach()) at every step and take the loss of "
+    "the last step. It trains, but learns nothing from more than one step back.": (
+        "auto_examples/05_mechanics/47_kept_graphs"
+    ),
+}
+
 
 def bare(text):
     """Return the letters and digits of a text."""
@@ -62,6 +105,19 @@ def test_question_in_plain_words_finds_its_page(search, question):
     """Among the first three answers."""
     links = search(question)["links"][:3]
     assert any(link.startswith(QUESTIONS[question]) for link in links), links
+
+
+@needs_site
+def test_question_pasted_whole_finds_its_page(search):
+    """A paragraph with code in it: among the first three answers, in time."""
+    asked = {question: search(question) for question in PASTED}
+    missed = {
+        question: answer["links"][:3]
+        for question, answer in asked.items()
+        if not any(link.startswith(PASTED[question]) for link in answer["links"][:3])
+    }
+    assert not missed
+    assert statistics.median(answer["time"] for answer in asked.values()) < 200
 
 
 @needs_site

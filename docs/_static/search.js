@@ -31,7 +31,7 @@
   // whether it is a message that none of them is about
   const start = async () => {
     await Promise.all([load(field.dataset.engine), load(field.dataset.index)]);
-    const pages = new Map(RECORDS.filter(({ page }) => !page).map((record) => [record.url, record]));
+    const pages = new Map(RECORDS.filter((r) => !r.page).map((r) => [r.url, r]));
     RECORDS.forEach((record, id) => {
       record.id = id;
       // A page is told by what stands in its sections, too; a list, by its own words.
@@ -83,14 +83,14 @@
   };
 
   // A title that is the query itself comes first; a page, or a question with its answer,
-  // before a part of a page, a text before a list; a list of entries steps back.
+  // before a part of a page and a page about an error that is not named; a text before a list.
   const weight = ({ url, page, terms }, asked) => {
     const shared = [...terms].filter((word) => asked.has(word)).length;
     const likeness = (shared / terms.size) * (shared / asked.size) || 0;
     let kind = page && !url.startsWith("questions") ? 1 : 1.6;
     if (url.startsWith("errors/")) kind = shared > 0.6 * terms.size ? 1.6 : 1;
     else if (/^(api\/|corrections|errors|source_map)|index\.html/.test(url)) kind = 0.7;
-    return kind * (1 + 2 * likeness);
+    return kind * (1 + 4 * likeness);
   };
 
   const element = (name, properties, ...children) => {
