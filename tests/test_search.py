@@ -185,8 +185,8 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
         "html_static_path": [str(docs / "_static")],
         "templates_path": [str(docs / "templates")],
         "search_messages": {
-            "errors/before": ["division by zero"],
-            "errors/shape": [r"Mismatch in shape: (?P<which>\w+)\[\d+\]"],
+            "errors/before": ["", "division by zero"],
+            "errors/shape": ["", r"Mismatch in shape: (?P<which>\w+)\[\d+\]"],
         },
     }
     lines = [f"{name} = {value!r}" for name, value in settings.items()]

@@ -223,7 +223,7 @@ def _link(source: str) -> str:
 if __name__ == "__main__":
     faulthandler.dump_traceback_later(600, exit=True)  # what hangs says where
     if sys.argv[1:]:
-        patterns = {m.anchor: list(m.patterns) for m in MESSAGES if m.patterns}
+        patterns = {m.anchor: [m.only_line, *m.patterns] for m in MESSAGES if m.patterns}
         print(json.dumps([write_pages(Path(sys.argv[1])), patterns]), flush=True)
     else:
         gc.disable()

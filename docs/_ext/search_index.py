@@ -8,8 +8,9 @@ script, so that searching works from a folder, without a server, too.
 An entry that sends its reader on with an arrow, such as the short answer to a question,
 says in its title what is asked there: the records of the page and of its section have it.
 
-``search_messages`` maps names of pages to the regular expressions (for ``re.search``) of
-the messages that they explain: a query in which one is found leads to its page first.
+``search_messages`` maps names of pages to regular expressions (for ``re.search``): one for
+the line of code that raises, and those of the messages that the page explains. A query in
+which one of these is found, and no other line is said to have raised, leads there first.
 """
 
 from __future__ import annotations
@@ -149,9 +150,14 @@ def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
         if not entry["anchor"]:
             record = {"url": uri, "page": ""}
             if patterns := app.config.search_messages.get(name):
-                record["messages"] = [p.replace("(?P<", "(?<") for p in patterns]
+                record["line"], *record["messages"] = (as_js(p) for p in patterns)
         record |= {key: entry[key] for key in ("title", "code")}
         yield record | {"text": titled(app, entry["text"])}
+
+
+def as_js(pattern: str) -> str:
+    """Return a regular expression as JavaScript writes it."""
+    return pattern.replace("(?P<", "(?<")
 
 
 def titled(app: Sphinx, text: str) -> str:

@@ -27,6 +27,15 @@
     document.head.append(script);
   });
 
+  // Words that any code may raise are held to the line that did, where the text that ends on
+  // them shows one, in a frame of a traceback: of Python, IPython, rich.
+  const raisedBy = (line, text) => {
+    const [shown, ...frames] =
+      text.split(/\bline \d+, in \S+|-{2,}> ?\d+\b|\u2771 *\d+\b/).reverse();
+    const raised = shown.split(/\b\w+(?:Error|Exception): /)[0];
+    return !frames.length || !/\w/.test(raised.replace(/\[rank\d+\]:/g, "")) || line.test(raised);
+  };
+
   let engine; // once loaded: a function from a query to the records that answer it, and
   // whether it is a message that none of them is about
   const start = async () => {
@@ -40,6 +49,7 @@
         whole.sections = `${whole.sections ?? ""} ${record.title} ${record.text}`;
       }
       record.terms = terms(record.title);
+      record.line = new RegExp(record.line ?? "");
       record.messages = record.messages?.map((pattern) => new RegExp(pattern));
     });
     const counts = new Map();
@@ -75,8 +85,12 @@
       const last = query.split(/\b\w+(?:Error|Exception): /).at(-1);
       const errors = query.replace(
         /\b\w*Warning: .*?(?=Traceback|\b\w+(?:Error|Exception): |$)/g, "");
-      const known = [last, errors].flatMap((text) =>
-        RECORDS.filter((r) => r.messages?.some((m) => m.test(text))));
+      const before = query.slice(0, query.length - last.length);
+      const known = [[before, last], ["", errors]].flatMap(([above, text]) =>
+        RECORDS.filter(({ line, messages }) => {
+          const at = messages?.map((message) => message.exec(text)).find(Boolean);
+          return at && raisedBy(line, above + text.slice(0, at.index + at[0].length));
+        }));
       const records = [...new Set([...known, ...found.map(({ id }) => RECORDS[id])])];
       return { records, unknown: !known.length && /\b[A-Z]\w*(?:Error|Warning): /.test(query) };
     };
