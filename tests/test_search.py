@@ -185,7 +185,7 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
         "html_static_path": [str(docs / "_static")],
         "templates_path": [str(docs / "templates")],
         "search_messages": {
-            "errors/before": ["", "division by zero"],
+            "errors/before": [r"/ \w\.grad", "division by zero"],
             "errors/shape": ["", r"Mismatch in shape: (?P<which>\w+)\[\d+\]"],
         },
     }
@@ -220,4 +220,9 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
     none = "document.querySelector('#search-summary').textContent.startsWith('No page')"
     page.wait_for_function(none)
     assert page.locator(FOUND).count() > 0
+    # words that any code may raise count where the line that raised is of the page's kind
+    for line, unknown in (("step / w.grad", "false"), ("step / 0", "true")):
+        frame = f'File "a.py", line 3, in step {line} ZeroDivisionError: division by zero'
+        page.fill("#search-words", frame)
+        page.wait_for_function(f"{none} === {unknown}")
     page.close()
