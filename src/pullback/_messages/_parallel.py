@@ -154,8 +154,8 @@ PARALLEL = Theme(
                 (`requires_grad_(False)`) before wrapping the model. For layers that lead
                 to no output, pass `find_unused_parameters=True`.""",
             tell=(
-                "The loss is a gradient penalty alone (R1, path length): the last bias does not "
-                "change a slope and gets None. Add `0 * y.sum()`. "
+                "The loss is a penalty alone (R1, path length): the last bias does "
+                "not change a slope and gets None. Add `0 * y.sum()`. "
                 "`find_unused_parameters=True` does not help, since y uses the bias, and "
                 "under `static_graph=True` the processes drift apart without a message.",
                 "The message lists `Parameter indices which did not receive grad`. They "
