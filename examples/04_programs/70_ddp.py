@@ -95,12 +95,12 @@ show("no_sync", model.module.weight.grad)
 """
 
 # %%
-# Start both and wait:
+# Start both and wait, without a warning on strides that is harmless (:ref:`ddp-messages`):
 
 with tempfile.TemporaryDirectory() as folder:
     script, meeting = Path(folder, "worker.py"), Path(folder, "meeting")
     script.write_text(MEET + LOSSES + PENALTY + COMBINED + SYNC)
-    command = [sys.executable, script]
+    command = [sys.executable, "-W", "ignore:Grad strides", script]
     processes = [Popen([*command, k, meeting], stdout=PIPE, text=True) for k in "01"]
     printed = [p.communicate(timeout=200)[0].splitlines() for p in processes]
 
