@@ -81,6 +81,17 @@ value, column = torch.func.jvp(lambda C: C * batch, (C.detach(),), (torch.ones((
 column
 
 # %%
+# *One time for each sample, t of shape (N,), and d net/dt at every pixel: N·C·H·W backward
+# passes?* One ``jvp``, with ones for the tangent: each sample depends on its own time
+# alone, so moving all times at once keeps the samples apart. Backward with ones gives the
+# sums over the pixels:
+
+t, images = torch.tensor([0.5, 1.0]), torch.arange(8.0).reshape(2, 1, 2, 2)
+move = lambda t: t[:, None, None, None] ** 2 * images  # noqa: E731
+pixels = torch.func.jvp(move, (t,), (torch.ones(2),))[1]
+print(pixels.tolist(), torch.func.vjp(move, t)[1](torch.ones(2, 1, 2, 2))[0])
+
+# %%
 # A loss is the other extreme: one output, one row, however many inputs. ``jacfwd`` is *not*
 # the cheap one there, whatever its name suggests. For 784 inputs it does this many times
 # the work:
@@ -143,6 +154,8 @@ for mode in ("auto", "reverse", "forward"):
     torch.testing.assert_close(pullback.jacobian(network(6, 4), x, mode=mode), rows)
 torch.testing.assert_close(J, torch.func.jacrev(attend, chunk_size=1)(q))
 assert torch.equal(column, batch)
+own = [torch.func.jacrev(move)(t)[i, ..., i] for i in (0, 1)]  # two of four blocks
+torch.testing.assert_close(pixels, torch.stack(own))
 torch.testing.assert_close(by_columns, by_rows)
 torch.testing.assert_close(in_chunks, by_rows)
 assert passes(torch.func.jacrev, 64, 63) < passes(torch.func.jacfwd, 64, 63)

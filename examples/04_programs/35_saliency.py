@@ -49,7 +49,8 @@ accuracy = (model.eval()(images).argmax(1) == kind).float().mean()
 bool(accuracy > 0.95)
 
 # %%
-# The saliency map of the class that the network chose. The input is the leaf:
+# The saliency map of the class that the network chose. The input is the leaf, and
+# ``requires_grad_()`` comes *before* ``model(pictures)``; set afterwards, ``grad`` is None:
 
 shown = torch.stack([images[kind == k][0] for k in (0, 1)])  # one of each kind
 pictures = shown.clone().requires_grad_()

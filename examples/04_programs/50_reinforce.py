@@ -136,8 +136,9 @@ for A in (learned, learned.detach()):
     print(torch.allclose(by_sum[0], by_v), by_sum[1] is None)
 
 # %%
-# *And the ratio in PPO?* In the first step the old policy is the new one: the ratio is 1,
-# and its gradient is that of the log-probability:
+# *And the ratio in PPO, GRPO?* In the first step the old policy is the new one: the ratio
+# is 1. *Isn't its gradient zero?* The detached copy is a constant, so it is that of the
+# log-probability:
 
 ratio = (log_prob - log_prob.detach()).exp()
 (of_ratio,) = torch.autograd.grad((ratio * advantage.clone()).sum(), theta)

@@ -12,13 +12,11 @@ graph lets the penalty train the critic.
 # %%
 # Scores of shape ``(B, 1)``, points ``(B, n)``. For each sample the penalty wants
 # :math:`\lVert\nabla_x D(x_i)\rVert`, a number for each row, so the norm is taken along
-# the coordinates and never over the whole batch:
+# the coordinates and never over the whole batch (Gulrajani et al., 2017):
 #
 # .. math::
 #
 #    P=\frac1B\sum_i\bigl(\lVert\nabla_xD(x_i)\rVert-1\bigr)^2
-#
-# (Gulrajani et al., 2017.)
 
 import torch
 from torch import nn
@@ -44,9 +42,16 @@ P.backward()
 [name for name, p in critic.named_parameters() if p.grad is None]
 
 # %%
-# Every other parameter got a gradient, a derivative of a derivative. The last bias did not:
-# a constant in the score does not change its slope.
-#
+# A derivative of a derivative for all others; the last bias does not change a slope (why
+# DDP wants ``+ 0 * scores.sum()``: :ref:`across-processes`). ``grad_outputs`` has the shape
+# of the *scores*, the result that of the points. None is for a score of one number:
+
+try:
+    torch.autograd.grad(critic(points.requires_grad_()), points)
+except RuntimeError as error:
+    print(error)
+
+# %%
 # A critic that tells two clouds apart
 # ------------------------------------
 #
@@ -66,7 +71,7 @@ for _ in range(600):
     optimizer.step()
 
 # %%
-# Its slope, drawn:
+# Its slope:
 
 grid = torch.cartesian_prod(torch.linspace(-1.3, 1.3, 14), torch.linspace(-1.3, 1.3, 14))
 slope = torch.func.vmap(torch.func.grad(lambda p: critic(p)[0]))(grid)
@@ -78,9 +83,8 @@ ax = pullback.plot.field(
 )
 
 # %%
-# With slope 1 the difference of the means is the transport distance of the clouds: how far
-# the false points have to go. SciPy finds that distance by pairing the points. Half-way to
-# the ring the slopes are near 1 and point outward:
+# With slope 1 the difference of the means is the transport distance of the clouds; SciPy
+# finds it by pairing the points. Half-way the slopes are near 1 and point outward:
 
 from scipy.optimize import linear_sum_assignment
 
@@ -102,7 +106,7 @@ print((outward > 0.7).all().item())
 # Training goes on without it, where the rest of the loss has a graph, and alone it stops
 # with the message that everyone knows. Look at ``g.requires_grad``:
 
-scores = critic(points.requires_grad_())
+scores = critic(points)
 (g,) = torch.autograd.grad(scores, points, torch.ones_like(scores), retain_graph=True)
 print(g.requires_grad)
 try:
@@ -139,8 +143,7 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
 
 # %%
 # BatchNorm in the critic mixes samples; then ones give no slope of one sample, and
-# LayerNorm is what the paper's authors advise. Several processes:
-# :ref:`across-processes`.
+# LayerNorm is what the paper's authors advise.
 #
 # The check: the first penalty with each sample's gradient on its own, and the gradient of
 # the penalty by a difference quotient:
@@ -168,6 +171,5 @@ assert (outward > 0.7).all()
 # Where next
 # ----------
 #
-# Why ones: :ref:`ones-trick`. What ``create_graph`` keeps: :ref:`retain-or-create`. Each
-# sample's gradient by the weights: :ref:`per-sample-gradients`. In short types:
-# :ref:`mixed-precision`.
+# Why ones: :ref:`ones-trick`. Which shape: :ref:`shape-rule`. What ``create_graph`` keeps:
+# :ref:`retain-or-create`. In short types: :ref:`mixed-precision`.

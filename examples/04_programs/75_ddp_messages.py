@@ -49,9 +49,9 @@ def two_steps(**options):
 
 
 # %%
-# Leave the parameter out, freeze it before wrapping, let DDP look for what is unused in
-# every step, or promise that all steps have one graph. *Which parameter is it?* One
-# ``backward`` of the bare module tells the names:
+# Leave the parameter out, freeze it before wrapping, let DDP look for what leads to no
+# output, or promise one graph for all steps. (The last two do not help a *penalty alone*:
+# :ref:`across-processes`.) *Which is it?* One ``backward`` of the bare module tells:
 
 try:
     two_steps()

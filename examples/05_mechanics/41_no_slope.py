@@ -115,15 +115,16 @@ for name, f in made.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# ``torch.tensor([x[0], x[1]])``, with no ``item()``, loses the graph as well. It warns, but
-# only the first time in a program:
+# ``torch.tensor([x[0], x[1]])``, with no ``item()``, loses the graph as well; its
+# ``jacrev`` (or ``jvp``) is zeros. It warns, but only the first time in a program:
 
 import warnings
 
 torch.set_warn_always(True)  # here each time, so that the warning is sure to show
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    print(tried(lambda x: torch.tensor([x[0], x[1]])))
+    print(tried(lost := lambda x: torch.tensor([x[0], x[1]])))
+    print(torch.func.jacrev(lost)(x.detach()).tolist())
 torch.set_warn_always(False)
 print(str(caught[0].message).splitlines()[0])
 
@@ -171,5 +172,4 @@ for name, f in (rounding | choosing).items():
 # ----------
 #
 # Corners and conventions: :ref:`kinks`. Indices and ranks: :ref:`sort-and-topk`. Straight
-# through a step, and drawing at random: :ref:`discrete-choices`. None instead of zeros:
-# :ref:`grad-is-none`.
+# through a step: :ref:`discrete-choices`. None instead of zeros: :ref:`grad-is-none`.

@@ -61,7 +61,7 @@ plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 # %%
 # *My hook is not called*: the layer is frozen and its input is data, the forward pass ran
 # under ``no_grad``, or the loss does not depend on it. There is no backward of it then.
-# (Nor does a compiled function call a hook that was registered after its first call.)
+# (Nor does a compiled function call one registered later: :ref:`error-hook-after-compile`.)
 
 layer.requires_grad_(False)
 print(layer(torch.ones(1, 2)).requires_grad)

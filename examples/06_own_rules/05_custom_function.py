@@ -146,7 +146,8 @@ for rule in (lambda v: -v, lambda v: (v, v), lambda v: v[:2], lambda v: v.expand
 
 # %%
 # *Why is my backward not called?* It was not recorded: the tensors are in a list (pass
-# ``*tensors``), no input requires a gradient, or ``forward`` was called without ``apply``:
+# ``*tensors``) or a module (:ref:`error-module-in-a-function`), no input requires a
+# gradient, or ``forward`` was called without ``apply``:
 
 
 class First(Function):
@@ -171,5 +172,4 @@ assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
 # Where next
 # ----------
 #
-# Finding the rule: :ref:`deriving-vjps`. Testing it: :ref:`gradcheck`. Second
-# derivatives, and a backward that leaves torch: :ref:`twice-differentiable`.
+# The rule: :ref:`deriving-vjps`; its test: :ref:`gradcheck`; :ref:`twice-differentiable`.

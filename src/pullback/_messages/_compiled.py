@@ -163,7 +163,12 @@ COMPILED = Theme(
                 the graph to run it.""",
             fix="""Compile the function up to the loss and call `loss.backward()` outside,
                 or take the gradient with `torch.func.grad` inside; without `fullgraph=True`
-                the same code runs, in several graphs.""",
+                the same code runs, in several graphs, and fills the same `.grad`.""",
+            tell=(
+                "The hint names `torch._dynamo.trace_autograd_ops=True`: in torch 2.13 the "
+                "switch is `torch._dynamo.config.trace_autograd_ops = True`. With it "
+                "`fullgraph=True` runs, too.",
+            ),
             broken="""
                 import torch
 
@@ -182,9 +187,16 @@ COMPILED = Theme(
                 def loss(x):
                     return (x**2).sum()
 
+                def step(x):
+                    (x**2).sum().backward()
+
                 x = torch.tensor([1.0, 2.0], requires_grad=True)
                 loss(x).backward()
                 assert torch.equal(x.grad, 2 * x)
+                torch.compile(step, backend="eager")(x)
+                with torch._dynamo.config.patch(trace_autograd_ops=True):
+                    torch.compile(step, fullgraph=True, backend="eager")(x)
+                assert torch.equal(x.grad, 3 * 2 * x)
                 print(x.grad)
                 """,
             see=("error-compile-double-backward", "error-grad-inside-compile"),
@@ -280,21 +292,45 @@ COMPILED = Theme(
             ),
             why="""The compiled backward writes its results into memory that the forward
                 pass saved. After the first pass that memory is used up, so
-                `retain_graph=True` and `create_graph=True` are refused.""",
+                `retain_graph=True` and `create_graph=True` are refused. What was compiled
+                for an earlier, plain `backward` is used again, so training runs until a
+                loss asks for the graph.""",
             fix="""Go back once: add the losses before `backward`, or pass several v at once
                 with `is_grads_batched=True` in eager mode. To keep the graph, set
                 `torch._functorch.config.donated_buffer = False` before the first call.""",
+            tell=(
+                "It comes after some epochs, with a GAN loss or an adaptive weight: the "
+                "first `grad` with `retain_graph=True`. Set the switch before training.",
+                "A first `backward` that keeps the graph does not raise: it compiles a "
+                "version that donates nothing.",
+            ),
+            broken="""
+                import torch
+                from torch.nn import GELU, Linear, Sequential, Tanh
+
+                layers = Linear(4, 8), Tanh(), Linear(8, 8), GELU(), Linear(8, 1)
+                model = Sequential(*layers)
+                compiled = torch.compile(model, backend="aot_eager")
+                x = torch.ones(3, 4)
+                compiled(x).sum().backward()
+                weight = model[0].weight
+                torch.autograd.grad(compiled(x).sum(), weight, retain_graph=True)
+                """,
             fixed="""
                 import torch
+                from torch.nn import GELU, Linear, Sequential, Tanh
 
-                square = torch.compile(lambda x: x**2, backend="aot_eager")
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                layers = Linear(4, 8), Tanh(), Linear(8, 8), GELU(), Linear(8, 1)
+                model = Sequential(*layers)
+                compiled = torch.compile(model, backend="aot_eager")
+                x, weight = torch.ones(3, 4), model[0].weight
                 with torch._functorch.config.patch(donated_buffer=False):
-                    y = square(x).sum()
-                y.backward(retain_graph=True)
-                y.backward()
-                assert torch.equal(x.grad, 4 * x)
-                print(x.grad)
+                    compiled(x).sum().backward()
+                    loss = compiled(x).sum()
+                    (g,) = torch.autograd.grad(loss, weight, retain_graph=True)
+                    loss.backward()
+                torch.testing.assert_close(weight.grad, 2 * g)
+                print(g.shape)
                 """,
             see=("second-backward", "several-losses"),
             source=("torch/_functorch (_aot_autograd/runtime_wrappers.py)",),
@@ -412,9 +448,10 @@ COMPILED = Theme(
             ),
             why="""y comes from a compiled function, so its backward is one compiled node,
                 and `vmap` cannot look into that to batch it.""",
-            fix="""Put the transform around the function and not around `autograd.grad`:
-                `torch.func.jacrev(compiled)(x)`, or `torch.vmap` of the function that
-                `torch.func.vjp(compiled, x)` returns.""",
+            fix="""Put the transform around the plain function and compile the result:
+                `torch.compile(torch.func.jacrev(f))(x)`, or `vmap` of `vjp` in the same
+                way. `jacrev(compiled)(x)` runs, too, but plain calls of `compiled` are no
+                longer compiled after it.""",
             broken="""
                 import torch
 
@@ -426,9 +463,9 @@ COMPILED = Theme(
             fixed="""
                 import torch
 
-                cube = torch.compile(lambda x: x**3, backend="aot_eager")
+                cube = lambda x: x**3
                 x = torch.tensor([1.0, 2.0])
-                J = torch.func.jacrev(cube)(x)
+                J = torch.compile(torch.func.jacrev(cube), backend="aot_eager")(x)
                 assert torch.equal(J, torch.diag(3 * x**2))
                 print(J)
                 """,

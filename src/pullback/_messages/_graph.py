@@ -111,7 +111,8 @@ GRAPH = Theme(
                 "In the second step of a loop: a state (hidden state, running mean, "
                 "cached embedding) still carries the last step's graph; `h = h.detach()`. "
                 "`retain_graph=True` would go back through all earlier steps each time.",
-                "Something was computed once, before the loop: move it into the loop.",
+                "Something was computed once, before the loop (a text embedding): if it is "
+                "trained, move it into the loop; if not, compute it under `no_grad`.",
                 "A second derivative: `create_graph=True` in the first call keeps it.",
                 "One row of a Jacobian at a time: `retain_graph=True`, or one call with "
                 "`is_grads_batched=True`.",

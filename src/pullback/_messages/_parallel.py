@@ -149,10 +149,15 @@ PARALLEL = Theme(
             why="""DistributedDataParallel waits in `backward` for the gradient of every
                 parameter. One of them took no part in the loss, so the step never ended for
                 it.""",
-            fix="""Let every parameter take part in the loss, or pass
-                `find_unused_parameters=True`, or freeze the unused ones
-                (`requires_grad_(False)`) before wrapping the model.""",
+            fix="""Let every parameter take part in the loss (`loss + 0 * y.sum()` does
+                it for all that lead to y), or freeze the unused ones
+                (`requires_grad_(False)`) before wrapping the model. For layers that lead
+                to no output, pass `find_unused_parameters=True`.""",
             tell=(
+                "The loss is a penalty alone (R1, path length): the last bias does "
+                "not change a slope and gets None. Add `0 * y.sum()`. "
+                "`find_unused_parameters=True` does not help, since y uses the bias, and "
+                "under `static_graph=True` the processes drift apart without a message.",
                 "The message lists `Parameter indices which did not receive grad`. They "
                 "count the trained parameters only: `[name for name, p in "
                 "model.named_parameters() if p.requires_grad]`. With the environment "

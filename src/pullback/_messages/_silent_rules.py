@@ -226,6 +226,64 @@ SILENT_RULES = Theme(
             source=("PT#193279", "PT#186303"),
         ),
         trap(
+            anchor="module-in-a-function",
+            title="A module passed to a custom Function trains nothing: weight.grad stays "
+            "None",
+            why="""`forward` of a Function runs without recording, and `apply` sees the
+                tensors among its own arguments and none inside of a module. So the
+                parameters get no gradient; and where no tensor argument requires one,
+                `backward` is never called.""",
+            fix="""Pass the parameters to `apply` one by one, `MyFn.apply(x, net,
+                *net.parameters())`, and return a gradient for each; or call the module
+                outside of the Function.""",
+            broken="""
+                import torch
+
+                class Run(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, net):
+                        ctx.net, ctx.x = net, x.detach().requires_grad_()
+                        return net(x)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        with torch.enable_grad():
+                            y = ctx.net(ctx.x)
+                        return torch.autograd.grad(y, ctx.x, v)[0], None
+
+                net, x = torch.nn.Linear(2, 1), torch.ones(1, 2)
+                assert not Run.apply(x, net).requires_grad  # no backward at all
+                Run.apply(x.requires_grad_(), net).sum().backward()
+                assert torch.equal(x.grad, net.weight)
+                assert net.weight.grad is None
+                print(net.weight.grad)
+                """,
+            fixed="""
+                import torch
+
+                class Run(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x, net, *parameters):
+                        ctx.net, ctx.x = net, x.detach().requires_grad_()
+                        return net(x)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        with torch.enable_grad():
+                            y = ctx.net(ctx.x)
+                        inputs = ctx.x, *ctx.net.parameters()
+                        for_x, *others = torch.autograd.grad(y, inputs, v)
+                        return for_x, None, *others
+
+                net, x = torch.nn.Linear(2, 1), torch.ones(1, 2)
+                Run.apply(x, net, *net.parameters()).sum().backward()
+                assert torch.equal(net.weight.grad, x)
+                print(net.weight.grad)
+                """,
+            see=("custom-function", "checkpointing"),
+            source=("PT#95678", "ashawkey/torch-ngp#171"),
+        ),
+        trap(
             anchor="hook-after-compile",
             title="A module hook registered after the first compiled call does not run",
             why="""The first call compiles the module as it is, without the hook, and later

@@ -253,7 +253,10 @@ VMAP = Theme(
             patterns=(
                 r"Dimension out of range \(expected to be in range of "
                 r"\[-\d+, \d+\], but got (?P<got>-?\d+)\)",
+                r"too many indices for tensor of dimension \d+",
             ),
+            older=("too many indices for tensor of dimension 1",),
+            unknown={"got": "from the front"},
             only_line=r"vmap|jac(?:rev|fwd)|hessian",
             why="""An operation was asked for a dimension that its tensor lacks. Inside
                 `vmap` the function sees one sample, without the batch dimension: what is
@@ -263,6 +266,8 @@ VMAP = Theme(
             tell=(
                 "You wrote no `dim`: `F.normalize`, `F.cosine_similarity` and `nn.Flatten` "
                 "take dimension 1 unless told otherwise. Pass `dim=-1` (`nn.Flatten(0)`).",
+                "`too many indices`: `x[:, 0]` of one sample is `x[0]`; `x[..., 0]` serves "
+                "both.",
                 "`jacrev(f)` works on the batch and `vmap(jacrev(f))` does not: write `f` "
                 "for one sample.",
                 "`nn.Softmax(dim=1)`, `torch.cat(parts, 1)`, `t.sum(1)`, `t.flatten(1)` in "
