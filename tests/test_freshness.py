@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from executed import EXAMPLES, ROOT, blocks
+from executed import EXAMPLES, NOTEBOOKS, ROOT, blocks
 
 sys.path.append(str(ROOT / "docs" / "_ext"))
 from freshness import Package
@@ -98,6 +98,18 @@ def test_a_module_that_acts_when_imported_counts_for_all(tiny, statement):
 def test_an_init_that_acts_makes_all_count(tiny):
     (tiny / "__init__.py").write_text("from tiny._a import a\nfrom tiny._b import b\nb()\n")
     assert reached(tiny, "import tiny\ntiny.a()") == "abcd"
+
+
+@pytest.mark.parametrize(
+    "file", sorted(ROOT.glob("benchmarks/results/*.json")), ids=lambda file: file.name
+)
+def test_recorded_figures_are_named_whole(file):
+    """The build looks for the files that a page names in one string."""
+    for page in (*EXAMPLES, *NOTEBOOKS):
+        text = page.read_text(encoding="utf-8")
+        if re.search(rf"\b{file.name}", text):
+            (named,) = re.findall(rf'"(\S+/{file.name})"', text)
+            assert (page.parent / named).samefile(file)
 
 
 WATCH = """
