@@ -10,6 +10,7 @@ carries it, and a member of it shows its neighbours.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -58,7 +59,9 @@ class Sidebar:
         )
         for part in tree.children if tree is not None else ():
             if isinstance(part, nodes.bullet_list):
-                self.tree.append(list(entries(part, builder)))
+                html = builder.render_partial(part)["fragment"]
+                titles = re.findall(r"<a [^>]*>(.*?)</a>", html, re.DOTALL)
+                self.tree.append(list(entries(part, iter(titles))))
             else:
                 self.tree.append(CAPTION.format(escape(part.astext(), quote=False)))
 
@@ -77,13 +80,12 @@ class Sidebar:
         )
 
 
-def entries(pages: Any, builder: Any) -> Iterator[Entry]:
-    """Yield what stands in a list of the tree."""
+def entries(pages: Any, titles: Iterator[str]) -> Iterator[Entry]:
+    """Yield what stands in a list of the tree, with its titles as they follow in HTML."""
     for item in pages:
         (link,) = item[0].findall(nodes.reference)
-        html = builder.render_partial(item[0])["fragment"]
-        title = html[html.index(">", html.index("<a ")) + 1 : html.rindex("</a>")]
-        below = [entry for part in item[1:] for entry in entries(part, builder)]
+        title = next(titles)
+        below = [entry for part in item[1:] for entry in entries(part, titles)]
         yield Entry(link["refuri"], title, below)
 
 
