@@ -17,7 +17,11 @@
   const stem = (word) =>
     word.length < 4 ? word
       : word.replace(/ies$/, "y").replace(/([^s])s$/, "$1").replace(/(\w{3})(?:ing|ed)$/, "$1");
-  const term = (word) => (STOP.has(word) ? null : stem(word));
+  const stems = new Map(); // most words come often
+  const term = (word) => {
+    if (!stems.has(word)) stems.set(word, STOP.has(word) ? null : stem(word));
+    return stems.get(word);
+  };
   const terms = (text) => new Set(split(text).map(term).filter(Boolean));
 
   const load = (source) => new Promise((done, failed) => {
@@ -43,10 +47,9 @@
     const pages = new Map(RECORDS.filter((r) => !r.page).map((r) => [r.url, r]));
     RECORDS.forEach((record, id) => {
       record.id = id;
-      // A page is told by what stands in its sections, too; a list, by its own words.
+      // What a section answers is an answer of its page, too; an entry of a list is none.
       if (record.page && /^(auto_examples|errors)\//.test(record.url)) {
-        const whole = pages.get(record.url.split("#")[0]);
-        whole.sections = `${whole.sections ?? ""} ${record.title} ${record.text}`;
+        record.whole = pages.get(record.url.split("#")[0]);
       }
       record.terms = terms(record.title);
       record.line = new RegExp(record.line ?? "");
@@ -54,7 +57,7 @@
     });
     const counts = new Map();
     const index = new MiniSearch({
-      fields: ["title", "page", "text", "code", "asked", "sections"],
+      fields: ["title", "page", "text", "code", "asked"],
       tokenize: split,
       processTerm: (word) => {
         const counted = term(word);
@@ -74,12 +77,19 @@
         return weights.get(id);
       };
       const found = index.search(query, {
-        boost: { title: 1.5, code: 0.5, asked: 0.5, sections: 0.2 },
+        boost: { title: 1.5, code: 0.5, asked: 0.5 },
         boostDocument,
         boostTerm,
         tokenize: () => [...asked], // a word that is said twice counts once
         processTerm: (word) => word,
       });
+      const scores = new Map();
+      const add = (record, score) => scores.set(record, (scores.get(record) ?? 0) + score);
+      for (const { id, score } of found) {
+        add(RECORDS[id], score);
+        if (RECORDS[id].whole) add(RECORDS[id].whole, 0.2 * score);
+      }
+      const ranked = [...scores].sort((a, b) => b[1] - a[1]).map(([record]) => record);
       // A traceback may hold several errors, and warnings before them: the last comes first.
       // Of a warning before an error that no page is about, nobody asks.
       const last = query.split(/\b\w+(?:Error|Exception): /).at(-1);
@@ -91,7 +101,7 @@
           const at = messages?.map((message) => message.exec(text)).find(Boolean);
           return at && raisedBy(line, above + text.slice(0, at.index + at[0].length));
         }));
-      const records = [...new Set([...known, ...found.map(({ id }) => RECORDS[id])])];
+      const records = [...new Set([...known, ...ranked])];
       return { records, unknown: !known.length && /\b[A-Z]\w*(?:Error|Warning): /.test(query) };
     };
   };
