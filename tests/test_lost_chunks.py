@@ -25,17 +25,19 @@ def fail(chunk):
 
 
 def two_chunks(kind):
-    """Hand out a chunk that fails, and a second one when the first has ended."""
+    """Hand out one that fails, another when that has ended; return which came back."""
+    found = []
     tasks = kind(2)
-    tasks.add_task(fail, ["first"])
+    tasks.add_task(fail, ["first"], lambda chunk, _: found.extend(chunk))
     time.sleep(0.5)  # for the process to end
-    tasks.add_task(len, ["second"])
+    tasks.add_task(len, ["second"], lambda chunk, _: found.extend(chunk))
     tasks.join()
+    return found
 
 
 def test_sphinx_loses_a_chunk_that_fails_before_the_next_is_handed_out():
-    """The reason for the extension: when this raises, it can go."""
-    two_chunks(ParallelTasks)
+    """And the next one with it: the reason for the extension. When this fails, it can go."""
+    assert two_chunks(ParallelTasks) == []
 
 
 def test_a_chunk_that_fails_before_the_next_is_handed_out():
@@ -46,6 +48,18 @@ def test_a_chunk_that_fails_before_the_next_is_handed_out():
 def test_a_process_that_dies():
     tasks = Patched(1)
     tasks.add_task(lambda chunk: os._exit(3), ["first"])
+    with pytest.raises(SphinxParallelError, match=r"exit code 3 for \['first'\]"):
+        tasks.join()
+
+
+def test_a_process_that_is_about_to_die():
+    def close_and_die(chunk):
+        os.closerange(3, 256)  # its pipe among them, as the system does before it is dead
+        time.sleep(0.3)
+        os._exit(3)
+
+    tasks = Patched(1)
+    tasks.add_task(close_and_die, ["first"])
     with pytest.raises(SphinxParallelError, match=r"exit code 3 for \['first'\]"):
         tasks.join()
 

@@ -52,7 +52,10 @@ def join_living(tasks: ParallelTasks) -> bool:
         if not worker.is_alive() and (worker.exitcode or not pipe.poll()):
             chunk = tasks._args[tid]
             raise SphinxParallelError(f"exit code {worker.exitcode} for {chunk}", "")
-    return join_one(tasks)
+    try:
+        return join_one(tasks)
+    except EOFError:  # one is dying: it has closed its pipe, and is dead at the next look
+        return False
 
 
 def limited(
