@@ -95,8 +95,8 @@ def always_warning() -> Iterator[list[warnings.WarningMessage]]:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            # torch's own, when it first loads its rules of forward mode
-            warnings.filterwarnings("ignore", "`torch.jit")
+            # of torch's own code, on the first use of forward mode (as copies_worker.py)
+            warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
             yield caught
     finally:
         torch.set_warn_always(before)
