@@ -71,8 +71,9 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
 def fastest(ys: list[Tensor], xs: list[Tensor], options: Options) -> int | None:
     """Return how many products are fastest together, None for all."""
     count = numbers_in(ys, options)
-    ends = sum(t.numel() * t.element_size() for t in (*ys, *xs))
-    if count * ends < 2**20 or ys[0].device.type != "cpu":  # too little for a look
+    ends = sum(t.nbytes for t in (*ys, *xs))
+    small = count * ends < 2**20  # to look at the graph would take longer than it gains
+    if small or ys[0].device.type != "cpu":
         return None
     one = ends + passing(ys)
     return max(1, PIECE_BYTES // one) if count * one >= 2 * PIECE_BYTES else None
@@ -149,7 +150,7 @@ def apply(
         rows: Sequence[Tensor] = products(product, seeds, together)
         if start == first:
             if options.chunk_size == "auto":
-                used = sum(t.numel() * t.element_size() for t in (*seeds, *rows))
+                used = sum(t.nbytes for t in (*seeds, *rows))
                 size = max(1, CHUNK_BYTES // max(1, used + options.passing))
             count = len(rows) // (1 + values)
             constants = [value[0] for value in rows[count:]]
