@@ -130,7 +130,7 @@ def asked(found: list[dict[str, Any]]) -> None:
     """Give each record the titles of the entries whose arrow leads to it."""
     known = {(record["page"], record["title"]): record for record in found}
     for record in found:
-        page, _, section = record["text"].partition("→")[2].strip().partition(" › ")
+        page, _, section = record["text"].partition(" → ")[2].strip().partition(" › ")
         for place in {("", page), (page, section)} & known.keys():
             known[place].setdefault("asked", []).append(record["title"])
 

@@ -52,8 +52,10 @@
         record.whole = pages.get(record.url.split("#")[0]);
       }
       record.terms = terms(record.title);
-      record.line = new RegExp(record.line ?? "");
-      record.messages = record.messages?.map((pattern) => new RegExp(pattern));
+      if (record.messages) {
+        record.line = new RegExp(record.line);
+        record.messages = record.messages.map((pattern) => new RegExp(pattern));
+      }
     });
     const counts = new Map();
     const index = new MiniSearch({
