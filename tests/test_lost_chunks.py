@@ -36,7 +36,7 @@ def two_chunks(kind):
 
 
 def test_sphinx_loses_a_chunk_that_fails_before_the_next_is_handed_out():
-    """And the next one with it: the reason for the extension. When this fails, it can go."""
+    """And the next with it: the reason for the extension. When this fails, it can go."""
     assert two_chunks(ParallelTasks) == []
 
 
