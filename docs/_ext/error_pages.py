@@ -2,8 +2,7 @@
 
 ``python error_pages.py FOLDER`` runs the reproducer of each message in
 :mod:`pullback._messages` and puts what it raises on the page, beside the cause and the
-fix. A wording that the table no longer recognises is reported. Without a folder, it runs
-one piece of code that it reads, for :func:`run`.
+fix. A wording that the table no longer recognises is reported.
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ import functools
 import gc
 import io
 import json
+import multiprocessing
 import os
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -61,19 +61,26 @@ def write_pages(folder: Path) -> dict[str, str]:
 @functools.cache
 def run(code: str, name: str) -> Raised:
     """Run ``code`` as a script of its own."""
-    if "torch.distributed" in code:
-        # Its threads outlive it; they would hang this process when it forks or collects.
-        result = subprocess.run(
-            [sys.executable, __file__],
-            input=json.dumps([code, name]),
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        printed, texts = json.loads(result.stdout)
-        return Raised(printed, tuple((kind, text) for kind, text in texts))
-    return _run_here(code, name)
+    if "torch.distributed" not in code:
+        return _run_here(code, name)
+    # Its threads outlive it; they would hang this process when it forks or collects.
+    forks = "forkserver" in multiprocessing.get_all_start_methods()  # not on Windows
+    server: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
+    server.set_forkserver_preload(["error_pages", "torch.distributed.fsdp"])
+    receiver, sender = server.Pipe(duplex=False)
+    child = server.Process(target=_run_there, args=(code, name, sender))
+    child.start()
+    sender.close()
+    if not receiver.poll(120):
+        child.kill()
+        raise TimeoutError(f"{name}: the reproducer took more than 120 s")
+    return cast("Raised", receiver.recv())
+
+
+def _run_there(code: str, name: str, sender: Connection) -> None:
+    gc.disable()
+    sender.send(_run_here(code, name))
+    os._exit(0)  # without waiting for the threads
 
 
 def _run_here(code: str, name: str) -> Raised:
@@ -222,10 +229,6 @@ def _link(source: str) -> str:
 
 if __name__ == "__main__":
     faulthandler.dump_traceback_later(600, exit=True)  # what hangs says where
-    if sys.argv[1:]:
-        patterns = {m.anchor: [m.only_line, *m.patterns] for m in MESSAGES if m.patterns}
-        print(json.dumps([write_pages(Path(sys.argv[1])), patterns]), flush=True)
-    else:
-        gc.disable()
-        print(json.dumps(_run_here(*json.load(sys.stdin))), flush=True)
+    patterns = {m.anchor: [m.only_line, *m.patterns] for m in MESSAGES if m.patterns}
+    print(json.dumps([write_pages(Path(sys.argv[1])), patterns]), flush=True)
     os._exit(0)  # without waiting for the threads

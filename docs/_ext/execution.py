@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
@@ -63,6 +64,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("execution_pages", "all", "")
     os.environ["OMP_NUM_THREADS"] = "1"  # children of a process with a pool hang
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # it remarks on standard error
+    gc.disable()  # it walks all pages again and again: a quarter of a build without this
+    app.connect("build-finished", lambda *_: gc.enable(), priority=999)
     if parallel_available:
         execution = Execution()
         app.connect("config-inited", execution.note_settings, priority=5)
@@ -226,6 +229,7 @@ def run_all(app: Sphinx, pages: list[Page]) -> Iterator[tuple[Page, float]]:
         for module in app.config.execution_preload:
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
+    gc.freeze()  # a page that collects looks at its own objects, not at all of torch's
     finished = side_by_side(pages, app.parallel, app.config.nb_execution_timeout)
     failures = []
     for page, result, seconds, failure in status_iterator(
@@ -275,6 +279,7 @@ def side_by_side(pages: list[Page], jobs: int, limit: int) -> Iterator[Outcome]:
 def run_alone(page: Page, limit: int, sender: Connection) -> None:
     """In the child: run a page and send its result, with what it should not have said."""
     signal.alarm(limit)
+    gc.enable()
     with tempfile.TemporaryFile() as said:
         os.dup2(said.fileno(), 2)
         result = failure = None
