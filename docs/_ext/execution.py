@@ -65,7 +65,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     os.environ["OMP_NUM_THREADS"] = "1"  # children of a process with a pool hang
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # it remarks on standard error
     gc.disable()  # it walks all pages again and again: a quarter of a build without this
-    app.connect("build-finished", lambda *_: gc.enable(), priority=999)
+    app.connect("build-finished", lambda *_: gc.freeze(), priority=999)  # nor at the end
     if parallel_available:
         execution = Execution()
         app.connect("config-inited", execution.note_settings, priority=5)
