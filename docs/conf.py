@@ -1,5 +1,6 @@
 """Configuration of the documentation build."""
 
+import gc
 import os
 import sys
 import warnings
@@ -8,6 +9,7 @@ from pathlib import Path
 
 here = Path(__file__).parent
 sys.path.insert(0, str(here / "_ext"))
+gc.disable()  # it walks all pages again and again: a quarter of a build without this
 
 # -- Project ---------------------------------------------------------------------------
 
@@ -156,3 +158,4 @@ warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
 def setup(app):
     """Leave .ipynb to sphinx-gallery, whose notebooks are downloads and not sources."""
     app.registry.source_suffix.pop(".ipynb", None)
+    app.connect("build-finished", lambda *_: gc.freeze(), priority=999)  # nor at the end

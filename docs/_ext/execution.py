@@ -64,8 +64,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("execution_pages", "all", "")
     os.environ["OMP_NUM_THREADS"] = "1"  # children of a process with a pool hang
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # it remarks on standard error
-    gc.disable()  # it walks all pages again and again: a quarter of a build without this
-    app.connect("build-finished", lambda *_: gc.freeze(), priority=999)  # nor at the end
     if parallel_available:
         execution = Execution()
         app.connect("config-inited", execution.note_settings, priority=5)
@@ -225,10 +223,9 @@ def run_all(app: Sphinx, pages: list[Page]) -> Iterator[tuple[Page, float]]:
     """Run pages, as many at a time as ``sphinx-build -j`` says; raise when any failed."""
     if not pages:
         return
-    if len(pages) > app.parallel:  # a few pages import less by themselves
-        for module in app.config.execution_preload:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(module)
+    for module in app.config.execution_preload:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     gc.freeze()  # a page that collects looks at its own objects, not at all of torch's
     finished = side_by_side(pages, app.parallel, app.config.nb_execution_timeout)
     failures = []
