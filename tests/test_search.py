@@ -15,6 +15,8 @@ from built import CHAPTER, DESKTOP, SITE, needs_chromium, needs_site
 from docutils import nodes
 from executed import ROOT
 
+import search_index
+
 pytestmark = needs_chromium
 
 FOUND = "#search-results li > a"
@@ -163,6 +165,27 @@ def test_search_works_by_address_keyboard_and_offline(browser, address):
     page.goto(f"{SITE.as_uri()}/search.html?q={quote('cotangent')}")
     page.wait_for_selector(FOUND)
     page.close()
+
+
+def test_words_are_counted_by_field():
+    found = [
+        {"title": "Ones", "page": "", "text": "ones, twos and ones", "code": ""},
+        {
+            "title": "Twos",
+            "page": "Ones",
+            "text": "",
+            "code": "x_1 = 1",
+            "asked": ["Ones?"],
+        },
+    ]
+    index = search_index.counted(found)
+    assert index["lengths"] == [[1, 0, 3, 0], [1, 1, 0, 2, 1]]
+    assert index["words"] == {
+        "ones": "5|0|1|0 -1||1",  # records after the last one, then what is more than once
+        "twos": "2|1||0||",
+        "x": "1||||1|",
+        "1": "2||||1 -1|",
+    }
 
 
 def test_pasted_message_leads_to_its_page(browser, tmp_path):

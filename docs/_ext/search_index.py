@@ -2,8 +2,9 @@
 
 Sphinx's own search wants every word of a query, so it finds no error message that carries
 the reader's own shapes. MiniSearch (https://github.com/lucaong/minisearch) ranks by BM25
-whatever words it knows; ``_static/search.js`` asks it. The records are written as a
-script, so that searching works from a folder, without a server, too.
+whatever words it knows; ``_static/search.js`` asks it. Records and words are written as a
+script, so that searching works from a folder, without a server, too. The words are counted
+here: a browser takes longer to do so than a reader waits.
 
 An entry that sends its reader on with an arrow, such as the short answer to a question,
 says in its title what is asked there: the records of the page and of its section have it.
@@ -15,10 +16,12 @@ which one of these is found, and no other line is said to have raised, leads the
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import unicodedata
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -51,6 +54,14 @@ BETWEEN = {
     "munder": "{}_{}",
     "munderover": "{}_{}^{}",
 }
+# Words that tell no question from another.
+COMMON = """
+a an and are as at be but by can do does for from get has have how i if in into is it
+its me must my of on or should so that the then there this to was what when which why
+will with would you your
+"""
+FIELDS = ("title", "page", "text", "code", "asked")
+SHOWN = {"url", "title", "page", "text", "line", "messages"}  # of a record, in the browser
 ENTRIES = (nodes.section, nodes.definition_list_item, addnodes.desc)
 
 
@@ -122,8 +133,49 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.name == "html":
         found = [r for name in sorted(app.env.found_docs) for r in addressed(app, name)]
         asked(found)
-        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-        write(Path(app.outdir, "searchindex.js"), f"const RECORDS = {text};\n")
+        of = hashlib.sha256(Path(__file__).read_bytes() + repr(found).encode()).hexdigest()
+        file = Path(app.outdir, "searchindex.js")
+        if not (file.exists() and file.read_text(encoding="utf-8").startswith(f"// {of}")):
+            shown = [{key: r[key] for key in r if key in SHOWN} for r in found]
+            encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+            parts = {"RECORDS": encode(shown), "INDEX": encode(counted(found))}
+            texts = (f"const {name} = {part};\n" for name, part in parts.items())
+            file.write_text("".join([f"// {of}\n", *texts]), encoding="utf-8")
+
+
+def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Count the words of each record, field by field.
+
+    Returns:
+        ``common``: words that are not counted. ``fields``: their names. ``lengths``: for
+        each record, how many different words each of its fields has. ``words``: for each
+        word, how often it stands anywhere, and for each field, of every record that has it
+        there, how many records after the one before it comes, and then, where that is more
+        than once, minus the number of other times.
+    """
+    common = set(split(COMMON))
+    lengths: list[list[int]] = []
+    places: dict[str, list[list[int]]] = {}
+    last: dict[tuple[str, int], int] = {}
+    times: Counter[str] = Counter()
+    for number, record in enumerate(found):
+        lengths.append([])
+        for field, name in enumerate(name for name in FIELDS if name in record):
+            text = record[name]
+            counts = Counter(split(text if isinstance(text, str) else " ".join(text)))
+            lengths[-1].append(len(counts))
+            times.update(counts)
+            for word in sorted(counts.keys() - common):
+                place = places.setdefault(word, [[] for _ in FIELDS])[field]
+                place.append(number - last.get((word, field), 0))
+                last[word, field] = number
+                if counts[word] > 1:
+                    place.append(1 - counts[word])
+    words = {
+        word: "|".join(" ".join(map(str, place)) for place in ([times[word]], *by_field))
+        for word, by_field in places.items()
+    }
+    return {"common": sorted(common), "fields": FIELDS, "lengths": lengths, "words": words}
 
 
 def asked(found: list[dict[str, Any]]) -> None:

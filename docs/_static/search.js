@@ -7,19 +7,13 @@
   const title = document.title;
   const SHOWN = 20;
 
-  // Words that tell one question from another; the same rules for pages and for queries.
-  const STOP = new Set(
-    ("a an and are as at be but by can do does for from get has have how i if in into is it its " +
-     "me must my of on or should so that the then there this to was what when which why will " +
-     "with would you your").split(" "),
-  );
   const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-  const stem = (word) =>
+  const stem = (word) => // the same for pages and for queries
     word.length < 4 ? word
       : word.replace(/ies$/, "y").replace(/([^s])s$/, "$1").replace(/(\w{3})(?:ing|ed)$/, "$1");
   const stems = new Map(); // most words come often
   const term = (word) => {
-    if (!stems.has(word)) stems.set(word, STOP.has(word) ? null : stem(word));
+    if (!stems.has(word)) stems.set(word, INDEX.common.includes(word) ? null : stem(word));
     return stems.get(word);
   };
   const terms = (text) => new Set(split(text).map(term).filter(Boolean));
@@ -40,7 +34,41 @@
     return !frames.length || !/\w/.test(raised.replace(/\[rank\d+\]:/g, "")) || line.test(raised);
   };
 
-  let engine; // once loaded: a function from a query to the records that answer it, and
+  // The engine with what was counted of some terms when the site was built, in the form in
+  // which it keeps an index (search_index.py). All terms would take a browser too long.
+  const engineOf = ({ fields, lengths, words }, forms) => {
+    const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+    const whole = {
+      serializationVersion: 2,
+      documentCount: lengths.length,
+      nextId: lengths.length,
+      documentIds: { ...[...lengths.keys()] },
+      fieldIds: Object.fromEntries(fields.map((name, field) => [name, field])),
+      fieldLength: { ...lengths },
+      averageFieldLength: fields.map((_, at) => mean(lengths.flatMap((of) => of[at] ?? []))),
+      storedFields: {},
+      dirtCount: 0,
+    };
+    const places = (term) => {
+      const times = fields.map(() => ({}));
+      for (const word of forms.get(term)) {
+        words[word].split("|").slice(1).forEach((list, field) => {
+          let record = 0;
+          for (const number of list ? list.split(" ").map(Number) : []) {
+            if (number >= 0) record += number;
+            times[field][record] = (times[field][record] ?? 0) + (number < 0 ? -number : 1);
+          }
+        });
+      }
+      return { ...times };
+    };
+    return (terms) => {
+      const index = terms.filter((term) => forms.has(term)).map((term) => [term, places(term)]);
+      return MiniSearch.loadJS({ ...whole, index }, { fields });
+    };
+  };
+
+  let search; // once loaded: a function from a query to the records that answer it, and
   // whether it is a message that none of them is about
   const start = async () => {
     await Promise.all([load(field.dataset.engine), load(field.dataset.index)]);
@@ -57,17 +85,14 @@
         record.messages = record.messages.map((pattern) => new RegExp(pattern));
       }
     });
+    const forms = new Map(); // of each term, such as "gradient" and "gradients"
     const counts = new Map();
-    const index = new MiniSearch({
-      fields: ["title", "page", "text", "code", "asked"],
-      tokenize: split,
-      processTerm: (word) => {
-        const counted = term(word);
-        if (counted) counts.set(counted, (counts.get(counted) ?? 0) + 1);
-        return counted;
-      },
-    });
-    index.addAll(RECORDS);
+    for (const [word, places] of Object.entries(INDEX.words)) {
+      const counted = term(word);
+      forms.set(counted, [...(forms.get(counted) ?? []), word]);
+      counts.set(counted, (counts.get(counted) ?? 0) + Number.parseInt(places, 10));
+    }
+    const engine = engineOf(INDEX, forms);
     // In a long question most words are everybody's: the rarer, the more it says.
     const commonest = Math.log(2 * Math.max(...counts.values()));
     const boostTerm = (word) => Math.sqrt(commonest - Math.log(counts.get(word) ?? 1));
@@ -78,7 +103,7 @@
         if (!weights.has(id)) weights.set(id, weight(RECORDS[id], asked));
         return weights.get(id);
       };
-      const found = index.search(query, {
+      const found = engine([...asked]).search(query, {
         boost: { title: 1.5, code: 0.5, asked: 0.5 },
         boostDocument,
         boostTerm,
@@ -146,8 +171,8 @@
     const query = field.value.replace(/\s+/g, " ").trim();
     document.title = query ? `${query} – ${title}` : title;
     if (!query) return list.replaceChildren((summary.textContent = ""));
-    engine ??= start();
-    const { records: found, unknown } = (await engine)(query);
+    search ??= start();
+    const { records: found, unknown } = (await search)(query);
     if (query !== field.value.replace(/\s+/g, " ").trim()) return; // typed on meanwhile
     const asked = terms(query);
     const items = found.slice(0, SHOWN).map(({ url, title, page, text }) => {
