@@ -270,6 +270,8 @@ def said(entry: nodes.Element) -> tuple[str, str]:
             continue
         elif node.get("reftype") == "ref" and not node["refexplicit"]:
             prose.append(LABEL.format(node["reftarget"]))
+        elif node.get("reftype") == "doc" and not node["refexplicit"]:
+            continue  # of a list of the pages that use a function
         elif isinstance(node, CODE):
             code.append(node.astext())
         elif isinstance(node, nodes.math):
