@@ -231,6 +231,15 @@ def test_a_name_that_means_something_else_in_the_end_keeps_its_link(site):
     assert "json.loads" not in dict(links(page, ".functions-used a"))
 
 
+def test_a_changed_inventory_changes_the_links_and_runs_nothing(site):
+    page = site.page("auto_examples/one/page")
+    assert OPEN in page
+    site.edit("docs/boxes.inv", "open.html", "opened.html")
+    assert site.build() == set()
+    changed = site.page("auto_examples/one/page")
+    assert changed == page.replace(f"{OPEN}.html", "https://boxes.example/opened.html")
+
+
 def resolved(name):
     """Return what a dotted name stands for, importing as much as it takes."""
     parts = name.split(".")

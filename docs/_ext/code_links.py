@@ -10,6 +10,7 @@ them is in the list at the end of the page, where it does.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -32,7 +33,18 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Go over each page after sphinx-gallery has."""
     app.add_node(code_link, html=(visit_code_link, depart_code_link))
     app.add_post_transform(FunctionLinks)
+    app.add_config_value("code_links_inventories", "", "html")  # what is in them
+    app.connect("config-inited", read_inventories)
     return {"version": "2", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def read_inventories(app: Sphinx, config: Any) -> None:
+    """Have every page written again when an inventory of links has changed."""
+    places = (
+        Path(app.confdir, place or "") for _, place in config.intersphinx_mapping.values()
+    )
+    files = (place.read_bytes() for place in places if place.is_file())
+    config.code_links_inventories = hashlib.sha256(b"".join(files)).hexdigest()
 
 
 class code_link(nodes.reference):  # noqa: N801
