@@ -156,8 +156,9 @@ PARALLEL = Theme(
             tell=(
                 "The loss is a penalty alone (R1, path length): the last bias does "
                 "not change a slope and gets None. Add `0 * y.sum()`. "
-                "`find_unused_parameters=True` does not help, since y uses the bias, and "
-                "under `static_graph=True` the processes drift apart without a message.",
+                "`find_unused_parameters=True` does not help, since y uses the bias. Leave "
+                "`static_graph=True` out: with it the processes drift apart without a "
+                "message, with `0 * y.sum()` as well.",
                 "The message lists `Parameter indices which did not receive grad`. They "
                 "count the trained parameters only: `[name for name, p in "
                 "model.named_parameters() if p.requires_grad]`. With the environment "
@@ -511,11 +512,13 @@ PARALLEL = Theme(
                 r"Unable to handle autograd's threading in combination with fork-based "
                 r"multiprocessing",
             ),
-            why="""On a machine with a GPU, `backward` has started threads in this process,
-                and a forked child does not inherit them. A backward pass on the CPU alone
-                runs in the thread that calls it, and works in the child.""",
+            why="""On a machine with a GPU the first `backward`, on the CPU as well, starts
+                threads in this process, and a forked child does not inherit them. Where
+                torch sees no GPU it starts none, and the child may go on.""",
             fix="""Start workers with `torch.multiprocessing.get_context("spawn")`, or call
-                `backward` for the first time after the fork, in the child.""",
+                `backward` for the first time after the fork, in the child. Where all is on
+                the CPU, set `CUDA_VISIBLE_DEVICES=` (to nothing) before the program
+                starts.""",
             see=("ddp-messages", "across-processes"),
             source=("torch/csrc/autograd (python_engine.cpp)",),
         ),
