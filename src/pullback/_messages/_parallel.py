@@ -619,8 +619,9 @@ PARALLEL = Theme(
                 and the graph still points to it. A second derivative
                 (`create_graph=True`, a gradient penalty) needs the weight again.""",
             fix="""`model.set_reshard_after_backward(False)` keeps the gathered weights;
-                after the last backward call `model.reshard()`, else `.grad` of the
-                parameters reads None. Two losses of one output need none of this:
+                after the last backward call `reshard()` of every module that was sharded,
+                else `.grad` of its parameters reads None, and a step passes them by. Two
+                losses of one output need none of this:
                 `retain_graph=True` gathers again, and adding them takes one pass.""",
             tell=(
                 "A second derivative: as above. `gradients of gradients` is the same from "
@@ -658,7 +659,7 @@ PARALLEL = Theme(
                 import torch
                 import torch.distributed as dist
                 from torch.distributed.device_mesh import init_device_mesh
-                from torch.distributed.fsdp import fully_shard
+                from torch.distributed.fsdp import FSDPModule, fully_shard
 
                 store = dist.HashStore()
                 dist.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -666,14 +667,17 @@ PARALLEL = Theme(
                     mesh = init_device_mesh("cpu", (1,))
                     layer = torch.nn.Linear(2, 1, bias=False)
                     torch.nn.init.ones_(layer.weight)
-                    model = fully_shard(layer, mesh=mesh)
+                    model = torch.nn.Sequential(fully_shard(layer, mesh=mesh))
+                    fully_shard(model, mesh=mesh)
                     model.set_reshard_after_backward(False)
                     x = torch.ones(1, 2, requires_grad=True)
                     loss = (model(x) ** 2).sum()
                     (g,) = torch.autograd.grad(loss, x, create_graph=True)
                     (g**2).sum().backward()
-                    model.reshard()
-                    found = model.weight.grad.full_tensor()
+                    for module in model.modules():
+                        if isinstance(module, FSDPModule):
+                            module.reshard()
+                    found = layer.weight.grad.full_tensor()
                 finally:
                     dist.destroy_process_group()
                 # |g|^2 = 4 (w x)^2 |w|^2, at w = x = (1, 1)
