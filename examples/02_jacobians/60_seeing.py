@@ -89,8 +89,8 @@ columns
 
 # %%
 # *I expected s(1 - s).* That is the diagonal of the picture: the slope of each probability
-# by its own score. No single product gives it, since every probability depends on every
-# score; take the rows, and their diagonal. For a batch, ``vmap(jacrev(softmax))``:
+# by its own score. No single product gives it: each row adds up to 0, and so does every
+# product. Take the rows, and their diagonal. For a batch, ``vmap(jacrev(softmax))``:
 
 p = softmax(x)
 own = torch.func.jacrev(softmax)(x).diagonal()

@@ -58,7 +58,7 @@ after("sum", lambda model: (model(data) ** 2).sum())
 
 # %%
 # A gradient penalty as the whole loss, in a model with a bias; its slope is to be 0 in one
-# process and 1 in the other. The same with ``static_graph``, and with ``0 * y`` added:
+# process and 1 in the other. The same with ``0 * y`` added, and that with ``static_graph``:
 
 PENALTY = """
 def penalty(model, weight=None):
@@ -67,8 +67,8 @@ def penalty(model, weight=None):
     p = ((g.norm(dim=1) - rank) ** 2).mean()
     return p if weight is None else p + weight * y.sum()
 after("penalty", penalty, bias=True)
-after("static", penalty, bias=True, static_graph=True)
-after("with_0y", lambda model: penalty(model, 0), bias=True)
+for name, options in {"with_0y": {}, "static": {"static_graph": True}}.items():
+    after(name, lambda model: penalty(model, 0), bias=True, **options)
 """
 
 # %%
@@ -122,12 +122,12 @@ whole_sum = torch.func.grad(lambda w: losses(w).sum())(ones)
 print(whole_mean.tolist(), whole_sum.tolist())
 
 # %%
-# *Does a gradient penalty work under DDP?* Yes, if the loss contains the output, too. The
-# hooks of DDP sit on the parameters; ``grad`` by the *inputs* passes them by. DDP averages
-# once every parameter had its gradient, and the last bias has none in a penalty alone
-# (lazy R1, path length): ``penalty`` and ``static`` above stay local. Scores in the same
-# loss, or StyleGAN's ``+ 0 * y``, reach it. In process k the gradient is
-# :math:`2(|w|-k)\,w/|w|`:
+# *Does a gradient penalty work under DDP?* Yes, without ``static_graph``, if the loss
+# contains the output, too. The hooks of DDP sit on the parameters; ``grad`` by the *inputs*
+# passes them by. DDP waits for the last bias, which has no gradient in a penalty alone
+# (lazy R1, path length). Scores in the same loss, or StyleGAN's ``+ 0 * y``, reach it. With
+# ``static_graph`` the first ``grad`` is taken for the step's ``backward``, and nothing is
+# averaged from then on. In process k the gradient is :math:`2(|w|-k)\,w/|w|`:
 
 (slopes := 2 * (ones.norm() - torch.arange(2.0)[:, None]) * ones / ones.norm())
 

@@ -50,8 +50,8 @@ def two_steps(**options):
 
 # %%
 # Leave the parameter out, freeze it before wrapping, let DDP look for what leads to no
-# output, or promise one graph for all steps. (The last two do not help a *penalty alone*:
-# :ref:`across-processes`.) *Which is it?* One ``backward`` of the bare module tells:
+# output, or promise one graph for all steps. (The last two do not help a *penalty*, and the
+# last harms: :ref:`across-processes`.) *Which is it?* The bare module's ``backward`` tells:
 
 try:
     two_steps()

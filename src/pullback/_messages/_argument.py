@@ -127,7 +127,8 @@ ARGUMENT = Theme(
                 "`(5, 4)` against `(4, 5)`: `v.T`; `reshape` would mix the weights up.",
                 "`()` against `(3,)`: one number for three outputs, such as "
                 "`torch.tensor(1.0)`; `torch.ones_like(y)` is the gradient of `y.sum()`. "
-                "Or a list of numbers, taken for a `v` for each output; `torch.stack(v)`.",
+                "Or a list of such tensors, taken for a `v` for each output; "
+                "`torch.stack(v)`.",
                 "`v` has one dimension more, such as `torch.eye(n)`: a stack of `v`s needs "
                 "`torch.autograd.grad(..., is_grads_batched=True)`.",
                 "`j1` in a shape: the output is a nested tensor, and only "

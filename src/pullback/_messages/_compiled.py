@@ -302,7 +302,8 @@ COMPILED = Theme(
                 "It comes after some epochs, with a GAN loss or an adaptive weight: the "
                 "first `grad` with `retain_graph=True`. Set the switch before training.",
                 "A first `backward` that keeps the graph does not raise: it compiles a "
-                "version that donates nothing.",
+                "version that donates nothing. Where sizes are dynamic (`dynamic=True`, a "
+                "second batch size) it raises, too.",
             ),
             broken="""
                 import torch

@@ -292,7 +292,7 @@ MAKING = Theme(
                 "Tensor",
             ),
             why="""`requires_grad` is True or False of Python, and nothing is taken for one
-                of them: no 1, no text, no None, and neither NumPy's nor torch's own.""",
+                of them: no 1, no text, and neither NumPy's nor torch's own.""",
             fix="""Convert the {type}: `x.requires_grad_(bool(flag))`.""",
             unknown={"type": "value"},
             tell=(

@@ -156,8 +156,9 @@ PARALLEL = Theme(
             tell=(
                 "The loss is a penalty alone (R1, path length): the last bias does "
                 "not change a slope and gets None. Add `0 * y.sum()`. "
-                "`find_unused_parameters=True` does not help, since y uses the bias, and "
-                "under `static_graph=True` the processes drift apart without a message.",
+                "`find_unused_parameters=True` does not help, since y uses the bias. Leave "
+                "`static_graph=True` out: with it the processes drift apart without a "
+                "message, with `0 * y.sum()` as well.",
                 "The message lists `Parameter indices which did not receive grad`. They "
                 "count the trained parameters only: `[name for name, p in "
                 "model.named_parameters() if p.requires_grad]`. With the environment "
@@ -511,11 +512,13 @@ PARALLEL = Theme(
                 r"Unable to handle autograd's threading in combination with fork-based "
                 r"multiprocessing",
             ),
-            why="""On a machine with a GPU, `backward` has started threads in this process,
-                and a forked child does not inherit them. A backward pass on the CPU alone
-                runs in the thread that calls it, and works in the child.""",
+            why="""On a machine with a GPU the first `backward`, on the CPU as well, starts
+                threads in this process, and a forked child does not inherit them. Where
+                torch sees no GPU it starts none, and the child may go on.""",
             fix="""Start workers with `torch.multiprocessing.get_context("spawn")`, or call
-                `backward` for the first time after the fork, in the child.""",
+                `backward` for the first time after the fork, in the child. Where all is on
+                the CPU, set `CUDA_VISIBLE_DEVICES=` (to nothing) before the program
+                starts.""",
             see=("ddp-messages", "across-processes"),
             source=("torch/csrc/autograd (python_engine.cpp)",),
         ),
@@ -616,8 +619,9 @@ PARALLEL = Theme(
                 and the graph still points to it. A second derivative
                 (`create_graph=True`, a gradient penalty) needs the weight again.""",
             fix="""`model.set_reshard_after_backward(False)` keeps the gathered weights;
-                after the last backward call `model.reshard()`, else `.grad` of the
-                parameters reads None. Two losses of one output need none of this:
+                after the last backward call `reshard()` of every module that was sharded,
+                else `.grad` of its parameters reads None, and a step passes them by. Two
+                losses of one output need none of this:
                 `retain_graph=True` gathers again, and adding them takes one pass.""",
             tell=(
                 "A second derivative: as above. `gradients of gradients` is the same from "
@@ -655,7 +659,7 @@ PARALLEL = Theme(
                 import torch
                 import torch.distributed as dist
                 from torch.distributed.device_mesh import init_device_mesh
-                from torch.distributed.fsdp import fully_shard
+                from torch.distributed.fsdp import FSDPModule, fully_shard
 
                 store = dist.HashStore()
                 dist.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -663,14 +667,17 @@ PARALLEL = Theme(
                     mesh = init_device_mesh("cpu", (1,))
                     layer = torch.nn.Linear(2, 1, bias=False)
                     torch.nn.init.ones_(layer.weight)
-                    model = fully_shard(layer, mesh=mesh)
+                    model = torch.nn.Sequential(fully_shard(layer, mesh=mesh))
+                    fully_shard(model, mesh=mesh)
                     model.set_reshard_after_backward(False)
                     x = torch.ones(1, 2, requires_grad=True)
                     loss = (model(x) ** 2).sum()
                     (g,) = torch.autograd.grad(loss, x, create_graph=True)
                     (g**2).sum().backward()
-                    model.reshard()
-                    found = model.weight.grad.full_tensor()
+                    for module in model.modules():
+                        if isinstance(module, FSDPModule):
+                            module.reshard()
+                    found = layer.weight.grad.full_tensor()
                 finally:
                     dist.destroy_process_group()
                 # |g|^2 = 4 (w x)^2 |w|^2, at w = x = (1, 1)
