@@ -125,7 +125,7 @@ BACKWARD_AND_GRAD = Theme(
                 assert torch.equal(gradient, 2 * x)
                 print(gradient)
                 """,
-            see=("first-vjp", "same-or-not"),
+            see=("first-vjp", "same-calls"),
             source=("torch/autograd/__init__.py (grad)",),
         ),
         Message(
