@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9]*.py"))
 NOTEBOOKS = sorted(
     page
-    for page in (ROOT / "docs").glob("*.md")
+    for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("same_or_not/*.md")]
     if "```{code-cell}" in page.read_text(encoding="utf-8")
 )
 

@@ -22,7 +22,8 @@ def test_the_site_depends_on_its_sources_alone(tmp_path):
             shutil.copy(ROOT / part, site.folder)
     pages = [page.relative_to(ROOT / "examples").with_suffix("") for page in EXAMPLES]
     names = [f"auto_examples/{page.as_posix()}" for page in pages]
-    names += [page.stem for page in NOTEBOOKS]
+    pages = [page.relative_to(ROOT / "docs").with_suffix("") for page in NOTEBOOKS]
+    names += [page.as_posix() for page in pages]
     build_apart(*sites, names, "-j", "2")
     assert set(sites[0].order) == set(sites[1].order) == set(names)
     assert differing(*sites) == []

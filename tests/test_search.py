@@ -49,7 +49,7 @@ PASTED = {
     "x is complex and y = 2*x**2: y.backward(torch.ones_like(y)) hands back the conjugate "
     "of 4*x. Which of the two is right?": "auto_examples/03_products/55_complex",
     "The GAN code I read calls netD.zero_grad(). Are optimizerD.zero_grad() and "
-    "optimizerG.zero_grad() the same?": "same_or_not.html#is-model-zero-grad",
+    "optimizerG.zero_grad() the same?": "same_or_not/training.html#is-model-zero-grad",
     "The inner step of MAML runs out of GPU memory with create_graph=True. May I pass "
     "retain_graph=True to autograd.grad(inner_loss, w) in its place?": (
         "auto_examples/05_mechanics/15_retain_or_create"

@@ -170,6 +170,6 @@ assert in_order == permuted == 6 * (at @ weights).item()
 # Where next
 # ----------
 #
-# When a result *is* ``v``: :ref:`same-or-not`. Watching it further down: :ref:`hooks`. A
+# When a result *is* ``v``: :ref:`same-calls`. Watching it further down: :ref:`hooks`. A
 # ``v`` made from ``x``: :ref:`v-depends-on-x`. Zeros that protect from nothing:
 # :ref:`masked-nan`.

@@ -155,5 +155,5 @@ torch.testing.assert_close(torch.tensor(scaled) / scaler.get_scale(), by_hand)
 # Where next
 # ----------
 #
-# Why the folded sum is the same: :ref:`same-or-not`. Accumulation: :ref:`gradient-doubled`.
+# Why the folded sum is the same: :ref:`same-v`. Accumulation: :ref:`gradient-doubled`.
 # DDP and FSDP behind the framework: :ref:`across-processes`, :ref:`sharded-parameters`.

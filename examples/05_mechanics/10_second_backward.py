@@ -151,7 +151,7 @@ spent(cell(steps[0], state.detach()).sum())
 # ------------------------------------------
 #
 # A normalised weight, a penalty, a table of positions made outside the loop. Make it anew
-# for each ``backward``: ``retain_graph=True`` keeps its old value (:ref:`same-or-not`). A
+# for each ``backward``: ``retain_graph=True`` keeps its old value (:ref:`same-calls`). A
 # total for the log is ``loss.item()``, or it keeps every graph.
 
 scale = w.exp()

@@ -172,4 +172,4 @@ assert moved[True][0] > moved[False][0] + 0.1
 # ----------
 #
 # Jacobians with known zeros: :ref:`sparse-jacobian`. The same embedding, sparse and dense:
-# :ref:`same-or-not`. What v may be: :ref:`contract`.
+# :ref:`same-numbers`. What v may be: :ref:`contract`.

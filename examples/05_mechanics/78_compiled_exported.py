@@ -171,5 +171,5 @@ torch.testing.assert_close(program.module()(more.detach()), -slope)
 # Where next
 # ----------
 #
-# Is it the same gradient? :ref:`same-or-not`. What vmap refuses besides:
+# Is it the same gradient? :ref:`same-numbers`. What vmap refuses besides:
 # :ref:`vmap-limits`. Parameters as arguments: :ref:`functional-buffers`.

@@ -170,5 +170,5 @@ for f in (moves | shares).values():
 # ----------
 #
 # One place read or written several times: :ref:`repeated-indices`. Choices by size:
-# :ref:`sort-and-topk`. ``conv_transpose2d``: :ref:`same-or-not`. The transpose put to the
+# :ref:`sort-and-topk`. ``conv_transpose2d``: :ref:`same-numbers`. The transpose put to the
 # test with random numbers: :ref:`dot-product-test`.

@@ -8,28 +8,39 @@ from __future__ import annotations
 import re
 
 from pullback._messages._argument import ARGUMENT
+from pullback._messages._backward_and_grad import BACKWARD_AND_GRAD
 from pullback._messages._calls import CALLS
+from pullback._messages._checkpoints import CHECKPOINTS
 from pullback._messages._compiled import COMPILED
+from pullback._messages._conversions import CONVERSIONS
+from pullback._messages._custom_operators import CUSTOM_OPERATORS
+from pullback._messages._ddp import DDP
 from pullback._messages._devices import DEVICES
 from pullback._messages._dtypes import DTYPES
 from pullback._messages._earlier import EARLIER
 from pullback._messages._entry import Message, Theme
+from pullback._messages._forward_mode import FORWARD_MODE
 from pullback._messages._function import FUNCTION
+from pullback._messages._functional import FUNCTIONAL
 from pullback._messages._graph import GRAPH
-from pullback._messages._higher import HIGHER
 from pullback._messages._hook_results import HOOK_RESULTS
 from pullback._messages._hooks import HOOKS
 from pullback._messages._inplace import INPLACE
 from pullback._messages._inside_function import INSIDE_FUNCTION
 from pullback._messages._inside_transforms import INSIDE_TRANSFORMS
+from pullback._messages._inside_vmap import INSIDE_VMAP
 from pullback._messages._leaves import LEAVES
 from pullback._messages._libraries import LIBRARIES
 from pullback._messages._making import MAKING
+from pullback._messages._mixed_precision import MIXED_PRECISION
+from pullback._messages._no_derivative import NO_DERIVATIVE
 from pullback._messages._parallel import PARALLEL
 from pullback._messages._rules import RULES
 from pullback._messages._silent import SILENT
+from pullback._messages._silent_argument import SILENT_ARGUMENT
 from pullback._messages._silent_rules import SILENT_RULES
 from pullback._messages._silent_training import SILENT_TRAINING
+from pullback._messages._silent_transforms import SILENT_TRANSFORMS
 from pullback._messages._steps_and_losses import STEPS
 from pullback._messages._training import TRAINING
 from pullback._messages._transforms import TRANSFORMS
@@ -39,22 +50,31 @@ __all__ = ["MESSAGES", "THEMES", "Message", "Theme", "lookup"]
 
 THEMES = (
     ARGUMENT,
+    BACKWARD_AND_GRAD,
+    FUNCTIONAL,
     GRAPH,
     LEAVES,
+    CONVERSIONS,
     MAKING,
     INPLACE,
     FUNCTION,
     RULES,
     INSIDE_FUNCTION,
+    CUSTOM_OPERATORS,
     HOOKS,
     HOOK_RESULTS,
-    HIGHER,
+    FORWARD_MODE,
+    NO_DERIVATIVE,
     TRANSFORMS,
     INSIDE_TRANSFORMS,
     VMAP,
+    INSIDE_VMAP,
     TRAINING,
     STEPS,
+    MIXED_PRECISION,
     CALLS,
+    CHECKPOINTS,
+    DDP,
     PARALLEL,
     COMPILED,
     DEVICES,
@@ -62,6 +82,8 @@ THEMES = (
     LIBRARIES,
     EARLIER,
     SILENT,
+    SILENT_ARGUMENT,
+    SILENT_TRANSFORMS,
     SILENT_RULES,
     SILENT_TRAINING,
 )

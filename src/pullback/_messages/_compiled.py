@@ -1,4 +1,4 @@
-"""Messages of checkpointing's second run, of torch.compile and of CUDA graphs."""
+"""Messages of ``torch.compile`` and of CUDA graphs."""
 
 from pullback._messages._entry import Message, Theme
 
@@ -6,152 +6,38 @@ COMPILED = Theme(
     "compiled",
     (
         Message(
-            anchor="checkpoint-output-no-grad",
-            title="none of output has requires_grad=True, this checkpoint() is not "
-            "necessary",
+            anchor="compile-double-backward",
+            title="torch.compile with aot_autograd does not currently support double "
+            "backward",
             patterns=(
-                r"none of output has requires_grad=True, this checkpoint\(\) is not",
+                r"torch\.compile with aot_autograd does not currently support double "
+                r"backward",
             ),
-            why="""The checkpointed function ran a second time in `backward`, and this time
-                its result had no graph: something in it detaches, works under `no_grad`, or
-                returns integers.""",
-            fix="""Take `.detach()`, `torch.no_grad()` and conversions out of the function,
-                or leave `checkpoint` out where nothing is differentiated.""",
+            why="""A compiled function has a compiled backward, and that is not
+                differentiable again.""",
+            fix="""Differentiate twice in eager mode, with the function that has not gone
+                through `torch.compile`, or compile a function that computes
+                the second derivative with `torch.func` inside.""",
             broken="""
                 import torch
-                from torch.utils.checkpoint import checkpoint
 
+                cube = torch.compile(lambda x: (x**3).sum(), backend="aot_eager")
                 x = torch.tensor([1.0, 2.0], requires_grad=True)
-                y = checkpoint(lambda x: x.detach() ** 2, x, use_reentrant=True)
-                y.sum().backward()
+                (g,) = torch.autograd.grad(cube(x), x, create_graph=True)
+                g.sum().backward()
                 """,
             fixed="""
                 import torch
-                from torch.utils.checkpoint import checkpoint
 
+                cube = lambda x: (x**3).sum()
                 x = torch.tensor([1.0, 2.0], requires_grad=True)
-                y = checkpoint(lambda x: x**2, x, use_reentrant=False)
-                y.sum().backward()
-                assert torch.equal(x.grad, 2 * x)
+                (g,) = torch.autograd.grad(cube(x), x, create_graph=True)
+                g.sum().backward()
+                assert torch.equal(x.grad, 6 * x)
                 print(x.grad)
                 """,
-            see=("checkpointing", "error-checkpoint-inputs-no-grad"),
-            source=("torch/utils/checkpoint.py",),
-        ),
-        Message(
-            anchor="checkpoint-unpacked-once",
-            title="torch.utils.checkpoint: Unpack is being triggered for a tensor that was "
-            "already unpacked once",
-            kinds=("CheckpointError",),
-            patterns=(
-                r"torch\.utils\.checkpoint: Unpack is being triggered for a tensor that "
-                r"was already unpacked once",
-            ),
-            why="""A checkpoint computes what `backward` needs again, hands each tensor out
-                once and forgets it. A custom Function that reads `ctx.saved_tensors` twice
-                asks twice.""",
-            fix="""Read `ctx.saved_tensors` once at the top of `backward` and keep the
-                names.""",
-            broken="""
-                import torch
-                from torch.utils.checkpoint import checkpoint
-
-                class Product(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, a, b):
-                        ctx.save_for_backward(a, b)
-                        return a * b
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        return v * ctx.saved_tensors[1], v * ctx.saved_tensors[0]
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                square = lambda x: Product.apply(x * 1, x * 1)
-                checkpoint(square, x, use_reentrant=False).sum().backward()
-                """,
-            fixed="""
-                import torch
-                from torch.utils.checkpoint import checkpoint
-
-                class Product(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, a, b):
-                        ctx.save_for_backward(a, b)
-                        return a * b
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        a, b = ctx.saved_tensors
-                        return v * b, v * a
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                square = lambda x: Product.apply(x * 1, x * 1)
-                checkpoint(square, x, use_reentrant=False).sum().backward()
-                assert torch.equal(x.grad, 2 * x)
-                print(x.grad)
-                """,
-            see=("checkpointing", "custom-function"),
-            source=("torch/utils/checkpoint.py",),
-        ),
-        Message(
-            anchor="selective-checkpoint-twice",
-            title="Trying to backward an extra time. You are only allowed to backward "
-            "once on any region computed under selective activation checkpoint",
-            patterns=(
-                r"Trying to backward an extra time\. You are only allowed to backward once "
-                r"on any region computed under selective activation checkpoint",
-                r"Tensor cached during selective activation checkpoint has been mutated",
-            ),
-            older=(
-                "Tensor cached during selective activation checkpoint has been mutated",
-            ),
-            why="""Selective checkpointing keeps the results of the operations that you list
-                and hands each out once. `retain_graph=True` does not bring them back, as it
-                does for a plain checkpoint.""",
-            fix="""Take all products in one pass: add the losses up first, or pass a batch
-                of v with `is_grads_batched=True`. For several passes use a plain
-                `checkpoint`.""",
-            tell=(
-                "`backward an extra time`: a second `backward` or `grad` through the "
-                "region.",
-                "`has been mutated`: the region writes in place to a result on the list.",
-            ),
-            broken="""
-                from functools import partial
-
-                import torch
-                from torch.utils import checkpoint as ck
-
-                keep = [torch.ops.aten.mm.default]
-                contexts = partial(ck.create_selective_checkpoint_contexts, keep)
-                x = torch.eye(2, requires_grad=True)
-                y = ck.checkpoint(
-                    lambda x: (x @ x).sin(), x, use_reentrant=False, context_fn=contexts
-                )
-                for v in torch.eye(4).reshape(4, 2, 2):
-                    torch.autograd.grad(y, x, v, retain_graph=True)
-                """,
-            fixed="""
-                from functools import partial
-
-                import torch
-                from torch.utils import checkpoint as ck
-
-                keep = [torch.ops.aten.mm.default]
-                contexts = partial(ck.create_selective_checkpoint_contexts, keep)
-                x = torch.eye(2, requires_grad=True)
-                y = ck.checkpoint(
-                    lambda x: (x @ x).sin(), x, use_reentrant=False, context_fn=contexts
-                )
-                v = torch.eye(4).reshape(4, 2, 2)
-                (rows,) = torch.autograd.grad(y, x, v, is_grads_batched=True)
-                J = torch.func.jacrev(lambda x: (x @ x).sin())(x.detach())
-                torch.testing.assert_close(rows, J.reshape(4, 2, 2))
-                print(rows.shape)
-                """,
-            see=("checkpointing", "batched-v", "error-backward-second-time"),
-            source=("torch/utils/checkpoint.py",),
+            see=("second-derivatives", "error-create-graph-reference-cycle"),
+            source=("PT#91469", "PT#183603"),
         ),
         Message(
             anchor="unsupported-tensor-backward",
@@ -368,76 +254,6 @@ COMPILED = Theme(
             ),
             see=("second-backward", "gradient-cache"),
             source=("PT#148439", "PT#170604"),
-        ),
-        Message(
-            anchor="accumulate-grad-stream",
-            title="The AccumulateGrad node's stream does not match the stream of the node "
-            "that produced the incoming gradient",
-            kinds=("UserWarning",),
-            patterns=(
-                r"The AccumulateGrad node's stream does not match the stream of the node "
-                r"that produced the incoming gradient",
-            ),
-            why="""On a GPU, the place where the gradient of a parameter is added up
-                remembers the stream on which it was first used. Something kept it alive
-                from an earlier step on another stream: a loss that you still hold, or
-                DistributedDataParallel.""",
-            fix="""The numbers are right; it costs a synchronisation. Let go of the earlier
-                graph (`del loss`), wrap the model in DDP under the same stream as the
-                forward pass, or, when it is meant to be so, call
-                `torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)`.""",
-            see=("ddp-messages", "second-backward"),
-            source=("PT#137483", "Lightning-AI/pytorch-lightning#21567"),
-        ),
-        Message(
-            anchor="ddp-no-unused-parameters",
-            title="find_unused_parameters=True was specified in DDP constructor, but did "
-            "not find any unused parameters in the forward pass",
-            kinds=("UserWarning",),
-            patterns=(
-                r"find_unused_parameters=True was specified in DDP constructor, but did "
-                r"not find any unused parameters",
-            ),
-            why="""DistributedDataParallel walks the graph of every step in search of
-                parameters without a gradient, as you asked, and found none.""",
-            fix="""The gradients are right. Leave `find_unused_parameters=True` out if every
-                step uses every parameter; keep it if a branch is taken in some steps
-                only.""",
-            see=("ddp-messages", "error-ddp-unused-parameters"),
-            source=("torch/csrc/distributed (c10d/reducer.cpp)",),
-        ),
-        Message(
-            anchor="no-deterministic-implementation",
-            title="upsample_bilinear2d_backward_out_cuda does not have a deterministic "
-            "implementation",
-            kinds=("RuntimeError", "UserWarning"),
-            patterns=(
-                r"(?P<operation>\w+) does not have a deterministic implementation, but you "
-                r"set",
-                r"(?P<operation>\w+_backward_out_cuda) does not have a deterministic "
-                r"implementation",
-                r"(?P<operation>(?:Memory Efficient|Flash) [Aa]ttention) defaults to a "
-                r"non-deterministic algorithm",
-            ),
-            older=(
-                "Memory Efficient attention defaults to a non-deterministic algorithm. To "
-                "explicitly enable determinism call "
-                "torch.use_deterministic_algorithms(True, warn_only=False).",
-                "scatter_add_cuda_kernel does not have a deterministic implementation, but "
-                "you set 'torch.use_deterministic_algorithms(True)'.",
-            ),
-            why="""On a GPU that backward adds contributions to one place from many threads,
-                in an order that changes from run to run, and sums of floats depend on the
-                order.""",
-            fix="""Replace the operation behind {operation}, move it to the CPU, or allow it
-                with `torch.use_deterministic_algorithms(True, warn_only=True)`: the last
-                digits of the gradient then differ between runs.""",
-            tell=(
-                "`defaults to a non-deterministic algorithm`: attention has one that is "
-                "deterministic as well; `warn_only=False` chooses it.",
-            ),
-            see=("error-backward-not-reentrant", "gradcheck"),
-            source=("aten/src/ATen (Context.cpp)",),
         ),
         Message(
             anchor="compiled-backward-in-vmap",

@@ -1,4 +1,4 @@
-"""Messages about dtypes that an operation, a loss or NumPy does not take."""
+"""Messages about dtypes that an operation or a loss does not take."""
 
 from pullback._messages._entry import Message, Theme
 
@@ -38,33 +38,6 @@ DTYPES = Theme(
                 print(z.grad)
                 """,
             see=("complex-v", "error-real-scalar-outputs"),
-            source=("reproduced here; no thread found",),
-        ),
-        Message(
-            anchor="bfloat16-to-numpy",
-            title="Got unsupported ScalarType BFloat16",
-            kinds=("TypeError",),
-            patterns=(r"Got unsupported ScalarType (?P<dtype>BFloat16|Float8\w+)",),
-            why="""NumPy has no such dtype. The tensor, a gradient or an output, is the work
-                of mixed precision or of a model that was loaded in half precision.""",
-            fix="""Convert first: `t.detach().float().cpu().numpy()`. Every {dtype} number
-                is a float32 number; nothing is lost.""",
-            unknown={"dtype": "such"},
-            broken="""
-                import torch
-
-                torch.ones(2, dtype=torch.bfloat16).numpy()
-                """,
-            fixed="""
-                import torch
-
-                w = torch.tensor([1.0, 2.0], dtype=torch.bfloat16, requires_grad=True)
-                (w**2).sum().backward()
-                g = w.grad.float().numpy()
-                assert g.tolist() == [2.0, 4.0]
-                print(g.dtype)
-                """,
-            see=("mixed-precision", "error-cannot-call-numpy"),
             source=("reproduced here; no thread found",),
         ),
         Message(

@@ -10,6 +10,8 @@ from inspect import cleandoc
 # The name of a node of the graph, which need not be a name of Python:
 # MulBackward0, torch::autograd::CopySlices, CppNode<(anonymous namespace)::RoIAlign>
 NODE = r"(?:struct )?\w[\w:.<>]*(?:\(anonymous namespace\)[\w:.<>]*)?"
+# The shape of a tensor; j1 stands in that of a nested one
+SIZE = r"torch\.Size\(\[[\dj, ]*\]\)|\[[\dj, ]*\]"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -284,51 +284,6 @@ GRAPH = Theme(
             source=("PT#97015",),
         ),
         Message(
-            anchor="inputs-empty",
-            title="`inputs` argument to `backward()` cannot be empty",
-            patterns=(
-                r"['`]inputs['`] argument to `?(?:backward|grad)(?:\(\))?`? cannot be "
-                r"empty",
-                r"grad requires non-empty inputs",
-            ),
-            older=(
-                "'inputs' argument to backward cannot be empty.",
-                "grad requires non-empty inputs.",
-            ),
-            why="""`inputs` says which gradients are computed; an empty list would compute
-                nothing. It is usually a generator that was used up before, or a filter
-                that let nothing through.""",
-            fix="""Pass a list that has something in it:
-                `inputs=list(model.parameters())`, made anew for each call; in `backward`
-                leave it out for all leaves.""",
-            tell=(
-                "`params = model.parameters()` was iterated over before: make it a list.",
-                "A filter such as `p.requires_grad` found nothing: print its length.",
-            ),
-            broken="""
-                import torch
-
-                model = torch.nn.Linear(2, 1)
-                parameters = model.parameters()
-                count = sum(p.numel() for p in parameters)
-                loss = model(torch.ones(2)).sum()
-                loss.backward(inputs=list(parameters))
-                """,
-            fixed="""
-                import torch
-
-                model = torch.nn.Linear(2, 1)
-                parameters = list(model.parameters())
-                count = sum(p.numel() for p in parameters)
-                loss = model(torch.ones(2)).sum()
-                loss.backward(inputs=parameters)
-                assert torch.equal(model.weight.grad, torch.ones(1, 2))
-                print(count, model.weight.grad)
-                """,
-            see=("leaves-and-roots",),
-            source=("PT#46373", "torch/autograd/__init__.py (backward)"),
-        ),
-        Message(
             anchor="create-graph-reference-cycle",
             title="Using backward() with create_graph=True will create a reference cycle",
             kinds=("UserWarning",),
@@ -460,52 +415,6 @@ GRAPH = Theme(
                 """,
             see=("masked-nan", "error-nan-from-a-mask", "eigenvectors-nan"),
             source=("PT#38714",),
-        ),
-        Message(
-            anchor="names-of-gradient",
-            title="backward() got an unexpected keyword argument 'grad_outputs'",
-            kinds=("TypeError", "FutureWarning"),
-            patterns=(
-                r"(?<!\w)(?:backward|grad)\(\) got an unexpected keyword argument "
-                r"'(?P<name>grad_outputs?|grad_tensors?|grad_variables|"
-                r"gradients?|v|grad|cotangents?)'",
-                r"(?<!\w)backward\(\) got an unexpected keyword argument "
-                r"'(?P<name>is_grads_batched|materialize_grads)'",
-                r"backward\(\) got multiple values for argument "
-                r"'(?P<name>gradient)'",
-                r"`(?P<name>grad_variables)` is deprecated\. Use `grad_tensors` "
-                r"instead",
-            ),
-            older=(
-                "grad() got an unexpected keyword argument 'gradient'",
-                "Tensor.backward() got multiple values for argument 'gradient'",
-                "Tensor.backward() got an unexpected keyword argument 'is_grads_batched'",
-                "`grad_variables` is deprecated. Use `grad_tensors` instead.",
-            ),
-            why="""One argument has four names: `gradient` in `y.backward`, `grad_tensors`
-                in `torch.autograd.backward`, `grad_outputs` in `torch.autograd.grad`, and
-                `cotangents` of what `torch.func.vjp` returns.""",
-            fix="""`{name}` is not taken here, or given twice: call
-                `y.backward(gradient=v)`, `torch.autograd.backward(y, grad_tensors=v)` or
-                `torch.autograd.grad(y, x, grad_outputs=v)`; `is_grads_batched` and
-                `materialize_grads` belong to `torch.autograd.grad` alone, as one `x.grad`
-                has no room for a batch.""",
-            broken="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                (x**2).backward(grad_outputs=torch.ones(2))
-                """,
-            fixed="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                (x**2).backward(gradient=torch.ones(2))
-                assert torch.equal(x.grad, 2 * x)
-                print(x.grad)
-                """,
-            see=("dictionary", "shape-rule", "glossary"),
-            source=("SimplexLab/TorchJD#489",),
         ),
         Message(
             anchor="no-node",

@@ -142,6 +142,111 @@ INSIDE_FUNCTION = Theme(
             source=("torch/_functorch/autograd_function.py",),
         ),
         Message(
+            anchor="marked-as-dirty",
+            title="Some elements marked as dirty during the forward method were not "
+            "returned as output",
+            patterns=(
+                r"Some elements marked as dirty during the forward method were not "
+                r"returned as output",
+            ),
+            why="""`ctx.mark_dirty(x)` says that `forward` writes to x. From then on x has
+                another history, and autograd can give it one only when x is an output.""",
+            fix="""Return the tensor that you wrote to, or do not write: compute a new
+                tensor and leave `mark_dirty` out.""",
+            broken="""
+                import torch
+
+                class AddOne(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.mark_dirty(x)
+                        x.add_(1)
+                        return x * 2
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v * 2
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                AddOne.apply(x.clone())
+                """,
+            fixed="""
+                import torch
+
+                class AddOne(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.mark_dirty(x)
+                        return x.add_(1)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        return v
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                (AddOne.apply(x.clone()) * 2).sum().backward()
+                assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
+                print(x.grad)
+                """,
+            see=("custom-function", "in-place"),
+            source=("torch/csrc/autograd (custom_function.cpp)",),
+        ),
+        Message(
+            anchor="mark-wants-tensors",
+            title="mark_non_differentiable only accepts variable arguments, but got",
+            kinds=("TypeError", "RuntimeError"),
+            patterns=(
+                r"mark_non_differentiable only accepts variable arguments, but got",
+                r"mark_dirty can only accept variables, but argument",
+            ),
+            older=("mark_dirty can only accept variables, but argument 0 is of type list",),
+            why="""`ctx.mark_non_differentiable` and `ctx.mark_dirty` take tensors, one
+                argument for each, and got a list or a number.""",
+            fix="""Pass the tensors one by one: `ctx.mark_non_differentiable(*indices)`,
+                all in one call.""",
+            broken="""
+                import torch
+
+                class MaxAndPlace(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        value, place = x.max(0)
+                        ctx.mark_non_differentiable([place])
+                        ctx.place, ctx.n = place, len(x)
+                        return value, place
+
+                    @staticmethod
+                    def backward(ctx, v, _):
+                        return v * torch.eye(ctx.n)[ctx.place]
+
+                MaxAndPlace.apply(torch.tensor([1.0, 3.0], requires_grad=True))
+                """,
+            fixed="""
+                import torch
+
+                class MaxAndPlace(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        value, place = x.max(0)
+                        ctx.mark_non_differentiable(place)
+                        ctx.place, ctx.n = place, len(x)
+                        return value, place
+
+                    @staticmethod
+                    def backward(ctx, v, _):
+                        return v * torch.eye(ctx.n)[ctx.place]
+
+                x = torch.tensor([1.0, 3.0], requires_grad=True)
+                value, place = MaxAndPlace.apply(x)
+                value.backward()
+                assert x.grad.tolist() == [0.0, 1.0]
+                assert not place.requires_grad
+                print(x.grad)
+                """,
+            see=("custom-function", "error-save-for-backward"),
+            source=("torch/csrc/autograd (python_function.cpp)",),
+        ),
+        Message(
             anchor="writes-to-a-view",
             title="If your Function modifies inplace an input that is a view of another "
             "Tensor, your Function cannot return more than one Tensor",
@@ -322,79 +427,6 @@ INSIDE_FUNCTION = Theme(
                 """,
             see=("ctx-or-saved", "error-save-for-backward", "error-ctx-has-no-attribute"),
             source=("reproduced here; no thread found",),
-        ),
-        Message(
-            anchor="forward-arguments",
-            title="Scale.setup_context() takes 2 positional arguments but 3 were given",
-            kinds=("TypeError",),
-            patterns=(
-                r"setup_context\(\) (?:takes|missing) \d+ (?:required )?positional "
-                r"argument",
-                # from torch's call; in other code this is a module or a method
-                r"super\(\)\.apply\(.{0,160}forward\(\) (?:takes|missing) \d+ "
-                r"(?:required )?positional argument",
-            ),
-            why="""`apply` calls the static methods of a Function in one of two ways:
-                `forward(ctx, x)`, or `forward(x)` and then
-                `setup_context(ctx, inputs, output)`. Which of them, it tells by whether
-                there is a `setup_context`. Here the signature is another.""",
-            fix="""Write `setup_context(ctx, inputs, output)`, with the inputs of `forward`
-                as a tuple, and leave `ctx` out of `forward`; or leave `setup_context` out
-                and begin `forward` with `ctx`.""",
-            tell=(
-                "`forward() takes 1 positional argument but 2 were given`, out of "
-                "`super().apply`: `forward(x)` has no `ctx`, and there is no "
-                "`setup_context`.",
-                "`forward() missing 1 required positional argument`, out of "
-                "`super().apply`: `self` stands before `ctx`, or `apply` got fewer "
-                "arguments.",
-                "Out of your own call of a module: its `forward` has other arguments than "
-                "you pass, and gradients have no part in it.",
-            ),
-            broken="""
-                import torch
-
-                class Scale(torch.autograd.Function):
-                    @staticmethod
-                    def forward(x, s):
-                        return x * s
-
-                    @staticmethod
-                    def setup_context(ctx, inputs):
-                        ctx.save_for_backward(*inputs)
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        x, s = ctx.saved_tensors
-                        return v * s, (v * x).sum()
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                Scale.apply(x, torch.tensor(3.0))
-                """,
-            fixed="""
-                import torch
-
-                class Scale(torch.autograd.Function):
-                    @staticmethod
-                    def forward(x, s):
-                        return x * s
-
-                    @staticmethod
-                    def setup_context(ctx, inputs, output):
-                        ctx.save_for_backward(*inputs)
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        x, s = ctx.saved_tensors
-                        return v * s, (v * x).sum()
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                Scale.apply(x, torch.tensor(3.0)).sum().backward()
-                assert x.grad.tolist() == [3.0, 3.0]
-                print(x.grad)
-                """,
-            see=("function-under-transforms", "error-setup-context"),
-            source=("torch/autograd/function.py (Function.apply)",),
         ),
     ),
 )

@@ -97,99 +97,6 @@ LEAVES = Theme(
             source=("PT#53466",),
         ),
         Message(
-            anchor="cannot-call-numpy",
-            title="Can't call numpy() on Tensor that requires grad",
-            kinds=("RuntimeError", "BufferError"),
-            patterns=(
-                r"Can't call (?:numpy|apply_|map2?_)\(\) on (?:Tensor|Variable) that "
-                r"requires grad",
-                r"Can't export tensors that require gradient",
-                r"Can't get __cuda_array_interface__ on Variable that requires grad",
-            ),
-            older=(
-                "Can't export tensors that require gradient, use tensor.detach()",
-                "Can't get __cuda_array_interface__ on Variable that requires grad. If "
-                "gradients aren't required, use var.detach() to get Variable that doesn't "
-                "require grad.",
-                "Can't call numpy() on Variable that requires grad. Use "
-                "var.detach().numpy() instead.",
-                "Can't call apply_() on Variable that requires grad. Use "
-                "var.detach().apply_() instead.",
-            ),
-            why="""NumPy knows nothing of the graph; what it computes could not be
-                differentiated, and what it writes autograd would not notice. So you must
-                say that you leave the graph.""",
-            fix="""For a plot or a print: `t.detach().cpu().numpy()`. In the middle of a
-                function that you differentiate: use the torch function instead, or wrap
-                the NumPy part in a `torch.autograd.Function`.""",
-            tell=(
-                "It comes from matplotlib, pandas, scikit-learn or `np.array(t)`: they "
-                "convert; pass `t.detach().cpu()`.",
-                "A list of losses is plotted: collect `loss.item()`, which also lets go of "
-                "each step's graph.",
-                "You need the gradient through it: torch has nearly every NumPy function.",
-                "`Can't export tensors`: JAX, CuPy or NumPy take it through DLPack; "
-                "`from_dlpack(t.detach())`.",
-                "`apply_()`, `map_()`: a Python function for each element has "
-                "no derivative; write it with torch operations, or detach.",
-            ),
-            broken="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-                (x**2).numpy()
-                """,
-            fixed="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-                array = (x**2).detach().numpy()
-                assert array.tolist() == [1.0, 4.0, 9.0]
-                print(array)
-                """,
-            see=("other-libraries", "external-loss", "by-hand"),
-            source=("zhuangdizhu/FedGen#1",),
-        ),
-        Message(
-            anchor="tensor-to-scalar",
-            title="Converting a tensor with requires_grad=True to a scalar may lead to "
-            "unexpected behavior",
-            kinds=("UserWarning",),
-            patterns=(
-                r"Converting a tensor with requires_grad=True to a scalar may lead to "
-                r"unexpected behavior",
-            ),
-            why="""`float(t)`, `math.sqrt(t)` or `torch.tensor([t, ...])` makes a plain
-                number of a tensor that has a graph. The number has none: the gradient
-                stops there, silently but for this warning.""",
-            fix="""When only the number is wanted: `t.item()` or `t.detach()`. When the
-                gradient should pass: torch functions (`t.sqrt()`), and `torch.stack` to put
-                tensors together.""",
-            tell=(
-                "`torch.tensor([a, b])` of tensors: `torch.stack([a, b])`.",
-                "`math.exp(t)`: `t.exp()`.",
-                "`array[i] = t` into a NumPy array: `t.item()` when it is a record.",
-                "`total += float(loss)` for a log: `loss.item()`.",
-            ),
-            broken="""
-                import torch
-
-                a = torch.tensor(2.0, requires_grad=True)
-                torch.tensor([a**2, a**3])
-                """,
-            fixed="""
-                import torch
-
-                a = torch.tensor(2.0, requires_grad=True)
-                y = torch.stack([a**2, a**3])
-                y.sum().backward()
-                assert a.grad == 2 * 2 + 3 * 4
-                print(a.grad)
-                """,
-            see=("no-grad-detach",),
-            source=("torch/csrc/autograd (python_variable_methods.cpp)",),
-        ),
-        Message(
             anchor="requires-grad-of-leaves",
             title="you can only change requires_grad flags of leaf variables",
             patterns=(r"you can only change requires_grad flags of leaf variables",),
@@ -453,173 +360,30 @@ LEAVES = Theme(
             source=("pytorch/examples#1172", "PT#2730"),
         ),
         Message(
-            anchor="inference-tensors",
-            title="Inference tensors cannot be saved for backward",
-            patterns=(
-                r"Inference tensors cannot be saved for backward",
-                r"Setting requires_grad=True on inference tensor outside InferenceMode",
-                r"Inplace update to inference tensor outside InferenceMode is not allowed",
-                r"Inference tensors do not track version counter",
-                r"Cannot set version_counter for inference tensor",
-            ),
-            older=(
-                "Setting requires_grad=True on inference tensor outside InferenceMode is "
-                "not allowed.",
-                "Inplace update to inference tensor outside InferenceMode is not allowed."
-                "You can make a clone to get a normal tensor before doing inplace update.",
-                "Inference tensors do not track version counter.",
-                "Cannot set version_counter for inference tensor",
-            ),
-            why="""A tensor made under `torch.inference_mode()` has no version counter,
-                which autograd needs to notice changes. It stays such a tensor after the
-                block.""",
-            fix="""Make it under `torch.no_grad()` instead, or take `t.clone()` outside the
-                block; `t.detach()` is not enough.""",
-            tell=(
-                "You made it yourself (a target, an embedding): `torch.no_grad()` there.",
-                "A module keeps what its first call computed (position tables, masks), and "
-                "that call, a validation for example, ran in inference mode: make it "
-                "before, or validate under `torch.no_grad()`.",
-                "The model itself was made or loaded inside the block: move that out.",
-            ),
+            anchor="resize-requires-grad",
+            title="cannot resize variables that require grad",
+            patterns=(r"cannot resize variables that require grad",),
+            why="""`resize_` and `resize_as_` change the memory of the tensor itself, and no
+                derivative goes through that. `torch.no_grad()` does not help: what counts
+                is the tensor's flag.""",
+            fix="""`x.reshape(...)` for the same numbers in another shape, `x[:n]` or
+                `torch.nn.functional.pad` for fewer or more of them.""",
             broken="""
                 import torch
 
-                w = torch.tensor([1.0, 2.0], requires_grad=True)
-                with torch.inference_mode():
-                    target = torch.tensor([3.0, 4.0]) * 2
-                (w * target).sum().backward()
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                x.resize_(2)
                 """,
             fixed="""
                 import torch
 
-                w = torch.tensor([1.0, 2.0], requires_grad=True)
-                with torch.no_grad():
-                    target = torch.tensor([3.0, 4.0]) * 2
-                (w * target).sum().backward()
-                assert torch.equal(w.grad, target)
-                print(w.grad)
-                """,
-            source=("huggingface/trl#2983", "ai4co/rl4co#272"),
-            see=("no-grad-detach",),
-        ),
-        Message(
-            anchor="deepcopy-of-non-leaf",
-            title="Only Tensors created explicitly by the user (graph leaves) support the "
-            "deepcopy protocol",
-            patterns=(
-                r"Only (?:Tensors|Variables) created explicitly by the user \(graph "
-                r"leaves\) support the deepcopy protocol",
-            ),
-            older=(
-                "Only Variables created explicitly by the user (graph leaves) support the "
-                "deepcopy protocol at the moment",
-            ),
-            why="""`copy.deepcopy` met a tensor that was computed and still has its graph. A
-                module that keeps such a tensor as an attribute (a hidden state, a cached
-                output, an old `weight_norm`) cannot be copied.""",
-            fix="""Keep `t.detach()` on the module (a buffer with a graph is refused as
-                well); copy one tensor with `t.detach().clone()`, or `t.clone()` to stay in
-                the graph.""",
-            tell=(
-                "A module that you wrote: search its attributes for one that `forward` "
-                "assigns.",
-                "`torch.nn.utils.weight_norm` or `spectral_norm`: use those of "
-                "`torch.nn.utils.parametrizations`, which can be copied.",
-                "`torch.nn.utils.prune`: copy before pruning, or after `prune.remove`.",
-            ),
-            broken="""
-                import copy
-
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                copy.deepcopy(x * 2)
-                """,
-            fixed="""
-                import copy
-
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                twin = copy.deepcopy((x * 2).detach())
-                assert torch.equal(twin, torch.tensor([2.0, 4.0]))
-                print(twin)
-                """,
-            source=("PT#103001",),
-            see=("leaves-and-roots", "parametrizations"),
-        ),
-        Message(
-            anchor="refusing-to-serialize",
-            title="Cowardly refusing to serialize non-leaf tensor which requires_grad",
-            patterns=(
-                r"Cowardly refusing to serialize non-leaf tensor which requires_grad",
-            ),
-            why="""A tensor with a graph was to be sent to another process. The graph cannot
-                travel.""",
-            fix="""Send `t.detach()`. To go on with the backward pass there, send the
-                gradient back and pass it as `gradient` to `t.backward(g)` here.""",
-            tell=(
-                "A `DataLoader` with workers and a `collate_fn` of your own: a worker "
-                "prints the message, and the program waits for ever. Return `t.detach()`, "
-                "or compute under `torch.no_grad()`.",
-                "Your own `Queue` or `Pool`: what you put in has a graph.",
-            ),
-            broken="""
-                from multiprocessing.reduction import ForkingPickler
-
-                import torch
-                import torch.multiprocessing
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                ForkingPickler.dumps(x * 2)  # what Queue.put does
-                """,
-            fixed="""
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                y = x * 2
-                sent = y.detach().clone().requires_grad_()
-                (sent**2).sum().backward()  # elsewhere
-                y.backward(sent.grad)  # here, with what came back
-                assert torch.equal(x.grad, 2 * 2 * sent)
+                x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                x[:2].sum().backward()
+                assert torch.equal(x.grad, torch.tensor([1.0, 1.0, 0.0]))
                 print(x.grad)
                 """,
-            see=("across-processes",),
-            source=("torch/multiprocessing/reductions.py",),
-        ),
-        Message(
-            anchor="swapped-before-backward",
-            title="Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
-            patterns=(
-                r"Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
-            ),
-            why="""Between the forward pass and `backward` a parameter was swapped for
-                another tensor, by `torch.utils.swap_tensors` or by `model.to(…)` in a
-                program that has turned swapping on. The graph leads to a place that is no
-                longer the parameter's.""",
-            fix="""Change device and dtype of a model before the forward pass or after
-                `backward`, not between them.""",
-            broken="""
-                import torch
-
-                w = torch.ones(2, requires_grad=True)
-                y = (3 * w).sum()
-                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
-                y.backward()
-                """,
-            fixed="""
-                import torch
-
-                w = torch.ones(2, requires_grad=True)
-                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
-                y = (3 * w).sum()
-                y.backward()
-                assert torch.equal(w.grad, torch.tensor([3.0, 3.0]))
-                print(w.grad)
-                """,
-            see=("leaves-and-roots", "error-optimizer-holds-the-old-parameter"),
-            source=("torch/utils (__init__.py, swap_tensors)",),
+            see=("in-place",),
+            source=("torch/csrc/autograd (VariableTypeManual.cpp)",),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Messages about tensors that are made, copied, saved and exported."""
+"""Messages about tensors that are made, replaced, traced and exported."""
 
 from pullback._messages._entry import Message, Theme
 
@@ -99,6 +99,57 @@ MAKING = Theme(
             source=("reproduced here; no thread found",),
         ),
         Message(
+            anchor="inference-tensors",
+            title="Inference tensors cannot be saved for backward",
+            patterns=(
+                r"Inference tensors cannot be saved for backward",
+                r"Setting requires_grad=True on inference tensor outside InferenceMode",
+                r"Inplace update to inference tensor outside InferenceMode is not allowed",
+                r"Inference tensors do not track version counter",
+                r"Cannot set version_counter for inference tensor",
+            ),
+            older=(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is "
+                "not allowed.",
+                "Inplace update to inference tensor outside InferenceMode is not allowed."
+                "You can make a clone to get a normal tensor before doing inplace update.",
+                "Inference tensors do not track version counter.",
+                "Cannot set version_counter for inference tensor",
+            ),
+            why="""A tensor made under `torch.inference_mode()` has no version counter,
+                which autograd needs to notice changes. It stays such a tensor after the
+                block.""",
+            fix="""Make it under `torch.no_grad()` instead, or take `t.clone()` outside the
+                block; `t.detach()` is not enough.""",
+            tell=(
+                "You made it yourself (a target, an embedding): `torch.no_grad()` there.",
+                "A module keeps what its first call computed (position tables, masks), and "
+                "that call, a validation for example, ran in inference mode: make it "
+                "before, or validate under `torch.no_grad()`.",
+                "The model itself was made or loaded inside the block: move that out.",
+            ),
+            broken="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], requires_grad=True)
+                with torch.inference_mode():
+                    target = torch.tensor([3.0, 4.0]) * 2
+                (w * target).sum().backward()
+                """,
+            fixed="""
+                import torch
+
+                w = torch.tensor([1.0, 2.0], requires_grad=True)
+                with torch.no_grad():
+                    target = torch.tensor([3.0, 4.0]) * 2
+                (w * target).sum().backward()
+                assert torch.equal(w.grad, target)
+                print(w.grad)
+                """,
+            source=("huggingface/trl#2983", "ai4co/rl4co#272"),
+            see=("no-grad-detach",),
+        ),
+        Message(
             anchor="incompatible-tensor-type",
             title="Attempted to call `variable.set_data(tensor)`, but `variable` and "
             "`tensor` have incompatible tensor type.",
@@ -139,70 +190,37 @@ MAKING = Theme(
             source=("torch/csrc/autograd (variable.cpp)",),
         ),
         Message(
-            anchor="cannot-pickle-a-node",
-            title="cannot pickle 'MulBackward0' object",
-            kinds=("TypeError",),
-            patterns=(r"cannot pickle '(?P<node>\w+Backward\d*|AccumulateGrad)' object",),
-            why="""Something that is copied, saved or sent to a process holds a node of the
-                graph (`y.grad_fn`, a `GradientEdge`). A node belongs to the forward pass
-                that made it and cannot leave its process.""",
-            fix="""Keep no node in a module or a dict that is copied or saved: keep the name
-                (`y.grad_fn.name()`) or the value (`y.detach()`).""",
+            anchor="swapped-before-backward",
+            title="Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+            patterns=(
+                r"Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
+            ),
+            why="""Between the forward pass and `backward` a parameter was swapped for
+                another tensor, by `torch.utils.swap_tensors` or by `model.to(…)` in a
+                program that has turned swapping on. The graph leads to a place that is no
+                longer the parameter's.""",
+            fix="""Change device and dtype of a model before the forward pass or after
+                `backward`, not between them.""",
             broken="""
-                import copy
                 import torch
 
-                y = torch.tensor([1.0, 2.0], requires_grad=True) * 3
-                copy.deepcopy({"value": y.detach(), "made by": y.grad_fn})
+                w = torch.ones(2, requires_grad=True)
+                y = (3 * w).sum()
+                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
+                y.backward()
                 """,
             fixed="""
-                import copy
                 import torch
 
-                y = torch.tensor([1.0, 2.0], requires_grad=True) * 3
-                kept = copy.deepcopy({"value": y.detach(), "made by": y.grad_fn.name()})
-                assert kept["made by"] == "MulBackward0"
-                print(kept)
+                w = torch.ones(2, requires_grad=True)
+                torch.utils.swap_tensors(w, torch.zeros(2, requires_grad=True))
+                y = (3 * w).sum()
+                y.backward()
+                assert torch.equal(w.grad, torch.tensor([3.0, 3.0]))
+                print(w.grad)
                 """,
-            see=("what-keeps-a-graph", "error-deepcopy-of-non-leaf"),
-            source=("reproduced here; no thread found",),
-        ),
-        Message(
-            anchor="hook-not-serialized",
-            title="backward hook <function <lambda> at 0x7f04325c3ce0> on tensor will not "
-            "be serialized.",
-            kinds=("UserWarning",),
-            patterns=(r"backward hook .{1,200}? on tensor will not be serialized",),
-            why="""A tensor with a hook is saved or sent to another process. Its numbers go
-                along; the hook, a function of this program, does not. What is loaded has
-                no hook.""",
-            fix="""Save `x.detach()`, which has no hooks, and register the hook again after
-                loading. With `@torch.utils.hooks.unserializable_hook` on the function it
-                is left behind in silence.""",
-            broken="""
-                import io
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                x.register_hook(lambda v: 2 * v)
-                torch.save(x, io.BytesIO())
-                """,
-            fixed="""
-                import io
-                import torch
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                x.register_hook(lambda v: 2 * v)
-                file = io.BytesIO()
-                torch.save(x.detach(), file)
-                file.seek(0)
-                loaded = torch.load(file).requires_grad_()
-                loaded.sum().backward()
-                assert loaded.grad.tolist() == [1.0, 1.0]  # no hook
-                print(loaded.grad)
-                """,
-            see=("hooks", "error-refusing-to-serialize"),
-            source=("torch/utils/hooks.py",),
+            see=("leaves-and-roots", "error-optimizer-holds-the-old-parameter"),
+            source=("torch/utils (__init__.py, swap_tensors)",),
         ),
         Message(
             anchor="export-python-function",
@@ -274,6 +292,39 @@ MAKING = Theme(
                 """,
             see=("custom-function", "error-legacy-function"),
             source=("PT#61813", "PT#109868", "alibaba/TinyNeuralNetwork#224"),
+        ),
+        Message(
+            anchor="constant-that-requires-grad",
+            title="Cannot insert a Tensor that requires grad as a constant",
+            patterns=(r"Cannot insert a Tensor that requires grad as a constant",),
+            why="""`torch.jit.trace` makes constants of the tensors that the function uses
+                from around it. One that requires a gradient is none.""",
+            fix="""Make it an `nn.Parameter` of the module that you trace, or pass it as an
+                input; `w.detach()` when it is to be a constant.""",
+            broken="""
+                import torch
+
+                w = torch.ones(2, requires_grad=True) * 2
+                torch.jit.trace(lambda x: x * w, torch.ones(2))
+                """,
+            fixed="""
+                import torch
+
+                class Scale(torch.nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.w = torch.nn.Parameter(torch.full((2,), 2.0))
+
+                    def forward(self, x):
+                        return x * self.w
+
+                scale = torch.compile(Scale(), backend="eager")
+                scale(torch.ones(2)).sum().backward()
+                assert torch.equal(scale.w.grad, torch.ones(2))
+                print(scale.w.grad)
+                """,
+            see=("leaves-and-roots",),
+            source=("torch/csrc/jit (tracer.cpp)",),
         ),
         Message(
             anchor="requires-grad-is-a-bool",

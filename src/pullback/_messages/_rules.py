@@ -1,4 +1,4 @@
-"""Messages about what the methods of a custom Function take, return and write to."""
+"""Messages about what the methods of a custom Function take and return."""
 
 from pullback._messages._entry import Message, Theme
 
@@ -58,6 +58,79 @@ RULES = Theme(
                 """,
             see=("deriving-vjps", "error-incorrect-number-of-gradients"),
             source=("torch/autograd/function.py (BackwardCFunction)",),
+        ),
+        Message(
+            anchor="forward-arguments",
+            title="Scale.setup_context() takes 2 positional arguments but 3 were given",
+            kinds=("TypeError",),
+            patterns=(
+                r"setup_context\(\) (?:takes|missing) \d+ (?:required )?positional "
+                r"argument",
+                # from torch's call; in other code this is a module or a method
+                r"super\(\)\.apply\(.{0,160}forward\(\) (?:takes|missing) \d+ "
+                r"(?:required )?positional argument",
+            ),
+            why="""`apply` calls the static methods of a Function in one of two ways:
+                `forward(ctx, x)`, or `forward(x)` and then
+                `setup_context(ctx, inputs, output)`. Which of them, it tells by whether
+                there is a `setup_context`. Here the signature is another.""",
+            fix="""Write `setup_context(ctx, inputs, output)`, with the inputs of `forward`
+                as a tuple, and leave `ctx` out of `forward`; or leave `setup_context` out
+                and begin `forward` with `ctx`.""",
+            tell=(
+                "`forward() takes 1 positional argument but 2 were given`, out of "
+                "`super().apply`: `forward(x)` has no `ctx`, and there is no "
+                "`setup_context`.",
+                "`forward() missing 1 required positional argument`, out of "
+                "`super().apply`: `self` stands before `ctx`, or `apply` got fewer "
+                "arguments.",
+                "Out of your own call of a module: its `forward` has other arguments than "
+                "you pass, and gradients have no part in it.",
+            ),
+            broken="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(x, s):
+                        return x * s
+
+                    @staticmethod
+                    def setup_context(ctx, inputs):
+                        ctx.save_for_backward(*inputs)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        x, s = ctx.saved_tensors
+                        return v * s, (v * x).sum()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, torch.tensor(3.0))
+                """,
+            fixed="""
+                import torch
+
+                class Scale(torch.autograd.Function):
+                    @staticmethod
+                    def forward(x, s):
+                        return x * s
+
+                    @staticmethod
+                    def setup_context(ctx, inputs, output):
+                        ctx.save_for_backward(*inputs)
+
+                    @staticmethod
+                    def backward(ctx, v):
+                        x, s = ctx.saved_tensors
+                        return v * s, (v * x).sum()
+
+                x = torch.tensor([1.0, 2.0], requires_grad=True)
+                Scale.apply(x, torch.tensor(3.0)).sum().backward()
+                assert x.grad.tolist() == [3.0, 3.0]
+                print(x.grad)
+                """,
+            see=("function-under-transforms", "error-setup-context"),
+            source=("torch/autograd/function.py (Function.apply)",),
         ),
         Message(
             anchor="both-backward-and-vjp",
@@ -154,56 +227,6 @@ RULES = Theme(
                 """,
             see=("complex-v", "deriving-vjps"),
             source=("torch/csrc/autograd (engine.cpp, validate_outputs)",),
-        ),
-        Message(
-            anchor="marked-as-dirty",
-            title="Some elements marked as dirty during the forward method were not "
-            "returned as output",
-            patterns=(
-                r"Some elements marked as dirty during the forward method were not "
-                r"returned as output",
-            ),
-            why="""`ctx.mark_dirty(x)` says that `forward` writes to x. From then on x has
-                another history, and autograd can give it one only when x is an output.""",
-            fix="""Return the tensor that you wrote to, or do not write: compute a new
-                tensor and leave `mark_dirty` out.""",
-            broken="""
-                import torch
-
-                class AddOne(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        ctx.mark_dirty(x)
-                        x.add_(1)
-                        return x * 2
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        return v * 2
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                AddOne.apply(x.clone())
-                """,
-            fixed="""
-                import torch
-
-                class AddOne(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        ctx.mark_dirty(x)
-                        return x.add_(1)
-
-                    @staticmethod
-                    def backward(ctx, v):
-                        return v
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                (AddOne.apply(x.clone()) * 2).sum().backward()
-                assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
-                print(x.grad)
-                """,
-            see=("custom-function", "in-place"),
-            source=("torch/csrc/autograd (custom_function.cpp)",),
         ),
         Message(
             anchor="input-returned-as-it-is",
@@ -330,117 +353,6 @@ RULES = Theme(
             source=("torch/csrc/autograd (custom_function.cpp)",),
         ),
         Message(
-            anchor="no-autograd-kernel",
-            title="an autograd kernel was not registered to the Autograd key(s) but we "
-            "are trying to backprop through it",
-            kinds=("UserWarning",),
-            patterns=(
-                r"(?:(?P<operation>[\w:.]+): )?an autograd kernel was not registered to "
-                r"the Autograd key\(s\) but we are trying to backprop through it",
-            ),
-            older=(
-                "c10d::allreduce_: an autograd kernel was not registered to the Autograd "
-                "key(s) but we are trying to backprop through it. This may lead to "
-                "silently incorrect behavior.",
-            ),
-            why="""The operation has no derivative rule that autograd knows of. Gradients
-                pass it by as if it were not there, or stop at it: the numbers are often
-                wrong.""",
-            fix="""{operation} needs a rule: for `c10d::…` call what stands for it in
-                `torch.distributed._functional_collectives` (in earlier releases
-                `torch.distributed.nn.functional`), whose backward communicates, too; for an
-                operation of your own `torch.library.register_autograd`. If no gradient
-                is wanted, pass it `t.detach()`.""",
-            unknown={"operation": "The operation"},
-            tell=(
-                "`c10d::allreduce_`, `c10d::broadcast_`, `c10d::allgather_`: "
-                "communication inside the differentiated part; the gradient does not "
-                "cross to the other processes.",
-                "Another name: an extension registered its kernels for CPU or CUDA only.",
-            ),
-            broken="""
-                import torch
-                import torch.distributed as dist
-
-                store = dist.HashStore()
-                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-                try:
-                    x = torch.tensor([1.0, 2.0], requires_grad=True)
-                    y = x**2
-                    dist.all_reduce(y)
-                    y.sum().backward()
-                finally:
-                    dist.destroy_process_group()
-                """,
-            fixed="""
-                import torch
-                import torch.distributed as dist
-                from torch.distributed._functional_collectives import all_reduce
-
-                store = dist.HashStore()
-                dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-                try:
-                    x = torch.tensor([1.0, 2.0], requires_grad=True)
-                    y = all_reduce(x**2, "sum", dist.group.WORLD)
-                    y.sum().backward()
-                finally:
-                    dist.destroy_process_group()
-                assert torch.equal(x.grad, 2 * x)
-                print(x.grad)
-                """,
-            see=("across-processes", "error-register-autograd"),
-            source=(
-                "lucidrains/vector-quantize-pytorch#158",
-                "haotian-liu/LLaVA#1893",
-            ),
-        ),
-        Message(
-            anchor="register-autograd",
-            title="Trying to backward through pages::square.default but no autograd "
-            "formula was registered",
-            patterns=(
-                r"Trying to backward through (?P<operation>[\w:.]+) but no autograd "
-                r"formula was registered",
-            ),
-            why="""An operation made with `torch.library.custom_op` is opaque: autograd does
-                not look into it, and it has no rule yet.""",
-            fix="""Add the rule with `{operation}`'s `register_autograd(backward,
-                setup_context=…)`: the same two functions as in a
-                `torch.autograd.Function`.""",
-            unknown={"operation": "the operation"},
-            broken="""
-                import torch
-
-                @torch.library.custom_op("pages::square", mutates_args=())
-                def square(x: torch.Tensor) -> torch.Tensor:
-                    return x**2
-
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                square(x).sum().backward()
-                """,
-            fixed="""
-                import torch
-
-                @torch.library.custom_op("pages::square_with_rule", mutates_args=())
-                def square(x: torch.Tensor) -> torch.Tensor:
-                    return x**2
-
-                def setup_context(ctx, inputs, output):
-                    ctx.save_for_backward(*inputs)
-
-                def backward(ctx, v):
-                    return 2 * ctx.saved_tensors[0] * v
-
-                square.register_autograd(backward, setup_context=setup_context)
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                square(x).sum().backward()
-                assert torch.equal(x.grad, 2 * x)
-                print(x.grad)
-                """,
-            see=("custom-op", "deriving-vjps"),
-            source=("torch/_library (autograd.py)",),
-        ),
-        Message(
             anchor="view-of-v",
             title="view size is not compatible with input tensor's size and stride (at "
             "least one dimension spans across two contiguous subspaces). Use .reshape(...) "
@@ -495,143 +407,6 @@ RULES = Theme(
                 """,
             see=("what-backward-is-handed", "deriving-vjps", "what-losses-send"),
             source=("reproduced here; no thread found",),
-        ),
-        Message(
-            anchor="mark-wants-tensors",
-            title="mark_non_differentiable only accepts variable arguments, but got",
-            kinds=("TypeError", "RuntimeError"),
-            patterns=(
-                r"mark_non_differentiable only accepts variable arguments, but got",
-                r"mark_dirty can only accept variables, but argument",
-            ),
-            older=("mark_dirty can only accept variables, but argument 0 is of type list",),
-            why="""`ctx.mark_non_differentiable` and `ctx.mark_dirty` take tensors, one
-                argument for each, and got a list or a number.""",
-            fix="""Pass the tensors one by one: `ctx.mark_non_differentiable(*indices)`,
-                all in one call.""",
-            broken="""
-                import torch
-
-                class MaxAndPlace(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        value, place = x.max(0)
-                        ctx.mark_non_differentiable([place])
-                        ctx.place, ctx.n = place, len(x)
-                        return value, place
-
-                    @staticmethod
-                    def backward(ctx, v, _):
-                        return v * torch.eye(ctx.n)[ctx.place]
-
-                MaxAndPlace.apply(torch.tensor([1.0, 3.0], requires_grad=True))
-                """,
-            fixed="""
-                import torch
-
-                class MaxAndPlace(torch.autograd.Function):
-                    @staticmethod
-                    def forward(ctx, x):
-                        value, place = x.max(0)
-                        ctx.mark_non_differentiable(place)
-                        ctx.place, ctx.n = place, len(x)
-                        return value, place
-
-                    @staticmethod
-                    def backward(ctx, v, _):
-                        return v * torch.eye(ctx.n)[ctx.place]
-
-                x = torch.tensor([1.0, 3.0], requires_grad=True)
-                value, place = MaxAndPlace.apply(x)
-                value.backward()
-                assert x.grad.tolist() == [0.0, 1.0]
-                assert not place.requires_grad
-                print(x.grad)
-                """,
-            see=("custom-function", "error-save-for-backward"),
-            source=("torch/csrc/autograd (python_function.cpp)",),
-        ),
-        Message(
-            anchor="autograd-of-a-mutating-operator",
-            title="Cannot register autograd formula for non-functional operator",
-            patterns=(
-                r"Cannot register autograd formula for (?:non-functional operator|operator "
-                r"tagged with torch\.Tag\.out)",
-            ),
-            why="""An operator that writes to its argument (`mutates_args`) overwrites what
-                its derivative is taken at, so `torch.library` accepts no rule for it.""",
-            fix="""Make a functional operator, which returns a new tensor, and register the
-                rule for that; call the writing one under `torch.no_grad()` only.""",
-            broken="""
-                import torch
-
-                @torch.library.custom_op("pages::square_", mutates_args=("x",))
-                def square_(x: torch.Tensor) -> None:
-                    x.mul_(x)
-
-                square_.register_autograd(lambda ctx, v: None)
-                """,
-            fixed="""
-                import torch
-
-                @torch.library.custom_op("pages::squared", mutates_args=())
-                def squared(x: torch.Tensor) -> torch.Tensor:
-                    return x * x
-
-                def setup_context(ctx, inputs, output):
-                    ctx.save_for_backward(*inputs)
-
-                squared.register_autograd(
-                    lambda ctx, v: 2 * ctx.saved_tensors[0] * v,
-                    setup_context=setup_context,
-                )
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                squared(x).sum().backward()
-                assert torch.equal(x.grad, 2 * x)
-                print(x.grad)
-                """,
-            see=("custom-function", "error-register-autograd"),
-            source=("torch/library.py",),
-        ),
-        Message(
-            anchor="backward-structure",
-            title="Expected the return from backward to be of the same structure as the "
-            "inputs",
-            patterns=(
-                r"Expected the return from backward to be of the same structure as the "
-                r"inputs",
-            ),
-            why="""The operator takes a list of tensors. A rule registered with
-                `register_autograd` returns one gradient for each argument, and for the
-                list that is a list of the same length.""",
-            fix="""Return the gradients in a list where the argument was a list, and None
-                for each argument that needs none.""",
-            broken="""
-                import torch
-
-                @torch.library.custom_op("pages::total", mutates_args=())
-                def total(xs: list[torch.Tensor]) -> torch.Tensor:
-                    return torch.stack(xs).sum(0)
-
-                total.register_autograd(lambda ctx, v: v)
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                total([x, x]).sum().backward()
-                """,
-            fixed="""
-                import torch
-
-                @torch.library.custom_op("pages::total_of_two", mutates_args=())
-                def total(xs: list[torch.Tensor]) -> torch.Tensor:
-                    return torch.stack(xs).sum(0)
-
-                total.register_autograd(lambda ctx, v: [v, v])
-                x = torch.tensor([1.0, 2.0], requires_grad=True)
-                total([x, x]).sum().backward()
-                assert x.grad.tolist() == [2.0, 2.0]
-                print(x.grad)
-                """,
-            see=("custom-function", "error-incorrect-number-of-gradients"),
-            source=("torch/_library (autograd.py)",),
         ),
     ),
 )

@@ -131,35 +131,6 @@ STEPS = Theme(
             source=("torch/optim/lbfgs.py", "torch/amp/grad_scaler.py"),
         ),
         Message(
-            anchor="bce-and-autocast",
-            title="torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are "
-            "unsafe to autocast",
-            patterns=(
-                r"torch\.nn\.functional\.binary_cross_entropy and torch\.nn\.BCELoss are "
-                r"unsafe to autocast",
-            ),
-            why="""The gradient of binary cross-entropy is `1/p`, too large for half
-                precision when p is close to 0. On a GPU autocast refuses the function.""",
-            fix="""Leave the sigmoid out of the model and use
-                `binary_cross_entropy_with_logits` (`BCEWithLogitsLoss`), whose gradient
-                `sigmoid(x) - target` stays finite.""",
-            fixed="""
-                import torch
-
-                x = torch.tensor([100.0, -100.0], requires_grad=True)
-                target = torch.tensor([0.0, 1.0])
-                with torch.autocast("cpu"):
-                    loss = torch.nn.functional.binary_cross_entropy_with_logits(
-                        x, target, reduction="sum"
-                    )
-                loss.backward()
-                assert torch.equal(x.grad, torch.tensor([1.0, -1.0]))
-                print(x.grad)
-                """,
-            see=("masked-nan", "error-returned-nan-values"),
-            source=("aten/src/ATen (autocast_mode.h)",),
-        ),
-        Message(
             anchor="casting-complex-to-real",
             title="Casting complex values to real discards the imaginary part",
             kinds=("UserWarning", "ComplexWarning"),
@@ -186,39 +157,6 @@ STEPS = Theme(
                 """,
             see=("complex-v", "error-real-scalar-outputs"),
             source=("aten/src/ATen/native (Copy.cpp)",),
-        ),
-        Message(
-            anchor="constant-that-requires-grad",
-            title="Cannot insert a Tensor that requires grad as a constant",
-            patterns=(r"Cannot insert a Tensor that requires grad as a constant",),
-            why="""`torch.jit.trace` makes constants of the tensors that the function uses
-                from around it. One that requires a gradient is none.""",
-            fix="""Make it an `nn.Parameter` of the module that you trace, or pass it as an
-                input; `w.detach()` when it is to be a constant.""",
-            broken="""
-                import torch
-
-                w = torch.ones(2, requires_grad=True) * 2
-                torch.jit.trace(lambda x: x * w, torch.ones(2))
-                """,
-            fixed="""
-                import torch
-
-                class Scale(torch.nn.Module):
-                    def __init__(self):
-                        super().__init__()
-                        self.w = torch.nn.Parameter(torch.full((2,), 2.0))
-
-                    def forward(self, x):
-                        return x * self.w
-
-                scale = torch.compile(Scale(), backend="eager")
-                scale(torch.ones(2)).sum().backward()
-                assert torch.equal(scale.w.grad, torch.ones(2))
-                print(scale.w.grad)
-                """,
-            see=("leaves-and-roots",),
-            source=("torch/csrc/jit (tracer.cpp)",),
         ),
         Message(
             anchor="scheduler-before-optimizer",
@@ -473,44 +411,6 @@ STEPS = Theme(
                 """,
             see=("through-a-frozen-network", "error-optimizer-wants-tensors"),
             source=("ruotianluo/self-critical.pytorch#174", "facebookresearch/GloRe#8"),
-        ),
-        Message(
-            anchor="scaler-state-empty",
-            title="The source state dict is empty, possibly because it was saved from a "
-            "disabled instance of GradScaler.",
-            patterns=(
-                r"The source state dict is empty, possibly because it was saved from a "
-                r"disabled instance of GradScaler",
-            ),
-            why="""A `GradScaler` that is switched off (`enabled=False`, or there is no such
-                device) has no scale, and its `state_dict()` is empty. This one is switched
-                on and finds nothing to load.""",
-            fix="""Load what there is: `if state: scaler.load_state_dict(state)`. Without a
-                state it begins with its usual scale and finds its own within some
-                steps.""",
-            tell=(
-                "The first run was in float32, in bfloat16 or on a CPU, and this one is in "
-                "float16: as above.",
-                "Both are in bfloat16: that needs no scaler; switch it off here too.",
-            ),
-            broken="""
-                import torch
-
-                saved = torch.amp.GradScaler("cpu", enabled=False).state_dict()
-                torch.amp.GradScaler("cpu").load_state_dict(saved)
-                """,
-            fixed="""
-                import torch
-
-                saved = torch.amp.GradScaler("cpu", enabled=False).state_dict()
-                scaler = torch.amp.GradScaler("cpu")
-                if saved:
-                    scaler.load_state_dict(saved)
-                assert scaler.get_scale() == 2.0**16
-                print(scaler.get_scale())
-                """,
-            see=("mixed-precision",),
-            source=("lucidrains/lightweight-gan#103",),
         ),
     ),
 )
