@@ -14,6 +14,7 @@ from pullback._messages._devices import DEVICES
 from pullback._messages._dtypes import DTYPES
 from pullback._messages._earlier import EARLIER
 from pullback._messages._entry import Message, Theme
+from pullback._messages._extensions import EXTENSIONS
 from pullback._messages._function import FUNCTION
 from pullback._messages._graph import GRAPH
 from pullback._messages._higher import HIGHER
@@ -25,6 +26,8 @@ from pullback._messages._inside_transforms import INSIDE_TRANSFORMS
 from pullback._messages._leaves import LEAVES
 from pullback._messages._libraries import LIBRARIES
 from pullback._messages._making import MAKING
+from pullback._messages._not_finite import NOT_FINITE
+from pullback._messages._optimizers import OPTIMIZERS
 from pullback._messages._parallel import PARALLEL
 from pullback._messages._rules import RULES
 from pullback._messages._silent import SILENT
@@ -33,6 +36,7 @@ from pullback._messages._silent_training import SILENT_TRAINING
 from pullback._messages._steps_and_losses import STEPS
 from pullback._messages._training import TRAINING
 from pullback._messages._transforms import TRANSFORMS
+from pullback._messages._unsupported import UNSUPPORTED
 from pullback._messages._vmap import VMAP
 
 __all__ = ["MESSAGES", "THEMES", "Message", "Theme", "lookup"]
@@ -55,11 +59,15 @@ THEMES = (
     TRAINING,
     STEPS,
     CALLS,
+    OPTIMIZERS,
+    NOT_FINITE,
     PARALLEL,
     COMPILED,
     DEVICES,
     DTYPES,
+    UNSUPPORTED,
     LIBRARIES,
+    EXTENSIONS,
     EARLIER,
     SILENT,
     SILENT_RULES,
