@@ -19,6 +19,7 @@ from pullback._messages._devices import DEVICES
 from pullback._messages._dtypes import DTYPES
 from pullback._messages._earlier import EARLIER
 from pullback._messages._entry import Message, Theme
+from pullback._messages._extensions import EXTENSIONS
 from pullback._messages._forward_mode import FORWARD_MODE
 from pullback._messages._function import FUNCTION
 from pullback._messages._functional import FUNCTIONAL
@@ -34,6 +35,8 @@ from pullback._messages._libraries import LIBRARIES
 from pullback._messages._making import MAKING
 from pullback._messages._mixed_precision import MIXED_PRECISION
 from pullback._messages._no_derivative import NO_DERIVATIVE
+from pullback._messages._not_finite import NOT_FINITE
+from pullback._messages._optimizers import OPTIMIZERS
 from pullback._messages._parallel import PARALLEL
 from pullback._messages._rules import RULES
 from pullback._messages._silent import SILENT
@@ -44,6 +47,7 @@ from pullback._messages._silent_transforms import SILENT_TRANSFORMS
 from pullback._messages._steps_and_losses import STEPS
 from pullback._messages._training import TRAINING
 from pullback._messages._transforms import TRANSFORMS
+from pullback._messages._unsupported import UNSUPPORTED
 from pullback._messages._vmap import VMAP
 
 __all__ = ["MESSAGES", "THEMES", "Message", "Theme", "lookup"]
@@ -73,13 +77,17 @@ THEMES = (
     STEPS,
     MIXED_PRECISION,
     CALLS,
+    OPTIMIZERS,
+    NOT_FINITE,
     CHECKPOINTS,
     DDP,
     PARALLEL,
     COMPILED,
     DEVICES,
     DTYPES,
+    UNSUPPORTED,
     LIBRARIES,
+    EXTENSIONS,
     EARLIER,
     SILENT,
     SILENT_ARGUMENT,

@@ -16,6 +16,9 @@ FUNCTION = Theme(
                 rf"Function (?P<function>{NODE}) returned an invalid gradient at index "
                 r"(?P<index>\d+) - expected (?:shape|device|type) "
                 r"(?P<expected>\[[\d, ]*\]|[\w:.]+) but got (?P<got>\[[\d, ]*\]|[\w:.]+)",
+                rf"Function (?P<function>{NODE}) returned an invalid gradient at index "
+                r"(?P<index>\d+) - expected type TensorOptions\(dtype=(?P<expected>[\w: "
+                r"]+),.{0,120}? but got TensorOptions\(dtype=(?P<got>[\w: ]+),",
             ),
             older=(
                 "Function MulBackward0 returned an invalid gradient at index 0 - expected "
@@ -24,9 +27,12 @@ FUNCTION = Theme(
                 "type torch.cuda.FloatTensor but got torch.FloatTensor",
                 "Function FBackward returned an invalid gradient at index 0 - expected "
                 "shape [3] but got [2]",
+                "Function AddmmBackward0 returned an invalid gradient at index 1 - "
+                "expected type TensorOptions(dtype=c10::Half, device=cuda:0) but got "
+                "TensorOptions(dtype=float, device=cuda:0)",
             ),
             why="""The backward of an operation returned, for one of its inputs, a gradient
-                that does not fit that input: another shape, or another device. A gradient
+                that does not fit that input: another shape, dtype or device. A gradient
                 of a shape that can be summed down to the input's passes silently.""",
             fix="""Number {index} (counted from 0) of what {function} returns is {got}; in
                 the forward pass the input with that number was {expected}: return a
@@ -42,6 +48,9 @@ FUNCTION = Theme(
                 "built for (three scales for a two-dimensional kernel).",
                 "`expected device cuda:0 but got cpu`: tensors from two devices met; "
                 "move both to one.",
+                "`expected device meta`: `device_map` put a layer elsewhere than on the "
+                "GPU, and its weight is empty between calls; it cannot be trained so.",
+                "`expected type`: half and float met; `autocast` converts both.",
             ),
             broken="""
                 import torch
@@ -270,9 +279,12 @@ FUNCTION = Theme(
                 r"You must implement either the backward or vjp method for your custom "
                 r"autograd\.Function",
                 r"You must implement the backward function for custom autograd\.Function",
+                r"autograd/function\.py.?, line \d+, in backward raise NotImplementedError",
             ),
             older=(
                 "You must implement the backward function for custom autograd.Function.",
+                'torch/autograd/function.py", line 181, in backward raise '
+                "NotImplementedError",
             ),
             why="""The Function has a `forward` and no rule for its derivative; inside
                 `forward` nothing is recorded.""",
