@@ -103,6 +103,8 @@ INPLACE = Theme(
                 "to `y`; or `torch.where(mask, …, x)`.",
                 "An `inplace=True` activation is the first to get the input: "
                 "`inplace=False`, or pass `x.clone()`.",
+                "Your own Function calls `ctx.mark_dirty(x)`, and x is a leaf: pass it "
+                "`x.clone()`.",
                 "`optimizer.step()` with `differentiable=True`: give the optimizer a clone "
                 "of the leaf, and its `.grad` yourself; see the page on closures.",
             ),
