@@ -66,7 +66,7 @@ for optimizer, settings in (
 #
 # *What happens without zero_grad in the closure?* The calls of one step add up. To the left
 # what LBFGS was shown, to the right the gradient at that point. Emptying ``.grad`` before
-# ``step`` mends the first call only; all 20 calls end nowhere near the least loss, -0.3.
+# ``step`` mends the first call only; the step ends nowhere near the least loss, -0.3.
 # *New data or dropout in each call?* Curvature is read off two gradients of *one* function:
 
 torch.manual_seed(0)  # the same noise on every build

@@ -526,7 +526,7 @@ TRAINING = Theme(
                 scaler.update()
                 print(w)
                 """,
-            see=("mixed-precision",),
+            see=("grad-scaler-order", "mixed-precision"),
             source=("torch/amp/grad_scaler.py",),
         ),
         Message(
