@@ -41,9 +41,8 @@ l2.backward()
 found["two calls"], w.grad = w.grad, None
 
 # %%
-# :func:`torch.autograd.backward` takes a list, and weights as ``grad_tensors``. (That is
-# its keyword; ``gradient`` on a tensor and ``grad_outputs`` in ``grad`` are the same
-# thing.)
+# :func:`torch.autograd.backward` takes a list, and weights as ``grad_tensors``, elsewhere
+# called ``gradient`` or ``grad_outputs``:
 
 torch.autograd.backward(losses())
 found["a list"], w.grad = w.grad, None
@@ -70,7 +69,6 @@ for way in ("one", "two"):
         l1.backward(retain_graph=True)
         l2.backward()
     print(way, "backward:", len(visits))
-w.grad = None
 
 # %%
 # A gradient for each loss, in one call: a row each, with one-hot ``v``. From them you can
@@ -79,6 +77,22 @@ w.grad = None
 rows = torch.autograd.grad(torch.stack(losses()), w, torch.eye(2), is_grads_batched=True)[0]
 cosine = torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0)
 print(rows, f"{cosine:.2f}")
+
+# %%
+# *Each task's norm over a shared trunk, in training?* ``grad`` leaves ``.grad`` alone, and
+# the step's ``backward`` comes last. By the parameters each task costs a pass through the
+# trunk; by the features, where the heads part, none, and the numbers are others:
+
+torch.manual_seed(0)  # the same weights on every build
+trunk, heads = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
+features = trunk(torch.eye(2)).tanh()
+tasks = ((heads(features) - 1) ** 2).mean(0)
+for place in (tuple(trunk.parameters()), (features,)):
+    each = [torch.autograd.grad(task, place, retain_graph=True) for task in tasks]
+    a, b = (torch.cat([g.flatten() for g in gradients]) for gradients in each)
+    conflict = torch.nn.functional.cosine_similarity(a, b, dim=0)
+    print(f"norms {a.norm():.2f}, {b.norm():.2f}, cosine {conflict:.2f}", trunk.weight.grad)
+tasks.sum().backward()
 
 # %%
 # When they pull in opposite directions
@@ -116,18 +130,6 @@ title = ax.set_title("Each pair of weights ends at another compromise of two los
 # What goes wrong
 # ---------------
 #
-# *backward through the graph a second time*, since the first call freed what the shared
-# part saved:
-
-l1, l2 = losses()
-l1.backward()
-try:
-    l2.backward()
-except RuntimeError as error:
-    print(str(error)[:68])
-w.grad = None
-
-# %%
 # *backward([loss0, loss1], [torch.ones(1)] * 2) fails with a mismatch*: of shape, since a
 # loss has the shape ``()``. The number of weights is another matter. Too few are refused;
 # too many are dropped in silence:

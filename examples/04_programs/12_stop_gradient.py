@@ -24,9 +24,8 @@ def weight(value):
 
 
 def taught(loss, **weights):
-    found = torch.autograd.grad(
-        loss, list(weights.values()), allow_unused=True, retain_graph=True
-    )
+    leaves = list(weights.values())
+    found = torch.autograd.grad(loss, leaves, allow_unused=True, retain_graph=True)
     numbers = [None if g is None else g.item() for g in found]
     return dict(zip(weights, numbers, strict=True))
 
@@ -41,8 +40,7 @@ def taught(loss, **weights):
 G, D, z, real = weight(2.0), weight(3.0), torch.tensor(1.0), torch.tensor(5.0)
 fake = G * z
 print(taught(D * fake - D * real, G=G, D=D))
-to_critic = taught(D * fake.detach() - D * real, G=G, D=D)
-to_critic
+(to_critic := taught(D * fake.detach() - D * real, G=G, D=D))
 
 # %%
 # Without it the critic's loss adds 3 to G's ``.grad``, *against* G's own aim: the -3 below.
@@ -55,8 +53,8 @@ to_generator = taught(-D.detach() * fake, G=G, D=D)
 print(taught(-D * fake, G=G, D=D), to_generator)
 
 # %%
-# (``D.detach()`` cuts the critic's *weight* out and lets v pass through the critic's
-# function; for a module, that is ``requires_grad_(False)``, until its own step.)
+# (``D.detach()`` cuts the *weight* out and lets v pass through the critic's function; for a
+# module, that is ``requires_grad_(False)``, until its own step.)
 #
 # *Do I need retain_graph=True for the two losses?* Only if both walk through the graph of
 # ``fake``. With the cut the critic's does not:
@@ -99,6 +97,18 @@ with torch.no_grad():
 print(f"{slow.weight.item() - before:.2f}", slow.weight.requires_grad)
 
 # %%
+# An actor and its critic
+# -----------------------
+#
+# The advantage, return minus value, weighs the log-probability. Whole, it lets the actor's
+# loss push the value. The critic has a loss of its own, in which the return is a constant:
+
+logp, value, returns = weight(-1.0), weight(2.0), torch.tensor(5.0)
+for A in (returns - value, (returns - value).detach()):
+    print(taught(-logp * A, logp=logp, value=value))
+(to_value := taught((value - returns.detach()) ** 2, logp=logp, value=value))
+
+# %%
 # Two views, one network: BYOL, SimSiam
 # -------------------------------------
 #
@@ -135,24 +145,23 @@ print(taught(0.25 * (code.detach() - e) ** 2, e=e, code=code))
 # -----------------------
 #
 # *The student gets a gradient, and so does the teacher*: its logits had a graph. Run it
-# under ``no_grad``; ``detach`` afterwards gives the same gradient, but makes a graph first:
+# under ``no_grad``; ``detach`` afterwards makes a graph first. (T²: :ref:`distillation`.)
 
 teacher, student = weight(2.0), weight(1.0)
 with torch.no_grad():
     quiet = teacher * 3
 print(taught((student * 3 - teacher * 3) ** 2, teacher=teacher, student=student))
-distilled = taught((student * 3 - quiet) ** 2, teacher=teacher, student=student)
-distilled
+(distilled := taught((student * 3 - quiet) ** 2, teacher=teacher, student=student))
 
 # %%
-# The check: differences of each loss by the one weight that it is to teach, with the cut
-# part as the number it was:
+# The check: differences of each loss by the weight that it is to teach:
 
 h = 1e-3
 for found, loss, at in (
     (to_critic["D"], lambda D: D * 2.0 - D * 5.0, 3.0),  # fake is 2
     (to_generator["G"], lambda G: -3.0 * G, 2.0),  # D is 3
     (held["w"], lambda w: (w - 5.0) ** 2, 4.0),  # the target is 5
+    (to_value["value"], lambda u: (u - 5.0) ** 2, 2.0),  # and so is the return
     (distilled["student"], lambda s: (3 * s - 6.0) ** 2, 1.0),  # the teacher says 6
 ):
     assert abs((loss(at + h) - loss(at - h)) / (2 * h) - found) < 1e-6

@@ -55,24 +55,28 @@ torch.testing.assert_close(first.grad, gradients["0.weight"])
 # What for: clipping each sample
 # ------------------------------
 #
-# Private training (Abadi et al., 2016) limits what one sample can do to a step. After
-# ``backward`` it is too late: ``clip_grad_norm_`` sees the sum alone. The norm of each
-# sample's gradient, over all parameters, and the factor that brings it below 1:
+# Private training (DP-SGD, Abadi et al., 2016) limits what one sample can do to a step.
+# After ``backward`` it is too late: ``clip_grad_norm_`` sees the sum alone. The norm of
+# each sample's gradient, over all parameters, and the factor that brings it below C:
 
 flat = torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
 norms = flat.norm(dim=1)
-factor = (1 / norms).clamp(max=1)
+C = 1.0
+factor = (C / norms).clamp(max=1)
 print(norms.round(decimals=2), (flat * factor[:, None]).norm(dim=1).max().round(decimals=4))
 
 # %%
 # The clipped *sum* is one more product: the factor of each sample weighs its loss. So a
-# pass that finds the norms alone and one ``backward`` are enough:
+# pass that finds the norms alone and one ``backward`` are enough. Noise goes on that sum,
+# σ times the bound C; the division by the batch size comes last:
 
 model.zero_grad()
 losses = ((model(data) - target) ** 2).sum(1)
 losses.backward(factor)
 clipped = torch.cat([p.grad.flatten() for p in model.parameters()])
 torch.testing.assert_close(clipped, factor @ flat)
+sigma = 1.1
+private = (clipped + sigma * C * torch.randn(clipped.shape)) / len(data)
 
 # %%
 # And the tangent kernel

@@ -42,18 +42,16 @@ loss.backward()
 print(cut.grad.shape)
 h.backward(cut.grad)
 staged = [p.grad.clone() for p in [*first.parameters(), *second.parameters()]]
-len(staged)
 
 # %%
 # Several micro-batches under way
 # -------------------------------
 #
-# In a pipeline the first stage embeds one part of the batch while the second works on
-# another. Each part has its own ``h`` and ``cut``, and the gradients add up in the
+# Each part of the batch has its own ``h`` and ``cut``, and the gradients add up in the
 # parameters. The share of each part weighs it:
 
-for module in (first, second):
-    module.zero_grad()
+both = nn.ModuleList([first, second])
+both.zero_grad()
 waiting = []
 for part, goal in zip(x.split(2), target.split(2), strict=True):
     h = first(part)
@@ -119,6 +117,18 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# *h.backward comes late.* The first part's graph is held until then, and refuses if a step
+# has changed a weight that it saved. To hold no graph, compute ``h`` again before the step:
+
+deep = nn.Sequential(first, nn.Linear(4, 4))
+h = deep(x)
+nn.init.ones_(deep[1].weight)  # in place, as a step would
+try:
+    h.backward(torch.ones_like(h))
+except RuntimeError as error:
+    print(str(error)[:94])
+
+# %%
 # *Why does my search only run with retain_graph=True?* In a recurrent model the hidden
 # state carries the graph of the step before into the next one, which walks it again:
 
@@ -132,9 +142,8 @@ except RuntimeError as error:
     print(str(error)[:54])
 
 # %%
-# Detach it between steps and nothing needs retaining. The gradient then stops at the cut,
-# which is what truncated backpropagation means: the whole gradient over two steps has a
-# part that the truncated one lacks.
+# Detach it between steps and nothing needs retaining. The gradient then stops at the cut:
+# truncated backpropagation, which lacks a part of the whole gradient over two steps.
 
 
 def last_loss(cut):
@@ -150,8 +159,7 @@ print(torch.equal(whole, truncated))
 # %%
 # The check: the uncut model, in one ``backward``:
 
-for module in (first, second):
-    module.zero_grad()
+both.zero_grad()
 ((second(first(x)) - target) ** 2).mean().backward()
 for p, a, b in zip([*first.parameters(), *second.parameters()], staged, micro, strict=True):
     torch.testing.assert_close(p.grad, a)

@@ -144,7 +144,7 @@ print(generator.weight.grad is not None, filled())
 #
 # *The network is in train() mode.* With frozen weights BatchNorm still moves its running
 # mean towards your batch, and dropout draws anew at each call, so that two gradients at
-# the same ``x`` differ. ``eval()`` is another switch:
+# the same ``x`` differ. ``eval()`` is another switch (:ref:`freezing-layers`):
 
 layers = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout()).requires_grad_(False)
 for mode in (layers.train, layers.eval):

@@ -142,8 +142,8 @@ print(whole_mean.tolist(), whole_sum.tolist())
 # since DDP expects one after each round of forward passes; copies drift apart. Add the
 # losses, or run all rounds but the last in ``no_sync``.
 #
-# Parts of unequal size. The mean of local means weighs every process alike, not every
-# sample; weigh each local sum by K over the whole batch's size. With one row and three:
+# Parts of unequal size (:ref:`token-mean`). The mean of local means weighs every process
+# alike, not every sample; weigh each local sum by K over the whole batch's size. Here 1, 3:
 
 weight = ones.clone().requires_grad_()
 sums = [losses(weight)[:1].sum(), losses(weight)[1:].sum()]

@@ -123,8 +123,8 @@ for _ in range(4):
 # A gradient penalty
 # ------------------
 #
-# It is not linear in g, so divide g before the norm; afterwards it is too ``late``. For
-# scores :math:`w\cdot x` the slope is 5, the penalty 16:
+# It is not linear in g, so divide g before the norm; after it is too ``late``. For scores
+# :math:`w\cdot x` the slope is 5, the penalty 16 (a whole step: :ref:`grad-scaler-order`):
 
 w = torch.tensor([[3.0, 4.0]], requires_grad=True)
 points, scale = torch.ones(2, 2, requires_grad=True), 1024.0

@@ -124,9 +124,9 @@ print(stored, cloned)
 # Twice, and right
 # ----------------
 #
-# A tensor used in two places gets the sum of both paths; that is the
-# :term:`chain rule`, not a fault. Tied weights, a layer called twice, ``x * x``. Do not
-# divide by two. (``parameters()`` names a tied weight once, and so does the optimizer.)
+# A tensor used in two places gets the sum of both paths; that is the :term:`chain rule`,
+# not a fault. Tied weights, a layer called twice, ``x * x``. Do not divide by two. (A tied
+# weight is in ``parameters()`` once; freezing one of its uses: :ref:`freezing-layers`.)
 
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)

@@ -80,8 +80,8 @@ except RuntimeError as error:
 
 # %%
 # A hook that multiplies by a mask makes the gradient of the second row 0. *And the row
-# moves all the same*, by weight decay, or by momentum from a step before the hook, which
-# need no gradient now:
+# moves all the same*, by weight decay (AdamW has 0.01 unless you say otherwise:
+# :ref:`freezing-layers`), or by momentum from a step before the hook:
 
 mask = torch.tensor([[1.0], [0.0]])
 for options in ({}, {"weight_decay": 0.1}, {"momentum": 0.9}):

@@ -129,7 +129,7 @@ print(torch.autograd.grad(bad, t)[0], torch.autograd.grad(good, t)[0])
 # Find where it came from
 # -----------------------
 #
-# Anomaly mode stops at the first NaN and names the function:
+# Anomaly mode stops at the first NaN and names the function (:ref:`find-the-nan`):
 
 import warnings
 

@@ -73,7 +73,7 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# Clip each cotangent where it passes, or turn its sign, for a gradient reversal: the
+# Clip each cotangent where it passes, or turn its sign (:ref:`gradient-reversal`): the
 # features learn to deceive the head while the head learns to tell:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)

@@ -413,7 +413,7 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.25]))
                 print(x.grad)
                 """,
-            see=("masked-nan", "error-nan-from-a-mask", "eigenvectors-nan"),
+            see=("masked-nan", "find-the-nan", "error-nan-from-a-mask", "eigenvectors-nan"),
             source=("PT#38714",),
         ),
         Message(

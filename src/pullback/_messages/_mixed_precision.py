@@ -105,7 +105,7 @@ MIXED_PRECISION = Theme(
                 scaler.update()
                 print(w)
                 """,
-            see=("mixed-precision",),
+            see=("grad-scaler-order", "mixed-precision"),
             source=("torch/amp/grad_scaler.py",),
         ),
         Message(

@@ -102,7 +102,8 @@ STEPS = Theme(
                 step, and takes no closure.""",
             fix="""Write a function that clears the gradients, computes the loss, calls
                 `backward` and returns the loss, and pass it: `optimizer.step(closure)`.
-                With `GradScaler` choose another optimizer.""",
+                It must be the same function at each call of a step: the same data, no
+                dropout. With `GradScaler` choose another optimizer.""",
             broken="""
                 import torch
 
@@ -127,7 +128,7 @@ STEPS = Theme(
                 assert x.abs() < 1e-4
                 print(round(x.item(), 3) + 0.0)
                 """,
-            see=("gradient-doubled", "error-no-inf-checks"),
+            see=("optimizer-closures", "error-no-inf-checks"),
             source=("torch/optim/lbfgs.py", "torch/amp/grad_scaler.py"),
         ),
         Message(

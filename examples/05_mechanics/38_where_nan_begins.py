@@ -1,0 +1,174 @@
+r"""
+.. _find-the-nan:
+
+My loss became NaN: how do I find where it began?
+=================================================
+
+Keep the weights and the batch from *before* the step. Is the loss finite? If not, forward
+hooks name the first module whose output is not. If it is, look at the gradients before the
+step: hooks on the modules' outputs and anomaly mode name the operation. Weights that are
+NaN come last, and say nothing of the cause.
+"""
+
+# %%
+# Two modules that a row of zeros breaks, one in the forward pass, and one in the backward,
+# as :math:`\sqrt0` is finite and its slope is not:
+
+import io
+import re
+import warnings
+from copy import deepcopy
+
+import torch
+from torch import nn
+
+
+class Share(nn.Module):
+    def forward(self, x):
+        return x / x.sum(1, keepdim=True)
+
+
+class Length(nn.Module):
+    def forward(self, x):
+        return torch.sqrt(x.square().sum(1, keepdim=True))
+
+
+# %%
+# A network around each, and three batches, of which the second has a row of zeros:
+
+torch.manual_seed(0)  # the same weights and data on every build
+batches = torch.randn(3, 5, 3)
+batches[1, 2] = 0.0
+first = lambda: (nn.Linear(3, 16, bias=False), nn.Tanh())  # noqa: E731
+networks = {
+    "Share": nn.Sequential(*first(), Share(), nn.Linear(16, 1)),
+    "Length": nn.Sequential(*first(), Length(), nn.Linear(1, 1)),
+}
+
+# %%
+# Forward or backward, and a copy from before
+# -------------------------------------------
+#
+# A step that saves weights, optimizer, random state and batch before it uses them, and
+# stops before it does harm. (In a long run, to a file, and only every so often.)
+
+
+def careful_step(model, optimizer, batch):
+    state = model.state_dict(), optimizer.state_dict(), torch.get_rng_state(), batch
+    torch.save(state, kept := io.BytesIO())
+    optimizer.zero_grad()
+    loss = model(batch).mean()
+    if not loss.isfinite():
+        return "the loss is not finite", kept
+    loss.backward()
+    if bad := [n for n, p in model.named_parameters() if not p.grad.isfinite().all()]:
+        return f"the loss is finite, these gradients are not: {bad}", kept
+    optimizer.step()
+    return "fine", None
+
+
+# %%
+# The step at which each breaks:
+
+saved = {}
+for name, model in networks.items():
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step, batch in enumerate(batches):
+        found, kept = careful_step(model, optimizer, batch)
+        print(f"{name:6} step {step}: {found}")
+        if kept is not None:
+            saved[name] = kept
+            break
+
+# %%
+# Back to the moment before, to look as often as you like:
+
+
+def replay(name):
+    saved[name].seek(0)
+    weights, _, random, batch = torch.load(saved[name])
+    networks[name].load_state_dict(weights)
+    torch.set_rng_state(random)
+    return networks[name], batch
+
+
+# %%
+# If the loss is not finite: forward hooks
+# ----------------------------------------
+#
+# Is all that a module is given finite, and all that it makes? Look for the first that takes
+# good and gives bad, and then for the rows of the batch:
+
+
+def look_forward(name, module, given, made):
+    if not list(module.children()):
+        ok = given[0].isfinite().all().item(), made.isfinite().all().item()
+        rows = (~made.isfinite()).any(1).nonzero().flatten().tolist()
+        print(f"{name} {type(module).__name__:6} given {ok[0]!s:5} made {ok[1]!s:5} {rows}")
+
+
+def watch(model, look):
+    model = deepcopy(model)  # the hooks stay on the copy
+    for name, module in model.named_modules():
+        module.register_forward_hook(lambda *seen, name=name: look(name, *seen))
+    return model
+
+
+model, batch = replay("Share")
+loss = watch(model, look_forward)(batch).mean()
+
+# %%
+# If it is finite: hooks on what the modules made
+# -----------------------------------------------
+#
+# The same hooks, each of which hangs another on the output. They run from the last module
+# to the first. NaN appears between the last line that is finite and the next, that is in
+# the backward of module 2:
+
+
+def look_backward(name, module, given, made):
+    if not list(module.children()):
+        says = name, type(module).__name__, "is sent what is finite:"
+        made.register_hook(lambda v: print(*says, v.isfinite().all().item()))
+
+
+model, batch = replay("Length")
+watch(model, look_backward)(batch).mean().backward()
+
+# %%
+# Anomaly mode goes down to the operation, and its warning shows the line of the *forward*
+# pass that made it. Here that is the square, where the infinity that the root sent meets a
+# 0. It is slow, so use it for the replay alone, around both passes:
+
+model, batch = replay("Length")
+with warnings.catch_warnings(record=True) as caught, torch.autograd.detect_anomaly():
+    try:
+        model(batch).mean().backward()
+    except RuntimeError as error:
+        print(error)
+print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])
+
+# %%
+# What goes wrong
+# ---------------
+#
+# *Anomaly mode says nothing, and the loss is NaN.* It looks at gradients, for NaN; an
+# infinite loss, or one that was NaN already, may pass (:ref:`masked-nan`). *A scaled run
+# has infinite gradients now and then.* ``GradScaler`` tries large scales, leaves such a
+# step out and lowers the scale, as it should (:ref:`grad-scaler-order`).
+#
+# The check: at the row of zeros alone the slope is infinite, and the mended module, with a
+# slope of 0 there, trains on through all batches:
+
+mended = networks["Length"]
+mended[2].forward = lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True)
+replay("Length")
+optimizer = torch.optim.SGD(mended.parameters(), lr=0.01)
+assert all(careful_step(mended, optimizer, batch)[1] is None for batch in batches)
+
+# %%
+# Where next
+# ----------
+#
+# 0 times infinity, and its cure: :ref:`masked-nan`. Functions with an infinite slope:
+# :ref:`infinite-slopes`. Rows that are masked throughout: :ref:`attention-masks`.
