@@ -37,6 +37,32 @@ print(f"{left:.10f} {right:.10f}")
 # Why random vectors catch mistakes: a wrong entry :math:`(i,j)` changes one side by
 # :math:`v_i u_j` times the error, which is zero with probability zero.
 #
+# The adjoint of a linear operator
+# --------------------------------
+#
+# *I have a linear operator in PyTorch and need its adjoint, for a solver.* It is the map
+# that ``vjp`` returns, the same at every x. Here of a strided convolution with a crop, put
+# to the test; and once more, at zero:
+
+
+def operator(x):
+    return torch.nn.functional.conv2d(x, kernel, stride=2, padding=1)[..., 1:, 1:]
+
+
+kernel, image = torch.randn(3, 2, 3, 3).double(), torch.randn(1, 2, 8, 8).double()
+seen, adjoint = torch.func.vjp(operator, image)
+r = torch.randn_like(seen)
+print(f"{(seen * r).sum():.10f} {(image * adjoint(r)[0]).sum():.10f}")
+print(torch.equal(torch.func.vjp(operator, 0 * image)[1](r)[0], adjoint(r)[0]))
+
+# %%
+# Of a complex operator it is the conjugate transpose :math:`A^H` (:ref:`complex-v`). Of a
+# convolution alone, ``conv_transpose2d`` (:ref:`same-or-not`).
+
+A, z, w = (torch.randn(s, dtype=torch.complex128) for s in ((3, 2), (2,), (3,)))
+torch.allclose(torch.func.vjp(lambda z: A @ z, z)[1](w)[0], A.conj().T @ w)
+
+# %%
 # A hand-written backward on trial
 # --------------------------------
 #

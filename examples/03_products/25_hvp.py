@@ -50,13 +50,9 @@ print(forward_over_reverse, reverse_over_forward)
 # forward rule for every operation; where one is missing, take reverse over reverse
 # (:ref:`jvp-from-vjps`).
 #
-# *torch.autograd.functional.hvp or vhp?* Both give the vector, and the value of f before
-# it. ``hvp`` makes its JVP out of two VJPs, so ``vhp`` is the cheaper of the two:
-
-for product in (torch.autograd.functional.hvp, torch.autograd.functional.vhp):
-    print(product(f, point, u))
-
-# %%
+# *torch.autograd.functional.hvp or vhp?* Both give the value of f and the vector. ``hvp``
+# makes its JVP out of two VJPs, so ``vhp`` is the cheaper of the two (:ref:`same-or-not`).
+#
 # The parameters of a module
 # --------------------------
 #
@@ -84,27 +80,33 @@ _, Hd = torch.func.jvp(torch.func.grad(loss), (w,), (direction,))
 weights = list(model.parameters())
 value = ((model(data) - target) ** 2).mean()
 gradients = torch.autograd.grad(value, weights, create_graph=True)
-ones = [torch.ones_like(p) for p in weights]
-products = torch.autograd.grad(gradients, weights, ones)
+products = torch.autograd.grad(gradients, weights, list(direction.values()))
 torch.testing.assert_close(list(products), list(Hd.values()))
+
+# %%
+# *The last bias "appears to not have been used in the graph".* Not in the gradient: a sum
+# of outputs is linear in it, so that H has zeros there. ``materialize_grads=True`` gives
+# them (``allow_unused=True``: None). A squared error, as above, is not, and raises nothing:
+
+slopes = torch.autograd.grad(model(data).sum(), weights, create_graph=True)
+for flag in ({"retain_graph": True}, {"materialize_grads": True}):
+    try:
+        print(torch.autograd.grad(slopes[0].sum(), weights, **flag)[3])
+    except RuntimeError as error:
+        print(str(error).partition(". ")[0])
 
 # %%
 # The norm of the gradient
 # ------------------------
 #
-# *I penalise the gradient's norm by the weights* (for flat minima, say). Its gradient is an
-# HVP: :math:`\tfrac12\|g\|^2` has the gradient :math:`Hg`, so that u is g itself:
+# *I penalise the gradient's norm by the weights* (for flat minima, say). That takes
+# :math:`Hg`. As ``grad_outputs`` g is constant, graph or not; in :math:`g\cdot g` both
+# factors move, which gives :math:`2Hg`. Halve it, or detach one. For the first f:
 
-slope_at = torch.func.grad(loss)
-
-
-def half_squared_norm(w):
-    return torch.stack([(g**2).sum() for g in slope_at(w).values()]).sum() / 2
-
-
-of_norm = torch.func.grad(half_squared_norm)(w)
-Hg = torch.func.jvp(slope_at, (w,), (slope_at(w),))[1]
-torch.testing.assert_close(of_norm, Hg)
+(g,) = torch.autograd.grad(f(x), x, create_graph=True)
+Hg = torch.autograd.grad(g, x, g, retain_graph=True)[0]
+for number in (g @ g, g @ g / 2, g @ g.detach()):
+    print(torch.autograd.grad(number, x, retain_graph=True)[0], Hg)
 
 # %%
 # Solving with H, never forming it
@@ -143,9 +145,8 @@ for i in range(3):
 # ``backward`` on the gradient without ``create_graph=True`` meets a tensor without a
 # graph, one of the most pasted messages of all:
 
-(g,) = torch.autograd.grad(f(x), x)
 try:
-    g.backward(u)
+    torch.autograd.grad(f(x), x)[0].backward(u)
 except RuntimeError as error:
     print(error)
 
@@ -153,7 +154,6 @@ except RuntimeError as error:
 # *I want the diagonal, and grad of g.sum() gives something else.* That is :math:`H\mathbf
 # 1`, the sums of rows. The diagonal of a full H takes all n products:
 
-(g,) = torch.autograd.grad(f(x), x, create_graph=True)
 (sums,) = torch.autograd.grad(g.sum(), x)
 print(sums, torch.func.hessian(f)(point).diagonal())
 
@@ -163,6 +163,7 @@ print(sums, torch.func.hessian(f)(point).diagonal())
 H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 for found in (from_number, Hu, forward_over_reverse, reverse_over_forward):
     assert torch.equal(found, H @ u)
+assert torch.equal(Hg, H @ torch.tensor([4.0, 13.0]))
 full = torch.func.hessian(convex)(z)
 torch.testing.assert_close(full @ step, -slope, rtol=1e-4, atol=1e-6)
 

@@ -54,6 +54,16 @@ half = torch.autograd.grad(y, x, y, retain_graph=True)[0]
 print(half, torch.autograd.grad((y * y).sum(), x)[0])
 
 # %%
+# *loss.backward(loss), is that loss.backward()?* No: it is times the loss's value, which is
+# that half again. 0.5, as a tensor of shape ``()``, gives the gradient of half the loss:
+
+loss = (x**3).sum()
+for v in (None, loss, torch.tensor(0.5)):
+    print(torch.autograd.grad(loss, x, v, retain_graph=True)[0])
+for number in (loss, loss**2 / 2, 0.5 * loss):
+    print(torch.autograd.grad(number, x, retain_graph=True)[0])
+
+# %%
 # *Is (logits * onehot).sum().backward() the same as
 # (logits * onehot).backward(gradient=logits * onehot)?* The sum weighs each product by
 # one; the second weighs it by its own value, as in the half above. With logits 1 and 2,

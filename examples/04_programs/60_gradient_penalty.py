@@ -78,9 +78,7 @@ slope = torch.func.vmap(torch.func.grad(lambda p: critic(p)[0]))(grid)
 
 import pullback.plot
 
-ax = pullback.plot.field(
-    grid, slope, title="The critic's gradient points from the middle to the ring"
-)
+ax = pullback.plot.field(grid, slope, title="The critic's gradient points to the ring")
 
 # %%
 # With slope 1 the difference of the means is the transport distance of the clouds; SciPy
@@ -103,8 +101,8 @@ print((outward > 0.7).all().item())
 #
 # Without ``create_graph=True`` the penalty is a number without a history. (With
 # ``retain_graph=True`` as well: that keeps the graph of the scores, and makes none of g.)
-# Training goes on without it, where the rest of the loss has a graph, and alone it stops
-# with the message that everyone knows. Look at ``g.requires_grad``:
+# Training goes on without it, where the rest of the loss has a graph; alone it stops. Look
+# at ``g.requires_grad``:
 
 scores = critic(points)
 (g,) = torch.autograd.grad(scores, points, torch.ones_like(scores), retain_graph=True)
@@ -115,9 +113,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# A norm of exactly zero has no derivative that helps; for a constant critic the penalty's
-# gradient is zero, since torch chooses 0 at the kink (:ref:`kinks`). With
-# ``g.pow(2).sum(1).sqrt()`` in place of ``norm`` it is NaN:
+# A norm of exactly zero has no derivative that helps: torch chooses 0 at the kink
+# (:ref:`kinks`). With ``g.pow(2).sum(1).sqrt()`` in place of ``norm`` it is NaN:
 
 zero = torch.zeros(1, 2, requires_grad=True)
 by_norm = torch.autograd.grad(zero.norm(dim=1).sum(), zero)[0]
@@ -145,13 +142,15 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
 # BatchNorm in the critic mixes samples; then ones give no slope of one sample, and
 # LayerNorm is what the paper's authors advise.
 #
-# The check: the first penalty with each sample's gradient on its own, and the gradient of
-# the penalty by a difference quotient:
+# *Can I take vmap(grad(critic)), then backward and an optimizer?* Yes: the result has a
+# graph to the weights, without ``create_graph``. The check: the same penalty by it, and the
+# gradient of both by a difference quotient:
 
 critic = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)).double()
 sample = torch.randn(5, 2).double()
-each = torch.stack([torch.func.grad(lambda p: critic(p)[0])(s).norm() for s in sample])
+each = torch.func.vmap(torch.func.grad(lambda p: critic(p)[0]))(sample).norm(dim=1)
 torch.testing.assert_close(penalty(sample), ((each - 1) ** 2).mean())
+(by_vmap,) = torch.autograd.grad(((each - 1) ** 2).mean(), critic[0].weight)
 
 # %%
 # One weight moved up and down by h:
@@ -164,6 +163,7 @@ for sign in (1, -2, 1):  # up, down, and back
     values.append(penalty(sample).item())
 quotient = (values[0] - values[1]) / (2 * h)
 assert abs(weight.grad[1, 0].item() - quotient) < 1e-6
+torch.testing.assert_close(by_vmap, weight.grad)
 assert abs(gap - distance) < 0.1
 assert (outward > 0.7).all()
 

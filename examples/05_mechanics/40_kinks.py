@@ -135,7 +135,9 @@ class Rounded(torch.autograd.Function):
 
 
 # %%
-# Twenty steps by each:
+# Twenty steps by each. A Function may clip or mask ``v`` on its way; for :mod:`torch.func`
+# it needs a ``setup_context`` and a rule for vmap (:ref:`function-under-transforms`), where
+# ``through`` needs nothing:
 
 for f in (torch.round, through, Rounded.apply):
     x = torch.tensor(1.2, requires_grad=True)
@@ -143,6 +145,10 @@ for f in (torch.round, through, Rounded.apply):
         (g,) = torch.autograd.grad((3 * f(x) - 12) ** 2, x)
         x = (x - 0.02 * g).detach().requires_grad_()
     print(f.__name__, round(f(x).item(), 3), round(x.item(), 3))
+    try:
+        print(torch.vmap(torch.func.grad(f))(torch.ones(2)))
+    except RuntimeError as error:
+        print(str(error).partition(" (")[0])
 
 # %%
 # The check is what makes a number a subgradient of a convex f: the line through

@@ -5,8 +5,8 @@ Why does the gradient through eigh or svd turn NaN?
 ===================================================
 
 Because the slope of an eigenvector is one over the gap to the other eigenvalues, and two
-are equal. The eigenvalues' sum has no such trouble. What depends on the matrix and not on
-the choice of vectors has a derivative still: write it as a function of the matrix.
+are equal. If you want the values only, take ``eigvalsh`` or ``svdvals``, which stay finite.
+What depends on the matrix, not on the choice of vectors, has a derivative still.
 """
 
 # %%
@@ -30,6 +30,7 @@ def gradient(f, A):
 
 
 print(gradient(lambda A: torch.linalg.eigvalsh(A)[:2].sum(), A))
+print(gradient(lambda A: torch.linalg.svdvals(A)[1:].sum(), A))
 print(gradient(lambda A: torch.linalg.eigh(A)[1][0, 0], A))
 print(gradient(lambda A: torch.linalg.svd(A)[0][0, 0], A).isnan().all().item())
 
@@ -171,5 +172,4 @@ torch.testing.assert_close(at_zero, G)
 # Where next
 # ----------
 #
-# Determinants and inverses: :ref:`singular-matrices`. Other points without a slope:
-# :ref:`kinks`. Gradients by a symmetric matrix: :ref:`deriving-vjps`.
+# Inverses: :ref:`singular-matrices`. Kinks: :ref:`kinks`. Symmetry: :ref:`deriving-vjps`.

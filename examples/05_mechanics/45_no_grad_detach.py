@@ -81,18 +81,18 @@ print((c + x).requires_grad, torch.autograd.grad(c.clone() * x, x)[0])
 # ----------------------------
 #
 # ``enable_grad`` undoes ``no_grad`` and not ``inference_mode``. :func:`torch.func.grad`
-# records for itself in both; a graph made before may be run backward in both; a leaf may
-# be edited in place, which is what optimisers do:
+# records for itself in both, and its result has no graph; a graph made before may be run
+# backward in both; a leaf may be edited in place, which is what optimisers do:
 
 for block in (torch.no_grad, torch.inference_mode):
     y = x**2
     with block():
         with torch.enable_grad():
             again = (x**2).requires_grad
-        own = torch.func.grad(square)(torch.tensor(3.0))
+        own = torch.func.grad(square)(x)
         (before,) = torch.autograd.grad(y, x)
         x.mul_(1)
-    print(f"{block.__name__:15} {again!s:6}", own, before)
+    print(f"{block.__name__:15} {again!s:6}", own, own.requires_grad, before)
 
 # %%
 # ``inference_mode(False)`` undoes it. *Forces in Lightning's validation*, which is under

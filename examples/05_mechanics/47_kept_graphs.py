@@ -91,14 +91,21 @@ for name, keep in ways.items():
 
 # %%
 # *Must I write loss.item()?* ``detach()`` does as well, and makes no GPU wait. In an
-# evaluation ``no_grad`` is better still: nothing is saved in the first place.
+# evaluation ``no_grad`` is better still: nothing is saved.
 #
+# *My list holds results of torch.func.grad, and memory grows.* They have graphs where a
+# parameter requires a gradient. Detach it:
+
+slope, weight = torch.func.grad(lambda w: (data @ w).norm()), torch.ones(2).requires_grad_()
+print(nodes(slope(weight)) > 0, nodes(slope(weight.detach())))
+
+# %%
 # One backward at the end, or one for each part?
 # ----------------------------------------------
 #
-# *I add up the losses of my sequences, and memory grows until backward.* The sum keeps the
-# graphs of all of them. One ``backward`` for each part frees its graph at once, and gives
-# the same gradient, since ``.grad`` adds. Boxes before a backward, and that gradient:
+# *I add up the losses of my sequences, and memory grows until backward.* The sum keeps all
+# graphs. A ``backward`` for each part frees its graph at once, and gives the same gradient,
+# since ``.grad`` adds. Boxes before a backward, and that gradient:
 
 
 def summed(calls):
@@ -118,9 +125,8 @@ print(at_end, one_by_one, torch.allclose(whole, added))
 # Through time
 # ------------
 #
-# A state that is handed from step to step keeps the graph of all the steps. *Truncated*
-# backpropagation detaches it every k steps. For :math:`s_t=a\,s_{t-1}+1` from 0, with
-# :math:`a=1/2`, and the loss :math:`\sum_t s_t`:
+# A state handed from step to step keeps the graph of all steps. *Truncated* backpropagation
+# detaches it every k. For :math:`s_t=a\,s_{t-1}+1` from 0, a = ½, loss :math:`\sum_t s_t`:
 
 
 def recur(a, k, steps=12):
@@ -139,15 +145,13 @@ def recur(a, k, steps=12):
 # %%
 # Each k with its gradient and the most boxes at once; a window of 12 is all of it:
 
-a = torch.tensor(0.5, requires_grad=True)
-found = {k: recur(a, k) for k in (1, 2, 4, 6, 12)}
+found = {k: recur(torch.tensor(0.5, requires_grad=True), k) for k in (1, 2, 4, 6, 12)}
 for k, (gradient, most) in found.items():
     print(f"{k:2} {gradient:8.4f} {most:3}")
 
 # %%
-# Memory is that of one window, and the gradient is another one: every path through a cut
-# is missing, so that no influence over more than k steps is learnt. The check carries ds/da
-# along, which starts anew at each cut:
+# Memory is that of one window; the gradient lacks every path through a cut, so that no
+# influence over more than k steps is learnt. The check carries ds/da, anew from each cut:
 
 
 def by_hand(k, a=0.5):
@@ -159,8 +163,7 @@ def by_hand(k, a=0.5):
     return total
 
 
-for k, (gradient, _) in found.items():
-    assert abs(gradient - by_hand(k)) < 1e-3
+assert all(abs(gradient - by_hand(k)) < 1e-3 for k, (gradient, _) in found.items())
 assert counts["total += loss"][0][1] == 0 < counts["total += loss"][1][1]
 assert counts["loss.detach()"] == counts["loss.item()"] == [(0, 0), (0, 0)]
 

@@ -37,9 +37,8 @@ title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
 # -------------------------------------------------
 #
 # Those of a tensor run first, in the order you registered them, each on what the one
-# before returned; None leaves the cotangent as it is. ``retain_grad`` notes what is left
-# at the end. Then the node runs, and last the leaf, whose post-accumulate hook is handed
-# the *leaf*, with the sum in its ``.grad``, and no gradient:
+# before returned; None leaves the cotangent as it is. ``retain_grad`` notes what is left.
+# Then the node runs, and last the leaf, whose post-accumulate hook is handed the *leaf*:
 
 log = []
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -61,6 +60,16 @@ for name, g in [*log, ("h.grad", h.grad)]:
     print(f"{name:16}", g)
 
 # %%
+# A hook sees each ``backward`` alone, and ``h.grad`` adds them up:
+
+h, seen = 3 * x, []
+h.retain_grad()
+h.register_hook(seen.append)
+for _ in range(2):
+    (h**2).backward(torch.ones(2), retain_graph=True)
+print(seen, h.grad)
+
+# %%
 # :func:`torch.autograd.grad` runs the hooks of tensors and nodes and returns what they
 # make of the cotangent. It accumulates nothing, so the last kind does not run:
 
@@ -73,8 +82,8 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# Clip each cotangent where it passes, or turn its sign (:ref:`gradient-reversal`): the
-# features learn to deceive the head while the head learns to tell:
+# Clip each cotangent where it passes (of a parameter's: :ref:`same-training`), or turn its
+# sign (:ref:`gradient-reversal`): the features learn to deceive the head that learns to tell:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)
@@ -85,16 +94,15 @@ h.register_hook(torch.neg)
 print(features.grad, head.grad)
 
 # %%
-# *Is a clamp in a parameter's hook the same as one clamp of .grad before the step?* For one
-# ``backward``, yes. Of several, each is clamped for itself, and the sum may pass the bound:
+# *With create_graph=True, a factor 10 makes the second derivative 100 times as large.* The
+# hook runs again in the second pass. Remove it between the two. For h³ at 2, f′ = f″ = 12:
 
-p = torch.tensor(3.0, requires_grad=True)
-for each in (lambda g: g.clamp(-1, 1), lambda g: g):
-    p.grad, handle = None, p.register_hook(each)
-    for _ in range(2):
-        (5 * p).backward()
-    handle.remove()
-    print(p.grad, p.grad.clamp(-1, 1))
+for last in (False, True):
+    h = 2 * torch.ones((), requires_grad=True)
+    handle = h.register_hook(lambda g: 10 * g)
+    (g,) = torch.autograd.grad(h**3, h, create_graph=True)
+    handle.remove() if last else None
+    print(g.item(), torch.autograd.grad(g, h)[0].item())
 
 # %%
 # What goes wrong
@@ -140,20 +148,12 @@ for attempt in attempts:
         print(str(error).partition(". ")[0])
 
 # %%
-# *My full backward hook and ReLU(inplace=True) do not agree.* ``inplace=False`` mends it.
-# Where you may not change the model, let a forward hook hang a tensor hook on the output:
-# that belongs to the value before the edit, here of a ReLU that is off and passes 0 on:
+# *My full backward hook and ReLU(inplace=True) do not agree.* ``inplace=False`` mends it;
+# so does a tensor hook, set by a forward hook (:ref:`module-hooks`), before the edit:
 
-bare = torch.nn.Linear(2, 1, bias=False)
-torch.nn.init.constant_(bare.weight, -3.0)
-
-
-def watch(module, args, y):
-    y.register_hook(lambda g: print("before the edit", g))
-
-
-bare.register_forward_hook(watch)
-torch.nn.Sequential(bare, torch.nn.ReLU(inplace=True))(data).backward(torch.ones(1, 1))
+y = 3 * torch.tensor([-1.0, 1.0], requires_grad=True)
+y.register_hook(lambda g: print("before the edit", g))
+torch.relu_(y).backward(torch.ones(2))
 
 # %%
 # The hook stays on its tensor until its handle's ``remove()``. The check: with 10 in the

@@ -61,10 +61,10 @@ plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 # %%
 # *My hook is not called*: the layer is frozen and its input is data, the forward pass ran
 # under ``no_grad``, or the loss does not depend on it. There is no backward of it then.
-# (Nor does a compiled function call one registered later: :ref:`error-hook-after-compile`.)
+# (Nor does a compiled function call one registered later: :ref:`error-hook-after-compile`.
+# And :mod:`torch.func` refuses a module that has one: :ref:`same-or-not`.)
 
-layer.requires_grad_(False)
-print(layer(torch.ones(1, 2)).requires_grad)
+print(layer.requires_grad_(False)(torch.ones(1, 2)).requires_grad)
 layer.requires_grad_(True)
 handle.remove()
 

@@ -72,6 +72,14 @@ for handle in handles:
     handle.remove()
 
 # %%
+# A leaf with an optimizer of its own need not wait. Its hook steps, and frees ``.grad``:
+
+own, c.grad = torch.optim.SGD([c], lr=0.1), None
+c.register_post_accumulate_grad_hook(lambda leaf: own.step() or own.zero_grad())
+(5 * c).backward()
+print(c, c.grad)
+
+# %%
 # With leaves, waiting for all does not go together with :func:`torch.autograd.grad`, which
 # leaves their last nodes out. Waiting for the first does, and so do tensors in the middle:
 

@@ -23,7 +23,8 @@ FORWARD_MODE = Theme(
             tell=(
                 "From `torch.func.jacfwd` or `jvp`: `jacrev`, `vjp`.",
                 "From `torch.func.hessian`, which is `jacfwd(jacrev(f))`: "
-                "`jacrev(jacrev(f))`.",
+                "`jacrev(jacrev(f))`, for which a rule for `vmap` and a `backward` of "
+                "differentiable operations do.",
             ),
             broken="""
                 import torch

@@ -180,8 +180,9 @@ GRAPH = Theme(
                 "tensor that went in; zeros in place of None are right only where the "
                 "output does not depend on it.",
                 "A model has a branch that this input does not take: `allow_unused=True`.",
-                "A second derivative of something linear in that input: it is zero; "
-                "`materialize_grads=True`.",
+                "A second derivative of something linear in that input, as a sum of "
+                "outputs is in the last bias: it is zero; `materialize_grads=True`. A "
+                "squared error is not linear in it.",
                 "A custom Function marked `@once_differentiable`, or one that detaches, "
                 "lies between: the answer is not zero, and `allow_unused=True` would hide "
                 "it.",

@@ -91,7 +91,9 @@ HOOK_RESULTS = Theme(
             why="""Such a hook runs when the gradient lies in `.grad` already, so there is
                 nothing left that a returned value could replace.""",
             fix="""Return nothing, and change `parameter.grad` in place; or use
-                `register_hook`, whose result replaces the gradient before it is added.""",
+                `register_hook`, whose result replaces the gradient before it is added. Both
+                run at every `backward`: to clip what several have added up, do so once,
+                before the step.""",
             broken="""
                 import torch
 
@@ -111,7 +113,7 @@ HOOK_RESULTS = Theme(
                 assert torch.equal(w.grad, torch.ones(2))
                 print(w.grad)
                 """,
-            see=("hooks", "error-post-accumulate-hook"),
+            see=("hooks", "same-or-not", "error-post-accumulate-hook"),
             source=("torch/csrc/autograd (python_hook.cpp)",),
         ),
         Message(
