@@ -125,16 +125,27 @@ title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 # ---------------
 #
 # A mask that multiplies cannot remove a NaN, since :math:`0\cdot\text{NaN}` is NaN:
-# *my masked loss is NaN*. ``v = 0`` for that loss does not help either; choose the rows
-# before computing. And a mean over a mask that keeps nothing is 0/0; divide by at least 1:
+# *my masked loss is NaN*, or only its gradient, as by ``nansum``, where targets are stored
+# as NaN. ``v = 0`` for that loss does not help either; choose the rows before computing.
+# And a mean over a mask that keeps nothing is 0/0; divide by at least 1:
 
 bad = torch.tensor([1.0, float("nan"), 4.0])
 keep = ~bad.isnan()
 scale = torch.tensor(1.0, requires_grad=True)
 masked = torch.autograd.grad(scale * bad, scale, keep.float())[0]
+summed = torch.autograd.grad((scale * bad).nansum(), scale)[0]
 chosen = torch.autograd.grad(scale * bad[keep], scale, torch.ones(2))[0]
 none = torch.zeros(3)
-print(masked, chosen, none.sum() / none.sum(), none.sum() / none.sum().clamp(min=1))
+print(masked, summed, chosen, none.sum() / none.sum(), none.sum() / none.sum().clamp(min=1))
+
+# %%
+# *My sample weights do nothing.* A criterion that takes its mean, the default, returns one
+# number: weights after it scale the whole gradient. Ask for ``reduction="none"`` first:
+
+share = torch.tensor([0.0, 1.0, 1.0, 1.0, 2.0])
+for reduction in ("mean", "none"):
+    error = torch.nn.functional.mse_loss(out, goal, reduction=reduction)
+    print(reduction, torch.autograd.grad((error * share).mean(), out)[0] + 0)
 
 # %%
 # The mean of batch means is not the mean of all samples if the batches differ in size.

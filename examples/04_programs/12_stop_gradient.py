@@ -53,8 +53,9 @@ to_generator = taught(-D.detach() * fake, G=G, D=D)
 print(taught(-D * fake, G=G, D=D), to_generator)
 
 # %%
-# (``D.detach()`` cuts the *weight* out and lets v pass through the critic's function; for a
-# module, that is ``requires_grad_(False)``, until its own step.)
+# (``D.detach()`` cuts the critic's *weight* out and lets v pass through the critic's
+# function; for a module, that is ``requires_grad_(False)``, until its own step. Is
+# ``no_grad`` around G as good in the critic's step? :ref:`fake-for-the-critic`.)
 #
 # *Do I need retain_graph=True for the two losses?* Only if both walk through the graph of
 # ``fake``. With the cut the critic's does not:
@@ -84,8 +85,9 @@ print(taught((now - target) ** 2, w=w), held)
 # %%
 # With a graph the target runs from the value as fast as the value runs after it: here the
 # slopes 1 and 0.5·2 cancel, and nothing is learned. (The full gradient has its uses, as
-# *residual gradient*; it is another algorithm.) A target *network* is a copy without a
-# gradient, moved a hundredth of the way under ``no_grad``:
+# *residual gradient*; it is another algorithm.) A target *network*, or any average of
+# weights (EMA), is a copy without a gradient, moved a hundredth of the way under
+# ``no_grad``; recorded, it keeps the graphs of all steps (:ref:`average-of-weights`):
 
 online = torch.nn.Linear(1, 1)
 slow = deepcopy(online).requires_grad_(False)

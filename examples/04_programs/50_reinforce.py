@@ -171,4 +171,4 @@ torch.testing.assert_close(of_ratio, as_v)
 # ----------
 #
 # Rewards as weights on losses: :ref:`loss-as-v`. When the weights depend on the policy:
-# :ref:`v-depends-on-x`.
+# :ref:`v-depends-on-x`. Several updates: :ref:`ratio-of-one`.

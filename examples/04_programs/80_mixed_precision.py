@@ -141,16 +141,16 @@ print(round(late.item(), 2), early.item(), by_w.round(decimals=2))
 # grad_dtype: another type for .grad
 # ----------------------------------
 #
-# A leaf in bfloat16 adds in bfloat16, where 256 + 1 is 256. ``grad_dtype``, set while
-# ``.grad`` is None, gives it another type:
+# A leaf in bfloat16 adds in bfloat16, where 256 + 1 is 256. Digits are short, not range: no
+# scale helps, here 1024. ``grad_dtype``, set while ``.grad`` is None, gives another type:
 
 sums = {}
 for dtype in (torch.bfloat16, torch.float32):
     leaf = torch.ones(1, dtype=torch.bfloat16, requires_grad=True)
     leaf.grad_dtype = dtype
     for _ in range(300):
-        (1 * leaf).backward(torch.ones(1))
-    sums[dtype] = leaf.grad.item()
+        (1 * leaf).backward(torch.tensor([1024.0]))
+    sums[dtype] = leaf.grad.item() / 1024
 print(sums)
 
 # %%

@@ -95,8 +95,8 @@ model.bias.grad = more + (0 if model.bias.grad is None else model.bias.grad)
 print(model.bias.grad)
 
 # %%
-# Optimizers tell the two apart: None is skipped, while zero is a gradient, and momentum or
-# weight decay go on moving the parameter. A step to 0.9 or 0.8, and one without a loss:
+# Optimizers skip None. A zero is a gradient: momentum or decay move the parameter on, also
+# one frozen since (:ref:`frozen-and-stepped`). A step to 0.9 or 0.8, one without a loss:
 
 
 def drift(empty, **how):

@@ -125,12 +125,16 @@ except RuntimeError as error:
 # ---------------
 #
 # *Does no_grad replace model.eval()?* No. ``eval()`` changes what layers compute and goes
-# on recording; ``no_grad`` stops recording and computes as before, dropout included:
+# on recording; ``no_grad`` stops recording and computes as before, with dropout and new
+# running statistics. Validation takes both, and ``model.train()`` afterwards:
 
-dropout, ones = torch.nn.Dropout(0.5), torch.ones(100, requires_grad=True)
+dropout, norm = torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(1)
+ones = torch.ones(100, 1, requires_grad=True)
 with torch.no_grad():
     print("some dropped:", (dropout(ones) == 0).any().item())
-print(dropout.eval()(ones).requires_grad)
+    norm(ones)
+print("mean moved:", norm.running_mean.item() != 0)
+print(norm.eval()(dropout.eval()(ones)).requires_grad)
 
 # %%
 # ``detach()`` copies nothing. The result shares its numbers with the graph, and an edit

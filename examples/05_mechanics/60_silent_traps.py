@@ -14,6 +14,8 @@ too late, or a result that shares memory with ``v``. Each is shown here with its
 # is ``diag(2, 4)``. What raises, first: ``v`` is never broadcast, too few are refused, and
 # so is a complex one for a real ``y``:
 
+from copy import deepcopy
+
 import torch
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -102,12 +104,17 @@ print(late.grad, early.grad, w.grad)
 
 # %%
 # A leaf made from a copy collects the gradient for itself. Whatever holds the original, an
-# optimiser for one, finds None:
+# optimiser for one, finds None. ``deepcopy`` of a model makes such copies, as for the inner
+# steps of MAML, which want :ref:`recorded steps <hypergradients>`:
 
 x.grad = None
 copy = x.detach().clone().requires_grad_()
 (copy**2).sum().backward()
 print(x.grad, copy.grad)
+model = torch.nn.Linear(2, 1)
+inner = deepcopy(model)
+inner(ones).sum().backward()
+print(model.weight.grad, inner.weight.grad)
 
 # %%
 # A result that is v

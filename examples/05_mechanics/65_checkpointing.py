@@ -80,7 +80,8 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
 # --------------
 #
 # Dropout draws again in the second run, so the state of the generator is put back first.
-# Turn that off, and ``v`` goes back through other units than y came from, without a word:
+# Turn that off, and ``v`` goes back through other units than y came from, without a word.
+# (BatchNorm's running statistics move in both runs: :ref:`functional-buffers`.)
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
 for preserve in (True, False):
@@ -158,8 +159,7 @@ for tangent in (rate(small, cube), checkpoint(rate, small, use_reentrant=False))
         print(str(error).splitlines()[0])
 
 # %%
-# The check: the same product whatever was kept, and forward mode, which saves nothing:
-# :math:`v\cdot(Jw)` must be :math:`(J^\top v)\cdot w`:
+# The check: the same products, and :math:`(J^\top v)\cdot w` is forward mode's v·(Jw):
 
 for product in products.values():
     torch.testing.assert_close(product, products["plain"])

@@ -98,11 +98,14 @@ CHECKPOINTS = Theme(
                 of the block requires a gradient. Data does not, so the first block's
                 parameters get none.""",
             fix="""Pass `use_reentrant=False` to `checkpoint`, which looks at parameters as
-                well.""",
+                well. Where that is out of your hands, let the block's input require a
+                gradient: `h.requires_grad_()`.""",
             tell=(
                 "Training with reentrant checkpoints: the block's parameters get no "
                 "gradient; `use_reentrant=False`.",
-                "Frozen embeddings before the block (fine-tuning with adapters): the same.",
+                "Frozen embeddings before the block (fine-tuning with adapters): the same; "
+                "or `requires_grad_()` on what they return, which is what "
+                "`model.enable_input_require_grads()` of transformers does.",
                 "The input that requires a gradient is inside a dict or a list: pass it as "
                 "an argument of its own, or `use_reentrant=False`.",
                 "Validation under `torch.no_grad()`: harmless.",
@@ -119,9 +122,11 @@ CHECKPOINTS = Theme(
                 from torch.utils.checkpoint import checkpoint
 
                 layer = torch.nn.Linear(2, 1)
-                y = checkpoint(layer, torch.ones(1, 2), use_reentrant=False)
-                y.sum().backward()
-                assert torch.equal(layer.weight.grad, torch.ones(1, 2))
+                h = torch.ones(1, 2).requires_grad_()  # as the embeddings return it
+                for x, reentrant in ((torch.ones(1, 2), False), (h, True)):
+                    layer.zero_grad()
+                    checkpoint(layer, x, use_reentrant=reentrant).sum().backward()
+                    assert torch.equal(layer.weight.grad, torch.ones(1, 2))
                 print(layer.weight.grad)
                 """,
             see=("checkpointing", "error-checkpoint-reentrant"),

@@ -272,6 +272,8 @@ CONVERSIONS = Theme(
                 "`torch.nn.utils.weight_norm` or `spectral_norm`: use those of "
                 "`torch.nn.utils.parametrizations`, which can be copied.",
                 "`torch.nn.utils.prune`: copy before pruning, or after `prune.remove`.",
+                "A running average of the weights (EMA): it was recorded, and the graph of "
+                "all steps is behind it. Update it under `torch.no_grad()`.",
             ),
             broken="""
                 import copy

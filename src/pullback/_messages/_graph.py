@@ -175,6 +175,9 @@ GRAPH = Theme(
                 "a slice `w[k]` of the stack: take `losses.sum()` by the whole stack; row "
                 "k is model k's gradient.",
                 "`x.requires_grad_()` came after the forward pass: move it before.",
+                "The attention that `nn.MultiheadAttention` returns: the output was not "
+                "computed from it. Write the attention out, and take the tensor that is "
+                "multiplied by the values.",
                 "You passed `allow_unused=True` and the result is None, on which `.norm()` "
                 "crashes: the flag took the message away, and not its cause. Pass the "
                 "tensor that went in; zeros in place of None are right only where the "

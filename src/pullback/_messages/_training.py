@@ -263,7 +263,8 @@ TRAINING = Theme(
                 without `error_if_nonfinite=True` it does so silently.""",
             fix="""Find the parameter (`p.grad.isfinite().all()` for each), and the
                 operation: `torch.autograd.detect_anomaly()` stops at nan, and lets inf
-                pass. With mixed precision, call `scaler.unscale_(optimizer)` before
+                pass. Leave the step out where the norm that comes back is not finite.
+                With mixed precision, call `scaler.unscale_(optimizer)` before
                 clipping, without `error_if_nonfinite`, and let `scaler.step` skip the
                 step.""",
             tell=(
