@@ -154,7 +154,7 @@ for attempt in attempts:
 
 y = 3 * torch.tensor([-1.0, 1.0], requires_grad=True)
 y.register_hook(lambda g: print("before the edit", g))
-torch.relu_(y).backward(torch.ones(2))
+torch.nn.functional.relu(y, inplace=True).backward(torch.ones(2))
 
 # %%
 # The hook stays on its tensor until its handle's ``remove()``. The check: with 10 in the
