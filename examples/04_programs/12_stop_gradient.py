@@ -26,16 +26,15 @@ def weight(value):
 def taught(loss, **weights):
     leaves = list(weights.values())
     found = torch.autograd.grad(loss, leaves, allow_unused=True, retain_graph=True)
-    numbers = [None if g is None else g.item() for g in found]
-    return dict(zip(weights, numbers, strict=True))
+    return {k: None if g is None else g.item() for k, g in zip(weights, found, strict=True)}
 
 
 # %%
 # A GAN: two losses, one sample
 # -----------------------------
 #
-# The generator makes ``fake = G z``; the critic's score is ``D x``. The critic's loss
-# raises the real score and lowers that of the fake. Without and with the cut:
+# The generator makes ``fake = G z``; the critic scores ``D x``, and its loss raises the
+# score of the real and lowers that of the fake. Without and with the cut:
 
 G, D, z, real = weight(2.0), weight(3.0), torch.tensor(1.0), torch.tensor(5.0)
 fake = G * z
@@ -53,9 +52,8 @@ to_generator = taught(-D.detach() * fake, G=G, D=D)
 print(taught(-D * fake, G=G, D=D), to_generator)
 
 # %%
-# (``D.detach()`` cuts the critic's *weight* out and lets v pass through the critic's
-# function; for a module, that is ``requires_grad_(False)``, until its own step. Is
-# ``no_grad`` around G as good in the critic's step? :ref:`fake-for-the-critic`.)
+# (``D.detach()`` cuts the *weight* out and lets v pass through the critic's function; for a
+# module: ``requires_grad_(False)``, until its step. The ways: :ref:`fake-for-the-critic`.)
 #
 # *Do I need retain_graph=True for the two losses?* Only if both walk through the graph of
 # ``fake``. With the cut the critic's does not:
@@ -116,7 +114,7 @@ for A in (returns - value, (returns - value).detach()):
 #
 # Two views of a thing, 1 and 2, go through a network w, and a predictor p is to map the
 # first result to the second. The loss :math:`w^2(p-2)^2` has two ways down: p learns, or w
-# shrinks until all views are alike, the *collapse*. With one side held constant, p learns:
+# shrinks until all views are alike. With one side held constant, p learns:
 
 for stop in (False, True):
     w, p = weight(1.0), weight(0.0)
