@@ -1,8 +1,8 @@
 r"""
 .. _grad-scaler-order:
 
-In what order do scale, backward, unscale_, clip and step go?
-=============================================================
+In what order do scale, backward, unscale, clip and step go?
+============================================================
 
 For each micro-batch ``scaler.scale(loss / N).backward()``; once for all of them
 ``unscale_``, ``clip_grad_norm_``, ``step``, ``update``, ``zero_grad``. What is not linear
