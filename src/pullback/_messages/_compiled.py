@@ -354,9 +354,9 @@ COMPILED = Theme(
             fixed="""
                 import torch
 
-                layer, seen = torch.nn.Linear(2, 1), []
+                layer, seen = torch.nn.Linear(3, 1), []
                 f = torch.compile(layer, backend="eager", fullgraph=True)
-                y = f(torch.ones(1, 2, requires_grad=True))
+                y = f(torch.ones(1, 3, requires_grad=True))
                 y.register_hook(seen.append)
                 y.sum().backward()
                 assert seen[0].item() == 1.0
