@@ -118,7 +118,7 @@ except RuntimeError as error:
 
 # %%
 # *h.backward comes late.* The first part's graph is held until then; to hold none, compute
-# ``h`` again from x. Either way before the step, which changes weights that the graph saved:
+# ``h`` again from x. Either way before the step, which changes weights the graph saved:
 
 deep = nn.Sequential(first, nn.Linear(4, 4))
 h = deep(x)
