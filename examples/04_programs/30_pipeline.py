@@ -117,8 +117,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *h.backward comes late.* The first part's graph is held until then, and refuses if a step
-# has changed a weight that it saved. To hold no graph, compute ``h`` again before the step:
+# *h.backward comes late.* The first part's graph is held until then; to hold none, compute
+# ``h`` again from x. Either way before the step, which changes weights the graph saved:
 
 deep = nn.Sequential(first, nn.Linear(4, 4))
 h = deep(x)
