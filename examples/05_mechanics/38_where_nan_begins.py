@@ -141,9 +141,10 @@ watch(model, look_backward)(batch).mean().backward()
 # 0. It is slow, so use it for the replay alone, around both passes:
 
 model, batch = replay("Length")
-with warnings.catch_warnings(record=True) as caught, torch.autograd.detect_anomaly():
+with warnings.catch_warnings(record=True, action="always") as caught:
     try:
-        model(batch).mean().backward()
+        with torch.autograd.detect_anomaly():
+            model(batch).mean().backward()
     except RuntimeError as error:
         print(error)
 print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])

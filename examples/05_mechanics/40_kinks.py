@@ -136,7 +136,7 @@ class Rounded(torch.autograd.Function):
 
 # %%
 # Twenty steps by each. A Function may clip or mask ``v`` on its way; for :mod:`torch.func`
-# it needs a ``setup_context`` and a rule for vmap (:ref:`function-under-transforms`), where
+# it needs a ``setup_context`` and a rule for :term:`vmap` (:ref:`function-under-transforms`), where
 # ``through`` needs nothing:
 
 for f in (torch.round, through, Rounded.apply):

@@ -114,6 +114,9 @@ GRAPH = Theme(
                 "Something was computed once, before the loop (a text embedding): if it is "
                 "trained, move it into the loop; if not, compute it under `no_grad`.",
                 "A second derivative: `create_graph=True` in the first call keeps it.",
+                "A notebook: the cell with `backward` ran again, and not the one that "
+                "computes the loss. Put both into one cell; `retain_graph=True` would only "
+                "add the same gradient once more.",
                 "One row of a Jacobian at a time: `retain_graph=True`, or one call with "
                 "`is_grads_batched=True`.",
                 "You read `grad_fn._saved_...` or `ctx.saved_tensors` after `backward`: "
@@ -389,7 +392,9 @@ GRAPH = Theme(
             tell=(
                 "`SqrtBackward0`, `PowBackward0` with an exponent below 1: an input is 0.",
                 "`LogBackward0`, `DivBackward0`: an input is 0; clamp it or use `log1p`, "
-                "`logsumexp`, `log_softmax`.",
+                "`logsumexp`, `log_softmax`. The `log` of a `softmax` that came out as 0: "
+                "`log_softmax`, not a clamp or an eps, which leave that sample without a "
+                "gradient.",
                 "`StdBackward0`, `VarBackward0`: fewer than two elements.",
                 "`ExpBackward0`: `exp` gave inf; clamp its input.",
                 "`SoftmaxBackward0`, `LogSoftmaxBackward0`: a row is `-inf` throughout, as "
@@ -417,7 +422,13 @@ GRAPH = Theme(
                 assert torch.equal(x.grad, torch.tensor([0.0, 0.25]))
                 print(x.grad)
                 """,
-            see=("masked-nan", "find-the-nan", "error-nan-from-a-mask", "eigenvectors-nan"),
+            see=(
+                "masked-nan",
+                "find-the-nan",
+                "log-of-softmax",
+                "error-nan-from-a-mask",
+                "eigenvectors-nan",
+            ),
             source=("PT#38714",),
         ),
         Message(
