@@ -136,8 +136,8 @@ class Rounded(torch.autograd.Function):
 
 # %%
 # Twenty steps by each. A Function may clip or mask ``v`` on its way; for :mod:`torch.func`
-# it needs a ``setup_context`` and a rule for :term:`vmap` (:ref:`function-under-transforms`), where
-# ``through`` needs nothing:
+# it needs a ``setup_context`` and a rule for :term:`vmap`, where ``through`` needs nothing
+# (:ref:`function-under-transforms`):
 
 for f in (torch.round, through, Rounded.apply):
     x = torch.tensor(1.2, requires_grad=True)
