@@ -93,6 +93,12 @@ HOOKS = Theme(
                 "the derivative alone; multiply it by what it gets.",
                 "`a dimension with stride 0`: an expanded input; "
                 "`.contiguous()` or `.clone()`.",
+                "`cholesky`, `eigh`: they read one triangle of a symmetric matrix, and "
+                "`backward` shares its gradient with the other; let f begin with "
+                "`(A + A.mT) / 2`.",
+                "Out of `gradgradcheck`, and `gradcheck` passes: the first derivative is "
+                "right, and `backward` uses what has no graph, such as an intermediate "
+                "result that `forward` saved.",
             ),
             broken="""
                 import torch
@@ -175,6 +181,11 @@ HOOKS = Theme(
             why="""`gradcheck` differentiates by those inputs that require a gradient, and
                 none does.""",
             fix="""`x.double().requires_grad_()` for every input that is to be checked.""",
+            tell=(
+                "They are in a list or a dict, or are a module's parameters: only tensors "
+                "that are inputs themselves count; "
+                "`gradcheck(f, tuple(module.parameters()))`, with `functional_call` in f.",
+            ),
             broken="""
                 import torch
 
@@ -256,7 +267,8 @@ HOOKS = Theme(
                 "`nn.Parameter(...).double()`, `.to(device)`, `* 0.1`: the result is "
                 "computed; do that inside, `nn.Parameter(t.double())`.",
                 "`layer.weight` of a parametrized layer (`weight_norm`): the leaf is in "
-                "`layer.parametrizations`.",
+                "`layer.parametrizations`; of the older `torch.nn.utils.weight_norm`, "
+                "`layer.weight_g` and `layer.weight_v`.",
             ),
             broken="""
                 import torch
@@ -342,6 +354,11 @@ HOOKS = Theme(
                 `grad_input` is that operation's, and not the module's.""",
             fix="""Use `register_full_backward_hook`, whose `grad_input` belongs to the
                 module's own inputs.""",
+            tell=(
+                "`does not return` or `does not take as input a single Tensor or a tuple`: "
+                "a full hook does not look into that list or dict either. Hook a submodule "
+                "that takes and returns tensors, or the tensor, `t.register_hook`.",
+            ),
             broken="""
                 import torch
 
@@ -368,7 +385,7 @@ HOOKS = Theme(
                 assert seen == [[2.0, 2.0]]
                 print(seen)
                 """,
-            see=("hooks",),
+            see=("hooks", "error-hooks-need-tensors"),
             source=("torch/nn/modules/module.py",),
         ),
         Message(
@@ -377,9 +394,16 @@ HOOKS = Theme(
             "single Module",
             patterns=(r"Cannot use both regular backward hooks and full backward hooks",),
             why="""A module has one kind of backward hook or the other, and a library
-                (an explainer, a profiler) may have registered the old kind.""",
-            fix="""Use `register_full_backward_hook` everywhere, and remove the old hook
-                with the handle that registering it returned: `handle.remove()`.""",
+                (an explainer, a profiler) may have registered the old kind. The first
+                one counts, also after `handle.remove()` and in a `deepcopy`.""",
+            fix="""Use `register_full_backward_hook` everywhere. A module that has had a
+                hook of the old kind is made anew, and loads its `state_dict()`.""",
+            tell=(
+                "Only v is wanted: `register_full_backward_pre_hook` is taken all the "
+                "same.",
+                "`as a global Module hook`: the same for the hooks of all modules, until "
+                "the process ends.",
+            ),
             broken="""
                 import torch
 
@@ -390,7 +414,10 @@ HOOKS = Theme(
             fixed="""
                 import torch
 
+                old = torch.nn.Linear(2, 1)
+                old.register_backward_hook(lambda module, g_in, g_out: None).remove()
                 layer, seen = torch.nn.Linear(2, 1), []
+                layer.load_state_dict(old.state_dict())
                 for name in "ab":
                     layer.register_full_backward_hook(
                         lambda module, g_in, g_out, name=name: seen.append(name)
@@ -455,7 +482,7 @@ HOOKS = Theme(
                 nan in every gradient. A small network is then several times slower.""",
             fix="""Use it to find a fault and take it out again: as a block,
                 `with torch.autograd.detect_anomaly():`, around the forward *and* the
-                backward pass. `set_detect_anomaly(True)` stays on.""",
+                backward pass. `set_detect_anomaly(True)` without `with` stays on.""",
             broken="""
                 import torch
 

@@ -41,6 +41,10 @@ INPLACE = Theme(
                 "The same, and you pass `retain_graph=True` in a loop: `backward` goes "
                 "through the last step's graph, whose weights have moved on; detach the "
                 "state that is carried over.",
+                "DistributedDataParallel in earlier releases, and the shape is that of a "
+                "buffer, such as BatchNorm's mean: each forward pass writes rank 0's "
+                "buffers into the module. Two batches go into one forward pass, or "
+                "`broadcast_buffers=False`.",
                 "`Relu`, `Sigmoid`, `Tanh` (`ReluBackward0` in earlier releases): an "
                 "`inplace=True` activation after it, or `+=`.",
                 "`AsStrided` of shape `[]` or of a row, `x[i] = …` in a loop: collect in a "
@@ -73,7 +77,7 @@ INPLACE = Theme(
                 print(x.grad)
                 """,
             see=("in-place", "second-backward"),
-            source=("PT#39141", "PF/169583"),
+            source=("PT#39141", "PF/169583", "PT#175024"),
         ),
         Message(
             anchor="leaf-inplace",

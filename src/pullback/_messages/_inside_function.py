@@ -317,7 +317,8 @@ INSIDE_FUNCTION = Theme(
                 belong to different moments.""",
             fix="""Let `jvp` do to the tangent, in place, what the rule says, and return
                 that same tensor: `return t.mul_(2)` where `forward` has `x.mul_(2)`, and
-                `return t` where it adds a constant.""",
+                `return t.mul_(1)` where it adds a constant, since a tangent that was not
+                written to is refused.""",
             broken="""
                 import torch
                 import torch.autograd.forward_ad as fwAD

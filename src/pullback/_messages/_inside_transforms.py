@@ -343,6 +343,8 @@ INSIDE_TRANSFORMS = Theme(
             tell=(
                 "`(g,) = …` or `g, = …` before `torch.func.grad`: without the comma.",
                 "`for loss in losses` or `sum(loss)`: there is one loss, a tensor.",
+                "`squeeze()` before it: of a batch of one sample it leaves no dimension; "
+                "`squeeze(1)`.",
                 "Inside `torch.vmap`: f gets one sample, without the dimension of the "
                 "batch; of a batch of numbers a sample is 0-dimensional.",
             ),

@@ -153,6 +153,9 @@ INSIDE_VMAP = Theme(
                 "`jacfwd`: it runs f in a `vmap` over the columns. With `different` each "
                 "column would be that of another function.",
                 '`hessian(f)` has no such option: `jacfwd(jacrev(f), randomness="same")`.',
+                "`same randomness with a batched tensor`: `bernoulli(p)` or "
+                "`normal(mean)` draws from a p of each sample; `torch.rand(n) < p` and "
+                "`mean + torch.randn(n)` draw the same numbers for all.",
             ),
             broken="""
                 import torch

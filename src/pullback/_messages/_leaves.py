@@ -144,7 +144,7 @@ LEAVES = Theme(
             tell=(
                 "`t.is_leaf` is False and you train `t` itself: make it a leaf.",
                 "You train a part of a tensor, `[x[0]]`: pass `[x]`; the rest gets zeros "
-                "as its gradient.",
+                "as its gradient, and still shrinks with `weight_decay`, as in AdamW.",
                 "`layer.weight` of a parametrized layer: pass `layer.parameters()`.",
             ),
             broken="""
@@ -251,7 +251,9 @@ LEAVES = Theme(
                 (`torch.as_tensor(g).to(x).reshape(x.shape)`), or None to clear it.""",
             unknown={"grad": "something else", "tensor": "a tensor like `x`"},
             tell=(
-                "The same number of elements, another shape or dtype: as above.",
+                "The same number of elements, another shape or dtype: as above. Rows and "
+                "columns exchanged, `[3, 2]` for `[2, 3]`: `g.T`, since `reshape` puts the "
+                "numbers in other places.",
                 "One number for all elements: `torch.full_like(x, g)`.",
                 "More elements than `x`, a row for each sample: sum over the samples.",
                 "Fewer: it is the gradient of something else; look at where it came from.",
@@ -324,6 +326,8 @@ LEAVES = Theme(
                 "`x.requires_grad` is False: set it before the forward pass.",
                 "A parameter that this step does not use: skip it (`if p.grad is not "
                 "None`).",
+                "`backward(inputs=[...])` fills `.grad` of what it names only, and nothing "
+                "comes through a Function whose `backward` returns None.",
                 "The None is not a `.grad`: `torch.autograd.grad(..., allow_unused=True)` "
                 "returned it for an input that the output does not depend on. Find out why "
                 "not before you ask for zeros with `materialize_grads=True`.",

@@ -25,8 +25,9 @@ MAKING = Theme(
                 `torch.tensor`, `zeros`, `ones_like`, `randn`. What wraps given memory,
                 computes from tensors or makes a module does not take it.""",
             fix="""Set it afterwards: `torch.as_tensor(data).requires_grad_()`, for a module
-                `layer.requires_grad_(False)`. In place of `torch.Tensor(...)` write
-                `torch.tensor(..., requires_grad=True)`.""",
+                `layer.requires_grad_(False)`. In place of `torch.Tensor(data)` write
+                `torch.tensor(data, dtype=torch.float32, requires_grad=True)`, and
+                `torch.empty` for `torch.Tensor(2, 3)`.""",
             tell=(
                 "`new()`: the line calls `torch.Tensor` or `torch.FloatTensor`.",
                 "`stack()`, `cat()`: the result requires a gradient when one of the parts "

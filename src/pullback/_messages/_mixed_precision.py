@@ -28,6 +28,8 @@ MIXED_PRECISION = Theme(
                 "`_scale is None`: `scaler.scale` was never called.",
                 "`No inf checks`: `.grad` of all its parameters is None: another model's "
                 "parameters, all of them frozen, or `zero_grad` between.",
+                "`prior to update`: `scaler.update()` ran in a round without "
+                "`scaler.step`, as between accumulated batches; call it after a step only.",
                 "Several optimizers: call `scaler.step` only for those whose loss was "
                 "differentiated in this step.",
             ),
@@ -221,7 +223,8 @@ MIXED_PRECISION = Theme(
             fix="""Scale the tensor: `scaler.scale(loss).backward()`, and take
                 `loss.item()` for the log afterwards.""",
             tell=(
-                "The model returns an object or a dict: `scaler.scale(output.loss)`.",
+                "The model returns an object: `scaler.scale(output.loss)`. (A dict says "
+                "*'map' object has no attribute 'backward'*: `output['loss']`.)",
                 "None: the function that computes the loss lacks its `return`.",
             ),
             broken="""

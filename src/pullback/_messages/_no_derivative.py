@@ -47,7 +47,9 @@ NO_DERIVATIVE = Theme(
                 "The name contains `scaled_dot_product`: choose the MATH backend for the "
                 "forward pass.",
                 "`_cdist_backward`, before 2.14: write "
-                "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
+                "`d = a[..., :, None, :] - b[..., None, :, :]` and `d.norm(dim=-1)`. Where "
+                "points coincide its second derivative is nan: "
+                "`(d.square().sum(-1) + 1e-12).sqrt()`.",
                 "`cudnn` in the name: "
                 "`torch.backends.cudnn.flags(enabled=False)` around the forward "
                 "pass.",
@@ -256,9 +258,9 @@ NO_DERIVATIVE = Theme(
                 "scatter_add_cuda_kernel does not have a deterministic implementation, but "
                 "you set 'torch.use_deterministic_algorithms(True)'.",
             ),
-            why="""On a GPU that backward adds contributions to one place from many threads,
-                in an order that changes from run to run, and sums of floats depend on the
-                order.""",
+            why="""That operation, most often a backward on a GPU, adds contributions to one
+                place from many threads, in an order that changes from run to run, and sums
+                of floats depend on the order.""",
             fix="""Replace the operation behind {operation}, move it to the CPU, or allow it
                 with `torch.use_deterministic_algorithms(True, warn_only=True)`: the last
                 digits of the gradient then differ between runs.""",

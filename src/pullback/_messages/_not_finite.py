@@ -29,7 +29,9 @@ NOT_FINITE = Theme(
                 "and `logging_nan_inf_filter=True` leaves it out of the mean that is "
                 "printed.",
                 "All labels of a batch are ignored (-100, cut off with the answer): the "
-                "mean over no tokens is 0/0. Keep the answer, or drop such rows.",
+                "mean over no tokens is 0/0. `cross_entropy` sends zeros back all the "
+                "same; `(losses * mask).sum() / mask.sum()` sends nan. Keep the answer, or "
+                "drop such rows.",
                 "Weights in float16, or a model trained in bfloat16: overflow. "
                 "`bf16=True`.",
                 "Loss finite, one gradient nan: a mask over inf, `sqrt` or a norm at 0.",
@@ -120,8 +122,8 @@ NOT_FINITE = Theme(
                 "pass for numerically unstable operations.",
             ),
             why="""The trainer looked at the loss, or at the weights, and stopped. From here
-                on each gradient would be nan, since v = 1 is carried back through a
-                nan.""",
+                on gradients are nan as a rule, since v = 1 is carried back through what
+                made the nan.""",
             fix="""Run that batch alone: a loss that is nan at the first weights comes from
                 the data or from the formula. One that grows for many steps first has
                 diverged: a smaller learning rate, a warm-up, clipped gradients.""",

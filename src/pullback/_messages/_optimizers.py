@@ -243,6 +243,7 @@ OPTIMIZERS = Theme(
             anchor="scale-by-frequency-and-sparse",
             title="embedding_backward: scale_grad_by_freq not supported with sparse "
             "gradients",
+            kinds=("RuntimeError", "ValueError"),
             patterns=(
                 r"scale_grad_by_freq not supported with sparse gradients",
                 r"max mode does not support scaling the gradient by the frequency",
@@ -253,6 +254,10 @@ OPTIMIZERS = Theme(
                 look-up and does not count them.""",
             fix="""Use one of the two: `sparse=False`, or divide by the counts in a hook of
                 the weight.""",
+            tell=(
+                "`max mode`: `EmbeddingBag(mode='max')` does not scale, dense or sparse; "
+                "leave `scale_grad_by_freq` out.",
+            ),
             broken="""
                 import torch
 

@@ -188,8 +188,8 @@ RULES = Theme(
                 r"\(input_is_complex == grad_is_complex\) to be true",
             ),
             why="""`backward` of your Function returned a complex gradient for a real input
-                (or an integer one). A real input has a real gradient: moving it can only
-                follow the real part.""",
+                (or an integer gradient for a complex one). A real input has a real
+                gradient: moving it can only follow the real part.""",
             fix="""Return `g.real` for each input that is real. The real part belongs to the
                 formula: for `y = x * c` with a complex `c` the gradient of x is
                 `(v * c.conj()).real`.""",

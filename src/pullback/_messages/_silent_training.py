@@ -312,8 +312,8 @@ SILENT_TRAINING = Theme(
         trap(
             anchor="grad-is-the-same-tensor",
             title="A gradient kept in a variable changes with the next backward",
-            why="""`backward` adds to `.grad` in place. `g = x.grad` is a second name for
-                that tensor, and not a copy of it.""",
+            why="""`backward` adds to `.grad` in place, unless with `create_graph=True`.
+                `g = x.grad` is a second name for that tensor, and not a copy of it.""",
             fix="""Keep a copy, `x.grad.clone()`; or set `x.grad = None` before the next
                 call, which makes a new tensor; or use `torch.autograd.grad`.""",
             broken="""

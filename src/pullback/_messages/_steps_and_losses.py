@@ -63,7 +63,7 @@ STEPS = Theme(
             patterns=(r"`parameters` is an empty generator, no gradient clipping",),
             why="""`model.parameters()` is a generator: it yields each parameter once. It
                 was used up before, by the optimizer or by a loop, and nothing is left to
-                clip.""",
+                clip; or a filter let nothing through, or the model has no parameters.""",
             fix="""Pass `model.parameters()` anew in each call, or keep
                 `list(model.parameters())`.""",
             broken="""

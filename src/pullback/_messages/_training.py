@@ -314,9 +314,10 @@ TRAINING = Theme(
                 only, and that optimizer needs all of them.""",
             fix="""{name} cannot: leave `sparse=True` out, or use `torch.optim.SparseAdam`
                 for the embedding and another optimizer for the rest. `SGD` and `Adagrad`
-                take both kinds, without `weight_decay`.""",
+                take both kinds, without `weight_decay` and `fused`.""",
             unknown={"name": "The optimizer"},
             tell=(
+                "`_fused_sgd`: leave `fused=True` out.",
                 "`SparseAdam does not support dense gradients`: the other way "
                 "round; the gradient is a plain tensor, use `Adam`.",
             ),

@@ -470,7 +470,7 @@ TRANSFORMS = Theme(
             kinds=("RuntimeError", "AttributeError", "ValueError"),
             patterns=(
                 r"Error\(s\) in reparametrizing for (?P<module>\w+)",
-                r"(?P<module>\w+) has no attribute `\w+`",
+                r"\b(?P<module>(?!object )\w+) has no attribute `\w+`",
                 r"functional_call got multiple values for keys",
                 r"appeared in multiple dictionaries; behavior of functional call is "
                 r"ambiguous",
@@ -494,7 +494,8 @@ TRANSFORMS = Theme(
                 `functional_call(model, (params, buffers), (x,))`.""",
             tell=(
                 "``has no attribute `module` ``: the names come from a model in "
-                "DataParallel or DistributedDataParallel; take them from `model.module`.",
+                "DataParallel or DistributedDataParallel; take them from `model.module`. "
+                "`get_submodule` and `get_parameter` say the same of a name.",
                 "`which are tied`: two names of one weight; give one of them, or "
                 "`tie_weights=False` for two tensors.",
                 "A misspelled last part, such as `wieght`, is ignored without "

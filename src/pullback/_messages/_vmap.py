@@ -12,17 +12,17 @@ VMAP = Theme(
             patterns=(
                 r"expected (?P<expected>\dD(?: or \dD)?) input \(got (?P<got>\dD) input\)",
             ),
-            why="""A normalisation layer insists on its batch dimension, and got a tensor
-                without it: one sample, or the inside of a `vmap`, where a function sees one
-                sample at a time.""",
-            fix="""The layer got {got} and wants {expected}: give a sample a batch of one,
-                `f(x.unsqueeze(0)).squeeze(0)`.""",
+            why="""A normalisation layer insists on its number of dimensions, the batch
+                among them, and got another: one sample, or the inside of a `vmap`, where a
+                function sees one sample at a time; or the layer is of another kind.""",
+            fix="""The layer got {got} and wants {expected}: give a single sample a batch of
+                one, `f(x.unsqueeze(0)).squeeze(0)`.""",
             tell=(
                 "Inside `vmap`, `vmap(jacrev(f))`: `unsqueeze(0)`, with the layer in "
                 "`eval()`: a batch of one has no variance.",
                 "Without `vmap`: your data lacks its batch or its channel dimension.",
-                "Two dimensions are missing: the layer is the wrong one, `BatchNorm1d` "
-                "after a `Linear` layer.",
+                "Two dimensions are missing, or there are too many: the layer is the wrong "
+                "one, `BatchNorm1d` after a `Linear` layer, `BatchNorm2d` for images.",
             ),
             broken="""
                 import torch
