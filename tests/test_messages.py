@@ -182,6 +182,7 @@ def test_every_message_is_among_those_that_people_paste():
         "forward() got an unexpected keyword argument 'inputs'",
         "cannot pickle '_thread.lock' object",
         "'dict' object has no attribute 'data'",
+        "`AcceleratorState` object has no attribute `distributed_type`",
         "The operator 'aten::cumsum.out' is not currently implemented for the MPS device",
         "Could not run 'aten::add.out' with arguments from the 'QuantizedCPU' backend.",
         "output with shape [3] doesn't match the broadcast shape [4, 3]",

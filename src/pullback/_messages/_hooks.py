@@ -23,6 +23,8 @@ HOOKS = Theme(
                 "`size`: a slice, a sum or another dimension; to drop a part, multiply by "
                 "a mask.",
                 "`type`: the dtype or the device is another one; `result.to(v)`.",
+                "`replace a None gradient`, in a hook of a node: nothing came for that "
+                "output; leave None where it is.",
                 "A name that is not yours, `hook`: a hook of a module, "
                 "`register_full_backward_hook`.",
                 "It only looks and returns what it computed: a `lambda` returns its value; "
@@ -74,8 +76,9 @@ HOOKS = Theme(
             why="""`gradcheck` compares the Jacobian that `backward` gives with one from
                 differences of f at nearby points, and they differ.""",
             fix="""Compare the numerical with the analytical matrix for output {output} and
-                input {input}. Use float64 inputs away from kinks, fix f's random numbers,
-                and if they still differ, `backward` is wrong.""",
+                input {input}. Use float64 inputs away from kinks and without a stride of 0,
+                fix f's random numbers, and if they still differ, `backward` is
+                wrong.""",
             unknown={"output": "0", "input": "0"},
             tell=(
                 "Differences in the second or third digit: float32, of the inputs or "
@@ -308,8 +311,9 @@ HOOKS = Theme(
             why="""A full backward hook shows the gradients of a module's inputs and
                 outputs. No tensor among the arguments given by position requires one, so
                 `grad_input` holds None, or is empty.""",
-            fix="""Nothing is wrong when you want `grad_output` only. For the gradient of
-                the input: `x.requires_grad_()` before the forward pass.""",
+            fix="""Nothing is wrong when you want `grad_output` only; the hook then returns
+                None. For the gradient of the input: `x.requires_grad_()` before the forward
+                pass.""",
             tell=(
                 "The input is data, as for a first layer: nothing is wrong.",
                 "`should always return None`: the hook returns a gradient for an input "
@@ -353,7 +357,7 @@ HOOKS = Theme(
             why="""`register_backward_hook` sees the last operation of the module only: its
                 `grad_input` is that operation's, and not the module's.""",
             fix="""Use `register_full_backward_hook`, whose `grad_input` belongs to the
-                module's own inputs.""",
+                module's own inputs, where they and the outputs are tensors.""",
             tell=(
                 "`does not return` or `does not take as input a single Tensor or a tuple`: "
                 "a full hook does not look into that list or dict either. Hook a submodule "

@@ -255,6 +255,7 @@ LEAVES = Theme(
                 "columns exchanged, `[3, 2]` for `[2, 3]`: `g.T`, since `reshape` puts the "
                 "numbers in other places.",
                 "One number for all elements: `torch.full_like(x, g)`.",
+                "`its own grad`, from `x.grad = x`: `x.detach().clone()`.",
                 "More elements than `x`, a row for each sample: sum over the samples.",
                 "Fewer: it is the gradient of something else; look at where it came from.",
                 "You assign nothing, and the dtypes differ: FSDP with mixed precision "

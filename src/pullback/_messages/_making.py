@@ -345,7 +345,8 @@ MAKING = Theme(
             ),
             why="""`requires_grad` is True or False of Python, and nothing is taken for one
                 of them: no 1, no text, and neither NumPy's nor torch's own.""",
-            fix="""Convert the {type}: `x.requires_grad_(bool(flag))`.""",
+            fix="""Convert the {type}: `x.requires_grad_(bool(flag))`; of a text
+                `flag == 'true'`.""",
             unknown={"type": "value"},
             tell=(
                 "`int`, `numpy.bool_`, `Tensor`: `bool(flag)`.",

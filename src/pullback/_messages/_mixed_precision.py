@@ -23,7 +23,8 @@ MIXED_PRECISION = Theme(
                 there are none to look at: no `.grad` of its parameters was filled by a
                 scaled `backward`.""",
             fix="""Call `scaler.scale(loss).backward()` and not `loss.backward()`, and check
-                that the optimizer holds the parameters which that loss depends on.""",
+                that the optimizer holds the parameters which that loss depends on. Call
+                `scaler.update()` only after `scaler.step`.""",
             tell=(
                 "`_scale is None`: `scaler.scale` was never called.",
                 "`No inf checks`: `.grad` of all its parameters is None: another model's "

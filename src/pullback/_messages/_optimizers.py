@@ -253,11 +253,8 @@ OPTIMIZERS = Theme(
                 times it was looked up. The sparse gradient keeps one row for each
                 look-up and does not count them.""",
             fix="""Use one of the two: `sparse=False`, or divide by the counts in a hook of
-                the weight.""",
-            tell=(
-                "`max mode`: `EmbeddingBag(mode='max')` does not scale, dense or sparse; "
-                "leave `scale_grad_by_freq` out.",
-            ),
+                the weight. `EmbeddingBag(mode='max')` takes neither: leave
+                `scale_grad_by_freq` out.""",
             broken="""
                 import torch
 

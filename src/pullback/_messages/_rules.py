@@ -298,13 +298,15 @@ RULES = Theme(
             why="""`jvp` gets a tangent for each *input* and returns one for each *output*,
                 the other way round than `backward`; and where an output is a view of an
                 input, its tangent is that view of the input's tangent.""",
-            fix="""Return {expected} tangents from `jvp`, in the order of `forward`'s
-                outputs (it returns {got}).""",
-            unknown={"expected": "as many", "got": "another number"},
+            fix="""Return from `jvp` one tangent for each output of `forward`, in their
+                order (expected {expected}, got {got}), and for a view of x the same view of
+                its tangent.""",
+            unknown={"expected": "a view", "got": "none"},
             tell=(
                 "`invalid number`: count the outputs of `forward`.",
-                "`not returning a view`: do to the tangent what `forward` does to x, or "
-                "return a copy from `forward`.",
+                "`not returning a view`: do to the tangent what `forward` does to x "
+                "(`t.view_as(t)` where it returns x as it is), or return a copy from "
+                "`forward`.",
             ),
             broken="""
                 import torch

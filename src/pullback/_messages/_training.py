@@ -311,10 +311,12 @@ TRAINING = Theme(
                 "SparseAdam does not support dense gradients, please consider Adam instead",
             ),
             why="""`nn.Embedding(sparse=True)` makes a gradient that stores the used rows
-                only, and that optimizer needs all of them.""",
-            fix="""{name} cannot: leave `sparse=True` out, or use `torch.optim.SparseAdam`
-                for the embedding and another optimizer for the rest. `SGD` and `Adagrad`
-                take both kinds, without `weight_decay` and `fused`.""",
+                only. Most optimizers need all of them, and `SparseAdam` takes no other
+                kind.""",
+            fix="""{name} takes the other kind. Leave `sparse=True` out, and `SparseAdam`,
+                too; or give `torch.optim.SparseAdam` the sparse embedding alone and another
+                optimizer the rest. `SGD` and `Adagrad` take both kinds, without
+                `weight_decay` and `fused`.""",
             unknown={"name": "The optimizer"},
             tell=(
                 "`_fused_sgd`: leave `fused=True` out.",

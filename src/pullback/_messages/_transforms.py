@@ -310,7 +310,7 @@ TRANSFORMS = Theme(
                 cannot move in a direction.""",
             fix="""The {what} is {dtype}: write `torch.tensor([1.0, 2.0])` with a decimal
                 point, or `.float()`.""",
-            unknown={"what": "primal"},
+            unknown={"what": "primal or the tangent", "dtype": "of integers"},
             broken="""
                 import torch
 
@@ -344,9 +344,10 @@ TRANSFORMS = Theme(
             ),
             why="""`argnums` counts the positional arguments of the *call*, from 0. Keyword
                 arguments are not counted and cannot be differentiated by.""",
-            fix="""There are {count} positional arguments and you asked for number {argnum}:
-                pass that argument by position, and mind that the first is 0.""",
-            unknown={"count": "fewer", "argnum": "one more"},
+            fix="""Pass by position what you differentiate by, and name its place, the first
+                being 0 (you asked for {argnum}, of {count} arguments); for several, a tuple
+                of different places.""",
+            unknown={"count": "your", "argnum": "something else"},
             tell=(
                 "`must be int or Tuple`: write `argnums=(0, 1)`, not a list.",
                 "`must be unique`: -1 and the last number are the same argument.",
