@@ -420,9 +420,9 @@ INSIDE_TRANSFORMS = Theme(
             why="""An ensemble runs as one model, through which `vmap` goes with all weights
                 stacked. So the models must agree in everything but the numbers: class,
                 mode, and what requires a gradient.""",
-            fix="""Make the models in the same way, and call `train()` or `eval()` and
-                `requires_grad_` on all of them or on none. Models of several classes are
-                called one after another.""",
+            fix="""Make the models, at least one, in the same way, and call `train()` or
+                `eval()` and `requires_grad_` on all of them or on none. Models of several
+                classes are called one after another.""",
             broken="""
                 import torch
 

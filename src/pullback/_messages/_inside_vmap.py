@@ -393,6 +393,11 @@ INSIDE_VMAP = Theme(
                 `randomness="different"`.""",
             fix="""Draw a new tensor: `torch.randn_like(x)` in place of
                 `torch.empty(n).normal_()`. Each sample then has its own.""",
+            tell=(
+                "You wrote no `normal_`: `rsample` of `Normal`, `Laplace`, `Exponential` "
+                "and others in `torch.distributions` calls it. Write the sample out, "
+                "`mean + std * torch.randn_like(mean)`.",
+            ),
             broken="""
                 import torch
 

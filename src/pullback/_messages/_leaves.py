@@ -191,6 +191,8 @@ LEAVES = Theme(
                 "the input must.",
                 "Made by `.detach()`, `argmax` or a comparison: take the tensor before it.",
                 "It comes from `backward(inputs=[t])`: `t` requires no gradient.",
+                "A loop that hooks `model.parameters()` meets a frozen one: skip it, "
+                "`if p.requires_grad`.",
             ),
             broken="""
                 import torch

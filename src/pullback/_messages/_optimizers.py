@@ -224,15 +224,16 @@ OPTIMIZERS = Theme(
                 r"supported devices)",
             ),
             older=("If capturable=True, params and state_steps must be CUDA tensors.",),
+            kinds=("RuntimeError", "AssertionError"),
             why="""A captured graph repeats what runs on the GPU. The counter of steps lies
                 on the CPU, where a replay would never count it up; `capturable=True` keeps
                 it on the GPU.""",
             fix="""Make the optimizer with `capturable=True` when `step` is captured, in
                 each group, and before its first step. Without a capture leave it False.""",
             tell=(
-                "`params and state_steps must be`: the other way round; a loaded state "
-                "says `capturable`, and its counter lies on the CPU. PyTorch 1.12.0 loads "
-                "it so: update.",
+                "`params and state_steps must be`: the other way round; you pass "
+                "`capturable=True` for parameters on the CPU, or a loaded state says so "
+                "and its counter lies on the CPU. PyTorch 1.12.0 loads it so: update.",
                 "You captured nothing: another thread or library did, such as a profiler "
                 "or `torch.compile(mode='reduce-overhead')` around the step.",
             ),

@@ -208,7 +208,8 @@ SILENT = Theme(
             why="""The derivative of the root is infinite at 0 and that of the square is 0:
                 0 · inf is nan. `norm()` knows the place and returns the subgradient 0.""",
             fix="""Use `torch.linalg.vector_norm`, or add a small number *inside* the root:
-                `(x.pow(2).sum() + 1e-12).sqrt()`.""",
+                `(x.pow(2).sum() + 1e-12).sqrt()`. For a second derivative only the latter
+                is finite at 0.""",
             broken="""
                 import torch
 

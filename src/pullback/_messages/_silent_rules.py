@@ -234,8 +234,8 @@ SILENT_RULES = Theme(
                 parameters get no gradient; and where no tensor argument requires one,
                 `backward` is never called.""",
             fix="""Pass the parameters to `apply` one by one, `MyFn.apply(x, net,
-                *net.parameters())`, and return a gradient for each; or call the module
-                outside of the Function.""",
+                *net.parameters())`, and return a gradient for each, None for a frozen one;
+                or call the module outside of the Function.""",
             broken="""
                 import torch
 

@@ -285,7 +285,7 @@ SILENT_TRAINING = Theme(
                 loss never brings a parameter back that got there. At the limit itself it
                 is 0 as well since torch 2.14; before, 1.""",
             fix="""Clamp after the step, on the parameter, under `torch.no_grad()`; or use a
-                function that never goes flat (`sigmoid`, `softplus`).""",
+                function that is flat only far out (`sigmoid`, `softplus`).""",
             broken="""
                 import torch
 
