@@ -160,7 +160,8 @@ MAKING = Theme(
             ),
             why="""`p.data = t` puts other memory into the tensor that the model and the
                 optimizer hold. That works from one plain tensor to another, and not
-                between a plain one and one that is sparse, on `meta` or of a subclass.""",
+                between a plain one and one that is sparse, quantised or on `meta`. (Of a
+                subclass, as DTensor, nothing is said, and the values do not arrive.)""",
             fix="""Put a new parameter in its place,
                 `layer.weight = torch.nn.Parameter(t)`, before the optimizer is made.""",
             tell=(
