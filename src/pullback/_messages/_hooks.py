@@ -527,6 +527,9 @@ HOOKS = Theme(
                 "`modified by an inplace operation` follows: what that line computed was "
                 "written to later.",
                 "`returned nan values` follows: what that line got is out of its range.",
+                "`Previous calculation was induced by` follows, under `create_graph=True`: "
+                "the first traceback ends in the first backward pass, and the line of your "
+                "forward is in the second.",
             ),
             broken="""
                 import torch

@@ -198,9 +198,10 @@ MAKING = Theme(
                 r"Trying to execute AccumulateGrad node that was poisoned by swap_tensors",
             ),
             why="""Between the forward pass and `backward` a parameter was swapped for
-                another tensor, by `torch.utils.swap_tensors` or by `model.to(…)` in a
-                program that has turned swapping on. The graph leads to a place that is no
-                longer the parameter's.""",
+                another tensor, by `torch.utils.swap_tensors` or by `model.to(…)`: in a
+                program that has turned swapping on, and of parameters of a subclass, such
+                as DTensor. The graph leads to a place that is no longer the
+                parameter's.""",
             fix="""Change device and dtype of a model before the forward pass or after
                 `backward`, not between them.""",
             broken="""
