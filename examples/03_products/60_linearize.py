@@ -91,24 +91,27 @@ ax = pullback.plot.heatmap(
 # What for: a system with J, as in a Newton step
 # ----------------------------------------------
 #
-# A Newton step s for :math:`F(z)=0` solves :math:`Js=-F(z)`. Neither J nor its inverse is
-# needed: GMRES takes products, and J may be any square matrix (conjugate gradients,
-# :ref:`hvp`, want a symmetric one). With 1000 unknowns, six steps:
+# A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. Neither J nor its inverse is
+# needed: GMRES takes products, and J need not be symmetric (for conjugate gradients,
+# :ref:`hvp`, it must be). With 1000 unknowns, six steps:
+
+from functools import partial
 
 from scipy.sparse.linalg import LinearOperator, gmres
 
 
-def F(z):
+def residual(z):
     return z**3 + 2 * z - z.roll(1) - 1
 
 
 z, used = torch.linspace(0.5, 1.5, 1000, dtype=torch.float64), []
 for _ in range(6):
-    value, push_F = torch.func.linearize(F, z)
-    times = lambda u: used.append(1) or push_F(torch.from_numpy(u.copy())).numpy()
+    value, move = torch.func.linearize(residual, z)
+    times = partial(lambda move, u: move(torch.from_numpy(u.copy())).numpy(), move)
     A = LinearOperator((1000, 1000), times, dtype="float64")
-    z = z + torch.from_numpy(gmres(A, -value.numpy(), rtol=1e-8)[0])
-print(f"residual {F(z).norm():.0e} after {len(used)} products")
+    options = {"rtol": 1e-8, "callback": used.append, "callback_type": "pr_norm"}
+    z = z + torch.from_numpy(gmres(A, -value.numpy(), **options)[0])
+print(f"residual {residual(z).norm():.0e} after {len(used)} steps of GMRES")
 
 # %%
 # What goes wrong

@@ -264,8 +264,8 @@ INSIDE_VMAP = Theme(
                 "b).all()`.",
                 "The name ends in `.out`: drop `out=` and use what the function returns.",
                 "`aten::lstm`, `gru`, `rnn_tanh`: its own batch dimension, or a loop. With "
-                "`grad`, `jacrev` or `hessian` inside of the `vmap` the layer runs, once "
-                "you pass its first state, made of the sample: `gru(x, x.new_zeros(1, 3))`.",
+                "`grad`, `jacrev` or `hessian` inside of the `vmap` the layer runs, given "
+                "a first state made of the sample: `gru(x, x.new_zeros(1, hidden_size))`.",
             ),
             older=(
                 "Batching rule not implemented for aten::unfold_backward; the "
@@ -319,7 +319,10 @@ INSIDE_VMAP = Theme(
             tell=(
                 "`result[i] = ...` into zeros: `torch.stack` of the entries.",
                 "`result += x` says *output with shape … doesn't match the broadcast shape "
-                "…*, as an RNN without a first state does: the cause is the same.",
+                "…*: the cause is the same; write `result = result + x`.",
+                "That message from `nn.GRU`, `nn.RNN` or `nn.LSTM`, in `vmap(grad(f))`: "
+                "they make their first state for themselves. Pass one, `gru(x, "
+                "x.new_zeros(1, hidden_size))`.",
             ),
             broken="""
                 import torch
@@ -343,47 +346,6 @@ INSIDE_VMAP = Theme(
                 """,
             see=("vmap-limits", "in-place"),
             source=("aten/src/ATen/functorch (BatchRulesHelper.cpp)",),
-        ),
-        Message(
-            anchor="in-place-broadcast",
-            title="output with shape [1, 3] doesn't match the broadcast shape [5, 1, 3]",
-            patterns=(
-                r"output with shape (?P<here>\[[\d, ]*\]) doesn't match the broadcast shape "
-                r"(?P<wanted>\[[\d, ]*\])",
-            ),
-            why="""An operation in place keeps the shape of the tensor that it writes to, and
-                the other operand is larger. Under `vmap` the sample's value is larger by
-                the batch, which you do not see, and the tensor written to has none.""",
-            fix="""Write a new tensor: `a = a + b` in place of `a += b` or `a.add_(b)`; under
-                `vmap` start from `x.new_zeros(...)`, which is batched as x is. An RNN gets
-                its first state so. Shapes: {here} cannot become {wanted}.""",
-            unknown={"here": "the one written to", "wanted": "the result's"},
-            tell=(
-                "`nn.RNN`, `nn.GRU`, `nn.LSTM` in `vmap(grad(f))` or `vmap(hessian(f))`: "
-                "they make their first state for themselves. Pass one, "
-                "`gru(x, x.new_zeros(1, hidden_size))`.",
-                "`total += x` in a function under `vmap`: `total = total + x`.",
-                "No vmap: `a += b` with a larger b, or torchvision's `Normalize` with "
-                "three means for an image of one channel.",
-            ),
-            broken="""
-                import torch
-
-                gru, batch = torch.nn.GRU(2, 3), torch.ones(5, 4, 2)
-                torch.vmap(torch.func.grad(lambda x: gru(x)[0].sum()))(batch)
-                """,
-            fixed="""
-                import torch
-
-                gru, batch = torch.nn.GRU(2, 3), torch.ones(5, 4, 2)
-                f = lambda x: gru(x, x.new_zeros(1, 3))[0].sum()
-                each = torch.vmap(torch.func.grad(f))(batch)
-                alone = torch.func.grad(lambda x: gru(x)[0].sum())(batch[0])
-                torch.testing.assert_close(each[0], alone)
-                print(each.shape)
-                """,
-            see=("vmap-limits", "through-time", "per-sample-gradients"),
-            source=("aten/src/ATen (TensorIterator.cpp)",),
         ),
         Message(
             anchor="vmap-memory-format",
