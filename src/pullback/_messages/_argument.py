@@ -77,6 +77,8 @@ ARGUMENT = Theme(
             tell=(
                 "It should be a loss: a loss is real; take `y.abs() ** 2` or `y.real`.",
                 "You continue from dL/dy: pass that complex tensor as `gradient`.",
+                "From `torch.autograd.functional.jacobian` of a complex function: take "
+                "`torch.func.jacrev` of real and imaginary parts, `torch.view_as_real`.",
             ),
             broken="""
                 import torch

@@ -47,7 +47,9 @@ NO_DERIVATIVE = Theme(
                 "The name contains `scaled_dot_product`: choose the MATH backend for the "
                 "forward pass.",
                 "`_cdist_backward`, before 2.14: write "
-                "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
+                "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`. For distances "
+                "within one set only the pairs i < j: at 0 the second derivative of a "
+                "norm is nan.",
                 "`cudnn` in the name: "
                 "`torch.backends.cudnn.flags(enabled=False)` around the forward "
                 "pass.",
