@@ -99,8 +99,8 @@ for a in torch.tensor([3.0, -0.5], requires_grad=True):
 # ----------------
 #
 # *I made a tensor of my results, and backward fails.* ``torch.tensor`` takes the numbers
-# without the graph, as ``item()`` and ``detach().numpy()`` do, ``linspace`` those of its end.
-# ``torch.stack`` keeps it; so does a change of type, to a floating point or complex one:
+# without the graph, as ``item()`` and ``detach().numpy()`` do, and ``linspace`` those of
+# its ends. ``torch.stack`` keeps it; so does a change to a floating or complex type:
 
 made = {
     "torch.tensor([x[0].item()])": lambda x: torch.tensor([x[0].item()]),
