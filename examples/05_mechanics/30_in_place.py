@@ -57,8 +57,7 @@ writers = {
     "counted": lambda y: (y.data.add_(1), torch.autograd.graph.increment_version(y)),
 }
 for name, write in writers.items():
-    x = torch.zeros(2, requires_grad=True)
-    write(y := x.exp())
+    write(y := (x := torch.zeros(2, requires_grad=True)).exp())
     try:
         print(name, y._version, torch.autograd.grad(y, x, torch.ones(2))[0])
     except RuntimeError as error:

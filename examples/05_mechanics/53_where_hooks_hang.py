@@ -50,7 +50,7 @@ for block in (True, False):
 # nobody holds the node but you: let it go, and the next graph makes another, without hooks.
 # Does the hook run if the node is kept, and if not?
 
-from torch.autograd.graph import get_gradient_edge
+from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
 for kept in (True, False):
     w, runs = nn.Parameter(torch.tensor([2.0])), []
@@ -100,11 +100,12 @@ print(slopes, h.grad)
 # for the other processes:
 
 import torch.distributed as dist
+from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 
 def times_ten(state, bucket):
-    future = torch.futures.Future()
+    future = Future()
     future.set_result(10 * bucket.buffer())
     return future
 
@@ -135,7 +136,7 @@ for old in (True, False):
     layer.weight.register_hook(parts.append)
     start = torch.ones(1, requires_grad=True)
     layer(checkpoint(layer, start, use_reentrant=old)).backward()
-    print(len(parts), torch.equal(sum(parts), layer.weight.grad))
+    print(len(parts), torch.equal(torch.stack(parts).sum(0), layer.weight.grad))
 
 # %%
 # Hooks on what is saved
@@ -144,8 +145,6 @@ for old in (True, False):
 # ``pack`` runs once for each tensor on its way into the graph. ``unpack`` runs whenever a
 # backward needs it, here in two, in the engine's order, here 2 before 3. So it must give
 # the same each time, whatever came before. An edit in ``pack`` is refused:
-
-from torch.autograd.graph import saved_tensors_hooks
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
 pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)  # noqa: E731
