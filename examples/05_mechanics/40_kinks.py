@@ -63,7 +63,7 @@ import matplotlib.pyplot as plt
 line = torch.linspace(-1, 1, 101)
 fig, ax = plt.subplots(figsize=(5, 3))
 ax.plot(line, line.relu(), linewidth=3)
-for name, f in same.items():
+for name, f in list(same.items())[:3]:  # the fourth draws the same as the first
     ax.plot(line, slopes(f)[1] * line, "--", label=name)
 ax.legend()
 title = ax.set_title("relu, and the line that each formula's slope at 0 draws")

@@ -160,7 +160,7 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# The check: both slopes by forward mode, and twice the derivative of sin x cos x, cos 2x:
+# The check: both slopes by :term:`forward mode`, and twice that of sin x cos x, cos 2x:
 
 one = torch.ones(2)
 for name, f in {"old": lambda h: 4 * (2 * h), "new": lambda h: 4 * h}.items():
