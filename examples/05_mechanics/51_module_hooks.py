@@ -171,5 +171,5 @@ assert 0 < (fourfold["halves"] - 4).abs().max() < 0.01
 # Where next
 # ----------
 #
-# Hooks of tensors and nodes, and their order: :ref:`hooks`. Saved tensors on the CPU:
-# :ref:`checkpointing`. Several tensors at once: :ref:`gradient-edges`.
+# Hooks of tensors and nodes, and their order: :ref:`hooks`. How long a hook lives, and DDP:
+# :ref:`where-hooks-hang`. Saved tensors on the CPU: :ref:`checkpointing`.
