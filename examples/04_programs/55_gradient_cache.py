@@ -130,8 +130,8 @@ restored = noisy(both)
 print(torch.equal(first, again), torch.equal(first, restored))
 
 # %%
-# *I gather the embeddings of all GPUs by dist.all_gather, and it learns no better.* What is
-# gathered is a constant. Put your own back in its place (one process here, for K of them):
+# *I gather the embeddings of all GPUs by dist.all_gather, and it learns no better.* They are
+# constants. Put your own back (and DDP's mean: :ref:`error-all-gather-has-no-gradient`):
 
 import torch.distributed as dist
 

@@ -130,7 +130,8 @@ for name in rows[0]:
 #
 # *ignore_index, padding.* What counts is a token with a loss: count ``labels != -100``, as
 # ``cross_entropy`` does where it takes its mean. The mean, sum and number of a part, and of
-# one that is padding throughout:
+# one that is padding throughout: the mean is NaN, and its gradient 0, so that the weights
+# are not spoiled, only the log. The last column is the length of the mean's gradient:
 
 from torch.nn.functional import cross_entropy
 
@@ -138,7 +139,8 @@ logits = torch.zeros(3, 5, requires_grad=True)
 for labels in (torch.tensor([1, -100, 2]), torch.full((3,), -100)):
     mean = cross_entropy(logits, labels)
     total = cross_entropy(logits, labels, reduction="sum")
-    print(f"{mean.item():.3f} {total.item():.3f}", labels.ne(-100).sum().item())
+    (g,) = torch.autograd.grad(mean, logits)
+    print(f"{mean:.3f} {total:.3f} {labels.ne(-100).sum()} {g.norm():.3f}")
 
 # %%
 # The check: each rule by its formula in this one process, with the weight of each token in
