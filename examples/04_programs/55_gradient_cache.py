@@ -130,8 +130,8 @@ restored = noisy(both)
 print(torch.equal(first, again), torch.equal(first, restored))
 
 # %%
-# *I gather the embeddings of all GPUs by dist.all_gather, and it learns no better.* They are
-# constants. Put your own back (and DDP's mean: :ref:`error-all-gather-has-no-gradient`):
+# *I gather the embeddings of all GPUs by dist.all_gather, and it learns no better.* Those
+# are constants. Put your own back (DDP's mean: :ref:`error-all-gather-has-no-gradient`):
 
 import torch.distributed as dist
 
