@@ -37,7 +37,8 @@ INPLACE = Theme(
                 "The tensor is a parameter: no operation is named, or the shape is that of "
                 "a weight transposed, `[in, out]`, as output of `AsStrided` or `T`. "
                 "`optimizer.step()` ran between forward and `backward`, as with two "
-                "networks trained in turns; call every `backward` first.",
+                "networks trained in turns; call every `backward` first, or compute the "
+                "second loss anew after the step, in a GAN `D(fake)`.",
                 "The same, and you pass `retain_graph=True` in a loop: `backward` goes "
                 "through the last step's graph, whose weights have moved on; detach the "
                 "state that is carried over.",
