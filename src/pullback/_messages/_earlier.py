@@ -234,7 +234,10 @@ EARLIER = Theme(
             title="module 'torch' has no attribute 'func'",
             kinds=("AttributeError", "TypeError", "ImportError", "ModuleNotFoundError"),
             patterns=(
-                r"module 'torch' has no attribute '(?P<name>func|vmap)'",
+                r"module 'torch' has no attribute '(?P<name>func|vmap|inference_mode)'",
+                r"module 'torch\.(?:cuda|utils|amp)' has no attribute "
+                r"'(?P<name>amp|checkpoint|GradScaler|autocast|custom_fwd|custom_bwd)'",
+                r"cannot import name '(?P<name>\w+)' from 'torch\.amp'",
                 r"module 'torch\.autograd' has no attribute "
                 r"'(?P<name>forward_ad|functional|graph)'",
                 r"No module named 'torch\.(?P<name>func|autograd\.\w+)'",
@@ -250,6 +253,10 @@ EARLIER = Theme(
                 "module 'torch' has no attribute 'vmap'",
                 "module 'torch.autograd' has no attribute 'forward_ad'",
                 "No module named 'torch.func'",
+                "module 'torch.amp' has no attribute 'GradScaler'",
+                "cannot import name 'custom_fwd' from 'torch.amp'",
+                "module 'torch.cuda' has no attribute 'amp'",
+                "module 'torch.utils' has no attribute 'checkpoint'",
                 "grad() got an unexpected keyword argument 'is_grads_batched'",
                 "checkpoint() got an unexpected keyword argument 'use_reentrant'",
             ),
@@ -261,11 +268,16 @@ EARLIER = Theme(
                 them.""",
             unknown={"name": "The name"},
             tell=(
+                "2.4: `custom_fwd` and `custom_bwd` of `torch.amp`; 2.3: its `GradScaler`. "
+                "Before, they are in `torch.cuda.amp`.",
+                "`torch.utils` has no `checkpoint`: nobody imported it yet; "
+                "`import torch.utils.checkpoint`.",
                 "2.1: `materialize_grads`. 2.0: `torch.func`, `torch.vmap`, `chunk_size` "
                 "of `jacrev`; before, the package functorch.",
                 "1.11: `is_grads_batched`, `strategy` of `jacobian` and `hessian`, "
                 "`use_reentrant`. 1.10: `torch.autograd.graph`.",
-                "1.8: `backward(inputs=...)`, `vectorize`, `torch.autograd.forward_ad`. "
+                "1.9: `inference_mode`. 1.8: `backward(inputs=...)`, `vectorize`, "
+                "`torch.autograd.forward_ad`. "
                 "1.7: `set_to_none`. 1.5: `torch.autograd.functional`.",
                 "Your torch is new enough: the object is not torch's own. A wrapper "
                 "(an engine, an optimizer, a file named `torch.py`) lacks the option.",

@@ -83,10 +83,12 @@ INPLACE = Theme(
             patterns=(
                 r"(?<!a view of )a leaf Variable that requires grad (?:is being|has been) "
                 r"used in an in-place operation",
+                r"leaf variable was used in an inplace operation",
             ),
             older=(
                 "a leaf Variable that requires grad has been used in an in-place "
                 "operation.",
+                "leaf variable was used in an inplace operation",
             ),
             why="""A leaf is where gradients arrive. Writing to it inside the graph would
                 make it the result of an operation, and it would be a leaf no more.""",

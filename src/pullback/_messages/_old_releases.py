@@ -277,4 +277,75 @@ OLD_RELEASES = (
         see=("reinforce", "discrete-choices"),
         source=("torch/_tensor.py",),
     ),
+    Message(
+        anchor="torch-six",
+        title="No module named 'torch._six'",
+        kinds=("ModuleNotFoundError", "ImportError"),
+        patterns=(
+            r"No module named 'torch\._six'",
+            r"cannot import name '\w+' from 'torch\._six'",
+        ),
+        older=("cannot import name 'container_abcs' from 'torch._six'",),
+        why="""Code that computes the norm of gradients or clips them took `inf` from this
+            private module, which bridged Python 2 and 3. It went in PyTorch 2.0.""",
+        fix="""`from math import inf`, or `torch.inf`; `container_abcs` is
+            `collections.abc`, `string_classes` is `str`. The whole function is
+            `torch.nn.utils.clip_grad_norm_`, and
+            `torch.nn.utils.get_total_norm` where nothing is to be clipped.""",
+        tell=(
+            "DeepSpeed, apex, timm, fairscale or a copy of MAE or Swin: update it, or "
+            "change that one line.",
+        ),
+        broken="""
+            import torch
+            from torch._six import inf
+            """,
+        fixed="""
+            import torch
+            from torch import inf
+
+            w = torch.tensor([3.0, 4.0], requires_grad=True)
+            (w**2).sum().backward()
+            largest = torch.nn.utils.clip_grad_norm_([w], 1.0, norm_type=inf)
+            assert largest == 8
+            torch.testing.assert_close(w.grad, torch.tensor([0.75, 1.0]))
+            print(largest, w.grad)
+            """,
+        see=("clip-norm-or-value", "gradient-norms"),
+        source=("torch/nn/utils (clip_grad.py)",),
+    ),
+    Message(
+        anchor="zero-gradients",
+        title="cannot import name 'zero_gradients' from 'torch.autograd.gradcheck'",
+        kinds=("ImportError",),
+        patterns=(r"cannot import name 'zero_gradients'",),
+        why="""Attacks and Jacobians of that time cleared `x.grad` between two calls of
+            `backward` with this helper. It went in PyTorch 1.9.""",
+        fix="""`x.grad = None`. Or ask for the gradient without `x.grad`,
+            `torch.autograd.grad(loss, x)`: then there is nothing to clear.""",
+        tell=(
+            "advertorch, autoattack, torchattacks, dlutils: a newer version has a helper "
+            "of its own.",
+            "`x.zero_grad()`, as some threads say: a tensor has no such method.",
+        ),
+        broken="""
+            import torch
+            from torch.autograd.gradcheck import zero_gradients
+            """,
+        fixed="""
+            import torch
+
+            x = torch.tensor([1.0, 2.0], requires_grad=True)
+            y = torch.stack([x.sum(), (x**2).sum()])
+            rows = []
+            for v in torch.eye(2):
+                (row,) = torch.autograd.grad(y, x, v, retain_graph=True)
+                rows.append(row)
+            assert x.grad is None
+            assert torch.stack(rows).tolist() == [[1, 1], [2, 4]]
+            print(torch.stack(rows))
+            """,
+        see=("gradient-doubled", "jacobian-row-by-row"),
+        source=("PT#60523", "fra31/auto-attack#59", "BorealisAI/advertorch#99"),
+    ),
 )
