@@ -6,17 +6,14 @@ there; then what another question takes. Run ``python benchmarks/search.py`` aft
 ``nox -s docs`` on a calm machine.
 """
 
-import functools
-import http.server
-import shutil
 import statistics
-import threading
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from playwright.sync_api import sync_playwright
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from built import launched, served
 
-SITE = Path(__file__).parents[1] / "docs" / "_build" / "html"
 VISITS = 9
 QUESTION = "why do I have to pass ones to backward"
 WATCH = """
@@ -35,13 +32,6 @@ ASK = """question => new Promise((done) => {
 })"""
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a word."""
-
-    def log_message(self, *args):
-        """Say nothing."""
-
-
 def visit(browser, address):
     """Return the milliseconds to the parsed page, to its answers, and to later ones."""
     context = browser.new_context()
@@ -58,19 +48,8 @@ def visit(browser, address):
 
 def main():
     """Visit the search some times; print the medians."""
-    handler = functools.partial(Quiet, directory=str(SITE))
-    with (
-        http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
-        sync_playwright() as playwright,
-    ):
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        chromium = shutil.which("chromium") or shutil.which("google-chrome")
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        address = f"http://127.0.0.1:{server.server_port}/"
+    with served() as address, launched() as browser:
         visits = [visit(browser, address) for _ in range(VISITS)]
-        browser.close()
-        server.shutdown()
     names = ("page parsed", "first answer", "later answer")
     for name, times in zip(names, zip(*visits, strict=True), strict=True):
         print(f"{name:13} {statistics.median(times):4.0f} ms")

@@ -1,6 +1,10 @@
-"""The built site, for the tests that look at it, and whether there is one."""
+"""The built site, an address of it, and a browser, for those who look at it."""
 
+import contextlib
+import functools
+import http.server
 import shutil
+import threading
 
 import pytest
 from executed import ROOT
@@ -17,3 +21,32 @@ needs_site = pytest.mark.skipif(
     not (SITE / "index.html").exists(), reason="no built site: run `nox -s docs`"
 )
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files without a word."""
+
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def served():
+    """Serve the site on this machine; give its address."""
+    handler = functools.partial(Quiet, directory=str(SITE))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def launched():
+    """Launch Chromium without a window."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()

@@ -1,38 +1,19 @@
 """The built site behind an address, and a browser to look at it with."""
 
-import functools
-import http.server
-import threading
-
 import pytest
-from built import CHROMIUM, SITE
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a word."""
-
-    def log_message(self, *args):
-        """Say nothing."""
+from built import launched, served
 
 
 @pytest.fixture(scope="session")
 def address():
-    handler = functools.partial(Quiet, directory=str(SITE))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with served() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
 def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

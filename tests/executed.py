@@ -18,11 +18,13 @@ from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9]*.py"))
-NOTEBOOKS = sorted(
+GENERATED = {"_build", "auto_examples", "errors", "generated"}
+DOCS = sorted(
     page
-    for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("same_or_not/*.md")]
-    if "```{code-cell}" in page.read_text(encoding="utf-8")
+    for page in (ROOT / "docs").rglob("*.md")
+    if not GENERATED & set(page.relative_to(ROOT).parts)
 )
+NOTEBOOKS = [p for p in DOCS if "```{code-cell}" in p.read_text(encoding="utf-8")]
 
 
 def name_of(page: Path) -> str:

@@ -278,3 +278,8 @@ def test_every_theme_is_listed_on_the_index_page():
     assert re.findall(r"```\{error-list\} ([\w-]+)", text) == [
         theme.name for theme in THEMES
     ]
+
+
+def test_a_process_that_dies_is_named():
+    with pytest.raises(ChildProcessError, match=r"broken example.* ended with 3"):
+        run("import os, torch.distributed\nos._exit(3)", "broken example")

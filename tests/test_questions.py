@@ -9,13 +9,12 @@ pytorch/functorch, ``TUT`` pytorch/tutorials and ``JAX`` jax-ml/jax.
 import re
 
 import pytest
-from executed import EXAMPLES, ROOT
+from executed import DOCS, EXAMPLES, ROOT
 
 GROUPS = sorted((ROOT / "docs" / "questions").glob("*.md"))
 PAGES = "\n".join(group.read_text(encoding="utf-8") for group in GROUPS)
 ANSWERS = re.findall(r"^(\S[^\n]*)\n: ((?:.+\n)+)", PAGES, re.M)
 ASKED = (ROOT / "tests" / "questions.txt").read_text(encoding="utf-8").splitlines()
-DOCS = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("same_or_not/*.md")]
 SOURCES = {f"auto_examples/{page.parent.name}/{page.stem}": page for page in EXAMPLES}
 SOURCES |= {
     page.relative_to(ROOT / "docs").with_suffix("").as_posix(): page for page in DOCS

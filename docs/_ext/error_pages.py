@@ -74,7 +74,12 @@ def run(code: str, name: str) -> Raised:
     if not receiver.poll(120):
         child.kill()
         raise TimeoutError(f"{name}: the reproducer took more than 120 s")
-    return cast("Raised", receiver.recv())
+    try:
+        return cast("Raised", receiver.recv())
+    except EOFError:
+        child.join()
+        died = f"{name}: the reproducer's process ended with {child.exitcode}"
+        raise ChildProcessError(died) from None
 
 
 def _run_there(code: str, name: str, sender: Connection) -> None:

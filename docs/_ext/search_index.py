@@ -135,12 +135,18 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
         asked(found)
         of = hashlib.sha256(Path(__file__).read_bytes() + repr(found).encode()).hexdigest()
         file = Path(app.outdir, "searchindex.js")
-        if not (file.exists() and file.read_text(encoding="utf-8").startswith(f"// {of}")):
+        if not (file.exists() and first_line(file) == f"// {of}"):
             shown = [{key: r[key] for key in r if key in SHOWN} for r in found]
             encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
             parts = {"RECORDS": encode(shown), "INDEX": encode(counted(found))}
             texts = (f"const {name} = {part};\n" for name, part in parts.items())
             file.write_text("".join([f"// {of}\n", *texts]), encoding="utf-8")
+
+
+def first_line(file: Path) -> str:
+    """Return the first line of a file."""
+    with file.open(encoding="utf-8") as lines:
+        return next(lines, "").rstrip("\n")
 
 
 def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -185,12 +191,6 @@ def asked(found: list[dict[str, Any]]) -> None:
         page, _, section = record["text"].partition(" → ")[2].strip().partition(" › ")
         for place in {("", page), (page, section)} & known.keys():
             known[place].setdefault("asked", []).append(record["title"])
-
-
-def write(file: Path, text: str) -> None:
-    """Write a file, if that changes it."""
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        file.write_text(text, encoding="utf-8")
 
 
 def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:

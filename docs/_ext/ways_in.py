@@ -51,7 +51,13 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
     """Write ``sitemap.xml`` and ``llms.txt``."""
     if exception is None and app.builder.name == "html":
         for name, lines in {"sitemap.xml": sitemap(app), "llms.txt": llms(app)}.items():
-            search_index.write(Path(app.outdir, name), "\n".join(lines) + "\n")
+            write(Path(app.outdir, name), "\n".join(lines) + "\n")
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file, if that changes it."""
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        file.write_text(text, encoding="utf-8")
 
 
 def address(app: Sphinx, name: str) -> str:

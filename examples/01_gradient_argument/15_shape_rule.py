@@ -94,7 +94,7 @@ M.grad
 # ----------------------
 #
 # *Is it* ``gradient``\ *,* ``grad_outputs`` *or* ``grad_tensors``\ *?* The same ``v``
-# under the same rule; each call knows only its own name for it:
+# under the same rule; each call has its own name for it:
 
 t = torch.ones(3, 2, requires_grad=True)
 t.sum(1).backward(gradient=v)

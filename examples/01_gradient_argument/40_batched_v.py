@@ -54,7 +54,7 @@ value, pull = torch.func.vjp(f, x.detach())
 mapped
 
 # %%
-# Call it as often as you like: there is no ``retain_graph`` to pass. For a function with
+# Call it as often as you like: it keeps its graph by itself. For a function with
 # several outputs it takes their cotangents in a tuple, or as the outputs are nested:
 
 _, pull_both = torch.func.vjp(lambda x: (x.sum(), x**2), x.detach())

@@ -121,7 +121,8 @@ for optimizer in (torch.optim.SGD, torch.optim.Adam):
         print(optimizer.__name__, v, "step", round(w.item() - 3, 4))
 
 # %%
-# A weight of 0 drops an output, and a negative one turns descent into ascent:
+# A weight of 0 drops an output whose gradient is finite (:ref:`masked-nan`), and a negative
+# one turns descent into ascent:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in ([1.0, 0.0], [0.0, -1.0]):

@@ -4,10 +4,10 @@ r"""
 What becomes of v: is it kept, changed, or found again in .grad?
 ================================================================
 
-``backward`` reads ``v`` and leaves it alone: it is not changed, not kept in ``x.grad``, and
-you may use it again. It is what arrives at ``y``: a hook on ``y`` is handed it, and
-``y.grad``, if you ask for that, is a copy. Do not write into ``v`` while a graph, a hook or
-a returned gradient still shares it.
+``backward`` reads ``v`` and leaves it alone: it is not changed, and you may use it again.
+It is what arrives at ``y``: a hook on ``y`` is handed it, and ``y.grad``, if you ask for
+that, is a copy. Do not write into ``v`` while a graph, a hook, a returned gradient or,
+behind a view, ``x.grad`` still shares it.
 """
 
 # %%
@@ -72,7 +72,7 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 # ``v`` requires a gradient: without the first, the rules take ``v`` for a constant. With
 # it the product :math:`2x\odot w` can be differentiated, by ``w`` (which gives a
 # :term:`JVP`: :ref:`jvp-from-vjps`) and by ``x``. The one exception, last:
-# where a rule has nothing to compute, :func:`torch.autograd.grad` returns ``w`` itself:
+# where a rule has nothing to compute, :func:`torch.autograd.grad` returns ``w`` or a view:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -116,8 +116,8 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
 # %%
 # *I reuse one buffer for v, and my stored x.grad changes by itself.* It was ``v`` itself,
 # as above, or a view of it: ``backward`` copies ``v`` into ``x.grad`` and ``y.grad``, but
-# behind a view (``view``, ``reshape``, ``.T``) ``x.grad`` may share its memory. Pass
-# ``v.clone()``. And a hook that edits in place edits *your* ``v``:
+# behind a view (``view``, ``reshape``, ``.T``), ``cat`` or ``stack``, ``x.grad`` may share
+# its memory. Pass ``v.clone()``. And a hook that edits in place edits *your* ``v``:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
@@ -126,10 +126,10 @@ kept.retain_grad()
 kept.backward(v)
 hooked.register_hook(lambda arrived: arrived.mul_(2))
 torch.autograd.grad(hooked, x, v)
-leaf, buffer = torch.ones(2, requires_grad=True), torch.ones(1, 2)
-leaf.view(1, 2).backward(buffer)
+one, two, buffer = (torch.ones(1, 2, requires_grad=g) for g in (True, True, False))
+torch.autograd.backward([one.view(1, 2), torch.cat([two])], [buffer, buffer])
 buffer.mul_(0.5)
-print("behind a view:", leaf.grad)
+print("behind a view:", one.grad, "behind cat:", two.grad)
 print("v:", v, "returned:", returned, "x.grad:", x.grad, "y.grad:", kept.grad)
 
 # %%

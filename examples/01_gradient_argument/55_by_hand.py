@@ -94,13 +94,15 @@ x.grad
 J @ v
 
 # %%
-# Python's builtin ``sum`` on a tensor gives the same value and the same product, through
-# one addition for each entry; ``x.sum()`` is one operation:
+# Python's builtin ``sum`` on a vector gives the same value, up to rounding, and the same
+# product, through one addition for each entry; ``x.sum()`` is one operation. Of a matrix
+# the builtin adds up the rows:
 
 import builtins
 
 for total in (builtins.sum(x), x.sum()):
     print(type(total.grad_fn).__name__, torch.autograd.grad(total, x)[0])
+print(builtins.sum(torch.ones(3, 2)))
 
 # %%
 # A :math:`J` derived and typed in by hand can be wrong. :term:`Finite differences

@@ -149,8 +149,8 @@ each
 # What to do instead
 # ------------------
 #
-# Where samples mix, no single ``v`` gives every output's own derivative. One
-# :term:`one-hot vector` for each sample does, a product each; keep the diagonal:
+# Where samples mix, one ``v`` for all own derivatives would have to be made from J, where
+# there is one. Take a :term:`one-hot vector` for each sample, and keep the diagonal:
 
 (rows,) = torch.autograd.grad(share(x), x, torch.eye(3), is_grads_batched=True)
 own = rows.diagonal()

@@ -99,8 +99,8 @@ print(pixels.tolist(), torch.func.vjp(move, t)[1](torch.ones(2, 1, 2, 2))[0])
 round(passes(torch.func.jacfwd, 784, 1) / passes(torch.func.jacrev, 784, 1))
 
 # %%
-# *f: R³ → R⁵⁰⁰⁰, and jacrev takes ages.* Then ``jacfwd``: three passes in place of 5000.
-# Both run theirs at once, by :term:`vmap`, so memory grows with the number of passes;
+# *f: R³ → R⁵⁰⁰⁰, and jacrev takes ages.* Then ``jacfwd``: three products in place of 5000.
+# Both run theirs at once, by :term:`vmap`, so memory grows with the number of products;
 # ``chunk_size`` of ``jacrev`` takes so many at a time, for the same values:
 
 wide, point = network(3, 5000), torch.tensor([0.1, 0.2, 0.3])

@@ -121,7 +121,7 @@ except ValueError as error:
 
 # %%
 # *"... mutate a captured Tensor"*: the usual BatchNorm, in training, writes its running
-# statistics as well, and no transform lets it. The one above has none to write:
+# statistics as well, and ``jacrev`` and ``jacfwd`` refuse. The one above has none to write:
 
 try:
     torch.func.jacrev(torch.nn.BatchNorm1d(3))(X)

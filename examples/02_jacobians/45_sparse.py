@@ -110,9 +110,9 @@ print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item
 # The pattern and the colours, found for you
 # ------------------------------------------
 #
-# :func:`pullback.sparsity` follows which inputs each operation of ``f`` looks at, so its
-# :term:`sparsity pattern` holds for every ``x`` of this shape, also when it is found at
-# zero:
+# :func:`pullback.sparsity` follows which inputs each operation of ``f`` looks at. Where
+# ``f`` does not branch on values, its :term:`sparsity pattern` holds for every ``x`` of
+# this shape, also when it is found at zero:
 
 import pullback
 

@@ -101,9 +101,9 @@ print(by_weights, torch.func.jvp(lambda w: call(layer, w, (x,)), (w,), (ones,))[
 
 # %%
 # *Is forward mode slower than the double-grad trick?* You may have timed the trick twice:
-# :func:`torch.autograd.functional.jvp` is two reverse passes (:ref:`jvp-from-vjps`),
-# whatever its name says. Forward mode keeps nothing for a way back, so its memory does
-# not grow with depth; the trick keeps tensors for both of its passes:
+# :func:`torch.autograd.functional.jvp` is two reverse passes (:ref:`jvp-from-vjps`).
+# Forward mode keeps nothing for a way back (if weights require a gradient: under
+# ``no_grad``), so its memory does not grow with depth; the trick keeps tensors:
 
 
 def kept(jvp, *arguments):

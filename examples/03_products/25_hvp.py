@@ -46,9 +46,8 @@ reverse_over_forward = torch.func.grad(lambda x: torch.func.jvp(f, (x,), (u,))[1
 print(forward_over_reverse, reverse_over_forward)
 
 # %%
-# Forward over reverse keeps no graph of the gradient, which saves memory. It needs a
-# forward rule for every operation; where one is missing, take reverse over reverse
-# (:ref:`jvp-from-vjps`).
+# Forward over reverse needs a forward rule for every operation; where one is missing, take
+# reverse over reverse (:ref:`jvp-from-vjps`).
 #
 # *torch.autograd.functional.hvp or vhp?* Both give the value of f and the vector. ``hvp``
 # makes its JVP out of two VJPs, so ``vhp`` is the cheaper of the two (:ref:`same-or-not`).

@@ -115,8 +115,9 @@ print(f"{gap:.1f}")
 
 # %%
 # *"The input matrix is singular"*: at :math:`w_0=0` no output depends on :math:`w_1`, J has
-# a column of zeros, and there is no Gauss-Newton step. Adding :math:`\lambda` to the
-# diagonal (Levenberg, 1944) gives one; for products, add :math:`\lambda u`:
+# a column of zeros, and more than one step solves the equations; the pseudoinverse gives
+# the shortest. Adding :math:`\lambda` to the diagonal (Levenberg, 1944) leaves one; for
+# products, add :math:`\lambda u`:
 
 flat_start = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
 r, J = pullback.value_and_jacobian(lambda w: f(w) - data, flat_start)
@@ -124,6 +125,8 @@ try:
     torch.linalg.solve(J.T @ J, J.T @ r)
 except RuntimeError as error:
     print(error)
+shortest = -torch.linalg.pinv(J) @ r
+torch.testing.assert_close(J.T @ J @ shortest, -J.T @ r)
 damped = flat_start - torch.linalg.solve(J.T @ J + torch.eye(3), J.T @ r)
 print(f"{r.norm():.2f} -> {(f(damped) - data).norm():.2f}")
 

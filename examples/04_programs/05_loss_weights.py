@@ -72,16 +72,20 @@ out.grad
 
 # %%
 # *Cross-entropy with class weights: what is the mean?* Not Σ/N: PyTorch divides by the sum
-# of the weights that were used, and a target of ``ignore_index`` has the weight 0:
+# of the weights that were used, and a target of ``ignore_index`` has the weight 0. (Σ/N it
+# is where targets are probabilities: below, what the sum is divided by, 1 + 3 + 3 and 3.)
 
 logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
-classes, class_weight = torch.tensor([0, 1, -100]), torch.tensor([1.0, 3.0])
+classes, k = torch.tensor([0, 1, -100]), torch.tensor([1.0, 3.0])
 entropy = torch.nn.functional.cross_entropy
 each = entropy(logits, classes, reduction="none")
 v = torch.tensor([1.0, 3.0, 0.0]) / (1 + 3)
-(left,) = torch.autograd.grad(entropy(logits, classes, class_weight), logits)
+(left,) = torch.autograd.grad(entropy(logits, classes, k), logits)
 (right,) = torch.autograd.grad(each, logits, v)
 print(torch.allclose(left, right))
+hard = torch.tensor([0, 1, 1])
+for t in (hard, torch.nn.functional.one_hot(hard).float()):
+    print(f"{entropy(logits, t, k, reduction='sum') / entropy(logits, t, k):.1f}")
 
 # %%
 # An outlier, and the v that removes it
@@ -129,13 +133,12 @@ title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 # as NaN. ``v = 0`` for that loss does not help either; choose the rows before computing.
 # And a mean over a mask that keeps nothing is 0/0; divide by at least 1:
 
-bad = torch.tensor([1.0, float("nan"), 4.0])
+bad, none = torch.tensor([1.0, float("nan"), 4.0]), torch.zeros(3)
 keep = ~bad.isnan()
 scale = torch.tensor(1.0, requires_grad=True)
 masked = torch.autograd.grad(scale * bad, scale, keep.float())[0]
 summed = torch.autograd.grad((scale * bad).nansum(), scale)[0]
 chosen = torch.autograd.grad(scale * bad[keep], scale, torch.ones(2))[0]
-none = torch.zeros(3)
 print(masked, summed, chosen, none.sum() / none.sum(), none.sum() / none.sum().clamp(min=1))
 
 # %%
@@ -159,10 +162,8 @@ print(f"{wrong:.3f} {whole:.3f} {losses.mean():.3f}")
 # %%
 # The check is in the loop above, for all five; and here for the other cells:
 
-torch.testing.assert_close(whole, losses.mean())
-torch.testing.assert_close(left, right)
-truth = torch.tensor([1.0, 2.0])
-torch.testing.assert_close(robust, truth, rtol=0, atol=0.1)
+torch.testing.assert_close((whole, left), (losses.mean(), right))
+torch.testing.assert_close(robust, truth := torch.tensor([1.0, 2.0]), rtol=0, atol=0.1)
 assert (flat - truth).abs().max() > 0.5
 torch.testing.assert_close(out.grad, 2 * (out.detach() - goal) * upstream / 5)
 

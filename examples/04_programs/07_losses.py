@@ -43,8 +43,8 @@ pairs = {
 }
 
 # %%
-# Classification. Note the B: cross-entropy divides by the samples, the binary one by all
-# N entries:
+# Classification. Note the B: cross-entropy divides by the targets, here one a sample, the
+# binary one by all N entries:
 
 pairs |= {
     "cross-entropy: (p - one_hot)/B": (

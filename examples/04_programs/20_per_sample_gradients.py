@@ -116,14 +116,16 @@ print(((change - predicted).norm() / change.norm() < 0.01).item())
 #
 # Inside ``vmap`` a sample has no batch dimension. *vmap(jacrev) with BatchNorm: expected
 # 4D input (got 3D)* for images; here 2D or 3D. With the dimension added BatchNorm still
-# wants company, as in training it mixes samples and one alone has no spread:
+# wants company, as in training it mixes samples and one alone has no spread. (An image has
+# one, over its pixels; there it is the running statistics that cannot be written.)
 
 norm = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1))
-for f in (norm, lambda sample: norm(sample[None])[0]):
+image = lambda s: torch.nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))  # noqa: E731
+for f in (norm, lambda sample: norm(sample[None])[0], image):
     try:
         torch.func.vmap(f)(data)
-    except ValueError as error:
-        print(error)
+    except (ValueError, RuntimeError) as error:
+        print(str(error).partition(", which")[0])
 
 # %%
 # The gradient of one sample's loss does not *exist* there, whatever tool you take. In

@@ -121,8 +121,9 @@ y = ByConversion.apply(single, solve_and_pull)
 print(y.dtype, torch.autograd.grad((y**2).sum(), single)[0].dtype)
 
 # %%
-# *vmap, jacrev, jvp, a second derivative* all raise: none enters a library that it does not
-# know. For a :term:`Jacobian` take a loop of v:
+# *vmap, jacrev, jvp* raise: none enters a library that it does not know. *A second
+# derivative* raises where v has a graph, and is wrong without a word where it has none
+# (:ref:`twice-differentiable`). For a :term:`Jacobian` take a loop of v:
 
 y = Bridge.apply(x, solve_and_pull, np.from_dlpack)
 rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(n).double()]
@@ -171,5 +172,4 @@ np.testing.assert_allclose(pull(np.array([1.0, 10, 100])), [1 + 20 + 600, 10 + 3
 # Where next
 # ----------
 #
-# A loss from outside, without a Function: :ref:`external-loss`. This product's names there:
-# :ref:`dictionary`. Second derivatives of such a Function: :ref:`twice-differentiable`.
+# A loss from outside, without a Function: :ref:`external-loss`. Names: :ref:`dictionary`.

@@ -45,7 +45,7 @@ exact.round(decimals=4)
 # ----------------------
 #
 # Subtracting a constant from ``v`` leaves the mean as it is, since the log-probabilities'
-# gradients average to zero, and lowers the spread. The mean reward, here 0.5, will do. (The
+# gradients average to zero. A good one lowers the spread: the mean reward, here 0.5. (The
 # mean of the *same* draws is no constant: it shrinks the gradient by the factor 1 − 1/B.)
 
 

@@ -57,8 +57,7 @@ cached = [p.grad.clone() for p in encoder.parameters()]
 # How much a graph keeps
 # ----------------------
 #
-# Counted in bytes of :term:`saved tensors <saved tensor>`, not timed: everything at once
-# against one chunk.
+# In bytes of :term:`saved tensors <saved tensor>`, everything at once against one chunk.
 
 
 def saved(batch):
@@ -131,7 +130,8 @@ print(torch.equal(first, again), torch.equal(first, restored))
 
 # %%
 # *I gather the embeddings of all GPUs by dist.all_gather, and it learns no better.* What is
-# gathered is a constant. Put your own back in its place (one process here, for K of them):
+# gathered is a constant. Put your own back in its place. And take the loss, whole in each
+# process, times K, since DDP divides by K (:ref:`across-processes`). Here K is 1:
 
 import torch.distributed as dist
 

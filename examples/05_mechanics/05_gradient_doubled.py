@@ -95,8 +95,8 @@ model.bias.grad = more + (0 if model.bias.grad is None else model.bias.grad)
 print(model.bias.grad)
 
 # %%
-# Optimizers skip None. A zero is a gradient: momentum or decay move the parameter on, also
-# one frozen since (:ref:`frozen-and-stepped`). A step to 0.9 or 0.8, one without a loss:
+# Optimizers, bar LBFGS, skip None. A zero is a gradient: momentum or decay move the weight
+# on, also one frozen since (:ref:`frozen-and-stepped`). A step to 0.9 or 0.8, one without:
 
 
 def drift(empty, **how):

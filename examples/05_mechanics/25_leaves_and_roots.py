@@ -111,7 +111,7 @@ except ValueError as error:
     print(error)
 
 # %%
-# The flag of a tensor in the middle follows from what made it, so it cannot be taken away;
+# The flag of a tensor in the middle follows from what made it and cannot be switched off;
 # ``detach`` makes a new tensor without. ``retain_grad`` needs a gradient to retain, and on
 # a leaf it does nothing, as its ``.grad`` is kept anyway:
 

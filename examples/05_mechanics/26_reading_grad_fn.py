@@ -44,7 +44,7 @@ for name, t in made.items():
 # next_functions
 # --------------
 #
-# One pair for each tensor among the arguments, in their order (a number may count as one):
+# One pair for each argument that can have a gradient, in order (a number may count as one):
 # the node that gets the result for it, and *which output* of that node it is. None stands
 # for one that gets nothing, here ``c``. The leaves are at the ends, in ``AccumulateGrad``:
 

@@ -30,7 +30,7 @@ print(vmap(square)(samples), calls)
 # What goes wrong
 # ---------------
 #
-# Seven functions that a loop would run. Two that need a name:
+# Seven functions, of which a loop would run all but the last. Two that need a name:
 
 norm = torch.nn.BatchNorm1d(1, affine=False)
 

@@ -124,7 +124,7 @@ for around in ("forward", "backward"):
 #
 # There ``nn.RNN``, ``LSTM`` and ``GRU`` run in cuDNN, which has no double backward and says
 # so (:ref:`errors` has the text). Turned off around the forward pass, torch's own kernels
-# run, as they always do on a CPU, where this page was made:
+# run, as they do here, in float64 on a CPU:
 
 lstm = nn.LSTM(3, 2).double()
 

@@ -6,8 +6,8 @@ The gradient by coordinates: grid_sample, rendering, deformable layers
 
 ``grid_sample`` is differentiable by the image and by the coordinates. By a coordinate its
 slope is the difference of the two neighbouring pixels, in pixels per unit of x: constant
-between two centres, with kinks at them, 0 outside unless you ask for a mirror image and,
-with ``mode="nearest"``, 0 everywhere. An index has no gradient at all.
+between two centres, with kinks at them, 0 farther out than a pixel unless you ask for a
+mirror image and, with ``mode="nearest"``, 0 everywhere. An index has no gradient at all.
 """
 
 # %%
@@ -48,7 +48,7 @@ print(torch.autograd.grad(read(x, mode="nearest").sum(), x)[0])
 
 # %%
 # *They stop at the border.* Outside, there are zeros, a copy of the border, or a mirror
-# image. Only the mirror has a slope everywhere, and it may point the wrong way. Values and
+# image. Farther out only the mirror has a slope, and it may point the wrong way. Values and
 # slopes at x = 1.1, less than a pixel outside, and x = 2.6:
 
 x = torch.tensor([1.1, 2.6], dtype=torch.float64, requires_grad=True)
