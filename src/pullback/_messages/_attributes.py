@@ -192,6 +192,7 @@ ATTRIBUTES = Theme(
             tell=(
                 "`v.data.resize_(data.size()).copy_(data)`, in code from 2018 (CRNN, "
                 "Faster R-CNN): `v = data`, or leave out `.data`.",
+                "A newer torch says nothing, and x keeps its shape: the same cure.",
                 "Inside a convolution of a checkpointed block: the weight was given new "
                 "`.data` meanwhile; assign with `copy_` under `no_grad`.",
             ),
@@ -272,7 +273,7 @@ ATTRIBUTES = Theme(
                 the output, `y.register_hook(lambda v: v.contiguous())`.""",
             tell=(
                 "A `permute`, `transpose`, `expand` or `sum` comes right after the layer: "
-                "`.contiguous()` after the first two also gives a contiguous v.",
+                "its v is such a view, with `.contiguous()` behind it as well.",
                 "`input must be contiguous` from a line in `backward`: the same.",
             ),
             broken="""

@@ -8,7 +8,15 @@ COPIES = Theme(
         Message(
             anchor="weight-must-be-2-d",
             title="'weight' must be 2-D",
-            patterns=(r"'weight' must be 2-D",),
+            patterns=(
+                r"'weight' must be 2-D",
+                r"tensor has a non-zero number of elements, but its data is not allocated",
+            ),
+            older=(
+                "The tensor has a non-zero number of elements, but its data is not "
+                "allocated yet. Caffe2 uses a lazy allocation, so you will need to call "
+                "mutable_data() or raw_mutable_data() to actually allocate memory.",
+            ),
             why="""An embedding looks up rows of a matrix and got a vector, as a rule an
                 empty one: under ZeRO-3 or FSDP a parameter is whole only while the wrapped
                 module that owns it runs, and a flat share of it at other times.""",
@@ -23,6 +31,10 @@ COPIES = Theme(
                 "FSDP: `model.generate` or `model.model(...)` past the wrapper: "
                 "`FSDP.summon_full_params(model)` around it; an embedding tied to the last "
                 "layer must lie in the same wrapped block.",
+                "`data is not allocated yet`: the shape is there and the values were "
+                "freed; "
+                "the same part was called past the wrapper. In `backward` with the wrapper "
+                "all right: a bug of one release; threads report others that pass.",
                 "No sharding: the weight was made with one dimension.",
             ),
             broken="""
@@ -45,7 +57,7 @@ COPIES = Theme(
                 "huggingface/trl#600",
                 "huggingface/transformers#39186",
                 "PT#124019",
-                "arcee-ai/DistillKit#3",
+                "PT#82461",
             ),
         ),
         Message(

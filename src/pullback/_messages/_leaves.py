@@ -7,6 +7,7 @@ SIZE = r"\[[\d, ]*\]"
 OF_LAYERS = (
     r"linear|conv|embedding|relu|gelu|silu|sigmoid|tanh|softmax|dropout|lstm|gru|pad|bmm|"
     r""
+    r""
     r"kl_div|scaled_dot|(?:batch|layer|group|instance|rms)_norm|\w+_(?:loss|logits|entropy)|\w+_pool\dd"
 )
 

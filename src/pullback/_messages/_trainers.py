@@ -197,9 +197,8 @@ TRAINERS = Theme(
             why="""DeepSpeed's `backward` belongs to its optimizer, which also divides and
                 scales the gradients. The engine was made without one: with ZeRO-3 it then
                 only shards a model for inference.""",
-            fix="""Give `deepspeed.initialize` an `optimizer=`, or `model_parameters=` and
-                an "optimizer" section in its configuration, which it ignores without
-                them.""",
+            fix="""Give `deepspeed.initialize` an `optimizer=`, or an "optimizer" section in
+                its configuration together with `model_parameters=`.""",
             tell=(
                 "Accelerate: pass model, optimizer and data to one call of `prepare`; "
                 "`DummyOptim` only with an optimizer in the configuration.",
@@ -349,8 +348,9 @@ TRAINERS = Theme(
                 each step. To fit a large batch into memory wrap the loader in
                 `BatchMemoryManager` and leave your own accumulation out.""",
             tell=(
-                "A second pass through the model in the same step (evaluation, a penalty): "
-                "under `torch.no_grad()`, or with one batch of both.",
+                "A second pass through the model in the same step: `model.eval()` before "
+                "an "
+                "evaluation; for a penalty one batch of both.",
                 "`model.zero_grad()` before the wrapped optimizer: call the optimizer's.",
             ),
             see=("per-sample-gradients", "accumulating-twice"),
