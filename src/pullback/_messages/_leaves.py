@@ -6,8 +6,6 @@ SIZE = r"\[[\d, ]*\]"
 # Functions of layers and losses: they get inputs and parameters, not gradients.
 OF_LAYERS = (
     r"linear|conv|embedding|relu|gelu|silu|sigmoid|tanh|softmax|dropout|lstm|gru|pad|bmm|"
-    r""
-    r""
     r"kl_div|scaled_dot|(?:batch|layer|group|instance|rms)_norm|\w+_(?:loss|logits|entropy)|\w+_pool\dd"
 )
 
