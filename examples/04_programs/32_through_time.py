@@ -143,8 +143,9 @@ by_rows = torch.vmap(torch.func.jacrev(torch.func.jacrev(energy)))(batch)
 H.shape
 
 # %%
-# In float32 on a CPU an LSTM is one fused kernel, without forward mode (:ref:`errors` has
-# that message); ``jacrev(jacrev(energy))`` needs none for the :term:`Hessian`.
+# In float32 on a CPU an LSTM is one fused kernel, which has no :term:`forward mode`
+# (:ref:`error-forward-ad-not-implemented`); ``jacrev(jacrev(energy))`` needs none for the
+# :term:`Hessian`.
 #
 # The check: the product of Jacobians written out, and each Hessian by ``nn.LSTM`` itself,
 # differentiated twice, a sequence and a row at a time (on a GPU without cuDNN,
