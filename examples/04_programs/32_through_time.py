@@ -152,7 +152,7 @@ H.shape
 # :ref:`no-double-backward`):
 
 states, product = run(1.1, 100), v
-step = lambda h: torch.tanh(1.1 * h @ rotation.T)  # noqa: E731
+step = lambda h: torch.tanh(1.1 * h @ rotation.T)
 for h in reversed(states[:-1]):
     product = product @ torch.func.jacrev(step)(h.detach())
 (first,) = torch.autograd.grad(states[-1], states[0], v)

@@ -147,7 +147,7 @@ for old in (True, False):
 # the same each time, whatever came before. An edit in ``pack`` is refused:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
-pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)  # noqa: E731
+pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)
 with saved_tensors_hooks(pack, lambda box: calls.append(f"unpack {box[0]}") or box[1]):
     y = x.sin() * x.cos()
 for _ in range(2):
