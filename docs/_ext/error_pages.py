@@ -90,6 +90,8 @@ def _run_there(code: str, name: str, sender: Connection) -> None:
 
 def _run_here(code: str, name: str) -> Raised:
     printed, texts = io.StringIO(), []
+    if compiler := sys.modules.get("torch._dynamo"):
+        compiler.reset()  # what others compiled would be used again, up to a limit
     with always_warning() as caught, untouched(), contextlib.redirect_stdout(printed):
         try:
             exec(compile(code, f"<{name}>", "exec"), {"__name__": "__main__"})
