@@ -75,7 +75,9 @@ ARGUMENT = Theme(
                 `torch.ones_like(y)` gives the gradient of `y.real`.""",
             unknown={"dtype": "complex"},
             tell=(
-                "It should be a loss: a loss is real; take `y.abs() ** 2` or `y.real`.",
+                "It should be a loss: a loss is real; take `y.abs() ** 2` or `y.real`. To "
+                "differentiate twice, `(y * y.conj()).real`: torch has 0 for the second "
+                "derivative of `y.abs() ** 2` at 0.",
                 "You continue from dL/dy: pass that complex tensor as `gradient`.",
             ),
             broken="""
@@ -185,7 +187,8 @@ ARGUMENT = Theme(
             unknown={"output": "y.shape"},
             tell=(
                 "One `v` of the output's shape: leave `is_grads_batched` out.",
-                "All rows of the Jacobian: `torch.eye(y.numel()).reshape(-1, *y.shape)`.",
+                "All rows of the Jacobian: "
+                "`torch.eye(y.numel()).to(y).reshape(-1, *y.shape)`.",
                 "Some outputs of a list batched, some not: use `torch.vmap`.",
                 "`vmap(vjp, in_dims=0, ...)`: `grad_outputs`, or one of several, was left "
                 "out, and there is nothing to count along; for one `v` leave "

@@ -19,9 +19,10 @@ DTYPES = Theme(
                 losses, `softmax` and others are defined or written for real ones. A loss
                 must be real in any case: only a real number can be made smaller.""",
             fix="""Make real numbers first. The mean squared error is
-                `(z - t).abs().pow(2).mean()`. `torch.view_as_real(z)` hands real and
-                imaginary part to what works entry by entry; a layer that mixes entries,
-                such as a pooling, gets `z.real` and `z.imag` one by one.""",
+                `(z - t).abs().pow(2).mean()`, or, to differentiate it twice where z may be
+                t, `((z - t) * (z - t).conj()).real.mean()`. `torch.view_as_real(z)` hands
+                real and imaginary part to what works entry by entry; a layer that mixes
+                entries, such as a pooling, gets `z.real` and `z.imag` one by one.""",
             broken="""
                 import torch
 

@@ -42,8 +42,9 @@ GRAPH = Theme(
                 "`enable_grad` as above.",
                 "`torch.autograd.grad` inside `torch.vmap`, where a sample has "
                 "`requires_grad=False`: `torch.vmap(torch.func.grad(f))`. For losses that "
-                "you have already: `torch.autograd.grad(losses, x, torch.eye(N), "
-                "is_grads_batched=True)`, a row for each and no second forward pass.",
+                "you have already: `torch.autograd.grad(losses, x, "
+                "torch.eye(N).to(losses), is_grads_batched=True)`, a row for each and no "
+                "second forward pass.",
                 "`.item()`, `.detach()`, `.data`, `.numpy()`, `torch.tensor(t)` before it.",
                 "`torch.tensor([l1, l2])` of tensors copies their values; "
                 "`torch.stack([l1, l2])` keeps their graphs.",
