@@ -43,7 +43,11 @@ COMPILED = Theme(
             anchor="unsupported-tensor-backward",
             title="Unsupported Tensor.backward() call",
             kinds=("Unsupported",),
-            patterns=(r"Unsupported Tensor\.backward\(\) call",),
+            patterns=(
+                r"Unsupported Tensor\.backward\(\) call",
+                r"autograd\.grad consumed returned tensor's grad_fn",
+            ),
+            older=("autograd.grad consumed returned tensor's grad_fn",),
             why="""`torch.compile` traces the forward pass; `backward` belongs after the
                 compiled function, not inside it. With `fullgraph=True` it may not leave
                 the graph to run it.""",

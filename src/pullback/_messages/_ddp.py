@@ -16,6 +16,7 @@ DDP = Theme(
                 r"did not receive grad for rank \d+",
                 r"has parameters that were not used in producing the loss "
                 r"returned by training_step",
+                r"Your training graph has changed in this iteration",
             ),
             older=(
                 "Parameter indices which did not receive grad for rank 0: 197 198",
@@ -23,6 +24,9 @@ DDP = Theme(
                 "module.pooler.weight, module.pooler.bias",
                 "It looks like your LightningModule has parameters that were "
                 "not used in producing the loss returned by training_step.",
+                "Your training graph has changed in this iteration, e.g., one parameter is "
+                "unused in first iteration, but then got used in the second iteration. "
+                "this is not compatible with static_graph set to True.",
             ),
             why="""DistributedDataParallel waits in `backward` for the gradient of every
                 parameter. One of them took no part in the loss, so the step never ended for
@@ -46,7 +50,7 @@ DDP = Theme(
                 "A branch runs only in some steps: `find_unused_parameters=True`.",
                 "A submodule is defined and never used: delete it.",
                 "`static_graph=True` is set, and a step used other parameters than the "
-                "first: drop it.",
+                "first: `find_unused_parameters=True` in its place.",
                 "`backward(inputs=...)` names some of the parameters only: name all that "
                 "are trained, or leave `inputs` out.",
             ),

@@ -24,7 +24,8 @@ FORWARD_MODE = Theme(
             tell=(
                 "From `torch.func.jacfwd`: `jacrev`.",
                 "From `torch.func.jvp`: `torch.autograd.functional.jvp(f, x, tangent)`, if "
-                "`backward` is made of differentiable operations. (`vjp` is another "
+                "`backward` is made of differentiable operations; of one marked "
+                "`@once_differentiable` it makes zeros, without a word. (`vjp` is another "
                 "product: its v has the shape of the output.)",
                 "From `torch.func.hessian`, which is `jacfwd(jacrev(f))`: "
                 "`jacrev(jacrev(f))`, for which a rule for `vmap` and a `backward` of "
