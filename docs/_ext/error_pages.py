@@ -109,6 +109,8 @@ def always_warning() -> Iterator[list[warnings.WarningMessage]]:
             warnings.simplefilter("always")
             # of torch's own code, on the first use of forward mode (as copies_worker.py)
             warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
+            # and of the module of its sharded optimizers, when it is imported
+            warnings.filterwarnings("ignore", "`torch.jit.interface` is deprecated")
             yield caught
     finally:
         torch.set_warn_always(before)

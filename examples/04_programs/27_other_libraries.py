@@ -162,7 +162,7 @@ print(value, pull(np.array([1.0, 10.0, 100.0])))
 # %%
 # The check: differences across the border, the rows against the inverse, the pull by hand:
 
-bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)  # noqa: E731
+bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)
 assert torch.autograd.gradcheck(bridged, (x,))
 assert (leaf.grad == 6).all()
 np.testing.assert_allclose(torch.stack(rows).numpy(), np.linalg.inv(A.toarray()), atol=1e-9)

@@ -71,7 +71,7 @@ title = figure.suptitle("A network that solves u'' + u = 0, and its falling resi
 # The same derivatives without bookkeeping: :func:`torch.func.grad` of a function of one
 # number, mapped over the points:
 
-scalar = lambda t: u(t.reshape(1, 1)).squeeze()  # noqa: E731
+scalar = lambda t: u(t.reshape(1, 1)).squeeze()
 second = torch.func.vmap(torch.func.grad(torch.func.grad(scalar)))
 points = t[:, 0].detach()
 by_func = second(points) + torch.func.vmap(scalar)(points)
@@ -93,7 +93,7 @@ def laplacian(f, x):
     return torch.stack(parts).sum(0)
 
 
-bump = lambda x: x[:, 0] ** 2 * x[:, 1] ** 3  # noqa: E731
+bump = lambda x: x[:, 0] ** 2 * x[:, 1] ** 3
 laplacian(bump, torch.tensor([[1.0, 2.0], [3.0, 1.0]]))
 
 # %%

@@ -79,6 +79,8 @@ ARGUMENT = Theme(
                 "differentiate twice, `(y * y.conj()).real`: torch has 0 for the second "
                 "derivative of `y.abs() ** 2` at 0.",
                 "You continue from dL/dy: pass that complex tensor as `gradient`.",
+                "From `torch.autograd.functional.jacobian` of a complex function: take "
+                "`torch.func.jacrev` of real and imaginary parts, `torch.view_as_real`.",
             ),
             broken="""
                 import torch

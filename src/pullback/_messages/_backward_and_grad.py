@@ -9,7 +9,10 @@ BACKWARD_AND_GRAD = Theme(
             anchor="no-attribute-backward",
             title="'float' object has no attribute 'backward'",
             kinds=("AttributeError",),
-            patterns=(r"'(?P<type>[\w.]+)' object has no attribute 'backward'",),
+            patterns=(
+                r"'(?P<type>(?!DeepSpeedZeRo|DummyOptim)[\w.]+)' object has no attribute "
+                r"'backward'",
+            ),
             older=("'CrossEntropyLoss' object has no attribute 'backward'",),
             why="""You call `backward` on something that is no tensor. `.item()`, `float()`
                 and NumPy functions return numbers, which know nothing of the graph.""",

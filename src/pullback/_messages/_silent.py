@@ -209,6 +209,12 @@ SILENT = Theme(
                 0 · inf is nan. `norm()` knows the place and returns the subgradient 0.""",
             fix="""Use `torch.linalg.vector_norm`, or add a small number *inside* the root:
                 `(x.pow(2).sum() + 1e-12).sqrt()`.""",
+            tell=(
+                "A complex magnitude, `(z.real**2 + z.imag**2).sqrt()`: `z.abs()` has 0.",
+                "The *second* derivative is nan, as of forces between all pairs: there is "
+                "none at 0, and `norm()` says nan (`torch.func.hessian` says 0). Leave out "
+                "a point's distance to itself.",
+            ),
             broken="""
                 import torch
 
