@@ -46,7 +46,8 @@ GRAPH = Theme(
                 "you have already: `torch.autograd.grad(losses, x, "
                 "torch.eye(N).to(losses), is_grads_batched=True)`, a row for each and no "
                 "second forward pass.",
-                "`.item()`, `.detach()`, `.data`, `.numpy()`, `torch.tensor(t)` before it.",
+                "On the way: `.item()`, `.detach()`, `.data`, `.numpy()`, "
+                "`torch.tensor(t)`.",
                 "`torch.tensor([l1, l2])` of tensors copies their values; "
                 "`torch.stack([l1, l2])` keeps their graphs.",
                 "`argmax`, a comparison (an accuracy, a count of errors), `.long()`, "
