@@ -108,7 +108,8 @@ FUNCTION = Theme(
                 argument of `forward`, `None` where none is needed, and nothing more.""",
             tell=(
                 "Fewer than expected: a `None` is missing for a number, a flag or a shape; "
-                "with `forward(ctx, x, *rest)` each of `rest` counts.",
+                "with `forward(ctx, x, *rest)` each of `rest` counts. A list in place of "
+                "the tuple counts as one.",
                 "More than expected: one for `ctx` or `self`, or for an argument that "
                 "`forward` no longer has. Only further `None`s at the end are let through.",
             ),

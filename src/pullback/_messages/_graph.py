@@ -43,9 +43,11 @@ GRAPH = Theme(
                 "`enable_grad` as above.",
                 "`torch.autograd.grad` inside `torch.vmap`, where a sample has "
                 "`requires_grad=False`: `torch.vmap(torch.func.grad(f))`. For losses that "
-                "you have already: `torch.autograd.grad(losses, x, torch.eye(N), "
-                "is_grads_batched=True)`, a row for each and no second forward pass.",
-                "`.item()`, `.detach()`, `.numpy()`, `torch.tensor(t)` on the way.",
+                "you have already: `torch.autograd.grad(losses, x, "
+                "torch.eye(N).to(losses), is_grads_batched=True)`, a row for each and no "
+                "second forward pass.",
+                "On the way: `.item()`, `.detach()`, `.data`, `.numpy()`, "
+                "`torch.tensor(t)`.",
                 "`torch.tensor([l1, l2])` of tensors copies their values; "
                 "`torch.stack([l1, l2])` keeps their graphs.",
                 "`argmax`, a comparison (an accuracy, a count of errors), `.long()`, "

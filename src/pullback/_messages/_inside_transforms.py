@@ -136,6 +136,8 @@ INSIDE_TRANSFORMS = Theme(
                 "of Python.",
                 "You wrote no Function: a library did, for example a checkpoint with "
                 "`use_reentrant=True`. Switch it off inside `torch.func`.",
+                "An operator of `torch.library.custom_op` with `register_autograd` is a "
+                "Function of the old form: call it in one of your own.",
                 "A module has a `register_full_backward_hook`, or its pre-hook: torch puts "
                 "such a Function around it. Call the handle's `remove()` first, and return "
                 "from the function what you wanted to see.",

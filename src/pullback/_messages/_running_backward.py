@@ -63,7 +63,8 @@ RUNNING_BACKWARD = (
             "`target.float()`, or a loss for classes (`cross_entropy`).",
             "`result type Float can't be cast to ... Long`, in a line with `+=`, `/=` "
             "or `.div_()`: an integer tensor cannot hold the result; `t = t / 2`, or "
-            "`t.float()` first.",
+            "`t.float()` first. In `binary_cross_entropy_with_logits` the targets are "
+            "integers; `target.float()`.",
             "`expected Half`, `expected BFloat16`: the model computes in half "
             "precision; rather take `prediction.float()`.",
         ),
@@ -104,8 +105,9 @@ RUNNING_BACKWARD = (
             `torch.where(x > 0, x, 1.0).sqrt()`.""",
         tell=(
             "`SqrtBackward0`, `PowBackward0` with an exponent below 1: an input is 0.",
-            "`LogBackward0`, `DivBackward0`: an input is 0; clamp it or use `log1p`, "
-            "`logsumexp`, `log_softmax`. The `log` of a `softmax` that came out as 0: "
+            "`LogBackward0`, `DivBackward0`, `ReciprocalBackward0` (`1 / x`): an input "
+            "is 0; clamp it or use `log1p`, `logsumexp`, `log_softmax`. The `log` of a "
+            "`softmax` that came out as 0 (it may be named `SoftmaxBackward0`): "
             "`log_softmax`, not a clamp or an eps, which leave that sample without a "
             "gradient.",
             "`StdBackward0`, `VarBackward0`: fewer than two elements.",
@@ -161,7 +163,8 @@ RUNNING_BACKWARD = (
             "Attempted to get grad_fn, but got None.Is this being created in a no-grad "
             "context?",
         ),
-        only_line=r"next_functions|register_prehook|metadata|saved_tensors",
+        only_line=r"next_functions|register_prehook|metadata|saved_tensors"
+        r"|raise RuntimeError",
         why="""You look at the graph behind a tensor that has none: its `grad_fn` is
             None, because it is a leaf or was computed without a graph. On a walk
             through `next_functions`, None also stands where an input needs no
