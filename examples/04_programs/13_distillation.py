@@ -4,10 +4,10 @@ r"""
 Knowledge distillation: why T², and which reduction of kl_div?
 ==============================================================
 
-With logits divided by T the gradient at the student's logits shrinks as 1/T²; times T² it
-has nearly one size at every T. ``reduction="batchmean"`` is the mean over the samples;
-``"mean"`` divides by the number of classes as well. The teacher runs in ``eval()``, under
-``no_grad``.
+With logits divided by a large T the gradient at the student's logits shrinks as 1/T²; times
+T² it has nearly one size at all of them. ``reduction="batchmean"`` is the mean over the
+samples; ``"mean"`` divides by the number of classes as well. The teacher runs in
+``eval()``, under ``no_grad``.
 """
 
 # %%

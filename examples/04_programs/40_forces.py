@@ -133,7 +133,8 @@ with torch.no_grad():
 
 # %%
 # *A list of predicted energies fills the memory, forces do not.* Without ``create_graph``
-# forces have no graph; the energy that they were taken from has. Keep ``E.detach()``:
+# forces have no graph; the energy that they were taken from has, with all that is saved on
+# ways on which their backward did not go. Keep ``E.detach()``:
 
 print(E.requires_grad, force.requires_grad, E.detach().requires_grad)
 

@@ -58,7 +58,7 @@ last.variable is x
 # ----------------------------------
 #
 # ``retain_grad()`` must come before ``backward``. Then :math:`\partial y/\partial h=2ch=60`
-# stays in ``h.grad``, and :math:`3\cdot60=180` is in ``x.grad``:
+# stays in ``h.grad``, as long as h does, and :math:`3\cdot60=180` is in ``x.grad``:
 
 x.grad = None
 h = 3 * x

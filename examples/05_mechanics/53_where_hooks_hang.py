@@ -5,9 +5,9 @@ My hook runs too often, never, or on another gradient: where does it hang?
 ==========================================================================
 
 On a parameter or a module it hangs until its handle's ``remove()``, and runs once for each
-time you registered it; on a result it goes with the graph. It belongs to the value that
-the tensor had at that moment. Under ``DistributedDataParallel`` a parameter's hook sees the
-gradient of its own process, before the average.
+time you registered it; on a result it goes with the graph, and a recorded edit in place
+leaves it with the value from before. Under ``DistributedDataParallel`` a parameter's hook
+sees the gradient of its own process, before the average.
 """
 
 # %%
@@ -80,9 +80,9 @@ print(runs)
 # A hook on another gradient
 # --------------------------
 #
-# *I edit the tensor in place, and the hook shows the wrong gradient.* A hook stays with the
-# value for which it was registered; ``retain_grad`` goes on to the new one. With ``h``
-# doubled and ``y = 4 * h``, the slope by the new ``h`` is 4, by the old one 8:
+# *I edit the tensor in place, and the hook shows the wrong gradient.* Where the edit is
+# recorded, a hook stays with the value from before; ``retain_grad`` goes on to the new one.
+# With ``h`` doubled and ``y = 4 * h``, the slope by the new ``h`` is 4, by the old one 8:
 
 x, slopes = torch.tensor([1.0, 2.0], requires_grad=True), {}
 h = 3 * x
@@ -142,9 +142,9 @@ for old in (True, False):
 # Hooks on what is saved
 # ----------------------
 #
-# ``pack`` runs once for each tensor on its way into the graph. ``unpack`` runs whenever a
-# backward needs it, here in two, in the engine's order, here 2 before 3. So it must give
-# the same each time, whatever came before. An edit in ``pack`` is refused:
+# ``pack`` runs each time that a tensor is saved, twice for the ``x`` of two operations.
+# ``unpack`` runs whenever a backward needs it, here in two, in the engine's order, here 2
+# before 3. So it must give the same each time. An edit in ``pack`` is refused:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
 pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)

@@ -64,8 +64,9 @@ FUNCTION_METHODS = (
         why="""The author of the Function said with `@once_differentiable` that its
             `backward` cannot be differentiated, and you asked for that: a second
             derivative, or a gradient penalty. The mark notices only a `v` that
-            requires a gradient itself; for any other it says nothing, and that part
-            of the second derivative is missing.""",
+            requires a gradient itself, and speaks in `backward()`, not in
+            `torch.autograd.grad(g, x)`, which does not go there; otherwise that part
+            of the second derivative is missing without a word.""",
         fix="""Write `backward` with differentiable torch operations on
             `ctx.saved_tensors` and take the mark away; check with
             `torch.autograd.gradgradcheck`.""",
