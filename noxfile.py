@@ -22,6 +22,7 @@ GENERATED = ["docs/_build", "docs/auto_examples", "docs/errors", "docs/api/gener
 BUILD = ["-j", str((os.cpu_count() or 1) + 1), "-d", "docs/_build/doctrees"]
 STRICT = ["-n", "-W", "-T", "--keep-going"]
 PARALLEL = ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # in each of the parallel processes
 PRINTED = ["README.md", "docs", "src", "tests/test_records.py"]
 
 
@@ -53,14 +54,14 @@ def tests(session: nox.Session) -> None:
     """Run the tests; those of the built site run when it has been built."""
     install(session, "tests")
     records = ["--ignore", "tests/test_records.py"]  # doctest's
-    session.run("pytest", *PARALLEL, "tests", *records, *session.posargs)
+    session.run("pytest", *PARALLEL, "tests", *records, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session
 def doctest(session: nox.Session) -> None:
     """Hold every printed output to its record (-- --force-regen renews the record)."""
     install(session, "tests")
-    session.run("pytest", *PARALLEL, *PRINTED, *session.posargs)
+    session.run("pytest", *PARALLEL, *PRINTED, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session(default=False)
@@ -97,7 +98,8 @@ def compat(session: nox.Session) -> None:
     kept = (p for p in PINS.read_text().splitlines() if not p.startswith("torch=="))
     pins.write_text("\n".join([*kept, f"torch{torch}"]))
     install(session, "tests", pins=pins)
-    session.run("pytest", *PARALLEL, *PRINTED, "tests", *session.posargs[1:])
+    args = [*PARALLEL, *PRINTED, "tests", *session.posargs[1:]]
+    session.run("pytest", *args, env=ONE_THREAD)
 
 
 @nox.session(default=False)

@@ -47,6 +47,8 @@ def outputs(page: Path) -> list[tuple[str, str]]:
     module = types.ModuleType("__main__")
     module.__file__ = str(page)
     saved, sys.modules["__main__"] = sys.modules["__main__"], module
+    if compiler := sys.modules.get("torch._dynamo"):
+        compiler.reset()  # it counts what it compiles, up to a limit, over all pages
     try:
         shown = [(code, run(code, vars(module), page)) for code in blocks(page)]
     finally:

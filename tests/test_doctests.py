@@ -20,7 +20,8 @@ def doctest(tmp_path, name, text):
     package.mkdir(parents=True)
     (package / name).write_text(text)
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text())
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", package]
+    alone = ["-p", "no:cacheprovider", "--confcutdir", tmp_path]
+    command = [sys.executable, "-m", "pytest", "-q", *alone, package]
     env = {**os.environ, "PYTHONPATH": str(package)}
     return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
 

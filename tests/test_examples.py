@@ -127,6 +127,7 @@ CURRICULUM = {
         "hooks",
         "module-hooks",
         "gradient-edges",
+        "where-hooks-hang",
         "closures-of-zeros",
         "silent-traps",
         "checkpointing",

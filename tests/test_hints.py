@@ -60,6 +60,24 @@ def test_the_note_has_cause_fix_and_page():
     assert max(map(len, note.splitlines())) <= 88
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_output_that_has_no_shape_to_tell_gets_its_note():
+    nested = torch.nested.nested_tensor([leaf(2), leaf(3)], requires_grad=True)
+    with pytest.raises(RuntimeError, match="only for scalar outputs") as raised, hints():
+        (nested * 2).backward()
+    assert "of shape `y.shape`" in " ".join(notes(raised.value)[0].split())
+
+
+def test_words_of_a_function_of_torch_get_their_note():
+    for call, page in (
+        (lambda: torch.autograd.graph.get_gradient_edge(torch.ones(2)), "no-node"),
+        (lambda: torch.norm((torch.ones(2),)), "grad-returns-a-tuple"),
+    ):
+        with pytest.raises((RuntimeError, AttributeError)) as raised, hints():
+            call()
+        assert page in notes(raised.value)[0]
+
+
 def test_type_text_and_traceback_are_untouched():
     try:
         vector_without_gradient(3)

@@ -380,6 +380,27 @@ def test_a_branch_on_a_value_warns_and_verify_tells():
 
 
 @pytest.mark.parametrize(
+    ("read", "hessian"),
+    [
+        (lambda x: x.tolist(), False),
+        (lambda x: x.tolist(), True),
+        (lambda x: x.detach().numpy(), False),
+        (lambda x: np.asarray(x.detach()), False),
+        (lambda x: np.from_dlpack(x.detach()), False),
+    ],
+)
+def test_numbers_read_past_all_operations_warn(read, hessian):
+    def f(x):
+        assert torch.ones(2).tolist() == [1, 1]  # of a constant, which says nothing
+        y = x if read(x)[0] > 0 else x.flip(0)
+        return (y**2).sum() if hessian else y
+
+    with pytest.warns(UserWarning, match="looks at values") as found:
+        pullback.sparsity(f, torch.ones(4), hessian=hessian)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"mode": "forward"}, "sparsity alone is needed"),

@@ -90,6 +90,8 @@ def _run_there(code: str, name: str, sender: Connection) -> None:
 
 def _run_here(code: str, name: str) -> Raised:
     printed, texts = io.StringIO(), []
+    if compiler := sys.modules.get("torch._dynamo"):
+        compiler.reset()  # what others compiled would be used again, up to a limit
     with always_warning() as caught, untouched(), contextlib.redirect_stdout(printed):
         try:
             exec(compile(code, f"<{name}>", "exec"), {"__name__": "__main__"})
@@ -109,6 +111,8 @@ def always_warning() -> Iterator[list[warnings.WarningMessage]]:
             warnings.simplefilter("always")
             # of torch's own code, on the first use of forward mode (as copies_worker.py)
             warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
+            # and of the module of its sharded optimizers, when it is imported
+            warnings.filterwarnings("ignore", "`torch.jit.interface` is deprecated")
             yield caught
     finally:
         torch.set_warn_always(before)

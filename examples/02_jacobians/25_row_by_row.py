@@ -103,6 +103,15 @@ entries = [
 torch.stack(entries).reshape(powers.shape + t.shape)
 
 # %%
+# *A hidden layer's output by an earlier one's?* The same: ``grad`` takes any tensor on the
+# way, leaf or not, and nothing has to be marked. Of ``z`` by the hidden ``h`` of 500:
+
+h = (torch.ones(500, 3) @ x).sin()
+z = torch.ones(10, 500) @ h
+(hidden,) = torch.autograd.grad(z, h, torch.eye(10), is_grads_batched=True)
+hidden.shape
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -148,6 +157,7 @@ torch.autograd.grad([y[0], y[1], y[2]], x)[0]
 
 assert torch.equal(J, torch.tensor([[2.0, 1, 0], [1, 0, 1], [0, 0, 6]]))
 assert torch.equal(second, J[1])
+assert torch.equal(hidden, torch.ones(10, 500))
 torch.testing.assert_close(torch.stack(ten), at_once)
 assert torch.equal(pullback.jacobian(f, x.detach()), J)
 assert torch.equal(torch.func.jacfwd(f)(x.detach()), J)

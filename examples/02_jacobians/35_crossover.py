@@ -87,7 +87,7 @@ column
 # sums over the pixels:
 
 t, images = torch.tensor([0.5, 1.0]), torch.arange(8.0).reshape(2, 1, 2, 2)
-move = lambda t: t[:, None, None, None] ** 2 * images  # noqa: E731
+move = lambda t: t[:, None, None, None] ** 2 * images
 pixels = torch.func.jvp(move, (t,), (torch.ones(2),))[1]
 print(pixels.tolist(), torch.func.vjp(move, t)[1](torch.ones(2, 1, 2, 2))[0])
 

@@ -90,6 +90,21 @@ by_params, by_input = jacrev(run, argnums=(0, 1))(params, x)
 print(list(by_params), torch.equal(by_input, layer.weight))
 
 # %%
+# *backward after functional_call: whose .grad is filled?* That of the tensors in the dict,
+# be they the module's or your own; if they were computed, as by a step, that of what they
+# came from. A name left out, or misspelled, means the module's own tensor, and only
+# ``strict=True`` says so. The bias of the layer, and of a copy:
+
+own = {name: p.clone().requires_grad_() for name, p in params.items()}
+stepped = {name: 0.5 * p for name, p in own.items()}
+for given in (dict(layer.named_parameters()), own, stepped, {"wieght": own["weight"]}):
+    layer.zero_grad()
+    own["bias"].grad = None
+    run(given, x).sum().backward()
+    print(layer.bias.grad, own["bias"].grad)
+layer.zero_grad()
+
+# %%
 # What goes wrong
 # ---------------
 #

@@ -81,7 +81,7 @@ print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
 # point and a direction, or, by two maps, over all points (rows) with all directions:
 
 vmap, ends, ways = torch.func.vmap, torch.stack([x, -x]), torch.eye(2)
-along = lambda x, u: torch.func.jvp(f, (x,), (u,))[1]  # noqa: E731
+along = lambda x, u: torch.func.jvp(f, (x,), (u,))[1]
 print(vmap(along)(ends, ways))
 crossed = vmap(vmap(along, (None, 0)), (0, None))(ends, ways)
 crossed.shape

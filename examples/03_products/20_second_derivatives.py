@@ -34,6 +34,15 @@ f2 = torch.func.vmap(derivative(derivative(lambda x: x**3)))
 f2(x.detach())
 
 # %%
+# *By the weights, then by the data* (gradient matching): two tensors, and ``create_graph``.
+# How far the weights' gradient is from one that was seen, here ones, by the image:
+
+w, image = (torch.tensor(values, requires_grad=True) for values in ([1.0, 1.0], [1.0, 2.0]))
+(g,) = torch.autograd.grad((image @ w) ** 2, w, create_graph=True)
+(by_image,) = torch.autograd.grad((g - 1).square().sum(), image)
+by_image
+
+# %%
 # A curve with both derivatives
 # -----------------------------
 #
@@ -145,8 +154,7 @@ except RuntimeError as error:
 # %%
 # The check: a second difference quotient, which shares no code with autograd.
 
-h = 1e-4
-s = t.detach().double()
+h, s = 1e-4, t.detach().double()
 
 
 def f(s):
@@ -156,6 +164,7 @@ def f(s):
 quotient = (f(s + h) - 2 * f(s) + f(s - h)) / h**2
 torch.testing.assert_close(bend.double(), quotient, rtol=1e-4, atol=1e-4)
 torch.testing.assert_close(second, 6 * torch.linspace(-2, 2, 5))
+assert by_image.tolist() == [168, 240]  # 2 (g - 1) times 2 (image wᵀ + 3 I), by hand
 assert taylor == [1, 1 / 2, 0, -1 / 8]  # e^sin(x) = 1 + x + x^2/2 + 0 x^3 - x^4/8 + ...
 
 # %%

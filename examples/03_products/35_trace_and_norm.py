@@ -117,6 +117,17 @@ by_func = torch.func.vmap(torch.func.jacrev(field))(X).diagonal(dim1=1, dim2=2).
 print(torch.allclose(divergence, by_func), torch.allclose(columns.sum(1), by_func))
 
 # %%
+# *As a penalty on J*, take the row with ``create_graph=True``, one random ``v`` a step. Its
+# mean is the squared norm: here over all eight ``v``, which leave no chance:
+
+weight = W[:3, :3].clone().requires_grad_()
+Y = torch.tanh(X @ weight.T)
+every = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0]).double()] * 3)
+rows_of = [torch.autograd.grad(Y, X, v.expand(5, 3), create_graph=True)[0] for v in every]
+penalty = torch.stack(rows_of).square().sum(2).mean()
+print(penalty, torch.autograd.grad(penalty, weight)[0].norm())
+
+# %%
 # What goes wrong
 # ---------------
 #
@@ -150,6 +161,8 @@ assert abs(norm_samples.mean() - (J**2).sum()) < 4 * norm_error
 laplacian_error = laplacian_samples.std() / 200**0.5
 assert abs(laplacian_samples.mean() - laplacian) < 4 * laplacian_error
 torch.testing.assert_close(rows, signs @ J)
+exact = torch.func.vmap(torch.func.jacrev(field))(X).square().sum((1, 2)).mean()
+torch.testing.assert_close(penalty, exact)
 torch.testing.assert_close(divergence, (1 - Y**2) @ W[:3, :3].diagonal())
 torch.testing.assert_close(columns, (1 - Y**2) @ W[:3, :3])
 assert abs(off.std() / expected.square().mean().sqrt() - 1) < 0.2

@@ -33,8 +33,8 @@ B, N = 4, 12
 # tried: the weights' gradient by ``loss.backward()`` against that by ``y.backward(v)``.
 
 soft, t = 0.9 * true + 0.1 / 3, real
-squares = lambda y: F.mse_loss(y, t, reduction="sum")  # noqa: E731
-huber = lambda y: F.huber_loss(y, t)  # noqa: E731
+squares = lambda y: F.mse_loss(y, t, reduction="sum")
+huber = lambda y: F.huber_loss(y, t)
 pairs = {
     "MSE: 2(y - t)/N": (lambda y: F.mse_loss(y, t), lambda y: 2 * (y - t) / N),
     "MSE, sum: 2(y - t)": (squares, lambda y: 2 * (y - t)),

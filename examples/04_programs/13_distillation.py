@@ -4,10 +4,10 @@ r"""
 Knowledge distillation: why T², and which reduction of kl_div?
 ==============================================================
 
-With logits divided by T the gradient at the student's logits shrinks as 1/T²; times T² it
-has nearly one size at every T. ``reduction="batchmean"`` is the mean over the samples;
-``"mean"`` divides by the number of classes as well. The teacher runs in ``eval()``, under
-``no_grad``.
+With logits divided by a large T the gradient at the student's logits shrinks as 1/T²; times
+T² it has nearly one size at all of them. ``reduction="batchmean"`` is the mean over the
+samples; ``"mean"`` divides by the number of classes as well. The teacher runs in
+``eval()``, under ``no_grad``.
 """
 
 # %%
@@ -118,7 +118,7 @@ torch.testing.assert_close(slope(distil(T)), ((q - p) / (B * T)).detach())
 apart = (student - teacher).detach()
 limit = (apart - apart.mean(1, keepdim=True)) / (B * K)
 assert (1e3**2 * slope(distil(1e3)) - limit).norm() < 0.01 * limit.norm()
-log_q = lambda h: ((student.detach() + h * u) / T).log_softmax(1)  # noqa: E731
+log_q = lambda h: ((student.detach() + h * u) / T).log_softmax(1)
 move = [F.kl_div(log_q(h), p.double(), reduction="batchmean") for h in (1e-4, -1e-4)]
 torch.testing.assert_close((move[0] - move[1]) / 2e-4, (slope(distil(T)) * u).sum())
 

@@ -118,7 +118,7 @@ print("features", torch.autograd.grad(twice, features)[0].tolist())
 # *The layer in torch.func.grad, or vmap?* A Function needs ``setup_context`` there
 # (:ref:`function-under-transforms`). The line does not:
 
-loss = lambda x: domain_head @ ways["one line"](x)  # noqa: E731
+loss = lambda x: domain_head @ ways["one line"](x)
 by_func = torch.func.grad(loss)(features.detach())
 try:
     torch.func.grad(lambda x: domain_head @ Reverse.apply(x, lam))(features.detach())

@@ -120,7 +120,7 @@ print(((change - predicted).norm() / change.norm() < 0.01).item())
 # one, over its pixels; there it is the running statistics that cannot be written.)
 
 norm = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1))
-image = lambda s: torch.nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))  # noqa: E731
+image = lambda s: torch.nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))
 for f in (norm, lambda sample: norm(sample[None])[0], image):
     try:
         torch.func.vmap(f)(data)

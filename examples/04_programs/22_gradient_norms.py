@@ -38,7 +38,7 @@ data, label = torch.randn(6, 3).double(), torch.tensor([0, 1, 2, 3, 0, 1])
 
 def norms_of_all(model, data, loss):
     w = {name: p.detach() for name, p in model.named_parameters()}
-    one = lambda w, x, y: loss(functional_call(model, w, (x[None],)), y[None])  # noqa: E731
+    one = lambda w, x, y: loss(functional_call(model, w, (x[None],)), y[None])
     each = vmap(grad(one), (None, 0, 0))(w, data, label)
     return torch.cat([g.flatten(1) for g in each.values()], 1).norm(dim=1)
 

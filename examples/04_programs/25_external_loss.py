@@ -41,8 +41,8 @@ x.grad
 #
 # Wrapped once, the outside loss can stand anywhere in a graph. ``backward`` receives the
 # ``v`` of the scalar loss and hands on ``v * dL/dy``. (``once_differentiable``: no graph
-# knows how the gradient was made. Don't differentiate twice: it is refused only where ``v``
-# has a graph, and else wrong without a word, :ref:`twice-differentiable`.)
+# knows how the gradient was made. Don't differentiate twice: it is refused at best, mostly
+# it is wrong without a word, :ref:`twice-differentiable`.)
 
 
 class Outside(torch.autograd.Function):

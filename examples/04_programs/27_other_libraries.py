@@ -46,7 +46,7 @@ class Bridge(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, v):
-        product = torch.from_dlpack(ctx.pull(ctx.into(v.contiguous())))
+        product = torch.from_dlpack(ctx.pull(ctx.into(v.detach().contiguous())))
         return product.clone(), None, None  # .grad may keep it and add to it in place
 
 
@@ -109,7 +109,7 @@ class ByConversion(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, v):
-        product = torch.from_numpy(ctx.pull(v.cpu().double().numpy()))
+        product = torch.from_numpy(ctx.pull(v.detach().cpu().double().numpy()))
         return product.to(v, copy=True), None
 
 
@@ -122,7 +122,7 @@ print(y.dtype, torch.autograd.grad((y**2).sum(), single)[0].dtype)
 
 # %%
 # *vmap, jacrev, jvp* raise: none enters a library that it does not know. *A second
-# derivative* raises where v has a graph, and is wrong without a word where it has none
+# derivative* is refused at best, where v has a graph, and else wrong without a word
 # (:ref:`twice-differentiable`). For a :term:`Jacobian` take a loop of v:
 
 y = Bridge.apply(x, solve_and_pull, np.from_dlpack)
@@ -162,7 +162,7 @@ print(value, pull(np.array([1.0, 10.0, 100.0])))
 # %%
 # The check: differences across the border, the rows against the inverse, the pull by hand:
 
-bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)  # noqa: E731
+bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)
 assert torch.autograd.gradcheck(bridged, (x,))
 assert (leaf.grad == 6).all()
 np.testing.assert_allclose(torch.stack(rows).numpy(), np.linalg.inv(A.toarray()), atol=1e-9)

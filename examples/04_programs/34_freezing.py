@@ -61,7 +61,7 @@ vgg = nn.Sequential(*(nn.Sequential(nn.Linear(50, 50), nn.Tanh()) for _ in range
 
 def look(features, image):
     kept = []  # tensors of the batch; the weights are there anyway
-    pack = lambda t: (kept.append(t) if len(t) == 8 else None, t)[1]  # noqa: E731
+    pack = lambda t: (kept.append(t) if len(t) == 8 else None, t)[1]
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         out = features(image)
     return f"kept {len(kept)}, a graph behind the output: {out.requires_grad}"
@@ -72,7 +72,7 @@ def look(features, image):
 
 real, made = torch.randn(8, 50), torch.randn(8, 50, requires_grad=True)
 frozen = deepcopy(vgg).requires_grad_(False).eval()
-by_part = lambda image: checkpoint(frozen, image, use_reentrant=False)  # noqa: E731
+by_part = lambda image: checkpoint(frozen, image, use_reentrant=False)
 print("file, VGG frozen       ", look(frozen, real))
 print("generated, VGG trained ", look(vgg, made))
 print("generated, VGG frozen  ", look(frozen, made))

@@ -132,6 +132,13 @@ with torch.no_grad():
     print(torch.autograd.grad(total, R)[0].shape)
 
 # %%
+# *A list of predicted energies fills the memory, forces do not.* Without ``create_graph``
+# forces have no graph; the energy that they were taken from has, with all that is saved on
+# ways on which their backward did not go. Keep ``E.detach()``:
+
+print(E.requires_grad, force.requires_grad, E.detach().requires_grad)
+
+# %%
 # And two atoms in one place: :math:`r=\sqrt{r^2}` has an infinite slope at zero, so a sum
 # over *all* pairs, the atom with itself included, gives NaN even where it is masked
 # afterwards (:ref:`masked-nan`). Choose the pairs first, as above:

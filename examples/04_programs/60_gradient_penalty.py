@@ -10,9 +10,9 @@ graph lets the penalty train the critic.
 """
 
 # %%
-# Scores of shape ``(B, 1)``, points ``(B, n)``. For each sample the penalty wants
-# :math:`\lVert\nabla_x D(x_i)\rVert`, a number for each row, so the norm is taken along
-# the coordinates and never over the whole batch (Gulrajani et al., 2017):
+# Scores of shape ``(B, 1)``, points ``(B, n)``. The penalty takes a norm for each sample,
+# over all that belongs to it (Gulrajani et al., 2017). ``flatten(1)`` is for images, where
+# ``norm(dim=1)`` of ``(B, C, H, W)`` would be a norm for each pixel:
 #
 # .. math::
 #
@@ -33,7 +33,7 @@ def penalty(points):
     points = points.detach().requires_grad_()
     scores = critic(points)
     (g,) = torch.autograd.grad(scores, points, torch.ones_like(scores), create_graph=True)
-    return ((g.norm(dim=1) - 1) ** 2).mean()
+    return ((g.flatten(1).norm(dim=1) - 1) ** 2).mean()
 
 
 points = torch.randn(64, 2)

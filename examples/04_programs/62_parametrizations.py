@@ -159,7 +159,7 @@ linear = parametrizations.spectral_norm(nn.Linear(3, 3, bias=False).double())
 name, original = next(linear.named_parameters())
 nn.init.normal_(original)
 ones, found = torch.ones(3, dtype=torch.float64), []
-call = lambda p: torch.func.functional_call(linear, {name: p}, (ones,))  # noqa: E731
+call = lambda p: torch.func.functional_call(linear, {name: p}, (ones,))
 for training, accesses in ((False, 0), (True, 0), (True, 300)):
     linear.train(training)
     [linear.weight for _ in range(accesses)]

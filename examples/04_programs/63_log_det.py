@@ -82,7 +82,7 @@ print(torch.allclose(torch.linalg.slogdet(big).logabsdet, whole.sum()))
 
 
 def loss(w, exact):
-    f = lambda a: functional_call(net, w, (a,))  # noqa: E731
+    f = lambda a: functional_call(net, w, (a,))
 
     def layer(x):
         s, t = f(x[:2]).chunk(2)

@@ -118,7 +118,7 @@ with torch.no_grad():
 
 
 def stepwise(steps, T=3.0):
-    one = lambda x, theta: step(lambda x: f(x, theta), x, T / steps)  # noqa: E731
+    one = lambda x, theta: step(lambda x: f(x, theta), x, T / steps)
     with torch.no_grad():
         states = [x0]
         for _ in range(steps):

@@ -95,7 +95,7 @@ print(nodes(solution(theta)), nodes(FixedPoint.apply(theta)))
 
 y0 = solution(theta.detach()).requires_grad_()
 f0, z = h(y0, theta), h(y0.detach(), theta)
-pulled = lambda a: torch.autograd.grad(f0, y0, a, retain_graph=True)[0]  # noqa: E731
+pulled = lambda a: torch.autograd.grad(f0, y0, a, retain_graph=True)[0]
 z.register_hook(lambda v: solve(lambda a: v + pulled(a), v))
 print(torch.allclose(torch.autograd.grad(z, theta, v)[0], theta.grad))
 
@@ -134,7 +134,7 @@ title = ax.set_title("The distance from the wanted fixed point falls")
 # for the true solution near it, not for the numbers that you have. How far off it is:
 
 start, z = torch.zeros(6, dtype=torch.float64), theta.detach()
-three = lambda z: h(h(h(start, z), z), z)  # noqa: E731
+three = lambda z: h(h(h(start, z), z), z)
 _, pull = torch.func.vjp(h, three(z), z)
 at_three = pull(solve(lambda a: v + pull(a)[0], v))[1]
 unrolled = torch.func.vjp(three, z)[1](v)[0]
@@ -144,7 +144,7 @@ print([f"{(at_three - g).abs().max():.3f}" for g in (theta.grad, unrolled)])
 # A map that does not contract. Iterating has no end then, forward or backward, though the
 # solution exists; use Newton's method and a linear solver in place of ``solve``:
 
-steep = lambda y: -2 * y + 3  # noqa: E731  # a fixed point at 1
+steep = lambda y: -2 * y + 3  # a fixed point at 1
 print(steep(1.0), bool(solve(steep, torch.tensor(0.9)).abs() > 1e10))
 
 # %%

@@ -116,7 +116,7 @@ for name in rows[0]:
 # hold, so a loss that sums needs ``* dist.get_world_size()``, or ``v`` of that size:
 
 data, ones = torch.arange(8.0).reshape(4, 2), torch.ones(2)
-losses = lambda w: (data @ w) ** 2  # noqa: E731
+losses = lambda w: (data @ w) ** 2
 whole_mean = torch.func.grad(lambda w: losses(w).mean())(ones)
 whole_sum = torch.func.grad(lambda w: losses(w).sum())(ones)
 print(whole_mean.tolist(), whole_sum.tolist())

@@ -79,8 +79,13 @@ def step(name, rule):
 # token mean, right on one GPU and wrong on two:
 
 RULES = """
-K, M = dist.get_world_size(), len(micro[rank])
-step("tokens", lambda S, n, total: S * K / total)
+K, M, log = dist.get_world_size(), len(micro[rank]), torch.zeros(1)
+def tokens(S, n, total):
+    log.add_(S.detach() / total)
+    return S * K / total
+step("tokens", tokens)
+dist.all_reduce(log)
+show("log", log)
 step("means", lambda S, n, total: S / n / M)
 step("ranks", lambda S, n, total: S / len(torch.cat(micro[rank])))
 dist.destroy_process_group()
@@ -102,7 +107,8 @@ with tempfile.TemporaryDirectory() as folder:
 data = torch.arange(16.0).reshape(8, 2) / 8
 w = torch.ones(2, requires_grad=True)
 (whole,) = torch.autograd.grad(((data @ w) ** 2).mean(), w)
-print("one process ", [round(g, 4) for g in whole.tolist()])
+of_all = ((data @ w) ** 2).mean().item()
+print("one process ", [round(g, 4) for g in whole.tolist()], "log", round(of_all, 4))
 rows = [dict(line.split(" ", 1) for line in lines) for lines in printed]
 for name in rows[0]:
     print(f"{name:12}", rows[0][name], rows[1][name])
@@ -118,9 +124,14 @@ for name in rows[0]:
 # sum so far: the two ``local`` columns differ. Clip once, after the last ``backward``,
 # where all ranks hold the same and take the same step.
 #
+# *Must I all_reduce the loss before backward?* No: ``backward`` averages the gradients, and
+# ``dist.all_reduce`` is not recorded. A loss for the log is detached, added up, and reduced
+# once, as ``log`` is.
+#
 # *ignore_index, padding.* What counts is a token with a loss: count ``labels != -100``, as
 # ``cross_entropy`` does where it takes its mean. The mean, sum and number of a part, and of
-# one that is padding throughout:
+# one that is padding throughout: the mean is NaN, and its gradient 0, so that the weights
+# are not spoiled, only the log. The last column is the length of the mean's gradient:
 
 from torch.nn.functional import cross_entropy
 
@@ -128,7 +139,8 @@ logits = torch.zeros(3, 5, requires_grad=True)
 for labels in (torch.tensor([1, -100, 2]), torch.full((3,), -100)):
     mean = cross_entropy(logits, labels)
     total = cross_entropy(logits, labels, reduction="sum")
-    print(f"{mean.item():.3f} {total.item():.3f}", labels.ne(-100).sum().item())
+    (g,) = torch.autograd.grad(mean, logits)
+    print(f"{mean:.3f} {total:.3f} {labels.ne(-100).sum()} {g.norm():.3f}")
 
 # %%
 # The check: each rule by its formula in this one process, with the weight of each token in
@@ -148,6 +160,7 @@ for name, weight in weights.items():
     (g,) = torch.autograd.grad((data @ w) ** 2, w, torch.tensor(weight))
     torch.testing.assert_close(held(name), g.expand(2, 2), rtol=0, atol=1e-3)
 assert not torch.equal(*held("tokens_local"))
+torch.testing.assert_close(held("log"), torch.full((2, 1), of_all), rtol=0, atol=1e-3)
 
 # %%
 # Where next

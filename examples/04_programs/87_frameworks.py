@@ -68,6 +68,14 @@ print(received(accelerate, steps=4, gradient=4 * v))
 print(received(lightning, gradient=v / 4))
 
 # %%
+# *The Trainer's loss with accumulation is not that of the large batch.* A mean over tokens
+# divides by all tokens of the step, ``num_items_in_batch`` in transformers; a loss of your
+# own that ignores it is a mean of means (:ref:`token-mean`).
+#
+# *After engine.backward(loss) of DeepSpeed every p.grad is None.* ZeRO has moved the
+# gradients to where each process keeps its part. ``deepspeed.utils.safe_get_full_grad(p)``
+# brings one back, called in all processes, between ``backward`` and ``step``.
+#
 # *grad can be implicitly created only for scalar outputs*, from inside of the framework: a
 # ``training_step`` that returns a loss for each sample, with nobody there to pass ``v``:
 

@@ -36,7 +36,8 @@ for name, t in tensors.items():
 # %%
 # *Why is a computed tensor a leaf?* ``2 * c`` was computed, but from a constant, so nothing
 # was recorded. By convention all that does not require a gradient is a :term:`leaf`. So
-# ``is_leaf`` alone does not mean that ``.grad`` will be filled; both flags do:
+# ``is_leaf`` alone does not mean that ``.grad`` will be filled; both flags do (bar a view
+# that was taken under ``no_grad``: :ref:`same-cuts`):
 
 y.backward()
 {name: t.grad for name, t in tensors.items() if t.is_leaf}
@@ -57,7 +58,7 @@ last.variable is x
 # ----------------------------------
 #
 # ``retain_grad()`` must come before ``backward``. Then :math:`\partial y/\partial h=2ch=60`
-# stays in ``h.grad``, and :math:`3\cdot60=180` is in ``x.grad``:
+# stays in ``h.grad``, as long as h does, and :math:`3\cdot60=180` is in ``x.grad``:
 
 x.grad = None
 h = 3 * x

@@ -46,17 +46,18 @@ for f in operations:
 # Wrong without a word
 # --------------------
 #
-# ``.data`` and NumPy share the memory and not the count. :meth:`torch.Tensor.detach` shares
-# both, and is refused. :math:`e^0=1`, so the gradient must be 1:
+# ``.data``, NumPy or a kernel of your own (Triton, C++) write past the count.
+# :meth:`torch.Tensor.detach` shares it, and is refused; so is what you count yourself, by
+# :func:`torch.autograd.graph.increment_version`. :math:`e^0=1`: the gradient must be 1:
 
 writers = {
     ".data": lambda y: y.data.add_(1),
     "numpy": lambda y: y.detach().numpy().__iadd__(1),
     "detach": lambda y: y.detach().add_(1),
+    "counted": lambda y: (y.data.add_(1), torch.autograd.graph.increment_version(y)),
 }
 for name, write in writers.items():
-    x = torch.zeros(2, requires_grad=True)
-    write(y := x.exp())
+    write(y := (x := torch.zeros(2, requires_grad=True)).exp())
     try:
         print(name, y._version, torch.autograd.grad(y, x, torch.ones(2))[0])
     except RuntimeError as error:
@@ -170,5 +171,4 @@ assert slope == 3 * a.detach() ** 2
 # Where next
 # ----------
 #
-# Changing weights unrecorded: :ref:`no-grad-detach`. Another reason to raise the second
-# time: :ref:`second-backward`. More that is silent: :ref:`silent-traps`.
+# Changing weights unrecorded: :ref:`no-grad-detach`. Freed values: :ref:`second-backward`.

@@ -29,12 +29,12 @@ ends = {
 u, o = torch.tensor([3.0, 4.0]), torch.zeros(1, 2)
 
 # %%
-# ``cdist`` and the others below give 0 where there is no slope, a convention
-# (:ref:`kinks`):
+# ``cdist`` and the others below give 0 where there is no slope (:ref:`kinks`):
 
 ends |= {
     "cdist(x, x)": (lambda x: torch.cdist(x, o)[0, 0], [[0.0, 0.0]]),
     "vector_norm(0)": (torch.linalg.vector_norm, [0.0, 0.0]),
+    "abs(0 + 0j)": (lambda x: torch.complex(x[0], x[1]).abs(), [0.0, 0.0]),
     "atan2(0, 0)": (lambda x: torch.atan2(x[0], x[1]), [0.0, 0.0]),
     "std of equal numbers": (lambda x: x.std(), [2.0, 2.0]),
 }

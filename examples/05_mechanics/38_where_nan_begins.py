@@ -39,7 +39,7 @@ class Length(nn.Module):
 torch.manual_seed(0)  # the same weights and data on every build
 batches = torch.randn(3, 5, 3)
 batches[1, 2] = 0.0
-first = lambda: (nn.Linear(3, 16, bias=False), nn.Tanh())  # noqa: E731
+first = lambda: (nn.Linear(3, 16, bias=False), nn.Tanh())
 networks = {
     "Share": nn.Sequential(*first(), Share(), nn.Linear(16, 1)),
     "Length": nn.Sequential(*first(), Length(), nn.Linear(1, 1)),

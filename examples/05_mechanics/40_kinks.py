@@ -41,18 +41,19 @@ for f in (torch.floor, torch.ceil, torch.sign):
 # One function, three slopes
 # --------------------------
 #
-# The choice belongs to the formula, not to the function: these three have the same values,
-# and so has ``clamp(x, min=0)``, whose choice at 0 was 1 before torch 2.14 and is 0 since
+# The choice belongs to the formula, not to the function: these have the same values, as
+# ``clamp(x, min=0)`` has, whose choice at 0 was 1 before torch 2.14 and is 0 since
 # (:ref:`version-notes`). :term:`Forward mode <forward mode>`, in the last column, agrees:
 
 same = {
     "relu(x)": torch.relu,
     "maximum(x, 0)": lambda x: torch.maximum(x, torch.zeros_like(x)),
     "where(x < 0, 0, x)": lambda x: torch.where(x < 0, 0, x),
+    "hardtanh(x, 0, inf)": lambda x: F.hardtanh(x, 0.0, torch.inf),  # relu6: up to 6
 }
 for name, f in same.items():
     _, tangent = torch.func.jvp(f, (torch.tensor(0.0),), (torch.tensor(1.0),))
-    print(f"{name:18}", slopes(f)[1], tangent.item())
+    print(f"{name:19}", slopes(f)[1], tangent.item())
 
 # %%
 # A line with any slope from 0 to 1 through the kink stays below ``relu``:
@@ -62,7 +63,7 @@ import matplotlib.pyplot as plt
 line = torch.linspace(-1, 1, 101)
 fig, ax = plt.subplots(figsize=(5, 3))
 ax.plot(line, line.relu(), linewidth=3)
-for name, f in same.items():
+for name, f in list(same.items())[:3]:  # the fourth draws the same as the first
     ax.plot(line, slopes(f)[1] * line, "--", label=name)
 ax.legend()
 title = ax.set_title("relu, and the line that each formula's slope at 0 draws")

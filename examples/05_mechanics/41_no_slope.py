@@ -99,13 +99,14 @@ for a in torch.tensor([3.0, -0.5], requires_grad=True):
 # ----------------
 #
 # *I made a tensor of my results, and backward fails.* ``torch.tensor`` takes the numbers
-# without the graph, as ``item()``, ``float()`` and ``detach().numpy()`` do.
-# ``torch.stack`` keeps it. A change of type keeps it too, among floating point and complex
-# types:
+# without the graph, as ``item()`` and ``detach().numpy()`` do, and ``linspace`` those of
+# its ends. ``torch.stack`` keeps it; so does a change to a floating or complex type:
 
 made = {
     "torch.tensor([x[0].item()])": lambda x: torch.tensor([x[0].item()]),
     "torch.stack([x[0], x[1]])": lambda x: torch.stack([x[0], x[1]]),
+    "torch.linspace(0, x[2], 3)": lambda x: torch.linspace(0, x[2], 3),
+    "x[2] * torch.linspace(0, 1, 3)": lambda x: x[2] * torch.linspace(0, 1, 3),
     "x.half()": lambda x: x.half(),
     "x.long().float()": lambda x: x.long().float(),
     "x.clone()": lambda x: x.clone(),
@@ -171,5 +172,4 @@ for name, f in (rounding | choosing).items():
 # Where next
 # ----------
 #
-# Corners and conventions: :ref:`kinks`. Indices and ranks: :ref:`sort-and-topk`. Straight
-# through a step: :ref:`discrete-choices`. None instead of zeros: :ref:`grad-is-none`.
+# Corners: :ref:`kinks`. Ranks: :ref:`sort-and-topk`. Over steps: :ref:`discrete-choices`.

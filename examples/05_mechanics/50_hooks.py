@@ -70,8 +70,8 @@ for _ in range(2):
 print(seen, h.grad)
 
 # %%
-# :func:`torch.autograd.grad` runs the hooks of tensors and nodes and returns what they
-# make of the cotangent. It accumulates nothing, so the last kind does not run:
+# :func:`torch.autograd.grad` runs the hooks of tensors, and of the nodes on the way, and
+# returns what they make of the cotangent. It accumulates nothing: the last kind is silent:
 
 log.clear()
 h = 3 * x
@@ -171,5 +171,5 @@ for factor in (10, 1):
 # Where next
 # ----------
 #
-# Of a module: :ref:`module-hooks`. Of several tensors: :ref:`gradient-edges`. Of what is
-# saved: :ref:`checkpointing`. A backward of your own instead: :ref:`custom-function`.
+# Never called, or too often: :ref:`where-hooks-hang`. Of a module: :ref:`module-hooks`. Of
+# several tensors: :ref:`gradient-edges`. Of what is saved: :ref:`checkpointing`.

@@ -124,7 +124,7 @@ with warnings.catch_warnings(action="ignore"):
 for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
     layer = nn.Linear(2, 1, bias=False)
     nn.init.constant_(layer.weight, 3.0)
-    tens = lambda module, *cotangents: tuple(10 * g for g in cotangents[0])  # noqa: E731
+    tens = lambda module, *cotangents: tuple(10 * g for g in cotangents[0])
     getattr(layer, register)(tens)
     data = torch.ones(1, 2, requires_grad=True)
     layer(data).sum().backward()
@@ -171,5 +171,5 @@ assert 0 < (fourfold["halves"] - 4).abs().max() < 0.01
 # Where next
 # ----------
 #
-# Hooks of tensors and nodes, and their order: :ref:`hooks`. Saved tensors on the CPU:
-# :ref:`checkpointing`. Several tensors at once: :ref:`gradient-edges`.
+# Hooks of tensors and nodes, and their order: :ref:`hooks`. How long a hook lives, and DDP:
+# :ref:`where-hooks-hang`. Saved tensors on the CPU: :ref:`checkpointing`.

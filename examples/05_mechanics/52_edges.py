@@ -72,7 +72,8 @@ for handle in handles:
     handle.remove()
 
 # %%
-# A leaf with an optimizer of its own need not wait. Its hook steps, and frees ``.grad``:
+# A leaf with an optimizer of its own need not wait. Its hook steps, and frees ``.grad``
+# (what that rules out: :ref:`step-inside`):
 
 own, c.grad = torch.optim.SGD([c], lr=0.1), None
 c.register_post_accumulate_grad_hook(lambda leaf: own.step() or own.zero_grad())

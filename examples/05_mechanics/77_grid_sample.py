@@ -71,8 +71,9 @@ for seen in (spot, F.avg_pool2d(blurred, (1, 5), 1, (0, 2))):
 # %%
 # *A slope that is off by a factor*: with ``align_corners=False``, the default, the outer
 # edges of the image lie at ±1, not the centres of its last pixels; one unit is then W/2
-# pixels. And *height and width swapped*: a point of the grid is x, then y, while an image
-# is indexed by y, then x:
+# pixels, and a mirror image is flat for half a pixel on both sides of an edge. And *height
+# and width swapped*: a point of the grid is x, then y, while an image is indexed by y,
+# then x:
 
 picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 a row, 1 a column
 grid = torch.zeros(1, 1, 1, 2, requires_grad=True)
@@ -139,6 +140,9 @@ torch.testing.assert_close(by_parts(where), read(where))
 expected = torch.tensor([2.0, 6, 10, 14], dtype=torch.float64)
 torch.testing.assert_close(torch.func.jvp(by_parts, (where,), (ones,))[1], expected)
 assert abs(shift.item() - 0.17) < 1e-3
+near = torch.tensor([[[[0.81, 0.0], [1.19, 0.0]]]], dtype=torch.float64, requires_grad=True)
+flat = F.grid_sample(image, near, padding_mode="reflection", align_corners=False)
+assert not torch.autograd.grad(flat.sum(), near)[0][..., 0].any()
 
 # %%
 # Where next

@@ -145,8 +145,8 @@ except RuntimeError as error:
 # ------------------
 #
 # Float32 loses a 1 next to :math:`10^8`, so a sum of three terms depends on their order. On
-# one thread an index takes them as they come; many of them on several threads, or a GPU,
-# may go in another order in every run, unless ``torch.use_deterministic_algorithms(True)``:
+# one thread an index takes them as they come; many on several threads, or ``gather`` on a
+# GPU, may take another order each run, unless ``torch.use_deterministic_algorithms(True)``:
 
 same = torch.zeros(3, dtype=torch.int64)
 for terms in ([1e8, 1.0, -1e8], [1e8, -1e8, 1.0]):

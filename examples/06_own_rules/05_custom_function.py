@@ -94,8 +94,7 @@ class Ordered(Function):
 
 
 # %%
-# Nobody uses ``total`` and ``index`` here, so their cotangents are zeros, or, after
-# ``set_materialize_grads(False)``, ``None``:
+# Nobody uses the other two: zeros arrive, or, after ``set_materialize_grads(False)``, None:
 
 x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
 for materialize in (True, False):
@@ -129,7 +128,8 @@ for declare in (True, False):
 #
 # *forward returns x as it is, for a gradient reversal: is backward called?* Yes, also where
 # x is no leaf: the first rule turns the sign. The engine counts what you return, compares
-# shapes, and sums one to which the input could be broadcast, here to four times:
+# shapes, casts the dtype, here from float64, and sums one to which the input could be
+# broadcast, here to four times:
 
 
 class Same(Function):
@@ -137,8 +137,8 @@ class Same(Function):
 
 
 x = torch.ones(3, requires_grad=True)
-for rule in (lambda v: -v, lambda v: (v, v), lambda v: v[:2], lambda v: v.expand(4, 3)):
-    Same.backward = staticmethod(lambda ctx, v, rule=rule: rule(v))
+for f in (torch.neg, lambda v: (v, v), lambda v: v[:2], lambda v: v.double().expand(4, 3)):
+    Same.backward = staticmethod(lambda ctx, v, f=f: f(v))
     try:
         print(torch.autograd.grad(Same.apply(1 * x), x, torch.ones(3))[0])
     except RuntimeError as error:

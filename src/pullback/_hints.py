@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import linecache
@@ -167,11 +168,12 @@ def _shapes(message: Message, frame: Any) -> dict[str, str | None]:
     """Return the shapes that the message leaves out, from the frame that raised it."""
     if frame is None or not frame.f_globals.get("__name__", "").startswith("torch."):
         return {}
-    found = {
-        group: getattr(frame.f_locals.get(variable), "shape", None)
-        for group, variable in message.shapes.items()
-    }
-    return {group: str(tuple(shape)) for group, shape in found.items() if shape is not None}
+    found: dict[str, str | None] = {}
+    for group, variable in message.shapes.items():
+        # a nested tensor with strides raises a RuntimeError where others have a shape
+        with contextlib.suppress(AttributeError, RuntimeError):
+            found[group] = str(tuple(frame.f_locals.get(variable).shape))
+    return found
 
 
 @functools.cache

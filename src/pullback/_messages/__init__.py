@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 
 from pullback._messages._argument import ARGUMENT
+from pullback._messages._attributes import ATTRIBUTES
 from pullback._messages._backward_and_grad import BACKWARD_AND_GRAD
 from pullback._messages._calls import CALLS
 from pullback._messages._checkpoints import CHECKPOINTS
 from pullback._messages._compiled import COMPILED
 from pullback._messages._conversions import CONVERSIONS
+from pullback._messages._copies_and_shards import COPIES
 from pullback._messages._custom_operators import CUSTOM_OPERATORS
 from pullback._messages._ddp import DDP
 from pullback._messages._devices import DEVICES
@@ -24,6 +26,7 @@ from pullback._messages._forward_mode import FORWARD_MODE
 from pullback._messages._function import FUNCTION
 from pullback._messages._functional import FUNCTIONAL
 from pullback._messages._graph import GRAPH
+from pullback._messages._half_precision import HALF_PRECISION
 from pullback._messages._hook_results import HOOK_RESULTS
 from pullback._messages._hooks import HOOKS
 from pullback._messages._inplace import INPLACE
@@ -32,10 +35,13 @@ from pullback._messages._inside_transforms import INSIDE_TRANSFORMS
 from pullback._messages._inside_vmap import INSIDE_VMAP
 from pullback._messages._leaves import LEAVES
 from pullback._messages._libraries import LIBRARIES
+from pullback._messages._loss_values import LOSS_VALUES
 from pullback._messages._making import MAKING
+from pullback._messages._matrices import MATRICES
 from pullback._messages._mixed_precision import MIXED_PRECISION
 from pullback._messages._no_derivative import NO_DERIVATIVE
 from pullback._messages._not_finite import NOT_FINITE
+from pullback._messages._optimizer_state import OPTIMIZER_STATE
 from pullback._messages._optimizers import OPTIMIZERS
 from pullback._messages._parallel import PARALLEL
 from pullback._messages._rules import RULES
@@ -45,6 +51,7 @@ from pullback._messages._silent_rules import SILENT_RULES
 from pullback._messages._silent_training import SILENT_TRAINING
 from pullback._messages._silent_transforms import SILENT_TRANSFORMS
 from pullback._messages._steps_and_losses import STEPS
+from pullback._messages._trainers import TRAINERS
 from pullback._messages._training import TRAINING
 from pullback._messages._transforms import TRANSFORMS
 from pullback._messages._unsupported import UNSUPPORTED
@@ -75,18 +82,25 @@ THEMES = (
     INSIDE_VMAP,
     TRAINING,
     STEPS,
+    LOSS_VALUES,
     MIXED_PRECISION,
+    HALF_PRECISION,
     CALLS,
+    ATTRIBUTES,
     OPTIMIZERS,
+    OPTIMIZER_STATE,
     NOT_FINITE,
+    MATRICES,
     CHECKPOINTS,
     DDP,
     PARALLEL,
+    COPIES,
     COMPILED,
     DEVICES,
     DTYPES,
     UNSUPPORTED,
     LIBRARIES,
+    TRAINERS,
     EXTENSIONS,
     EARLIER,
     SILENT,

@@ -75,8 +75,12 @@ ARGUMENT = Theme(
                 `torch.ones_like(y)` gives the gradient of `y.real`.""",
             unknown={"dtype": "complex"},
             tell=(
-                "It should be a loss: a loss is real; take `y.abs() ** 2` or `y.real`.",
+                "It should be a loss: a loss is real; take `y.abs() ** 2` or `y.real`. To "
+                "differentiate twice, `(y * y.conj()).real`: torch has 0 for the second "
+                "derivative of `y.abs() ** 2` at 0.",
                 "You continue from dL/dy: pass that complex tensor as `gradient`.",
+                "From `torch.autograd.functional.jacobian` of a complex function: take "
+                "`torch.func.jacrev` of real and imaginary parts, `torch.view_as_real`.",
             ),
             broken="""
                 import torch
@@ -185,12 +189,15 @@ ARGUMENT = Theme(
             unknown={"output": "y.shape"},
             tell=(
                 "One `v` of the output's shape: leave `is_grads_batched` out.",
-                "All rows of the Jacobian: `torch.eye(y.numel()).reshape(-1, *y.shape)`.",
+                "All rows of the Jacobian: "
+                "`torch.eye(y.numel()).to(y).reshape(-1, *y.shape)`.",
                 "Some outputs of a list batched, some not: use `torch.vmap`.",
-                "`vmap(vjp, in_dims=0, ...)`: `grad_outputs` was left out, or is "
-                "0-dimensional, and there is nothing to count along; for one `v` leave "
-                "`is_grads_batched` out.",
-                "A nested tensor or a GradientEdge: call `grad` once for each `v`.",
+                "`vmap(vjp, in_dims=0, ...)`: `grad_outputs`, or one of several, was left "
+                "out, and there is nothing to count along; for one `v` leave "
+                "`is_grads_batched` out. A 0-dimensional one raises `invalid index of a "
+                "0-dim tensor`.",
+                "A nested tensor: call `grad` once for each `v`. A GradientEdge does take "
+                "a batch: its shape did not fit.",
             ),
             broken="""
                 import torch
@@ -271,6 +278,8 @@ ARGUMENT = Theme(
                 "`but got float64`: you passed a NumPy array; `ndarray`: one with two or "
                 "more dimensions, or a list of arrays.",
                 "`but got list`: you passed nested lists.",
+                "Several outputs, and a list with one array for each: convert each array, "
+                "and leave the list.",
             ),
             broken="""
                 import torch
@@ -299,8 +308,8 @@ ARGUMENT = Theme(
             ),
             older=("iteration over a 0-d array",),
             only_from="_tensor_or_tensors_to_tuple",
-            why="""`gradient` is a Python number. Whatever is not a tensor is taken for a
-                list of tensors, and a number cannot be iterated over.""",
+            why="""`gradient` is a number, of Python or NumPy. Whatever is not a tensor is
+                taken for a list of tensors, and a number cannot be iterated over.""",
             fix="""Pass a tensor, and no {type}: `torch.tensor(1.0)` for a 0-dimensional
                 loss, `torch.full_like(y, 1.0)` in general. For a loss you may pass
                 nothing.""",
@@ -349,9 +358,10 @@ ARGUMENT = Theme(
             tell=(
                 "`torch.autograd.backward(losses, v)`: a list of losses takes a list of v.",
                 "`only integer tensors of a single element can be converted to an index`, "
-                "out of `run_backward`: `y.backward(v1, v2)` and `torch.autograd.grad(ys, "
-                "x, v1, v2)` lack the brackets, and the second v is taken for "
-                "`retain_graph`. Write `torch.autograd.grad(ys, x, (v1, v2))`.",
+                "out of `run_backward`: `torch.autograd.grad(ys, x, v1, v2)` lacks the "
+                "brackets, and the second v is taken for `retain_graph`. Write "
+                "`torch.autograd.grad(ys, x, (v1, v2))`. `y.backward(v1, v2)` has one "
+                "output and room for one v: of `(v1, v2)` the second would be dropped.",
             ),
             broken="""
                 import torch
@@ -396,6 +406,8 @@ ARGUMENT = Theme(
                 "`torch.ones_like(y)` was meant.",
                 "`meta`: that device keeps shapes and no numbers; the model or `v` was "
                 "never loaded to a real one.",
+                "`expected type torch.FloatTensor but got torch.DoubleTensor`, in an early "
+                "release: the dtype differs, and not the device; `v.to(y)` as well.",
             ),
             broken="""
                 import torch

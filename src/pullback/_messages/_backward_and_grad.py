@@ -9,7 +9,10 @@ BACKWARD_AND_GRAD = Theme(
             anchor="no-attribute-backward",
             title="'float' object has no attribute 'backward'",
             kinds=("AttributeError",),
-            patterns=(r"'(?P<type>[\w.]+)' object has no attribute 'backward'",),
+            patterns=(
+                r"'(?P<type>(?!DeepSpeedZeRo|DummyOptim)[\w.]+)' object has no attribute "
+                r"'backward'",
+            ),
             older=("'CrossEntropyLoss' object has no attribute 'backward'",),
             why="""You call `backward` on something that is no tensor. `.item()`, `float()`
                 and NumPy functions return numbers, which know nothing of the graph.""",
@@ -22,8 +25,9 @@ BACKWARD_AND_GRAD = Theme(
                 "`tuple`, `list`, `dict`: the function returns several things; pick the "
                 "loss.",
                 "`NoneType`: the function lacks its `return`.",
-                "`CrossEntropyLoss`, `MSELoss`: the loss was built and not "
-                "called, `MSELoss(y, t)` where `MSELoss()(y, t)` was meant.",
+                "`CrossEntropyLoss`, `MSELoss`: the loss was built and not called; "
+                "`criterion(y, t).backward()`. (`MSELoss(y, t)` only builds, too; where y "
+                "has several elements, that raises `Boolean value of Tensor`.)",
                 "`Seq2SeqLMOutput` and the like: the model returns its loss "
                 "among other things, `output.loss`.",
                 "`builtin_function_or_method`: parentheses are missing, `y.sum()`.",
@@ -68,7 +72,7 @@ BACKWARD_AND_GRAD = Theme(
                 "sum(): argument 'input' (position 1) must be Tensor, not tuple",
                 "can't multiply sequence by non-int of type 'float'",
             ),
-            only_line=r"grad",
+            only_line=r"grad|input\.layout",
             why="""`torch.autograd.grad` returns a tuple, one gradient for each input, also
                 when there is one input.""",
             fix="""Unpack it: `(g,) = torch.autograd.grad(y, x)`, or take
@@ -170,7 +174,8 @@ BACKWARD_AND_GRAD = Theme(
             ),
             older=("all inputs have to be Tensors, but got str",),
             why="""Each of the `inputs` is a tensor to differentiate by. A number, a name, a
-                module or a list of lists is none.""",
+                pair of `named_parameters()`, a module, a list of lists or the None that a
+                layer has for its `bias` is none.""",
             fix="""There is a {type} among the inputs: pass the tensors themselves, in one
                 list: `list(model.parameters())` and not the model or its names.""",
             broken="""
@@ -287,9 +292,9 @@ BACKWARD_AND_GRAD = Theme(
                 `cotangents` of what `torch.func.vjp` returns.""",
             fix="""`{name}` is not taken here, or given twice: call
                 `y.backward(gradient=v)`, `torch.autograd.backward(y, grad_tensors=v)` or
-                `torch.autograd.grad(y, x, grad_outputs=v)`; `is_grads_batched` and
-                `materialize_grads` belong to `torch.autograd.grad` alone, as one `x.grad`
-                has no room for a batch.""",
+                `torch.autograd.grad(y, x, grad_outputs=v)`; `materialize_grads` and
+                `is_grads_batched` belong to `torch.autograd.grad` alone; one `x.grad` has
+                no room for a batch.""",
             broken="""
                 import torch
 

@@ -12,13 +12,15 @@ CALLS = Theme(
             patterns=(
                 r"'type' object does not support the (?:asynchronous )?context manager "
                 r"protocol",
-                r"set_grad_enabled\.__init__\(\) missing 1 required positional argument: "
-                r"'mode'",
+                r"set_(?:grad_enabled|detect_anomaly)\.__init__\(\) missing 1 required "
+                r"positional argument: 'mode'",
                 r"with torch\.(?:autograd\.)?(?:no_grad|enable_grad|inference_mode) ?:"
                 r".*AttributeError: __(?:enter|exit)__",
             ),
             older=(
                 "set_grad_enabled.__init__() missing 1 required positional argument: "
+                "'mode'",
+                "set_detect_anomaly.__init__() missing 1 required positional argument: "
                 "'mode'",
                 "with torch.no_grad: AttributeError: __enter__",
             ),
@@ -162,10 +164,11 @@ CALLS = Theme(
             ),
             older=("allow_mutation_on_saved_tensors contexts cannot be nested",),
             why="""`allow_mutation_on_saved_tensors` keeps a copy of each saved tensor that
-                is written to, and lets go of the copies when its block ends. `backward`
-                came after that and would have found the changed numbers.""",
+                is written to, and lets go of the copies when its block ends. After that
+                `backward` could find changed numbers, and is refused whether anything was
+                written to or not.""",
             fix="""Call `backward` inside the same `with` block as the forward pass, and
-                open one such block only.""",
+                open no second one inside it.""",
             broken="""
                 import torch
                 from torch.autograd.graph import allow_mutation_on_saved_tensors

@@ -157,8 +157,10 @@ CHECKPOINTS = Theme(
                 second run did other things than the first: other shapes, dtypes or
                 operations.""",
             fix="""Let the function depend on its arguments alone: no counter, no cache, no
-                random choice outside torch's generators, and no `eval()`, `.half()` or
-                `requires_grad_(False)` of the model between forward and backward pass.""",
+                random choice but by torch's default generators (a `torch.Generator` of
+                your own is not set back, and with `preserve_rng_state=False` none is), and
+                no `eval()`, `.half()` or `requires_grad_(False)` of the model between
+                forward and backward pass.""",
             tell=(
                 "A dtype differs: `.half()` or `.double()` between the runs. (`autocast` "
                 "around the call is restored.)",
@@ -257,8 +259,8 @@ CHECKPOINTS = Theme(
                 r"none of output has requires_grad=True, this checkpoint\(\) is not",
             ),
             why="""The checkpointed function ran a second time in `backward`, and this time
-                its result had no graph: something in it detaches, works under `no_grad`, or
-                returns integers.""",
+                its result had no graph: something in it detaches, works under `no_grad`,
+                leaves torch, or does not use the input that requires a gradient.""",
             fix="""Take `.detach()`, `torch.no_grad()` and conversions out of the function,
                 or leave `checkpoint` out where nothing is differentiated.""",
             broken="""
@@ -293,9 +295,10 @@ CHECKPOINTS = Theme(
             ),
             why="""A checkpoint computes what `backward` needs again, hands each tensor out
                 once and forgets it. A custom Function that reads `ctx.saved_tensors` twice
-                asks twice.""",
+                asks twice; so does a hook that reads `grad_fn._saved_self` of a node whose
+                backward reads it, too.""",
             fix="""Read `ctx.saved_tensors` once at the top of `backward` and keep the
-                names.""",
+                names; read no `_saved_…` of a node inside a checkpoint.""",
             broken="""
                 import torch
                 from torch.utils.checkpoint import checkpoint
@@ -358,8 +361,10 @@ CHECKPOINTS = Theme(
                 `checkpoint`.""",
             tell=(
                 "`backward an extra time`: a second `backward` or `grad` through the "
-                "region.",
-                "`has been mutated`: the region writes in place to a result on the list.",
+                "region; that of a second derivative is one, too.",
+                "`has been mutated`: the region writes in place to a result on the list; "
+                "write `y + 1` for `y.add_(1)`. `allow_cache_entry_mutation=True` takes "
+                "the message away, and the gradient is wrong.",
             ),
             broken="""
                 from functools import partial

@@ -43,7 +43,11 @@ COMPILED = Theme(
             anchor="unsupported-tensor-backward",
             title="Unsupported Tensor.backward() call",
             kinds=("Unsupported",),
-            patterns=(r"Unsupported Tensor\.backward\(\) call",),
+            patterns=(
+                r"Unsupported Tensor\.backward\(\) call",
+                r"autograd\.grad consumed returned tensor's grad_fn",
+            ),
+            older=("autograd.grad consumed returned tensor's grad_fn",),
             why="""`torch.compile` traces the forward pass; `backward` belongs after the
                 compiled function, not inside it. With `fullgraph=True` it may not leave
                 the graph to run it.""",
@@ -53,7 +57,8 @@ COMPILED = Theme(
             tell=(
                 "The hint names `torch._dynamo.trace_autograd_ops=True`: in torch 2.13 the "
                 "switch is `torch._dynamo.config.trace_autograd_ops = True`. With it "
-                "`fullgraph=True` runs, too.",
+                "`fullgraph=True` runs, too, if the function returns `loss.detach()`: "
+                "returning `loss` raises `consumed returned tensor's grad_fn`.",
             ),
             broken="""
                 import torch
@@ -144,7 +149,7 @@ COMPILED = Theme(
                 through some operations, `sin` or a power; at others, `exp` or a
                 `Linear`, it is left with a tensor of unknown origin.""",
             fix="""Write the gradient down as operations with `make_fx`, then export
-                that.""",
+                that, for the shapes of the example.""",
             broken="""
                 import torch
 
@@ -337,9 +342,9 @@ COMPILED = Theme(
             title="Module-level backwards hooks require compiled autograd.",
             kinds=("Unsupported",),
             patterns=(r"Module-level backwards hooks require compiled autograd",),
-            why="""A full backward hook of a module is Python that runs in the middle of
-                backward. With `fullgraph=True` the backward is compiled without Python in
-                between.""",
+            why="""A full backward hook of a module, or a pre-hook, is Python that runs in
+                the middle of backward. With `fullgraph=True` the backward is compiled
+                without Python in between.""",
             fix="""Leave `fullgraph=True` out, and the module with the hook runs in eager
                 mode. Or register the hook on the output of the compiled function:
                 `y.register_hook(...)`.""",

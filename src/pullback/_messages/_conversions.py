@@ -157,7 +157,8 @@ CONVERSIONS = Theme(
             why="""`z.conj()` does not touch memory; it sets a bit that torch honours and
                 NumPy does not know. The gradient that comes back through `conj()` can carry
                 it, too, and so can `.mH`; `z.conj().imag` has a negative bit.""",
-            fix="""The {bit} bit is set. Conjugate: `t.resolve_conj().numpy()`; negative:
+            fix="""The {bit} bit is set. Conjugate: `t.resolve_conj().numpy()`,
+                `torch.view_as_real(t.resolve_conj())`; negative:
                 `t.resolve_neg().numpy()`.""",
             unknown={"bit": "conjugate or the negative"},
             broken="""
@@ -272,6 +273,8 @@ CONVERSIONS = Theme(
                 "`torch.nn.utils.weight_norm` or `spectral_norm`: use those of "
                 "`torch.nn.utils.parametrizations`, which can be copied.",
                 "`torch.nn.utils.prune`: copy before pruning, or after `prune.remove`.",
+                "A leaf (no `nn.Parameter`) whose `.grad` has a graph, after "
+                "`backward(create_graph=True)`: `x.grad = None` before the copy.",
                 "A running average of the weights (EMA): it was recorded, and the graph of "
                 "all steps is behind it. Update it under `torch.no_grad()`.",
             ),

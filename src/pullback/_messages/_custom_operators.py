@@ -23,8 +23,9 @@ CUSTOM_OPERATORS = Theme(
                 pass it by as if it were not there, or stop at it: the numbers are often
                 wrong.""",
             fix="""{operation} needs a rule: for `c10d::…` call what stands for it in
-                `torch.distributed._functional_collectives` (in earlier releases
-                `torch.distributed.nn.functional`), whose backward communicates, too; for an
+                `torch.distributed._functional_collectives` (in earlier releases, and for
+                `broadcast`, which has no rule there, `torch.distributed.nn.functional`),
+                whose backward communicates, too; for an
                 operation of your own `torch.library.register_autograd`. If no gradient
                 is wanted, pass it `t.detach()`.""",
             unknown={"operation": "The operation"},
@@ -80,9 +81,11 @@ CUSTOM_OPERATORS = Theme(
             ),
             why="""An operation made with `torch.library.custom_op` is opaque: autograd does
                 not look into it, and it has no rule yet.""",
-            fix="""Add the rule with `{operation}`'s `register_autograd(backward,
-                setup_context=…)`: the same two functions as in a
-                `torch.autograd.Function`.""",
+            fix="""Add the rule for {operation} with `register_autograd(backward,
+                setup_context=…)` of what `custom_op` returned: the same two functions as
+                in a `torch.autograd.Function`. It serves `backward` and
+                `torch.autograd.grad`; for `torch.func.grad` call the operator in such a
+                Function.""",
             unknown={"operation": "the operation"},
             broken="""
                 import torch

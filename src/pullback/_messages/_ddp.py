@@ -16,6 +16,7 @@ DDP = Theme(
                 r"did not receive grad for rank \d+",
                 r"has parameters that were not used in producing the loss "
                 r"returned by training_step",
+                r"Your training graph has changed in this iteration",
             ),
             older=(
                 "Parameter indices which did not receive grad for rank 0: 197 198",
@@ -23,6 +24,9 @@ DDP = Theme(
                 "module.pooler.weight, module.pooler.bias",
                 "It looks like your LightningModule has parameters that were "
                 "not used in producing the loss returned by training_step.",
+                "Your training graph has changed in this iteration, e.g., one parameter is "
+                "unused in first iteration, but then got used in the second iteration. "
+                "this is not compatible with static_graph set to True.",
             ),
             why="""DistributedDataParallel waits in `backward` for the gradient of every
                 parameter. One of them took no part in the loss, so the step never ended for
@@ -46,8 +50,9 @@ DDP = Theme(
                 "A branch runs only in some steps: `find_unused_parameters=True`.",
                 "A submodule is defined and never used: delete it.",
                 "`static_graph=True` is set, and a step used other parameters than the "
-                "first: drop it.",
-                "The loss uses parameters outside `forward`: move that into `forward`.",
+                "first: `find_unused_parameters=True` in its place.",
+                "`backward(inputs=...)` names some of the parameters only: name all that "
+                "are trained, or leave `inputs` out.",
             ),
             broken="""
                 import torch
@@ -105,7 +110,7 @@ DDP = Theme(
             why="""DistributedDataParallel was told twice in one step that a parameter is
                 done. A reentrant checkpoint hides its parameters from the search of
                 `find_unused_parameters=True`, which takes them for unused, and fills their
-                gradients later.""",
+                gradients later, as does a loss that uses parameters outside `forward`.""",
             fix="""Checkpoint with `use_reentrant=False`; or, when the graph is the same in
                 every step, pass `static_graph=True` to DistributedDataParallel.""",
             tell=(
@@ -114,6 +119,10 @@ DDP = Theme(
                 "Two `backward` calls for one forward pass raise nothing in this release; "
                 "the second is not averaged. Add the losses: `(a + b).backward()`.",
                 "`find_unused_parameters=True` is set although all are used: drop it.",
+                "A layer is used in a reentrant checkpoint and once more outside it (tied "
+                "weights), with or without that option: `use_reentrant=False`.",
+                "The loss uses a parameter outside `forward` (a penalty on the weights), "
+                "with `find_unused_parameters=True`: move that into `forward`.",
             ),
             broken="""
                 import torch
@@ -183,6 +192,8 @@ DDP = Theme(
                 "A 1×1 convolution: its data came out of a `transpose` or `permute`, or in "
                 "another memory format.",
                 "`model.to(memory_format=...)` after wrapping: do it before.",
+                "A `Linear` with one output, under a gradient penalty: its gradient comes "
+                "out of a product in the other layout; leave it.",
             ),
             broken="""
                 import torch
@@ -277,8 +288,9 @@ DDP = Theme(
             why="""DistributedDataParallel walks the graph of every step in search of
                 parameters without a gradient, as you asked, and found none.""",
             fix="""The gradients are right. Leave `find_unused_parameters=True` out if every
-                step uses every parameter; keep it if a branch is taken in some steps
-                only.""",
+                step uses every parameter; keep it if a branch is taken in some steps only,
+                or if the loss leaves out an output of `forward`: the search begins at the
+                outputs and does not know the loss.""",
             see=("ddp-messages", "error-ddp-unused-parameters"),
             source=("torch/csrc/distributed (c10d/reducer.cpp)",),
         ),

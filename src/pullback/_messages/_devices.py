@@ -46,7 +46,7 @@ DEVICES = Theme(
                 r"Could not run 'aten::(?P<operation>\w*_backward[\w.]*)' with arguments "
                 r"from the '(?P<backend>\w+)' backend",
                 r"(?P<operation>\w+_backward): unsupported combination of layouts, grad: "
-                r"(?P<backend>\w+)",
+                r"\w+, mat1: (?P<backend>\w+)",
                 r"unsupported tensor layout: (?P<backend>Sparse\w+)",
             ),
             older=(
@@ -64,8 +64,9 @@ DEVICES = Theme(
                 "`SparseCPU`, `SparseCUDA`: as above. `sin`, `tan`, `erf`, `sqrt` and "
                 "others stop for the same reason, in words that do not say so: `Could not "
                 "run 'aten::cos'`, `add(sparse, dense) is not supported`.",
-                "`SparseCsr`: the products of two sparse matrices have their rule for COO "
-                "only; `x.to_sparse_coo()` before them.",
+                "`SparseCsr`: `torch.sparse.mm` of two sparse matrices has its rule for "
+                "COO only; `x.to_sparse_coo()` before it, and `.to_dense()` of the product "
+                "before a sum. `SparseCsc`: only the second of the two is sparse; `a @ b`.",
                 "Another backend: its package lacks the rule. Compute that step on the "
                 "CPU, `f(x.cpu()).to(x.device)`; autograd carries v across both copies.",
             ),

@@ -15,12 +15,14 @@ DTYPES = Theme(
                 r"(?P<operation>clamp) is not supported for complex types",
             ),
             older=("clamp is not supported for complex types",),
-            why="""Most losses, and `relu`, `max` or `softmax`, compare or order numbers,
-                which complex ones do not have. A loss must be real in any case: only a
-                real number can be made smaller.""",
+            why="""`relu` and `max` order numbers, and complex ones have no order; most
+                losses, `softmax` and others are defined or written for real ones. A loss
+                must be real in any case: only a real number can be made smaller.""",
             fix="""Make real numbers first. The mean squared error is
-                `(z - t).abs().pow(2).mean()`; `torch.view_as_real(z)` hands real and
-                imaginary part to any other loss or layer.""",
+                `(z - t).abs().pow(2).mean()`, or, to differentiate it twice where z may be
+                t, `((z - t) * (z - t).conj()).real.mean()`. `torch.view_as_real(z)` hands
+                real and imaginary part to what works entry by entry; a layer that mixes
+                entries, such as a pooling, gets `z.real` and `z.imag` one by one.""",
             broken="""
                 import torch
 
@@ -61,9 +63,10 @@ DTYPES = Theme(
             unknown={"dtype": "integer"},
             tell=(
                 "`nll_loss`, `cross_entropy`: class labels in int32; `target.long()`.",
-                "`mse`, `smooth_l1`, `binary_cross_entropy`: `target.float()`.",
-                "Prediction and target are both integers: an `argmax` came before the "
-                "loss, and no gradient passes it; hand over the scores.",
+                "`mse`, `smooth_l1`, `binary_cross_entropy`: prediction and target are "
+                "both integers (one alone raises other errors, or none). An `argmax` came "
+                "before the loss, and no gradient passes it: hand over the scores, and "
+                "`target.float()`.",
             ),
             broken="""
                 import torch

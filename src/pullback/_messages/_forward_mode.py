@@ -19,9 +19,14 @@ FORWARD_MODE = Theme(
                 rule for reverse mode only.""",
             fix="""Add a static `jvp(ctx, tangent)` (save what it needs with
                 `ctx.save_for_forward`), or use reverse mode: `jacrev` in place of `jacfwd`,
-                `vjp` in place of `jvp`.""",
+                and in place of `jvp` `torch.autograd.functional.jvp`, which is two passes
+                of reverse mode.""",
             tell=(
-                "From `torch.func.jacfwd` or `jvp`: `jacrev`, `vjp`.",
+                "From `torch.func.jacfwd`: `jacrev`.",
+                "From `torch.func.jvp`: `torch.autograd.functional.jvp(f, x, tangent)`, if "
+                "`backward` is made of differentiable operations; of one marked "
+                "`@once_differentiable` it makes zeros, without a word. (`vjp` is another "
+                "product: its v has the shape of the output.)",
                 "From `torch.func.hessian`, which is `jacfwd(jacrev(f))`: "
                 "`jacrev(jacrev(f))`, for which a rule for `vmap` and a `backward` of "
                 "differentiable operations do.",
@@ -83,11 +88,11 @@ FORWARD_MODE = Theme(
             fix="""{operation} has no forward rule: use a variant of the operation that has
                 one (for attention: `sdpa_kernel(SDPBackend.MATH)`), or reverse mode:
                 `jacrev`. A JVP from two VJPs (`torch.autograd.functional.jvp`) needs its
-                second derivative, which attention lacks as well (and `cdist`, before
-                2.14).""",
+                second derivative, which attention lacks as well (and `_cdist_forward`,
+                before 2.14).""",
             tell=(
                 "The name contains `scaled_dot_product`: choose the MATH backend.",
-                "`_cdist_forward`: write "
+                "`_cdist_forward`, `_euclidean_dist`: write "
                 "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`.",
                 "`mkldnn_rnn_layer`, an `nn.LSTM` on the CPU: run it inside "
                 "`with torch.backends.mkldnn.flags(enabled=False):`.",
@@ -175,7 +180,8 @@ FORWARD_MODE = Theme(
             why="""`torch.autograd.forward_ad` works inside one `dual_level()` block: not
                 outside of it, and not inside two.""",
             fix="""Outside of a block: wrap it in `with fwAD.dual_level():`. Inside a second
-                one: use `torch.func.jvp`, which nests. On a tensor that is dual already:
+                one, or `torch.func.jvp` inside one: use `torch.func.jvp` for both, which
+                nests. On a tensor that is dual already:
                 make the dual once, of `fwAD.unpack_dual(dual).primal`. Read the tangent
                 inside the block: after it, `fwAD.unpack_dual(out).tangent` is None.""",
             broken="""

@@ -220,7 +220,9 @@ FUNCTIONAL = Theme(
                 "Several inputs or outputs, of which not each depends on each: zero is "
                 "right; leave `strict` out.",
                 "`The jacobian … is independent`, `While computing the hessian`: the "
-                "function is linear and its second derivative zero; leave `strict` out.",
+                "function is linear and its second derivative zero; leave `strict` out. "
+                "Zero is wrong where a custom Function marked `@once_differentiable` lies "
+                "between.",
             ),
             broken="""
                 import torch
@@ -331,9 +333,10 @@ FUNCTIONAL = Theme(
             anchor="strategy",
             title='Expected strategy to be either "forward-mode" or "reverse-mode"',
             kinds=("AssertionError",),
-            patterns=(r"Expected strategy to be either",),
-            why="""`strategy` of `torch.autograd.functional.jacobian` is one of two words,
-                and another was passed.""",
+            patterns=(r"Expected strategy to be either \"forward-mode\"",),
+            why="""`strategy` of `torch.autograd.functional.jacobian`, and
+                `outer_jacobian_strategy` of `hessian`, is one of two words, and another was
+                passed.""",
             fix="""`"reverse-mode"` (the default; one pass for each output) or
                 `"forward-mode"` with `vectorize=True` (one for each input).""",
             broken="""

@@ -19,11 +19,11 @@ HOOK_RESULTS = Theme(
                 "expected 1",
             ),
             why="""What a module's backward hook returns replaces the gradients of the
-                module's inputs: one for each argument of `forward`, and none for its
-                parameters.""",
+                module's inputs: one for each argument of `forward` that was passed by
+                position, and none for its parameters.""",
             fix="""Return a tuple of {expected} (it has {got}), or `None` to leave
-                `{what}` as it is. To change the gradient of a parameter, put a hook on the
-                parameter.""",
+                `{what}` as it is. A bare tensor counts by its rows: `(g,)` and not `g`. To
+                change the gradient of a parameter, put a hook on the parameter.""",
             unknown={
                 "expected": "as many as there are",
                 "got": "another number",
@@ -63,9 +63,9 @@ HOOK_RESULTS = Theme(
                 r"Module backward hook for grad_input is called before the grad_output "
                 r"one",
             ),
-            why="""A gradient reached the module's input without passing its output: the
-                input is used once more outside the module, or the backward pass is itself
-                differentiated.""",
+            why="""A gradient reached the module's input without passing its output:
+                something that `forward` keeps, as an attribute, is in the loss, or the
+                backward pass is itself differentiated.""",
             fix="""PyTorch 1.13 raises this for second derivatives of a module with a full
                 backward hook; later releases do not. Where you cannot update, put
                 `register_hook` on the tensors in place of the hook on the module.""",
@@ -225,8 +225,10 @@ HOOK_RESULTS = Theme(
             ),
             why="""With `check_batched_grad=True`, gradcheck also runs your `backward`
                 under `vmap`, with a batch of v. It leaves torch (NumPy, `.item()`, an
-                extension), and `vmap` cannot follow.""",
-            fix="""Write `backward` with torch operations. Where that cannot be, leave
+                extension), has an `if` on v, draws random numbers or writes v into a tensor
+                without a batch, and `vmap` cannot follow.""",
+            fix="""Write `backward` with torch operations, `torch.where` in place of an
+                `if`, and new tensors in place of writing. Where that cannot be, leave
                 `check_batched_grad=True` out, and take Jacobians row by row instead of
                 with `is_grads_batched`.""",
             broken="""

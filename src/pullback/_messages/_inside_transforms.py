@@ -66,6 +66,9 @@ INSIDE_TRANSFORMS = Theme(
                 intermediate result a function of it in place of `retain_grad()`.""",
             tell=(
                 "`requires_grad_()`: leave it out; `argnums` says what is differentiated.",
+                "A derivative inside of the function, such as forces: `torch.func.grad` in "
+                "place of `requires_grad_()` and `torch.autograd.grad`.",
+                "`torch.func.stack_module_state` calls it: stack the models once, outside.",
                 "`retain_grad()`, for the gradient of an intermediate `h`: split the "
                 "function, and `torch.vmap(torch.func.grad(rest))(h)` is that gradient for "
                 "each sample. For its value, return it beside the loss and set "
@@ -133,6 +136,8 @@ INSIDE_TRANSFORMS = Theme(
                 "of Python.",
                 "You wrote no Function: a library did, for example a checkpoint with "
                 "`use_reentrant=True`. Switch it off inside `torch.func`.",
+                "An operator of `torch.library.custom_op` with `register_autograd` is a "
+                "Function of the old form: call it in one of your own.",
                 "A module has a `register_full_backward_hook`, or its pre-hook: torch puts "
                 "such a Function around it. Call the handle's `remove()` first, and return "
                 "from the function what you wanted to see.",

@@ -266,7 +266,9 @@ INSIDE_VMAP = Theme(
                 "answer for all samples; compute with the Boolean tensor, `(a == "
                 "b).all()`.",
                 "The name ends in `.out`: drop `out=` and use what the function returns.",
-                "`aten::lstm`, a fused layer: a loop, or its own batch dimension.",
+                "`aten::lstm`, `gru`, `rnn_tanh`: its own batch dimension, or a loop. With "
+                "`grad`, `jacrev` or `hessian` inside of the `vmap` the layer runs, given "
+                "a first state made of the sample: `gru(x, x.new_zeros(1, hidden_size))`.",
             ),
             older=(
                 "Batching rule not implemented for aten::unfold_backward; the "
@@ -321,6 +323,9 @@ INSIDE_VMAP = Theme(
                 "`result[i] = ...` into zeros: `torch.stack` of the entries.",
                 "`result += x` says *output with shape … doesn't match the broadcast shape "
                 "…*: the cause is the same; write `result = result + x`.",
+                "That message from `nn.GRU`, `nn.RNN` or `nn.LSTM`, in `vmap(grad(f))`: "
+                "they make their first state for themselves. Pass one, `gru(x, "
+                "x.new_zeros(1, hidden_size))`.",
             ),
             broken="""
                 import torch

@@ -224,7 +224,8 @@ LEAVES = Theme(
                 r"attempting to assign a gradient with (?:dtype|device type) "
                 r"'(?P<grad>[^']+)' to a tensor with (?:(?:grad_)?dtype|device type) "
                 r"'(?P<tensor>[^']+)'",
-                r"assigned grad has data of a different (?:size|type|device)",
+                r"assigned grad has data (?:of|located on) a different "
+                r"(?:size|type|device)",
                 r"assigned grad expected to be a Tensor or None but got grad of type "
                 r"(?P<grad>[\w.]*\w)",
                 r"attempting to assign a gradient located on device with index "
@@ -237,6 +238,7 @@ LEAVES = Theme(
             older=(
                 "assigned grad has data of a different size",
                 "assigned grad has data of a different type",
+                "assigned grad has data located on a different device",
                 "assigned grad expected to be a Tensor or None but got grad of type float",
                 "attempting to assign a gradient with device type 'cpu' to a "
                 "tensor with device type 'cuda'. Please ensure that the "

@@ -328,7 +328,8 @@ LIBRARIES = Theme(
                 "Hugging Face transformers: "
                 '`gradient_checkpointing_kwargs={"use_reentrant": True}`.',
                 "No DeepSpeed and no other sharding: something in your function was empty "
-                "the second time, a mask or a cache; see the page without `[0]`.",
+                "the second time, a mask, a cache, or what a batch norm keeps, after an "
+                "`eval()` in between; see the page without `[0]`.",
                 "With `use_reentrant=True` none of the inputs requires a gradient: "
                 "`model.enable_input_require_grads()`.",
             ),

@@ -47,9 +47,9 @@ NO_DERIVATIVE = Theme(
                 "The name contains `scaled_dot_product`: choose the MATH backend for the "
                 "forward pass.",
                 "`_cdist_backward`, before 2.14: write "
-                "`d = a[..., :, None, :] - b[..., None, :, :]` and `d.norm(dim=-1)`. Where "
-                "points coincide its second derivative is nan: "
-                "`(d.square().sum(-1) + 1e-12).sqrt()`.",
+                "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`. For distances "
+                "within one set only the pairs i < j: at 0 the second derivative of a "
+                "norm is nan.",
                 "`cudnn` in the name: "
                 "`torch.backends.cudnn.flags(enabled=False)` around the forward "
                 "pass.",
@@ -250,6 +250,8 @@ NO_DERIVATIVE = Theme(
                 r"implementation",
                 r"(?P<operation>(?:Memory Efficient|Flash) [Aa]ttention) defaults to a "
                 r"non-deterministic algorithm",
+                r"this operation is not deterministic because it uses "
+                r"(?P<operation>CuBLAS)",
             ),
             older=(
                 "Memory Efficient attention defaults to a non-deterministic algorithm. To "
@@ -257,6 +259,11 @@ NO_DERIVATIVE = Theme(
                 "torch.use_deterministic_algorithms(True, warn_only=False).",
                 "scatter_add_cuda_kernel does not have a deterministic implementation, but "
                 "you set 'torch.use_deterministic_algorithms(True)'.",
+                "Deterministic behavior was enabled with either "
+                "`torch.use_deterministic_algorithms(True)` or "
+                "`at::Context::setDeterministicAlgorithms(true)`, but this operation is "
+                "not "
+                "deterministic because it uses CuBLAS and you have CUDA >= 10.2.",
             ),
             why="""That operation, most often a backward on a GPU, adds contributions to one
                 place from many threads, in an order that changes from run to run, and sums
@@ -267,6 +274,8 @@ NO_DERIVATIVE = Theme(
             tell=(
                 "`defaults to a non-deterministic algorithm`: attention has one that is "
                 "deterministic as well; `warn_only=False` chooses it.",
+                "`because it uses CuBLAS`: nothing is to be replaced; set the environment "
+                "variable `CUBLAS_WORKSPACE_CONFIG=:4096:8` before the program starts.",
             ),
             see=("error-backward-not-reentrant", "gradcheck"),
             source=("aten/src/ATen (Context.cpp)",),

@@ -63,6 +63,14 @@ NOT_FINITE = Theme(
                 r"Expected parameter (?P<parameter>\w+) \(\w+ of shape .{0,40}?\) of "
                 r"distribution .{0,400}? to satisfy the constraint .{0,80}?, but found "
                 r"invalid values:.*?\bnan\b",
+                r"The parameter (?P<parameter>\w+) has invalid values",
+            ),
+            older=(
+                "The parameter loc has invalid values",
+                "Expected parameter logits (Tensor of shape (64, 4)) of distribution "
+                "Categorical(logits: torch.Size([64, 4])) to satisfy the constraint "
+                "IndependentConstraint(Real(), 1), but found invalid values: "
+                "tensor([[nan, nan, nan, nan],",
             ),
             why="""The distribution is only the first to look. The network that computed
                 its parameter gave nan: as a rule the weights have been nan since an earlier
@@ -115,11 +123,18 @@ NOT_FINITE = Theme(
                 r"Loss became infinite or NaN at iteration ?= ?\d+",
                 r"The loss returned in `training_step` is nan or inf",
                 r"Detected nan and/or inf values in `(?P<name>[\w.]+)`",
+                r"Predicted boxes or scores contain Inf/NaN",
+                r"Loss is (?:nan|inf|-inf), stopping training",
+                r"Encountered NaN: loss",
+                r"WARNING: non-finite loss, ending training",
             ),
             older=(
                 "The loss returned in `training_step` is nan or inf.",
                 "Detected nan and/or inf values in `layer_1.weight`. Check your forward "
                 "pass for numerically unstable operations.",
+                "Predicted boxes or scores contain Inf/NaN. Training has diverged.",
+                "Loss is nan, stopping training",
+                "Encountered NaN: loss",
             ),
             why="""The trainer looked at the loss, or at the weights, and stopped. From here
                 on gradients are nan as a rule, since v = 1 is carried back through what
@@ -203,7 +218,11 @@ NOT_FINITE = Theme(
             anchor="underflow-in-dt",
             title="underflow in dt nan",
             kinds=("AssertionError",),
-            patterns=(r"underflow in dt (?:nan|[\d.e-]+)",),
+            patterns=(
+                r"underflow in dt (?:nan|[\d.e-]+)",
+                r"non-finite values in state `y`",
+            ),
+            older=("non-finite values in state `y`: tensor([[nan, nan]])",),
             why="""A solver with adaptive steps, such as torchdiffeq's `dopri5`, halves its
                 step until the error is small enough, and arrived at a step that no longer
                 moves the time. The right-hand side has grown steep, or is nan.""",
@@ -211,6 +230,8 @@ NOT_FINITE = Theme(
                 a smaller learning rate, weight decay, smooth activations, or a solver of
                 fixed steps (`method="rk4"`).""",
             tell=(
+                "`non-finite values in state`: the state itself is nan or inf; it grew "
+                "without bound, or began as nan.",
                 "In `forward`, in the first step: scale the times (seconds instead of "
                 "thousands) and the state.",
                 "In `forward`, after some steps: training diverged; the threads report it "
@@ -220,7 +241,11 @@ NOT_FINITE = Theme(
                 "the steps themselves.",
             ),
             see=("same-or-not", "gradient-norms"),
-            source=("rtqichen/torchdiffeq#27", "rtqichen/torchdiffeq#58"),
+            source=(
+                "rtqichen/torchdiffeq#27",
+                "rtqichen/torchdiffeq#58",
+                "rtqichen/torchdiffeq#184",
+            ),
         ),
         Message(
             anchor="groups-norm-positive",

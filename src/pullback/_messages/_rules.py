@@ -69,7 +69,9 @@ RULES = Theme(
                 # from torch's call; in other code this is a module or a method
                 r"super\(\)\.apply\(.{0,160}forward\(\) (?:takes|missing) \d+ "
                 r"(?:required )?positional argument",
+                r"(?<![\w.])apply\(\) takes no keyword arguments",
             ),
+            older=("apply() takes no keyword arguments",),
             why="""`apply` calls the static methods of a Function in one of two ways:
                 `forward(ctx, x)`, or `forward(x)` and then
                 `setup_context(ctx, inputs, output)`. Which of them, it tells by whether
@@ -84,6 +86,8 @@ RULES = Theme(
                 "`forward() missing 1 required positional argument`, out of "
                 "`super().apply`: `self` stands before `ctx`, or `apply` got fewer "
                 "arguments.",
+                "`apply() takes no keyword arguments`: an earlier release; pass all by "
+                "position.",
                 "Out of your own call of a module: its `forward` has other arguments than "
                 "you pass, and gradients have no part in it.",
             ),

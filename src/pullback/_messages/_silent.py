@@ -208,8 +208,13 @@ SILENT = Theme(
             why="""The derivative of the root is infinite at 0 and that of the square is 0:
                 0 · inf is nan. `norm()` knows the place and returns the subgradient 0.""",
             fix="""Use `torch.linalg.vector_norm`, or add a small number *inside* the root:
-                `(x.pow(2).sum() + 1e-12).sqrt()`. For a second derivative only the latter
-                is finite at 0.""",
+                `(x.pow(2).sum() + 1e-12).sqrt()`.""",
+            tell=(
+                "A complex magnitude, `(z.real**2 + z.imag**2).sqrt()`: `z.abs()` has 0.",
+                "The *second* derivative is nan, as of forces between all pairs: there is "
+                "none at 0, and `norm()` says nan (`torch.func.hessian` says 0). Leave out "
+                "a point's distance to itself.",
+            ),
             broken="""
                 import torch
 

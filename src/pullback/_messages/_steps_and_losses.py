@@ -171,7 +171,7 @@ STEPS = Theme(
                 optimizer's step, as it does in the first steps of many runs.""",
             fix="""Call `backward`, `optimizer.step()`, `scheduler.step()` in this order.
                 With `GradScaler`, step the scheduler only if the scale has not been
-                lowered.""",
+                lowered; with accumulated gradients, once for each step.""",
             broken="""
                 import torch
 
@@ -192,7 +192,7 @@ STEPS = Theme(
                 assert x == 0
                 print(x.item())
                 """,
-            see=("error-no-inf-checks", "error-unscale-twice"),
+            see=("schedule-of-steps", "error-no-inf-checks", "error-unscale-twice"),
             source=("torch/optim/lr_scheduler.py",),
         ),
         Message(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 from torch.autograd.function import BackwardCFunction
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -68,6 +69,32 @@ PARTS = {
     "addmm": _sparse_addmm,
     "mv": _mv,
 }
+
+
+#: Methods that hand the numbers out without an operation.
+READERS = {"__array__", "__dlpack__", "numpy", "tolist"}
+
+
+class Reads(TorchFunctionMode):
+    """Says of what f reads past all operations that it looks at values.
+
+    Without grad mode it does not: there the forward of a ``torch.autograd.Function`` may
+    read what it likes, since its outputs are taken to depend on everything.
+    """
+
+    def __init__(self, tracker: Tracker) -> None:
+        super().__init__()
+        self.tracker = tracker
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if getattr(func, "__name__", "") in READERS and torch.is_grad_enabled():
+            t = args[0]
+            while torch._C._functorch.is_functorch_wrapped_tensor(t):  # as for a Hessian
+                t = torch._C._functorch.get_unwrapped(t)
+            self.tracker.look(func.__name__, [t])
+        return func(*args, **kwargs or {})
 
 
 class Tracker(TorchDispatchMode):
@@ -134,7 +161,7 @@ class Tracker(TorchDispatchMode):
             call = Call(func, args, kwargs, self.memory, outputs)
             self._remember(outputs, rules.find(rule or self._dense, call))
         elif not any(isinstance(t, Tensor) for t in pytree.tree_leaves(result)):
-            self._look(func, given)
+            self.look(func, given)
         return result
 
     def _captured(self, t: Tensor) -> None:
@@ -218,7 +245,8 @@ class Tracker(TorchDispatchMode):
         everything = call.everything(call.tensors())
         return [spread(everything, t.numel()) for t in call.outputs]
 
-    def _look(self, func: Any, given: list[Tensor]) -> None:
+    def look(self, func: Any, given: list[Tensor]) -> None:
+        """Warn if the values of what is given, which no output shows, may change."""
         if func is torch.ops.aten._linalg_check_errors.default:
             return  # of solve, inv and others: it takes no other way, but raises
         if any(self.memory.tracks(t) and self.memory.read(t).nnz for t in given):

@@ -205,8 +205,9 @@ def sparsity(
     is where a ``torch.autograd.Function`` computes out of sight, as in NumPy; one that
     torch can see is followed through its forward, and ``verify=True`` of
     :func:`jacobian` tells if its backward depends on more. Where f looks at values
-    (``if x.sum() > 0``, ``.item()``), the pattern holds for the way that these inputs
-    take, and a warning says so.
+    (``if x.sum() > 0``, ``.item()``, ``.tolist()``), the pattern holds for the way that
+    these inputs take, and a warning says so (but for ``.tolist()``, ``.numpy()`` and
+    DLPack under ``torch.no_grad()``).
 
     The method is that of Griewank and Walther, *Evaluating Derivatives*, 2nd ed., 2008,
     section 7.1 (index domains); the colouring is that of Coleman and Moré, *Estimation
@@ -262,7 +263,7 @@ def sparsity(
         >>> pullback.jacobian(lambda x: x[1:] * x[:-1], x, sparsity=plan)[7, 8]
         tensor(7.)
     """
-    from pullback._sparse.detection import Tracker  # which needs SciPy
+    from pullback._sparse.detection import Reads, Tracker  # which need SciPy
 
     if not isinstance(argnums, int):
         raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
@@ -282,7 +283,7 @@ def sparsity(
         args = list(inputs)
         args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
         tracker = Tracker(args[index], args)
-        with tracker:
+        with tracker, Reads(tracker):
             y = call(f, args)
     check_one("the output of f", y)
     shapes = tuple(map(tuple, input_shapes(inputs)))

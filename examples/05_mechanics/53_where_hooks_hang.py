@@ -1,0 +1,174 @@
+r"""
+.. _where-hooks-hang:
+
+My hook runs too often, never, or on another gradient: where does it hang?
+==========================================================================
+
+On a parameter or a module it hangs until its handle's ``remove()``, and runs once for each
+time you registered it; on a result it goes with the graph, and a recorded edit in place
+leaves it with the value from before. Under ``DistributedDataParallel`` a parameter's hook
+sees the gradient of its own process, before the average.
+"""
+
+# %%
+# ``w`` is a parameter of shape ``(1,)`` and ``3 * w`` a result, made anew in each step.
+# *My hook runs more often with every step.* It is registered in the loop, and a parameter
+# keeps what it was given; a result takes its hook along. Runs in each of three steps:
+
+import torch
+from torch import nn
+
+w, on_w, on_y = nn.Parameter(torch.tensor([2.0])), [], []
+for _ in range(3):
+    w.register_hook(on_w.append)
+    y = 3 * w
+    y.register_hook(on_y.append)
+    y.backward()
+    print(len(on_w), len(on_y))
+    on_w.clear()
+    on_y.clear()
+
+# %%
+# Register before the loop; or take the handle as a block, whose end removes the hook. The
+# three from above are there still, the fourth is not:
+
+for block in (True, False):
+    if block:
+        with w.register_hook(on_w.append):
+            (3 * w).backward()
+    else:
+        (3 * w).backward()
+    print(len(on_w))
+    on_w.clear()
+
+# %%
+# A hook that is never called
+# ---------------------------
+#
+# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on that
+# node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two graphs
+# nobody holds the node but you: let it go, and the next graph makes another, without hooks.
+# Does the hook run if the node is kept, and if not?
+
+from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
+
+for kept in (True, False):
+    w, runs = nn.Parameter(torch.tensor([2.0])), []
+    node = get_gradient_edge(w).node
+    node.register_hook(lambda sent, arrived, runs=runs: runs.append(arrived))
+    if not kept:
+        del node
+    (3 * w).backward()
+    print(kept, len(runs))
+
+# %%
+# ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition, and
+# hangs on the tensor. *And after torch.compile?* The hook of a module that was compiled and
+# called before is ignored (:ref:`error-hook-after-compile`; other reasons:
+# :ref:`module-hooks`). Those of its parameters run: leaves are outside of what is compiled:
+
+layer, runs = nn.Linear(1, 1), []
+compiled = torch.compile(layer, backend="aot_eager")
+compiled(torch.ones(1))
+layer.register_full_backward_hook(lambda *_: runs.append("module"))
+layer.weight.register_hook(lambda g: runs.append("weight"))
+layer.weight.register_post_accumulate_grad_hook(lambda p: runs.append("its .grad"))
+compiled(torch.ones(1)).backward()
+print(runs)
+
+# %%
+# A hook on another gradient
+# --------------------------
+#
+# *I edit the tensor in place, and the hook shows the wrong gradient.* Where the edit is
+# recorded, a hook stays with the value from before; ``retain_grad`` goes on to the new one.
+# With ``h`` doubled and ``y = 4 * h``, the slope by the new ``h`` is 4, by the old one 8:
+
+x, slopes = torch.tensor([1.0, 2.0], requires_grad=True), {}
+h = 3 * x
+h.retain_grad()
+h.register_hook(lambda g: slopes.update(old=g))
+h.mul_(2)
+h.register_hook(lambda g: slopes.update(new=g))
+(4 * h).backward(torch.ones(2))
+print(slopes, h.grad)
+
+# %%
+# *Under DDP the hook's gradient is not the one in .grad.* Hooks of a parameter, of both
+# kinds, run when the part of this process has arrived. The average comes after them, of
+# what they made of the parts: a hook that clips, clips each part. ``times_ten`` stands here
+# for the other processes:
+
+import torch.distributed as dist
+from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
+
+
+def times_ten(state, bucket):
+    future = Future()
+    future.set_result(10 * bucket.buffer())
+    return future
+
+
+# %%
+# In one process, with a slope of 3. What the two hooks see, and what is in ``.grad``:
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = DistributedDataParallel(nn.Linear(1, 1, bias=False))
+model.register_comm_hook(None, times_ten)
+weight, seen = model.module.weight, []
+weight.register_hook(lambda g: seen.append(g.item()))
+weight.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.item()))
+model(torch.tensor([3.0])).backward()
+dist.destroy_process_group()
+print(seen, weight.grad.item())
+
+# %%
+# To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or average
+# by a communication hook as above. *And with checkpoints it runs twice?* A layer inside and
+# outside of a checkpoint gets its gradient in two parts from the old variant, which calls
+# ``backward`` inside of ``backward``, and in one from the new. Calls, and do they add up:
+
+from torch.utils.checkpoint import checkpoint
+
+for old in (True, False):
+    layer, parts = nn.Linear(1, 1), []
+    layer.weight.register_hook(parts.append)
+    start = torch.ones(1, requires_grad=True)
+    layer(checkpoint(layer, start, use_reentrant=old)).backward()
+    print(len(parts), torch.equal(torch.stack(parts).sum(0), layer.weight.grad))
+
+# %%
+# Hooks on what is saved
+# ----------------------
+#
+# ``pack`` runs each time that a tensor is saved, twice for the ``x`` of two operations.
+# ``unpack`` runs whenever a backward needs it, here in two, in the engine's order, here 2
+# before 3. So it must give the same each time. An edit in ``pack`` is refused:
+
+calls, x = [], torch.tensor([1.0], requires_grad=True)
+pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)
+with saved_tensors_hooks(pack, lambda box: calls.append(f"unpack {box[0]}") or box[1]):
+    y = x.sin() * x.cos()
+for _ in range(2):
+    y.backward(retain_graph=True)
+print(*calls)
+try:
+    with saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
+        x.exp()
+except RuntimeError as error:
+    print(str(error).partition(". ")[0])
+
+# %%
+# The check: both slopes by :term:`forward mode`, and twice that of sin x cos x, cos 2x:
+
+one = torch.ones(2)
+for name, f in {"old": lambda h: 4 * (2 * h), "new": lambda h: 4 * h}.items():
+    assert torch.equal(slopes[name], torch.func.jvp(f, (one,), (one,))[1])
+torch.testing.assert_close(x.grad, 2 * torch.cos(2 * x.detach()))
+
+# %%
+# Where next
+# ----------
+#
+# Their order: :ref:`hooks`. Of several tensors at once: :ref:`gradient-edges`.
