@@ -149,8 +149,7 @@ MODULE_HOOKS = (
         fix="""Use `register_full_backward_hook` everywhere. A module that has had a
             hook of the old kind is made anew, and loads its `state_dict()`.""",
         tell=(
-            "Only v is wanted: `register_full_backward_pre_hook` is taken all the "
-            "same.",
+            "Only v is wanted: `register_full_backward_pre_hook` is taken all the same.",
             "`as a global Module hook`: the same for the hooks of all modules, until "
             "the process ends.",
         ),
