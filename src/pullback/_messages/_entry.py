@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,11 @@ from inspect import cleandoc
 NODE = r"(?:struct )?\w[\w:.<>]*(?:\(anonymous namespace\)[\w:.<>]*)?"
 # The shape of a tensor; j1 stands in that of a nested one
 SIZE = r"torch\.Size\(\[[\dj, ]*\]\)|\[[\dj, ]*\]"
+
+
+@functools.cache  # re itself keeps 512, fewer than there are
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +89,7 @@ class Message:
         """Return where ``text`` contains the message in any of its wordings."""
         # A pasted message may have been wrapped by a terminal.
         flat = " ".join(text.split())
-        found = (re.search(pattern, flat) for pattern in self.patterns)
+        found = (_compiled(pattern).search(flat) for pattern in self.patterns)
         return next((match for match in found if match), None)
 
     def advice(self, values: Mapping[str, str | None]) -> str:
