@@ -90,6 +90,22 @@ M = torch.arange(1.0, 16).reshape(5, 3).requires_grad_()
 M.grad
 
 # %%
+# A map smaller than the output
+# -----------------------------
+#
+# *My map is 80×80, the network returns 96×96.* What went in plays no part: ``v`` has the
+# size of what came out. Crop that to the place of the map, or write the map into zeros of
+# the output's shape; both give the same. Here 3×3 and 5×5, from an image of 10×10:
+
+image = torch.arange(100.0).reshape(1, 1, 10, 10).requires_grad_()
+out, small = torch.nn.AvgPool2d(2)(image**2), torch.ones(1, 1, 3, 3)
+attempt(out, small)
+(cropped,) = torch.autograd.grad(out[..., 1:-1, 1:-1], image, small, retain_graph=True)
+padded = torch.zeros_like(out)
+padded[..., 1:-1, 1:-1] = small
+print(torch.equal(torch.autograd.grad(out, image, padded)[0], cropped))
+
+# %%
 # One thing, three names
 # ----------------------
 #

@@ -46,8 +46,8 @@ reverse_over_forward = torch.func.grad(lambda x: torch.func.jvp(f, (x,), (u,))[1
 print(forward_over_reverse, reverse_over_forward)
 
 # %%
-# Forward over reverse needs a forward rule for every operation; where one is missing, take
-# reverse over reverse (:ref:`jvp-from-vjps`).
+# Forward over reverse needs a forward rule for every operation (:ref:`jvp-from-vjps`), and
+# by ``torch.func.grad`` more memory (:ref:`memory-measured`) than reverse over reverse.
 #
 # *torch.autograd.functional.hvp or vhp?* Both give the value of f and the vector. ``hvp``
 # makes its JVP out of two VJPs, so ``vhp`` is the cheaper of the two (:ref:`same-or-not`).
@@ -151,7 +151,8 @@ except RuntimeError as error:
 
 # %%
 # *I want the diagonal, and grad of g.sum() gives something else.* That is :math:`H\mathbf
-# 1`, the sums of rows. The diagonal of a full H takes all n products:
+# 1`, the sums of rows. The diagonal of a full H takes all n products (for random signs u
+# in place of ones, :math:`u\odot Hu` has it as its mean: :ref:`trace-and-norm`):
 
 (sums,) = torch.autograd.grad(g.sum(), x)
 print(sums, torch.func.hessian(f)(point).diagonal())

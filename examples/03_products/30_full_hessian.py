@@ -145,13 +145,13 @@ print(value, g)
 print(1_000_000**2 * torch.float32.itemsize / 1e12, "terabytes")
 
 # %%
-# A batch. ``hessian`` wants one number out; a function of shape ``(B,)`` gives a Hessian
-# for each number, with all the zeros between samples: ``(B, B, B)`` here. One Hessian for
-# each sample is ``vmap(hessian(f))``:
+# A batch. ``hessian`` wants one number out; a net of shape ``(B, 1)`` gives a Hessian for
+# each, with all the zeros between samples: y's shape and twice x's. One Hessian for each
+# sample is ``vmap(hessian(f))``, without the 1 if f squeezes it away:
 
-points = torch.linspace(1, 2, 4)
-print(torch.func.hessian(lambda x: x**3)(points).shape)
-print(torch.func.vmap(torch.func.hessian(lambda x: x**3))(points))
+hessian, vmap, number = torch.func.hessian, torch.func.vmap, lambda x: model(x).squeeze()
+for h in (hessian(model), vmap(hessian(model)), vmap(hessian(number))):
+    print(h(data).shape)
 
 # %%
 # The check: by hand, symmetric as it must be, and what symmetry spared against all rows:

@@ -21,7 +21,6 @@ says how much a single training example has to do with a prediction.
 # λ is the logarithm of a penalty's weight; w and q have shape ``(3,)``:
 
 import torch
-from torch.autograd.graph import saved_tensors_hooks
 
 torch.manual_seed(0)  # the same data on every build
 X, t = torch.randn(8, 3).double(), torch.randn(8).double()
@@ -43,8 +42,7 @@ def validation_loss(w):
 #
 # ``step`` edits the weights under ``no_grad``: nothing says that λ had any part in them.
 
-w = start.clone().requires_grad_()
-tuned = lam.clone().requires_grad_()
+w, tuned = start.clone().requires_grad_(), lam.clone().requires_grad_()
 training_loss(w, tuned).backward()
 torch.optim.SGD([w], lr=0.1).step()
 tuned.grad = None
@@ -59,16 +57,17 @@ print(tuned.grad)
 
 
 def unrolled(steps):
-    tuned, w, saved = lam.clone().requires_grad_(), start.clone().requires_grad_(), []
-    with saved_tensors_hooks(lambda t: saved.append(1) or t, lambda t: t):
+    tuned, first, saved = lam.clone().requires_grad_(), start.clone().requires_grad_(), []
+    hooks, w = torch.autograd.graph.saved_tensors_hooks, first
+    with hooks(lambda t: saved.append(1) or t, lambda t: t):
         for _ in range(steps):
             (g,) = torch.autograd.grad(training_loss(w, tuned), w, create_graph=True)
             w = w - 0.1 * g
-        return torch.autograd.grad(validation_loss(w), tuned)[0], len(saved)
+        return torch.autograd.grad(validation_loss(w), (tuned, first, w)), len(saved)
 
 
 for steps in (1, 5, 20, 100):
-    g, saved = unrolled(steps)
+    (g, *_), saved = unrolled(steps)
     print(f"{steps:3} steps {g + 0.0:8.5f}  {saved:5} saved")
 
 # %%
@@ -84,11 +83,18 @@ for record in (True, False):
     print(by_w[record].numpy().round(3), by_lam)
 
 # %%
+# *Do k steps make a k-th derivative?* No, second ones: the way back through each is one
+# product with :math:`I-0.1H` (:ref:`hvp`). H is constant here, so five are a fifth power:
+
+_, by_first, by_last = unrolled(5)[0]
+factor = torch.eye(3).double() - 0.1 * (2 * X.T @ X / 8 + 2 * torch.eye(3))
+print(by_first.numpy().round(3), torch.allclose(by_first, factor.matrix_power(5) @ by_last))
+
+# %%
 # Implicit: one system at the minimum
 # -----------------------------------
 #
-# Conjugate gradients need only :term:`Hessian-vector products <Hessian-vector product>`
-# (:ref:`hvp`), never H, and no step of the training is remembered:
+# Conjugate gradients need only products with H, and no step of the training is kept:
 
 gradient = torch.func.grad(training_loss)
 
@@ -104,10 +110,9 @@ def solve(w, b, steps=3):  # H q = b
 
 
 # %%
-# Three steps are exact for three weights, but for rounding. The product with the mixed
-# derivative is one more :term:`VJP`, of the gradient by λ. *Does the formula do after a few
-# steps, as in meta-learning?* No: it is about a minimum, and there is none yet. The number
-# that the unrolled ones approach, and what it says too early, after five steps:
+# Three steps are exact for three weights. The mixed derivative is one more :term:`VJP`, of
+# the gradient by λ. *Does the formula do after a few steps, as in meta-learning?* No: it is
+# about a minimum. What the unrolled ones approach, and the formula after five steps:
 
 
 def formula(steps):
@@ -129,8 +134,7 @@ print(f"{implicit:.5f} {formula(5)[2]:.5f}")
 # :math:`H^{-1}\nabla\ell_i/n` and V by :math:`q^\top\nabla\ell_i/n`: one q for all of them
 # (Koh and Liang, 2017). Beside it, V really trained without the example:
 
-each = 2 * (X @ best - t)[:, None] * X  # row i: the gradient of loss i
-influence = each @ q / 8
+influence = 2 * (X @ best - t) * (X @ q) / 8  # each example's gradient, times q
 
 
 def without(i):  # the minimum in closed form; the mean is still over n
@@ -143,12 +147,10 @@ actual = torch.stack([without(i) - without(-1) for i in range(8)])
 print(influence.numpy().round(3), actual.numpy().round(3), sep="\n")
 
 # %%
-# Rough, as one of 8 is not little; the signs happen to be right. Conjugate gradients also
-# need a positive H; a network's is not, and people take the Gauss-Newton matrix for it, or
-# add a multiple of I (:ref:`gauss-newton`).
+# Rough, as one of 8 is not little. Conjugate gradients need a positive H; a network's is
+# not: people take the Gauss-Newton matrix, or add a multiple of I (:ref:`gauss-newton`).
 #
-# The check: differences of the whole training, its gradient written out; for the influence
-# with the weight of an example changed by little:
+# The check: differences of the whole training, by λ and by an example's weight:
 
 
 def train(lam, weights=1.0, steps=300):
@@ -159,12 +161,11 @@ def train(lam, weights=1.0, steps=300):
 
 
 h = 1e-5
-for steps, found in ((5, unrolled(5)[0]), (300, implicit)):
+for steps, found in ((5, unrolled(5)[0][0]), (300, implicit)):
     up, down = (train(lam + sign * h, steps=steps) for sign in (1, -1))
     assert abs((up - down) / (2 * h) - found) < 1e-7
 assert abs(train(lam, 1 - h * torch.eye(8)[2]) - train(lam) - h * influence[2]) < 1e-9
-one_step = torch.eye(3).double() - 0.1 * (2 * X.T @ X / 8 + 2 * torch.eye(3))
-torch.testing.assert_close(by_w[True], one_step @ by_w[False])
+torch.testing.assert_close(by_w[True], factor @ by_w[False])
 
 # %%
 # Where next

@@ -79,7 +79,7 @@ for name, f in fixed_sum.items():
 
 # %%
 # Ask for something that is not constant: a sum weighed by a random ``v``, one entry
-# (:ref:`one-component`), the loss that follows, or the logits.
+# (:ref:`one-component`; all: :ref:`seeing-jacobians`), the loss that follows, the logits.
 #
 # All zero: the function is flat there
 # ------------------------------------

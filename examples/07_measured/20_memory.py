@@ -46,9 +46,8 @@ class Peak(Memory, TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.layers += func is torch.ops.aten.tanh.default
         out = func(*args, **(kwargs or {}))
-        for made in tree_leaves(out):
-            if isinstance(made, torch.Tensor):
-                self.add(made.untyped_storage())
+        for made in filter(torch.is_tensor, tree_leaves(out)):
+            self.add(made.untyped_storage())
         return out
 
 
@@ -56,8 +55,7 @@ class Peak(Memory, TorchDispatchMode):
 # A chain of layers on vectors of 100 000 numbers; all memory is given in units of one such
 # vector, the input not counted:
 
-x = torch.linspace(-1, 1, 100_000)
-v = torch.ones_like(x)
+x, v = torch.linspace(-1, 1, 100_000), torch.ones(100_000)
 
 
 def chain(x, layers):
@@ -66,10 +64,10 @@ def chain(x, layers):
     return x
 
 
-def peak(function, *args):
+def peak(function, *args, unit=x):
     with Peak() as counter:
         function(*args)
-    return round(counter.peak / x.nbytes)
+    return round(counter.peak / unit.nbytes)
 
 
 # %%
@@ -122,15 +120,13 @@ peaks
 import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(6, 2.8), layout="constrained")
-ax.plot(segments, list(peaks.values()), marker="o", label="checkpointed")
+ax.semilogx(segments, list(peaks.values()), base=2, marker="o", label="checkpointed")
 ax.axhline(peak(vjp, 64), linestyle="--", color="gray", label="all activations kept")
-ax.set_xscale("log", base=2)
 ax.legend()
 _ = ax.set(title="Peak memory of 64 layers", xlabel="segments", ylabel="vectors")
 
 # %%
 # It is paid for in work: every segment but the last is computed twice. Counted in layers:
-
 
 with Peak() as counter:
     checkpointed(8)
@@ -143,20 +139,24 @@ counter.layers
 # *"Jacobians by vmap cost no memory."* All rows at once hold each value of the backward
 # pass once a row. ``chunk_size`` bounds it:
 
-small = torch.linspace(0, 1, 300)
-rows = []
-for chunk_size in (None, 10):
-    jacobian = torch.func.jacrev(lambda x: chain(x, 5), chunk_size=chunk_size)
-    with Peak() as counter_of_rows:
-        jacobian(small)
-    rows.append(counter_of_rows.peak // small.nbytes)
+f, small = lambda x: chain(x, 5), torch.linspace(0, 1, 300)
+jacobians = [torch.func.jacrev(f, chunk_size=size) for size in (None, 10)]
+rows = [peak(J, small, unit=small) for J in jacobians]
 rows
 
 # %%
-# The result alone is 300 rows; in chunks it is held twice for a moment, since torch joins
-# the pieces at the end. ``retain_graph`` keeps what a product would have freed; and a loss
-# added up with its history, ``total += loss``, keeps every step's graph.
+# The result alone is 300 rows, in chunks twice for a moment, as torch joins the pieces at
+# the end. ``retain_graph`` keeps what is else freed, ``total += loss`` every step's graph.
 #
+# *"Forward over reverse is the lean Hessian-vector product."* In torch.func it is not.
+# :func:`torch.func.grad` records its own way back, as ``create_graph=True`` does, and
+# ``jvp`` gives each tensor that is kept a tangent. Two reverse passes, then it, 40 layers:
+
+loss = lambda x: chain(x, 40).sum()
+twice_reverse = peak(torch.autograd.functional.vhp, loss, x, v)
+print(twice_reverse, peak(torch.func.jvp, torch.func.grad(loss), (x,), (v,)))
+
+# %%
 # The check: what checkpointing returns is the same gradient, and the counts are what the
 # arithmetic says:
 

@@ -121,11 +121,16 @@ ARGUMENT = Theme(
             tell=(
                 "`(1,)` against `()`: the loss is 0-dimensional; pass nothing, or "
                 "`torch.tensor(1.0)`. For `mone` in old WGAN code `torch.tensor(-1.0)`, "
-                "which is `(-loss).backward()`: ascent.",
+                "which is `(-loss).backward()`: ascent. A `loss = -loss` after it is for "
+                "the log: the gradients are there already.",
                 "`(32,)` against `(32, 1)`: as many numbers in another shape; "
                 "`v.view_as(y)`. In `v * y` the two would broadcast to `(32, 32)`, "
                 "silently another loss.",
                 "`v` has the shape of the *input*: weights belong to outputs.",
+                "A map smaller than the output, `(1, 1, 80, 80)` against `(1, 1, 96, 96)`: "
+                "the size of the input plays no part, the second is what the model "
+                "returned. Crop that, `y[..., 8:-8, 8:-8].backward(v)`, or write `v` into "
+                "`torch.zeros_like(y)`, which is the same.",
                 "`(5, 4)` against `(4, 5)`: `v.T`; `reshape` would mix the weights up.",
                 "`()` against `(3,)`: one number for three outputs, such as "
                 "`torch.tensor(1.0)`; `torch.ones_like(y)` is the gradient of `y.sum()`. "

@@ -110,7 +110,8 @@ GRAPH = Theme(
                 or detach what is carried from one step into the next; or pass
                 `retain_graph=True` to every call but the last.""",
             tell=(
-                "Two losses share a part of the graph: `(a + b).backward()`.",
+                "Two losses share a part of the graph: `(a + b).backward()`. A loss and a "
+                "tensor with a `v`: `torch.autograd.backward([loss, y], [None, v])`.",
                 "In the second step of a loop: a state (hidden state, running mean, "
                 "cached embedding) still carries the last step's graph; `h = h.detach()`. "
                 "`retain_graph=True` would go back through all earlier steps each time.",

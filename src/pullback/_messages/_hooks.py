@@ -27,7 +27,9 @@ HOOKS = Theme(
                 "`replace a None gradient`, in a hook of a node: nothing came for that "
                 "output; leave None where it is.",
                 "A name that is not yours, `hook`: a hook of a module, "
-                "`register_full_backward_hook`.",
+                "`register_full_backward_hook`. Its result replaces `grad_input`, so it "
+                "has that shape, not the one of `grad_output`, and comes too late for the "
+                "module's own weights.",
                 "It only looks and returns what it computed: a `lambda` returns its value; "
                 "let it return None.",
             ),
@@ -50,7 +52,7 @@ HOOKS = Theme(
                 assert torch.equal(x.grad, 2 * mask)
                 print(x.grad)
                 """,
-            see=("hooks",),
+            see=("hooks", "module-hooks"),
             source=("torch/csrc/autograd (python_hook.cpp)",),
         ),
         Message(

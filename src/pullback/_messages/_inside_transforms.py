@@ -235,8 +235,9 @@ INSIDE_TRANSFORMS = Theme(
                 hook into what is saved for the backward pass; `torch.func` has no place for
                 the hooks.""",
             fix="""Call the function without checkpointing inside `torch.func`, or use
-                `torch.autograd.grad` in its place. `jacfwd`, `jvp` and `vmap` take
-                checkpoints as they are.""",
+                `torch.autograd.grad` in its place, for a whole Jacobian
+                `torch.autograd.functional.jacobian`. `jacfwd`, `jvp` and `vmap` take
+                checkpoints as they are; forward mode keeps nothing, and needs none.""",
             broken="""
                 import torch
                 from torch.utils.checkpoint import checkpoint
