@@ -110,6 +110,38 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# *A state kept and fed on at every step* (truncated backpropagation): ``cut.grad`` adds up
+# from step to step, as that of any leaf, and no ``zero_grad`` of the model reaches it. Of
+# :math:`x_t=w^tx_0` after three steps, walked back state by state:
+
+
+def walked_back(empty):
+    w, state, steps = torch.tensor(0.2, requires_grad=True), torch.tensor(0.9), []
+    for _ in range(3):
+        cut = state.detach().requires_grad_()
+        state = w * cut
+        steps.append((cut, state))
+        w.grad, v = None, torch.tensor(1.0)
+        for cut, out in reversed(steps):
+            cut.grad = None if empty else cut.grad
+            out.backward(v, retain_graph=True)
+            v = cut.grad
+    return w, steps
+
+
+# %%
+# The slope :math:`3w^2x_0` comes of emptying each ``cut.grad`` before it is filled, or of
+# ``autograd.grad`` by the cut and w, which adds nothing to any ``.grad``:
+
+(spoilt, _), (w, steps) = walked_back(False), walked_back(True)
+v, by_grad = torch.tensor(1.0), torch.tensor(0.0)
+for cut, out in reversed(steps):
+    v, part = torch.autograd.grad(out, (cut, w), v)
+    by_grad += part
+print(spoilt.grad, w.grad, by_grad)
+torch.testing.assert_close(by_grad, torch.tensor(3 * 0.2**2 * 0.9))
+
+# %%
 # One graph from ``x`` to the sine, which never saw NumPy, gives what the cut one gave:
 
 t = x.detach().requires_grad_()

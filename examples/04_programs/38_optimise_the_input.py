@@ -86,7 +86,8 @@ for quantised in (
 # %%
 # *The weights' .grad fill up*, and the next training step uses them. Frozen weights have
 # none, and their products are not computed. ``autograd.grad`` by x fills none either, if
-# the weights are needed elsewhere:
+# the weights are needed elsewhere, as in adversarial training: attack in ``eval()`` mode,
+# which leaves BatchNorm's averages alone, then ``zero_grad`` and train on ``x.detach()``:
 
 print({p.grad for p in model.parameters()})
 model.requires_grad_(True)
@@ -143,10 +144,8 @@ for step in range(101):
 print(loss.item() < 0.2)
 
 # %%
-# The gradient of the style loss by the *features* is a formula, :math:`4(G-T)F/N` for
-# features F of N entries: what ``backward`` hands to the network as v.
-#
-# The check: that formula, in float64:
+# The check, in float64: the gradient of the style loss by N *features* F, which the
+# network gets as v, is :math:`4(G-T)F/N`:
 
 target = target.double()
 f = kept.double().flatten(2).requires_grad_()

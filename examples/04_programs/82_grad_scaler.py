@@ -101,10 +101,10 @@ for order in (
         print(f"{order:27}", str(error)[:47])
 
 # %%
-# *Several losses or optimizers?* One scaler; ``unscale_`` and ``step`` for each optimizer,
-# ``update`` once, at the end. *No step at all?* An infinite gradient: ``step`` leaves the
-# weights and ``update`` halves the scale (:ref:`mixed-precision`). That is no fault, and no
-# reason to look for a NaN, unless every step is like this:
+# *Several losses or optimizers?* One scaler; ``unscale_`` and ``step`` for each optimizer.
+# ``update`` comes once, at the end: what adds up in ``.grad`` must have one scale. *No step
+# at all?* An infinite gradient: ``step`` leaves the weights and ``update`` halves the scale
+# (:ref:`mixed-precision`). That is no fault, unless every step is like this:
 
 w, optimizer, scaler = start()
 scaler.scale(loss_of(w, [0, 1]) * 1e36).backward()

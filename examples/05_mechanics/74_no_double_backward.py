@@ -14,8 +14,6 @@ all derivatives; choose it in the *forward* pass.
 # shape ``(4, 3)`` this asks for the derivative of :math:`u^\top\nabla f`, hence for
 # :math:`Hu`, with the :term:`Hessian` H of :math:`f=\sum y^2`:
 
-from contextlib import nullcontext
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -25,6 +23,7 @@ torch.manual_seed(0)  # the same points and weights on every build
 x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
 u = torch.arange(12.0, dtype=torch.float64).reshape(4, 3) / 10
 words, kinds = torch.tensor([[0, 1], [2, 2]]), torch.tensor([0, 1, 2, 1])
+both = [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]
 
 
 def product(f, x):  # H u
@@ -33,11 +32,12 @@ def product(f, x):  # H u
 
 
 # %%
-# Some that refuse, and in which words. The first backward is no trouble; it is the second
-# one that raises:
+# Some that refuse, and in which words, in the second backward. The kernel ``MATH`` does not
+# help where ``FLASH`` is allowed beside it, since that is preferred:
 
 fused = {
     "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3),
+    "MATH or FLASH": lambda x: sdpa_kernel(both)(fused["attention"])(x),
     "embedding_bag": lambda x: F.embedding_bag(words, x),
     "multi_margin_loss": lambda x: F.multi_margin_loss(x, kinds),
     "ctc_loss": lambda x: F.ctc_loss(x.log_softmax(1), kinds[1:3], (4,), (2,)),
@@ -109,7 +109,7 @@ for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
 layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).double()
 tokens = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
 for around in ("forward", "backward"):
-    with sdpa_kernel(SDPBackend.MATH) if around == "forward" else nullcontext():
+    with sdpa_kernel(SDPBackend.MATH if around == "forward" else both):
         y = layer(tokens).pow(2).sum()
     try:
         with sdpa_kernel(SDPBackend.MATH):
@@ -122,9 +122,8 @@ for around in ("forward", "backward"):
 # An RNN on a GPU
 # ---------------
 #
-# There ``nn.RNN``, ``LSTM`` and ``GRU`` run in cuDNN, which has no double backward and says
-# so (:ref:`errors` has the text). Turned off around the forward pass, torch's own kernels
-# run, as they do here, in float64 on a CPU:
+# ``nn.RNN``, ``LSTM``, ``GRU`` run in cuDNN, which has no double backward (:ref:`errors`).
+# Without it around the forward pass torch's own kernels run, as here, in float64 on a CPU:
 
 lstm = nn.LSTM(3, 2).double()
 
@@ -141,9 +140,8 @@ found["LSTM"].shape
 # Nothing to write instead
 # ------------------------
 #
-# For a ``ctc_loss``, or a kernel of somebody else's: :math:`Hu` is a derivative of the
-# *gradient* along u, and a difference of two gradients gives it, to about eight digits in
-# float64. It has no graph, so that a gradient penalty needs one of the ways above:
+# For a ``ctc_loss``, or somebody else's kernel, a difference of two gradients gives
+# :math:`Hu` to about eight digits in float64, without the graph that a penalty needs:
 
 
 def by_differences(f, x, h=1e-5):

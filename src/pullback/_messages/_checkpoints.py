@@ -160,15 +160,19 @@ CHECKPOINTS = Theme(
                 random choice but by torch's default generators (a `torch.Generator` of
                 your own is not set back, and with `preserve_rng_state=False` none is), and
                 no `eval()`, `.half()` or `requires_grad_(False)` of the model between
-                forward and backward pass.""",
+                forward and backward pass. `debug=True` shows the operations of both
+                runs.""",
             tell=(
                 "A dtype differs: `.half()` or `.double()` between the runs. (`autocast` "
                 "around the call is restored.)",
                 "A shape differs: a cache (keys and values, masks) or a random crop "
                 "changed between.",
+                "A mixture of experts, and a few rows more or less: the second run routed "
+                "other tokens to an expert, as when the block updates the router or the "
+                "experts' bias. Update them after `backward`, outside of the block, or "
+                "leave routing and experts out of the checkpoint.",
                 "The number of tensors differs: an `if` on a state that has changed, "
-                "dropout switched off by `eval()`, a layer frozen between; `debug=True` "
-                "shows the operations of both runs.",
+                "dropout switched off by `eval()`, a layer frozen between.",
             ),
             broken="""
                 import torch

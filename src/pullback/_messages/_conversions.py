@@ -76,6 +76,9 @@ CONVERSIONS = Theme(
                 tensors together.""",
             tell=(
                 "`torch.tensor([a, b])` of tensors: `torch.stack([a, b])`.",
+                "`torch.tensor(losses, requires_grad=True)`: a leaf of its own, on which "
+                "`backward` raises nothing, and training stands still: "
+                "`torch.stack(losses)`.",
                 "`math.exp(t)`: `t.exp()`.",
                 "`array[i] = t` into a NumPy array: `t.item()` when it is a record.",
                 "`total += float(loss)` for a log: `loss.item()`.",
@@ -268,8 +271,9 @@ CONVERSIONS = Theme(
                 well); copy one tensor with `t.detach().clone()`, or `t.clone()` to stay in
                 the graph.""",
             tell=(
-                "A module that you wrote: search its attributes for one that `forward` "
-                "assigns.",
+                "A module that you wrote, which can be copied until `forward` has run: "
+                "search its attributes for one that `forward` assigns. "
+                "`self.last = x.detach()`, or `model.last = None` before the copy.",
                 "`torch.nn.utils.weight_norm` or `spectral_norm`: use those of "
                 "`torch.nn.utils.parametrizations`, which can be copied.",
                 "`torch.nn.utils.prune`: copy before pruning, or after `prune.remove`.",

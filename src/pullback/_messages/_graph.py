@@ -57,8 +57,10 @@ GRAPH = Theme(
                 "a model with frozen embeddings): its inputs require no gradient; "
                 "`use_reentrant=False`.",
                 "A second derivative: pass `create_graph=True` to the first `grad`.",
-                "A second derivative of a linear function: the first is a constant, and "
-                "the answer is zero; `materialize_grads=True` does not help here.",
+                "A second derivative of a linear function, as of a term of a PDE: the "
+                "first, `g`, is a constant, and the answer is zero. Neither "
+                "`allow_unused=True` nor `materialize_grads=True` helps here: take zeros "
+                "where `g.requires_grad` is False.",
                 "A second derivative through a custom Function marked "
                 "`@once_differentiable`, or whose `backward` detaches.",
             ),
@@ -115,6 +117,11 @@ GRAPH = Theme(
                 "In the second step of a loop: a state (hidden state, running mean, "
                 "cached embedding) still carries the last step's graph; `h = h.detach()`. "
                 "`retain_graph=True` would go back through all earlier steps each time.",
+                "PPO: the rollout's log-probability was stored with its graph. Store "
+                "`log_prob.detach()`, or collect under `no_grad`. The first update was "
+                "wrong as well: old and new cancel, and its gradient is zero. "
+                "`retain_graph=True` brings the next error, since the step changes weights "
+                "that the old graph saved.",
                 "Something was computed once, before the loop (a text embedding): if it is "
                 "trained, move it into the loop; if not, compute it under `no_grad`.",
                 "A second derivative: `create_graph=True` in the first call keeps it.",
@@ -146,7 +153,13 @@ GRAPH = Theme(
                 assert w.grad == 1 * 2 * 2 + 4 * 2 * 2
                 print(w.grad)
                 """,
-            see=("second-backward", "one-component", "upstream", "jacobian-row-by-row"),
+            see=(
+                "second-backward",
+                "one-component",
+                "upstream",
+                "jacobian-row-by-row",
+                "ratio-of-one",
+            ),
             source=("PF/6795", "quark0/darts#56"),
         ),
         Message(
@@ -168,8 +181,8 @@ GRAPH = Theme(
                 "differentiated input is unreachable",
             ),
             why="""`torch.autograd.grad` found no path from the output to that input. Often
-                the input is a slice, a view or a copy made *after* the forward pass, which
-                the output has never seen.""",
+                the input is a slice, a view or a copy that did not go into the forward
+                pass, whether it was made before or after.""",
             fix="""Differentiate the very tensor that went into the forward pass: look at
                 input {index} of your list. When the output really does not depend on it,
                 pass `allow_unused=True` (gives None) or `materialize_grads=True` (gives
@@ -178,6 +191,8 @@ GRAPH = Theme(
             tell=(
                 "You pass `x[i]`, `x.view(...)` or `x.to(...)`: take the gradient of `x` "
                 "and slice that.",
+                "`x, t = X[:, :1], X[:, 1:]` and then `net(X)`: the same, by `X`; or "
+                "`net(torch.cat([x, t], 1))`.",
                 "An ensemble (`stack_module_state` and `vmap`), a loss for each model, and "
                 "a slice `w[k]` of the stack: take `losses.sum()` by the whole stack; row "
                 "k is model k's gradient.",

@@ -146,9 +146,9 @@ INPLACE = Theme(
             ),
             why="""`x[0] = …`, `x[1:3] += …` or a write to `x.view(...)` writes to `x`,
                 which is a leaf that requires a gradient.""",
-            fix="""To set values: wrap it in `with torch.no_grad():`. Inside a function that
-                you differentiate: `y = x.clone()` first and write to `y`, or build the
-                result with `torch.where`, `torch.cat`.""",
+            fix="""To set values: wrap it in `with torch.no_grad():`; `x` stays a leaf that
+                is trained. Inside a function that you differentiate: `y = x.clone()` first
+                and write to `y`, or build the result with `torch.where`, `torch.cat`.""",
             broken="""
                 import torch
 

@@ -325,8 +325,11 @@ LEAVES = Theme(
                 does not require a gradient, or the output does not depend on it.""",
             tell=(
                 "It happens in the first step: nothing has arrived yet.",
-                "It happens in the second step: `x = x - lr * x.grad` made a new tensor, "
-                "which has no `.grad`. Write `x -= lr * x.grad` under `torch.no_grad()`.",
+                "It happens right after the update, or in the second step: "
+                "`x = x - lr * x.grad` "
+                "made a new tensor, which has no `.grad`, and a graph that grows with "
+                "every update. Write `x -= lr * x.grad` under `torch.no_grad()`, or make a "
+                "new leaf: `x = (x - lr * x.grad).detach().requires_grad_()`.",
                 "`x.is_leaf` is False: see the page on `.grad` of non-leaf tensors.",
                 "`x.requires_grad` is False: set it before the forward pass.",
                 "A parameter that this step does not use: skip it (`if p.grad is not "

@@ -44,8 +44,10 @@ NO_DERIVATIVE = Theme(
                 `with sdpa_kernel(SDPBackend.MATH):`; else write the formula out with basic
                 operations.""",
             tell=(
-                "The name contains `scaled_dot_product`: choose the MATH backend for the "
-                "forward pass.",
+                "The name contains `scaled_dot_product`: let the MATH backend be the only "
+                "one for the forward pass. A fused one that is still allowed is preferred: "
+                "`sdp_kernel(enable_math=True)` leaves the others on. MATH is slower and "
+                "keeps the weights of all pairs of positions.",
                 "`_cdist_backward`, before 2.14: write "
                 "`(a[..., :, None, :] - b[..., None, :, :]).norm(dim=-1)`. For distances "
                 "within one set only the pairs i < j: at 0 the second derivative of a "
@@ -81,7 +83,11 @@ NO_DERIVATIVE = Theme(
                 assert q.grad.shape == q.shape and q.grad.isfinite().all()
                 print(q.grad.shape)
                 """,
-            see=("second-derivatives", "error-forward-ad-not-implemented"),
+            see=(
+                "no-double-backward",
+                "second-derivatives",
+                "error-forward-ad-not-implemented",
+            ),
             source=("PT#116350", "PT#181177"),
         ),
         Message(
@@ -119,7 +125,8 @@ NO_DERIVATIVE = Theme(
                 encoder.""",
             fix="""Call `train()` on the RNN alone (set its `dropout` to 0 if it has one),
                 or run its forward pass inside
-                `with torch.backends.cudnn.flags(enabled=False):`.""",
+                `with torch.backends.cudnn.flags(enabled=False):`. Either way before the
+                forward pass: `train()` before `backward` is too late.""",
             fixed="""
                 import torch
 

@@ -25,6 +25,8 @@ NOT_FINITE = Theme(
                 parameter; `torch.autograd.detect_anomaly()` names the first operation
                 whose backward made a nan.""",
             tell=(
+                "`'loss': 0.0` and a norm that is a number, in GRPO: nothing is wrong; the "
+                "loss is a mean of centred advantages, and its gradient is not zero.",
                 "`'loss': 0.0` beside it, in Hugging Face transformers: the loss is nan, "
                 "and `logging_nan_inf_filter=True` leaves it out of the mean that is "
                 "printed.",
@@ -50,7 +52,12 @@ NOT_FINITE = Theme(
                 assert loss == 0 and logits.grad.isfinite().all()
                 print(loss, logits.grad)
                 """,
-            see=("masked-nan", "mixed-precision", "error-returned-nan-values"),
+            see=(
+                "masked-nan",
+                "mixed-precision",
+                "error-returned-nan-values",
+                "ratio-of-one",
+            ),
             source=("Time-MoE/Time-MoE#31", "InternLM/xtuner#187", "SY-Xuan/Pink#6"),
         ),
         Message(
