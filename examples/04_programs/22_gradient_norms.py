@@ -130,6 +130,21 @@ torch.autograd.grad(out, leaf, torch.ones(6).double())
 print((torch.stack(squares).sum(0).sqrt() / long).round(decimals=3))
 
 # %%
+# *Layers of other kinds*: take the norm inside of ``vmap``, which then returns one number a
+# sample. ``chunk_size`` bounds how many gradients there are on the way; without the norm
+# inside, all of them would still be in the result:
+
+
+def one_norm(w, x, y):
+    one = lambda w: F.cross_entropy(functional_call(model, w, (x[None],)), y[None])
+    return torch.stack([g.norm() for g in grad(one)(w).values()]).norm()
+
+
+w = {name: p.detach() for name, p in model.named_parameters()}
+in_pieces = vmap(one_norm, (None, 0, 0), chunk_size=2)(w, data, label)
+in_pieces.shape, torch.allclose(in_pieces, long_way)
+
+# %%
 # The check: the norms by the long way, and the clipped sum from gradients made one at a
 # time:
 

@@ -30,6 +30,8 @@ ARGUMENT = Theme(
                 "`y.mean()` or `y.sum()`.",
                 "You evaluated one function at many points: pass `torch.ones_like(y)`.",
                 "You want the gradient of one entry: `y[k].backward()`.",
+                "You did pass a gradient, and it was None: the `.grad` of a tensor that is "
+                "no leaf. Call its `retain_grad()` before the pass that fills it.",
                 "Your data-parallel model returns one loss for each device: take "
                 "`loss.mean()`. `loss.sum()` would be as many times that as there are "
                 "devices.",
@@ -126,7 +128,8 @@ ARGUMENT = Theme(
                 "`(32,)` against `(32, 1)`: as many numbers in another shape; "
                 "`v.view_as(y)`. In `v * y` the two would broadcast to `(32, 32)`, "
                 "silently another loss.",
-                "`v` has the shape of the *input*: weights belong to outputs.",
+                "`v` has the shape of the *input*: weights belong to outputs. If it is a "
+                "direction to move the input in, `torch.func.jvp(f, (x,), (v,))[1]`.",
                 "A map smaller than the output, `(1, 1, 80, 80)` against `(1, 1, 96, 96)`: "
                 "the size of the input plays no part, the second is what the model "
                 "returned. Crop that, `y[..., 8:-8, 8:-8].backward(v)`, or write `v` into "

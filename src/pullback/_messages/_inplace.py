@@ -50,7 +50,7 @@ INPLACE = Theme(
                 "`Relu`, `Sigmoid`, `Tanh` (`ReluBackward0` in earlier releases): an "
                 "`inplace=True` activation after it, or `+=`.",
                 "`AsStrided` of shape `[]` or of a row, `x[i] = …` in a loop: collect in a "
-                "list and `torch.stack`.",
+                "list and `torch.stack`, or read a copy, `w * x[i - 1].clone()`.",
                 "`AsStrided`, `View`, `Select`: a view's base was written to.",
                 "A mask, `y[y < 1] = 0` behind `exp`: `torch.where(y < 1, 0, y)`, or "
                 "`y.masked_fill(y < 1, 0)`; neither writes to y.",

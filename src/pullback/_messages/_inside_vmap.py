@@ -68,6 +68,8 @@ INSIDE_VMAP = Theme(
                 "A window `x[i:i+2]`, whose bounds become Python numbers: "
                 "`x[i + torch.arange(2)]`.",
                 'A number in a string, `f"{t:.2f}"`: print outside the `vmap`.',
+                "`(1) calling .item() … or (2)`: an `if` on a tensor says this, too, where "
+                "there is a `grad` between it and the `vmap`: `torch.where(x > 0, a, b)`.",
             ),
             broken="""
                 import torch
@@ -82,7 +84,7 @@ INSIDE_VMAP = Theme(
                 assert torch.equal(result, x**2)
                 print(result)
                 """,
-            see=("vmap-limits", "batched-v"),
+            see=("vmap-limits", "batched-v", "error-vmap-data-dependent"),
             source=("FT#257", "FT#770"),
         ),
         Message(
