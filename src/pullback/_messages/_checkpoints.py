@@ -24,7 +24,8 @@ CHECKPOINTS = Theme(
                 pass and fills `.grad` of every parameter; a call that asks for certain
                 gradients only cannot pass through it.""",
             fix="""Pass `use_reentrant=False` to `checkpoint`; leaving the argument out
-                means True. Or call `backward()` without `inputs` and read `.grad`.""",
+                means True. With it `create_graph=True` works, too. Or call `backward()`
+                without `inputs` and read `.grad`.""",
             broken="""
                 import torch
                 from torch.utils.checkpoint import checkpoint

@@ -114,6 +114,9 @@ GRAPH = Theme(
             tell=(
                 "Two losses share a part of the graph: `(a + b).backward()`. A loss and a "
                 "tensor with a `v`: `torch.autograd.backward([loss, y], [None, v])`.",
+                "A GAN: the critic's loss went through the generator's graph. "
+                "`D(fake.detach())` in the critic's step, `D(fake)` anew in the "
+                "generator's.",
                 "In the second step of a loop: a state (hidden state, running mean, "
                 "cached embedding) still carries the last step's graph; `h = h.detach()`. "
                 "`retain_graph=True` would go back through all earlier steps each time.",

@@ -52,6 +52,8 @@ INPLACE = Theme(
                 "`AsStrided` of shape `[]` or of a row, `x[i] = …` in a loop: collect in a "
                 "list and `torch.stack`, or read a copy, `w * x[i - 1].clone()`.",
                 "`AsStrided`, `View`, `Select`: a view's base was written to.",
+                "You wrote to `y.detach()`, which shares y's numbers: "
+                "`y.detach().clone()`. (By NumPy it would be wrong without a word.)",
                 "A mask, `y[y < 1] = 0` behind `exp`: `torch.where(y < 1, 0, y)`, or "
                 "`y.masked_fill(y < 1, 0)`; neither writes to y.",
                 "An index, a mask or data (`LongTensor`, `BoolType`, or no operation): "

@@ -63,7 +63,7 @@ SILENT_TRAINING = Theme(
                 torch.testing.assert_close(w.grad, x.mean())
                 print(w.grad)
                 """,
-            see=("loss-as-v", "error-gradients-accumulate"),
+            see=("loss-as-v", "token-mean", "error-gradients-accumulate"),
             source=("reproduced here; no thread found",),
         ),
         trap(
