@@ -17,11 +17,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from sites import ROOT, copy_sources
+
 RESULTS = ROOT / "benchmarks" / "results" / "build.json"
-GENERATED = shutil.ignore_patterns(
-    "_build", "auto_examples", "errors", "generated", "__pycache__"
-)
 EDITED = Path("examples", "02_jacobians", "25_row_by_row.py")
 
 
@@ -58,10 +57,7 @@ def main():
     costs = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part in ("benchmarks", "docs", "examples", "src"):
-            shutil.copytree(ROOT / part, folder / part, ignore=GENERATED)
-        for part in ("LICENSE", "README.md", "pyproject.toml"):  # for the wheel
-            shutil.copy(ROOT / part, folder)
+        copy_sources(folder)
         costs["clean"] = build(folder)
         seconds = own_seconds(folder)
         costs["nothing changed"] = build(folder)

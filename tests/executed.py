@@ -14,15 +14,15 @@ from pathlib import Path
 
 from bs4 import BeautifulSoup
 from IPython.display import HTML
+from sites import GENERATED
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9]*.py"))
-GENERATED = {"_build", "auto_examples", "errors", "generated"}
 DOCS = sorted(
     page
     for page in (ROOT / "docs").rglob("*.md")
-    if not GENERATED & set(page.relative_to(ROOT).parts)
+    if not {*GENERATED} & {*page.relative_to(ROOT).parts}
 )
 NOTEBOOKS = [p for p in DOCS if "```{code-cell}" in p.read_text(encoding="utf-8")]
 

@@ -3,9 +3,23 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
+
+ROOT = Path(__file__).parents[1]
+GENERATED = ("_build", "auto_examples", "errors", "generated")
+
+
+def copy_sources(folder):
+    """Copy all that the site is built from, and nothing that a build made."""
+    ignore = shutil.ignore_patterns(*GENERATED, "__pycache__")
+    for part in ("benchmarks", "docs", "examples", "src"):
+        shutil.copytree(ROOT / part, folder / part, ignore=ignore)
+    for part in ("LICENSE", "README.md", "pyproject.toml"):  # for the wheel
+        shutil.copy(ROOT / part, folder)
 
 
 def write(folder, files):

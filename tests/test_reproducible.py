@@ -1,14 +1,8 @@
 """The whole site, built twice, is the same to the byte (on request: some minutes)."""
 
-import shutil
-
 import pytest
 from executed import EXAMPLES, NOTEBOOKS, ROOT
-from sites import Site, build_apart, differing
-
-GENERATED = shutil.ignore_patterns(
-    "_build", "auto_examples", "errors", "generated", "__pycache__"
-)
+from sites import Site, build_apart, copy_sources, differing
 
 
 @pytest.mark.whole
@@ -16,10 +10,8 @@ def test_the_site_depends_on_its_sources_alone(tmp_path):
     """Neither folder, time, hash seed, locale nor the order of execution shows."""
     sites = [Site(tmp_path / name) for name in ("one", "the_other_one")]
     for site in sites:
-        for part in ("benchmarks", "docs", "examples", "src"):
-            shutil.copytree(ROOT / part, site.folder / part, ignore=GENERATED)
-        for part in ("LICENSE", "README.md", "pyproject.toml"):  # for the wheel
-            shutil.copy(ROOT / part, site.folder)
+        site.folder.mkdir()
+        copy_sources(site.folder)
     pages = [page.relative_to(ROOT / "examples").with_suffix("") for page in EXAMPLES]
     names = [f"auto_examples/{page.as_posix()}" for page in pages]
     pages = [page.relative_to(ROOT / "docs").with_suffix("") for page in NOTEBOOKS]
