@@ -19,8 +19,6 @@ from PIL import Image
 # The sidebar is the same on all pages of a part: a few of them show what is in it.
 WITH_SIDEBAR = re.compile(r"(^|/)(index|30_one_component|scalar-outputs)\.html")
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}  # what a scheme changes
-# The pages of messages are made of the same parts: one in ten is looked at in the dark.
-IN_THE_DARK = {path for path in PAGES if not path.startswith("errors/")} | {*PAGES[::10]}
 VIOLATIONS = """async (rules) => {
   const found = await axe.run({ resultTypes: ["violations"], ...rules });
   return { violations: found.violations };
@@ -100,8 +98,7 @@ def test_page_loads_like_paper_and_everyone_can_read_it(browser, address, path):
         page.evaluate("document.querySelector('.sidebar-drawer')?.remove()")
     page.evaluate(ONE_OF_EACH)
     page.evaluate(Axe().axe_script)
-    schemes = {"light": {}, "dark": COLOURS} if path in IN_THE_DARK else {"light": {}}
-    for scheme, rules in schemes.items():
+    for scheme, rules in {"light": {}, "dark": COLOURS}.items():
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         found = AxeResults(page.evaluate(VIOLATIONS, rules))
         assert not found.violations_count, f"{scheme}: {found.generate_report()}"
