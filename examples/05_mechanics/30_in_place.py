@@ -50,14 +50,14 @@ for f in operations:
 # :meth:`torch.Tensor.detach` shares it, and is refused; so is what you count yourself, by
 # :func:`torch.autograd.graph.increment_version`. :math:`e^0=1`: the gradient must be 1:
 
-writers = {
+for name, write in {
     ".data": lambda y: y.data.add_(1),
     "numpy": lambda y: y.detach().numpy().__iadd__(1),
     "detach": lambda y: y.detach().add_(1),
     "counted": lambda y: (y.data.add_(1), torch.autograd.graph.increment_version(y)),
-}
-for name, write in writers.items():
-    write(y := (x := torch.zeros(2, requires_grad=True)).exp())
+}.items():
+    x = torch.zeros(2, requires_grad=True)
+    write(y := x.exp())
     try:
         print(name, y._version, torch.autograd.grad(y, x, torch.ones(2))[0])
     except RuntimeError as error:
@@ -157,10 +157,10 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 
 # %%
 # Follow that tensor to the line after which its ``_version`` has grown. The check: what
-# ``.data`` let through is wrong, by :term:`forward mode`; the recurrence is :math:`a^3`:
+# NumPy let through is wrong, by :term:`forward mode`; the recurrence is :math:`a^3`:
 
 x = torch.zeros(2, requires_grad=True)
-writers[".data"](y := x.exp())
+(y := x.exp()).detach().numpy().__iadd__(1)
 wrong = torch.autograd.grad(y, x, torch.ones(2))[0]
 truth = torch.func.jvp(torch.exp, (x.detach(),), (torch.ones(2),))[1]
 assert torch.equal(truth, torch.ones(2))
