@@ -1,0 +1,225 @@
+r"""
+.. _every-number-by-hand:
+
+Every number by hand
+====================
+
+On the last page PyTorch told us that ``x.grad`` is ``[8, 6, 4]``, and we took its word
+for it. Here we work out the three numbers ourselves: with a pencil, with NumPy, and at
+last in the way that ``backward`` does it, by walking back through the house one
+operation at a time. It is a short walk, and after it there is no magic left in the
+call.
+"""
+
+# %%
+# With a pencil
+# -------------
+#
+# The house again: three stoves, turned up to 1, 2 and 3, give heat
+# :math:`x_0+x_1+x_2` and burn fuel :math:`x_0^2+x_1^2+x_2^2`. A unit of heat is worth 10
+# to us, and a unit of fuel costs 1.
+#
+# We need one derivative for each pair of an output and a stove. If you turn up any one
+# stove, heat rises at a rate of 1. Fuel rises at a rate of :math:`2x_0`, :math:`2x_1` or
+# :math:`2x_2`, depending on the stove. With our settings:
+#
+# .. math::
+#
+#    J=\begin{bmatrix}1&1&1\\2x_0&2x_1&2x_2\end{bmatrix}
+#     =\begin{bmatrix}1&1&1\\2&4&6\end{bmatrix}
+#
+# Now multiply the first row by its price, 10, and the second row by its price, −1. That
+# gives :math:`(10,10,10)` and :math:`(-2,-4,-6)`. Add the two, and you have
+# :math:`(8,6,4)`.
+#
+# With NumPy
+# ----------
+#
+# The same in code. In NumPy and in PyTorch, ``v @ J`` is exactly this: multiply each row of
+# ``J`` by its entry of ``v``, and add the rows up:
+
+import numpy as np
+
+v = np.array([10.0, -1.0])
+J = np.array([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
+by_table = v @ J
+by_table
+
+# %%
+# Perhaps you don't trust the rules for derivatives, or you are not sure that you applied
+# them correctly. Then you can do what a child would do: turn up one stove a little, and
+# look at what happens. Here is the worth of the whole house as a plain function, and
+# the first stove turned up by a thousandth:
+
+
+def worth(x):
+    heat, fuel = x.sum(), (x**2).sum()
+    return 10 * heat - fuel
+
+
+x = np.array([1.0, 2.0, 3.0])
+turned_up = np.array([1.001, 2.0, 3.0])
+rate = (worth(turned_up) - worth(x)) / 0.001
+print(f"{rate:.3f}")
+
+# %%
+# Not quite 8, because a thousandth is small but not infinitely small: while we turn, the
+# stove already burns a little more. The smaller the turn, the closer the rate comes to
+# 8. You can always check a gradient in this way, whoever computed it.
+#
+# The walk back
+# -------------
+#
+# ``backward`` does not fill in a table. While the house was computed, PyTorch took notes:
+# which operation produced which tensor, and from what. There are four of them:
+#
+# ========================  ======================  ===================
+# operation                 what it computed        value
+# ========================  ======================  ===================
+# ``squares = x**2``        each setting squared    ``[1, 4, 9]``
+# ``heat = x.sum()``        all settings added      ``6``
+# ``fuel = squares.sum()``  all squares added       ``14``
+# ``y = stack(heat, fuel)`` the two in one tensor   ``[6, 14]``
+# ========================  ======================  ===================
+#
+# The walk goes through this list from the bottom to the top. It starts at ``y`` with our
+# prices ``[10, -1]``, and at each operation it asks one question: *if these are the
+# prices of what you computed, what is the price of what you computed it from?*
+#
+# - ``stack`` has only put two numbers side by side. So heat has the price 10, and fuel
+#   has the price −1.
+# - ``fuel`` is the sum of the squares. If one of the squares grows by 1, fuel grows by 1.
+#   So each square has the same price as fuel: ``[-1, -1, -1]``.
+# - ``squares`` is ``x**2``. If a setting goes up a little, its square grows :math:`2x`
+#   times as fast. So the price of a setting, as far as the squares are concerned, is
+#   :math:`-1\cdot 2x`: ``[-2, -4, -6]``.
+# - ``heat`` is the sum of the settings. So, as far as heat is concerned, each setting has
+#   the price of heat: ``[10, 10, 10]``.
+#
+# ``x`` was used twice, and so two prices arrive there. Which one is right? Both, because a
+# turn of a stove has both effects. They are added:
+#
+# .. admonition:: Predict
+#
+#    If we ask PyTorch to keep what arrives at ``squares``, ``heat`` and ``fuel`` on its
+#    own walk, which numbers will it show, and in which shapes?
+
+import torch
+
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+squares = x**2
+heat = x.sum()
+fuel = squares.sum()
+y = torch.stack([heat, fuel])
+
+for tensor in (squares, heat, fuel):
+    tensor.retain_grad()  # normally only x, which we made ourselves, keeps its gradient
+y.backward(torch.tensor([10.0, -1.0]))
+
+print("heat   ", heat.grad)
+print("fuel   ", fuel.grad)
+print("squares", squares.grad)
+print("x      ", x.grad)
+
+# %%
+# These are our four steps. What arrives at a tensor is called its :term:`cotangent`, and
+# it always has the shape of that tensor: one price for each number in it. The ``v`` that
+# we pass to ``backward`` is the first cotangent, at ``y``, and ``x.grad`` is the last.
+#
+# Here is the same walk as a drawing. The values that were computed stand at the nodes, and
+# the cotangent that comes back is on each arrow:
+
+# PICTURE: graph
+
+# %%
+# At no point did anybody need the table. Each operation has to know only its own slope. We
+# can write the whole walk as a short program that uses nothing but NumPy:
+
+settings = np.array([1.0, 2.0, 3.0])
+at_heat, at_fuel = 10.0, -1.0  # stack
+at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
+through_squares = at_squares * 2 * settings  # a square: times the slope 2x
+through_heat = at_heat * np.ones(3)  # a sum again
+by_walk = through_squares + through_heat  # x was used twice: add
+by_walk
+
+# %%
+# This is how ``backward`` manages a thousand outputs in a single walk. However many
+# rows the table would have, every tensor on the way gets one cotangent of its own
+# shape. When an operation has several inputs, it sends something to each of them, and
+# when a tensor was used several times, what comes back to it is added.
+#
+# When there is only one output
+# -----------------------------
+#
+# Nothing changes if ``y`` is a single number. The table then has one row, and ``v`` has
+# one price. Suppose that we only measure the heat, and that a unit is worth 1 to us, or
+# 100:
+
+for price in (1.0, 100.0):
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    x.sum().backward(torch.tensor(price))
+    print(x.grad)
+
+# %%
+# The single row is ``[1, 1, 1]``, and it has been multiplied by the price. With a price of
+# 1 it stays what it is, so this is what PyTorch takes if you pass nothing. And for one
+# stove that burns :math:`x^2`, the whole table is one number, :math:`2x`, which is 6 at 3:
+
+for price in (1.0, 100.0):
+    x = torch.tensor(3.0, requires_grad=True)
+    (x**2).backward(torch.tensor(price))
+    print(x.grad)
+
+# %%
+# .. admonition:: Remember
+#
+#    - ``v @ J`` means: each row of the table times its price, and then add the rows.
+#    - ``backward`` gets the same result without the table. It walks from ``y`` back to
+#      ``x``, and each operation turns the prices of its result into the prices of its
+#      inputs.
+#    - Where a tensor was used several times, what comes back is added.
+#
+# .. admonition:: Try it
+#
+#    The two rooms next to the first two stoves get a fan. Add a third output,
+#    ``draught = x[0] * x[1]``, and give it the price 5. What does the new row of the table
+#    look like, and what will ``x.grad`` be? Work it out first, and then let PyTorch
+#    do it.
+#
+# .. dropdown:: Answer
+#
+#    The draught rises at the rate :math:`x_1=2` with the first stove, :math:`x_0=1` with
+#    the second and 0 with the third. So the new row is ``[2, 1, 0]``, five times that is
+#    ``[10, 5, 0]``, and ``x.grad`` becomes ``[18, 11, 4]``.
+#
+# .. dropdown:: How we checked this page
+#
+#    The table against small steps in each stove, the walk against the table, and every
+#    number that PyTorch kept on the way against a separate call of ``autograd.grad``.
+
+point, h = np.array([1.0, 2.0, 3.0]), 1e-6
+house = [lambda x: x.sum(), lambda x: (x**2).sum()]
+steps = h * np.eye(3)
+nudged = [[(out(point + s) - out(point - s)) / (2 * h) for s in steps] for out in house]
+np.testing.assert_allclose(nudged, J, rtol=1e-6)
+np.testing.assert_array_equal(by_walk, by_table)
+assert 7.99 < rate < 8
+
+x = torch.tensor(point, requires_grad=True)
+squares, heat = x**2, x.sum()
+fuel = squares.sum()
+ours = (at_heat, at_fuel, at_squares, by_walk)
+y = torch.stack([heat, fuel])
+along = (heat, fuel, squares, x)
+kept = torch.autograd.grad(y, along, torch.tensor(v), retain_graph=True)
+for mine, theirs in zip(ours, kept, strict=True):
+    np.testing.assert_array_equal(mine, theirs.numpy())
+
+draught = torch.stack([heat, fuel, x[0] * x[1]])
+(answer,) = torch.autograd.grad(draught, x, torch.tensor([10.0, -1.0, 5.0]).double())
+assert answer.tolist() == [18, 11, 4]
+
+# %%
+# **Next:** every cotangent on the walk had the shape of its tensor. :ref:`shapes-of-v`
+# shows how to read and to use this rule when ``x`` and ``y`` are matrices.

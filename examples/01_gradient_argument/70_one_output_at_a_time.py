@@ -1,0 +1,200 @@
+r"""
+.. _one-output-at-a-time:
+
+One output at a time
+====================
+
+Sometimes you want the outputs kept apart: how does the heat depend on the stoves, and
+how does the fuel? The answer is two gradients, and one call of ``backward`` returns one.
+So you call it twice, and on the way you meet the two most famous surprises of PyTorch's
+autograd.
+"""
+
+# %%
+# A single 1
+# ----------
+#
+# Go back to our house, with its two outputs. If you give heat the price 1 and fuel the
+# price 0, the second row of the table is multiplied by zero, and what remains is the first
+# row, the gradient of the heat:
+
+import torch
+
+
+def house(x):
+    return torch.stack([x.sum(), (x**2).sum()])
+
+
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+y = house(x)
+y.backward(torch.tensor([1.0, 0.0]))
+x.grad
+
+# %%
+# A ``v`` with a single 1 and zeros elsewhere is called *one-hot*. The place of the 1 selects
+# the row. You may also take the entry out first and call ``y[0].backward()``, which
+# needs no ``v`` because ``y[0]`` is a number. It does the same: indexing has a slope of 1
+# for the entry that you took, and of 0 for all others.
+#
+# Two surprises
+# -------------
+#
+# Now we ask for the second row, on the same ``y``:
+
+try:
+    y.backward(torch.tensor([0.0, 1.0]))
+except RuntimeError as error:
+    print(str(error).split(". ")[0])
+
+# %%
+# The first surprise is this famous message. While PyTorch computed the fuel, it kept
+# ``x`` for later, because the slope :math:`2x` is needed on the walk back. After the first
+# walk it threw its notes away, since usually nobody needs them twice. If you know that
+# you will come back, say so with ``retain_graph=True``:
+#
+# .. admonition:: Predict
+#
+#    Below, the first call asks for the row ``[1, 1, 1]`` and the second for the row
+#    ``[2, 4, 6]``. What is in ``x.grad`` at the end?
+
+x.grad = None
+y = house(x)
+y.backward(torch.tensor([1.0, 0.0]), retain_graph=True)
+y.backward(torch.tensor([0.0, 1.0]))
+x.grad
+
+# %%
+# The second surprise: ``x.grad`` holds the *sum* of the two rows. ``backward`` does not
+# replace what is in ``x.grad``, it adds to it. You may look at it as one more place where
+# things that come back to the same tensor are added. It is useful in training, where a
+# big batch can be worked off in small pieces, and it is the reason that a training loop
+# calls ``zero_grad()`` before every step. Here it is in the way, and so we empty
+# ``x.grad`` between the calls, or don't use it at all:
+
+y = house(x)
+rows = []
+for v in torch.eye(2):
+    (row,) = torch.autograd.grad(y, x, v, retain_graph=True)
+    rows.append(row)
+table = torch.stack(rows)
+table
+
+# %%
+# ``torch.autograd.grad`` takes the same ``v`` and computes the same product, but it returns
+# the result and leaves ``x.grad`` alone. It returns a tuple with one entry for each input
+# that you asked about, hence the comma after ``row``. And ``torch.eye(2)`` is a matrix
+# whose rows are exactly the two one-hot vectors.
+#
+# The two rows, one under the other, are the Jacobian. This is the plainest way to get it:
+# one walk for each output.
+
+# PICTURE: rows
+
+# %%
+# All rows in one call
+# --------------------
+#
+# A loop in Python is slow when there are many outputs. You can hand over all the ``v`` at
+# once. Then there is one dimension more at the front of ``v``, and of the result, and you
+# have to say that you mean it:
+
+(at_once,) = torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True)
+at_once
+
+# %%
+# Without ``is_grads_batched=True`` the matrix would be taken for a single ``v`` of the
+# wrong shape, and refused. The work is about the same as for the loop, since every row
+# needs its own product. But PyTorch can do them side by side. (For a few kinds of
+# operations it can't, and says so. Then the loop still works.)
+#
+# Many points and several outputs
+# -------------------------------
+#
+# Often both come together: a function with several outputs, evaluated at many points. Take
+# :math:`f(x)=(-x^3,\;5x)` at 0, 1 and 2. The result has the shape ``(3, 2)``, with a row for
+# each point and a column for each output:
+
+
+def f(x):
+    return torch.stack([-(x**3), 5 * x], dim=1)
+
+
+points = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
+values = f(points)
+values
+
+# %%
+# The points don't mix, so within a column ones will do, as on the page about ones. The
+# columns do mix, because both use the same point. So we keep the columns apart, with
+# one call for each:
+#
+# .. admonition:: Predict
+#
+#    Which ``v`` asks for the derivative of the *first* output at all three points?
+
+derivatives = []
+for k in range(2):
+    v = torch.zeros_like(values)
+    v[:, k] = 1.0  # all points, one output
+    (column,) = torch.autograd.grad(values, points, v, retain_graph=True)
+    derivatives.append(column + 0.0)  # shows -0 as 0
+derivatives
+
+# %%
+# The first is :math:`-3x^2` at 0, 1 and 2, and the second is 5 everywhere. Two calls were
+# enough for six derivatives. The number of calls is the number of outputs *per point*,
+# however many points there are.
+#
+# .. admonition:: Remember
+#
+#    - A one-hot ``v`` gives the row of one output. ``y[k].backward()`` is the same.
+#    - To call ``backward`` on the same ``y`` again, pass ``retain_graph=True`` in all calls
+#      but the last.
+#    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
+#      returns the product instead.
+#    - One call for each output gives the table. With ``is_grads_batched=True`` it is one
+#      call with a batch of ``v``.
+#
+# .. admonition:: Try it
+#
+#    A network returns ``scores`` of the shape ``(8, 10)``: eight images, ten classes.
+#    It treats each image by itself. You want, for every image, the gradient of the score
+#    of *its own* class, which is in ``labels``. How many calls do you need? Write down
+#    the ``v``.
+#
+# .. dropdown:: Answer
+#
+#    One. Each image has one entry that you want, and the images don't mix. So ``v`` has
+#    a 1 in each row, at the label:
+#    ``v = torch.nn.functional.one_hot(labels, 10).to(scores)``.
+#
+# .. dropdown:: How we checked this page
+#
+#    The rows against the table of small steps, the batch of ``v`` against the loop, and
+#    the answer against one call for each image.
+
+at, h = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), 1e-6
+steps = h * torch.eye(3, dtype=torch.float64)
+nudged = torch.stack([(house(at + s) - house(at - s)) / (2 * h) for s in steps], dim=1)
+torch.testing.assert_close(table.double(), nudged)
+assert torch.equal(at_once, table)
+assert torch.equal(x.grad, table.sum(0))
+t = points.detach()
+torch.testing.assert_close(derivatives[0], -3 * t**2)
+torch.testing.assert_close(derivatives[1], torch.full((3,), 5.0))
+
+torch.manual_seed(0)  # for the weights, images and labels of the exercise
+network = torch.nn.Linear(4, 10)
+images = torch.randn(8, 4, requires_grad=True)
+labels = torch.randint(10, (8,))
+scores = network(images)
+v = torch.nn.functional.one_hot(labels, 10).to(scores)
+(together,) = torch.autograd.grad(scores, images, v)
+for image, label, gradient in zip(images.detach(), labels, together, strict=True):
+    image.requires_grad_()
+    (alone,) = torch.autograd.grad(network(image)[label], image)
+    torch.testing.assert_close(gradient, alone)
+
+# %%
+# **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`
+# puts numbers into ``v`` that mean something: weights, masks and means.

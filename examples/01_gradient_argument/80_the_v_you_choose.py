@@ -1,0 +1,191 @@
+r"""
+.. _the-v-you-choose:
+
+The v you choose: weights, masks and means
+==========================================
+
+A network labels every pixel of an image, and it is bad at the edges, where it matters
+most. You want the pixels at an edge to count three times as much, and the pixels that
+nobody has labelled not at all. You can rewrite the loss for this. But you can also leave
+it alone, and say what each pixel counts in the one place that is made for it.
+"""
+
+# %%
+# A loss for each pixel
+# ---------------------
+#
+# Here is a very small image, two rows of three pixels. The network has given each pixel a
+# score, and ``target`` is what it should have said. With ``reduction="none"`` the loss is
+# not averaged, so that we get one number for each pixel:
+
+import torch
+
+scores = torch.tensor([[2.0, -1.0, 0.5], [1.0, 0.0, -2.0]], requires_grad=True)
+target = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+losses = torch.nn.functional.binary_cross_entropy_with_logits(
+    scores, target, reduction="none"
+)
+losses
+
+# %%
+# The largest is at the lower left, where the network is confident and wrong. These six
+# numbers are our ``y`` now, so ``v`` has their shape, and says what each of them counts.
+# Suppose that the middle column is an edge, and that nobody has labelled the last pixel
+# of the second row:
+
+weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
+
+# %%
+# .. admonition:: Predict
+#
+#    We pass ``weight`` as ``v``. Compared with a ``v`` of ones, what happens to the gradient
+#    of the two pixels in the middle, and what to the gradient of the last pixel?
+
+losses.backward(weight, retain_graph=True)
+weighted = scores.grad
+(plain,) = torch.autograd.grad(losses, scores, torch.ones(2, 3), retain_graph=True)
+print(plain)
+weighted + 0.0  # shows -0 as 0
+
+# %%
+# The middle column is three times as large, and the last pixel receives zero. Each score
+# has its own loss here, so each entry of ``v`` has changed just one entry of the result. In
+# a real network the pixels share the weights of the layers before. There the result is a
+# sum, in which the edge counts three times and the unlabelled pixel does not
+# appear.
+
+# PICTURE: bars/heat
+
+# %%
+# The same with a formula
+# -----------------------
+#
+# Perhaps you would have multiplied the losses and added them up. This is the same, and by
+# now you can say why: the gradient of the sum of ``weight * losses``, with respect to
+# ``losses``, is ``weight``. So this is what arrives there:
+
+by_formula = torch.autograd.grad((weight * losses).sum(), scores, retain_graph=True)[0]
+torch.equal(by_formula, weighted)
+
+# %%
+# In a training loop I would write the formula, because people expect to see a loss that is
+# a number, and you can print it. But it helps to see ``v`` in it. Whatever you do
+# to a tensor of losses before you call ``backward``, in the end each of them has been
+# given a weight. Here are some of the usual ones:
+#
+# =====================================  ==================================================
+# what you call                          the ``v`` that arrives at ``losses``
+# =====================================  ==================================================
+# ``losses.sum().backward()``            1 everywhere
+# ``losses.mean().backward()``           1/6 everywhere, since there are six losses
+# ``losses[mask].sum().backward()``      1 where ``mask`` is True, 0 elsewhere
+# ``losses[mask].mean().backward()``     one over the number of kept losses, 0 elsewhere
+# ``losses.max().backward()``            1 at the largest, 0 elsewhere
+# =====================================  ==================================================
+#
+# We can check the table by asking for the gradient with respect to ``losses`` itself:
+
+mask = weight > 0
+for number in (losses.mean(), losses[mask].mean(), losses.max()):
+    (v,) = torch.autograd.grad(number, losses)
+    print(v)
+
+# %%
+# The second line is a mask with a mean: five pixels are left, and each of them counts a
+# fifth. It is a common mistake to divide by six instead, that is to write
+# ``(mask * losses).mean()``. Then the loss, and every gradient, shrinks with the number of
+# unlabelled pixels in the image.
+#
+# What are the 0.1, 1.0 and 0.0001 in the tutorial?
+# -------------------------------------------------
+#
+# An old tutorial, which has been copied to many places, doubles a vector until it is long,
+# and then passes three strange numbers. People have asked for years where they come
+# from:
+
+x = torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
+y = x * 2
+while y.detach().norm() < 1000:
+    y = y * 2
+y.backward(torch.tensor([0.1, 1.0, 0.0001]))
+x.grad
+
+# %%
+# Nowhere. They are a ``v`` that somebody made up, to show that any numbers will do. The
+# vector was doubled nine times, so every output is 512 times its input, and the gradient
+# is 512 times ``v``. In the same way, ``[0.2, 0.8]`` for two losses says that the first
+# counts a fifth and the second four fifths.
+#
+# A weight that has a gradient itself
+# -----------------------------------
+#
+# There is one case in which ``backward(v)`` and the formula differ. Some losses compute
+# their weights from the network, for example to look harder at the pixels which
+# are still wrong. Then the formula differentiates the weight as well:
+
+weight = 1 - torch.exp(-losses)  # large where the loss is large
+as_v = torch.autograd.grad(losses, scores, weight, retain_graph=True)[0]
+product = (weight * losses).sum()
+as_formula = torch.autograd.grad(product, scores, retain_graph=True)[0]
+print(as_v[0])
+print(as_formula[0])
+
+# %%
+# ``backward`` treats ``v`` as given numbers, like prices that you cannot influence. In the
+# formula the weight is a part of the function, and there is a second term, for the way
+# in which the scores change the weight. Neither of the two is wrong. If you want the
+# formula with fixed weights, write ``weight.detach()`` in it:
+
+fixed = (weight.detach() * losses).sum()
+torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
+
+# %%
+# .. admonition:: Remember
+#
+#    - ``v`` says what each output counts: 0 leaves it out, 3 counts it three times, a
+#      negative number asks for the opposite.
+#    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
+#      if the weight does not depend on what you differentiate.
+#    - A mean over a mask divides by the number of *kept* entries.
+#
+# .. admonition:: Try it
+#
+#    In a batch of four samples the first belongs to a rare class that should count five
+#    times as much as the others, and you want a weighted mean, so that the
+#    weights add up to 1. Which ``v`` do you pass for ``losses`` of the shape ``(4,)``?
+#
+# .. dropdown:: Answer
+#
+#    ``[5/8, 1/8, 1/8, 1/8]``, because the counts 5, 1, 1 and 1 add up to 8.
+#
+# .. dropdown:: How we checked this page
+#
+#    The weighted gradient is compared with the formula for this loss, written out, and each
+#    row of the table of usual weights with the ``v`` that arrives.
+
+w = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
+torch.testing.assert_close(weighted, w * (torch.sigmoid(scores) - target).detach())
+torch.testing.assert_close(plain, (torch.sigmoid(scores) - target).detach())
+torch.testing.assert_close(x.grad, 512 * torch.tensor([0.1, 1.0, 0.0001]))
+assert y.detach().norm() >= 1000 > (y / 2).detach().norm()
+
+largest = torch.zeros(6)
+largest[losses.flatten().argmax()] = 1.0
+expected = {
+    losses.sum(): torch.ones(2, 3),
+    losses.mean(): torch.full((2, 3), 1 / 6),
+    losses[mask].sum(): mask.float(),
+    losses[mask].mean(): mask / mask.sum(),
+    losses.max(): largest.reshape(2, 3),
+}
+for number, arrives in expected.items():
+    (v,) = torch.autograd.grad(number, losses, retain_graph=True)
+    torch.testing.assert_close(v, arrives)
+
+e = torch.exp(-losses)  # the derivative of (1 - exp(-l)) l is 1 - exp(-l) + l exp(-l)
+by_product_rule = (1 - e + losses * e) * (torch.sigmoid(scores) - target)
+torch.testing.assert_close(as_formula, by_product_rule)
+assert not torch.allclose(as_formula, as_v)
+
+# %%
+# **Next:** so far ``x.grad`` was a row of numbers. :ref:`seeing-the-gradient` draws it.
