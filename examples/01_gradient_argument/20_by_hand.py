@@ -5,9 +5,9 @@ Every number by hand
 ====================
 
 On the last page PyTorch told us that ``x.grad`` is ``[8, 6, 4]``, and we took its word
-for it. Here we work out the three numbers ourselves: with a pencil, with NumPy, and at
-last in the way that ``backward`` does it, by walking back through the house one
-operation at a time. It is a short walk, and after it there is no magic left in the
+for it. Here we work out the three numbers ourselves: with a pencil, with NumPy, and
+finally the way ``backward`` does it, by walking back through the house one operation at
+a time. It is a short walk, and after it there is no magic left in the
 call.
 """
 
@@ -64,8 +64,9 @@ print(f"{rate:.3f}")
 
 # %%
 # Not quite 8, because a thousandth is small but not infinitely small: while we turn, the
-# stove already burns a little more. The smaller the turn, the closer the rate comes to
-# 8. You can always check a gradient in this way, whoever computed it.
+# stove already burns a little more. A smaller turn comes closer to 8, until the rounding
+# errors of the computer take over. You can check any gradient in this way, whoever
+# computed it, as long as the function is smooth where you stand.
 #
 # The walk back
 # -------------
@@ -76,8 +77,8 @@ print(f"{rate:.3f}")
 # ========================  ======================  ===================
 # operation                 what it computed        value
 # ========================  ======================  ===================
-# ``squares = x**2``        each setting squared    ``[1, 4, 9]``
 # ``heat = x.sum()``        all settings added      ``6``
+# ``squares = x**2``        each setting squared    ``[1, 4, 9]``
 # ``fuel = squares.sum()``  all squares added       ``14``
 # ``y = stack(heat, fuel)`` the two in one tensor   ``[6, 14]``
 # ========================  ======================  ===================
@@ -96,13 +97,18 @@ print(f"{rate:.3f}")
 # - ``heat`` is the sum of the settings. So, as far as heat is concerned, each setting has
 #   the price of heat: ``[10, 10, 10]``.
 #
-# ``x`` was used twice, and so two prices arrive there. Which one is right? Both, because a
-# turn of a stove has both effects. They are added:
+# ``x`` was used twice, and so two prices arrive for each setting. Which one is right? Both,
+# because turning a stove has both effects, so they are added:
+# :math:`(-2,-4,-6)+(10,10,10)=(8,6,4)`.
+#
+# PyTorch can show us what it receives at each step of its own walk. Normally it keeps only
+# the result for ``x``, but ``retain_grad`` asks it to keep the others as well. To make it
+# interesting, let us say that fuel costs 3 this time:
 #
 # .. admonition:: Predict
 #
-#    If we ask PyTorch to keep what arrives at ``squares``, ``heat`` and ``fuel`` on its
-#    own walk, which numbers will it show, and in which shapes?
+#    With ``v = [10, -3]``, what arrives at ``fuel``, what at ``squares``, and what at
+#    ``x``? In which shapes?
 
 import torch
 
@@ -113,8 +119,8 @@ fuel = squares.sum()
 y = torch.stack([heat, fuel])
 
 for tensor in (squares, heat, fuel):
-    tensor.retain_grad()  # normally only x, which we made ourselves, keeps its gradient
-y.backward(torch.tensor([10.0, -1.0]))
+    tensor.retain_grad()
+y.backward(torch.tensor([10.0, -3.0]))
 
 print("heat   ", heat.grad)
 print("fuel   ", fuel.grad)
@@ -122,14 +128,27 @@ print("squares", squares.grad)
 print("x      ", x.grad)
 
 # %%
-# These are our four steps. What arrives at a tensor is called its :term:`cotangent`, and
-# it always has the shape of that tensor: one price for each number in it. The ``v`` that
-# we pass to ``backward`` is the first cotangent, at ``y``, and ``x.grad`` is the last.
+# ``fuel`` is a single number, and so is its price, −3. There are three squares, and each
+# has the price −3. At ``x`` we see the sum: for the first stove, :math:`10` from the heat
+# and :math:`-3\cdot2` from its square make 4.
 #
-# Here is the same walk as a drawing. The values that were computed stand at the nodes, and
-# the cotangent that comes back is on each arrow:
+# The textbook word for the prices that arrive at a tensor is :term:`cotangent`. A cotangent
+# always has the shape of its tensor, with one price for each number in it. The ``v`` that
+# we pass is the first cotangent, at ``y``. What arrives at ``x`` is the last, and it is
+# added to ``x.grad``.
+#
+# Here is the walk with our first prices, as a drawing. Each box is a tensor with its value,
+# and under the value stands the cotangent that arrives there. Press *Next* to walk from
+# ``y`` to ``x``:
 
-# PICTURE: graph
+import pullback
+
+v = torch.tensor([10.0, -1.0])
+squares, heat = x**2, x.sum()  # once more, because the first walk used the graph up
+fuel = squares.sum()
+y = torch.stack([heat, fuel])
+names = {"x": x, "squares": squares, "heat": heat, "fuel": fuel, "y": y}
+pullback.draw.graph(pullback.trace(y, v, names=names), names, steps=True)
 
 # %%
 # At no point did anybody need the table. Each operation has to know only its own slope. We
@@ -145,9 +164,8 @@ by_walk
 
 # %%
 # This is how ``backward`` manages a thousand outputs in a single walk. However many
-# rows the table would have, every tensor on the way gets one cotangent of its own
-# shape. When an operation has several inputs, it sends something to each of them, and
-# when a tensor was used several times, what comes back to it is added.
+# rows the table would have, every tensor on the way receives one cotangent in its own
+# shape, and passes on one to each tensor that it was computed from.
 #
 # When there is only one output
 # -----------------------------
@@ -182,14 +200,13 @@ for price in (1.0, 100.0):
 #
 # .. admonition:: Try it
 #
-#    The two rooms next to the first two stoves get a fan. Add a third output,
-#    ``draught = x[0] * x[1]``, and give it the price 5. What does the new row of the table
-#    look like, and what will ``x.grad`` be? Work it out first, and then let PyTorch
-#    do it.
+#    Suppose that there is a third output, ``x[0] * x[1]``, with the price 5. What does the
+#    new row of the table look like, and what will ``x.grad`` be with ``v = [10, -1, 5]``?
+#    Work it out first, and then let PyTorch do it.
 #
 # .. dropdown:: Answer
 #
-#    The draught rises at the rate :math:`x_1=2` with the first stove, :math:`x_0=1` with
+#    The product rises at the rate :math:`x_1=2` with the first stove, :math:`x_0=1` with
 #    the second and 0 with the third. So the new row is ``[2, 1, 0]``, five times that is
 #    ``[10, 5, 0]``, and ``x.grad`` becomes ``[18, 11, 4]``.
 #
@@ -212,12 +229,15 @@ fuel = squares.sum()
 ours = (at_heat, at_fuel, at_squares, by_walk)
 y = torch.stack([heat, fuel])
 along = (heat, fuel, squares, x)
-kept = torch.autograd.grad(y, along, torch.tensor(v), retain_graph=True)
+kept = torch.autograd.grad(y, along, v.double(), retain_graph=True)
 for mine, theirs in zip(ours, kept, strict=True):
     np.testing.assert_array_equal(mine, theirs.numpy())
 
-draught = torch.stack([heat, fuel, x[0] * x[1]])
-(answer,) = torch.autograd.grad(draught, x, torch.tensor([10.0, -1.0, 5.0]).double())
+third = torch.stack([heat, fuel, x[0] * x[1]])
+three_prices = torch.tensor([10.0, -1.0, 5.0]).double()
+(answer,) = torch.autograd.grad(third, x, three_prices, retain_graph=True)
+(dear_fuel,) = torch.autograd.grad(y, x, torch.tensor([10.0, -3.0]).double())
+assert dear_fuel.tolist() == [4, -2, -8]
 assert answer.tolist() == [18, 11, 4]
 
 # %%

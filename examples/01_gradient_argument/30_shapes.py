@@ -54,16 +54,19 @@ x.grad
 #
 # That is the whole rule. **v has the shape of the tensor on which you call** ``backward``,
 # **because it holds one price for each of its entries. x.grad has the shape of x, because
-# it holds one derivative for each of its entries.** It holds for any number of
-# dimensions:
+# it holds one derivative for each of its entries.** (``x`` is a tensor that you made
+# yourself with ``requires_grad=True``, a :term:`leaf`. Only leaves keep a ``.grad``.) The number of dimensions plays no part
+# in it. Here are the four shapes of our example:
 
-# PICTURE: shapes
+import pullback
+
+pullback.draw.shapes(y, x)
 
 # %%
 # Reading the message
 # -------------------
 #
-# Now do what is done so often, and pass a tensor that looks like ``x``:
+# Now make the usual mistake, and pass a tensor that looks like ``x``:
 
 y = x.sum(dim=1)
 try:
@@ -80,15 +83,16 @@ except RuntimeError as error:
 #
 # Why does the mistake come so easily? In many first examples ``y`` is computed from ``x``
 # element by element, as in ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have
-# the same shape, and you cannot see which one ``v`` took it from.
+# the same shape, and the example cannot show you whose shape ``v`` has to have.
 #
-# There are no rows and columns
-# -----------------------------
+# v is neither a row nor a column
+# -------------------------------
 #
-# In a textbook, ``v`` is a row or a column, and you have to transpose one of them. In
-# PyTorch a vector of shape ``(4,)`` is neither, and there is nothing to transpose. If you
-# try to help by writing ``v`` as a row, it no longer looks like ``y``. For the same reason,
-# a single number and a vector with one entry are different shapes:
+# In a textbook, a vector is written as a row or as a column, and before you multiply you
+# may have to turn one into the other. A tensor of shape ``(4,)`` is neither, and there is
+# nothing to turn. If you try to help by writing ``v`` as a row, it no longer looks like
+# ``y``. For the same reason, a single number and a vector with one entry are not the same
+# to PyTorch:
 
 one_row = v.reshape(1, 4)
 total = x.sum()  # shape (): a single number
@@ -100,12 +104,13 @@ for output, attempt in [(y, one_row), (total, torch.tensor([1.0]))]:
 
 # %%
 # The second message is a common surprise. ``torch.tensor([1.0])`` has the shape ``(1,)``,
-# while ``total`` has the shape ``()``. Write ``torch.tensor(1.0)`` instead. If you don't
-# want to think about it, ``torch.ones_like(y)`` and ``torch.zeros_like(y)`` always have
-# the right shape, and you can change single entries of them.
+# while ``total`` has the shape ``()``. Write ``torch.tensor(1.0)`` instead. A safe way to
+# get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill in your
+# prices.
 #
-# Only the shape is taken so strictly. The numbers may be anything: negative, zero, or
-# larger than the numbers in ``y``. But it has to be a tensor; a list is refused.
+# The numbers themselves may be anything that the dtype of ``y`` can hold: negative, zero,
+# or larger than the numbers in ``y``. They have to be in a tensor on the same device as
+# ``y``; a list of numbers is refused.
 #
 # When y is a matrix
 # ------------------
@@ -127,24 +132,22 @@ fuel.backward(v)
 x.grad
 
 # %%
-# Each setting goes up at a rate of :math:`2x` times its price. In the second row this is
-# ``[0, -2, -2]``, and in the first it is ``[-4, -8, -12]``. The stove that is turned off
-# costs nothing *for a small turn*, because its square starts out flat. (PyTorch writes
-# ``-0`` there, which is zero with the sign of the price.)
+# Each entry is the slope :math:`2x` times the price. In the second row, where the price is
+# −1, this is ``[0, -2, -2]``, and in the first, with the price −2, it is ``[-4, -8, -12]``.
+# The stove that is turned off costs nothing *for a small turn*, because its square starts
+# out flat. (PyTorch writes ``-0`` there, which is zero with the sign of the price.)
 #
 # What has become of the table of derivatives? It has an entry for each pair of an output
-# and an input, and there are twelve of each, so it has 144 entries. One can keep them in a
-# tensor whose shape is the shape of ``y`` followed by the shape of ``x``. For the heat
-# of each day this is ``(4, 3)`` after ``(4,)``:
+# and an input, and there are twelve of each. It is kept in a tensor whose shape is the shape
+# of ``y`` followed by the shape of ``x``:
 
 settings = x.detach()
-table = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
+table = torch.autograd.functional.jacobian(torch.square, settings)
 table.shape
 
 # %%
-# The product with ``v`` takes up the part that belongs to ``y``, and what is left has the
-# shape of ``x``. So the rule that we found by thinking about prices is also the only way
-# in which the shapes can fit. The second part of this course builds on it.
+# The product with ``v`` uses up the part that belongs to ``y``, the first ``(4, 3)``, and
+# leaves the part that belongs to ``x``. The second part of this course builds on this.
 #
 # .. admonition:: Remember
 #
@@ -153,8 +156,7 @@ table.shape
 #    - ``x.grad`` looks like ``x``.
 #    - In *Mismatch in shape*, ``grad_output[0]`` is your ``v``, ``output[0]`` is your
 #      ``y``, and the second shape is the one to use.
-#    - ``()``, ``(1,)`` and ``(1, 1)`` are different shapes, and none of them is a row or a
-#      column.
+#    - ``()``, ``(1,)`` and ``(1, 1)`` are three different shapes.
 #
 # .. admonition:: Try it
 #

@@ -14,9 +14,9 @@ simulator, or on somebody else's computer? The two questions have the same answe
 # A price that moves
 # ------------------
 #
-# The house has a new contract. A unit of heat is still worth 10 to us, but now fuel gets
-# dearer the more of it we burn. The bill is :math:`\text{fuel}^2/28`. We write down what
-# the heating is worth, and let PyTorch differentiate all of it:
+# The house has a new contract. A unit of heat is still worth 10 to us, but now the price
+# of fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7`. We write
+# down what the heating is worth, and let PyTorch differentiate all of it:
 
 import torch
 
@@ -27,7 +27,7 @@ def house(x):
 
 def worth(y):
     heat, fuel = y
-    return 10 * heat - fuel**2 / 28
+    return 10 * heat - fuel**2 / 7
 
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -40,11 +40,11 @@ in_one_piece
 
 # %%
 # ``worth(y)`` is a single number, so the call needs no argument. On its way to ``x`` it
-# passes ``y``, and there we have asked it to leave a copy of what arrives. It is
-# ``[10, -1]``, the prices of the first page! Nobody has set them now. At the moment we burn
-# 14 units of fuel, and the bill :math:`\text{fuel}^2/28` rises at a rate of
-# :math:`2\cdot14/28=1` with each further unit. With other settings the prices are
-# different:
+# passes ``y``, and what arrives there is a pair of prices again, 10 and −4. This time nobody
+# has set the second one. It follows from the contract: we burn 14 units of fuel at the
+# moment, and the derivative of the bill :math:`\text{fuel}^2/7` at this point is
+# :math:`2\cdot14/7=4`. So one more unit of fuel costs us 4, and two of the stoves
+# should be turned down. With other settings the price is different:
 #
 # .. admonition:: Predict
 #
@@ -58,7 +58,7 @@ worth(y_more).backward()
 y_more.grad
 
 # %%
-# Heat has kept its price, and fuel costs :math:`29/14\approx2.07` now. This is what ``v``
+# Heat has kept its price, and one more unit of fuel costs :math:`2\cdot29/7\approx8.29` now. This is what ``v``
 # is in general: **the rate at which the number that you care about changes with each entry
 # of y, at the values that y has now.** In other words, it is the gradient of everything
 # that comes after ``y``.
@@ -66,24 +66,25 @@ y_more.grad
 # Cutting the program in two
 # --------------------------
 #
-# The gas company does not want to show us its formula. It has a program, written in
-# NumPy, which takes the heat and the fuel and returns what the contract is worth to us. It
-# also returns how that changes. PyTorch cannot look inside:
+# The fuel company does not want to show us its formula. It gives us a program, written in
+# NumPy, which takes the heat and the fuel and returns what they are worth to us. It
+# also returns the two derivatives of this number, with respect to heat and to fuel. PyTorch
+# cannot look inside:
 
 import numpy as np
 
 
 def company(y):
     heat, fuel = y
-    value = 10 * heat - fuel**2 / 28
-    change = np.array([10.0, -fuel / 14])
-    return value, change
+    value = 10 * heat - fuel**2 / 7
+    prices = np.array([10.0, -2 * fuel / 7])
+    return value, prices
 
 
 x.grad = None
 y = house(x)
-value, change = company(y.detach().numpy())
-v = torch.tensor(change, dtype=y.dtype)
+value, prices = company(y.detach().numpy())
+v = torch.from_numpy(prices).to(y)  # in the dtype of y
 y.backward(v)
 x.grad
 
@@ -93,14 +94,23 @@ x.grad
 # the gradient of their number with respect to ``y``, which we pass as ``v``, and
 # ``backward`` carries it on to ``x``:
 
-# PICTURE: cut graph
+import pullback
+
+pullback.draw.graph(
+    [("x", "y", x.grad), ("y", "worth", v)],
+    {"x": x, "y": y, "worth": torch.tensor(value)},
+    v=1,
+    cut=[("y", "worth")],
+)
 
 # %%
 # Why is nothing lost at the cut? Turn up the first stove a little. Heat rises at a rate of
-# 1, which is worth 10. Fuel rises at a rate of 2, and each unit of it costs 1. So the
-# worth rises at a rate of :math:`10\cdot1-1\cdot2=8`. It goes up through heat *and*
+# 1, which is worth 10. Fuel rises at a rate of 2, and each unit of it costs 4. So the
+# worth changes at a rate of :math:`10\cdot1-4\cdot2=2`. It changes through heat *and*
 # through fuel, and we add the two effects. The chain rule for several variables says the
-# same in letters:
+# same in letters. (You read :math:`\partial` like the d in a derivative; it only says that
+# the other variables are kept as they are. :math:`J_{ij}` is the entry of the table in row
+# :math:`i` and column :math:`j`.)
 #
 # .. math::
 #
@@ -111,21 +121,23 @@ x.grad
 # This is the vector-Jacobian product of the first page. The chain rule is the reason that
 # PyTorch computes this product and not something else.
 #
-# Both halves may be in PyTorch as well. You cut with ``detach``, which gives you the
-# numbers of ``y`` without their history, and let the second half begin at this copy:
+# Both halves may be in PyTorch as well. You cut with ``detach``, which gives you a tensor
+# with the numbers of ``y`` but without their history, and let the second half start there:
 
 x.grad = None
 y = house(x)
-copy = y.detach().requires_grad_()
-worth(copy).backward()  # this stops at the copy
+start = y.detach().requires_grad_()
+worth(start).backward()  # this walk ends at start
 print(x.grad)
-y.backward(copy.grad)  # and this goes on from there
+y.backward(start.grad)  # and this one goes on from there
 x.grad
 
 # %%
-# After the first call, ``x.grad`` was still ``None``, because the walk ended at the copy. Then
+# After the first call, ``x.grad`` was still ``None``, because the walk ended at ``start``. Then
 # we handed over what it had brought there. Programs are cut like this when the halves run
-# on different machines, or when the first half is too big to be kept in memory.
+# on different machines, or when something has to happen in between, such as changing the
+# gradient before it goes on. (``start`` shares its memory with ``y``. If the second half writes
+# into its input, give it ``y.detach().clone()``.)
 #
 # What a loss sends back
 # ----------------------
@@ -148,30 +160,32 @@ prediction.grad
 # A negative entry says that the loss would fall if this prediction went up. The second is
 # zero, because that prediction is right, and the last is the largest, because it is the
 # furthest off. So ``v`` is how the loss speaks to the network: it says for every output
-# in which direction it is wrong, and how much this matters. It is also called the
-# *upstream gradient*.
+# in which direction it is wrong, and how much this matters. Gradients flow from the loss
+# towards the inputs, and so people also call it the *upstream gradient*: it comes from
+# further up the stream.
 #
 # What v does not know
 # --------------------
 #
-# ``v`` only covers what happens *through* ``y``. Suppose that the first stove wears out,
-# which costs us 2 for each turn. That cost depends on ``x`` directly, and the company's
-# prices do not contain it:
+# ``v`` only covers what happens *through* ``y``. Suppose that the first stove wears out, and
+# that this costs us 2 times its setting. This cost depends on ``x`` directly, and the
+# company's prices do not contain it:
 
 x.grad = None
 y = house(x)
 y.backward(v)
-through_y = x.grad.clone()
+through_y = x.grad.clone()  # a copy, because x.grad is about to change
 wear = 2 * x[0]
 (-wear).backward()  # adds to x.grad what does not pass through y
 print(through_y)
 x.grad
 
 # %%
-# Without the second call the first stove would still look like the best one, at 8. With
-# the wear it earns no more than the second. If you cut a program in two, make sure that
-# everything which leads from ``x`` to the result either passes through the cut or is
-# added like this. Weight decay in a loss is a common example.
+# Without the second call it would look as if the first stove still earned 2. With the wear
+# it earns nothing. If you cut a program in two, make sure that everything that leads
+# from ``x`` to the result either passes through the cut or is added like this. A penalty on
+# the weights, which is part of many losses, is a common example: it depends on the weights
+# without passing through the predictions.
 #
 # .. admonition:: Remember
 #
@@ -179,8 +193,8 @@ x.grad
 #      values.
 #    - If the rest is computed elsewhere, ask for this gradient and pass it to
 #      ``y.backward``.
-#    - Every tensor inside a graph receives such a ``v`` from the operations that used it.
-#      A loss does nothing else.
+#    - In a training loop the loss sends this ``v`` to the predictions, and each layer
+#      sends one to the layer before it.
 #    - What depends on ``x`` without passing through ``y`` has to be added.
 #
 # .. admonition:: Try it
@@ -212,8 +226,8 @@ whole = slopes(lambda x: worth(house(x)), settings)
 torch.testing.assert_close(in_one_piece.double(), whole)
 torch.testing.assert_close(through_y.double(), whole)
 torch.testing.assert_close(slopes(worth, house(settings)), v.double())
-torch.testing.assert_close(y_more.grad, torch.tensor([10.0, -29 / 14]))
-torch.testing.assert_close(copy.grad, v)
+torch.testing.assert_close(y_more.grad, torch.tensor([10.0, -2 * 29 / 7]))
+torch.testing.assert_close(start.grad, v)
 with_wear = slopes(lambda x: worth(house(x)) - 2 * x[0], settings)
 torch.testing.assert_close(x.grad.double(), with_wear)
 

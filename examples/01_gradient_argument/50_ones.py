@@ -12,10 +12,10 @@ our house. What is different here?
 """
 
 # %%
-# A table with one diagonal
-# -------------------------
+# Each output has an input of its own
+# -----------------------------------
 #
-# We take the curve :math:`y=x^2` at five points:
+# We take the curve :math:`y=x^2`, and five points to begin with:
 
 import torch
 
@@ -29,35 +29,54 @@ y
 # input. It does not care about the other four:
 
 J = torch.autograd.functional.jacobian(torch.square, x.detach())
-J + 0.0  # shows -0 as 0
-
-# PICTURE: vjp ones
+J = J + 0.0  # shows -0 as 0
+J
 
 # %%
-# The slopes that we want stand on the diagonal. Now recall what ``backward`` does with ``v``:
-# it multiplies each row by its entry, and adds the rows up. With ones the rows stay as
-# they are. And when we add them up, each column has only one entry that counts, so
-# nothing gets mixed:
+# The slopes that we want stand on the diagonal, and everything else is zero. What would you
+# pass to get the five of them in one call?
 #
 # .. admonition:: Predict
 #
-#    Which five numbers will be in ``x.grad``?
+#    Which ``v`` puts the diagonal of this table into ``x.grad``? Remember that each row is
+#    multiplied by its entry of ``v``, and that the rows are added up.
 
 y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# These are the slopes :math:`2x`, one for each point. The ones have *added up* the rows, but
-# since every input is used by only one output, the sum for each input has only one term.
+# These are the slopes :math:`2x`, one for each point. In the drawing, you can follow each
+# of them down its column:
+
+import pullback
+
+pullback.draw.vjp(torch.ones(5), J, result_name="x.grad")
+
+# %%
+# The ones have *added up* the rows, but each column has only one entry that is not zero,
+# because each input is used by only one output. So nothing was mixed. In our house both
+# outputs use every stove. There, ones add a rate of heat to a rate of fuel.
 #
-# This was the difference. In our house every stove is used by both outputs, each column of
-# the table has two entries, and ones add a unit of heat to a unit of fuel.
+# Nothing changes with more points, and so a whole curve and its slope cost one call:
+
+import matplotlib.pyplot as plt
+
+t = torch.linspace(-3, 3, 100, requires_grad=True)
+curve = torch.sin(t) * torch.exp(-(t**2) / 4)
+curve.backward(torch.ones_like(curve))
+
+plt.plot(t.detach(), curve.detach(), label="curve")
+plt.plot(t.detach(), t.grad, "--", label="slope")
+legend = plt.legend()
+
+# %%
+# Where the curve has its top, the slope passes through zero.
 #
 # The sum does the same
 # ---------------------
 #
-# Perhaps you have seen another line for the same purpose, ``y.sum().backward()``. Which of
-# the two is better? Look at what the sum sends back to ``y``:
+# Perhaps you have seen another line for the same purpose, ``y.sum().backward()``. Is it
+# different? Look at what the sum sends back to ``y``:
 
 x.grad = None
 y = x**2
@@ -68,16 +87,16 @@ x.grad
 
 # %%
 # If any entry of ``y`` grows by 1, the sum grows by 1. So the gradient of the sum, with
-# respect to ``y``, is a tensor of ones, and by the last page this is the ``v`` that arrives
-# at ``y``. The two lines ask for the same product and may be used in place of each other,
-# whatever the function is. With the mean it would be ones divided by the number of
-# entries, so all slopes would come out five times too small.
+# respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``. Both
+# lines ask for the same product, for any function with real outputs, and you may write the
+# one that you find easier to read. With the mean it would be ones divided by the number of entries,
+# so here all slopes would come out five times too small.
 #
 # Points with several coordinates
 # -------------------------------
 #
 # A point may consist of several numbers, as in the plane. Then ``x`` has a row for each
-# point. Take :math:`f(x)=-x_1^2+x_2^2` at three points:
+# point. Take :math:`f(x)=-x_0^2+x_1^2` at three points:
 
 
 def saddle(x):
@@ -91,12 +110,14 @@ points.grad
 
 # %%
 # There is one height for each point, so ``v`` has three ones and not six. Each row of the
-# result is the gradient at one point, :math:`(-2x_1,\;2x_2)`. PyTorch does not know that the
-# first dimension counts points. It has added up the gradients of three outputs, but each
-# of them is zero at the other two points.
+# result is the gradient at one point, :math:`(-2x_0,\;2x_1)`. PyTorch does not know that the
+# first dimension counts points. It has added up the gradients of three heights. But the
+# first height does not depend on the other two points, and so it has added only zeros to
+# their rows.
 #
 # The most common case is a network with one output per sample. If it treats each sample
-# by itself, ones give the gradient of each output with respect to its own sample:
+# by itself, ones give the gradient of each output with respect to its own sample. We
+# compare the first row with the gradient of the first sample alone:
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -105,7 +126,11 @@ network = torch.nn.Sequential(
 samples = points.detach().requires_grad_()
 outputs = network(samples)
 outputs.backward(torch.ones_like(outputs))
-samples.grad
+print(samples.grad)
+
+first = points.detach()[:1].requires_grad_()
+network(first).backward()
+first.grad
 
 # %%
 # What ones do to the weights
@@ -117,40 +142,40 @@ samples.grad
 #
 # .. admonition:: Predict
 #
-#    ``w`` is a single number, and ``y = w * t`` at the points ``t = [1, 2, 3]``. The slope
-#    of :math:`w\,t` with respect to :math:`w` is :math:`t`. What is ``w.grad`` after
+#    ``w`` is a single number, and ``y = w * s`` for the three samples ``s = [2, 3, 4]``. The
+#    slope of :math:`w\,s` with respect to :math:`w` is :math:`s`. What is ``w.grad`` after
 #    ``y.backward(torch.ones(3))``?
 
 w = torch.tensor(5.0, requires_grad=True)
-t = torch.tensor([1.0, 2.0, 3.0])
-(w * t).backward(torch.ones(3))
+s = torch.tensor([2.0, 3.0, 4.0])
+(w * s).backward(torch.ones(3))
 w.grad
 
 # %%
-# It is :math:`1+2+3`. For training this is what you want: the gradient of the total loss of
+# It is :math:`2+3+4`. For training this is what you want: the gradient of the total loss of
 # a batch. If you expected three slopes, no ``v`` can give them in one call, because
 # ``w.grad`` has the shape of ``w`` and holds one number. How to keep them apart is
 # shown in part 2, in :ref:`one-jacobian-per-sample`.
 #
 # .. admonition:: Remember
 #
-#    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` are the same: the
+#    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same: the
 #      gradient of the sum of all outputs.
-#    - If each input is used by only one output, this sum has one term for each input, and
-#      you get the derivative at every point.
+#    - If each input is used by only one output, you get the derivative of that output with
+#      respect to it. For a curve this is the slope at every point.
 #    - Inputs that several outputs share, such as the weights of a network, get the sum.
 #
 # .. admonition:: Try it
 #
-#    You want the second derivative of :math:`x^3` at the same five points. Call
-#    ``torch.autograd.grad(y, x, torch.ones_like(y), create_graph=True)`` for the first
-#    derivative. Which ``v`` do you pass for the second, and what do you expect?
+#    Four numbers ``x = [1, 2, 3, 4]``, and three outputs, each the product of two
+#    neighbours: ``y = x[:-1] * x[1:]``. What do ones give? Write down the table, and say
+#    for which of the four inputs the result is "the derivative of its output".
 #
 # .. dropdown:: Answer
 #
-#    Ones again, because each first derivative depends only on its own point:
-#    ``torch.autograd.grad(first, x, torch.ones_like(first))`` gives :math:`6x`, that is
-#    ``[-12, -6, 0, 6, 12]``.
+#    The rows are ``[2, 1, 0, 0]``, ``[0, 3, 2, 0]`` and ``[0, 0, 4, 3]``, so ones give
+#    ``[2, 4, 6, 3]``. Only the first and the last number are used by a single output. The
+#    other two belong to two outputs each, and 4 and 6 are sums of two rates.
 #
 # .. dropdown:: How we checked this page
 #
@@ -164,17 +189,19 @@ for sample, together in zip(samples, samples.grad, strict=True):
     alone = sample.detach()[None].requires_grad_()
     (gradient,) = torch.autograd.grad(network(alone), alone)
     torch.testing.assert_close(gradient[0], together)
-assert w.grad == t.sum()
+assert w.grad == s.sum()
+exact = torch.exp(-(t**2) / 4) * (torch.cos(t) - torch.sin(t) * t / 2)
+torch.testing.assert_close(t.grad, exact.detach())
+torch.testing.assert_close(first.grad, samples.grad[:1])
 
 mixed = torch.softmax(x, 0) * x.cumsum(0)
 (ones,) = torch.autograd.grad(mixed, x, torch.ones(5), retain_graph=True)
 (summed,) = torch.autograd.grad(mixed.sum(), x)
 assert torch.equal(ones, summed)
 
-cube = x**3
-(first,) = torch.autograd.grad(cube, x, torch.ones(5), create_graph=True)
-(second,) = torch.autograd.grad(first, x, torch.ones(5))
-torch.testing.assert_close(second, torch.tensor([-12.0, -6.0, 0.0, 6.0, 12.0]))
+four = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+(four[:-1] * four[1:]).backward(torch.ones(3))
+assert four.grad.tolist() == [2, 4, 6, 3]
 
 # %%
 # **Next:** "each input is used by only one output" is easily said. :ref:`when-ones-mislead`

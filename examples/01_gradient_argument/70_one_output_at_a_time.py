@@ -16,7 +16,8 @@ autograd.
 #
 # Go back to our house, with its two outputs. If you give heat the price 1 and fuel the
 # price 0, the second row of the table is multiplied by zero, and what remains is the first
-# row, the gradient of the heat:
+# row, the gradient of the heat (as long as the second row holds ordinary numbers, since
+# zero times infinity is not zero):
 
 import torch
 
@@ -65,16 +66,18 @@ x.grad
 
 # %%
 # The second surprise: ``x.grad`` holds the *sum* of the two rows. ``backward`` does not
-# replace what is in ``x.grad``, it adds to it. You may look at it as one more place where
-# things that come back to the same tensor are added. It is useful in training, where a
-# big batch can be worked off in small pieces, and it is the reason that a training loop
-# calls ``zero_grad()`` before every step. Here it is in the way, and so we empty
-# ``x.grad`` between the calls, or don't use it at all:
+# replace what is in ``x.grad``, it adds to it. You have seen these three numbers before:
+# they are what ones gave us on the first page, because ones add the two rows as well.
+#
+# Adding is useful in training, where a big batch can be processed in small pieces, and it
+# is the reason that a training loop calls ``zero_grad()`` before every ``backward``. Here it is in
+# the way. We could empty ``x.grad`` between the calls. But there is also a function that
+# does not touch it:
 
 y = house(x)
 rows = []
-for v in torch.eye(2):
-    (row,) = torch.autograd.grad(y, x, v, retain_graph=True)
+for v in torch.eye(2):  # the rows of this matrix are [1, 0] and [0, 1]
+    (row,) = torch.autograd.grad(y, x, v, retain_graph=True)  # y is used again below
     rows.append(row)
 table = torch.stack(rows)
 table
@@ -82,13 +85,14 @@ table
 # %%
 # ``torch.autograd.grad`` takes the same ``v`` and computes the same product, but it returns
 # the result and leaves ``x.grad`` alone. It returns a tuple with one entry for each input
-# that you asked about, hence the comma after ``row``. And ``torch.eye(2)`` is a matrix
-# whose rows are exactly the two one-hot vectors.
+# that you asked about, hence the comma after ``row``.
 #
 # The two rows, one under the other, are the Jacobian. This is the plainest way to get it:
-# one walk for each output.
+# one walk for each output. The drawing shows the second walk:
 
-# PICTURE: rows
+import pullback
+
+pullback.draw.vjp(v, table, rows=["heat", "fuel"], result_name="row")
 
 # %%
 # All rows in one call
@@ -103,9 +107,10 @@ at_once
 
 # %%
 # Without ``is_grads_batched=True`` the matrix would be taken for a single ``v`` of the
-# wrong shape, and refused. The work is about the same as for the loop, since every row
-# needs its own product. But PyTorch can do them side by side. (For a few kinds of
-# operations it can't, and says so. Then the loop still works.)
+# wrong shape, and refused. There are still two products to compute, but PyTorch does them
+# side by side instead of one after the other, which is usually faster when there are many.
+# (For a few kinds of operations it can't do that, and raises an error. The loop works for
+# them, too.)
 #
 # Many points and several outputs
 # -------------------------------
@@ -147,9 +152,11 @@ derivatives
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output. ``y[k].backward()`` is the same.
+#    - A one-hot ``v`` gives the row of one output. For a vector ``y``, ``y[k].backward()`` is
+#      the same.
 #    - To call ``backward`` on the same ``y`` again, pass ``retain_graph=True`` in all calls
-#      but the last.
+#      but the last, and change nothing in between that the graph needs (an optimizer's step
+#      changes the parameters).
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
 #      returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one

@@ -6,8 +6,8 @@ The v you choose: weights, masks and means
 
 A network labels every pixel of an image, and it is bad at the edges, where it matters
 most. You want the pixels at an edge to count three times as much, and the pixels that
-nobody has labelled not at all. You can rewrite the loss for this. But you can also leave
-it alone, and say what each pixel counts in the one place that is made for it.
+nobody has labelled not at all. All of this can be said in one tensor, and once you
+see it, you can read from any loss how much each pixel counts in it.
 """
 
 # %%
@@ -28,18 +28,19 @@ losses = torch.nn.functional.binary_cross_entropy_with_logits(
 losses
 
 # %%
-# The largest is at the lower left, where the network is confident and wrong. These six
-# numbers are our ``y`` now, so ``v`` has their shape, and says what each of them counts.
-# Suppose that the middle column is an edge, and that nobody has labelled the last pixel
-# of the second row:
+# The largest is at the lower left, where the score leans the wrong way. These six numbers
+# are our ``y`` now, so ``v`` has their shape, and says how much each of them counts. Suppose
+# that the middle column is an edge, and that nobody has labelled the last pixel of the
+# second row. (Its target, 0, only fills the place. It must be a number, though: zero times
+# NaN is NaN, so that a weight of 0 could not remove a NaN from the loss.)
 
 weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 
 # %%
 # .. admonition:: Predict
 #
-#    We pass ``weight`` as ``v``. Compared with a ``v`` of ones, what happens to the gradient
-#    of the two pixels in the middle, and what to the gradient of the last pixel?
+#    We pass ``weight`` as ``v``. Below, the gradient with ones is printed first. Cover the
+#    second tensor with your hand, and work it out from the first.
 
 losses.backward(weight, retain_graph=True)
 weighted = scores.grad
@@ -50,11 +51,15 @@ weighted + 0.0  # shows -0 as 0
 # %%
 # The middle column is three times as large, and the last pixel receives zero. Each score
 # has its own loss here, so each entry of ``v`` has changed just one entry of the result. In
-# a real network the pixels share the weights of the layers before. There the result is a
-# sum, in which the edge counts three times and the unlabelled pixel does not
-# appear.
+# a real network all pixels share the parameters of the earlier layers. There the gradient
+# is a sum over the pixels, in which the edge counts three times and the unlabelled pixel
+# does not appear.
 
-# PICTURE: bars/heat
+import pullback
+
+pixels = ["top 1", "top 2", "top 3", "bottom 1", "bottom 2", "bottom 3"]
+both = {"every pixel counts 1": plain.flatten(), "v = weight": weighted.flatten()}
+pullback.draw.bars(both, names=pixels)
 
 # %%
 # The same with a formula
@@ -68,10 +73,17 @@ by_formula = torch.autograd.grad((weight * losses).sum(), scores, retain_graph=T
 torch.equal(by_formula, weighted)
 
 # %%
-# In a training loop I would write the formula, because people expect to see a loss that is
-# a number, and you can print it. But it helps to see ``v`` in it. Whatever you do
-# to a tensor of losses before you call ``backward``, in the end each of them has been
-# given a weight. Here are some of the usual ones:
+# Use whichever you like. Most training loops have the formula, because then the loss is a
+# number that can be printed. But in both of them there is a ``v``. Whatever you do to a
+# tensor of losses before you call ``backward``, in the end each of them has been given a
+# weight:
+#
+# .. admonition:: Predict
+#
+#    ``mask`` is True for the five labelled pixels. Which ``v`` does
+#    ``losses[mask].mean().backward()`` send to the six losses?
+#
+# Here are some of the usual ones:
 #
 # =====================================  ==================================================
 # what you call                          the ``v`` that arrives at ``losses``
@@ -80,7 +92,7 @@ torch.equal(by_formula, weighted)
 # ``losses.mean().backward()``           1/6 everywhere, since there are six losses
 # ``losses[mask].sum().backward()``      1 where ``mask`` is True, 0 elsewhere
 # ``losses[mask].mean().backward()``     one over the number of kept losses, 0 elsewhere
-# ``losses.max().backward()``            1 at the largest, 0 elsewhere
+# ``losses.max().backward()``            1 at the largest, 0 elsewhere (ties share the 1)
 # =====================================  ==================================================
 #
 # We can check the table by asking for the gradient with respect to ``losses`` itself:
@@ -108,18 +120,20 @@ y = x * 2
 while y.detach().norm() < 1000:
     y = y * 2
 y.backward(torch.tensor([0.1, 1.0, 0.0001]))
-x.grad
+doubled = x.grad
+doubled
 
 # %%
-# Nowhere. They are a ``v`` that somebody made up, to show that any numbers will do. The
-# vector was doubled nine times, so every output is 512 times its input, and the gradient
-# is 512 times ``v``. In the same way, ``[0.2, 0.8]`` for two losses says that the first
-# counts a fifth and the second four fifths.
+# Nowhere. They are a ``v`` that somebody made up, to show that any numbers will do. Here the
+# vector has been doubled nine times, so every output is 512 times its input, and the
+# gradient is 512 times ``v``. Another ``v`` that you may meet is ``[0.2, 0.8]``, for two losses
+# of which the first should count a fifth and the second four fifths.
 #
 # A weight that has a gradient itself
 # -----------------------------------
 #
-# There is one case in which ``backward(v)`` and the formula differ. Some losses compute
+# If ``weight`` has the shape of ``losses``, there is one case in which ``backward(weight)`` and
+# the formula differ. Some losses compute
 # their weights from the network, for example to look harder at the pixels which
 # are still wrong. Then the formula differentiates the weight as well:
 
@@ -131,21 +145,35 @@ print(as_v[0])
 print(as_formula[0])
 
 # %%
-# ``backward`` treats ``v`` as given numbers, like prices that you cannot influence. In the
-# formula the weight is a part of the function, and there is a second term, for the way
-# in which the scores change the weight. Neither of the two is wrong. If you want the
+# With the formula, the gradients are nearly twice as large. ``backward`` does not
+# differentiate ``v``: it takes the prices as given. In the formula the weight is a part of the
+# function, and there is a second term, for the way in which the scores change the weight.
+# Neither of the two is wrong. If you want the
 # formula with fixed weights, write ``weight.detach()`` in it:
 
 fixed = (weight.detach() * losses).sum()
 torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
 
 # %%
+# One practical warning, if you keep a ``v`` and use it in every step. Where ``y`` is only
+# another view of ``x``, as after ``x.view(6)`` or ``x.T``, PyTorch may put your ``v`` itself into
+# ``x.grad`` instead of a copy, and the next ``backward`` then adds to it. Pass ``v.clone()``
+# in such a case:
+
+kept = torch.ones(6)
+x = torch.zeros(2, 3, requires_grad=True)
+for _ in range(2):
+    x.view(6).backward(kept)
+kept
+
+# %%
 # .. admonition:: Remember
 #
-#    - ``v`` says what each output counts: 0 leaves it out, 3 counts it three times, a
-#      negative number asks for the opposite.
+#    - ``v`` says how much each output counts: 0 leaves it out (if its loss is finite), 3
+#      counts it three times, and with a negative number it counts as a cost.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
-#      if the weight does not depend on what you differentiate.
+#      if the two have the same shape, and the weight does not depend on what you
+#      differentiate.
 #    - A mean over a mask divides by the number of *kept* entries.
 #
 # .. admonition:: Try it
@@ -166,8 +194,14 @@ torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
 w = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 torch.testing.assert_close(weighted, w * (torch.sigmoid(scores) - target).detach())
 torch.testing.assert_close(plain, (torch.sigmoid(scores) - target).detach())
-torch.testing.assert_close(x.grad, 512 * torch.tensor([0.1, 1.0, 0.0001]))
+torch.testing.assert_close(doubled, 512 * torch.tensor([0.1, 1.0, 0.0001]))
 assert y.detach().norm() >= 1000 > (y / 2).detach().norm()
+
+x = torch.zeros(2, 3, requires_grad=True)
+kept = torch.ones(6)
+for _ in range(2):
+    x.view(6).backward(kept.clone())
+assert torch.equal(kept, torch.ones(6)) and torch.equal(x.grad, torch.full((2, 3), 2.0))
 
 largest = torch.zeros(6)
 largest[losses.flatten().argmax()] = 1.0
@@ -188,4 +222,5 @@ torch.testing.assert_close(as_formula, by_product_rule)
 assert not torch.allclose(as_formula, as_v)
 
 # %%
-# **Next:** so far ``x.grad`` was a row of numbers. :ref:`seeing-the-gradient` draws it.
+# **Next:** so far a gradient was a tensor full of numbers. :ref:`seeing-the-gradient` draws
+# one.

@@ -4,19 +4,19 @@ r"""
 Seeing the gradient of a network
 ================================
 
-A thermostat looks at two numbers, how cold it is outside and how late it is, and says
-how much it wants to heat. It is a small neural network. If you stand at some point of the
-plane of these two numbers, in which direction does it want to heat more? A single
-``backward`` call answers this for the whole plane, and the answer is a picture.
+A small neural network looks at two numbers, the temperature and the humidity outside, and
+says how likely it is that people will close their windows. If the weather changes a
+little, in which direction would the answer grow fastest? One ``backward`` call tells you
+this for as many points as you like, and the answer is a picture.
 """
 
 # %%
 # Eighty-one points
 # -----------------
 #
-# The simplest such network has a single layer. Two inputs go in, each gets a weight, and
-# the sigmoid turns the sum into a number between 0 and 1. We look at it on a grid of
-# nine by nine points:
+# The simplest such network has a single layer. Each of the two inputs gets a weight, a bias
+# is added, and the sigmoid turns the sum into a number between 0 and 1. Both inputs are
+# scaled, so that 0 is an ordinary day. We look at a grid of nine by nine points:
 
 import torch
 
@@ -26,13 +26,13 @@ points = torch.cartesian_prod(line, line).requires_grad_()
 torch.manual_seed(1)  # so that you see the same weights
 layer = torch.nn.Linear(2, 1)
 y = torch.sigmoid(layer(points))
-print(tuple(points.shape), tuple(y.shape))
 
 # %%
 # .. admonition:: Predict
 #
-#    We want the gradient of the output at each of the 81 points. Which ``v`` do you
-#    pass, of which shape, and which shape will ``points.grad`` have?
+#    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. We want the gradient
+#    of the output at each point. Which ``v`` do you pass, of which shape, and which shape
+#    will ``points.grad`` have?
 
 y.backward(torch.ones_like(y))
 points.grad.shape
@@ -49,8 +49,8 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer: where y g
 
 # %%
 # Each arrow shows in which direction the output grows fastest from that point, and its
-# length says how fast. Two things can be seen at once. All arrows point in the same
-# direction, and they are longest along one line across the picture.
+# length says how fast, compared with the other arrows of the picture. Two things strike the eye. All arrows point in the same direction,
+# and they are longest along one line across the picture.
 #
 # Both follow from the walk back. The walk starts with a 1 at the output. The sigmoid
 # multiplies it by its slope, which is large in the middle of its curve, where the output
@@ -65,10 +65,11 @@ torch.allclose(one_layer, slope * layer.weight.detach())
 # Two layers
 # ----------
 #
-# With a second layer the network can bend. We train one for a moment, so that it has
-# something to say: it should heat inside a ring and not outside:
+# With a second layer, the line can bend. We train such a network for a moment, so that it
+# has something to say. In this town, people open their windows on extreme days of any
+# kind, and close them when the weather is ordinary, that is inside a circle:
 
-torch.manual_seed(0)  # so that you see the same ring
+torch.manual_seed(0)  # so that you see the same network
 network = torch.nn.Sequential(
     torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1), torch.nn.Sigmoid()
 )
@@ -82,8 +83,9 @@ for _ in range(50):
 print(f"{loss.item():.2f}")
 
 # %%
-# The loop calls ``loss.backward()`` without an argument, because ``loss`` is a number, and it
-# asks about the weights. For our picture we ask about the points, with ones:
+# The loss has fallen to 0.12, so the network answers well at most points. In the loop,
+# ``loss.backward()`` needs no argument, because ``loss`` is a number, and it asks about the
+# weights. For our picture we ask about the points, with ones:
 
 points.grad = None
 y = network(points)
@@ -91,10 +93,10 @@ y.backward(torch.ones_like(y))
 ax = pullback.plot.field(points.detach(), points.grad, title="Two layers: where y grows")
 
 # %%
-# Now the arrows point inwards, to the region where the network wants to heat, and they are
-# longest around it, where the output changes from 0 to 1. In the middle and far outside
-# they almost vanish. The network is sure of itself there, and a small change of the
-# inputs makes no difference.
+# Now the arrows point inwards, to the days on which the windows are closed, and they are
+# longest around the circle, where the output changes from 0 to 1. In the middle and far
+# outside they almost vanish. The network is sure of itself there, and a small change of the
+# weather makes no difference.
 #
 # This picture is called a *gradient field*. The same arrows, for the pixels of an image
 # instead of two numbers, are drawn when people ask which pixels a classifier has looked
@@ -103,46 +105,58 @@ ax = pullback.plot.field(points.detach(), points.grad, title="Two layers: where 
 # Following the arrows
 # --------------------
 #
-# If you take a small step along an arrow, the output should grow, and by the rule of the
-# first page we can say how much: each coordinate contributes its rate times its step.
-# With a step of one hundredth of the gradient itself, that is a hundredth of its squared
-# length:
-#
-# .. admonition:: Predict
-#
-#    Does the output grow at *all* of the 81 points? And what would happen with a step
-#    that is a thousand times as long?
+# If you take a step along an arrow, the output should grow. A rate times a step is a gain:
+# each coordinate contributes its entry of the gradient times the length of its step, and
+# here the step is a small multiple of the gradient itself. For the point with the longest
+# arrow, we compare this promise with what happens:
 
 gradient = points.grad
+steepest = gradient.norm(dim=1).argmax()
 for size in (0.01, 10.0):
+    step = size * gradient
     with torch.no_grad():
-        grown = network(points + size * gradient) - y
-    print(f"step {size}: {(grown > 0).sum()} of 81 points grow")
+        gain = network(points + step) - y
+    promised = (gradient * step).sum(dim=1)
+    print(f"{size:5}: promised {promised[steepest]:.4f}, gained {gain[steepest].item():.4f}")
 
 # %%
-# For the small step it grows everywhere. For the large one it does not, because some of
-# the points have jumped over the region and landed on the other side of it. A gradient is a rate at the
-# point where you stand. It does not promise anything about the far end of a long step,
-# which is why training uses small learning rates.
+# .. admonition:: Predict
+#
+#    That was one point. At how many of the 81 points will the output grow with the small
+#    step? At all of them? And with the long one?
+
+for size in (0.01, 10.0):
+    with torch.no_grad():
+        gain = network(points + size * gradient) - y
+    print(f"{size:5}: the output grows at {(gain > 0).sum()} of 81 points")
+
+# %%
+# The small step does what the gradient has promised, at every point. The long one promises
+# a gain of more than 20, to an output that cannot exceed 1, and at many points the output
+# even falls, because the step leads across the circle and out again on the other side.
+# A gradient is a rate at the point where you stand. It promises nothing about the far end
+# of a long step, and this is one reason why training uses small learning rates.
 #
 # .. admonition:: Remember
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
 #      treats the points one by one.
 #    - The gradient points to where the output grows fastest, and its length is the rate.
-#    - It is a rate at this point. Only small steps follow it.
+#    - It is a rate at this point. Small steps follow it, as long as the gain is not lost in
+#      rounding, and long steps do not have to.
+#    - Twice the ``v`` gives twice the gradient.
 #
 # .. admonition:: Try it
 #
 #    ``layer`` has the weights :math:`w_1` and :math:`w_2` and no hidden layer. You pass
-#    ``10 * torch.ones_like(y)`` instead of ones. How does the first picture change? And how
-#    with ``-torch.ones_like(y)``?
+#    ``10 * torch.ones_like(y)`` instead of ones. How does the first picture change? And
+#    what does ``-torch.ones_like(y)`` do to it?
 #
 # .. dropdown:: Answer
 #
-#    Ten times ones make every arrow ten times as long, in the same direction. With minus
-#    ones all arrows turn around, and show where the output falls fastest. A gradient is
-#    proportional to ``v``.
+#    With ten times ones every gradient is ten times as long, in the same direction. (The
+#    drawing fits its arrows to the page, so that you would see it in the numbers of the
+#    colour bar.) With minus ones all arrows turn around, and show where the output falls fastest.
 #
 # .. dropdown:: How we checked this page
 #

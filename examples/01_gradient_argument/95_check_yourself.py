@@ -1,14 +1,13 @@
 r"""
 .. _check-yourself-1:
 
-Check yourself: eight lines with backward
-=========================================
+Check yourself: eight programs
+==============================
 
 You have seen where ``v`` comes from, which shape it has and what it does. Here are eight
-lines from programs that you don't know. For each, say before you open the answer: which
-shape must ``v`` have, what comes back, and is it what the author wanted? There is no
-hurry. If you get six of them, you know more about ``backward`` than most of the people
-who use it every day.
+pieces of programs that you don't know. Answer each question before you open the
+answer, with pencil and paper if you like. There is no hurry, and if you miss one, the
+answer names the page that explains it.
 """
 
 # %%
@@ -22,11 +21,11 @@ who use it every day.
 # .. dropdown:: Answer
 #
 #    ``v`` looks like ``scores``, so it is ``(16, 10)``. ``images.grad`` looks like
-#    ``images``, ``(16, 3, 32, 32)``. The network has parameters, too; each of them gets a
-#    ``.grad`` of its own shape from the same call. (:ref:`shapes-of-v`)
+#    ``images``, ``(16, 3, 32, 32)``. The network has parameters, too. Each that requires
+#    a gradient, and was used, gets a ``.grad`` of its own shape from the same call. (:ref:`shapes-of-v`)
 #
-# 2 · A number
-# ------------
+# 2 · By hand
+# -----------
 #
 # .. code-block:: python
 #
@@ -83,13 +82,14 @@ third = x.grad
 # A renderer that is not written in PyTorch takes the vertices of a shape, ``vertices`` of
 # the shape ``(100, 3)``, which your network has computed. It returns how well the picture
 # fits, and an array ``push`` of the shape ``(100, 3)`` with the derivative of this
-# number with respect to each coordinate. How do you train the network with it?
+# number with respect to each coordinate. Your optimizer minimises. Which line do you write
+# before ``optimizer.step()``?
 #
 # .. dropdown:: Answer
 #
-#    ``push`` is the gradient of what comes after ``vertices``, so it is ``v``:
-#    ``vertices.backward(torch.from_numpy(push).to(vertices))``. If the number says how well it *fits*
-#    and your optimizer minimises, pass ``-push``. (:ref:`where-v-comes-from`)
+#    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient of
+#    what comes after ``vertices``, so it is ``v``. The minus sign turns "fits well" into a
+#    cost, which is what an optimizer wants to make small. (:ref:`where-v-comes-from`)
 #
 # 5 · Ones
 # --------
@@ -125,21 +125,23 @@ for dim in (0, 1):
 #
 #    Not while it is in training mode. BatchNorm uses the mean and the variance of the batch,
 #    so each output depends on all samples, and row ``i`` is the sum of what sample ``i``
-#    does to all 32 outputs. After ``network.eval()`` it is the slope.
-#    (:ref:`when-ones-mislead`)
+#    does to all 32 outputs. After ``network.eval()`` it is the slope of the network
+#    in eval mode, which is a different function. For the slope in training mode, ask
+#    one output at a time. (:ref:`when-ones-mislead`)
 #
 # 7 · A weight for each task
 # --------------------------
 #
-# A network has two losses, ``losses = torch.stack([depth_loss, colour_loss])``. The first
-# should count a fifth and the second four fifths. Which call does this, and which other
-# spelling gives the same gradients?
+# A network has two losses, ``losses = torch.stack([depth_loss, colour_loss])``, and somebody
+# trains it with ``(losses**2).sum().backward()``. At the moment the losses are 0.1 and 0.4.
+# Which ``v`` arrives at ``losses``? Which of the two tasks counts more, and what happens to
+# that as the losses become smaller?
 #
 # .. dropdown:: Answer
 #
-#    ``losses.backward(torch.tensor([0.2, 0.8]))``, or
-#    ``(0.2 * depth_loss + 0.8 * colour_loss).backward()``. The gradient of the second
-#    number with respect to ``losses`` is ``[0.2, 0.8]``. (:ref:`the-v-you-choose`)
+#    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task with
+#    the larger loss counts more, four times as much at the moment, and as both losses become
+#    smaller, so do both weights. (:ref:`where-v-comes-from`, :ref:`the-v-you-choose`)
 #
 # 8 · One output each
 # -------------------
@@ -194,17 +196,16 @@ assert not torch.allclose(*first_row(training=True))
 assert torch.allclose(*first_row(training=False))
 assert refused.startswith("Mismatch in shape") and table.shape == (3, 4)
 
-w = torch.tensor([1.0, 2.0], requires_grad=True)
-depth_loss, colour_loss = w.prod(), (w**2).sum()
-losses = torch.stack([depth_loss, colour_loss])
-(by_v,) = torch.autograd.grad(losses, w, torch.tensor([0.2, 0.8]), retain_graph=True)
-(by_sum,) = torch.autograd.grad(0.2 * depth_loss + 0.8 * colour_loss, w)
-torch.testing.assert_close(by_v, by_sum)
+w = torch.tensor([0.1, 4.0], requires_grad=True)
+losses = torch.stack([w[0], w.prod()])
+losses.retain_grad()
+(losses**2).sum().backward()
+torch.testing.assert_close(losses.grad, torch.tensor([0.2, 0.8]))
 
 vertices = (w[:, None] * torch.ones(2, 3)) ** 2
 push = torch.full((2, 3), 0.5, dtype=torch.float64).numpy()
 (carried,) = torch.autograd.grad(vertices, w, torch.from_numpy(push).to(vertices))
-torch.testing.assert_close(carried, 3 * 0.5 * 2 * w.detach())
+torch.testing.assert_close(carried, 3 * 0.5 * 2 * w.detach())  # three coordinates each
 
 # %%
 # **Next:** part 2 is about the table itself. It begins with
