@@ -69,7 +69,9 @@ class ErrorPages:
         self.writer: subprocess.Popen[str] | None = None
         written = json.loads(self.stamp.read_text()) if self.stamp.exists() else {}
         before = written.get("keys", {})
-        changed = [anchor for anchor in self.keys if before.get(anchor) != self.keys[anchor]]
+        changed = [
+            anchor for anchor in self.keys if before.get(anchor) != self.keys[anchor]
+        ]
         for page in self.folder.glob("*.md"):
             if page.stem in changed or page.stem not in self.keys:
                 page.unlink()
