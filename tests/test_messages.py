@@ -1,5 +1,6 @@
 """The table of messages: what torch says is recognised, and the fixes work."""
 
+import ast
 import dataclasses
 import json
 import os
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 from executed import ROOT
+from noise import rounding_noise
 
 import error_pages
 from error_pages import run, seen, shown
+from freshness import Package
 from pullback import _messages
 from pullback._messages import messages, themes
 from pullback._recognition import lookup
@@ -231,9 +234,9 @@ def test_a_trap_has_a_name_and_no_message(entry):
         ("see = ['shape-rule']", "", "missing or empty field: see"),
         ("['RuntimeError']", "[]", "missing or empty field: kinds"),
         ("kinds = ['RuntimeError']", "", "missing or empty field: kinds"),
-        ("['shape-rule']", "'shape-rule'", "the field see is to be a list of text"),
-        ("['shape-rule']", "[1]", "the field see is to be a list of text"),
-        ("'some'", "1", "the field unknown is to be a dict of text"),
+        ("['shape-rule']", "'shape-rule'", "the field see is to be a list"),
+        ("['shape-rule']", "[1]", "the field see is to hold text"),
+        ("'some'", "1", "the field unknown is to hold text"),
         ("'got 2'", "got 2", "Invalid value"),
         ("\nToo\nmany.\n", "", "text below the fields is missing"),
         ("Pass {number}", "Pass {numbers}", r"no pattern has a group for \{numbers\}"),
@@ -259,6 +262,12 @@ def test_a_pattern_that_does_not_compile_is_named_with_its_file(entry):
     with pytest.raises(ValueError, match="missing \\), unterminated subpattern") as raised:
         message.check()
     assert str(raised.value).startswith(f"{file}: ")
+
+
+def test_a_message_with_a_name_has_it_for_a_heading():
+    message = lookup("got 2 tensors and 1 gradients")
+    named = dataclasses.replace(message, name="Two [of] them")
+    assert "\n# Two \\[of\\] them\n" in error_pages.page_of(named)
 
 
 def test_a_name_that_is_taken_is_said_with_both_files(entry):
@@ -295,6 +304,13 @@ def test_importing_the_package_reads_no_message():
     assert not {"pullback._messages", "pullback._recognition"} & {*loaded.split()}
 
 
+def test_only_what_adds_notes_depends_on_the_entries():
+    package = Package(ROOT / "src" / "pullback")
+    for code, depends in (("pullback.hints()", True), ("pullback.mixing(f, x)", False)):
+        reached = package.reach(ast.parse(f"import pullback\n{code}"))
+        assert any(file.suffix == ".md" for file in reached) == depends
+
+
 # -- The pages --------------------------------------------------------------------------
 
 
@@ -308,6 +324,15 @@ def test_the_page_has_anchor_title_and_sections(message):
         assert f"```python\n{code}\n```" in page or not code
     for ours in (r"0x[0-9a-f]{6}", "site-packages", re.escape(str(error_pages.__file__))):
         assert not re.search(ours, page.replace(message.title, ""))
+
+
+@each(MESSAGES)
+def test_the_page_prints_no_rounding_noise(message):
+    blocks = re.findall(
+        r"^:class: message\n\n(.*?)^```$", error_pages.page_of(message), re.M | re.S
+    )
+    assert blocks or message.silent or not message.broken
+    assert rounding_noise("\n".join(blocks)) == []
 
 
 def test_a_message_that_is_not_reproduced_says_so():

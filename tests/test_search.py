@@ -212,8 +212,15 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
         "search_messages": {
             "expressions": EXPRESSIONS,
             "pages": {
-                "errors/before": [r"/ \w\.grad", "division by zero"],
-                "errors/shape": ["", r"Mismatch in shape: (?P<which>\w+)\[\d+\]"],
+                "errors/before": {
+                    "line": r"/ \w\.grad",
+                    "messages": ["division by zero"],
+                },
+                "errors/shape": {
+                    "line": "",
+                    "messages": [r"Mismatch in shape: (?P<which>\w+)\[\d+\]"],
+                    "asked": ["lopsided cotangent"],
+                },
             },
         },
     }
@@ -253,4 +260,8 @@ def test_pasted_message_leads_to_its_page(browser, tmp_path):
         frame = f'File "a.py", line 3, in step {line} ZeroDivisionError: division by zero'
         page.fill("#search-words", frame)
         page.wait_for_function(f"{none} === {unknown}")
+    page.fill("#search-words", "lopsided")  # a word that only `asked` has
+    page.wait_for_function(
+        f"document.querySelector('{FOUND}')?.pathname.endsWith('shape.html')"
+    )
     page.close()

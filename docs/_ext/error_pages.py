@@ -222,9 +222,9 @@ def steady(text: str) -> str:
 
 
 def _title(message: Message) -> str:
-    """Return the title; a message verbatim, as code, a trap as a sentence."""
-    if message.silent:
-        return re.sub(r"([_*\[\]<>])", r"\\\1", message.title)
+    """Return the heading: the name as a sentence, or the message verbatim, as code."""
+    if message.name:
+        return re.sub(r"([_*\[\]<>])", r"\\\1", message.name)
     return f"`` {message.title} ``" if "`" in message.title else f"`{message.title}`"
 
 
@@ -241,8 +241,15 @@ def _link(source: str) -> str:
 
 def for_search() -> dict[str, Any]:
     """Return what the search recognises a pasted message by (``search_index.py``)."""
-    told = (message for message in messages() if message.patterns)
-    pages = {f"errors/{m.anchor}": [m.only_line, *m.patterns] for m in told}
+    pages = {
+        f"errors/{m.anchor}": {
+            "line": m.only_line,
+            "messages": m.patterns,
+            "asked": m.asked,
+        }
+        for m in messages()
+        if m.patterns or m.asked
+    }
     return {"expressions": EXPRESSIONS, "pages": pages}
 
 

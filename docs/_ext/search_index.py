@@ -9,9 +9,10 @@ here: a browser takes longer to do so than a reader waits.
 An entry that sends its reader on with an arrow, such as the short answer to a question,
 says in its title what is asked there: the records of the page and of its section have it.
 
-``search_messages`` has ``pages``, from names of pages to regular expressions: one for the
-line of code that raises, and those of the messages that the page explains. A query in which
-one of these is found, and no other line is said to have raised, leads there first.
+``search_messages`` has ``pages``: what is known of a page beside its text. ``messages`` are
+regular expressions of the messages that it explains, ``line`` is one for the line of code
+that raises them; a query in which one is found, and no other line is said to have raised,
+leads there first. ``asked`` are words under which it is to be found, too.
 ``_static/recognition.js`` finds them, by the ``expressions`` for what is around a message.
 """
 
@@ -205,8 +206,12 @@ def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
         record: dict[str, Any] = {"url": f"{uri}#{entry['anchor']}", "page": page}
         if not entry["anchor"]:
             record = {"url": uri, "page": ""}
-            if patterns := app.config.search_messages.get("pages", {}).get(name):
-                record["line"], *record["messages"] = (as_js(p) for p in patterns)
+            told = app.config.search_messages.get("pages", {}).get(name, {})
+            if told.get("messages"):
+                record["line"] = as_js(told["line"])
+                record["messages"] = [as_js(pattern) for pattern in told["messages"]]
+            if told.get("asked"):
+                record["asked"] = [*told["asked"]]
         record |= {key: entry[key] for key in ("title", "code")}
         yield record | {"text": titled(app, entry["text"])}
 

@@ -22,6 +22,7 @@ OF_A_MESSAGE = {"message": str, "kinds": list, "patterns": list}
 OPTIONAL = {
     "place": int,
     "older": list,
+    "asked": list,
     "only_line": str,
     "only_from": str,
     "unknown": dict,
@@ -50,7 +51,8 @@ class Message:
         theme: Name of its folder: the part of the error index that lists it.
         place: Where the list of its theme has it; those without a number come last.
         message: The recognisable beginning of the message; empty for a silent trap.
-        name: What it means, as a sentence; of a silent trap, what it does.
+        name: What it means, as a sentence, which is then the heading of the page; of a
+            silent trap, what it does.
         why: What autograd was asked to do and why it cannot.
         fix: What to do, with ``{group}`` where the message tells the reader's values.
         kinds: Names of the classes of the exception or warning; none for a silent trap.
@@ -58,6 +60,7 @@ class Message:
             message, whatever shapes, dtypes and names it carries. Their named groups
             may be used in ``fix``.
         older: Earlier wordings, as people still paste them.
+        asked: Other words under which the search of the site is to find its page.
         tell: One line for each possible cause: the sign, and what it calls for.
         unknown: What stands in ``fix`` for a group that a wording does not carry.
         shapes: Groups that are the shape of a variable of the function that raises,
@@ -85,6 +88,7 @@ class Message:
     kinds: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
     tell: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, str] = field(default_factory=dict)
@@ -105,7 +109,7 @@ class Message:
 
     @property
     def title(self) -> str:
-        """What lists show."""
+        """What it is recognised by: the message, or what the trap does."""
         return self.message or self.name
 
     @property
@@ -212,16 +216,18 @@ def _fields(text: str) -> dict[str, Any]:
 def _table(table: dict[str, Any]) -> dict[str, Any]:
     trap = not OF_A_MESSAGE.keys() & table.keys()
     needed = NEEDED | (OF_A_TRAP if trap else OF_A_MESSAGE)
-    known = needed | OPTIONAL | OF_A_TRAP
+    known = needed | OPTIONAL | OF_A_TRAP  # a message may have a name, too
     if unknown := table.keys() - known.keys():
         raise ValueError(f"unknown field: {', '.join(sorted(unknown))}")
     if missing := [name for name in needed if not table.get(name)]:
         raise ValueError(f"missing or empty field: {', '.join(missing)}")
     for name, value in table.items():
-        texts = value if isinstance(value, list) else ()
-        texts = value.values() if isinstance(value, dict) else texts
-        if type(value) is not known[name] or not all(isinstance(t, str) for t in texts):
-            raise ValueError(f"the field {name} is to be a {known[name].__name__} of text")
+        kind = known[name]
+        if type(value) is not kind:
+            raise ValueError(f"the field {name} is to be a {kind.__name__}")
+        parts = value.values() if kind is dict else value if kind is list else ()
+        if not all(isinstance(part, str) for part in parts):
+            raise ValueError(f"the field {name} is to hold text")
     found = {n: tuple(v) if isinstance(v, list) else v for n, v in table.items()}
     if not trap:
         found["patterns"] = tuple(map(_whole, found["patterns"]))
