@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).with_name("messages")
-NEEDED = {"see": list, "source": list}
-OF_A_TRAP = {"name": str}  # which raises nothing
-OF_A_MESSAGE = {"message": str, "kinds": list, "patterns": list}
-OPTIONAL = {
+NEEDED: dict[str, type] = {"see": list, "source": list}
+OF_A_TRAP: dict[str, type] = {"name": str}  # which raises nothing
+OF_A_MESSAGE: dict[str, type] = {"message": str, "kinds": list, "patterns": list}
+OPTIONAL: dict[str, type] = {
     "place": int,
     "older": list,
     "asked": list,
