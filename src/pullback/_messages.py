@@ -225,7 +225,8 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
         kind = known[name]
         if type(value) is not kind:
             raise ValueError(f"the field {name} is to be a {kind.__name__}")
-        parts = value.values() if kind is dict else value if kind is list else ()
+        parts: list[Any] = [*value.values()] if isinstance(value, dict) else []
+        parts = value if isinstance(value, list) else parts
         if not all(isinstance(part, str) for part in parts):
             raise ValueError(f"the field {name} is to hold text")
     found = {n: tuple(v) if isinstance(v, list) else v for n, v in table.items()}
