@@ -12,6 +12,7 @@
 :mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
 """
 
+from pullback import draw
 from pullback._check import Check, Route, check
 from pullback._explain import Explanation, Outcome, explain
 from pullback._explore import Exploration, explore

@@ -1,0 +1,382 @@
+"""A small graph: values on the way there, cotangents on the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from pullback._layered import Point, layered
+from pullback._picture import picture
+from pullback._trace import Trace
+from pullback.draw._svg import (
+    NARROW,
+    WORD,
+    Canvas,
+    Drawing,
+    Scale,
+    joined,
+    legible_width,
+    listed,
+    real,
+    text_width,
+    tidy,
+    written,
+)
+
+LARGEST = 24  # nodes that a picture shows one by one
+SHORT = 4  # numbers up to which a value is written out
+LINE = 20  # height of a line of text in a node
+
+
+class Node(NamedTuple):
+    """A node: what stands in its lines, and what arrives at it on the way back."""
+
+    name: str
+    title: str
+    operation: str
+    value: str
+    arrived: Tensor | None
+
+
+class Edge(NamedTuple):
+    """An edge as the forward pass goes, with the cotangent that comes back along it."""
+
+    source: str
+    target: str
+    cotangent: Tensor | None
+    cut: bool
+
+
+class GraphDrawing(Drawing):
+    """A drawing of a graph that can be walked through.
+
+    Attributes:
+        steps: What happens at each node on the way back, in words.
+    """
+
+    def __init__(self, drawing: Drawing, steps: Sequence[str], *, moves: bool) -> None:
+        super().__init__(
+            drawing.svg, alt=drawing.alt, text=drawing.text, width=drawing.width
+        )
+        self.steps, self.moves = tuple(steps), moves
+
+    @property
+    def html(self) -> str:
+        """The picture as an HTML fragment, with its buttons if it was asked to move."""
+        if not self.moves:
+            return super().html
+        page = files("pullback").joinpath("steps.html").read_text(encoding="utf-8")
+        items = "\n".join(f"<li>{escape(step)}</li>" for step in self.steps)
+        parts = {
+            "{{title}}": "Backward, step by step",
+            "{{picture}}": self.svg,
+            "{{steps}}": items,
+        }
+        for place, text in parts.items():
+            page = page.replace(place, text)
+        return page
+
+
+def graph(
+    of: Trace | Sequence[tuple[str, str, Any]],
+    values: Mapping[str, Any] | None = None,
+    *,
+    v: Any = None,
+    cut: Collection[tuple[str, str]] = (),
+    steps: bool = False,
+    alt: str | None = None,
+) -> GraphDrawing:
+    """Draw a small graph: each node with its value, and what comes back to it.
+
+    A node is a card: its name, its value from the forward pass, and in a tinted line the
+    cotangent that arrives there on the way back. Where several edges meet, each says what
+    it brings, and the card holds the sum.
+
+    Args:
+        of: What :func:`pullback.trace` returned, or the edges by hand, in the order of
+            the forward pass: ``(source, target, cotangent)``. The cotangent is what
+            travels back from target to source; None for nothing.
+        values: Values of nodes by name, such as the ``names`` given to ``trace``.
+        v: Where backward starts; needed for edges by hand alone, and for their last node.
+        cut: Edges ``(source, target)`` where the graph is cut, as by ``detach``: the value
+            goes on, and what comes back has to be carried over by hand.
+        steps: Whether the picture has buttons that walk back through it, node by node.
+        alt: What a reader who does not see the picture is told; left out, the steps.
+
+    Returns:
+        A :class:`Drawing`.
+
+    Raises:
+        TypeError: A value or a cotangent is neither numbers nor text.
+        ValueError: There are no edges, more than 24 nodes, a cycle, or a cut where no edge
+            is.
+
+    Examples:
+        >>> import torch, pullback
+        >>> w, x = torch.tensor(3.0, requires_grad=True), torch.tensor(2.0)
+        >>> y = (w * x).square()
+        >>> names = {"w": w, "y": y}
+        >>> pullback.draw.graph(pullback.trace(y, names=names), names)
+        Back through the graph, step by step
+        1. y starts with v = 1; it passes 12 to Mul.
+        2. Mul receives 12; it passes 24 to w.
+        3. w receives 24.
+    """
+    nodes, edges = (
+        _traced(of, values or {}) if isinstance(of, Trace) else _given(of, values or {}, v)
+    )
+    if len(nodes) > LARGEST:
+        raise ValueError(f"the graph has {len(nodes)} nodes; up to {LARGEST} can be drawn")
+    known = {(edge.source, edge.target) for edge in edges}
+    if unknown := [pair for pair in cut if tuple(pair) not in known]:
+        raise ValueError(f"cut names {unknown}; edges of the graph are needed")
+    edges = [edge._replace(cut=(edge.source, edge.target) in set(cut)) for edge in edges]
+    order = _backwards(nodes, edges)
+    told = [_sentence(nodes[name], nodes, edges) for name in order]
+    caption = "Back through the graph, step by step"
+    width = len(str(len(told)))
+    text = "\n".join([caption, *(f"{i:{width}}. {t}" for i, t in enumerate(told, 1))])
+    shown = _draw(nodes, edges, order)
+    worth = [f"{node.title} is {node.value}" for node in nodes.values() if node.value]
+    forward = f"A graph. Forward, {joined(worth)}. " if worth else "A graph. "
+    drawing = shown.drawing(alt=alt or f"{forward}Back: {' '.join(told)}", text=text)
+    return GraphDrawing(drawing, told, moves=steps)
+
+
+def _traced(trace: Trace, values: Mapping[str, Any]) -> tuple[dict[str, Node], list[Edge]]:
+    """Return nodes and edges of a trace, without its seeds, as the forward pass goes."""
+    whole = len(trace.edges) + len(trace.nodes) + len(trace.leaves)
+    boxes, _ = picture(trace, whole)
+    arrived: dict[str, Tensor | None] = {leaf.name: leaf.total for leaf in trace.leaves}
+    arrived |= {
+        node.name: node.received[0] if len(node.received) == 1 else None
+        for node in trace.nodes
+    }
+    nodes = {}
+    for box in boxes:
+        if box.kind != "seed":
+            title, *operation = box.text.split("\n")
+            worth = _short(values[box.name]) if box.name in values else ""
+            total = arrived[box.name]
+            total = None if total is None else real(box.name, total)
+            nodes[box.name] = Node(box.name, title, "".join(operation), worth, total)
+    edges = [
+        Edge(
+            edge.target,
+            edge.source,
+            None if edge.value is None else real("cotangent", edge.value),
+            cut=False,
+        )
+        for edge in trace.edges
+        if edge.source in nodes
+    ]
+    return nodes, edges
+
+
+def _given(
+    triples: Sequence[tuple[str, str, Any]], values: Mapping[str, Any], v: Any
+) -> tuple[dict[str, Node], list[Edge]]:
+    """Return nodes and edges given by hand, with what arrives at each added up."""
+    if not triples:
+        raise ValueError("there are no edges; (source, target, cotangent) are needed")
+    edges = [
+        Edge(source, target, None if sent is None else real("cotangent", sent), cut=False)
+        for source, target, sent in triples
+    ]
+    ends = {edge.target for edge in edges} - {edge.source for edge in edges}
+    if v is not None and len(ends) != 1:
+        raise ValueError(f"v is given, and the graph ends at {sorted(ends)}; one is needed")
+    nodes = {}
+    for name in dict.fromkeys(name for edge in edges for name in edge[:2]):
+        sent = [e.cotangent for e in edges if e.source == name and e.cotangent is not None]
+        if name in ends and v is not None:
+            sent = [real("v", v)]
+        total = sum(sent[1:], sent[0]) if sent else None
+        worth = _short(values[name]) if name in values else ""
+        nodes[name] = Node(name, name, "", worth, total)
+    return nodes, edges
+
+
+def _backwards(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> list[str]:
+    """Return the names from the outputs to the inputs, each after all that it feeds."""
+    waiting = {name: sum(edge.source == name for edge in edges) for name in nodes}
+    ready = [name for name, count in waiting.items() if not count]
+    for name in ready:  # grows while it is walked
+        for edge in edges:
+            if edge.target == name:
+                waiting[edge.source] -= 1
+                if not waiting[edge.source]:
+                    ready.append(edge.source)
+    if len(ready) < len(nodes):
+        raise ValueError("the edges form a cycle; a graph without cycles is needed")
+    return ready
+
+
+def _sentence(node: Node, nodes: Mapping[str, Node], edges: Sequence[Edge]) -> str:
+    """Tell what arrives at a node, and what it passes on."""
+    came = [edge for edge in edges if edge.source == node.name]
+    sent = [edge for edge in edges if edge.target == node.name]
+    total = "nothing" if node.arrived is None else _told(node.arrived)
+    if not came:
+        what = (
+            f"starts with v = {total}" if node.arrived is not None else "is where it ends"
+        )
+    elif len(came) == 1:
+        what = f"receives {total}" + (" across the cut" if came[0].cut else "")
+    else:
+        parts = [
+            f"{_told(edge.cotangent)} from {nodes[edge.target].title}" for edge in came
+        ]
+        what = f"receives {joined(parts)}, {total} in all"
+    if not sent:
+        return f"{node.title} {what}."
+    onward = [f"{_told(edge.cotangent)} to {nodes[edge.source].title}" for edge in sent]
+    return f"{node.title} {what}; it passes {joined(onward)}."
+
+
+def _draw(nodes: Mapping[str, Node], edges: Sequence[Edge], order: Sequence[str]) -> Canvas:
+    """Draw it from left to right where that fits a phone, else from top to bottom."""
+    pairs = list(dict.fromkeys((edge.target, edge.source) for edge in edges))
+    layout = layered(pairs)
+    size = {name: _size(node) for name, node in nodes.items()}
+    meeting = {
+        edge.source for edge in edges if sum(e.source == edge.source for e in edges) > 1
+    }
+    pills = {
+        pair: _pill([e for e in edges if (e.target, e.source) == pair])
+        for pair in pairs
+        if pair[1] in meeting
+    }
+    deepest = max(y for _, y in layout.places.values())
+    across = [p[0] for route in layout.routes.values() for p in route]
+    low, spread = min(across), max(across) - min(across)
+    widest, tallest = (max(s[k] for s in size.values()) for k in (0, 1))
+    pill = max((text_width(text, WORD) + 14 for text in pills.values()), default=0.0)
+    column = widest + max(34.0, pill + 22)
+    if legible_width(deepest * column + widest) <= NARROW:
+        high = tallest + 22
+
+        def at(p: Point) -> Point:
+            return (deepest - p[1]) * column + widest / 2, (p[0] - low) * high + tallest / 2
+    else:
+        wide, layer = max(widest + 14, 2 * pill), tallest + (56 if pills else 34)
+
+        def at(p: Point) -> Point:
+            return (p[0] - low) * wide + widest / 2, (deepest - p[1]) * layer + tallest / 2
+
+    numbers = [n.arrived for n in nodes.values()] + [e.cotangent for e in edges]
+    scale = Scale(*(t.reshape(-1).tolist() for t in numbers if t is not None))
+    turn = {name: number for number, name in enumerate(order)}
+    shown = Canvas()
+    for pair in pairs:
+        mine = [e for e in edges if (e.target, e.source) == pair]
+        route = [at(p) for p in layout.routes[pair]]
+        shown.add(f'<g data-step="{turn[pair[0]]}" data-to="{turn[pair[1]]}">')
+        _edge(shown, mine, route, size, scale, pills.get(pair, ""))
+        shown.add("</g>")
+    for name, node in nodes.items():
+        shown.add(f'<g data-step="{turn[name]}">')
+        _card(shown, node, at(layout.places[name]), size[name], scale)
+        shown.add("</g>")
+    return shown
+
+
+def _edge(
+    shown: Canvas,
+    edges: Sequence[Edge],
+    route: Sequence[Point],
+    size: Mapping[str, Point],
+    scale: Scale,
+    pill: str,
+) -> None:
+    """Draw the line that values take, and on it what comes back."""
+    forward = [*reversed(route)]
+    source, target = size[edges[0].source], size[edges[0].target]
+    forward[0] = _border(forward[0], forward[1], source, 3)
+    forward[-1] = _border(forward[-1], forward[-2], target, 4)
+    kind = "l d" if edges[0].cut else "l"
+    shown.arrow(forward, kind)
+    (x0, y0), (x1, y1) = forward[len(forward) // 2 - 1], forward[len(forward) // 2]
+    x, y = (x0 + x1) / 2, (y0 + y1) / 2
+    if edges[0].cut:  # a stroke across
+        upright = abs(x1 - x0) > abs(y1 - y0)
+        dx, dy = (0.0, 26.0) if upright else (26.0, 0.0)
+        shown.line([(x - dx, y - dy), (x + dx, y + dy)], "l a")
+    if pill:
+        wide = text_width(pill, WORD) + 10
+        total = edges[0].cotangent
+        tint = scale.fill(_sign(total)) if total is not None else ""
+        shown.box(x - wide / 2, y - 10, wide, 20, ' class="o"', 10)
+        shown.box(x - wide / 2, y - 10, wide, 20, tint, 10)
+        shown.words(x, y, pill)
+
+
+def _card(shown: Canvas, node: Node, at: Point, size: Point, scale: Scale) -> None:
+    """Draw a node: name, operation, value; what arrived, in a tinted line."""
+    (x, y), (w, h) = at, size
+    left, top = x - w / 2, y - h / 2
+    shown.box(left, top, w, h, r=8)
+    lines = [(node.title, "b"), (node.operation, "m"), (node.value, "")]
+    line = top + 4 + LINE / 2
+    for text, kind in lines:
+        if text:
+            shown.words(x, line, text, kind)
+            line += LINE
+    if node.arrived is not None:
+        tint = scale.fill(_sign(node.arrived)) or ' class="o"'
+        shown.box(left + 3, top + h - LINE - 5, w - 6, LINE + 2, tint, 6)
+        shown.words(x, top + h - LINE / 2 - 4, _short(node.arrived))
+
+
+def _size(node: Node) -> Point:
+    lines = [text for text in (node.title, node.operation, node.value) if text]
+    arrived = [] if node.arrived is None else [_short(node.arrived)]
+    wide = max(text_width(text, WORD) for text in [*lines, *arrived]) + 18
+    return max(40.0, wide), len(lines) * LINE + 8 + (LINE + 4 if arrived else 0)
+
+
+def _border(centre: Point, other: Point, size: Point, space: float) -> Point:
+    """Return where a line from the middle of a box leaves it."""
+    dx, dy = other[0] - centre[0], other[1] - centre[1]
+    share = min(
+        (half / 2 + space) / abs(way)
+        for half, way in ((size[0], dx), (size[1], dy))
+        if abs(way) > 1e-9
+    )
+    return centre[0] + share * dx, centre[1] + share * dy
+
+
+def _pill(edges: Sequence[Edge]) -> str:
+    return " + ".join(
+        "nothing" if edge.cotangent is None else _short(edge.cotangent) for edge in edges
+    )
+
+
+def _sign(t: Tensor) -> float:
+    """Return the number that stands for a tensor in the scale: its largest entry."""
+    flat = t.reshape(-1)
+    return float(flat[flat.abs().argmax()]) if flat.numel() else 0.0
+
+
+def _short(value: Any) -> str:
+    """Return a value in few letters: its numbers, or its shape."""
+    if isinstance(value, str):
+        return value
+    t = real("value", value)
+    if t.ndim == 0:
+        return written(float(t))
+    if t.ndim == 1 and t.numel() <= SHORT:
+        return f"[{', '.join(map(written, t.tolist()))}]"
+    return f"shape {tuple(t.shape)}"
+
+
+def _told(t: Tensor | None) -> str:
+    if t is None:
+        return "nothing"
+    if t.ndim == 0:
+        return tidy(float(t))
+    return listed(t.tolist()) if t.ndim == 1 and t.numel() <= 12 else f"{tuple(t.shape)}"
