@@ -11,8 +11,8 @@ the table itself, and about the ways to get it. First we have to be able to read
 """
 
 # %%
-# Here is the house from part 1 again, with three stoves and two outputs, heat and fuel. The
-# heat is the sum of the settings, and the fuel is the sum of their squares:
+# Here is the house from part 1 again, with three stoves and two outputs, heat and fuel.
+# The heat is the sum of the settings, and the fuel is the sum of their squares:
 
 import torch
 
@@ -28,13 +28,11 @@ J = torch.autograd.functional.jacobian(house, x)
 J
 
 # %%
-# PICTURE: J with row names heat, fuel and column names stove 1, 2, 3; row 1 and column 1
-#
-# Each entry answers one question about one output and one input. The entry ``J[1, 2]``, for
-# example, stands in the row of the fuel and in the column of the third stove. (Python
-# counts from 0.) It is 6, and it says: *if the third stove is turned up a little, while the
-# other two stay as they are, fuel rises at a rate of 6.* Such a rate, with one input moving
-# and the others held still, is called a :term:`partial derivative`, written
+# Each entry answers one question about one output and one input. The entry ``J[1, 2]``,
+# for example, stands in the row of the fuel and in the column of the third stove. (Python
+# counts from 0.) It is 6, and it says: *if the third stove is turned up a little, while
+# the other two stay as they are, fuel rises at a rate of 6.* Such a rate, with one input
+# moving and the others held still, is called a :term:`partial derivative`, written
 # :math:`\partial y_1/\partial x_2`. In the table it is
 #
 # .. math::
@@ -56,6 +54,19 @@ J
 # *Down:* a column belongs to one input. The column of the second stove, ``[1, 4]``, says
 # what happens to everything in the house when we touch that stove.
 #
+# In the first picture, a ``v`` with a single 1 picks the row of the fuel, as it did in
+# part 1. In the second, a single 1 above the columns picks the column of the second
+# stove:
+
+import pullback
+
+names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
+pullback.draw.vjp([0, 1], J, **names, result_name="the row of the fuel")
+
+# %%
+pullback.draw.jvp(J, [0, 1, 0], **names, result_name="stove 2")
+
+# %%
 # .. admonition:: Predict
 #
 #    We turn the second stove up by 0.01, from 2 to 2.01. By how much do heat and fuel
@@ -70,9 +81,9 @@ print("in the house:   ", change)
 # %%
 # The column times 0.01 predicts 0.01 more heat and 0.04 more fuel. The heat comes out as
 # predicted. The fuel rises by 0.0401, which is a little more, because its rate of 4 has
-# itself begun to rise on the way from 2 to 2.01. (The last digits are rounding.) The smaller
-# the step, the smaller this error. A Jacobian describes how the function behaves *near one
-# point*, and at another point you need another table.
+# itself begun to rise on the way from 2 to 2.01. (The last digits are rounding.) The
+# smaller the step, the smaller this error. A Jacobian describes how a smooth function
+# behaves *near one point*, and at another point you need another table.
 #
 # Two special shapes
 # ------------------
@@ -121,7 +132,7 @@ print("theirs:", flipped @ v)
 # Both give the same three numbers. Our way up is called *numerator layout* in the
 # literature, and the other one *denominator layout*. PyTorch's functions that return a
 # Jacobian put the outputs first, as we do. What ``backward`` leaves in ``x.grad`` is
-# neither a row nor a column. It simply has the shape of ``x``.
+# neither a row nor a column. It has the shape of ``x``.
 #
 # As long as the numbers of outputs and inputs differ, the shape tells you which way up a
 # table is. The danger is a *square* one. Suppose that our house has only two stoves:
@@ -133,10 +144,10 @@ print("wrong: ", v @ square.T)
 
 # %%
 # Nothing complains about the second line, and its numbers are wrong. There is a test that
-# works for square tables, too, and you have already done it: nudge *one* input and look at
-# what changes. The changes, divided by the size of the nudge, are one column of our table,
-# as closely as the size of the nudge allows. If they match a row instead, you hold the
-# table the other way up.
+# works for square tables, too, and you have already done it: nudge *one* input and look
+# at what changes. The changes, divided by the size of the nudge, are one column of our
+# table, as closely as the size of the nudge allows. If they match a row instead, you hold
+# the table the other way up.
 #
 # .. admonition:: Remember
 #
@@ -149,16 +160,17 @@ print("wrong: ", v @ square.T)
 #
 # .. admonition:: Try it
 #
-#    Turn the first stove *down* by 0.1. Which column do you need, and what does it predict
-#    for the fuel? Compare with ``house(torch.tensor([0.9, 2.0, 3.0]))``. Then think about
-#    the entry ``J[1, 0]`` at a setting where the first stove is off: what is it there?
+#    Turn the first stove *down* by 0.1. Which column do you need, and what does it
+#    predict for the fuel? Compare with ``house(torch.tensor([0.9, 2.0, 3.0]))``. Then
+#    think about the entry ``J[1, 0]`` at a setting where the first stove is off: what is
+#    it there?
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each column of the table is compared with a nudge of one stove in float64, each row with
-#    what ``backward`` gives for that output alone, and the product with ``v`` in both
-#    layouts with ``backward``.
+#    Each column of the table is compared with a nudge of one stove in float64, each row
+#    with what ``backward`` gives for that output alone, and the product with ``v`` in
+#    both layouts with ``backward``.
 
 point, h = x.double(), 1e-6
 for j, nudge in enumerate(h * torch.eye(3, dtype=torch.float64)):

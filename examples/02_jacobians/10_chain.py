@@ -54,8 +54,8 @@ print(J_house)
 #
 # This is a row of the second table, ``[2, 4, 6]``, times a column of the first,
 # ``[0, 1, 3]``. If we do it for every output and every dial, we have multiplied the two
-# matrices. **The Jacobian of two steps, one after the other, is the product of their
-# Jacobians, with the last step on the left:**
+# matrices. **If the second step uses nothing but the results of the first, the Jacobian
+# of both together is the product of their Jacobians, with the last step on the left:**
 
 
 def whole(t):
@@ -70,21 +70,19 @@ print(jacobian(whole, t))
 # in the row of the fuel and the column of the second dial. This is the
 # :term:`chain rule` for functions with several inputs and outputs.
 #
-# The order is that of the formula ``house(thermostat(t))``, where the step that comes last
-# stands on the left as well. The inner sizes must fit, ``(2, 3) @ (3, 2)``, because the
-# outputs of the thermostat are the inputs of the house.
+# The order is that of the formula ``house(thermostat(t))``, where the step that comes
+# last stands on the left as well. The inner sizes must fit, ``(2, 3) @ (3, 2)``, because
+# the outputs of the thermostat are the inputs of the house.
 #
 # Prices travel through it from the left
 # --------------------------------------
 #
-# We are still paid 10 for a unit of heat and pay 1 for a unit of fuel. What does each dial
-# earn? There are three matrices in a row now, and ``v`` comes first:
+# We are still paid 10 for a unit of heat and pay 1 for a unit of fuel. What does each
+# dial earn? There are three matrices in a row now, and ``v`` comes first:
 #
 # .. math::
 #
 #    v^\top J_{\text{house}}\,J_{\text{thermostat}}
-#
-# PICTURE: chain dials → stoves → house with v walking back: [10,-1] → [8,6,4] → [14,18]
 #
 # If we start on the left, the first product gives prices for the stoves, and they are the
 # ``[8, 6, 4]`` that we know from part 1. We can use them as the next ``v``.
@@ -101,12 +99,19 @@ print(v_stoves)
 print(v_dials)
 
 # %%
-# The first dial earns at a rate of :math:`8+6=14`. The second moves one stove that earns 6
-# and, three times as fast, one that earns 4, and so gets :math:`6+3\cdot4=18`.
-#
-# In PyTorch the same walk needs no table. Each call takes the prices of what a step gave
-# out, and returns the prices of what it took in. The result of the first call is the ``v``
-# of the second:
+# The first dial earns at a rate of :math:`8+6=14`. The second moves one stove that earns
+# 6 and, three times as fast, one that earns 4, and so gets :math:`6+3\cdot4=18`. The
+# picture shows both steps, with ``H`` for the table of the house and ``T`` for the
+# thermostat. Each bracket joins a row and a table to a new row:
+
+import pullback
+
+pullback.draw.chain(J_house, J_thermostat, v=v, names=("H", "T"))
+
+# %%
+# In PyTorch the same walk needs no table. Each call takes the prices of a step's outputs
+# and returns the prices of its inputs. The result of the first call is the ``v`` of the
+# second:
 
 t.requires_grad_()
 x = thermostat(t)
@@ -120,10 +125,11 @@ t.grad
 
 # %%
 # ``backward`` went through both steps by itself and arrived at the same ``[14, 18]``. A
-# network of many layers is a longer chain of the same kind. The walk back starts with ``v``
-# on the left and takes one step after the other. (Where a number was used twice, it adds up
-# what arrives, as you saw in part 1.) Each step carries what you care about from its outputs
-# *back* to its inputs, and for this reason mathematicians call it a :term:`pullback`.
+# network of many layers is a longer chain of the same kind. The walk back starts with
+# ``v`` on the left and takes one step after the other. (Where a number was used twice, it
+# adds up what arrives, as you saw in part 1.) Each step carries what you care about from
+# its outputs *back* to its inputs, and for this reason mathematicians call it a
+# :term:`pullback`.
 #
 # Why from the left?
 # ------------------
@@ -146,13 +152,13 @@ print(f"v (J J): {from_right:>13,}")
 
 # %%
 # From the left there are two million, from the right a billion. From the left we always
-# multiply a *row* by a table, and get a row again. From the right, the first thing that we
-# compute is a new table of a million entries.
+# multiply a *row* by a table, and get a row again. From the right, the first thing that
+# we compute is a new table of a million entries.
 #
-# The left is the cheap side because the chain ends in one number, what the house earns. If
-# it *begins* with one number instead, a single dial that moves everything, then the first
-# table is a column, and the right side is the cheap one. :ref:`pushing-forward` is about
-# this direction.
+# The left is the cheap side because the chain ends in one number, what the house earns.
+# If it *begins* with one number instead, a single dial that moves everything, then the
+# first table is a column, and the right side is the cheap one. :ref:`pushing-forward` is
+# about this direction.
 #
 # The tables belong to one point
 # ------------------------------
@@ -176,18 +182,18 @@ print("with the new table:", right)
 #
 # .. admonition:: Remember
 #
-#    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken at
-#      the values of the same forward pass.
-#    - Pulling ``v`` back goes through the product from the left. The result of one step is
-#      the ``v`` of the step before it.
+#    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
+#      at the values of the same forward pass.
+#    - Pulling ``v`` back goes through the product from the left. The result of one step
+#      is the ``v`` of the step before it.
 #    - From the left we hold a row all the time. This is cheap when the chain ends in few
 #      numbers, as a loss does.
 #
 # .. admonition:: Try it
 #
-#    A timer ``s`` moves both dials: ``t = [s, s * s]`` at ``s = 1``. Write down its table,
-#    which is a column, and find out with ``v_dials`` what a turn of the timer earns. (You
-#    need one multiplication for each dial.)
+#    A timer ``s`` moves both dials: ``t = [s, s * s]`` at ``s = 1``. Write down its
+#    table, which is a column, and find out with ``v_dials`` what a turn of the timer
+#    earns. (You need one multiplication for each dial.)
 
 # %%
 # .. dropdown:: How we checked this page
@@ -212,5 +218,6 @@ assert torch.equal(leaf.grad, right)
 assert not torch.equal(leaf.grad, stale)
 
 # %%
-# **Next:** so far, ``x`` and ``y`` were lists of numbers. What is the Jacobian of an image,
-# or of anything else that has rows and columns itself? :ref:`tensors-in-tensors-out`.
+# **Next:** so far, ``x`` and ``y`` were lists of numbers. What is the Jacobian of an
+# image, or of anything else that has rows and columns itself?
+# :ref:`tensors-in-tensors-out`.

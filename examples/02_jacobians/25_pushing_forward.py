@@ -4,8 +4,8 @@ r"""
 Pushing a change forward
 ========================
 
-``backward`` starts at the outputs. It asks what we care about there, and tells us what to do
-with the inputs. But often we have already decided what to do with the inputs, and only
+``backward`` starts at the outputs. It asks what we care about there, and tells us what to
+do with the inputs. But often we have already decided what to do with the inputs, and only
 want to know what will happen. *We turn the first stove up and the third stove down at the
 same time. What do heat and fuel do?*
 """
@@ -37,25 +37,30 @@ print(value)
 print(push)
 
 # %%
-# The heat does not change, because what the first stove adds, the third takes away. The fuel
-# falls at a rate of 4: the first stove adds 2, and the third saves 6. So the plan costs no
-# heat and saves fuel, and we should follow it for a while.
+# The heat does not change, because what the first stove adds, the third takes away. The
+# fuel falls at a rate of 4: the first stove adds 2, and the third saves 6. So the plan
+# costs no heat and saves fuel, and we should follow it for a while.
 #
 # In terms of the table, each *column* was multiplied by the speed of its input, and the
 # columns were added up. This is the product :math:`Ju`, in code ``J @ u``. It is called
 # the :term:`Jacobian-vector product`, or JVP, while ``v @ J`` is the *vector-Jacobian*
 # product, or VJP. The names differ only in their order, and people mix them up all the
-# time. The shapes tell you which one you have: ``u`` looks like ``x``, and :math:`Ju` looks
-# like ``y``.
-#
-# PICTURE: jvp: u above the columns of J, J u at the right
-#
+# time. The shapes tell you which one you have: ``u`` looks like ``x``, and :math:`Ju`
+# looks like ``y``. In the picture ``u`` lies above the columns that it multiplies, and
+# their sum stands at the right:
+
+import pullback
+
+names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
+pullback.draw.jvp(J, u, **names)
+
+# %%
 # Walking forward
 # ---------------
 #
 # ``jvp`` did not build the table either. It ran the house once, from the stoves to the
-# outputs, and let every number carry its rate of change along. You can do it in your head.
-# We write each number together with its rate:
+# outputs, and let every number carry its rate of change along. You can do it in your
+# head. We write each number together with its rate:
 #
 # ==============  ===========  ===========  ============  ===================
 # step            stove 1      stove 2      stove 3       added up
@@ -73,9 +78,9 @@ print(push)
 # One number, two ways to it
 # --------------------------
 #
-# What does the plan *earn*, with our prices of 10 for heat and −1 for fuel? We can push the
-# plan forward and then apply the prices. Or we can pull the prices back and then apply the
-# plan:
+# What does the plan *earn*, with our prices of 10 for heat and −1 for fuel? We can push
+# the plan forward and then apply the prices. Or we can pull the prices back and then
+# apply the plan:
 
 v = torch.tensor([10.0, -1.0])
 value, pull = torch.func.vjp(house, x)
@@ -86,7 +91,8 @@ print("(vᵀJ) · u =", pulled @ u)
 # %%
 # It earns 4 either way. In the first, heat changes by 0 and fuel by −4, which is worth
 # :math:`10\cdot0+(-1)\cdot(-4)`. In the second, the stoves earn ``[8, 6, 4]``, and the plan
-# gives :math:`8-4`. Both are the same product of three things, only with different brackets:
+# gives :math:`8-4`. Both are the same product of three things, only with different
+# brackets:
 #
 # .. math::
 #
@@ -101,9 +107,9 @@ print("(vᵀJ) · u =", pulled @ u)
 # Which way is cheaper?
 # ---------------------
 #
-# One push gives one column, if ``u`` has a single 1. One pull gives one row. If you want the
-# whole table, count: it takes as many pushes as there are inputs, or as many pulls as there
-# are outputs.
+# One push gives one column, if ``u`` has a single 1. One pull gives one row. If you want
+# the whole table, count: it takes as many pushes as there are inputs, or as many pulls as
+# there are outputs.
 #
 # ==============================  ========  =========  ========  ===============
 # function                        outputs   inputs     take      products
@@ -132,18 +138,18 @@ torch.allclose(column, torch.stack(rows))
 
 # %%
 # A single push gave the slopes of all thousand rooms. To get them by pulling we needed a
-# thousand products. Passing ones does not help here, because all rooms share the dial, and
-# you would get one number, the sum of the slopes.
+# thousand products. Passing ones does not help here, because all rooms share the dial,
+# and you would get one number, the sum of the slopes.
 #
 # For training it is the other way round. There is one output and there are millions of
-# inputs, and so *reverse* is what ``backward`` does. Forward mode would need a push for each
-# weight.
+# inputs, and so *reverse* is what ``backward`` does. Forward mode would need a push for
+# each weight.
 #
 # u looks like x
 # --------------
 #
-# If you pass prices to ``jvp`` by mistake, it refuses them, as long as ``x`` and ``y`` have
-# different shapes:
+# If you pass prices to ``jvp`` by mistake, it refuses them, as long as ``x`` and ``y``
+# have different shapes:
 
 try:
     torch.func.jvp(house, (x,), (v,))
@@ -152,17 +158,17 @@ except RuntimeError as error:
 
 # %%
 # The *forward gradient* in this message is our ``u``. Elsewhere it is called the
-# :term:`tangent`, and the input ``x`` the :term:`primal`. If ``x`` and ``y`` happen to have
-# the same shape, no error can warn you.
+# :term:`tangent`, and the input ``x`` the :term:`primal`. If ``x`` and ``y`` happen to
+# have the same shape, no error can warn you.
 #
 # .. admonition:: Remember
 #
-#    - The JVP :math:`Ju` says how fast the outputs change when the inputs move along ``u``.
-#      ``u`` looks like ``x``, and the result looks like ``y``.
-#    - The VJP :math:`v^\top J` says what each input is worth when the outputs have the prices
-#      ``v``. ``v`` looks like ``y``, and the result looks like ``x``.
-#    - A push gives a column and a pull gives a row. For the whole table take the one of which
-#      you need fewer.
+#    - The JVP :math:`Ju` says how fast the outputs change when the inputs move along
+#      ``u``. ``u`` looks like ``x``, and the result looks like ``y``.
+#    - The VJP :math:`v^\top J` says what each input is worth when the outputs have the
+#      prices ``v``. ``v`` looks like ``y``, and the result looks like ``x``.
+#    - A push gives a column and a pull gives a row. For the whole table take the one of
+#      which you need fewer.
 #
 # .. admonition:: Try it
 #
@@ -173,8 +179,8 @@ except RuntimeError as error:
 # .. dropdown:: How we checked this page
 #
 #    The push is compared with moving the stoves a little along ``u`` in float64, and with
-#    ``J @ u``. The two brackets have to agree for random ``u`` and ``v``, too, and they have
-#    to disagree if the table is turned over.
+#    ``J @ u``. The two brackets have to agree for random ``u`` and ``v``, too, and they
+#    have to disagree if the table is turned over.
 
 point, h = x.double(), 1e-6
 moved = (house(point + h * u) - house(point - h * u)) / (2 * h)
@@ -187,7 +193,8 @@ S = torch.randn(4, 4, dtype=torch.float64)
 a, b = torch.randn(2, 4, dtype=torch.float64)
 p = torch.randn(4, dtype=torch.float64)
 curved = lambda x: torch.tanh(S @ x)
-pushed, pulled_back = torch.func.jvp(curved, (p,), (b,))[1], torch.func.vjp(curved, p)[1](a)[0]
+pushed = torch.func.jvp(curved, (p,), (b,))[1]
+pulled_back = torch.func.vjp(curved, p)[1](a)[0]
 torch.testing.assert_close(a @ pushed, pulled_back @ b)
 assert not torch.allclose(a @ torch.func.jacrev(curved)(p).T @ b, a @ pushed)
 torch.testing.assert_close(column, reaction * (1 - torch.tanh(2 * reaction) ** 2))

@@ -4,9 +4,10 @@ r"""
 Why ``backward`` never builds the Jacobian
 ==========================================
 
-One often reads that backpropagation "multiplies Jacobians". For a layer of ordinary size, the
-Jacobian with respect to its weights would fill some hundred gigabytes. Your laptop has
-never needed them. So what is really computed in a backward pass, and what does it cost?
+One often reads that backpropagation "multiplies Jacobians". For a layer of ordinary size,
+the Jacobian with respect to its weights would fill some hundred gigabytes. Your laptop
+has never needed them. So what is really computed in a backward pass, and what does it
+cost?
 """
 
 # %%
@@ -20,19 +21,27 @@ J_square = torch.func.jacrev(torch.square)(x)
 J_square
 
 # %%
-# A square depends on its own stove only, and so the table has ``2 * x`` on its diagonal and
-# nothing else. Now think of a ``v`` times this table. Each entry of ``v`` meets a single
-# number that is not zero. The whole product is an entry-wise multiplication:
+# A square depends on its own stove only, and so the table has ``2 * x`` on its diagonal
+# and nothing else. Now think of a ``v`` times this table. Each entry of ``v`` meets a
+# single number that is not zero. The whole product is an entry-wise multiplication:
 
 v = torch.tensor([-1.0, -1.0, -1.0])  # what arrives here from the fuel
 print(v @ J_square)
 print(v * 2 * x)
 
 # %%
-# The second line is what PyTorch does. For every operation it has a short formula for the
-# *product*, and this formula does not contain the table. For a sum, the formula copies the
-# number that arrives. For a sine, it multiplies by the cosine. The Jacobians are in the
-# mathematics, but not in memory.
+# The second line is what PyTorch does, and the picture shows why it may. In each column
+# of the table there is only one number to multiply:
+
+import pullback
+
+pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
+
+# %%
+# For each of its operations PyTorch has a short formula for the *product*, and this
+# formula does not contain the table. For a sum, the formula copies the number that
+# arrives. For a sine, it multiplies by the cosine. The Jacobians are in the mathematics,
+# but not in memory.
 #
 # With three stoves that makes little difference. With a million numbers it does:
 
@@ -44,22 +53,23 @@ print(f"entries of the Jacobian: {squares.numel() * many.numel():,}")
 print(f"numbers in x.grad:       {many.grad.numel():,}")
 
 # %%
-# The table of this one step would have a million times a million entries, four terabytes in
-# float32. The product took a million multiplications, about as many as the forward pass.
+# The table of this one step would have a million times a million entries, four terabytes
+# in float32. The product took two multiplications for each number, and the forward pass
+# one.
 #
 # A linear layer
 # --------------
 #
 # A layer ``Y = X @ W.T`` is the other operation that matters. Here the formula is less
 # obvious. With ``V`` in the shape of ``Y``, it is :math:`V^\top X` for the weight and
-# :math:`V\,W` for the input. (A pencil and the sum over all outputs give it in a few lines.)
+# :math:`V\,W` for the input. (With a pencil this takes a few lines.)
 # Each of the two is a single product of matrices.
 #
 # .. admonition:: Predict
 #
-#    The forward pass of this layer is one product of matrices. In the backward pass we want
-#    the gradients of both ``W`` and ``X``. How many times the work of the forward pass is
-#    that? Does it depend on the number of outputs?
+#    The forward pass of this layer is one product of matrices. In the backward pass we
+#    want the gradients of both ``W`` and ``X``. How many times the work of the forward
+#    pass is that? Does it depend on the number of outputs?
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -73,24 +83,23 @@ for size in (10, 100, 1000):
     print(size, backward.get_total_flops() / forward.get_total_flops())
 
 # %%
-# It is twice the work, for every size. The counter counts the multiplications and additions
-# in products of matrices, so the numbers are the same on every machine. For other
-# operations the factor is a different one, but it is a small number that does not grow with
-# the number of inputs or outputs. This is called the *cheap gradient principle*. (On a clock
-# you will see other factors, since memory has to be read as well. :ref:`cost-of-one-vjp`
-# has measured some.)
+# It is twice the work, for every size. The counter counts the multiplications and
+# additions in products of matrices, so the numbers are the same on every machine. For
+# most other operations the factor is a different one, but again a small number that does
+# not grow with the number of inputs or outputs. This is called the *cheap gradient
+# principle*. (On a clock you will see other factors, since memory has to be read as well.
+# :ref:`cost-of-one-vjp` has measured some.)
 #
-# PICTURE: cost: forward 1, backward 2, the Jacobian × v for comparison
-#
-# What would it have cost with the table? The largest of the three layers has 64 times 1000
-# outputs and a million weights:
+# What would it have cost with the table? The largest of the three layers has 64 times
+# 1000 outputs and a million weights:
 
 entries = Y.numel() * W.numel()
 print(f"{entries:,} entries, {entries * 4 / 2**30:.0f} GiB in float32")
 
 # %%
-# We can also watch the backward pass and see that no such thing is made. The class below is
-# shown every operation that runs inside ``with``, and keeps the size of the largest result:
+# We can also watch the backward pass and see that no such thing is made. The class below
+# is shown every operation that runs inside ``with``, and keeps the size of the largest
+# result:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -110,15 +119,15 @@ with Largest() as seen:
 print(f"largest tensor: {seen.size:,} numbers, like W with {W.numel():,}")
 
 # %%
-# The largest tensor of the backward pass is the gradient of ``W``, and it has the shape of
-# ``W``.
+# The largest tensor of the backward pass is the gradient of ``W``, and it has the shape
+# of ``W``.
 #
 # What backward does keep
 # -----------------------
 #
-# The formulas need values from the forward pass, such as the ``x`` in ``v * 2 * x``. PyTorch
-# keeps them until the backward pass has used them, and this is the true price in memory. We
-# can look at what is kept for one tanh and for ten of them in a row:
+# The formulas need values from the forward pass, such as the ``x`` in ``v * 2 * x``.
+# PyTorch keeps them until the backward pass has used them, and this is the true price in
+# memory. We can look at what is kept for one tanh and for ten of them in a row:
 
 
 def kept_bytes(f, x):
@@ -130,7 +139,7 @@ def kept_bytes(f, x):
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         f(x)
-    return sum(t.nbytes for t in kept.values())
+    return torch.tensor([t.nbytes for t in kept.values()]).sum().item()
 
 
 def ten(x):
@@ -144,8 +153,8 @@ for f in (torch.tanh, ten, torch.sum):
 
 # %%
 # One tanh keeps its result, and ten keep ten. The sum keeps nothing, because its formula
-# only copies what arrives. So the memory grows with the number of steps and with the size of
-# the batch, and not with the size of any Jacobian.
+# only copies what arrives. So the memory grows with the number of steps and with the size
+# of the batch, and not with the size of any Jacobian.
 #
 # When you do ask for the table
 # -----------------------------
@@ -165,26 +174,26 @@ for chunk_size in (None, 10, 1):
     print(f"chunk_size={chunk_size}: largest tensor {largest.size:,} numbers")
 
 # %%
-# The table has 10,000 entries, but 400,000 numbers were held in one tensor on the way to it.
-# With ten rows at a time it is 40,000. With one row at a time the table itself is the
+# The table has 10,000 entries, but 400,000 numbers were held in one tensor on the way to
+# it. With ten rows at a time it is 40,000. With one row at a time the table itself is the
 # largest thing. If a Jacobian runs out of memory although training does not,
 # ``chunk_size`` is the first thing to try.
 #
 # .. admonition:: Remember
 #
-#    - Each operation has a formula for the product of ``v`` and its Jacobian, and the formula
-#      does not need the Jacobian.
-#    - A backward pass takes a small multiple of the work of the forward pass: twice for a
-#      linear layer if both input and weights need a gradient.
-#    - In memory you pay for the values that the formulas need later. They grow with depth and
-#      batch size.
-#    - The whole Jacobian costs as many products as it has rows, or columns, unless you know
-#      where its zeros are.
+#    - Each operation has a formula for the product of ``v`` and its Jacobian, and the
+#      formula does not need the Jacobian.
+#    - For most layers a backward pass takes a small multiple of the work of the forward
+#      pass. For a linear layer it is twice, if both input and weights need a gradient.
+#    - In memory you pay for the values that the formulas need later. They grow with depth
+#      and batch size.
+#    - The whole Jacobian costs as many products as it has rows, or columns, unless you
+#      know where its zeros are.
 #
 # .. admonition:: Try it
 #
-#    In the cell that counts, write ``X = torch.ones(64, size)`` without ``requires_grad``, as
-#    it is for the first layer of a network. What do you expect now?
+#    In the cell that counts, write ``X = torch.ones(64, size)`` without
+#    ``requires_grad``, as it is for the first layer of a network. What do you expect now?
 
 # %%
 # .. dropdown:: How we checked this page
@@ -198,7 +207,8 @@ assert backward.get_total_flops() == 2 * (2 * 64 * 1000 * 1000)
 assert forward.get_total_flops() == 2 * 64 * 1000 * 1000
 assert seen.size == W.numel() < entries / 10_000
 assert torch.equal(W.grad, torch.full_like(W, 2 * 64))  # two calls of backward, 64 each
-assert [kept_bytes(f, many) // many.nbytes for f in (torch.tanh, ten, torch.sum)] == [1, 10, 0]
+kept = [kept_bytes(f, many) // many.nbytes for f in (torch.tanh, ten, torch.sum)]
+assert kept == [1, 10, 0]
 
 A, B = torch.linspace(-1, 1, 12).reshape(4, 3), torch.linspace(0, 1, 6).reshape(2, 3)
 V = torch.arange(8.0).reshape(4, 2)

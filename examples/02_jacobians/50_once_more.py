@@ -5,9 +5,9 @@ Once more: second derivatives
 =============================
 
 Turn up a stove, and fuel rises at some rate. Turn it up further, and the rate itself has
-risen. How fast does the *rate* rise? Optimizers that plan their steps ask this question,
-and so do physicists, when the force in their equation is already a derivative. We need the
-derivative of a derivative, and ``backward`` can be applied once more.
+risen. How fast does the *rate* rise? Optimisers that plan their steps ask this question,
+and so do physicists, when the force in their equation is already a derivative. We need
+the derivative of a derivative, and ``backward`` can be applied once more.
 """
 
 # %%
@@ -27,39 +27,40 @@ g
 
 # %%
 # The gradient for the first stove is :math:`2x_0+x_1x_2=2+6=8`, and the others follow the
-# same pattern. What is new is the argument ``create_graph=True``. With it, PyTorch records
-# the walk back as it records a forward pass. The ``grad_fn`` in the output shows that ``g``
-# now remembers how it was computed from ``x``, and we can ask for derivatives of ``g``.
+# same pattern. What is new is the argument ``create_graph=True``. With it, PyTorch
+# records the walk back as it records a forward pass. The ``grad_fn`` in the output shows
+# that ``g`` now remembers how it was computed from ``x``, and we can ask for derivatives
+# of ``g``.
 #
 # The table of the second derivatives
 # -----------------------------------
 #
 # The gradient takes three numbers, the settings, to three numbers, the rates. So it has a
-# Jacobian with three rows and three columns. It is called the :term:`Hessian` of the fuel.
-# We compute it row by row, as we did for the house:
+# Jacobian with three rows and three columns. It is called the :term:`Hessian` of the
+# fuel. We compute it row by row, as we did for the house:
 
 rows = [torch.autograd.grad(g, x, v, retain_graph=True)[0] for v in torch.eye(3)]
 H = torch.stack(rows)
 H
 
 # %%
-# Read it as a Jacobian whose outputs are rates. ``H[0, 0]`` says that the rate of the first
-# stove rises at 2 when that stove itself is turned up. ``H[0, 1]`` says that it rises at 3
-# when the *second* stove is turned up. This comes from the chimney, and 3 is the setting of
-# the third stove, which is multiplied with both. The table is symmetric: the second stove
-# has the same effect on the rate of the first as the other way round. This is so for every
-# function whose second derivatives are continuous.
+# Read it as a Jacobian whose outputs are rates. ``H[0, 0]`` says that the rate of the
+# first stove rises at 2 when that stove itself is turned up. ``H[0, 1]`` says that it
+# rises at 3 when the *second* stove is turned up. This comes from the chimney, and 3 is
+# the setting of the third stove, which is multiplied with both. The table is symmetric:
+# the second stove has the same effect on the rate of the first as the other way round.
+# This is so for every function whose second derivatives are continuous.
 #
 # One direction is often enough
 # -----------------------------
 #
 # For a network with a million weights, the Hessian has a million times a million entries.
-# But often one only wants to know how the gradient changes along *one* direction ``u``. That
-# is the product :math:`Hu`. And we know how to multiply a Jacobian by a vector without
-# building it.
+# But often one only wants to know how the gradient changes along *one* direction ``u``.
+# That is the product :math:`Hu`. And we know how to multiply a Jacobian by a vector
+# without building it.
 #
-# Take the dot product of the gradient with ``u``. It is one number, and its gradient is what
-# we want:
+# Take the dot product of the gradient with ``u``. It is one number, and its gradient is
+# what we want:
 #
 # .. math::
 #
@@ -79,22 +80,29 @@ print(from_number)
 print(from_v)
 
 # %%
-# Only the second rate changes, at 2. For the first stove, turning it up adds 2 to its rate
-# and turning the third down takes 2 away.
-#
-# Both lines compute this. The second puts ``u`` where ``v`` usually goes, and the ``u`` has
-# the shape of ``g``, as a ``v`` for ``g`` should. It is the same walk, since the gradient of
-# ``g @ u`` with respect to ``g`` is just ``u``. This is called a
-# :term:`Hessian-vector product`. It takes two walks back, one to get ``g`` and one through
-# the recorded walk, and no table of any size.
+# Only the second rate changes, at 2. For the first stove, turning it up adds 2 to its
+# rate and turning the third down takes 2 away. In the picture, the row of the third stove
+# is subtracted from the row of the first:
+
+import pullback
+
+stoves = ["stove 1", "stove 2", "stove 3"]
+pullback.draw.vjp(u, H, rows=stoves, columns=stoves, result_name="H u")
+
+# %%
+# Both lines compute this. The second puts ``u`` where ``v`` usually goes, and the ``u``
+# has the shape of ``g``, as a ``v`` for ``g`` should. It is the same walk, since the
+# gradient of ``g @ u`` with respect to ``g`` is ``u``. This is called a
+# :term:`Hessian-vector product`. It takes two walks back, one to get ``g`` and one
+# through everything that was recorded on the way, and it never builds ``H``.
 #
 # Other orders
 # ------------
 #
 # We pulled back twice, *reverse over reverse*. As the Hessian is the Jacobian of the
-# gradient, we can also push ``u`` forward through the gradient, *forward over reverse*. Or we
-# can push first and then take the gradient of the number that comes out, *reverse over
-# forward*. With ``torch.func`` each of them is a line:
+# gradient, we can also push ``u`` forward through the gradient, *forward over reverse*.
+# Or we can push first and then take the gradient of the number that comes out, *reverse
+# over forward*. With ``torch.func`` each of them is a line:
 
 from torch.func import grad, jvp, vjp
 
@@ -138,20 +146,21 @@ for name, way in ways.items():
     print(f"{name:21} {work(way) / work(lambda: loss(W)):.2f} forward passes")
 
 # %%
-# A gradient takes 2.75 forward passes here, and the product with the Hessian 7.25 to 8.25,
-# whichever order we take. There are 4096 weights, so the whole Hessian would take 4096 such
-# products. **In arithmetic the three orders are close, so what decides is the fixed cost of
-# a call, and what your operations support:** on one thread of a CPU, with torch 2.13 and
-# networks like this one from 16 to 512 units wide, two calls of ``autograd.grad`` were
-# fastest or level with the fastest. The ways with ``torch.func`` took two to three times as
-# long for the smallest network, and about the same time for the widest. Forward mode needs
-# a forward rule for every operation, and a few have none.
+# A gradient takes 2.75 forward passes here, and the product with the Hessian 7.25 to
+# 8.25, whichever order we take. There are 4096 weights, so the whole Hessian would take
+# 4096 such products. **For networks like this one the three orders are close in
+# arithmetic, so what decides is the fixed cost of a call, and what your operations
+# support.** On one thread of a CPU, with torch 2.13 and networks like this one from 16 to
+# 512 units wide, two calls of ``autograd.grad`` were fastest or level with the fastest.
+# The ways with ``torch.func`` took two to three times as long for the smallest network,
+# and about the same time for the widest. Forward mode needs a forward rule for every
+# operation, and a few have none.
 #
 # Two calls of backward are not a second derivative
 # -------------------------------------------------
 #
-# There are two ways to go wrong here. Without ``create_graph=True`` the gradient is a plain
-# tensor, and the second walk has nowhere to go:
+# There are two ways to go wrong here. Without ``create_graph=True`` the gradient is a
+# plain tensor, and the second walk has nowhere to go:
 
 (plain,) = torch.autograd.grad(fuel(x), x)
 try:
@@ -179,8 +188,8 @@ leaf.grad
 #      differentiated again.
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives are continuous.
-#    - ``autograd.grad(g, x, u)`` gives :math:`Hu` for a few forward passes' work, without
-#      the Hessian.
+#    - ``autograd.grad(g, x, u)`` gives :math:`Hu` without building the Hessian. For our
+#      network that took the work of eight forward passes.
 #
 # .. admonition:: Try it
 #
@@ -191,9 +200,9 @@ leaf.grad
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient and the Hessian are compared with formulas and with nudges of the gradient
-#    in float64, the products with ``H @ u``, and the three orders with one another on the
-#    network.
+#    The gradient and the Hessian are compared with formulas and with nudges of the
+#    gradient in float64, the products with ``H @ u``, and the three orders with one
+#    another on the network.
 
 a, b, c = point
 assert torch.equal(g, torch.stack([2 * a + b * c, 2 * b + a * c, 2 * c + a * b]))
@@ -216,5 +225,5 @@ assert max(counts[1:]) < 1.25 * min(counts[1:])
 assert torch.equal(leaf.grad, 2 * g)
 
 # %%
-# **Next:** you have seen everything that this course is about. :ref:`part-2-check` asks you
-# ten questions, and keeps the answers hidden until you want them.
+# **Next:** you have seen everything that this course is about. :ref:`part-2-check` asks
+# you ten questions, and keeps the answers hidden until you want them.

@@ -10,13 +10,13 @@ you trouble, the page that it comes from is named in its answer.
 """
 
 # %%
-# **1.** A function takes 5 numbers and returns 2. What is the shape of its Jacobian? And is
-# ``J[1]`` the gradient of an output, or the effect of an input?
+# **1.** A function takes 5 numbers and returns 2. What is the shape of its Jacobian? And
+# is ``J[1]`` the gradient of an output, or the effect of an input?
 #
 # .. dropdown:: Answer
 #
-#    The shape is ``(2, 5)``, outputs first. ``J[1]`` is a row, and so it is the gradient of
-#    the second output. The effect of the second input would be the column ``J[:, 1]``.
+#    The shape is ``(2, 5)``, outputs first. ``J[1]`` is a row, and so it is the gradient
+#    of the second output. The effect of the second input would be the column ``J[:, 1]``.
 #    (:ref:`reading-a-jacobian`)
 #
 #    .. code-block:: python
@@ -30,9 +30,9 @@ you trouble, the page that it comes from is named in its answer.
 #
 # .. dropdown:: Answer
 #
-#    ``J2 @ J1``, with the last step on the left. The sizes are ``(1, 4) @ (4, 3)``, so the
-#    result has shape ``(1, 3)``. ``J2`` has to be taken at ``first(x)`` and not at ``x``.
-#    (:ref:`chain-of-jacobians`)
+#    ``J2 @ J1``, with the last step on the left. The sizes are ``(1, 4) @ (4, 3)``, so
+#    the result has shape ``(1, 3)``. ``J2`` has to be taken at ``first(x)`` and not at
+#    ``x``. (:ref:`chain-of-jacobians`)
 #
 #    .. code-block:: python
 #
@@ -40,14 +40,14 @@ you trouble, the page that it comes from is named in its answer.
 #       J1 = torch.func.jacrev(first)(x)
 #       J2 @ J1
 #
-# **3.** ``X`` has shape ``(3, 4)`` and ``Y = X @ B`` has shape ``(3, 2)``. What is the shape
-# of the Jacobian of ``Y`` with respect to ``X``, and how many of its entries can be different
-# from zero?
+# **3.** ``X`` has shape ``(3, 4)`` and ``Y = X @ B`` has shape ``(3, 2)``. What is the
+# shape of the Jacobian of ``Y`` with respect to ``X``, and how many of its entries can be
+# different from zero?
 #
 # .. dropdown:: Answer
 #
-#    ``Y.shape + X.shape`` is ``(3, 2, 3, 4)``, with 72 entries. Row ``i`` of ``Y`` uses only
-#    row ``i`` of ``X``. That leaves three blocks of 2 by 4, which is 24 entries.
+#    ``Y.shape + X.shape`` is ``(3, 2, 3, 4)``, with 72 entries. Row ``i`` of ``Y`` uses
+#    only row ``i`` of ``X``. That leaves three blocks of 2 by 4, which is 24 entries.
 #    (:ref:`tensors-in-tensors-out`, :ref:`one-jacobian-per-sample`)
 #
 #    .. code-block:: python
@@ -55,15 +55,16 @@ you trouble, the page that it comes from is named in its answer.
 #       J = torch.func.jacrev(lambda X: X @ B)(X)
 #       J.shape, J.count_nonzero()   # (3, 2, 3, 4), 24
 #
-# **4.** You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none
-# of its entries is known to be zero. Which function do you call, and how many products does
-# it take?
+# **4.** You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and
+# none of its entries is known to be zero. Which function do you call, and how many
+# products does it take?
 #
 # .. dropdown:: Answer
 #
-#    ``torch.func.jacfwd``, because a product per input is less than a product per output. It
-#    takes ten. ``jacrev`` gives the same table from a thousand. A single product with ones
-#    would give the sum of the rows. (:ref:`the-whole-jacobian`, :ref:`pushing-forward`)
+#    ``torch.func.jacfwd``, because a product per input is less than a product per output.
+#    It takes ten. ``jacrev`` gives the same table from a thousand. A single product with
+#    ones would give the sum of the rows. (:ref:`the-whole-jacobian`,
+#    :ref:`pushing-forward`)
 #
 #    .. code-block:: python
 #
@@ -74,15 +75,16 @@ you trouble, the page that it comes from is named in its answer.
 #
 # .. dropdown:: Answer
 #
-#    Pass all one-hot ``v`` as a batch. If you pass ``[y[0], y[1], y[2]]`` instead, you get
-#    the sum of the rows. (:ref:`the-whole-jacobian`)
+#    Pass all one-hot ``v`` as a batch. If you pass ``[y[0], y[1], y[2]]`` instead, you
+#    get the sum of the rows. (:ref:`the-whole-jacobian`)
 #
 #    .. code-block:: python
 #
 #       (J,) = torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
 #
-# **6.** A push says that with the plan ``u``, heat changes at a rate of 2 and fuel at a rate
-# of 5. The prices are ``v = [10, -1]``. What is ``(v @ J) @ u``? Do you need to know ``J``?
+# **6.** A push says that with the plan ``u``, heat changes at a rate of 2 and fuel at a
+# rate of 5. The prices are ``v = [10, -1]``. What is ``(v @ J) @ u``? Do you need to know
+# ``J``?
 #
 # .. dropdown:: Answer
 #
@@ -100,9 +102,9 @@ you trouble, the page that it comes from is named in its answer.
 #
 # .. dropdown:: Answer
 #
-#    Each sample's outputs may depend on that sample only. BatchNorm in training mode breaks
-#    this, and the result is then the sum of a sample's effects on the whole batch, without
-#    an error. (:ref:`one-jacobian-per-sample`)
+#    Each sample's outputs may depend on that sample only. BatchNorm in training mode
+#    breaks this, and the result is then the sum of a sample's effects on the whole batch,
+#    without an error. (:ref:`one-jacobian-per-sample`)
 #
 #    .. code-block:: python
 #
@@ -110,13 +112,22 @@ you trouble, the page that it comes from is named in its answer.
 #       rows = [torch.autograd.grad(net(X)[:, k].sum(), X)[0] for k in range(3)]
 #       tables = torch.stack(rows, dim=1)   # (64, 3, 10)
 #
-# **8.** Each of 500 outputs looks at four inputs in a row: output ``i`` at inputs ``i`` to
-# ``i + 3``. How many pushes give the whole Jacobian, and why not fewer?
+# **8.** Each of 500 outputs looks at four inputs in a row: output ``i`` at inputs ``i``
+# to ``i + 3``. Here are the first five outputs:
+
+import torch
+
+import pullback
+
+pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
+
+# %%
+# How many pushes give the whole Jacobian, and why not fewer?
 #
 # .. dropdown:: Answer
 #
-#    Four. Columns that are four apart never meet in a row, so four colors do. Fewer cannot
-#    work, because the four columns of one row all have to have different colors.
+#    Four. Columns that are four apart never meet in a row, so four colours do. Fewer
+#    cannot work, because the four columns of one row all have to have different colours.
 #    (:ref:`a-jacobian-of-zeros`)
 #
 #    .. code-block:: python
@@ -128,8 +139,9 @@ you trouble, the page that it comes from is named in its answer.
 #
 # .. dropdown:: Answer
 #
-#    The function does not use ``params``. ``net(x)`` uses the tensors inside the module, and
-#    so the result does not depend on the argument. (:ref:`with-respect-to-parameters`)
+#    The function does not use ``params``. ``net(x)`` uses the tensors inside the module,
+#    and so the result does not depend on the argument.
+#    (:ref:`with-respect-to-parameters`)
 #
 #    .. code-block:: python
 #
@@ -151,10 +163,9 @@ you trouble, the page that it comes from is named in its answer.
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each answer is computed here, in the order of the questions. (Open this after you have
-#    answered.)
+#    Each answer is computed here, in the order of the questions. (Open this after you
+#    have answered.)
 
-import torch
 from torch.func import functional_call, jacfwd, jacrev, jvp
 
 # 1
@@ -221,7 +232,7 @@ def by_sums():
     return torch.stack([torch.autograd.grad(net(X)[:, k].sum(), X)[0] for k in range(3)], 1)
 
 
-assert by_sums().abs().max() < 1e-5  # training: the normalized batch always adds up to 0
+assert by_sums().abs().max() < 1e-5  # training: the normalised batch always adds up to 0
 net.eval()
 one = jacrev(lambda x: net(x[None])[0])(X[5].detach())
 torch.testing.assert_close(by_sums()[5], one)
