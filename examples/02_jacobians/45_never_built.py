@@ -60,10 +60,10 @@ print(f"numbers in x.grad:       {many.grad.numel():,}")
 # A linear layer
 # --------------
 #
-# A layer ``Y = X @ W.T`` is the other operation that matters. Here the formula is less
-# obvious. With ``V`` in the shape of ``Y``, it is :math:`V^\top X` for the weight and
-# :math:`V\,W` for the input. (With a pencil this takes a few lines.)
-# Each of the two is a single product of matrices.
+# Most of the work of a network is done in layers like ``Y = X @ W.T``. Their formula
+# takes a few lines with a pencil. With a ``V`` in the shape of ``Y``, it is
+# :math:`V^\top X` for the weight and :math:`V\,W` for the input. Each of the two is a
+# single product of matrices.
 #
 # .. admonition:: Predict
 #
@@ -97,9 +97,9 @@ entries = Y.numel() * W.numel()
 print(f"{entries:,} entries, {entries * 4 / 2**30:.0f} GiB in float32")
 
 # %%
-# We can also watch the backward pass and see that no such thing is made. The class below
-# is shown every operation that runs inside ``with``, and keeps the size of the largest
-# result:
+# We can also watch the backward pass and see that no such thing is made. You need not
+# understand how the class below does it. PyTorch shows it every operation that runs
+# inside ``with``, and it keeps the size of the largest result:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -142,6 +142,11 @@ def kept_bytes(f, x):
     return torch.tensor([t.nbytes for t in kept.values()]).sum().item()
 
 
+# %%
+# ``saved_tensors_hooks`` hands us each tensor that is kept, and the function adds up their
+# sizes, counting each tensor once:
+
+
 def ten(x):
     for _ in range(10):
         x = torch.tanh(x)
@@ -154,7 +159,7 @@ for f in (torch.tanh, ten, torch.sum):
 # %%
 # One tanh keeps its result, and ten keep ten. The sum keeps nothing, because its formula
 # only copies what arrives. So the memory grows with the number of steps and with the size
-# of the batch, and not with the size of any Jacobian.
+# of what they work on, such as a batch, and not with the size of any Jacobian.
 #
 # When you do ask for the table
 # -----------------------------

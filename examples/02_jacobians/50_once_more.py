@@ -90,7 +90,7 @@ stoves = ["stove 1", "stove 2", "stove 3"]
 pullback.draw.vjp(u, H, rows=stoves, columns=stoves, result_name="H u")
 
 # %%
-# Both lines compute this. The second puts ``u`` where ``v`` usually goes, and the ``u``
+# Both lines of code compute this. The second puts ``u`` where ``v`` usually goes, and it
 # has the shape of ``g``, as a ``v`` for ``g`` should. It is the same walk, since the
 # gradient of ``g @ u`` with respect to ``g`` is ``u``. This is called a
 # :term:`Hessian-vector product`. It takes two walks back, one to get ``g`` and one
@@ -113,8 +113,8 @@ reverse_over_forward = grad(lambda x: jvp(fuel, (x,), (u,))[1])(point)
 print(reverse_over_reverse, forward_over_reverse, reverse_over_forward)
 
 # %%
-# Which one is fastest? We count the work for a network of four layers, in units of one
-# forward pass:
+# Which one is fastest? Let us count for a small network of four layers, whose weights are
+# the four matrices in ``W``:
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -128,6 +128,10 @@ def loss(W):
     for layer in W.unbind():
         h = torch.tanh(h @ layer)
     return (h**2).mean()
+
+
+# %%
+# We count the work in units of one forward pass:
 
 
 def work(f):
@@ -153,7 +157,7 @@ for name, way in ways.items():
 # support.** On one thread of a CPU, with torch 2.13 and networks like this one from 16 to
 # 512 units wide, two calls of ``autograd.grad`` were fastest or level with the fastest.
 # The ways with ``torch.func`` took two to three times as long for the smallest network,
-# and about the same time for the widest. Forward mode needs a forward rule for every
+# and at most a fifth longer for the widest. Forward mode needs a forward rule for every
 # operation, and a few have none.
 #
 # Two calls of backward are not a second derivative
@@ -225,5 +229,5 @@ assert max(counts[1:]) < 1.25 * min(counts[1:])
 assert torch.equal(leaf.grad, 2 * g)
 
 # %%
-# **Next:** you have seen everything that this course is about. :ref:`part-2-check` asks
+# **Next:** you have seen everything that this course is about. :ref:`check-yourself-2` asks
 # you ten questions, and keeps the answers hidden until you want them.
