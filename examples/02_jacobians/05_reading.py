@@ -4,10 +4,10 @@ r"""
 A row for each output, a column for each input
 ==============================================
 
-In part 1 we went to some trouble to avoid the Jacobian. ``backward`` gave us one weighted
-sum of its rows, and that was what training needed. Sometimes, however, you want to see
-the whole table: which output reacts to which input, and how strongly? This part is about
-the table itself, and about the ways to get it. First we have to be able to read it.
+In part 1 we went to some trouble to avoid the :term:`Jacobian`. ``backward`` gave us one
+weighted sum of its rows, and that was what training needed. Sometimes, however, you want
+to see the whole table: which output reacts to which input, and how strongly? This part is
+about the table itself, and about the ways to get it. First we have to be able to read it.
 """
 
 # %%

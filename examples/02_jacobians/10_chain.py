@@ -54,8 +54,9 @@ print(J_house)
 #
 # This is a row of the second table, ``[2, 4, 6]``, times a column of the first,
 # ``[0, 1, 3]``. If we do it for every output and every dial, we have multiplied the two
-# matrices. **If the second step uses nothing but the results of the first, the Jacobian
-# of both together is the product of their Jacobians, with the last step on the left:**
+# matrices. **If the second step uses nothing but the results of the first, the
+# :term:`Jacobian` of both together is the product of their Jacobians, with the last step
+# on the left:**
 
 
 def whole(t):
@@ -207,6 +208,7 @@ steps = h * torch.eye(2, dtype=torch.float64)
 nudged = [(whole(point + step) - whole(point - step)) / (2 * h) for step in steps]
 torch.testing.assert_close(torch.stack(nudged, dim=1), (J_house @ J_thermostat).double())
 
+assert torch.equal(v_dials, torch.tensor([14.0, 18.0]))  # 10 (2, 4) - (6, 22), by hand
 assert torch.equal(for_stoves, v_stoves)
 assert torch.equal(for_dials, v_dials)
 assert torch.equal(t.grad, v_dials)

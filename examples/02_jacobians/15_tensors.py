@@ -34,8 +34,8 @@ y
 # the wall, and it burns 14 units of fuel. So ``x`` has shape ``(2, 3)`` for room and
 # stove, and ``y`` has shape ``(2, 2)`` for room and measurement.
 #
-# The Jacobian has an entry for each pair of an output and an input. To name an output we
-# need two indices now, and to name an input we need two more:
+# The :term:`Jacobian` has an entry for each pair of an output and an input. To name an
+# output we need two indices now, and to name an input we need two more:
 
 J = torch.autograd.functional.jacobian(rooms, x)
 J.shape

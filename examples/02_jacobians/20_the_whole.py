@@ -36,8 +36,8 @@ for _ in range(3):
 # Step by step the house comes to what we asked for, 6 and 13. ``torch.linalg.pinv`` found
 # the smallest step that fits the table, and because the table changes as the stoves move,
 # we did it several times. This is Newton's method. Solvers of this kind, in SciPy for
-# example, ask for the Jacobian. So do tools that estimate the uncertainty of a result, or
-# the stability of a simulation.
+# example, ask for the :term:`Jacobian`. So do tools that estimate the uncertainty of a
+# result, or the stability of a simulation.
 #
 # Row by row
 # ----------

@@ -43,11 +43,11 @@ print(push)
 #
 # In terms of the table, each *column* was multiplied by the speed of its input, and the
 # columns were added up. This is the product :math:`Ju`, in code ``J @ u``. It is called
-# the :term:`Jacobian-vector product`, or JVP, while ``v @ J`` is the *vector-Jacobian*
-# product, or VJP. The names differ only in their order, and people mix them up all the
-# time. The shapes tell you which one you have: ``u`` looks like ``x``, and :math:`Ju`
-# looks like ``y``. In the picture ``u`` lies above the columns that it multiplies, and
-# their sum stands at the right:
+# the :term:`Jacobian-vector product`, or :term:`JVP`, while ``v @ J`` is the
+# *vector-Jacobian* product, or :term:`VJP`. The names differ only in their order, and
+# people mix them up all the time. The shapes tell you which one you have: ``u`` looks
+# like ``x``, and :math:`Ju` looks like ``y``. In the picture ``u`` lies above the columns
+# that it multiplies, and their sum stands at the right:
 
 import pullback
 

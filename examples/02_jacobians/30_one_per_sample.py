@@ -6,8 +6,8 @@ One Jacobian for each sample
 
 Four houses stand in our street, and each has three stoves. We put their settings into one
 batch, as one does in PyTorch, and want the table of each house. If we ask for *the*
-Jacobian of the batch, we get these four tables. We also get twelve more that are full of
-zeros, and we pay for them.
+:term:`Jacobian` of the batch, we get these four tables. We also get twelve more that are
+full of zeros, and we pay for them.
 """
 
 # %%
@@ -29,8 +29,8 @@ full.shape
 # %%
 # This is ``Y.shape + X.shape``, as it should be: house and measurement, then house and
 # stove. Two indices for houses is one too many. Counting from 0, the entry
-# ``full[0, 1, 3, 2]`` says how the fuel of house 0 reacts to the last stove of house 3, and
-# it is 0, because the two have nothing to do with each other.
+# ``full[0, 1, 3, 2]`` says how the fuel of house 0 reacts to the last stove of house 3,
+# and it is 0, because the two have nothing to do with each other.
 #
 # .. admonition:: Predict
 #

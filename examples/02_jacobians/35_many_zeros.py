@@ -6,16 +6,16 @@ A Jacobian with many zeros, from a few products
 
 A long corridor has a thousand rooms, and each exchanges heat with the two rooms beside
 it. To simulate the corridor with large time steps, or to find its final state, a solver
-asks for the Jacobian. That is a million entries from a thousand products. But a room
-reacts to three temperatures only, so almost all of the entries are zero. Do we have to
-compute the zeros to find the others?
+asks for the :term:`Jacobian`. That is a million entries from a thousand products. But a
+room reacts to three temperatures only, so almost all of the entries are zero. Do we have
+to compute the zeros to find the others?
 """
 
 # %%
 # Let us begin with six rooms, so that we can see the table. ``T`` holds their
 # temperatures. The function says how fast each of them changes: a room gains from its
-# neighbours, and loses more the warmer it is, here as the square of its temperature.
-# Outside it is 0:
+# neighbours, twice as much from the right as from the left because of a draught. It loses
+# more the warmer it is, here as the square of its temperature. Outside it is 0:
 
 import torch
 
@@ -23,7 +23,7 @@ import torch
 def corridor(T):
     padded = torch.nn.functional.pad(T, (1, 1))  # a 0 at each end
     left, right = padded[:-2], padded[2:]
-    return left + right - T**2
+    return left + 2 * right - T**2
 
 
 T = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -32,7 +32,7 @@ J
 
 # %%
 # Each row has at most three entries: 1 for the left neighbour, minus twice the
-# temperature for the room itself, and 1 for the right neighbour. A table of this form is
+# temperature for the room itself, and 2 for the right neighbour. A table of this form is
 # called *tridiagonal*. Everything else is zero, whatever the temperatures are, because
 # the formula of a room does not contain the others.
 #
@@ -55,7 +55,7 @@ both
 
 # %%
 # The first two numbers, −2 and 1, are the first column, and the other entries up to the
-# fifth, 1, −8 and 1, are the fourth. Nothing was really added, because in each row one of
+# fifth, 2, −8 and 1, are the fourth. Nothing was really added, because in each row one of
 # the two columns is zero. We can take the sum apart again without any loss.
 #
 # In the same way the second and the fifth column go together, and the third and the
@@ -83,7 +83,8 @@ torch.equal(found, J)
 # %%
 # The number of products did not depend on the number of rooms. For a thousand rooms three
 # colours are still enough, since columns that are three apart never meet. Here are three
-# products for a thousand rooms, of which we read the diagonal:
+# products for a thousand rooms. From them we read the diagonal, and the entries to the
+# right of it:
 
 many = torch.linspace(0, 10, 1000)
 color_of = torch.arange(1000) % 3
@@ -91,10 +92,12 @@ pushes = [
     torch.func.jvp(corridor, (many,), ((color_of == c).float(),))[1] for c in range(3)
 ]
 diagonal = torch.stack(pushes)[color_of, torch.arange(1000)]
-torch.allclose(diagonal, -2 * many)
+beside = torch.stack(pushes)[color_of[1:], torch.arange(999)]
+print(torch.allclose(diagonal, -2 * many), beside.unique())
 
 # %%
-# That is three products instead of a thousand. How many you need depends on the pattern
+# The diagonal is right, and beside it there is a 2 everywhere. That is three products
+# instead of a thousand. How many you need depends on the pattern
 # of the zeros. If all columns meet in one row, because one output looks at every input,
 # grouping columns saves nothing. It may then help to colour the *rows* instead, and pull.
 #
@@ -111,7 +114,7 @@ two = (torch.arange(6) % 2 == 0).float()
 torch.func.jvp(corridor, (T,), (two,))[1]
 
 # %%
-# In the second place there is a 2, but no such entry exists. It is the sum of two ones,
+# In the second place there is a 3, but no such entry exists. It is the sum of 1 and 2,
 # from the rooms on the left and on the right. No error warns us, and from the sum we
 # cannot get the parts back. So the pattern has to be right, and it has to be right for
 # *every* input that you use it for. At ``T = 0`` the diagonal of our table is zero as
@@ -155,11 +158,12 @@ pullback.draw.compression(plan)
 #    with the table. The same has to hold for the whole of a longer corridor. With two
 #    colours it must fail.
 
-formula = torch.diag(-2 * T) + torch.diag(torch.ones(5), 1) + torch.diag(torch.ones(5), -1)
+formula = torch.diag(-2 * T) + 2 * torch.ones(5).diag(1) + torch.ones(5).diag(-1)
 assert torch.equal(J, formula)
 assert torch.equal(both, J[:, 0] + J[:, 3])
 assert torch.equal(found, formula)
 torch.testing.assert_close(diagonal, -2 * many)
+assert (beside == 2).all()
 
 longer = torch.linspace(1, 3, 50)
 dense = torch.func.jacrev(corridor)(longer)

@@ -7,8 +7,8 @@ The Jacobian with respect to the parameters of a network
 Suppose that we do not know the formulas of the house. A small network has learned to
 predict heat and fuel from the stoves, and for one setting its fuel is wrong. *Which of
 its weights would change this prediction, and would the heat change with it?* This is a
-question for a Jacobian again, but the inputs are now the weights, and they are hidden
-inside the module.
+question for a :term:`Jacobian` again, but the inputs are now the weights, and they are
+hidden inside the module.
 """
 
 # %%

@@ -4,10 +4,10 @@ r"""
 Why ``backward`` never builds the Jacobian
 ==========================================
 
-One often reads that backpropagation "multiplies Jacobians". For a layer of ordinary size,
-the Jacobian with respect to its weights would fill some hundred gigabytes. Your laptop
-has never needed them. So what is really computed in a backward pass, and what does it
-cost?
+One often reads that backpropagation "multiplies :term:`Jacobians <Jacobian>`". For a
+layer of ordinary size, the Jacobian with respect to its weights would fill some hundred
+gigabytes. Your laptop has never needed them. So what is really computed in a backward
+pass, and what does it cost?
 """
 
 # %%
@@ -143,8 +143,8 @@ def kept_bytes(f, x):
 
 
 # %%
-# ``saved_tensors_hooks`` hands us each tensor that is kept, and the function adds up their
-# sizes, counting each tensor once:
+# ``saved_tensors_hooks`` hands us each tensor that is kept, and the function adds up
+# their sizes, counting each tensor once:
 
 
 def ten(x):

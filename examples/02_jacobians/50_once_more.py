@@ -36,8 +36,8 @@ g
 # -----------------------------------
 #
 # The gradient takes three numbers, the settings, to three numbers, the rates. So it has a
-# Jacobian with three rows and three columns. It is called the :term:`Hessian` of the
-# fuel. We compute it row by row, as we did for the house:
+# :term:`Jacobian` with three rows and three columns. It is called the :term:`Hessian` of
+# the fuel. We compute it row by row, as we did for the house:
 
 rows = [torch.autograd.grad(g, x, v, retain_graph=True)[0] for v in torch.eye(3)]
 H = torch.stack(rows)
@@ -157,8 +157,8 @@ for name, way in ways.items():
 # support.** On one thread of a CPU, with torch 2.13 and networks like this one from 16 to
 # 512 units wide, two calls of ``autograd.grad`` were fastest or level with the fastest.
 # The ways with ``torch.func`` took two to three times as long for the smallest network,
-# and at most a fifth longer for the widest. Forward mode needs a forward rule for every
-# operation, and a few have none.
+# and at most a fifth longer for the widest. And :term:`forward mode` needs a forward rule
+# for every operation, and a few have none.
 #
 # Two calls of backward are not a second derivative
 # -------------------------------------------------
@@ -229,5 +229,5 @@ assert max(counts[1:]) < 1.25 * min(counts[1:])
 assert torch.equal(leaf.grad, 2 * g)
 
 # %%
-# **Next:** you have seen everything that this course is about. :ref:`check-yourself-2` asks
-# you ten questions, and keeps the answers hidden until you want them.
+# **Next:** you have seen everything that this course is about. :ref:`check-yourself-2`
+# asks you ten questions, and keeps the answers hidden until you want them.

@@ -5,16 +5,16 @@ Check yourself: ten questions about Jacobians
 =============================================
 
 Write your answer down before you open the one on the page. It is easy to nod at an answer
-that one would not have found. Each answer comes with a few lines of code that show it, and
-names the page to go back to.
+that one would not have found. Each answer comes with a few lines of code that show it,
+and names the page to go back to.
 """
 
 # %%
 # 1 · Which way up
 # ----------------
 #
-# A function takes 5 numbers and returns 2. What is the shape of its Jacobian? And is
-# ``J[1]`` the gradient of an output, or the effect of an input?
+# A function takes 5 numbers and returns 2. What is the shape of its :term:`Jacobian`? And
+# is ``J[1]`` the gradient of an output, or the effect of an input?
 #
 # .. dropdown:: Answer
 #
@@ -34,8 +34,8 @@ print(one.shape, one[1])
 # ----------------------------
 #
 # ``first`` takes 3 numbers to 4, and ``second`` takes 4 numbers to 1. Their Jacobians are
-# ``J1`` and ``J2``. How do you get the Jacobian of ``second(first(x))`` from them, and what
-# is its shape?
+# ``J1`` and ``J2``. How do you get the Jacobian of ``second(first(x))`` from them, and
+# what is its shape?
 #
 # .. dropdown:: Answer
 #
@@ -81,9 +81,9 @@ print(three.shape, three.count_nonzero())
 # 4 · A thousand by ten
 # ---------------------
 #
-# You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none of its
-# entries is known to be zero. Which function do you try first, and how many products does
-# it take?
+# You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none of
+# its entries is known to be zero. Which function do you try first, and how many products
+# does it take?
 #
 # .. dropdown:: Answer
 #
@@ -117,8 +117,8 @@ five
 # 6 · A plan and its prices
 # -------------------------
 #
-# A push says that with the plan ``u``, heat changes at a rate of 2 and fuel at a rate of 5.
-# The prices are ``v = [10, -1]``. What is ``(v @ J) @ u``? Do you need to know ``J``?
+# A push says that with the plan ``u``, heat changes at a rate of 2 and fuel at a rate of
+# 5. The prices are ``v = [10, -1]``. What is ``(v @ J) @ u``? Do you need to know ``J``?
 #
 # .. dropdown:: Answer
 #
@@ -188,8 +188,8 @@ color[windows][:5]
 #
 # .. dropdown:: Answer
 #
-#    The function does not use ``params``. ``net(x)`` uses the tensors inside the module, so
-#    the result does not depend on the argument. ``functional_call`` makes it depend on
+#    The function does not use ``params``. ``net(x)`` uses the tensors inside the module,
+#    so the result does not depend on the argument. ``functional_call`` makes it depend on
 #    it. (:ref:`with-respect-to-parameters`)
 
 params = {name: p.detach() for name, p in net.named_parameters()}
@@ -246,6 +246,6 @@ assert all(right[name].any() for name in ("0.weight", "0.bias", "1.bias"))
 assert (s.grad, ten) == (24, 12)
 
 # %%
-# **Next:** this is the end of the course. :ref:`Case studies <chapter-4>` show what others
-# have done with a ``v`` of their choice, and the :ref:`notes <notes-on-jacobians>` go
-# deeper into single questions.
+# **Next:** this is the end of the course. :ref:`Case studies <chapter-4>` show what
+# others have done with a ``v`` of their choice, and the :ref:`notes <notes-on-jacobians>`
+# go deeper into single questions.
