@@ -31,8 +31,9 @@ x = thermostat(t)
 x
 
 # %%
-# Each of the two steps has a table. The thermostat has three outputs, the stoves, and two
-# inputs, the dials. The house has two outputs, heat and fuel, and three inputs:
+# Each of the two steps has a table, its :term:`Jacobian`. The thermostat has three
+# outputs, the stoves, and two inputs, the dials. The house has two outputs, heat and
+# fuel, and three inputs:
 
 jacobian = torch.autograd.functional.jacobian
 J_thermostat = jacobian(thermostat, t)
@@ -49,14 +50,13 @@ print(J_house)
 #
 # .. math::
 #
-#    \underbrace{2\cdot0}_{\text{stove 1}}+\underbrace{4\cdot1}_{\text{stove 2}}
-#    +\underbrace{6\cdot3}_{\text{stove 3}}=22
+#    2\cdot0+4\cdot1+6\cdot3=22
 #
-# This is a row of the second table, ``[2, 4, 6]``, times a column of the first,
-# ``[0, 1, 3]``. If we do it for every output and every dial, we have multiplied the two
-# matrices. **If the second step uses nothing but the results of the first, the
-# :term:`Jacobian` of both together is the product of their Jacobians, with the last step
-# on the left:**
+# The three terms are the three stoves. This is a row of the second table, ``[2, 4, 6]``,
+# times a column of the first, ``[0, 1, 3]``. If we do it for every output and every dial,
+# we have multiplied the two matrices. **If the second step uses nothing but the results
+# of the first, the Jacobian of both together is the product of their Jacobians, with the
+# last step on the left:**
 
 
 def whole(t):
@@ -79,11 +79,8 @@ print(jacobian(whole, t))
 # --------------------------------------
 #
 # We are still paid 10 for a unit of heat and pay 1 for a unit of fuel. What does each
-# dial earn? There are three matrices in a row now, and ``v`` comes first:
-#
-# .. math::
-#
-#    v^\top J_{\text{house}}\,J_{\text{thermostat}}
+# dial earn? Now there are three things to multiply, and ``v`` comes first:
+# ``v @ J_house @ J_thermostat``.
 #
 # If we start on the left, the first product gives prices for the stoves, and they are the
 # ``[8, 6, 4]`` that we know from part 1. We can use them as the next ``v``.

@@ -70,7 +70,7 @@ pullback.draw.jvp(J, u, **names)
 # ==============  ===========  ===========  ============  ===================
 #
 # The rule for the square is the one from school: if :math:`x` changes at a rate of
-# :math:`\dot x`, then :math:`x^2` changes at a rate of :math:`2x\dot x`. At the end of the
+# :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the
 # forward pass, the rates of the outputs are there. This is called :term:`forward mode`.
 # Nothing has to be kept for a walk back, since there is none. (If the weights inside
 # require a gradient, PyTorch still records a graph for them, as in any forward pass.)
