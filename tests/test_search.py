@@ -35,7 +35,7 @@ QUESTIONS = {
     "must v look like y or like x": CHAPTER + "15_shape_rule",
     "only need the gradient of one entry of a vector": "questions/one-output.html#my-model",
     "what is a cotangent": "glossary.html#term-cotangent",
-    "should v be a row or a column": "auto_examples/02_jacobians/05_dimension",
+    "should v be a row or a column": "auto_examples/08_more_on_jacobians/05_dimension",
     "is summing all logits of a batch legitimate": CHAPTER + "65_mixing",
     "hessian vector product": "auto_examples/03_products/25_hvp",
     "per-sample gradients": "auto_examples/04_programs/20_per_sample",

@@ -9,7 +9,8 @@
 :func:`trace` shows the cotangent on every edge of the graph, whole or step by step.
 :func:`explore` makes a picture of a product to touch, for a notebook or a page.
 :func:`hints` adds cause, fix and page to the errors of autograd.
-:mod:`pullback.plot` draws it all (needs the extra ``pullback[plot]``).
+:mod:`pullback.draw` draws small products, graphs and patterns with their numbers.
+:mod:`pullback.plot` draws fields and large matrices (needs the extra ``pullback[plot]``).
 """
 
 from pullback import draw
@@ -39,6 +40,7 @@ __all__ = [
     "Steps",
     "Trace",
     "check",
+    "draw",
     "explain",
     "explore",
     "hessian",

@@ -29,6 +29,8 @@ from pullback.draw._svg import (
 
 LARGEST = 40  # rows, and columns, that are drawn one by one
 STEP = CELL + GAP
+BAND = 0.35  # tint of a band whose weight is the largest number
+TOLD = 36  # entries of J up to which the alternative text holds them all
 ROW_CAPTION = "v weighs the rows of J; their sum is vᵀJ"
 COLUMN_CAPTION = "u weighs the columns of J; their sum is J u"
 
@@ -208,18 +210,18 @@ def accumulate(
     lines: Matrix = [g.reshape(-1).tolist() for g in each]
     total: list[float] = sum(each[1:], each[0]).reshape(-1).tolist()
     shown, scale = Canvas(), Scale(total, *lines)
-    left = max(text_width(word, WORD) for word in [*told, result_name]) + 24
     wide = cell_width([x for line in [*lines, total] for x in line])
-    xs = [left + j * (wide + GAP) for j in range(len(total))]
-    y = _heads(shown, xs, wide, inputs)
+    wide = max(wide, *(text_width(name, WORD) + 4 for name in inputs))
+    xs = [j * (wide + GAP) for j in range(len(total))]
+    _heads(shown, xs, wide, inputs)
     for i, (line, name) in enumerate(zip(lines, told, strict=True)):
-        shown.words(left - 24, y + CELL / 2, name, "e")
+        y = i * STEP
+        shown.words(-26, y + CELL / 2, name, "e")
         if i:
-            shown.words(left - 12, y + CELL / 2, "+", "n m")
-        for x, value in zip(xs, line, strict=True):
-            shown.number(x, y, wide, CELL, value, scale)
-        y += STEP
-    _sum(shown, xs, y, wide, total, scale, result_name, left - 24)
+            shown.words(-13, y + CELL / 2, "+", "n m")
+        shown.numbers([(x, y, wide, CELL) for x in xs], line, scale)
+    _sum(shown, xs, len(lines) * STEP, wide, total, scale)
+    shown.words(-26, len(lines) * STEP + 14 + CELL / 2, result_name, "b e")
     caption = f"Each backward adds to {result_name}"
     rows = [
         [name, *map(tidy, line)]
@@ -238,42 +240,44 @@ def by_rows(
     product: Product,
     *,
     result_name: str,
-    digits: bool | None = None,
-    alt: str | None = None,
-    tall: float = CELL,
-    least: float = 34,
+    digits: bool | None,
+    alt: str | None,
 ) -> Drawing:
-    """Draw a product whose weights belong to rows; ``tall`` and ``least`` size cells."""
-    weights, J, result, rows, columns = _checked(product)
-    shown, scale = Canvas(), Scale(weights, result, *J)
+    """Draw a product whose weights belong to rows."""
+    _check_size(product)
+    text, told = row_text(product, result_name), alt or row_sentence(product, result_name)
+    shown = weigh_rows(product, result_name=result_name)
+    if digits is False or (digits is None and legible_width(shown.view[2]) > NARROW):
+        shown = _tint_rows(product, result_name)
+    return shown.drawing(alt=told, text=text)
+
+
+def weigh_rows(
+    product: Product, *, result_name: str, tall: float = CELL, least: float = 34
+) -> Canvas:
+    """Draw v beside the rows of J and their sum beneath; J begins at (0, 0)."""
+    weights, J, result, rows, columns = product
+    shown, scale = Canvas(), product.scale
+    wide, heavy = _width(product, result, least), cell_width(weights, least)
+    xs, ys = _steps(len(columns), wide), _steps(len(rows), tall)
+    v = -22 - heavy
+    whole = xs[-1] + wide - v
+    _heads(shown, xs, wide, columns)
+    shown.words(v + heavy / 2, -14, "v", "b")
+    for y, name, weight in zip(ys, rows, weights, strict=True):
+        cells = [(v, y, heavy, tall), *((x, y, wide, tall) for x in xs)]
+        outline = holes(v - 2, y - 1.5, whole + 4, tall + 3, cells, 7)
+        tint = scale.fill(weight, BAND)
+        shown.add(f'<g class="pb-band"><path{tint} fill-rule="evenodd" d="{outline}"/></g>')
+        shown.words(v - 8, y + tall / 2, name, "e")
+        shown.words(-11, y + tall / 2, "×", "m")
+    shown.numbers([(v, y, heavy, tall) for y in ys], weights, scale, "pb-v")
+    _matrix(shown, J, xs, ys, wide, tall, scale)
+    bottom = ys[-1] + tall + GAP
+    _sum(shown, xs, bottom, wide, result, scale)
     title = "vᵀJ" if result_name == "vᵀJ" else f"{result_name} = vᵀJ"
-    wide = cell_width([*result, *(x for row in J for x in row)], least)
-    wide = max(wide, *(text_width(name, WORD) + 4 for name in columns))
-    heavy = cell_width(weights, least)
-    left = max(text_width(name, WORD) for name in rows) + 8
-    left = max(left, text_width(title, WORD) - heavy - 14)
-    start = left + heavy + 22
-    whole = start + len(columns) * (wide + GAP)
-    if digits is None:
-        digits = legible_width(whole) <= NARROW
-    if not digits:
-        return _tints_by_rows(product, scale, title, alt)
-    xs = [start + j * (wide + GAP) for j in range(len(columns))]
-    y = _heads(shown, xs, wide, columns)
-    shown.words(left + heavy / 2, y - 14, "v", "b")
-    step = tall + GAP
-    ys = [y + i * step for i in range(len(rows))]
-    for y, name, weight, row in zip(ys, rows, weights, J, strict=True):
-        _band(shown, scale, weight, left, y, whole - left, tall, xs, wide, heavy)
-        shown.words(left - 8, y + tall / 2, name, "e")
-        shown.number(left, y, heavy, tall, weight, scale, "pb-v")
-        shown.words(start - 11, y + tall / 2, "×", "m")
-        for x, value in zip(xs, row, strict=True):
-            shown.number(x, y, wide, tall, value, scale, "pb-j")
-    _sum(shown, xs, ys[-1] + step, wide, result, scale, title, start - 10)
-    return shown.drawing(
-        alt=alt or row_sentence(product, result_name), text=row_text(product, result_name)
-    )
+    shown.words(-10, bottom + 14 + CELL / 2, title, "b e")
+    return shown
 
 
 def row_text(product: Product, result_name: str) -> str:
@@ -290,7 +294,7 @@ def row_text(product: Product, result_name: str) -> str:
 def row_sentence(product: Product, result_name: str) -> str:
     """Return v, J and vᵀJ in words."""
     weights, J, result, rows, _ = product
-    if len(weights) * len(result) > 36:
+    if len(weights) * len(result) > TOLD:
         return (
             f"v with {len(weights)} entries stands beside the {len(weights)} rows of J; "
             f"their sum, weighted by v, has {len(result)} entries: {result_name}."
@@ -309,97 +313,118 @@ def by_columns(
     product: Product,
     *,
     result_name: str,
-    digits: bool | None = None,
-    alt: str | None = None,
-    tall: float = CELL,
-    least: float = 34,
+    digits: bool | None,
+    alt: str | None,
 ) -> Drawing:
     """Draw a product whose weights belong to columns."""
-    weights, J, result, rows, columns = _checked(product)
-    shown, scale = Canvas(), Scale(weights, result, *J)
-    wide = cell_width([*weights, *(x for row in J for x in row)], least)
-    wide = max(wide, *(text_width(name, WORD) + 4 for name in columns))
-    heavy = max(cell_width(result, least), text_width(result_name, WORD))
-    left = max(text_width(name, WORD) for name in [*rows, "u"]) + 8
-    end = left + len(columns) * (wide + GAP)
-    whole = end + 20 + heavy
-    if digits is None:
-        digits = legible_width(whole) <= NARROW
-    xs = [left + j * (wide + GAP) for j in range(len(columns))]
-    if not digits:
-        return _tints_by_columns(product, scale, result_name, alt)
-    y = _heads(shown, xs, wide, columns)
-    first = y + tall + 22
-    ys = [first + i * (tall + GAP) for i in range(len(rows))]
-    shown.words(left - 8, y + tall / 2, "u", "b e")
+    _check_size(product)
+    text = column_text(product, result_name)
+    told = alt or column_sentence(product, result_name)
+    shown = weigh_columns(product, result_name=result_name)
+    if digits is False or (digits is None and legible_width(shown.view[2]) > NARROW):
+        shown = _tint_columns(product, result_name)
+    return shown.drawing(alt=told, text=text)
+
+
+def weigh_columns(
+    product: Product, *, result_name: str, tall: float = CELL, least: float = 34
+) -> Canvas:
+    """Draw u above the columns of J and their sum at the right; J begins at (0, 0)."""
+    weights, J, result, rows, columns = product
+    shown, scale = Canvas(), product.scale
+    wide, heavy = _width(product, weights, least), cell_width(result, least)
+    xs, ys = _steps(len(columns), wide), _steps(len(rows), CELL)
+    u, bottom = -22 - tall, ys[-1] + CELL
+    _heads(shown, xs, wide, columns, u)
+    shown.words(-8, u + tall / 2, "u", "b e")
     for x, weight in zip(xs, weights, strict=True):
-        cells = [(x, y, wide, tall), *((x, at, wide, tall) for at in ys)]
-        top, bottom = y - 3, ys[-1] + tall + 3
-        if tint := scale.fill(weight, 0.3):
-            outline = holes(x - 3, top, wide + 6, bottom - top, cells, 8)
-            shown.add(f'<path{tint} fill-rule="evenodd" d="{outline}"/>')
-        shown.number(x, y, wide, tall, weight, scale, "pb-v")
-        shown.words(x + wide / 2, y + tall + 11, "×", "m")
-    for at, name, row in zip(ys, rows, J, strict=True):
-        shown.words(left - 8, at + tall / 2, name, "e")
-        for x, value in zip(xs, row, strict=True):
-            shown.number(x, at, wide, tall, value, scale, "pb-j")
-    shown.line([(end + 6, first - 2), (end + 6, ys[-1] + tall + 2)])
-    shown.words(end + 16 + heavy / 2, first - 14, result_name, "b")
-    for at, value in zip(ys, result, strict=True):
-        shown.number(end + 16, at, heavy, tall, value, scale, "pb-sum r")
+        cells = [(x, u, wide, tall), *((x, y, wide, CELL) for y in ys)]
+        outline = holes(x - 1.5, u - 2, wide + 3, bottom - u + 4, cells, 7)
+        tint = scale.fill(weight, BAND)
+        shown.add(f'<g class="pb-band"><path{tint} fill-rule="evenodd" d="{outline}"/></g>')
+        shown.words(x + wide / 2, -11, "×", "m")
+    shown.numbers([(x, u, wide, tall) for x in xs], weights, scale, "pb-v")
+    _matrix(shown, J, xs, ys, wide, CELL, scale)
+    for y, name in zip(ys, rows, strict=True):
+        shown.words(-8, y + CELL / 2, name, "e")
+    line, end = xs[-1] + wide + 9, xs[-1] + wide + 18
+    shown.line([(line, -2), (line, bottom + 2)])
+    heavy = max(heavy, text_width(result_name, WORD))
+    shown.words(end + heavy / 2, -14, result_name, "b")
+    shown.numbers([(end, y, heavy, CELL) for y in ys], result, scale, "pb-sum")
+    return shown
+
+
+def column_text(product: Product, result_name: str) -> str:
+    """Return u, J and J u as text."""
+    weights, J, result, rows, columns = product
     lines = [["u", *map(tidy, weights), ""]]
     lines += [
         [name, *map(tidy, row), tidy(value)]
         for name, row, value in zip(rows, J, result, strict=True)
     ]
-    text = Table(COLUMN_CAPTION, ("output", *columns, result_name), lines).text()
+    return Table(COLUMN_CAPTION, ("output", *columns, result_name), lines).text()
+
+
+def column_sentence(product: Product, result_name: str) -> str:
+    """Return u, J and J u in words."""
+    weights, J, result, rows, columns = product
+    if len(rows) * len(columns) > TOLD:
+        return (
+            f"u with {len(weights)} entries stands above the {len(weights)} columns of J; "
+            f"their sum, weighted by u, is {result_name} with {len(result)} entries."
+        )
     parts = [
         f"{tidy(weight)} times {name} {listed(row[j] for row in J)}"
         for j, (name, weight) in enumerate(zip(columns, weights, strict=True))
     ]
-    sentence = (
+    return (
         f"u = {listed(weights)} stands above the columns of J. "
         f"{' plus '.join(parts)} gives {result_name} = {listed(result)}."
     )
-    return shown.drawing(alt=alt or sentence, text=text)
 
 
-def _checked(product: Product) -> Product:
+def _check_size(product: Product) -> None:
     """Refuse what is too large to be seen."""
-    m, n = len(product.weights), len(product.columns)
+    m, n = len(product.rows), len(product.columns)
     if not (1 <= m <= LARGEST and 1 <= n <= LARGEST):
         raise ValueError(
             f"J is {m} × {n}; 1 to {LARGEST} rows and columns can be drawn "
             "(pullback.plot.heatmap draws larger ones)"
         )
-    return product
 
 
-def _heads(shown: Canvas, xs: Sequence[float], wide: float, names: Sequence[str]) -> float:
-    """Write the names of columns; return where the first row begins."""
-    for x, name in zip(xs, names, strict=True):
-        shown.words(x + wide / 2, 9, name)
-    return 24
+def _width(product: Product, others: Sequence[float], least: float) -> float:
+    """Return the width of the columns of J: of its numbers, others, and their names."""
+    numbers = cell_width([*others, *(x for row in product.J for x in row)], least)
+    return max(numbers, *(text_width(name, WORD) + 4 for name in product.columns))
 
 
-def _band(
-    shown: Canvas,
-    scale: Scale,
-    weight: float,
-    x: float,
-    y: float,
-    w: float,
-    h: float,
-    xs: Sequence[float],
-    wide: float,
-    heavy: float,
+def _steps(count: int, size: float) -> list[float]:
+    """Return where cells of a size begin."""
+    return [i * (size + GAP) for i in range(count)]
+
+
+def _heads(
+    shown: Canvas, xs: Sequence[float], wide: float, names: Sequence[str], y: float = 0
 ) -> None:
-    """Tint a row by its weight, between the cells and not behind them."""
-    cells = [(x, y, heavy, h), *((at, y, wide, h) for at in xs)]
-    outline = holes(x - 2, y - 1.5, w + 2, h + 3, cells, 7)
-    tint = scale.fill(weight, 0.35)
-    shown.add(f'<g class="pb-band"><path{tint} fill-rule="evenodd" d="{outline}"/></g>')
+    """Write names above columns."""
+    for x, name in zip(xs, names, strict=True):
+        shown.words(x + wide / 2, y - 14, name)
+
+
+def _matrix(
+    shown: Canvas,
+    J: Matrix,
+    xs: Sequence[float],
+    ys: Sequence[float],
+    wide: float,
+    tall: float,
+    scale: Scale,
+) -> None:
+    """Draw J, a cell for each number."""
+    cells = [(x, y, wide, tall) for y in ys for x in xs]
+    shown.numbers(cells, [value for row in J for value in row], scale, "pb-j")
 
 
 def _sum(
@@ -409,11 +434,68 @@ def _sum(
     wide: float,
     total: Sequence[float],
     scale: Scale,
-    name: str,
-    at: float,
 ) -> None:
     """Draw the line under a column of numbers, and the sums beneath it, as on paper."""
     shown.line([(xs[0] - 2, y + 5), (xs[-1] + wide + 2, y + 5)])
-    shown.words(at, y + 14 + CELL / 2, name, "b e")
-    for x, value in zip(xs, total, strict=True):
-        shown.number(x, y + 14, wide, CELL, value, scale, "pb-sum r")
+    shown.numbers([(x, y + 14, wide, CELL) for x in xs], total, scale, "pb-sum")
+
+
+def _tint_rows(product: Product, result_name: str) -> Canvas:
+    """Draw v, J and the sum of its rows by tints alone."""
+    weights, J, result, rows, columns = product
+    shown, scale = Canvas(), product.scale
+    side = _side(product)
+    m, n = len(rows) * side, len(columns) * side
+    _frame(shown, 0, 0, J, side, scale)
+    _frame(shown, -14 - side, 0, [[w] for w in weights], side, scale)
+    _frame(shown, 0, m + 12, [result], side, scale)
+    shown.line([(-2, m + 6), (n + 2, m + 6)])
+    shown.words(-14 - side / 2, -14, "v", "b")
+    shown.words(n / 2, -14, f"J: {len(rows)} rows, {len(columns)} columns")
+    title = "vᵀJ" if result_name == "vᵀJ" else f"{result_name} = vᵀJ"
+    shown.words(n / 2, m + 12 + side + 14, title, "b")
+    _legend(shown, scale, m + side + 50)
+    return shown
+
+
+def _tint_columns(product: Product, result_name: str) -> Canvas:
+    """Draw u, J and the sum of its columns by tints alone."""
+    weights, J, result, rows, columns = product
+    shown, scale = Canvas(), product.scale
+    side = _side(product)
+    m, n = len(rows) * side, len(columns) * side
+    _frame(shown, 0, 0, J, side, scale)
+    _frame(shown, 0, -14 - side, [weights], side, scale)
+    _frame(shown, n + 12, 0, [[x] for x in result], side, scale)
+    shown.line([(n + 6, -2), (n + 6, m + 2)])
+    shown.words(-8, -14 - side / 2, "u", "b e")
+    shown.words(n + 12 + side / 2, -14, result_name, "b")
+    shown.words(n / 2, m + 14, f"J: {len(rows)} rows, {len(columns)} columns")
+    _legend(shown, scale, m + 40)
+    return shown
+
+
+def _side(product: Product) -> float:
+    """Return the size of the cells of a picture without numbers."""
+    return min(20.0, (NARROW - 60) / len(product.columns))
+
+
+def _frame(
+    shown: Canvas, x: float, y: float, rows: Matrix, side: float, scale: Scale
+) -> None:
+    """Draw a grid of tints in a frame."""
+    shown.tints(x, y, side, side, rows, scale)
+    wide, high = side * len(rows[0]), side * len(rows)
+    shown.box(x - 1, y - 1, wide + 2, high + 2, r=3)
+
+
+def _legend(shown: Canvas, scale: Scale, y: float) -> None:
+    """Say what the strongest tints stand for."""
+    most = tidy(scale.most)
+    for x, value, word in (
+        (0, -scale.most, f"-{most}"),
+        (70, 0, "0"),
+        (120, scale.most, most),
+    ):
+        _frame(shown, x, y, [[value]], 14, scale)
+        shown.words(x + 20, y + 7, word.replace("-", "\N{MINUS SIGN}"), "s")

@@ -227,10 +227,10 @@ def shapes(y: Any, x: Any, *, alt: str | None = None) -> Drawing:
     shown.words(160, half - 13, "forward")
     shown.arrow([(184, second + half), (136, second + half)], "l a")
     shown.words(160, second + half - 13, "back")
-    text = str(tuple([*y_shape, *x_shape]))
+    text = str((*y_shape, *x_shape))
     whole = second + 44 + high + 22
     shown.words(160, whole, f"J: y.shape + x.shape = {text}", "m")
-    shown.reach(320, whole + 8)
+
     rows = [
         ["x", str(x_shape)],
         ["y", str(y_shape)],
@@ -290,7 +290,7 @@ def cost(J: Any, *, alt: str | None = None) -> Drawing:
                 )
                 if count <= 12:
                     middle = top + k * h + h / 2 - 1
-                    shown.arrow([(wide + 34, middle), (wide + 8, middle)], "l a", 5)
+                    shown.arrow([(wide + 34, middle), (wide + 8, middle)], "l a")
             else:
                 w = wide / stripes
                 shown.box(
@@ -298,11 +298,9 @@ def cost(J: Any, *, alt: str | None = None) -> Drawing:
                 )
                 if count <= 12:
                     middle = k * w + w / 2 - 1
-                    shown.arrow(
-                        [(middle, top + high + 30), (middle, top + high + 8)], "l", 5
-                    )
+                    shown.arrow([(middle, top + high + 30), (middle, top + high + 8)], "l")
         y = top + high + (42 if mode == "forward" and count <= 12 else 26)
-    shown.reach(wide + 40, y - 10)
+
     caption = (
         f"The whole Jacobian of {m} × {n}: {m} {'pass' if m == 1 else 'passes'} in reverse "
         f"mode, {n} in forward mode"
