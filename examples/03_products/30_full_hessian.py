@@ -88,7 +88,7 @@ print(row, rest[1:])
 # product for each colour. Without symmetry the arrow takes a third:
 
 plan = pullback.sparsity(arrow, spot, hessian=True)
-sparse = pullback.hessian(arrow, spot, sparsity=plan)
+sparse = plan.hessian(arrow, spot)
 print("without symmetry:", pullback.sparsity(torch.func.grad(arrow), spot).n_colors)
 plan
 

@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pullback._inputs import call, check_tensors, jvp, leaf_of, one_tensor, untouched
+from pullback._inputs import (
+    call,
+    check_real,
+    check_tensors,
+    jvp,
+    leaf_of,
+    one_tensor,
+    untouched,
+)
 from pullback._report import Table
 
 Function = Callable[[Tensor], Tensor]
@@ -135,18 +143,18 @@ def check(f: Function, x: Tensor, v: Tensor) -> Check:
     check_tensors(f, (x,))
     if not isinstance(v, Tensor):
         raise TypeError(f"v is a {type(v).__name__}; a tensor of y's shape is needed")
-    _check_real("x", x)
+    check_real("x", x)
 
     def g(t: Tensor) -> Tensor:
         with untouched():  # every route sees the same random numbers
             y = one_tensor(call(f, (t,)))
-        _check_real("y = f(x)", y)
+        check_real("y = f(x)", y)
         return y
 
     with torch.enable_grad():
         leaf = _leaf(x)
         y = g(leaf)
-        _check_real("v", v)
+        check_real("v", v)
         if y.shape != v.shape:
             raise ValueError(
                 f"v has shape {tuple(v.shape)} and y = f(x) has shape "
@@ -179,13 +187,6 @@ def check(f: Function, x: Tensor, v: Tensor) -> Check:
                 compare("finite differences", _differences(g, x, v), loose),
                 _dot_product_test(g, x, v, result, tight),
             ),
-        )
-
-
-def _check_real(name: str, t: Tensor) -> None:
-    if t.is_complex():
-        raise TypeError(
-            f"{name} has dtype {t.dtype}; a real floating point dtype is needed"
         )
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._graph import grads_kept
-from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
+from pullback._function import Called, given
+from pullback._inputs import check_each_is_tensor, check_no_transform, one_tensor
 from pullback._mixing import mixing
 from pullback._report import Table
 
@@ -135,22 +135,16 @@ def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> E
         >>> print(pullback.explain(lambda x: 3 * x, x, v=torch.tensor([1.0, 10.0])).given)
         x.grad += tensor([ 3., 30.])
     """
-    if isinstance(f, Tensor):
-        check_tensors(f.backward, inputs)
-        y, xs = f, inputs
-    else:
-        check_tensors(f, inputs)
-        with untouched(), torch.enable_grad():
-            xs = tuple(leaf_of(x) for x in inputs)
-            y = call(f, xs)
-    y = one_tensor(y)
-    with grads_kept(f):
-        return _explained(f, y, xs, v)
+    check_no_transform()
+    function = given(f, inputs, tuple(range(len(inputs))) or 0)
+    check_each_is_tensor(inputs)
+    graph = function.record(again=False)
+    y = one_tensor(graph.output)
+    with function.grads_kept():
+        return _explained(function, y, tuple(graph.xs), v)
 
 
-def _explained(
-    f: Callable[..., Any] | Tensor, y: Tensor, xs: tuple[Tensor, ...], v: Any
-) -> Explanation:
+def _explained(function: Called, y: Tensor, xs: tuple[Tensor, ...], v: Any) -> Explanation:
     _check_depends(y, xs)
     one_hot = torch.zeros_like(y)
     if y.numel():
@@ -163,7 +157,7 @@ def _explained(
         ones=ones,
         one_hot=_outcome(y, xs, one_hot),
         given=None if v is None else _outcome(y, xs, v),
-        mixes=None if ones.error else _mixes(f, xs, y),
+        mixes=None if ones.error else _mixes(function, y),
         dtype=y.dtype,
     )
 
@@ -202,16 +196,15 @@ def _check_depends(y: Tensor, xs: tuple[Tensor, ...]) -> None:
             )
 
 
-def _mixes(
-    f: Callable[..., Any] | Tensor, xs: tuple[Tensor, ...], y: Tensor
-) -> bool | None:
+def _mixes(function: Called, y: Tensor) -> bool | None:
     """Whether samples mix, where y and the one x have a dimension 0 in common."""
-    if isinstance(f, Tensor) or len(xs) != 1 or not (y.ndim and xs[0].ndim):
+    x = function.xs[0]
+    if function.computed or len(function.xs) != 1 or not (y.ndim and x.ndim):
         return None
-    if y.shape[0] != xs[0].shape[0] or y.shape[0] < 2 or y.is_complex():
+    if y.shape[0] != x.shape[0] or y.shape[0] < 2 or y.is_complex():
         return None
     try:
-        return mixing(f, xs[0].detach()).mixes
+        return mixing(function.f, x.detach()).mixes
     except ValueError:  # NaN or infinity in the derivative
         return None
 

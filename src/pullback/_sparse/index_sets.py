@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from pullback._torch import storage_key
+
 try:
     import scipy.sparse as sp  # type: ignore[import-untyped]
 except ImportError as error:  # pragma: no cover - exercised in a subprocess
@@ -120,7 +122,7 @@ def _limit(entries: int) -> None:
         raise RuntimeError(
             f"the index sets have {entries:.1e} entries, more than {MAX_ENTRIES:.1e}: "
             "some tensor that f computes depends on nearly all of x everywhere; a "
-            "function with a sparse Jacobian is needed (or jacobian without sparsity=)"
+            "function with a sparse Jacobian is needed (or a Jacobian without a plan)"
         )
 
 
@@ -179,12 +181,12 @@ class Memory:
             live = {k: r for k, r in self._records.items() if not r.storage.expired()}
             self._records, self._purge_at = live, max(16, 2 * len(live))
         weak = StorageWeakRef(storage)
-        self._records[weak.cdata] = _Record(weak, unit, new)
+        self._records[storage_key(t)] = _Record(weak, unit, new)
 
     def _record(self, t: Tensor) -> _Record | None:
         if t.layout is not torch.strided:
             return None
-        record = self._records.get(t.untyped_storage()._cdata)
+        record = self._records.get(storage_key(t))
         return None if record is None or record.storage.expired() else record
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from pullback._sparse import index_sets as sets_of
 from pullback._sparse.call import Call, Result, along, numbers, source, spread
 from pullback._sparse.index_sets import Sets
+from pullback._torch import pytree
 
 # --- elements moved as they are -----------------------------------------------------
 

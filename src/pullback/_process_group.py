@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-class Ranks:
+class SharedProducts:
     """The processes of one group, which compute one Jacobian together.
 
     Every rank takes as many products as any other, so that the results can be gathered;
@@ -56,10 +56,12 @@ class Ranks:
     def gather(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """Return the parts of all ranks, one rank's after the other's, on every rank."""
         self._meet("results", [f"{tuple(p.shape)} {p.dtype}" for p in parts])
+        # its name until 2.12
+        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
         gathered = []
         for part in parts:
             whole = part.new_empty(self.size * len(part), *part.shape[1:])
-            dist.all_gather_single(whole, part.contiguous(), group=self.group)
+            gather(whole, part.contiguous(), group=self.group)
             gathered.append(whole)
         return gathered
 
