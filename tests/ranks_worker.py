@@ -56,7 +56,8 @@ def captured(group):
         value, J = pullback.value_and_jacobian(g, X)
     else:
         value, J = pullback.distributed.value_and_jacobian(g, X, group=group)
-        assert not (value.requires_grad or J.requires_grad)
+        assert not value.requires_grad
+        assert not J.requires_grad
     return value.detach(), J.detach()
 
 

@@ -230,10 +230,8 @@ def test_report_and_picture():
     plan = pullback.sparsity(arrow, numbers(6), hessian=True)
     assert "Sparsity of the Hessian" in str(plan)
     assert "2 Hessian-vector products, for 6 if dense" in str(plan)
-    told = {
-        (t.get_position()[1], t.get_position()[0]): t.get_text()
-        for t in pullback.plot.pattern(plan).texts
-    }
+    texts = pullback.plot.pattern(plan).texts
+    told = {(t.get_position()[1], t.get_position()[0]): t.get_text() for t in texts}
     plt.close("all")
     first = int(plan.colors[0])
     assert told[0, 3] == told[3, 0] == told[0, 0] == str(first), "the first row's product"

@@ -120,7 +120,7 @@ plan = pullback.sparsity(f, torch.zeros(n))
 plan
 
 # %%
-# It is the plan of :func:`pullback.jacobian`, which takes the three products and reads the
+# Its method :meth:`~pullback.Sparsity.jacobian` takes the three products and reads the
 # entries back:
 
 planned = plan.jacobian(f, x)

@@ -314,8 +314,8 @@ def _check_outputs(xs: list[Tensor], ys: list[Tensor], options: Options) -> None
     if options.batched:
         batches = {tuple(t.shape[:1]) for t in (*xs, *ys)}
         if len(batches) > 1 or () in batches:
-            shapes, found = (", ".join(str(tuple(t.shape)) for t in ts) for ts in (xs, ys))
+            shapes = [", ".join(str(tuple(t.shape)) for t in ts) for ts in (xs, ys)]
             raise ValueError(
-                f"batched=True, inputs have shape {shapes} and outputs {found}; inputs (B, *x) "
-                "and outputs (B, *y) with one batch size B are needed"
+                f"batched=True, inputs have shape {shapes[0]} and outputs {shapes[1]}; "
+                "inputs (B, *x) and outputs (B, *y) with one batch size B are needed"
             )

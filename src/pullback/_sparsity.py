@@ -169,11 +169,14 @@ def _plan(
         entries = colors[row] * n + column if reverse else colors[column] * m + row
     if entries.max(initial=0) < 2**31:
         entries = entries.astype(np.int32)  # half as much to read in every evaluation
+    # not from_numpy alone: torch 2.6 takes no stride of 0, which an empty array may have
+    columns = torch.empty(len(column), dtype=torch.int64, device="cpu")
+    columns.copy_(torch.from_numpy(column))
     with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
         pattern = torch.sparse_csr_tensor(
             torch.from_numpy(sets.indptr.astype(np.int64)),
-            torch.from_numpy(column),
+            columns,
             torch.ones(len(column), dtype=torch.bool, device="cpu"),
             size=(m, n),
             device="cpu",

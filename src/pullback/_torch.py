@@ -125,18 +125,23 @@ def accumulated_leaf(node: Node) -> Tensor | None:
 def saved_by(node: Node) -> list[Tensor]:
     """Return the tensors that a node keeps, as packed, or none once they are freed.
 
-    (What a node has as ``_saved_*`` is unpacked: a copy, or a computation.)
+    Since 2.7 or later ``_raw_saved_*`` shows what is packed. Before, they are unpacked,
+    which runs the unpack hooks of saved tensors.
     """
-    tensors = []
-    for attribute in dir(node):
-        if attribute.startswith("_raw_saved_"):
-            try:
+    tensors: list[Tensor] = []
+    try:
+        for attribute in dir(node):
+            if attribute.startswith("_raw_saved_"):
                 raw = getattr(node, attribute)
-            except RuntimeError:  # freed: backward is about to say so
-                return []
-            for one in raw if isinstance(raw, tuple) else (raw,):
-                if one.data is not None:
-                    tensors.append(one.data)
+                parts = raw if isinstance(raw, tuple) else (raw,)
+                if all(hasattr(part, "data") for part in parts):
+                    found = [part.data for part in parts]
+                else:
+                    unpacked = getattr(node, attribute.removeprefix("_raw"))
+                    found = unpacked if isinstance(unpacked, tuple | list) else [unpacked]
+                tensors += [t for t in found if t is not None]
+    except RuntimeError:  # freed: backward is about to say so
+        return []
     return tensors
 
 
