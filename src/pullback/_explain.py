@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._function import Called, given
+from pullback._function import CalledFunction, function_or_tensor
 from pullback._inputs import check_each_is_tensor, check_no_transform, one_tensor
 from pullback._mixing import mixing
 from pullback._report import Table
@@ -30,7 +30,9 @@ class Outcome(NamedTuple):
     def __str__(self) -> str:
         if self.grads is None:
             return f"{type(self.error).__name__}: {self.error}"
-        return "; ".join(f"{name}.grad += {_value(g)}" for name, g in _named(self.grads))
+        return "; ".join(
+            f"{name}.grad += {_value(g)}" for name, g in _with_names(self.grads)
+        )
 
 
 class Explanation(NamedTuple):
@@ -77,9 +79,9 @@ class Explanation(NamedTuple):
     def _table(self) -> Table:
         y_shape = tuple(self.y_shape)
         rows = [["y", f"{_kind(self.y_shape)} · tensor of shape {y_shape}"]]
-        for name, shape in _named(self.x_shapes):
+        for name, shape in _with_names(self.x_shapes):
             rows += [[name, f"{_kind(shape)} · tensor of shape {tuple(shape)}"]]
-        for name, shape in _named(self.x_shapes):
+        for name, shape in _with_names(self.x_shapes):
             m, n = self.y_shape.numel(), shape.numel()
             J = f"{m}×{n} matrix · tensor of shape {tuple(self.y_shape + shape)}"
             rows += [[f"Jacobian dy/d{name}", J]]
@@ -136,15 +138,17 @@ def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> E
         x.grad += tensor([ 3., 30.])
     """
     check_no_transform()
-    function = given(f, inputs, tuple(range(len(inputs))) or 0)
+    function = function_or_tensor(f, inputs, tuple(range(len(inputs))) or 0)
     check_each_is_tensor(inputs)
     graph = function.record(again=False)
     y = one_tensor(graph.output)
-    with function.grads_kept():
-        return _explained(function, y, tuple(graph.xs), v)
+    with function.keep_grads():
+        return _explanation(function, y, tuple(graph.xs), v)
 
 
-def _explained(function: Called, y: Tensor, xs: tuple[Tensor, ...], v: Any) -> Explanation:
+def _explanation(
+    function: CalledFunction, y: Tensor, xs: tuple[Tensor, ...], v: Any
+) -> Explanation:
     _check_depends(y, xs)
     one_hot = torch.zeros_like(y)
     if y.numel():
@@ -196,7 +200,7 @@ def _check_depends(y: Tensor, xs: tuple[Tensor, ...]) -> None:
             )
 
 
-def _mixes(function: Called, y: Tensor) -> bool | None:
+def _mixes(function: CalledFunction, y: Tensor) -> bool | None:
     """Whether samples mix, where y and the one x have a dimension 0 in common."""
     x = function.xs[0]
     if function.computed or len(function.xs) != 1 or not (y.ndim and x.ndim):
@@ -222,7 +226,7 @@ def _kind(shape: torch.Size) -> str:
     return f"array of order {len(shape)}, {'×'.join(map(str, shape))}"
 
 
-def _named(items: tuple[Any, ...]) -> list[tuple[str, Any]]:
+def _with_names(items: tuple[Any, ...]) -> list[tuple[str, Any]]:
     if len(items) == 1:
         return [("x", items[0])]
     return [(f"x{i + 1}", item) for i, item in enumerate(items)]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._graph import grads_kept, reach
+from pullback._graph import keep_grads, reach
 from pullback._inputs import (
     call,
     check_inputs,
@@ -23,24 +23,24 @@ from pullback._inputs import (
 from pullback._torch import pytree
 
 
-def given(
+def function_or_tensor(
     f: Callable[..., Any] | Tensor, inputs: Sequence[Any], argnums: int | tuple[int, ...]
-) -> Called:
+) -> CalledFunction:
     """Return f, or the tensor in its place, with what it is differentiated by.
 
     Raises:
         TypeError, ValueError, RuntimeError: as :func:`pullback._inputs.check_inputs`.
     """
     if isinstance(f, Tensor):
-        return Computed(f, inputs, argnums)
-    return Called(f, inputs, argnums)
+        return ComputedTensor(f, inputs, argnums)
+    return CalledFunction(f, inputs, argnums)
 
 
 class Recorded(NamedTuple):
     """A graph to take products with.
 
     Attributes:
-        xs: Where it ends: one for each of ``Called.xs``.
+        xs: Where it ends: one for each of ``CalledFunction.xs``.
         ys: Where it starts: the tensors in the output.
         structure: What they stand in.
         used: Which of the xs the ys reach.
@@ -61,7 +61,7 @@ class Recorded(NamedTuple):
         return self.structure.unflatten(self.ys)
 
 
-class Called:
+class CalledFunction:
     """A function f and what it is called with.
 
     Attributes:
@@ -76,7 +76,7 @@ class Called:
     def __init__(
         self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
     ) -> None:
-        self.indices = self._checked(f, inputs, argnums)
+        self.indices = self._check_inputs(f, inputs, argnums)
         self.f, self.inputs = f, inputs
         self._one = isinstance(argnums, int)
         chosen = tuple(inputs[i] for i in self.indices)
@@ -134,17 +134,17 @@ class Called:
                     "depends on is needed, or allow_unused=True to get zeros"
                 )
 
-    def grads_kept(self) -> AbstractContextManager[None]:
+    def keep_grads(self) -> AbstractContextManager[None]:
         """Give back every ``.grad`` that products would write; a graph of f's has none."""
         return nullcontext()
 
-    def _checked(
+    def _check_inputs(
         self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
     ) -> tuple[int, ...]:
         return check_inputs(f, inputs, argnums)
 
 
-class Computed(Called):
+class ComputedTensor(CalledFunction):
     """A tensor y in place of f; it has one graph, the caller's, and no tangents."""
 
     computed = True
@@ -177,11 +177,11 @@ class Computed(Called):
         """Return y itself."""
         return self.f
 
-    def grads_kept(self) -> AbstractContextManager[None]:
+    def keep_grads(self) -> AbstractContextManager[None]:
         """Give back every ``.grad`` on the way, which products would write."""
-        return grads_kept(self.f)
+        return keep_grads(self.f)
 
-    def _checked(
+    def _check_inputs(
         self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
     ) -> tuple[int, ...]:
         indices = check_inputs(lambda: f, inputs, argnums)

@@ -15,7 +15,7 @@ from pullback._torch import (
     accumulated_leaf,
     all_tensors,
     cotangent_bytes,
-    saved_by,
+    saved_tensors_of,
     tensor_hooks,
 )
 
@@ -26,7 +26,7 @@ class Graph:
     def __init__(
         self, roots: Sequence[Tensor], named: Mapping[str, Tensor], several: bool
     ) -> None:
-        self.order = _reached([get_gradient_edge(root).node for root in roots])
+        self.order = _nodes_from([get_gradient_edge(root).node for root in roots])
         self.leaves = _leaves(self.order)
         self.operations = [node for node in self.order if node not in self.leaves]
         known: dict[GraphNode, str] = {}
@@ -42,7 +42,7 @@ class Graph:
             known.get(node, "leaf" if node in self.leaves else node.name())
             for node in self.order
         ]
-        unique = _numbered(plain)
+        unique = _make_unique(plain)
         self.seeds = unique[: len(roots)]
         self.name = dict(zip(self.order, unique[len(roots) :], strict=True))
 
@@ -68,7 +68,7 @@ class Graph:
         return scope
 
 
-def _reached(starts: Sequence[GraphNode]) -> list[GraphNode]:
+def _nodes_from(starts: Sequence[GraphNode]) -> list[GraphNode]:
     """Return the nodes reached from the starts, sources of edges before their targets."""
     finished: dict[GraphNode, None] = {}
     stack = [(node, False) for node in starts]
@@ -84,7 +84,7 @@ def _reached(starts: Sequence[GraphNode]) -> list[GraphNode]:
     return list(reversed(finished))
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
+def _make_unique(names: Sequence[str]) -> list[str]:
     """Number the names that occur more than once."""
     total, seen = Counter(names), Counter[str]()
     unique = []
@@ -101,7 +101,7 @@ def _leaves(nodes: Sequence[GraphNode]) -> dict[GraphNode, Tensor]:
 
 
 @contextmanager
-def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]:
+def restore_grads(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]:
     """Yield the hooks on tensors; give back the ``.grad`` of those that retain it.
 
     The graph has no way from a node to the tensor that it made, and the engine writes
@@ -146,10 +146,10 @@ def _give_back(t: Tensor, grad: Tensor | None) -> None:
 
 
 @contextmanager
-def grads_kept(y: Tensor) -> Iterator[None]:
+def keep_grads(y: Tensor) -> Iterator[None]:
     """Give back every ``.grad`` on the way from y, if it has a graph."""
     if y.grad_fn is not None:
-        with retained(_reached([y.grad_fn])):
+        with restore_grads(_nodes_from([y.grad_fn])):
             yield
     else:
         yield
@@ -157,7 +157,7 @@ def grads_kept(y: Tensor) -> Iterator[None]:
 
 def saved_tensors(node: GraphNode) -> tuple[int, int]:
     """Return how many tensors a node keeps, and their bytes, without unpacking them."""
-    tensors = saved_by(node)
+    tensors = saved_tensors_of(node)
     return len(tensors), sum(getattr(t, "nbytes", 0) for t in tensors)
 
 
@@ -203,7 +203,7 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
     return Reach([end in seen for end in ends], captured, alone)
 
 
-def passing(ys: list[Tensor]) -> int:
+def bytes_on_the_way(ys: list[Tensor]) -> int:
     """Return the bytes that one product holds on its way through the graph.
 
     Counted as the two largest cotangents, one in and one out of a node, and as much

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._function import Called, Recorded, given
-from pullback._graph import passing, reach
+from pullback._function import CalledFunction, Recorded, function_or_tensor
+from pullback._graph import bytes_on_the_way, reach
 from pullback._inputs import (
     ChunkSize,
     Mode,
@@ -24,7 +24,7 @@ from pullback._products import (
     apply,
     by_rows,
     columns_to_blocks,
-    fastest,
+    fastest_count,
     numbers_in,
     vjp,
 )
@@ -167,9 +167,9 @@ def dense(
 ) -> tuple[Any, Any]:
     """Return the value, and J as a strided tensor."""
     options.check()
-    function = given(f, inputs, argnums)
+    function = function_or_tensor(f, inputs, argnums)
     _check_inputs(function.xs, options)
-    with function.grads_kept():
+    with function.keep_grads():
         if options.mode == "forward":
             found = _forward(function, options)
         elif in_transform():
@@ -191,7 +191,7 @@ class _Found(NamedTuple):
     used: Sequence[bool]  # used[j]: does any y depend on x_j?
 
 
-def _on_graph(function: Called, options: Options) -> _Found:
+def _on_graph(function: CalledFunction, options: Options) -> _Found:
     """Differentiate the graph that one call of f leaves, by rows or by columns."""
     graph = function.record()
     xs, ys = graph.xs, graph.ys
@@ -199,9 +199,9 @@ def _on_graph(function: Called, options: Options) -> _Found:
     if graph.alone:
         options = options._replace(chunk_size=1)
     if options.chunk_size == "auto":
-        options = options._replace(passing=passing(ys))
+        options = options._replace(bytes_each=bytes_on_the_way(ys))
     elif options.chunk_size is None and not graph.again:
-        options = options._replace(chunk_size=fastest(ys, xs, options))
+        options = options._replace(chunk_size=fastest_count(ys, xs, options))
 
     blocks = None
     if options.mode == "auto" and _has_cheaper_columns(ys, xs, options):
@@ -252,7 +252,7 @@ def _columns_on_graph(graph: Recorded, options: Options) -> list[list[Tensor]] |
     return [[b.to(x.dtype) for b, x in zip(row, xs, strict=True)] for row in blocks]
 
 
-def _reverse_in_transform(function: Called, options: Options) -> _Found:
+def _reverse_in_transform(function: CalledFunction, options: Options) -> _Found:
     """Do it as ``torch.func.jacrev`` does, which vmap, grad and jvp compose with."""
     xs = function.xs
     value, pull_back = torch.func.vjp(function, *xs)[:2]
@@ -266,7 +266,7 @@ def _reverse_in_transform(function: Called, options: Options) -> _Found:
     return _Found(value, structure, blocks, [True] * len(xs))
 
 
-def _forward(function: Called, options: Options) -> _Found:
+def _forward(function: CalledFunction, options: Options) -> _Found:
     """Push tangents through f itself, which keeps no graph of it."""
     structure: pytree.TreeSpec | None = None
     xs = [x.contiguous() for x in function.xs]  # the tangents of an expanded x need room

@@ -46,7 +46,7 @@ def layout(edges: Sequence[tuple[str, str]]) -> Layout:
         crossing = [(f"{source} → {target}", number) for number in between]
         ends = (source, layer[source]), (target, layer[target])
         chains[source, target] = [ends[0], *crossing, ends[1]]
-    rows = _ordered(chains)
+    rows = _order_layers(chains)
     x = _positions(rows, chains)
     places = {node: (x[node, number], float(number)) for node, number in layer.items()}
     routes = {
@@ -78,7 +78,7 @@ def _layers(edges: Sequence[tuple[str, str]]) -> dict[str, int]:
     return layer
 
 
-def _ordered(chains: dict[tuple[str, str], list[Waypoint]]) -> list[list[Waypoint]]:
+def _order_layers(chains: dict[tuple[str, str], list[Waypoint]]) -> list[list[Waypoint]]:
     """Return the waypoints of each layer from left to right, with few crossings."""
     segments = [pair for chain in chains.values() for pair in pairwise(chain)]
     points = list(dict.fromkeys(point for pair in segments for point in pair))
@@ -112,11 +112,11 @@ def _positions(
         near = _neighbours(segments, upwards=down)
         for row in rows if down else reversed(rows):
             wanted = [_mean([x[q] for q in near.get(p, [p])]) for p in row]
-            x.update(zip(row, _spaced(wanted), strict=True))
+            x.update(zip(row, _space_out(wanted), strict=True))
     return x
 
 
-def _spaced(wanted: Sequence[float]) -> list[float]:
+def _space_out(wanted: Sequence[float]) -> list[float]:
     """Return places in the same order, a unit apart, nearest to the wanted ones.
 
     With k subtracted from the k-th place this is isotonic regression, which pooling

@@ -69,7 +69,7 @@ def picture(seen: Cotangents, limit: int | None = None) -> Picture:
         boxes += [Box(leaf.name, leaf.name, "leaf") for leaf in seen.leaves]
         home = {box.name: box.name for box in boxes}
     else:
-        boxes, home = _collapsed(seen, room)
+        boxes, home = _collapse(seen, room)
     boxes += [Box(seed, seed, "seed") for seed in sorted(seeds)]
     home |= {seed: seed for seed in seeds}
     together: dict[tuple[str, str], list[Edge]] = {}
@@ -81,9 +81,9 @@ def picture(seen: Cotangents, limit: int | None = None) -> Picture:
     return Picture(boxes, arrows)
 
 
-def _collapsed(seen: Cotangents, room: int) -> tuple[list[Box], dict[str, str]]:
+def _collapse(seen: Cotangents, room: int) -> tuple[list[Box], dict[str, str]]:
     """Return the boxes, and for each operation and leaf the box that it is in."""
-    forward = _forward(seen)
+    forward = _forward_order(seen)
     deepest = max(node.scope.count(".") + 1 for node in forward)
     free = [leaf.name for leaf in seen.leaves if "." not in leaf.name]
     for depth in range(deepest, 0, -1):
@@ -115,7 +115,7 @@ def _collapsed(seen: Cotangents, room: int) -> tuple[list[Box], dict[str, str]]:
     return boxes, home
 
 
-def _forward(seen: Cotangents) -> list[Node]:
+def _forward_order(seen: Cotangents) -> list[Node]:
     """Return the order of the forward pass, with ``weight.T`` next to its use.
 
     What reads leaves alone may have run long before it was needed.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._graph import passing
+from pullback._graph import bytes_on_the_way
 from pullback._inputs import ChunkSize, Mode, check_chunk_size, check_mode
-from pullback._torch import in_transform, together, vector_jacobian
+from pullback._torch import apply_to_rows, in_transform, vector_jacobian
 
 if TYPE_CHECKING:
     from pullback._process_group import SharedProducts  # imports torch.distributed
@@ -37,7 +37,7 @@ class Options(NamedTuple):
     batched: bool = False
     allow_unused: bool = False
     progress: bool = False
-    passing: int = 0  # bytes that one product needs on its way through the graph
+    bytes_each: int = 0  # bytes that one product needs on its way through the graph
     group: SharedProducts | None = None  # processes that share the products
 
     def check(self) -> None:
@@ -71,14 +71,14 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
     return pull
 
 
-def fastest(ys: list[Tensor], xs: list[Tensor], options: Options) -> int | None:
+def fastest_count(ys: list[Tensor], xs: list[Tensor], options: Options) -> int | None:
     """Return how many products are fastest together, None for all."""
     count = numbers_in(ys, options)
     ends = sum(t.nbytes for t in (*ys, *xs))
     small = count * ends < 2**20  # to look at the graph would take longer than it gains
     if small or ys[0].device.type != "cpu":
         return None
-    one = ends + passing(ys)
+    one = ends + bytes_on_the_way(ys)
     return max(1, PIECE_BYTES // one) if count * one >= 2 * PIECE_BYTES else None
 
 
@@ -93,7 +93,7 @@ def by_rows(
         results = [r.movedim(0, lead) for r in results]
     split = [_split(r, ys, lead, lead) for r in results]
     return [
-        [_shaped(split[j][i], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        [_reshape(split[j][i], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
 
@@ -106,12 +106,12 @@ def columns_to_blocks(
     # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
     split = [_split(c.movedim(0, -1), xs, lead, -1) for c in columns]
     return [
-        [_shaped(split[i][j], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        [_reshape(split[i][j], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
 
 
-def _shaped(t: Tensor, shape: torch.Size) -> Tensor:
+def _reshape(t: Tensor, shape: torch.Size) -> Tensor:
     return t if t.shape == shape else t.reshape(shape)
 
 
@@ -153,7 +153,7 @@ def apply(
         if start == first:
             if options.chunk_size == "auto":
                 used = sum(t.nbytes for t in (*seeds, *rows))
-                size = max(1, CHUNK_BYTES // max(1, used + options.passing))
+                size = max(1, CHUNK_BYTES // max(1, used + options.bytes_each))
             count = len(rows) // (1 + values)
             constants = [value[0] for value in rows[count:]]
         rows = rows[:count]
@@ -199,7 +199,7 @@ def products(
         each = [product(*row) for row in zip(*seeds, strict=True)]
         return tuple([torch.stack(r) for r in zip(*each, strict=True)])
     try:
-        return together(product, seeds)
+        return apply_to_rows(product, seeds)
     except RuntimeError as error:
         if re.search("vmap|batching rule", str(error)):
             error.add_note(
@@ -220,7 +220,7 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
     if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
         t = like[0]
         eye = torch.eye(stop, dtype=t.dtype, device=t.device)
-        return [_shaped(eye, torch.Size((stop, *t.shape)))]
+        return [_reshape(eye, torch.Size((stop, *t.shape)))]
     seeds, offset = [], 0
     for t in like:
         shape = t.shape[1:] if batched else t.shape
@@ -237,7 +237,7 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
 def _probes(like: list[Tensor]) -> list[Tensor]:
     """Return two seeds: random numbers on half of the samples, and on the others."""
     generator = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
-    half = _half(like[0])
+    half = _half_of_samples(like[0])
     probes = []
     for t in like:
         noise = torch.rand(t.shape, generator=generator, device="cpu").to(t)
@@ -246,7 +246,7 @@ def _probes(like: list[Tensor]) -> list[Tensor]:
     return probes
 
 
-def _half(t: Tensor) -> Tensor:
+def _half_of_samples(t: Tensor) -> Tensor:
     """Choose half of the samples of t, always the same ones for one batch size."""
     generator = torch.Generator("cpu").manual_seed(0)
     order = torch.randperm(len(t), generator=generator, device="cpu")
@@ -256,7 +256,7 @@ def _half(t: Tensor) -> Tensor:
 def _check_probes(results: list[Tensor]) -> None:
     """Raise if a seed on half of the samples has a result on the other half."""
     for result in results:
-        half = _half(result[0])
+        half = _half_of_samples(result[0])
         for leak in (result[0][~half], result[1][half]):
             if bool(((leak != 0) & ~leak.isnan()).any()):
                 raise ValueError(

@@ -139,27 +139,29 @@ def _steps(seen: Cotangents, boxes: Sequence[Box]) -> Iterator[Step]:
         arrived, sent = received[source], passed[source]
         if source in nodes:
             title = " ".join([name[source], *(f"({kind})" for kind in lines[source][1:])])
-            what = _received(arrived, nodes[source].received, name)
-            onward = _and([f"{_told(edge)} to {name[edge.target]}" for edge in sent])
+            what = _arrival_in_words(arrived, nodes[source].received, name)
+            onward = _list_in_words(
+                [f"{_in_words(edge)} to {name[edge.target]}" for edge in sent]
+            )
             sentence = f"{title} receives {what}; it passes {onward or 'nothing on'}."
         else:
-            sentence = f"{source} = {_told(sent[0])} starts at {name[sent[0].target]}."
+            sentence = f"{source} = {_in_words(sent[0])} starts at {name[sent[0].target]}."
         yield Step(source, tuple(arrived), tuple(sent), sentence)
         for target in [edge.target for edge in sent if edge.target in leaves]:
             missing[target] -= 1
             if not missing[target]:
                 total = leaves[target].total
-                what = _received(received[target], (total,), name)
+                what = _arrival_in_words(received[target], (total,), name)
                 added = "nothing" if total is None else "it"
                 sentence = f"{target} receives {what}; backward adds {added} to .grad."
                 yield Step(target, tuple(received[target]), (), sentence)
 
 
-def _received(
+def _arrival_in_words(
     edges: Sequence[Edge], outcome: Sequence[Tensor | None], name: dict[str, str]
 ) -> str:
     """Tell what arrived by the edges, and what adding up and hooks made of it."""
-    what = _and([f"{_told(edge)} from {name[edge.source]}" for edge in edges])
+    what = _list_in_words([f"{_in_words(edge)} from {name[edge.source]}" for edge in edges])
     if len(outcome) > 1:  # as of unbind
         return f"{what}, each at one of its {len(outcome)} outputs"
     (total,) = outcome
@@ -168,7 +170,7 @@ def _received(
     return what
 
 
-def _told(edge: Edge) -> str:
+def _in_words(edge: Edge) -> str:
     """Return a cotangent in words: its numbers, or its shape and norm."""
     if edge.shape is None:
         return "nothing"
@@ -177,7 +179,7 @@ def _told(edge: Edge) -> str:
     return numbers(edge.value)
 
 
-def _and(parts: Sequence[str]) -> str:
+def _list_in_words(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 

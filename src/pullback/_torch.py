@@ -30,17 +30,17 @@ __all__ = [
     "TorchDispatchMode",  # sees each operation; has no public path
     "accumulated_leaf",
     "all_tensors",
+    "apply_to_rows",
     "cotangent_bytes",
     "decomposition",
     "hook_count",
     "in_transform",
     "pytree",  # nested tuples, lists and dicts, and paths in them
-    "saved_by",
+    "saved_tensors_of",
     "schema",
     "storage_key",
     "tensor_hooks",
-    "together",
-    "unwrapped",
+    "unwrap",
     "variant",
     "vector_jacobian",
     "version",
@@ -73,7 +73,7 @@ def vector_jacobian(
     )
 
 
-#: What a release must have for :func:`together` to do as :func:`torch.func.vmap` does.
+#: What a release must have for :func:`apply_to_rows` to do as :func:`torch.func.vmap` does.
 LEVELS = (
     "_vmap_increment_nesting",
     "_vmap_decrement_nesting",
@@ -82,7 +82,7 @@ LEVELS = (
 )
 
 
-def together(
+def apply_to_rows(
     product: Callable[..., tuple[Tensor, ...]], seeds: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """Apply ``product`` to all rows of the seeds at once.
@@ -107,7 +107,7 @@ def in_transform() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
-def unwrapped(t: Tensor) -> Tensor:
+def unwrap(t: Tensor) -> Tensor:
     """Return the tensor inside those of the transforms; there is no other way."""
     while _functorch.is_functorch_wrapped_tensor(t):
         t = _functorch.get_unwrapped(t)
@@ -122,27 +122,28 @@ def accumulated_leaf(node: Node) -> Tensor | None:
     return getattr(node, "variable", None)
 
 
-def saved_by(node: Node) -> list[Tensor]:
+def saved_tensors_of(node: Node) -> list[Tensor]:
     """Return the tensors that a node keeps, as packed, or none once they are freed.
 
     Since 2.7 or later ``_raw_saved_*`` shows what is packed. Before, they are unpacked,
     which runs the unpack hooks of saved tensors.
     """
-    tensors: list[Tensor] = []
+    tensors: list[Tensor | None] = []
     try:
         for attribute in dir(node):
             if attribute.startswith("_raw_saved_"):
                 raw = getattr(node, attribute)
-                parts = raw if isinstance(raw, tuple) else (raw,)
-                if all(hasattr(part, "data") for part in parts):
-                    found = [part.data for part in parts]
+                if not all(hasattr(part, "data") for part in _parts(raw)):
+                    tensors += _parts(getattr(node, attribute.removeprefix("_raw")))
                 else:
-                    unpacked = getattr(node, attribute.removeprefix("_raw"))
-                    found = unpacked if isinstance(unpacked, tuple | list) else [unpacked]
-                tensors += [t for t in found if t is not None]
+                    tensors += [part.data for part in _parts(raw)]
     except RuntimeError:  # freed: backward is about to say so
         return []
-    return tensors
+    return [t for t in tensors if t is not None]
+
+
+def _parts(saved: Any) -> Sequence[Any]:
+    return saved if isinstance(saved, tuple | list) else (saved,)
 
 
 def cotangent_bytes(node: Node) -> list[int]:

@@ -13,7 +13,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.autograd.graph import Node as GraphNode
 
 from pullback._cotangents import SMALL, Cotangents, Edge, Leaf, Node, numbers
-from pullback._graph import Graph, retained, saved_tensors
+from pullback._graph import Graph, restore_grads, saved_tensors
 from pullback._inputs import check_numbers, untouched
 from pullback._report import Table
 from pullback._steps import Steps, walk
@@ -150,8 +150,8 @@ class Trace(NamedTuple):
         ]
         return [
             ["graph", ", ".join(graph)],
-            ["NaN first appears", _places(self.nan_origins)],
-            ["all zeros first appear", _places(self.zero_origins)],
+            ["NaN first appears", _first_places(self.nan_origins)],
+            ["all zeros first appear", _first_places(self.zero_origins)],
             ["saved tensors", f"{saved}, {size} bytes, kept" if saved else "none"],
             ["hooks", "; ".join(hooks) or "none"],
         ]
@@ -208,7 +208,7 @@ def trace(
         MulBackward0 -> w tensor(24.)
     """
     roots, cotangents = _roots(y, v)
-    graph = Graph(roots, _named(names), several=not isinstance(y, Tensor))
+    graph = Graph(roots, _tensor_by_name(names), several=not isinstance(y, Tensor))
     edges = [
         _edge(seed, graph.name[get_gradient_edge(root).node], sent)
         for seed, root, sent in zip(graph.seeds, roots, cotangents, strict=True)
@@ -236,7 +236,7 @@ def trace(
 
     with ExitStack() as stack:
         stack.enter_context(untouched())
-        hooks = stack.enter_context(retained(graph.order))
+        hooks = stack.enter_context(restore_grads(graph.order))
         for node in graph.operations:
             for kind, handle in (
                 ("pre-hook", node.register_prehook(enter(node))),
@@ -341,7 +341,7 @@ def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
     return roots, cotangents
 
 
-def _named(names: Any) -> dict[str, Tensor]:
+def _tensor_by_name(names: Any) -> dict[str, Tensor]:
     if names is None:
         return {}
     if isinstance(names, torch.nn.Module):
@@ -358,7 +358,7 @@ def _named(names: Any) -> dict[str, Tensor]:
     return dict(names)
 
 
-def _places(edges: Sequence[Edge]) -> str:
+def _first_places(edges: Sequence[Edge]) -> str:
     first = [f"from {edge.source} to {edge.target}" for edge in edges[:3]]
     more = [f"and {len(edges) - 3} more"] if len(edges) > 3 else []
     return "; ".join([*first, *more]) or "nowhere"

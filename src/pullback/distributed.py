@@ -60,7 +60,7 @@ def jacobian(
             transform of ``torch.func``.
     """
     options = Options(mode, chunk_size, batched, allow_unused, progress)
-    return _shared(f, inputs, argnums, options, group)[1]
+    return _compute_together(f, inputs, argnums, options, group)[1]
 
 
 def value_and_jacobian(
@@ -76,10 +76,10 @@ def value_and_jacobian(
 ) -> tuple[Any, Any]:
     """Return ``(f(*inputs), J)``, both as :func:`jacobian` does."""
     options = Options(mode, chunk_size, batched, allow_unused, progress)
-    return _shared(f, inputs, argnums, options, group)
+    return _compute_together(f, inputs, argnums, options, group)
 
 
-def _shared(
+def _compute_together(
     f: Callable[..., Any] | Tensor,
     inputs: tuple[Any, ...],
     argnums: int | tuple[int, ...],

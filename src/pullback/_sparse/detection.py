@@ -21,7 +21,7 @@ from pullback._torch import (
     pytree,
     schema,
     storage_key,
-    unwrapped,
+    unwrap,
     variant,
 )
 
@@ -97,7 +97,7 @@ class Reads(TorchFunctionMode):
     ) -> Any:
         if getattr(func, "__name__", "") in READERS and torch.is_grad_enabled():
             # a Hessian is tracked inside a transform
-            self.tracker.look(func.__name__, [unwrapped(args[0])])
+            self.tracker.look(func.__name__, [unwrap(args[0])])
         return func(*args, **kwargs or {})
 
 
@@ -118,12 +118,12 @@ class Tracker(TorchDispatchMode):
         self.unrecorded = False  # whether f computes from x what no graph records
         for t in pytree.tree_leaves(inputs):
             if isinstance(t, Tensor) and t is not x and t.layout is torch.strided:
-                self._changes(t)
+                self._mark_changing(t)
         self.memory.write(x, index_sets.singletons(np.arange(n), n + 1))
 
     def pattern(self, y: Tensor) -> Any:
         """Return on which elements of x those of y depend, as a boolean CSR array."""
-        self._captured(y)
+        self._see_captured(y)
         sets = self.memory.read(y)[:, :-1].tocsr()
         sets.sum_duplicates()  # which also sorts
         return sets
@@ -134,7 +134,7 @@ class Tracker(TorchDispatchMode):
         kwargs = kwargs or {}
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         for t in given:
-            self._captured(t)
+            self._see_captured(t)
         random = torch.Tag.nondeterministic_seeded in func.tags
         known = not random and not any(self.memory.tracks(t) for t in given)
         if known:
@@ -148,7 +148,7 @@ class Tracker(TorchDispatchMode):
         if rule is None:
             parts = self._take_apart(func, args, kwargs, given)
             if parts is not NotImplemented:
-                self._constants(parts)
+                self._remember_constants(parts)
                 return parts
         if schema(func).is_mutable:
             return self._write(func, args, kwargs, rule or self._dense)
@@ -168,7 +168,7 @@ class Tracker(TorchDispatchMode):
             self.look(func, given)
         return result
 
-    def _captured(self, t: Tensor) -> None:
+    def _see_captured(self, t: Tensor) -> None:
         """What requires grad and is not known is a parameter, and may change.
 
         Unless it comes from x by a way that no operation shows, as NumPy in the forward
@@ -184,16 +184,16 @@ class Tracker(TorchDispatchMode):
             everything = index_sets.merge(self.memory.read(self.x), self.x.numel())
             self.memory.write(t, spread(everything, t.numel()))
         elif not hidden:
-            self._changes(t)
+            self._mark_changing(t)
 
-    def _constants(self, results: Any) -> None:
+    def _remember_constants(self, results: Any) -> None:
         """Say of results that nothing is known about that they have been seen."""
         for t in pytree.tree_leaves(results):
             strided = isinstance(t, Tensor) and t.layout is torch.strided
             if strided and not self.memory.tracks(t):
                 self.memory.write(t, index_sets.empty(t.numel(), self.memory.columns))
 
-    def _changes(self, t: Tensor) -> None:
+    def _mark_changing(self, t: Tensor) -> None:
         n = self.memory.columns
         self.memory.write(t, index_sets.singletons(np.full(t.numel(), n - 1), n))
 
@@ -250,7 +250,7 @@ class Tracker(TorchDispatchMode):
 
     def look(self, func: Any, given: list[Tensor]) -> None:
         """Warn if the values of what is given, which no output shows, may change."""
-        if func is torch.ops.aten._linalg_check_errors.default:
+        if name_of(func) == "_linalg_check_errors":
             return  # of solve, inv and others: it takes no other way, but raises
         if any(self.memory.tracks(t) and self.memory.read(t).nnz for t in given):
             warnings.warn(

@@ -60,7 +60,7 @@ def select(sets: Sets, rows: Ints) -> Sets:
     """Return the given rows, in that order; -1 gives an empty set."""
     sizes = np.diff(sets.indptr)
     sizes = np.append(sizes, 0)  # for -1
-    _limit(int(sizes[rows].sum(dtype=np.int64)))
+    _check_size(int(sizes[rows].sum(dtype=np.int64)))
     indptr = np.append(sets.indptr, sets.indptr[-1])
     return _csr(sets.indices, indptr, sets.shape[1])[rows]
 
@@ -90,7 +90,7 @@ def through(pairs: tuple[Ints, Ints], rows: int, sets: Sets) -> Sets:
         (np.ones(len(target), bool), (target, source)), shape=(rows, sets.shape[0])
     )
     bound = np.diff(sets.indptr)[source].sum(dtype=np.int64)
-    _limit(min(int(bound), rows * sets.shape[1]))
+    _check_size(min(int(bound), rows * sets.shape[1]))
     return matrix @ sets
 
 
@@ -117,7 +117,7 @@ def _csr(indices: Any, indptr: Any, columns: int) -> Sets:
     return sp.csr_array((np.ones(len(indices), bool), indices, indptr), shape=shape)
 
 
-def _limit(entries: int) -> None:
+def _check_size(entries: int) -> None:
     if entries > MAX_ENTRIES:
         raise RuntimeError(
             f"the index sets have {entries:.1e} entries, more than {MAX_ENTRIES:.1e}: "

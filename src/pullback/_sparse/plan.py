@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._function import Called, given, gradient
+from pullback._function import CalledFunction, function_or_tensor, gradient
 from pullback._inputs import (
     ChunkSize,
     check_chunk_size,
@@ -272,7 +272,7 @@ class Sparsity:
     ) -> tuple[Tensor, Tensor]:
         check_chunk_size(chunk_size)
         function = self._function(f, inputs)
-        with function.grads_kept():
+        with function.keep_grads():
             y, used, sides = self._sides(function, chunk_size)
             if not allow_unused:
                 function.check_used(used)
@@ -282,10 +282,10 @@ class Sparsity:
                 self._verify(J, sides[0])
         return y, J
 
-    def _function(self, f: Any, inputs: Sequence[Any]) -> Called:
+    def _function(self, f: Any, inputs: Sequence[Any]) -> CalledFunction:
         """Return f, or the tensor in its place, once its inputs are those of the plan."""
         argnum = 0 if isinstance(f, Tensor) else self.argnum  # a tensor comes with its x
-        function = given(f, inputs, argnum)
+        function = function_or_tensor(f, inputs, argnum)
         check_single(f"inputs[{argnum}]", inputs[argnum])
         shapes = input_shapes(inputs)
         planned = self.input_shapes
@@ -301,7 +301,7 @@ class Sparsity:
         return function
 
     def _sides(
-        self, function: Called, chunk_size: ChunkSize
+        self, function: CalledFunction, chunk_size: ChunkSize
     ) -> tuple[Tensor, list[bool], list[_Side]]:
         """Return y, whether it depends on x, and the products of each kind."""
         sides = []
@@ -310,7 +310,7 @@ class Sparsity:
         if self.mode != "forward":
             graph = function.record()
             value, used = function.value(graph), graph.used
-            y = self._checked(graph.output)
+            y = self._check_output(graph.output)
             chunk_size = 1 if graph.alone else chunk_size
             sides += [_Side(vjp([y], graph.xs, graph.again), y, rows, chunk_size)]
         if self.mode in ("forward", "both"):
@@ -318,11 +318,11 @@ class Sparsity:
             push = functools.partial(_push, function, x)
             sides += [_Side(push, x, columns, chunk_size)]
         if self.mode == "forward":
-            value = self._checked(function(x))
+            value = self._check_output(function(x))
         check_devices([x], [value])
         return value, used, sides
 
-    def _checked(self, y: Any) -> Tensor:
+    def _check_output(self, y: Any) -> Tensor:
         check_single("the output of f", y)
         if tuple(y.shape) != self.output_shape:
             raise ValueError(
@@ -416,7 +416,7 @@ class _Side(NamedTuple):
         return parts or [self.like.new_zeros(0)]
 
 
-def _push(function: Called, x: Tensor, t: Tensor) -> tuple[Tensor]:
+def _push(function: CalledFunction, x: Tensor, t: Tensor) -> tuple[Tensor]:
     """Return J t, for which y is computed again, with tangents."""
     return (function.push((x,), (t,))[1],)
 
