@@ -18,6 +18,7 @@ from pullback._inputs import (
     check_real,
     flatten,
     leaf_of,
+    named_tensors,
 )
 from pullback._products import (
     Options,
@@ -168,7 +169,7 @@ def dense(
     """Return the value, and J as a strided tensor."""
     options.check()
     function = function_or_tensor(f, inputs, argnums)
-    _check_inputs(function.xs, options)
+    _check_inputs(function, options)
     with function.keep_grads():
         if options.mode == "forward":
             found = _forward(function, options)
@@ -293,9 +294,12 @@ def _forward(function: CalledFunction, options: Options) -> _Found:
     return _Found(structure.unflatten(ys), structure, blocks, used)
 
 
-def _check_inputs(xs: Sequence[Tensor], options: Options) -> None:
-    for x in xs:
-        check_real("an input", x)
+def _check_inputs(function: CalledFunction, options: Options) -> None:
+    xs = function.xs
+    if any(x.is_complex() for x in xs):  # to name them takes longer than a small product
+        for name, t in named_tensors(function.inputs):
+            if any(t is x for x in xs):
+                check_real(name, t)
     if options.group is None:
         return
     if in_transform():
