@@ -195,17 +195,27 @@ def storage_key(t: Tensor) -> int:
 
 
 def all_tensors() -> list[Tensor]:
-    """Return every tensor that Python knows of: they refer to their classes.
+    """Return every tensor that Python knows of.
 
-    ``gc.get_referrers`` is Python's, and for debugging. (A list of all objects would hold
-    tuples, too, also one that a function in C is filling in another thread; that function
-    fails when it is not the only owner.)
+    They refer to their classes, so that ``gc.get_referrers`` finds them; in 2.6 those that
+    C++ holds as well say nothing to it, and are looked for among all objects. (A list of
+    those holds tuples, too, also one that a function in C is filling in another thread;
+    that function fails when it is not the only owner.)
     """
     kinds: list[type] = [Tensor]
     for kind in kinds:
         kinds += kind.__subclasses__()
+    probe = torch.empty(0, device="cpu")
+    view = probe.view(0)  # whose part in C++ holds the probe
+    found = _tensors_in(gc.get_referrers(*kinds))
+    if not any(t is probe for t in found):
+        found = _tensors_in(gc.get_objects())
+    return [t for t in found if t is not probe and t is not view]
+
+
+def _tensors_in(objects: Sequence[object]) -> list[Tensor]:
     # type(), for isinstance() wakes deprecated proxies among the objects
-    return [o for o in gc.get_referrers(*kinds) if issubclass(type(o), Tensor)]
+    return [o for o in objects if issubclass(type(o), Tensor)]  # type: ignore[misc]
 
 
 # --- operations -----------------------------------------------------------------------
