@@ -147,7 +147,7 @@ def test_pattern_of_a_small_plan_has_a_number_for_each_entry():
     assert np.array_equal(np.isnan(shown.filled(np.nan)), ~dense.numpy())
     assert ax.get_title() == "Sparsity, 4 × 5: 8 entries, 2 colours of rows"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("input", "output")
-    assert plan.plot(title="mine").get_title() == "mine"
+    assert plot.pattern(plan, title="mine").get_title() == "mine"
 
 
 def test_pattern_of_a_large_plan_counts_in_blocks():
@@ -213,7 +213,7 @@ sys.modules["matplotlib"] = None
 import torch, pullback
 print(pullback.jacobian(torch.square, torch.tensor(3.0)))
 try:
-    pullback.sparsity(torch.sin, torch.ones(2)).plot()
+    pullback.plot
 except ImportError as error:
     print(error)
 """

@@ -127,7 +127,7 @@ import pullback
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colours:", plan.n_colors)
-sparse = pullback.jacobian(corridor, T, sparsity=plan)
+sparse = plan.jacobian(corridor, T)
 print(torch.equal(sparse.to_dense(), J))
 pullback.draw.compression(plan)
 

@@ -120,10 +120,10 @@ plan = pullback.sparsity(f, torch.zeros(n))
 plan
 
 # %%
-# It is the plan of :func:`pullback.jacobian`, which takes the three products and reads the
+# Its method :meth:`~pullback.Sparsity.jacobian` takes the three products and reads the
 # entries back:
 
-planned = pullback.jacobian(f, x, sparsity=plan)
+planned = plan.jacobian(f, x)
 planned.layout, planned.to_dense().equal(J)
 
 # %%
@@ -135,7 +135,7 @@ def outgrown(x):
 
 
 try:
-    pullback.jacobian(outgrown, x, sparsity=plan, verify=True)
+    plan.jacobian(outgrown, x, verify=True)
 except RuntimeError as error:
     print(error)
 
@@ -149,7 +149,7 @@ def arrow(x):
 
 
 plan = pullback.sparsity(arrow, x)
-planned = pullback.jacobian(arrow, x, sparsity=plan)
+planned = plan.jacobian(arrow, x)
 print(planned.to_dense().equal(torch.func.jacrev(arrow)(x)))
 plan
 
@@ -161,7 +161,7 @@ n = 100_000
 x = torch.arange(1.0, n + 1)
 plan = pullback.sparsity(f, x)
 i, j = plan.pattern.to_sparse_coo().indices()
-entries = pullback.jacobian(f, x, sparsity=plan).values()
+entries = plan.jacobian(f, x).values()
 torch.testing.assert_close(entries[i == j], 2 * x)
 torch.testing.assert_close(entries[j == i + 1], x[:-2])
 torch.testing.assert_close(entries[j == i - 1], x[2:])

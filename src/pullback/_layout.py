@@ -1,4 +1,4 @@
-"""Layered drawings of acyclic graphs: where each node stands and how each edge runs.
+"""Drawings of acyclic graphs in layers: where each node stands and how each edge runs.
 
 The method of Sugiyama, Tagawa and Toda (*Methods for visual understanding of
 hierarchical system structures*, IEEE Transactions on Systems, Man, and Cybernetics,
@@ -30,8 +30,14 @@ class Layout(NamedTuple):
     routes: dict[tuple[str, str], list[Point]]
 
 
-def layered(edges: Sequence[tuple[str, str]]) -> Layout:
-    """Lay out an acyclic graph from top to bottom, sources above their targets."""
+def layout(edges: Sequence[tuple[str, str]]) -> Layout:
+    """Lay out an acyclic graph from top to bottom, sources above their targets.
+
+    Raises:
+        ValueError: there are no edges, or they form a cycle.
+    """
+    if not edges:
+        raise ValueError("edges is empty; at least one is needed")
     edges = list(dict.fromkeys(edges))
     layer = _layers(edges)
     chains: dict[tuple[str, str], list[Waypoint]] = {}
@@ -40,8 +46,8 @@ def layered(edges: Sequence[tuple[str, str]]) -> Layout:
         crossing = [(f"{source} → {target}", number) for number in between]
         ends = (source, layer[source]), (target, layer[target])
         chains[source, target] = [ends[0], *crossing, ends[1]]
-    rows = _rows(chains)
-    x = _across(rows, chains)
+    rows = _order_layers(chains)
+    x = _positions(rows, chains)
     places = {node: (x[node, number], float(number)) for node, number in layer.items()}
     routes = {
         edge: [(x[point], float(point[1])) for point in chain]
@@ -51,7 +57,7 @@ def layered(edges: Sequence[tuple[str, str]]) -> Layout:
 
 
 def _layers(edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return the length of the longest path that leads to each node."""
+    """Return the length of the longest path to each node; a source is next to its use."""
     layer = {node: 0 for edge in edges for node in edge}
     inputs = dict.fromkeys(layer, 0)
     targets: dict[str, list[str]] = {node: [] for node in layer}
@@ -65,10 +71,14 @@ def _layers(edges: Sequence[tuple[str, str]]) -> dict[str, int]:
             inputs[target] -= 1
             if not inputs[target]:
                 ready.append(target)
+    if any(inputs.values()):
+        raise ValueError("edges form a cycle; a graph without cycles is needed")
+    for node in layer.keys() - {target for _, target in edges}:
+        layer[node] = min(layer[target] for target in targets[node]) - 1
     return layer
 
 
-def _rows(chains: dict[tuple[str, str], list[Waypoint]]) -> list[list[Waypoint]]:
+def _order_layers(chains: dict[tuple[str, str], list[Waypoint]]) -> list[list[Waypoint]]:
     """Return the waypoints of each layer from left to right, with few crossings."""
     segments = [pair for chain in chains.values() for pair in pairwise(chain)]
     points = list(dict.fromkeys(point for pair in segments for point in pair))
@@ -91,10 +101,10 @@ def _rows(chains: dict[tuple[str, str], list[Waypoint]]) -> list[list[Waypoint]]
     return best
 
 
-def _across(
+def _positions(
     rows: Sequence[Sequence[Waypoint]], chains: dict[tuple[str, str], list[Waypoint]]
 ) -> dict[Waypoint, float]:
-    """Return x of each waypoint: near the mean of its neighbours, a unit apart."""
+    """Return x of each waypoint: near the mean of its neighbours, at least 1 apart."""
     segments = [pair for chain in chains.values() for pair in pairwise(chain)]
     x = {p: i - (len(row) - 1) / 2 for row in rows for i, p in enumerate(row)}
     for sweep in range(SWEEPS):
@@ -102,11 +112,11 @@ def _across(
         near = _neighbours(segments, upwards=down)
         for row in rows if down else reversed(rows):
             wanted = [_mean([x[q] for q in near.get(p, [p])]) for p in row]
-            x.update(zip(row, _apart(wanted), strict=True))
+            x.update(zip(row, _space_out(wanted), strict=True))
     return x
 
 
-def _apart(wanted: Sequence[float]) -> list[float]:
+def _space_out(wanted: Sequence[float]) -> list[float]:
     """Return places in the same order, a unit apart, nearest to the wanted ones.
 
     With k subtracted from the k-th place this is isotonic regression, which pooling

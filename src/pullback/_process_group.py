@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-class Ranks:
+class SharedProducts:
     """The processes of one group, which compute one Jacobian together.
 
     Every rank takes as many products as any other, so that the results can be gathered;
@@ -50,25 +50,27 @@ class Ranks:
             yield
         except Exception as error:
             if not self.met:
-                self._meet("", None, failed=f"{type(error).__name__}: {error}")
+                self._exchange("", None, failed=f"{type(error).__name__}: {error}")
             raise
 
     def gather(self, parts: Sequence[Tensor]) -> list[Tensor]:
         """Return the parts of all ranks, one rank's after the other's, on every rank."""
-        self._meet("results", [f"{tuple(p.shape)} {p.dtype}" for p in parts])
+        self._exchange("results", [f"{tuple(p.shape)} {p.dtype}" for p in parts])
+        # its name until 2.12
+        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
         gathered = []
         for part in parts:
             whole = part.new_empty(self.size * len(part), *part.shape[1:])
-            dist.all_gather_single(whole, part.contiguous(), group=self.group)
+            gather(whole, part.contiguous(), group=self.group)
             gathered.append(whole)
         return gathered
 
     def compare(self, xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
         """Raise ValueError unless all ranks had the same inputs, and outputs nearly so."""
-        self._meet("inputs (SHA-256)", [_digest(x) for x in xs])
-        self._meet("outputs (shape, sum, …)", [_told(y) for y in ys], _near)
+        self._exchange("inputs (SHA-256)", [_digest(x) for x in xs])
+        self._exchange("outputs (shape, sum, …)", [_sums(y) for y in ys], _nearly_same)
 
-    def _meet(
+    def _exchange(
         self,
         what: str,
         mine: Any,
@@ -99,14 +101,14 @@ def _digest(t: Tensor) -> str:
     return hashlib.sha256(numbers.numpy().tobytes()).hexdigest()[:16]
 
 
-def _told(t: Tensor) -> tuple[tuple[int, ...], float, float, float]:
+def _sums(t: Tensor) -> tuple[tuple[int, ...], float, float, float]:
     """Return the shape, the sum, the sum of sizes, and how exact sums are."""
     wide = t.detach().double()
     exact = torch.finfo(t.dtype).eps ** 0.5
     return tuple(t.shape), float(wide.sum()), float(wide.abs().sum()), exact
 
 
-def _near(first: list[Any], other: list[Any]) -> bool:
+def _nearly_same(first: list[Any], other: list[Any]) -> bool:
     """Tell whether sums differ by no more than the order of their terms may matter."""
     return len(first) == len(other) and all(
         shape == as_shape and (a == b or (a != a and b != b) or abs(a - b) <= exact * size)
