@@ -285,17 +285,13 @@ def cost(J: Any, *, alt: str | None = None) -> Drawing:
         for k in range(stripes):
             if mode == "reverse":
                 h = high / stripes
-                shown.box(
-                    0, top + k * h, wide, max(1.0, h - 2), ' class="p" fill-opacity=".3"', 4
-                )
+                shown.box(0, top + k * h, wide, max(1.0, h - 2), ' class="p w"', 4)
                 if count <= 12:
                     middle = top + k * h + h / 2 - 1
                     shown.arrow([(wide + 34, middle), (wide + 8, middle)], "l a")
             else:
                 w = wide / stripes
-                shown.box(
-                    k * w, top, max(1.0, w - 2), high, ' class="q" fill-opacity=".3"', 4
-                )
+                shown.box(k * w, top, max(1.0, w - 2), high, ' class="q w"', 4)
                 if count <= 12:
                     middle = k * w + w / 2 - 1
                     shown.arrow([(middle, top + high + 30), (middle, top + high + 8)], "l")
@@ -427,5 +423,5 @@ def _tensor(
         dx, dy = left + sheet * 7, top + (sheets - 1 - sheet) * 7
         for i in range(rows if sheet == 0 else 1):
             for j in range(columns):
-                fill = f' class="{tint}" fill-opacity=".25"' if tint else ""
+                fill = f' class="{tint} w"' if tint else ""
                 shown.box(dx + j * 22 + 1, dy + i * 22 + 1, 20, 20, fill, 5)
