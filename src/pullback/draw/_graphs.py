@@ -318,6 +318,10 @@ def _edge(
         for a, b in pairwise(line):
             for piece in around(a, b, centre, gap):
                 shown.line(piece, kind)
+        if pill and not back:  # drawn as long as nothing has come back
+            shown.add('<g class="pb-gap">')
+            shown.line(line, kind)
+            shown.add("</g>")
         shown.arrow(line[-2:], kind.replace(" d", ""), shaft=False)
         if back and pill:
             wide = gap[0] - 4

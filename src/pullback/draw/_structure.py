@@ -363,7 +363,7 @@ def _dependence_cell(
         return shown.box(x, y, w, h, r=r)
     if own:
         return shown.box(x, y, w, h, f' class="k{tint}"', r)
-    shown.box(x, y, w, h, ' class="k1 r"', r)
+    shown.box(x, y, w, h, ' class="g"', r)
     if w >= 10:  # marked by more than its colour
         inset = min(w, h) * 0.32
         cx, cy = x + w / 2, y + h / 2
@@ -419,9 +419,13 @@ def _tensor(
     rows, columns = _front(shape)
     sheets = min(3, max(1, torch.Size(shape[:-2]).numel()))
     left, top = middle - wide / 2, y + 44 + (room - high) / 2
-    for sheet in reversed(range(sheets)):
-        dx, dy = left + sheet * 7, top + (sheets - 1 - sheet) * 7
-        for i in range(rows if sheet == 0 else 1):
-            for j in range(columns):
-                fill = f' class="{tint} w"' if tint else ""
-                shown.box(dx + j * 22 + 1, dy + i * 22 + 1, 20, 20, fill, 5)
+    for sheet in range(1, sheets):  # of which an edge looks out at the top and the right
+        x0, y0 = left + 7 * sheet, top + 7 * (sheets - 1 - sheet)
+        x1, y1 = x0 + columns * 22, y0 + rows * 22
+        edge = [(x0, y0 + 5), (x0, y0), (x1, y0), (x1, y1), (x1 - 5, y1)]
+        shown.line(edge)
+    front = top + 7 * (sheets - 1)
+    fill = f' class="{tint} w"' if tint else ""
+    for i in range(rows):
+        for j in range(columns):
+            shown.box(left + j * 22 + 1, front + i * 22 + 1, 20, 20, fill, 5)

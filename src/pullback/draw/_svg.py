@@ -197,13 +197,14 @@ class Canvas:
     def svg(self, alt: str) -> str:
         """Return everything as SVG, with its style."""
         x, y, wide, high = self.view
+        parts = "".join(self.parts)
         least = math.ceil(legible_width(wide))
         shape = f"width:{wide}px" + (f";min-width:{least}px" if least > NARROW else "")
         return (
             f'<svg class="pb-draw" role="img" '
             f'aria-label="{escape(alt)}" viewBox="{x} {y} {wide} {high}" '
-            f'width="{wide}" height="{high}" style="{shape}"><style>{style()}</style>'
-            f"{''.join(self.parts)}</svg>"
+            f'width="{wide}" height="{high}" style="{shape}"><style>{style(palette=' class="k' in parts)}</style>'
+            f"{parts}</svg>"
         )
 
     def drawing(self, *, alt: str, text: str) -> Drawing:
@@ -212,10 +213,13 @@ class Canvas:
 
 
 @cache
-def style() -> str:
+def style(*, palette: bool = True) -> str:
     """Return the style sheet of all drawings, and the steps of their scale."""
-    sheet = files("pullback.draw").joinpath("draw.css").read_text(encoding="utf-8")
-    return minified(sheet) + "".join(
+    names = ["draw.css", "palette.css"] if palette else ["draw.css"]
+    sheets = [files("pullback.draw").joinpath(name) for name in names]
+    return "".join(
+        minified(sheet.read_text(encoding="utf-8")) for sheet in sheets
+    ) + "".join(
         f".pb-draw [class$={chr(ord('A') + step)}]{{--o:{opacity(step):.2g}}}"
         for step in range(TINTS)
     )
@@ -270,8 +274,8 @@ def tidy(number: float) -> str:
 
 
 def written(number: float) -> str:
-    """Return a number as a drawing shows it, with a real minus and a short infinity."""
-    return tidy(number).replace("Infinity", "∞").replace("-", "\N{MINUS SIGN}")
+    """Return a number as a drawing shows it, with a real minus."""
+    return tidy(number).replace("-", "\N{MINUS SIGN}")
 
 
 def listed(values: Iterable[float]) -> str:
