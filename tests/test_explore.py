@@ -266,7 +266,7 @@ def test_the_script_draws_what_python_drew(show):
             "document.querySelectorAll('.pb-sum text').forEach(e => e.textContent = '')"
         )
         page.evaluate(
-            "document.querySelectorAll('rect').forEach(e => e.setAttribute('class', 'lost'))"
+            "document.querySelectorAll('rect').forEach(e => (e.className.baseVal = 'no'))"
         )
         page.get_by_role("button", name="own").click()
         assert page.evaluate(read) == quiet

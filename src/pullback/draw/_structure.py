@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -320,7 +320,9 @@ def _pattern(J: Any) -> Tensor:
     return pattern
 
 
-def _places(names: tuple[Sequence[str], Sequence[str]], pattern: Tensor) -> Any:
+def _places(
+    names: tuple[Sequence[str], Sequence[str]], pattern: Tensor
+) -> tuple[Canvas, Callable[[int, int], tuple[float, float, float, float]]]:
     """Write the names that fit; return the canvas and where each cell stands."""
     shown = Canvas()
     m, n = pattern.shape

@@ -198,12 +198,13 @@ class Canvas:
         """Return everything as SVG, with its style."""
         x, y, wide, high = self.view
         parts = "".join(self.parts)
+        sheet = style(palette=' class="k' in parts)
         least = math.ceil(legible_width(wide))
         shape = f"width:{wide}px" + (f";min-width:{least}px" if least > NARROW else "")
         return (
             f'<svg class="pb-draw" role="img" '
             f'aria-label="{escape(alt)}" viewBox="{x} {y} {wide} {high}" '
-            f'width="{wide}" height="{high}" style="{shape}"><style>{style(palette=' class="k' in parts)}</style>'
+            f'width="{wide}" height="{high}" style="{shape}"><style>{sheet}</style>'
             f"{parts}</svg>"
         )
 
