@@ -72,9 +72,9 @@ loop.size, batch.size
 # %%
 # Drawn, with the ``v`` that picks the middle row:
 
-import pullback.plot
+import pullback
 
-picture = pullback.plot.vjp(torch.tensor([0.0, 1.0, 0.0]), J)
+pullback.draw.vjp(torch.tensor([0.0, 1.0, 0.0]), J)
 
 # %%
 # *I only need the gradient of one entry.* Then take one product and no Jacobian: ``y[i]``

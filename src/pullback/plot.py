@@ -1,4 +1,6 @@
-"""Pictures of Jacobians, gradients and graphs, drawn with matplotlib.
+"""Pictures of large Jacobians, of gradients and of graphs, drawn with matplotlib.
+
+Small products, whose numbers can be read, are drawn by :mod:`pullback.draw`.
 
 Needs the extra ``pullback[plot]``. Every picture has a title that says what it shows,
 and colours that stay apart when a dark page turns its lightness.
@@ -25,7 +27,6 @@ from pullback._picture import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from pullback._sparse.plan import Sparsity
     from pullback._trace import Trace
@@ -34,42 +35,6 @@ Array = NDArray[np.float64]
 READABLE = 100  # entries up to which the values are written into the cells
 CELLS, BLOCKS = 40, 100  # rows or columns of a pattern drawn one by one, and in blocks
 PALE = 12  # colours of the palette Set3, under black numbers
-
-
-def vjp(v: Any, J: Any) -> Figure:
-    r"""Draw the product :math:`v^\top J`: J, v beside it, the result under it.
-
-    Args:
-        v: Cotangent of shape ``(m,)``, one weight for each row of J.
-        J: Jacobian of shape ``(m, n)``, one row for each output.
-
-    Returns:
-        The figure.
-
-    Raises:
-        ValueError: the shapes are not ``(m,)`` and ``(m, n)``.
-    """
-    weights, matrix = _numbers("v", v), _numbers("J", J)
-    if matrix.ndim != 2 or weights.shape != matrix.shape[:1]:
-        raise ValueError(
-            f"v has shape {weights.shape} and J has shape {matrix.shape}; "
-            "v of shape (m,) and J of shape (m, n) are needed"
-        )
-    m, n = matrix.shape
-    figure, axes = plt.subplots(
-        2,
-        2,
-        figsize=(min(9.0, 2.6 + 0.7 * n), min(9.0, 2.4 + 0.6 * m)),
-        width_ratios=[1, max(n, 2)],
-        height_ratios=[max(m, 2), 1],
-        layout="constrained",
-    )
-    _cells(axes[0, 0], weights[:, None], "v")
-    _cells(axes[0, 1], matrix, "J: a row for each output")
-    _cells(axes[1, 1], (weights @ matrix)[None, :], "vᵀJ, added to x.grad")
-    axes[1, 0].axis("off")
-    figure.suptitle("v weighs the rows of J; their sum is vᵀJ")
-    return figure
 
 
 def heatmap(

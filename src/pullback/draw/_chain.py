@@ -207,12 +207,11 @@ def _grid(
     m, n = block.numbers.shape
     rows = block.numbers.tolist()
     if digits:
-        cells = [
-            (block.x + j * wide + 1, top + i * tall + 1, wide - 2, tall - 2)
-            for i in range(m)
-            for j in range(n)
+        places = [
+            (block.x + j * wide + 1, top + i * tall + 1) for i in range(m) for j in range(n)
         ]
-        return shown.numbers(cells, [x for row in rows for x in row], scale)
+        numbers = [x for row in rows for x in row]
+        return shown.numbers(places, (wide - 2, tall - 2), numbers, scale)
     shown.box(block.x, top, n * wide, m * tall, r=min(4.0, wide))
     if m * n <= 400:
         shown.tints(block.x, top, wide, tall, rows, scale)

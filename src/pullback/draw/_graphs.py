@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from pullback._layered import layered
+from pullback._layout import layout as lay_out
 from pullback._picture import picture
 from pullback._trace import Trace
 from pullback.draw._svg import (
@@ -245,7 +245,7 @@ def _sentence(node: Node, nodes: Mapping[str, Node], edges: Sequence[Edge]) -> s
 def _draw(nodes: Mapping[str, Node], edges: Sequence[Edge], order: Sequence[str]) -> Canvas:
     """Draw it from left to right where that fits a phone, else from top to bottom."""
     pairs = list(dict.fromkeys((edge.target, edge.source) for edge in edges))
-    layout = layered(pairs)
+    layout = lay_out(pairs)
     size = {name: _size(node) for name, node in nodes.items()}
     meeting = {
         edge.source for edge in edges if sum(e.source == edge.source for e in edges) > 1
@@ -318,6 +318,10 @@ def _edge(
         for a, b in pairwise(line):
             for piece in around(a, b, centre, gap):
                 shown.line(piece, kind)
+        if pill and not back:  # drawn as long as nothing has come back
+            shown.add('<g class="pb-gap">')
+            shown.line(line, kind)
+            shown.add("</g>")
         shown.arrow(line[-2:], kind.replace(" d", ""), shaft=False)
         if back and pill:
             wide = gap[0] - 4

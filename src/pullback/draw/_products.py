@@ -9,15 +9,17 @@ from pullback._report import Table
 from pullback.draw._svg import (
     CELL,
     GAP,
+    MARGIN,
     NARROW,
     WORD,
     Canvas,
     Drawing,
     Matrix,
+    Point,
     Product,
     Scale,
     cell_width,
-    holes,
+    even,
     joined,
     legible_width,
     listed,
@@ -29,10 +31,11 @@ from pullback.draw._svg import (
 
 LARGEST = 40  # rows, and columns, that are drawn one by one
 STEP = CELL + GAP
-BAND = 0.35  # tint of a band whose weight is the largest number
+NARROWEST = 34  # width of a cell
+WIDEST = 56  # and of one whose number may change
 TOLD = 36  # entries of J up to which the alternative text holds them all
-ROW_CAPTION = "v weighs the rows of J; their sum is vᵀJ"
-COLUMN_CAPTION = "u weighs the columns of J; their sum is J u"
+ROW_CAPTION = "v multiplies the rows of J; their sum is vᵀJ"
+COLUMN_CAPTION = "u multiplies the columns of J; their sum is J u"
 
 
 def vjp(
@@ -45,7 +48,7 @@ def vjp(
     digits: bool | None = None,
     alt: str | None = None,
 ) -> Drawing:
-    r"""Draw :math:`v^\top J`: v beside the rows of J that it weighs, their sum beneath.
+    r"""Draw :math:`v^\top J`: v beside the rows of J that it multiplies, their sum beneath.
 
     Args:
         v: Cotangent, of y's shape: one weight for each row.
@@ -71,7 +74,7 @@ def vjp(
         >>> J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
         >>> v = torch.tensor([10.0, -1.0])
         >>> pullback.draw.vjp(v, J, rows=["heat", "fuel"], result_name="x.grad")
-        v weighs the rows of J; their sum is vᵀJ
+        v multiplies the rows of J; their sum is vᵀJ
         output  v   x[0]  x[1]  x[2]
         heat    10  1     1     1
         fuel    -1  2     4     6
@@ -109,7 +112,7 @@ def jvp(
     digits: bool | None = None,
     alt: str | None = None,
 ) -> Drawing:
-    """Draw J u: u above the columns of J that it weighs, their sum at the right.
+    """Draw J u: u above the columns of J that it multiplies, their sum at the right.
 
     Args:
         J: Jacobian of shape ``y.shape + x.shape``.
@@ -134,7 +137,7 @@ def jvp(
         >>> import torch, pullback
         >>> J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
         >>> pullback.draw.jvp(J, torch.tensor([1.0, 0.0, 2.0]))
-        u weighs the columns of J; their sum is J u
+        u multiplies the columns of J; their sum is J u
         output  x[0]  x[1]  x[2]  J u
         u       1     0     2
         y[0]    1     1     1     3
@@ -211,7 +214,7 @@ def accumulate(
     total: list[float] = sum(each[1:], each[0]).reshape(-1).tolist()
     shown, scale = Canvas(), Scale(total, *lines)
     wide = cell_width([x for line in [*lines, total] for x in line])
-    wide = max(wide, *(text_width(name, WORD) + 4 for name in inputs))
+    wide = even(max(wide, *(text_width(name, WORD) + 4 for name in inputs)))
     xs = [j * (wide + GAP) for j in range(len(total))]
     _heads(shown, xs, wide, inputs)
     for i, (line, name) in enumerate(zip(lines, told, strict=True)):
@@ -219,7 +222,7 @@ def accumulate(
         shown.words(-26, y + CELL / 2, name, "e")
         if i:
             shown.words(-13, y + CELL / 2, "+", "n m")
-        shown.numbers([(x, y, wide, CELL) for x in xs], line, scale)
+        shown.numbers([(x, y) for x in xs], (wide, CELL), line, scale)
     _sum(shown, xs, len(lines) * STEP, wide, total, scale)
     shown.words(-26, len(lines) * STEP + 14 + CELL / 2, result_name, "b e")
     caption = f"Each backward adds to {result_name}"
@@ -247,16 +250,17 @@ def by_rows(
     _check_size(product)
     text, told = row_text(product, result_name), alt or row_sentence(product, result_name)
     shown = weigh_rows(product, result_name=result_name)
+    matrix(shown, product, _width(product, product.result, NARROWEST), CELL)
     if digits is False or (digits is None and legible_width(shown.view[2]) > NARROW):
         shown = _tint_rows(product, result_name)
     return shown.drawing(alt=told, text=text)
 
 
 def weigh_rows(
-    product: Product, *, result_name: str, tall: float = CELL, least: float = 34
+    product: Product, *, result_name: str, tall: float = CELL, least: float = NARROWEST
 ) -> Canvas:
-    """Draw v beside the rows of J and their sum beneath; J begins at (0, 0)."""
-    weights, J, result, rows, columns = product
+    """Draw v beside the rows of J and their sum beneath; J itself begins at (0, 0)."""
+    weights, _, result, rows, columns = product
     shown, scale = Canvas(), product.scale
     wide, heavy = _width(product, result, least), cell_width(weights, least)
     xs, ys = _steps(len(columns), wide), _steps(len(rows), tall)
@@ -264,20 +268,29 @@ def weigh_rows(
     whole = xs[-1] + wide - v
     _heads(shown, xs, wide, columns)
     shown.words(v + heavy / 2, -14, "v", "b")
-    for y, name, weight in zip(ys, rows, weights, strict=True):
-        cells = [(v, y, heavy, tall), *((x, y, wide, tall) for x in xs)]
-        outline = holes(v - 2, y - 1.5, whole + 4, tall + 3, cells, 7)
-        tint = scale.fill(weight, BAND)
-        shown.add(f'<g class="pb-band"><path{tint} fill-rule="evenodd" d="{outline}"/></g>')
-        shown.words(v - 8, y + tall / 2, name, "e")
-        shown.words(-11, y + tall / 2, "×", "m")
-    shown.numbers([(v, y, heavy, tall) for y in ys], weights, scale, "pb-v")
-    _matrix(shown, J, xs, ys, wide, tall, scale)
+    _bands(shown, [(v, y) for y in ys], (whole, tall), weights, scale)
+    _aside(shown, [(v - 10, y + tall / 2) for y in ys], rows, "e")
+    _aside(shown, [(-11, y + tall / 2) for y in ys], ["×"] * len(ys), "m")
+    shown.numbers([(v, y) for y in ys], (heavy, tall), weights, scale, "pb-v")
     bottom = ys[-1] + tall + GAP
     _sum(shown, xs, bottom, wide, result, scale)
     title = "vᵀJ" if result_name == "vᵀJ" else f"{result_name} = vᵀJ"
     shown.words(-10, bottom + 14 + CELL / 2, title, "b e")
     return shown
+
+
+def both_ways(rows: Product, columns: Product, tall: float) -> tuple[Canvas, Canvas]:
+    """Draw one J with v and vᵀJ, and with u and J u hidden; return it and the latter."""
+    least = max(WIDEST, _width(rows, rows.result, 0), _width(columns, columns.weights, 0))
+    by_v = weigh_rows(rows, result_name="vᵀJ", tall=tall, least=least)
+    by_u = weigh_columns(columns, result_name="J u", tall=tall, least=least)
+    shown = Canvas()
+    shown.parts = ['<g class="pb-by-v">', *by_v.parts, '</g><g class="pb-by-u" hidden>']
+    shown.parts += [*by_u.parts, "</g>"]
+    x, y, wide, high = by_v.view
+    shown.reach(x + MARGIN, y + MARGIN, wide - 2 * MARGIN, high - 2 * MARGIN)
+    matrix(shown, rows, least, tall)
+    return shown, by_u
 
 
 def row_text(product: Product, result_name: str) -> str:
@@ -321,37 +334,32 @@ def by_columns(
     text = column_text(product, result_name)
     told = alt or column_sentence(product, result_name)
     shown = weigh_columns(product, result_name=result_name)
+    matrix(shown, product, _width(product, product.weights, NARROWEST), CELL)
     if digits is False or (digits is None and legible_width(shown.view[2]) > NARROW):
         shown = _tint_columns(product, result_name)
     return shown.drawing(alt=told, text=text)
 
 
 def weigh_columns(
-    product: Product, *, result_name: str, tall: float = CELL, least: float = 34
+    product: Product, *, result_name: str, tall: float = CELL, least: float = NARROWEST
 ) -> Canvas:
-    """Draw u above the columns of J and their sum at the right; J begins at (0, 0)."""
-    weights, J, result, rows, columns = product
+    """Draw u above the columns of J, and their sum beside it; J itself begins at (0, 0)."""
+    weights, _, result, rows, columns = product
     shown, scale = Canvas(), product.scale
     wide, heavy = _width(product, weights, least), cell_width(result, least)
-    xs, ys = _steps(len(columns), wide), _steps(len(rows), CELL)
-    u, bottom = -22 - tall, ys[-1] + CELL
+    xs, ys = _steps(len(columns), wide), _steps(len(rows), tall)
+    u, bottom = -22 - tall, ys[-1] + tall
     _heads(shown, xs, wide, columns, u)
-    shown.words(-8, u + tall / 2, "u", "b e")
-    for x, weight in zip(xs, weights, strict=True):
-        cells = [(x, u, wide, tall), *((x, y, wide, CELL) for y in ys)]
-        outline = holes(x - 1.5, u - 2, wide + 3, bottom - u + 4, cells, 7)
-        tint = scale.fill(weight, BAND)
-        shown.add(f'<g class="pb-band"><path{tint} fill-rule="evenodd" d="{outline}"/></g>')
-        shown.words(x + wide / 2, -11, "×", "m")
-    shown.numbers([(x, u, wide, tall) for x in xs], weights, scale, "pb-v")
-    _matrix(shown, J, xs, ys, wide, CELL, scale)
-    for y, name in zip(ys, rows, strict=True):
-        shown.words(-8, y + CELL / 2, name, "e")
+    shown.words(-10, u + tall / 2, "u", "b e")
+    _bands(shown, [(x, u) for x in xs], (wide, bottom - u), weights, scale)
+    _aside(shown, [(x + wide / 2, -11) for x in xs], ["×"] * len(xs), "m")
+    shown.numbers([(x, u) for x in xs], (wide, tall), weights, scale, "pb-v")
+    _aside(shown, [(-10, y + tall / 2) for y in ys], rows, "e")
     line, end = xs[-1] + wide + 9, xs[-1] + wide + 18
     shown.line([(line, -2), (line, bottom + 2)])
     heavy = max(heavy, text_width(result_name, WORD))
     shown.words(end + heavy / 2, -14, result_name, "b")
-    shown.numbers([(end, y, heavy, CELL) for y in ys], result, scale, "pb-sum")
+    shown.numbers([(end, y) for y in ys], (heavy, tall), result, scale, "pb-sum")
     return shown
 
 
@@ -397,7 +405,8 @@ def _check_size(product: Product) -> None:
 def _width(product: Product, others: Sequence[float], least: float) -> float:
     """Return the width of the columns of J: of its numbers, others, and their names."""
     numbers = cell_width([*others, *(x for row in product.J for x in row)], least)
-    return max(numbers, *(text_width(name, WORD) + 4 for name in product.columns))
+    names = max(text_width(name, WORD) + 4 for name in product.columns)
+    return even(max(numbers, names))
 
 
 def _steps(count: int, size: float) -> list[float]:
@@ -413,18 +422,36 @@ def _heads(
         shown.words(x + wide / 2, y - 14, name)
 
 
-def _matrix(
+def matrix(shown: Canvas, product: Product, wide: float, tall: float) -> None:
+    """Draw J, a cell for each number, at (0, 0)."""
+    xs, ys = _steps(len(product.columns), wide), _steps(len(product.rows), tall)
+    places = [(x, y) for y in ys for x in xs]
+    numbers = [x for row in product.J for x in row]
+    shown.numbers(places, (wide, tall), numbers, product.scale, "pb-j")
+
+
+def _aside(shown: Canvas, places: Sequence[Point], words: Sequence[str], kind: str) -> None:
+    """Write words of one kind."""
+    shown.add(f'<g class="{kind}">')
+    for (x, y), word in zip(places, words, strict=True):
+        shown.words(x, y, word, within=kind)
+    shown.add("</g>")
+
+
+def _bands(
     shown: Canvas,
-    J: Matrix,
-    xs: Sequence[float],
-    ys: Sequence[float],
-    wide: float,
-    tall: float,
+    places: Sequence[Point],
+    size: Point,
+    weights: Sequence[float],
     scale: Scale,
 ) -> None:
-    """Draw J, a cell for each number."""
-    cells = [(x, y, wide, tall) for y in ys for x in xs]
-    shown.numbers(cells, [value for row in J for value in row], scale, "pb-j")
+    """Frame rows, or columns, in the tint of their weights."""
+    (w, h), r = size, 2
+    shown.add(f'<g class="pb-band n" style="--w:{w + 2 * r:g}px;--h:{h + 2 * r:g}px">')
+    for (x, y), weight in zip(places, weights, strict=True):
+        shown.add(f'<rect{scale.fill(weight)} x="{x - r:g}" y="{y - r:g}"/>')
+        shown.reach(x - 2 * r, y - 2 * r, w + 4 * r, h + 4 * r)
+    shown.add("</g>")
 
 
 def _sum(
@@ -437,7 +464,7 @@ def _sum(
 ) -> None:
     """Draw the line under a column of numbers, and the sums beneath it, as on paper."""
     shown.line([(xs[0] - 2, y + 5), (xs[-1] + wide + 2, y + 5)])
-    shown.numbers([(x, y + 14, wide, CELL) for x in xs], total, scale, "pb-sum")
+    shown.numbers([(x, y + 14) for x in xs], (wide, CELL), total, scale, "pb-sum")
 
 
 def _tint_rows(product: Product, result_name: str) -> Canvas:

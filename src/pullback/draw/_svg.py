@@ -19,13 +19,13 @@ DIGIT, WORD = 15, 13  # sizes of the two kinds of text, in pixels
 MARGIN = 3  # around everything, in pixels
 LEGIBLE = 11  # what the smaller of them may shrink to on a narrow screen
 NARROW = 328  # what a phone of 360 pixels leaves for a drawing
-CELL, GAP, ROUND = 36, 4, 6  # height of a cell, the space between two, its corners
+CELL, GAP, ROUND = 36, 7, 6  # height of a cell, the space between two, its corners
 HEAD = 6  # length of an arrow's head
+TINTS = 16  # steps of the scale, from
 STRONGEST, FAINTEST = 0.55, 0.07  # tint of the largest number, and of the smallest
 
 Matrix = list[list[float]]
 Point = tuple[float, float]
-Cell = tuple[float, float, float, float]  # x, y, width, height
 
 
 class Drawing:
@@ -66,21 +66,17 @@ class Scale:
         finite = [abs(x) for group in groups for x in group if math.isfinite(x)]
         self.most = max(finite, default=0.0) or 1.0
 
-    def opacity(
-        self, number: float, strongest: float = STRONGEST, steps: int = 100
-    ) -> float:
-        """Return how strong the tint of a number is, in steps; 0 has none."""
+    def tint(self, number: float) -> str:
+        """Return the class of a number's tint: its sign and its step; 0 has none."""
         if number == 0 or math.isnan(number):
-            return 0.0
-        share = min(1.0, abs(number) / self.most)
-        return round((FAINTEST + (strongest - FAINTEST) * share) * steps) / steps
-
-    def fill(self, number: float, strongest: float = STRONGEST, steps: int = 100) -> str:
-        """Return the attributes that tint a shape."""
-        if not (opacity := self.opacity(number, strongest, steps)):
             return ""
-        kind = "p" if number > 0 else "q"
-        return f' class="{kind}" fill-opacity="{opacity:g}"'
+        step = math.floor((TINTS - 1) * min(1.0, abs(number) / self.most) + 0.5)
+        return ("t" if number > 0 else "u") + chr(ord("A") + step)
+
+    def fill(self, number: float) -> str:
+        """Return the attribute that tints a shape."""
+        tint = self.tint(number)
+        return f' class="{tint}"' if tint else ""
 
 
 class Canvas:
@@ -111,14 +107,21 @@ class Canvas:
             math.ceil(self.bottom + MARGIN) - y,
         )
 
-    def words(self, x: float, y: float, text: str, kind: str = "") -> None:
-        """Write text with the middle of its letters at height y; kind: n, b, m, s, e."""
-        size = DIGIT if "n" in kind.split() else WORD
+    def words(
+        self, x: float, y: float, text: str, kind: str = "", *, within: str = ""
+    ) -> None:
+        """Write text with the middle of its letters at height y.
+
+        kind says how: n for numbers, b bold, m muted, s from its start, e to its end;
+        within says what the group around it has set already.
+        """
         chosen = f' class="{kind}"' if kind else ""
-        at = f'x="{x:.4g}" y="{y + 0.36 * size:.4g}"'
+        kinds = f"{kind} {within}".split()
+        size = DIGIT if "n" in kinds else WORD
+        at = f'x="{x:.0f}" y="{y + 0.36 * size:.0f}"'
         self.add(f"<text{chosen} {at}>{escape(text, quote=False)}</text>")
         wide = text_width(text, size)
-        start = 0 if "s" in kind.split() else wide if "e" in kind.split() else wide / 2
+        start = 0 if "s" in kinds else wide if "e" in kinds else wide / 2
         self.reach(x - start, y - size / 2, wide, size)
 
     def box(
@@ -154,14 +157,24 @@ class Canvas:
             self.line(points, kind)
 
     def numbers(
-        self, cells: Iterable[Cell], values: Iterable[float], scale: Scale, kind: str = ""
+        self,
+        places: Iterable[Point],
+        size: Point,
+        values: Iterable[float],
+        scale: Scale,
+        kind: str = "",
     ) -> None:
-        """Draw cells with numbers in them, tinted by the scale; kind names the group."""
-        self.add(f'<g class="{kind} n">' if kind else '<g class="n">')
-        for (x, y, w, h), value in zip(cells, values, strict=True):
-            self.box(x, y, w, h, scale.fill(value))
-            at = f'x="{x + w / 2:.4g}" y="{y + h / 2 + 0.36 * DIGIT:.4g}"'
-            self.add(f"<text {at}>{written(value)}</text>")
+        """Draw cells of one size with numbers in them, tinted; kind names the group."""
+        w, h = size
+        named = f"{kind} n" if kind else "n"
+        self.add(f'<g class="{named}" style="--w:{w:.4g}px;--h:{h:.4g}px">')
+        for (x, y), value in zip(places, values, strict=True):
+            at = f'x="{x + w / 2:.4g}" y="{y + h / 2 + 0.36 * DIGIT:.0f}"'
+            tint = scale.fill(value)
+            self.add(
+                f'<rect{tint} x="{x:.4g}" y="{y:.4g}"/><text {at}>{written(value)}</text>'
+            )
+            self.reach(x, y, w, h)
         self.add("</g>")
 
     def tints(
@@ -171,7 +184,7 @@ class Canvas:
         same: dict[str, list[str]] = {}
         for i, row in enumerate(rows):
             for j, value in enumerate(row):
-                tint = scale.fill(value, 0.9, steps=20)
+                tint = scale.fill(value)
                 at = f"M{x + j * w + 0.5:.4g} {y + i * h + 0.5:.4g}"
                 same.setdefault(tint, []).append(
                     f"{at}h{w - 1:.3g}v{h - 1:.3g}h{1 - w:.3g}z"
@@ -184,13 +197,15 @@ class Canvas:
     def svg(self, alt: str) -> str:
         """Return everything as SVG, with its style."""
         x, y, wide, high = self.view
+        parts = "".join(self.parts)
+        sheet = style(palette=' class="k' in parts)
         least = math.ceil(legible_width(wide))
         shape = f"width:{wide}px" + (f";min-width:{least}px" if least > NARROW else "")
         return (
             f'<svg class="pb-draw" role="img" '
             f'aria-label="{escape(alt)}" viewBox="{x} {y} {wide} {high}" '
-            f'width="{wide}" height="{high}" style="{shape}"><style>{style()}</style>'
-            f"{''.join(self.parts)}</svg>"
+            f'width="{wide}" height="{high}" style="{shape}"><style>{sheet}</style>'
+            f"{parts}</svg>"
         )
 
     def drawing(self, *, alt: str, text: str) -> Drawing:
@@ -199,24 +214,32 @@ class Canvas:
 
 
 @cache
-def style() -> str:
-    """Return the style sheet of all drawings, without its comments and line ends."""
-    sheet = files("pullback.draw").joinpath("draw.css").read_text(encoding="utf-8")
+def style(*, palette: bool = True) -> str:
+    """Return the style sheet of all drawings, and the steps of their scale."""
+    names = ["draw.css", "palette.css"] if palette else ["draw.css"]
+    sheets = [files("pullback.draw").joinpath(name) for name in names]
+    return "".join(
+        minified(sheet.read_text(encoding="utf-8")) for sheet in sheets
+    ) + "".join(
+        f".pb-draw [class$={chr(ord('A') + step)}]{{--o:{opacity(step):.2g}}}"
+        for step in range(TINTS)
+    )
+
+
+def minified(sheet: str) -> str:
+    """Return a style sheet without its comments and the spaces between its parts."""
     sheet = re.sub(r"/\*.*?\*/", "", sheet, flags=re.DOTALL)
     return re.sub(r" ?([{};,]) ?|(?<=:) ", r"\1", re.sub(r"\s+", " ", sheet)).strip()
+
+
+def opacity(step: int) -> float:
+    """Return how strong a step of the scale is."""
+    return FAINTEST + (STRONGEST - FAINTEST) * step / (TINTS - 1)
 
 
 def legible_width(width: float) -> float:
     """Return the width below which the smaller words would be less than 11 pixels."""
     return min(width, max(NARROW, width * LEGIBLE / WORD))
-
-
-def holes(x: float, y: float, w: float, h: float, cells: Iterable[Cell], r: float) -> str:
-    """Return the outline of a box with boxes left out, to be filled even-odd.
-
-    A tint behind cells would change theirs.
-    """
-    return rounded(x, y, w, h, r) + "".join(rounded(*cell, ROUND) for cell in cells)
 
 
 def around(a: Point, b: Point, middle: Point, size: Point) -> Iterator[tuple[Point, Point]]:
@@ -240,15 +263,6 @@ def around(a: Point, b: Point, middle: Point, size: Point) -> Iterator[tuple[Poi
             )
 
 
-def rounded(x: float, y: float, w: float, h: float, r: float) -> str:
-    """Return the outline of a rounded box."""
-    a, wide, high = f"a{r:g} {r:g} 0 0 1", w - 2 * r, h - 2 * r
-    return (
-        f"M{x + r:.4g} {y:.4g}h{wide:.4g}{a} {r:g} {r:g}v{high:.4g}{a}-{r:g} {r:g}"
-        f"h{-wide:.4g}{a}-{r:g}-{r:g}v{-high:.4g}{a} {r:g}-{r:g}z"
-    )
-
-
 def tidy(number: float) -> str:
     """Return a number in three or four digits, as the script writes it."""
     if not math.isfinite(number):
@@ -261,8 +275,8 @@ def tidy(number: float) -> str:
 
 
 def written(number: float) -> str:
-    """Return a number as a drawing shows it, with a real minus and a short infinity."""
-    return tidy(number).replace("Infinity", "∞").replace("-", "\N{MINUS SIGN}")
+    """Return a number as a drawing shows it, with a real minus."""
+    return tidy(number).replace("-", "\N{MINUS SIGN}")
 
 
 def listed(values: Iterable[float]) -> str:
@@ -278,7 +292,13 @@ def text_width(text: str, size: float) -> float:
 
 def cell_width(numbers: Iterable[float], least: float = 34) -> float:
     """Return the width of cells that hold these numbers."""
-    return max([least, *(text_width(written(x), DIGIT) + 12 for x in numbers)])
+    widest = max((text_width(written(x), DIGIT) + 12 for x in numbers), default=0.0)
+    return even(max(least, widest))
+
+
+def even(size: float) -> float:
+    """Return the next even number of pixels, whose middle is a pixel, too."""
+    return 2.0 * math.ceil(size / 2)
 
 
 def joined(parts: Sequence[str]) -> str:
