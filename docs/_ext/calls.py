@@ -9,7 +9,6 @@ have what was called.
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import sys
 from collections.abc import Iterator
@@ -28,27 +27,21 @@ class Noting:
 
     def __init__(self, script: Path) -> None:
         self.file = str(script)
-        self.ends = dict(calls(script.read_text(encoding="utf-8")))
+        self.ends: dict[Position, tuple[str, int]] = {}
         self.notes: dict[str, list[str]] = {}
         self.seen: set[tuple[CodeType, int]] = set()
 
+    def read(self, text: str) -> None:
+        """Find the calls in the text of the script; without it, none is noted."""
+        self.ends = dict(calls(text))
+
     def __enter__(self) -> None:
-        self.before, self.find = sys.getprofile(), builtins.__import__
-        builtins.__import__ = self.import_unwatched
-        sys.setprofile(self.note)
+        self.before = sys.getprofile()
+        if self.ends:
+            sys.setprofile(self.note)
 
     def __exit__(self, *error: object) -> None:
         sys.setprofile(self.before)
-        builtins.__import__ = self.find
-
-    def import_unwatched(self, *args: Any, **options: Any) -> ModuleType:
-        """Import a module without watching, which none of its calls are worth."""
-        watching = sys.getprofile()  # that of this thread
-        sys.setprofile(None)
-        try:
-            return self.find(*args, **options)
-        finally:
-            sys.setprofile(watching)
 
     def note(self, frame: FrameType, event: str, called: Any) -> None:
         """Take down one call, of many events that are none of the script's."""
