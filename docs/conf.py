@@ -127,6 +127,7 @@ html_theme_options = {
 }
 copybutton_exclude = ".linenos, .gp, .go"
 
+
 def setup(app):
     """Leave .ipynb to sphinx-gallery, whose notebooks are downloads and not sources."""
     app.registry.source_suffix.pop(".ipynb", None)

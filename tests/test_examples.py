@@ -53,7 +53,9 @@ def test_has_a_check_that_can_fail(page):
 def test_ends_on_a_way_on(page):
     *_, last = split_code_and_text_blocks(page)[1]
     assert last[0] == "text"
-    way_on = re.search(r"^(Where next\n-+|\*\*Next:\*\*)(?P<links>.*)", last[1], re.M | re.S)
+    way_on = re.search(
+        r"^(Where next\n-+|\*\*Next:\*\*)(?P<links>.*)", last[1], re.M | re.S
+    )
     assert way_on, "a section called Where next, or a paragraph that begins with **Next:**"
     assert ":ref:" in way_on["links"]
 

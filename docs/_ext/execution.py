@@ -103,20 +103,25 @@ class Execution:
         conf, url = app.config.sphinx_gallery_conf, app.config.html_baseurl
         now = repr([result and result["key"], conf, url, app.config.release])
         done = script.with_suffix(".done")
-        figures = [f for part in (result or {"shown": []})["shown"] for f in part.get("figures", [])]
+        figures = [
+            f
+            for part in (result or {"shown": []})["shown"]
+            for f in part.get("figures", [])
+        ]
         if not done.exists() or done.read_text(encoding="utf-8") != now:
             Path(f"{script}.md5").unlink(missing_ok=True)  # sphinx-gallery writes all anew
             for image in script.parent.glob(f"images/**/sphx_glr_{script.stem}_*"):
                 image.unlink()
             (script.parent / "images" / "thumb").mkdir(parents=True, exist_ok=True)
             for number, figure in enumerate(figures, 1):
-                for size, target in zip(("png", "large"), images(script, number), strict=True):
-                    target.write_bytes(base64.b64decode(figure[size]))
+                small, large = images(script, number)
+                small.write_bytes(base64.b64decode(figure["png"]))
+                large.write_bytes(base64.b64decode(figure["large"]))
             calls = script.with_suffix(".calls.json")
             calls.write_text(json.dumps(result["calls"] if result else {}))
             self.done[done] = now
         for figure in figures:
-            figure.update(png="", large="")
+            figure["png"] = figure["large"] = ""
 
     def mark(self, app: Sphinx) -> None:
         """Spare sphinx-gallery the scripts whose pages it has written."""
@@ -136,16 +141,19 @@ class Execution:
             figures = block.get("figures", [])
             pictures = list(enumerate(figures, number + 1))
             number += len(figures)
-            outputs[block["line"]] = rst(block, [
-                figure_rst(
-                    [small],
-                    app.srcdir,
-                    figure["titles"],
-                    [{0: small, 2.0: large}],
-                )
-                for n, figure in pictures
-                for small, large in [images(script, n)]
-            ])
+            outputs[block["line"]] = rst(
+                block,
+                [
+                    figure_rst(
+                        [small],
+                        app.srcdir,
+                        figure["titles"],
+                        [{0: small, 2.0: large}],
+                    )
+                    for n, figure in pictures
+                    for small, large in [images(script, n)]
+                ],
+            )
         body, *footer = source[0].rpartition(FOOTER)
         starts = [*BLOCK.finditer(body)]
         for start, following in reversed([*zip(starts, [*starts[1:], None], strict=True)]):
@@ -283,7 +291,7 @@ def outputs_of(block: Shown, number: int) -> Iterator[nbformat.NotebookNode]:
     """Yield what a cell shows as a notebook keeps it."""
     for name in ("stdout", "stderr"):
         if name in block:
-            yield output("stream", name=name, text=block[name])  # type: ignore[literal-required]
+            yield output("stream", name=name, text=block[name])
     for figure in block.get("figures", []):
         yield output("display_data", data={"image/png": figure["png"]})
     if "text" in block:

@@ -16,6 +16,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.util.tags import Tags
 
 from pages import ROOT, SKIPPED
 
@@ -66,8 +67,9 @@ def checks(source: Path | str, options: list[str]) -> Iterator[list[str]]:
 def write_message(anchor: str) -> Path:
     """Write the page of a message, with what torch says now."""
     import error_pages
+    from pullback._messages import MESSAGES
 
-    named = {message.anchor: message for message in error_pages.MESSAGES}
+    named = {message.anchor: message for message in MESSAGES}
     if anchor not in named:
         sys.exit(f"no page has {anchor} in its path, and no message this anchor")
     page = DOCS / "errors" / f"{anchor}.md"
@@ -85,15 +87,23 @@ def render(source: Path) -> Path:
     built = BUILT if whole else BUILT / "alone"
     settings: dict[str, Any] = {"execution_pages": source.stem}
     if not whole:
-        conf = Config.read(DOCS)
+        conf = Config.read(DOCS, overrides={}, tags=Tags())
         settings |= {
             "extensions": [e for e in conf.extensions if e not in {"error_index", "wheel"}],
             "include_patterns": [f"{name}.*", "index.md"],
             "nitpicky": False,
             "suppress_warnings": ALONE,
         }
-    folders = [DOCS, DOCS, built / "html", built / "doctrees"]
-    app = Sphinx(*folders, "html", settings, status=None, parallel=os.cpu_count() or 1)
+    app = Sphinx(
+        DOCS,
+        DOCS,
+        built / "html",
+        built / "doctrees",
+        "html",
+        settings,
+        status=None,
+        parallel=os.cpu_count() or 1,
+    )
     app.build()
     return built / "html" / f"{name}.html"
 

@@ -11,7 +11,7 @@ A page is stale when one of these is not what it was when it ran:
 - a file that the code names;
 - the package, if its name occurs in the code: those of its folders of which a file was
   read while the page ran, or all where it started other processes;
-- Python, one of :data:`VERSIONS`, or the runner.
+- Python, one of :data:`LIBRARIES`, or the runner.
 
 ``python pages.py [PART]`` executes what is stale, or of that what has PART in its name.
 """
@@ -34,8 +34,7 @@ from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 from runner import EVERYTHING, Block, Job, Order, Result
 
-VERSIONS = ["matplotlib", "numpy", "torch"]  # distributions that show in output
-IMPORTABLE = [*VERSIONS, "scipy"]  # what readers have, beside the package
+LIBRARIES = ["matplotlib", "numpy", "scipy", "torch"]  # what readers have, and scripts use
 PRELOAD = [
     "matplotlib.backends.backend_agg",
     "matplotlib.pyplot",
@@ -44,7 +43,8 @@ PRELOAD = [
     "torch._dynamo",
     "torch.func",
 ]
-TOOLS = [Path(__file__).with_name(f"{name}.py") for name in ("calls", "runner")]
+RUNNER = Path(__file__).with_name("runner.py")
+TOOLS = [RUNNER, RUNNER.with_name("calls.py")]
 SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,9 @@ class Page:
         """The files that its code names: where they are, by their paths below the root."""
         code = "\n".join(block["code"] for block in self.blocks)
         named = (os.path.join(self.source.parent, name) for name in NAMED.findall(code))
-        found = (Path(file).resolve() for file in sorted(set(named)) if os.path.isfile(file))
+        found = (
+            Path(file).resolve() for file in sorted(set(named)) if os.path.isfile(file)
+        )
         return {
             file.relative_to(self.root).as_posix(): str(file)
             for file in found
@@ -90,15 +92,17 @@ class Page:
     def job(self) -> Job:
         """Return what the runner needs to know."""
         files = {**self.files, self.name: str(self.source)}
-        return Job(name=self.name, place=self.name, files=files, blocks=self.blocks)
+        return Job(
+            name=self.name, place=self.name, files=files, blocks=self.blocks, strict=False
+        )
 
 
 def find(root: Path) -> Iterator[Page]:
     """Yield the pages that are executed, Markdown first."""
     for source in sorted((root / "docs").rglob("*.md")):
-        if not SKIPPED & {*source.relative_to(root).parts}:
-            if CELL.search(source.read_text(encoding="utf-8")):
-                yield Page(root, source.relative_to(root).as_posix())
+        name = source.relative_to(root)
+        if not SKIPPED & {*name.parts} and CELL.search(source.read_text(encoding="utf-8")):
+            yield Page(root, name.as_posix())
     examples = root / "examples"
     for source in sorted([*examples.glob("*.py"), *examples.glob("*/*.py")]):
         yield Page(root, source.relative_to(root).as_posix())
@@ -114,7 +118,9 @@ def blocks_of(script: Path) -> list[Block]:
     ]
 
 
-CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?P<options>(:[^\n]*\n)*)(?P<code>.*?)^```$", re.M | re.S)
+CELL = re.compile(
+    r"^```\{code-cell\}[^\n]*\n(?P<options>(:[^\n]*\n)*)(?P<code>.*?)^```$", re.M | re.S
+)
 
 
 def cells_of(text: str) -> Iterator[Block]:
@@ -139,7 +145,7 @@ class Store:
         (init,) = root.glob("src/*/__init__.py")
         self.package = init.parent
         self.outputs = root / "docs" / "_build" / "outputs"
-        common = [sys.version, *(f"{name} {version(name)}" for name in VERSIONS)]
+        common = [sys.version, *(f"{name} {version(name)}" for name in LIBRARIES)]
         self.common = digest(*(tool.read_bytes() for tool in TOOLS), repr(common).encode())
         self.folders: dict[str, str] = {}
 
@@ -166,9 +172,15 @@ class Store:
     def folder(self, name: str) -> str:
         """Return the digest of the files in a folder of the package, or in all."""
         if name not in self.folders:
-            found = self.package.rglob("*") if name == EVERYTHING else (self.package / name).glob("*")
+            found = (
+                self.package.rglob("*")
+                if name == EVERYTHING
+                else (self.package / name).glob("*")
+            )
             files = sorted(f for f in found if f.is_file() and "__pycache__" not in f.parts)
-            texts = (f"{f.relative_to(self.package)}\n".encode() + f.read_bytes() for f in files)
+            texts = (
+                f"{f.relative_to(self.package)}\n".encode() + f.read_bytes() for f in files
+            )
             self.folders[name] = digest(*texts)
         return self.folders[name]
 
@@ -180,7 +192,9 @@ class Store:
     def stale(self, pages: Iterable[Page]) -> list[Page]:
         """Return those whose output is not known, the slowest first."""
         left = [page for page in pages if self.fresh(page) is None]
-        seconds = {page.name: (self.last(page) or {"seconds": 60})["seconds"] for page in left}
+        seconds = {
+            page.name: (self.last(page) or {"seconds": 60})["seconds"] for page in left
+        }
         return sorted(left, key=lambda page: -seconds[page.name])
 
     def execute(
@@ -189,28 +203,23 @@ class Store:
         """Execute pages; yield each with what came of it, which is kept if it is right."""
         if not pages:
             return
+        code = "\n".join(page.text for page in pages)
         order = Order(
             package=self.package.name,
-            importable=IMPORTABLE,
-            preload=PRELOAD,
+            importable=LIBRARIES,
+            preload=[name for name in PRELOAD if name.partition(".")[0] in code],
             processes=processes,
             limit=limit,
             jobs=[page.job() for page in pages],
         )
         by_name = {page.name: page for page in pages}
-        command = [sys.executable, str(Path(__file__).with_name("runner.py"))]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen(command, encoding="utf-8", **pipes) as runner:
-            assert runner.stdin is not None
-            assert runner.stdout is not None
-            with runner.stdin:
-                json.dump(order, runner.stdin)
-            for line in runner.stdout:
-                result: Result = json.loads(line)
-                page = by_name.pop(result["name"])
-                self.keep(page, result)
-                yield page, result
-        assert not by_name, f"the runner ended with {runner.returncode} before {[*by_name]}"
+        sources = [str(self.package.parent), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sources))}
+        for result in answers(order, [sys.executable, str(RUNNER)], environment):
+            page = by_name.pop(result["name"])
+            self.keep(page, result)
+            yield page, result
+        assert not by_name, f"the runner ended before {[*by_name]}"
 
     def keep(self, page: Page, result: Result) -> None:
         """Write down what came of a page, or forget what it showed before it failed."""
@@ -225,9 +234,29 @@ class Store:
         new.replace(file)
 
 
+def answers(
+    order: Order, command: list[str], environment: dict[str, str]
+) -> Iterator[Result]:
+    """Start the runner; yield what came of each page, as it comes."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        env=environment,
+    ) as runner:
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        with runner.stdin:
+            json.dump(order, runner.stdin)
+        yield from map(json.loads, runner.stdout)
+
+
 def digest(*parts: bytes) -> str:
     """Return a digest of some texts."""
-    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+    return hashlib.sha256(
+        b"\0".join(hashlib.sha256(part).digest() for part in parts)
+    ).hexdigest()
 
 
 def main(part: str = "") -> int:

@@ -60,13 +60,14 @@ class Job(TypedDict):
     """A page to execute.
 
     Its place and the files are given as paths below a folder of its own; the value of a
-    file says where it is copied from.
+    file says where it is copied from. ``strict`` makes warnings errors.
     """
 
     name: str
     place: str
     files: dict[str, str]
     blocks: list[Block]
+    strict: bool
 
 
 class Order(TypedDict):
@@ -184,8 +185,12 @@ class Only(MetaPathFinder):
             if found.name not in seen:
                 seen.add(found.name)
                 needs = (need for need in found.requires or [] if "extra ==" not in need)
-                distributions += (re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needs)
-                self.names |= {file.parts[0].partition(".")[0] for file in found.files or []}
+                distributions += (
+                    re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needs
+                )
+                self.names |= {
+                    file.parts[0].partition(".")[0] for file in found.files or []
+                }
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: Any = None
@@ -267,6 +272,8 @@ def execute(job: Job, folder: Path, finder: Only) -> Result:
     sys.argv, sys.path = [str(page)], [entry for entry in sys.path if entry != HERE]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     noting = calls.Noting(page)
+    if job["strict"]:
+        warnings.simplefilter("error", UserWarning)
     warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
     warnings.filterwarnings("ignore", OF_TORCH, FutureWarning)
     if page.suffix == ".py":
@@ -328,15 +335,15 @@ def figures() -> Iterator[Figure]:
 
     for number in plt.get_fignums():
         figure = plt.figure(number)
-        whole = figure.get_suptitle()
-        places = ("left", "center", "right")
-        titles = [axes.get_title(loc=place) for axes in figure.axes for place in places]
+        titles = [figure.get_suptitle()]
+        for axes in figure.axes:
+            titles += [axes.get_title("left"), axes.get_title("center"), axes.get_title("right")]
         dpi = plt.rcParams["savefig.dpi"]
         dpi = figure.dpi if dpi == "figure" else dpi
         yield {
             "png": png(figure, dpi),
             "large": png(figure, 2 * dpi),
-            "titles": ", ".join(title for title in [whole, *titles] if title),
+            "titles": ", ".join(title for title in titles if title),
         }
     plt.close("all")
 
