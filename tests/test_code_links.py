@@ -47,6 +47,8 @@ torch.norm(x)
 torch.tensordot(x, x, dims=1)
 list(map(torch.norm, [x]))
 list(model[0].parameters())
+layer = model[0]
+list(layer.parameters())
 z = x
 z.sum()
 z = "a b"
@@ -71,6 +73,7 @@ CALLED = {
     "model[0].zero_grad": "torch.nn.Module.zero_grad",
     "torch.tensordot": "torch.tensordot",
     "gradgradcheck": "torch.autograd.gradcheck.gradgradcheck",
+    "layer.parameters": "torch.nn.Module.parameters",  # which is not seen, as it yields
     "z.sum": "torch.Tensor.sum",
     "z.split": "builtins.str.split",
 }
@@ -85,7 +88,8 @@ def test_a_call_is_noted_by_what_was_called(tmp_path):
     noting = calls.Noting(script)
     noting.read(SCRIPT)
     with noting:
-        exec(compile(SCRIPT, str(script), "exec"), {"__name__": "script"})
+        exec(compile(SCRIPT, str(script), "exec"), names := {"__name__": "script"})
+    noting.look(names)
     assert sys.getprofile() is before
     for written, name in CALLED.items():
         found = {

@@ -298,6 +298,8 @@ def outputs_of(block: Shown, number: int) -> Iterator[nbformat.NotebookNode]:
         data = {"text/plain": block["text"]}
         if "html" in block:
             data["text/html"] = block["html"]
+        if "markdown" in block:
+            data["text/markdown"] = block["markdown"]
         yield output("execute_result", data=data, execution_count=number)
 
 

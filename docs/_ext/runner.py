@@ -11,7 +11,7 @@ cannot change what another one shows, and may come in any order. It runs
 - silent on standard error, where warnings go, which are not on the page; or else it fails.
 
 What it shows is kept block by block: what it prints, the value that the block ends on, as
-text and as HTML, and its figures, in two sizes. So are the names of what it calls
+text, HTML and Markdown, and its figures, in two sizes. So are the names of what it calls
 (:mod:`calls`), and the folders of the package that it reads (see :mod:`pages`).
 """
 
@@ -89,6 +89,7 @@ class Shown(TypedDict):
     stderr: NotRequired[str]  # of a cell that is tagged remove-stderr
     text: NotRequired[str]
     html: NotRequired[str]
+    markdown: NotRequired[str]
     figures: NotRequired[list[Figure]]
 
 
@@ -312,19 +313,21 @@ def show(
             if isinstance(last, ast.Expr):
                 whole = compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
                 value = eval(whole, names)
+        noting.look(names)
         if value is not None:
-            shown["html"] = html_of(value)
+            shown["html"] = rich(value, "_repr_html_")
+            shown["markdown"] = rich(value, "_repr_markdown_")
             shown["text"] = repr(value)
     shown |= {"stdout": printed.getvalue(), "stderr": warned.getvalue()}
     shown["figures"] = list(figures())
     return {part: content for part, content in shown.items() if content}
 
 
-def html_of(value: object) -> str | None:
-    """Return a value as HTML, if it has that."""
-    if isinstance(value, type) or not hasattr(value, "_repr_html_"):
+def rich(value: object, method: str) -> str | None:
+    """Return a value as one of its methods shows it, if it has that."""
+    if isinstance(value, type) or not hasattr(value, method):
         return None
-    return cast("str | None", value._repr_html_())
+    return cast("str | None", getattr(value, method)())
 
 
 def figures() -> Iterator[Figure]:
@@ -337,7 +340,11 @@ def figures() -> Iterator[Figure]:
         figure = plt.figure(number)
         titles = [figure.get_suptitle()]
         for axes in figure.axes:
-            titles += [axes.get_title("left"), axes.get_title("center"), axes.get_title("right")]
+            titles += [
+                axes.get_title("left"),
+                axes.get_title("center"),
+                axes.get_title("right"),
+            ]
         dpi = plt.rcParams["savefig.dpi"]
         dpi = figure.dpi if dpi == "figure" else dpi
         yield {
