@@ -1,7 +1,7 @@
 """Execute, check and render one page: ``python one_page.py NAME [options of pytest]``.
 
 NAME is a part of the path of an example or of a Markdown page, or the anchor of an error
-message. Where the site has been built, the page is built into it; else it is rendered
+message (``errors/ANCHOR``, should a page have it in its path, too). Where the site has been built, the page is built into it; else it is rendered
 without the others, and links to them are left as text.
 """
 
@@ -23,7 +23,14 @@ from pages import ROOT, SKIPPED
 DOCS = ROOT / "docs"
 BUILT = DOCS / "_build"
 PER_PAGE = ["test_records", "test_examples", "test_terms"]  # these go page by page
-ALONE = ["ref.*", "toc.not_readable", "toc.excluded", "myst.xref_missing", "config.cache"]
+ALONE = [
+    "ref.*",
+    "toc.not_readable",
+    "toc.not_included",
+    "toc.excluded",
+    "myst.xref_missing",
+    "config.cache",
+]
 
 
 def sources() -> Iterator[Path]:
@@ -36,6 +43,8 @@ def sources() -> Iterator[Path]:
 
 def chosen(name: str) -> Path | str:
     """Return the source with a name in its path, or else the anchor of a message."""
+    if name.startswith("errors/"):
+        return name.removeprefix("errors/")
     found = [source for source in sources() if name in source.relative_to(ROOT).as_posix()]
     exact = [source for source in found if source.stem == name]
     if len(exact or found) == 1:
