@@ -1,13 +1,15 @@
 """Execute, check and render one page: ``python one_page.py NAME [options of pytest]``.
 
 NAME is a part of the path of an example or of a Markdown page, or the anchor of an error
-message (``errors/ANCHOR``, should a page have it in its path, too). Where the site has been built, the page is built into it; else it is rendered
-without the others, and links to them are left as text.
+message (``errors/ANCHOR``, should a page have it in its path, too). Where the site has been
+built, the page is built into it; else it is rendered without the others, and links to them
+are left as text.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,8 +47,10 @@ def chosen(name: str) -> Path | str:
     """Return the source with a name in its path, or else the anchor of a message."""
     if name.startswith("errors/"):
         return name.removeprefix("errors/")
-    found = [source for source in sources() if name in source.relative_to(ROOT).as_posix()]
-    exact = [source for source in found if source.stem == name]
+    paths = {source.relative_to(ROOT).as_posix(): source for source in sources()}
+    found = [source for path, source in paths.items() if name in path]
+    whole = re.compile(rf"(^|/){re.escape(name)}(\.\w+)?$")
+    exact = [source for path, source in paths.items() if whole.search(path)]
     if len(exact or found) == 1:
         return (exact or found)[0]
     if found:
