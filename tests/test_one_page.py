@@ -18,7 +18,7 @@ def test_another_name_is_that_of_a_message():
 
 
 def test_a_name_of_several_pages_lists_them():
-    with pytest.raises(SystemExit, match="several pages:\n  docs/same_or_not/calls.md"):
+    with pytest.raises(SystemExit, match=r"several pages:\n  docs/same_or_not/calls\.md"):
         chosen("same_or_not/")
 
 
