@@ -61,7 +61,16 @@ def tests(session: nox.Session) -> None:
 def doctest(session: nox.Session) -> None:
     """Hold every printed output to its record (-- --force-regen renews the record)."""
     install(session, "tests")
+    session.run("python", "docs/_ext/pages.py")  # executes what the build has not
     session.run("pytest", *PARALLEL, *PRINTED, *session.posargs, env=ONE_THREAD)
+
+
+@nox.session(default=False)
+def page(session: nox.Session) -> None:
+    """Execute, check and render one page (-- 30_one_component, --force-regen)."""
+    install(session, "tests")
+    session.install("-c", str(PINS), "ruff")
+    session.run("python", "docs/_ext/one_page.py", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session(default=False)
@@ -85,7 +94,7 @@ def live(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def twice(session: nox.Session) -> None:
-    """Build the site twice and compare every byte; watch which modules each page runs."""
+    """Build the site twice and compare every byte; run each example with the wheel."""
     install(session, "tests")
     session.run("pytest", "-m", "whole", "tests", *session.posargs)
 
@@ -98,6 +107,7 @@ def compat(session: nox.Session) -> None:
     kept = (p for p in PINS.read_text().splitlines() if not p.startswith("torch=="))
     pins.write_text("\n".join([*kept, f"torch{torch}"]))
     install(session, "tests", pins=pins)
+    session.run("python", "docs/_ext/pages.py")
     args = [*PARALLEL, *PRINTED, "tests", *session.posargs[1:]]
     session.run("pytest", *args, env=ONE_THREAD)
 

@@ -3,7 +3,6 @@
 import gc
 import os
 import sys
-import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -21,7 +20,7 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
-    "execution",  # first: it says how many threads torch may have when it is imported
+    "execution",
     "code_links",
     "error_index",
     "gallery_cards",
@@ -55,36 +54,12 @@ nitpick_ignore_regex = [
 autosectionlabel_prefix_document = True  # questions.md links to headings
 suppress_warnings = ["config.cache"]
 
-# -- Executing the pages (docs/_ext/execution.py) --------------------------------------
-
-execution_package = "../src/pullback"
-execution_versions = [
-    "ipython",
-    "matplotlib",
-    "myst-nb",
-    "numpy",
-    "sphinx-gallery",
-    "torch",
-]
-execution_preload = [
-    "ipykernel.debugger",
-    "ipykernel.inprocess.ipkernel",
-    "matplotlib.backends.backend_agg",
-    "matplotlib.pyplot",
-    "numpy.testing",
-    "torch._decomp.decompositions_for_jvp",  # what torch itself imports when it is used
-    "torch._dynamo",
-    "torch.func",
-]
-
 # -- Example scripts (sphinx-gallery) --------------------------------------------------
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
-    "capture_repr": ("_repr_html_", "__repr__"),
     "doc_module": ("pullback",),
     "backreferences_dir": "api/generated",
     "default_thumb_file": str(here / "_static" / "logo.svg"),
@@ -98,7 +73,7 @@ sphinx_gallery_conf = {
 # -- Executed Markdown pages (MyST-NB) -------------------------------------------------
 
 nb_execution_mode = "cache"
-nb_execution_timeout = 120
+nb_execution_timeout = 120  # for a script, too
 nb_render_markdown_format = "myst"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -151,8 +126,6 @@ html_theme_options = {
     "navigation_with_keys": True,
 }
 copybutton_exclude = ".linenos, .gp, .go"
-
-warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
 
 
 def setup(app):

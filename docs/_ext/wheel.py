@@ -6,13 +6,14 @@ built with the site; the first cell of each notebook that imports the package in
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.wheel import WheelBuilder
 from sphinx.application import Sphinx
-from sphinx_gallery import gen_rst, notebook
+from sphinx_gallery import notebook
 
 ROOT = Path(__file__).parents[2]
 INSTALL = """\
@@ -21,8 +22,8 @@ INSTALL = """\
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Stand between sphinx-gallery and its notebooks; build the wheel at the end."""
-    app.connect("config-inited", lambda app, config: install_first(address(config)))
+    """Go over sphinx-gallery's notebooks; build the wheel at the end."""
+    app.connect("builder-inited", install_first, priority=800)
     app.connect("build-finished", build)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -33,18 +34,18 @@ def address(config: Any) -> str:
     return f"{config.html_baseurl}_static/{wheel}"
 
 
-def install_first(url: str) -> None:
-    """Have sphinx-gallery put the installation first in notebooks that need it."""
-
-    def jupyter_notebook(*args: Any) -> dict[str, Any]:
-        made: dict[str, Any] = notebook.jupyter_notebook(*args)
-        code = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
-        if any(re.search(r"^(import|from) pullback", c["source"][0], re.M) for c in code):
-            notebook.add_code_cell(made, INSTALL.format(url=url))
+def install_first(app: Sphinx) -> None:
+    """Put the installation first in notebooks that need it."""
+    install = INSTALL.format(url=address(app.config))
+    gallery = Path(app.srcdir, app.config.sphinx_gallery_conf["gallery_dirs"])
+    for file in gallery.rglob("*.ipynb"):
+        made = json.loads(file.read_text(encoding="utf-8"))
+        code = [cell["source"][0] for cell in made["cells"] if cell["cell_type"] == "code"]
+        needs = any(re.search(r"^(import|from) pullback", cell, re.M) for cell in code)
+        if needs and install not in code:
+            notebook.add_code_cell(made, install)
             made["cells"].insert(0, made["cells"].pop())
-        return made
-
-    gen_rst.jupyter_notebook = jupyter_notebook
+            notebook.save_notebook(made, file)
 
 
 def build(app: Sphinx, exception: Exception | None) -> None:
