@@ -71,6 +71,7 @@ def cards(entries: list[addnodes.only]) -> nodes.Element:
         for image in entry.findall(nodes.image):
             if PurePosixPath(image["uri"]).suffix != DEFAULT:
                 image.attributes.update(width=WIDTH, height=HEIGHT, loading="lazy")
+                image["classes"].append("no-scaled-link")  # the title is the link
                 card += image.deepcopy()
         card += linked(entry)
         shown += card
