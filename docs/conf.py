@@ -43,7 +43,12 @@ extensions = [
     "ways_in",
     "wheel",
 ]
-exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**.ipynb_checkpoints", "upstream.md"]
+exclude_patterns = [
+    "_build",
+    "auto_examples/**/*.ipynb",
+    "**.ipynb_checkpoints",
+    "upstream.md",
+]
 nitpicky = True
 nitpick_ignore_regex = [
     # Annotations that have no page of their own.
