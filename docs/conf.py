@@ -24,12 +24,12 @@ extensions = [
     "code_links",
     "error_index",
     "gallery_cards",
-    "lost_chunks",
+    "leave_out",
     "mathml",
     "myst_nb",
     "navigation",
+    "nothing_lost",
     "odd_inputs",
-    "one_file",
     "pictures",
     "reproducible",
     "search_index",
@@ -42,7 +42,12 @@ extensions = [
     "ways_in",
     "wheel",
 ]
-exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**.ipynb_checkpoints"]
+exclude_patterns = [
+    "_build",
+    "auto_examples/**/*.ipynb",
+    "**.ipynb_checkpoints",
+    "upstream.md",
+]
 nitpicky = True
 nitpick_ignore_regex = [
     # Annotations that have no page of their own.
@@ -110,11 +115,18 @@ social_picture = (
 )
 html_title = "Pullback"
 html_static_path = ["_static"]
-html_css_files = ["pullback.css", "reference.css"]
+html_css_files = ["pullback.css"]
 html_js_files = ["pullback.js"]
 templates_path = ["templates"]
-# One style sheet and one script; pullback.css styles what these files would.
-one_file_leave_out = ["basic.css", "mystnb.*.css", "sg_gallery*.css", "sg-tags.js"]
+# Pages that nobody tagged or searched for words need no script for it, and pullback.css
+# styles what these files would.
+html_leave_out = [
+    "basic.css",
+    "mystnb.*.css",
+    "sg-tags.js",
+    "sg_gallery*.css",
+    "sphinx_highlight.js",
+]
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False
