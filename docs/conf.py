@@ -23,6 +23,7 @@ extensions = [
     "execution",
     "code_links",
     "error_index",
+    "folded",
     "gallery_cards",
     "leave_out",
     "mathml",

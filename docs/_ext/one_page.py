@@ -80,9 +80,9 @@ def checks(source: Path | str, options: list[str]) -> Iterator[list[str]]:
 def write_message(anchor: str) -> Path:
     """Write the page of a message, with what torch says now."""
     import error_pages
-    from pullback._messages import MESSAGES
+    from pullback._messages import messages
 
-    named = {message.anchor: message for message in MESSAGES}
+    named = {message.anchor: message for message in messages()}
     if anchor not in named:
         sys.exit(f"no page has {anchor} in its path, and no message this anchor")
     page = DOCS / "errors" / f"{anchor}.md"
