@@ -145,7 +145,7 @@ for transform in (torch.func.jacrev, torch.func.jacfwd):
         print(error)
 try:
     pullback.jacobian(torch.square, x.detach())
-except RuntimeError as error:
+except TypeError as error:
     print(error)
 
 # %%
