@@ -22,8 +22,10 @@ release = version = installed("pullback")
 
 extensions = [
     "execution",  # first: it says how many threads torch may have when it is imported
+    "asking",
     "code_links",
     "error_index",
+    "folded",
     "gallery_cards",
     "lost_chunks",
     "mathml",
