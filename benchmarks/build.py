@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from sites import ROOT, copy_sources
 
 RESULTS = ROOT / "benchmarks" / "results" / "build.json"
-EDITED = Path("examples", "02_jacobians", "25_row_by_row.py")
+EDITED = Path("examples", "08_more_on_jacobians", "25_row_by_row.py")
 
 
 def build(folder, *options):

@@ -51,7 +51,7 @@ nitpick_ignore_regex = [
     # Annotations that have no page of their own.
     (
         "py:class",
-        r"(Tensor|Mode|ProcessGroup|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
+        r"(Tensor|Mode|ChunkSize|Picture|ProcessGroup|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
 autosectionlabel_prefix_document = True  # questions.md links to headings

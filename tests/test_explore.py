@@ -8,11 +8,16 @@ import torch
 from built import needs_chromium
 
 import pullback
-from pullback._explore import tidy
+from pullback.draw._svg import tidy
 
 
 def sums(x):
     return torch.stack([x.sum(), (x**2).sum()])
+
+
+def drawn_j(html):
+    """Return the part of the picture that is J."""
+    return re.search(r'<g class="pb-j.*?</g>', html)[0]
 
 
 def dense(x):
@@ -37,11 +42,11 @@ def test_values():
 def test_of_matrices_and_numbers():
     shown = pullback.explore(lambda x: x @ x, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     assert shown.J.shape == (4, 4)
-    assert '<th scope="col">x[1, 0]</th>' in shown.html
+    assert ">x[1, 0]</text>" in shown.html
     x = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
     shown = pullback.explore(torch.square, x, torch.tensor(2.0))
     assert shown.result.tolist() == [12.0]
-    assert '<th scope="row">y</th>' in shown.html
+    assert ">y</text>" in shown.html
     assert x.grad is None
 
 
@@ -65,9 +70,9 @@ def test_asks_for_nothing_else():
 
 def test_infinite_and_nan_entries_are_told():
     html = pullback.explore(torch.sqrt, torch.tensor([0.0, 4.0])).html
-    assert '<td class="pb-j">Infinity</td>' in html
+    assert ">Infinity</text>" in drawn_j(html)
     html = pullback.explore(torch.sqrt, torch.tensor([-1.0, 4.0])).html
-    assert '<td class="pb-j">NaN</td>' in html
+    assert ">NaN</text>" in drawn_j(html)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +119,8 @@ def test_bad_input(case):
 
 
 def result(page, way="v"):
-    texts = page.locator(f".pb-sum.pb-by-{way}").all_text_contents()
-    return torch.tensor([float(text) for text in texts])
+    texts = page.locator(f".pb-by-{way} .pb-sum text").all_text_contents()
+    return torch.tensor([float(text.replace("\N{MINUS SIGN}", "-")) for text in texts])
 
 
 def said(page, text):
@@ -169,7 +174,7 @@ def test_wheel_and_drag(show):
     assert torch.equal(result(page), V @ J), "the page scrolls until the slider is chosen"
     slider.focus()
     page.mouse.wheel(0, -100)
-    page.wait_for_function("document.querySelectorAll('.pb-sum')[2].textContent !== '12'")
+    page.wait_for_function("document.querySelector('.pb-sum text').textContent !== '12'")
     assert torch.equal(result(page), torch.tensor([10.0, 2.0]) @ J)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"], middle[1])
@@ -203,7 +208,7 @@ def test_forward(show):
     page = show(pullback.explore(sums, X, V).html)
     page.get_by_label("J u, forward").check()
     assert torch.equal(result(page, "u"), J[:, 0])
-    assert not page.locator(".pb-sum.pb-by-v").first.is_visible()
+    assert not page.locator(".pb-by-v .pb-sum text").first.is_visible()
     page.get_by_label("weight of x[2]", exact=True).fill("2")
     u = torch.tensor([1.0, 0.0, 2.0])
     expected = torch.func.jvp(sums, (X,), (u,))[1]
@@ -215,30 +220,79 @@ def test_forward(show):
     assert torch.equal(result(page), V @ J), "v is as it was"
 
 
+ROWS = """() => {
+  const rows = {};
+  for (const text of document.querySelectorAll("svg text")) {
+    const box = text.getBoundingClientRect();
+    if (box.width) (rows[Math.round((box.y + box.height / 2) / 6)] ??= [])
+      .push([box.x, text.textContent]);
+  }
+  return Object.entries(rows).sort(([a], [b]) => a - b)
+    .map(([_, row]) => row.sort((a, b) => a[0] - b[0]).map(([_, word]) => word));
+}"""
+
+
 @needs_chromium
-def test_tables_without_scripts(show):
+def test_the_picture_without_scripts(show):
     page = show(pullback.explore(sums, X, V).html, scripts=False)
-    rows = [row.inner_text().split() for row in page.locator("tr:visible").all()]
-    assert rows == [
+    svg = pullback.draw.vjp(V, J).svg
+    quiet = show(pullback.explore(sums, X, V).html.replace("<script>", "<script type=no>"))
+    assert quiet.evaluate(ROWS) == [
         ["v", "x[0]", "x[1]", "x[2]"],
-        ["y[0]", "10", "1", "1", "1"],
-        ["y[1]", "1", "2", "4", "6"],
+        ["y[0]", "10", "×", "1", "1", "1"],
+        ["y[1]", "1", "×", "2", "4", "6"],
         ["vᵀJ", "12", "14", "16"],
     ]
+    assert quiet.evaluate(ROWS) == show(svg).evaluate(ROWS), "what draw.vjp draws"
+    told = page.get_by_role("img").get_attribute("aria-label")
+    assert told == (
+        "v = [10, 1] stands beside the rows of J. 10 times y[0] [1, 1, 1] plus 1 times "
+        "y[1] [2, 4, 6] gives vᵀJ = [12, 14, 16]."
+    )
     assert page.locator("button").first.is_hidden(), "no control that does nothing"
 
 
 @needs_chromium
-def test_the_script_writes_the_numbers_that_python_wrote(show):
+def test_the_script_draws_what_python_drew(show):
     torch.manual_seed(0)  # numbers of many sizes, the same each time
     x = torch.randn(6, dtype=torch.float64) * torch.logspace(-5, 3, 6, dtype=torch.float64)
-    html = pullback.explore(lambda x: x**3 * x.flip(0), x).html
-    read = "[...document.querySelectorAll('td')].map(td => td.textContent).join()"
-    quiet = show(re.sub(r"<script>.*</script>", "", html, flags=re.S)).evaluate(read)
-    page = show(html)
-    page.evaluate("document.querySelectorAll('td.pb-v').forEach(td => td.textContent = 1)")
-    page.evaluate("document.querySelectorAll('.pb-by-u').forEach(e => e.textContent = '')")
-    assert page.evaluate(read).replace(",", "") == quiet.replace(",", "")
+    for v in (None, torch.linspace(-30, 5, 6, dtype=torch.float64)):
+        html = pullback.explore(lambda x: x**3 * x.flip(0), x, v).html
+        read = """[...document.querySelectorAll(".pb-by-v rect, .pb-by-v text, .pb-j *")]
+          .map(e => [e.getAttribute("class") ?? "", e.textContent])"""
+        quiet = show(re.sub(r"<script>.*</script>", "", html, flags=re.S)).evaluate(read)
+        page = show(html)
+        page.evaluate(
+            "document.querySelectorAll('.pb-sum text').forEach(e => e.textContent = '')"
+        )
+        page.evaluate(
+            "document.querySelectorAll('rect').forEach(e => (e.className.baseVal = 'no'))"
+        )
+        page.get_by_role("button", name="own").click()
+        assert page.evaluate(read) == quiet
+        fields = page.locator("input[type=number].pb-by-v").all()
+        weights = torch.ones(6) if v is None else v
+        assert [field.input_value() for field in fields] == [
+            tidy(w) for w in weights.tolist()
+        ]
+
+
+@needs_chromium
+@pytest.mark.parametrize("way", ["v", "u"])
+def test_controls_stand_in_their_cells(show, way):
+    page = show(pullback.explore(sums, X, V).html, width=360)
+    page.locator(f"input[value={way}]").check()
+    rects = page.locator(f".pb-by-{way} .pb-v rect").all()
+    cells = [rect.bounding_box() for rect in rects]
+    fields = page.locator(f"input[type=number].pb-by-{way}").all()
+    sliders = page.locator(f"input[type=range].pb-by-{way}").all()
+    assert len(cells) == len(fields) == len(sliders) == (2 if way == "v" else 3)
+    for cell, field, slider in zip(cells, fields, sliders, strict=True):
+        for box in field.bounding_box(), slider.bounding_box():
+            assert cell["x"] - 1 <= box["x"]
+            assert box["x"] + box["width"] <= cell["x"] + cell["width"] + 1
+            assert cell["y"] - 1 <= box["y"]
+            assert box["y"] + box["height"] <= cell["y"] + cell["height"] + 1
 
 
 @needs_chromium

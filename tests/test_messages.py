@@ -1,26 +1,68 @@
 """The table of messages: what torch says is recognised, and the fixes work."""
 
+import ast
 import dataclasses
 import json
 import os
 import re
-import string
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 import torch
 from executed import ROOT
+from noise import rounding_noise
 
 import error_pages
 from error_pages import run, seen, shown
-from pullback._messages import MESSAGES, THEMES, lookup
+from freshness import Package
+from pullback import _messages
+from pullback._messages import messages, themes
+from pullback._recognition import lookup
 
+MESSAGES = messages()
 REPRODUCED = [m for m in MESSAGES if m.broken and not m.silent]
 SILENT = [m for m in MESSAGES if m.silent]
 FIXED = [m for m in MESSAGES if m.fixed]
 PASTED = json.loads((ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8"))
+ENTRY = """+++
+message = 'got 2'
+kinds = ['RuntimeError']
+patterns = ['got (?P<number>\\d+)']
+see = ['shape-rule']
+source = ['torch/autograd']
+
+[unknown]
+number = 'some'
++++
+
+Too
+many.
+
+## Do this
+
+Pass {number}, not `{}`.
+
+| you have | write |
+|---|---|
+| one | two |
+
+## Which cause is yours?
+
+- One
+  cause.
+- Another.
+
+```python broken
+1 / 0
+```
+
+```python fixed
+print(1)
+```
+"""
 
 
 def each(messages):
@@ -77,13 +119,8 @@ def test_the_entry_is_whole(message):
 
 
 @each(MESSAGES)
-def test_every_value_in_the_fix_is_a_group_of_a_pattern(message):
-    used = {name for _, name, _, _ in string.Formatter().parse(message.fix) if name}
-    groups = set(message.shapes)
-    for pattern in message.patterns:
-        groups |= set(re.compile(pattern).groupindex)
-    assert used <= groups
-    assert set(message.unknown) <= used
+def test_patterns_compile(message):
+    message.check()
 
 
 @each(MESSAGES)
@@ -92,18 +129,8 @@ def test_advice_needs_no_value(message):
 
 
 def test_names_are_used_once():
-    anchors = [message.anchor for message in MESSAGES]
-    assert len(set(anchors)) == len(anchors)
     titles = [message.title for message in MESSAGES]
     assert len(set(titles)) == len(titles)
-
-
-@pytest.mark.parametrize("text", PASTED)
-def test_a_message_that_people_paste_is_found(text):
-    found = lookup(text)
-    assert found is not None
-    assert found.anchor == PASTED[text]
-    assert recognised(text) == [found.anchor]
 
 
 def test_of_several_errors_in_one_paste_the_last_is_found():
@@ -127,70 +154,8 @@ def test_a_warning_is_not_taken_for_the_error_after_it():
     assert lookup(f"{error}\ntrain.py:1: {warning}") is lookup(warning)
 
 
-def test_a_line_that_names_the_matter_is_enough():
-    text = "ValueError: not enough values to unpack (expected 2, got {})"
-    frame = 'File "a.py", line 3, in backward\n    x, n = {}\n    ^^^^\n'
-    for got in (0, 1):
-        assert lookup(frame.format("ctx.saved_tensors") + text.format(got)) is not None
-        assert lookup(frame.format("sizes") + text.format(got)) is None
-
-
-@pytest.mark.parametrize(
-    ("shown", "known"),
-    [
-        ('File "a.py", line 3, in step\n    p.grad.norm()\n    ^^^^^^^^^^^', True),
-        ('File "a.py", line 3, in loss\n    self.aux.norm()\n    ^^^^^^^^^^^^^', False),
-        ('[rank0]:   File "a.py", line 3, in loss\n[rank0]:     aux.norm()\n', False),
-        ("Cell In[5], line 2\n      1 y.backward()\n----> 2 x.grad.norm()\n", True),
-        ("Cell In[5], line 2\n      1 x.grad = None\n----> 2 y.norm()\n", False),
-        ('File "<stdin>", line 1, in <module>', True),
-        ('[rank1]:   File "<stdin>", line 1, in <module>\n[rank1]: ', True),
-        ("Traceback (most recent call last):\n  ...", True),
-    ],
-)
-def test_words_of_python_are_held_to_the_line_that_raised(shown, known):
-    text = "AttributeError: 'NoneType' object has no attribute 'norm'"
-    assert (lookup(f"{shown}\n{text}") is not None) == known
-    later = "During handling of this:\nValueError: of my own"
-    assert (lookup(f"{shown}\n{text}\n{later}") is not None) == known
-
-
 def test_every_message_is_among_those_that_people_paste():
-    assert set(PASTED.values()) == {m.anchor for m in MESSAGES if not m.silent}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "CUDA out of memory. Tried to allocate 20.00 MiB",
-        "mat1 and mat2 shapes cannot be multiplied (1x3 and 1x1)",
-        "'float' object is not callable",
-        "'NoneType' object has no attribute 'shape'",
-        "list index out of range",
-        "Net.forward() missing 1 required positional argument: 'x'",
-        "tuple index out of range",
-        "not enough values to unpack (expected 2, got 1)",
-        "'DataLoader' object is not iterable",
-        "'tuple' object has no attribute 'append'",
-        "'NoneType' object has no attribute 'items'",
-        "linear(): argument 'input' (position 1) must be Tensor, not NoneType",
-        "cross_entropy_loss(): argument 'target' (position 2) must be Tensor, not NoneType",
-        "unsupported operand type(s) for +: 'int' and 'NoneType'",
-        "Cannot copy out of meta tensor; no data!",
-        "module 'torch' has no attribute 'compile'",
-        "forward() got an unexpected keyword argument 'inputs'",
-        "cannot pickle '_thread.lock' object",
-        "'dict' object has no attribute 'data'",
-        "`AcceleratorState` object has no attribute `distributed_type`",
-        "The operator 'aten::cumsum.out' is not currently implemented for the MPS device",
-        "Could not run 'aten::add.out' with arguments from the 'QuantizedCPU' backend.",
-        "output with shape [3] doesn't match the broadcast shape [4, 3]",
-        "The size of tensor a (3) must match the size of tensor b (4)",
-    ],
-)
-def test_other_messages_are_not_claimed(text):
-    assert lookup(text) is None
+    assert set(PASTED.values()) - {None} == {m.anchor for m in MESSAGES if not m.silent}
 
 
 @pytest.mark.parametrize(
@@ -216,6 +181,136 @@ def test_shapes_are_written_as_python_writes_them():
     assert "shape ()" in message.advice({"v": "[]", "output": None})
 
 
+# -- The files --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def entry(tmp_path, monkeypatch):
+    """Write an entry, in a folder of its own, with one text in the place of another."""
+    monkeypatch.setattr(_messages, "FOLDER", tmp_path)
+
+    def write(old="", new="", name="theme/got-two.md"):
+        assert old in ENTRY
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(ENTRY.replace(old, new, 1) if old else ENTRY, encoding="utf-8")
+        return file
+
+    return write
+
+
+def test_an_entry_is_read_whole(entry):
+    message = _messages.read(entry())
+    assert (message.anchor, message.theme) == ("got-two", "theme")
+    assert message.why == "Too many."
+    table = "\n\n| you have | write |\n|---|---|\n| one | two |"
+    assert message.advice({"number": "3"}) == "Pass 3, not `{}`." + table
+    assert message.advice({}) == "Pass some, not `{}`." + table
+    assert message.tell == ("One cause.", "Another.")
+    assert (message.broken, message.fixed) == ("1 / 0", "print(1)")
+    assert message.kinds == ("RuntimeError",)
+    assert not message.silent
+
+
+def test_a_trap_has_a_name_and_no_message(entry):
+    pattern = (
+        "message = 'got 2'\nkinds = ['RuntimeError']\npatterns = ['got (?P<number>\\d+)']"
+    )
+    file = entry(pattern, "name = 'Two, silently'")
+    with pytest.raises(ValueError, match=r"no pattern has a group for \{number\}"):
+        _messages.read(file)
+    file.write_text(file.read_text().replace("{number}", "2").replace("number =", "#"))
+    trap = _messages.read(file)
+    assert trap.silent
+    assert trap.title == "Two, silently"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("+++\n", "---\n", "begins with its fields"),
+        ("see =", "also =", "unknown field: also"),
+        ("message =", "title =", "unknown field: title"),
+        ("see = ['shape-rule']", "", "missing or empty field: see"),
+        ("['RuntimeError']", "[]", "missing or empty field: kinds"),
+        ("kinds = ['RuntimeError']", "", "missing or empty field: kinds"),
+        ("['shape-rule']", "'shape-rule'", "the field see is to be a list"),
+        ("['shape-rule']", "[1]", "the field see is to hold text"),
+        ("'some'", "1", "the field unknown is to hold text"),
+        ("'got 2'", "got 2", "Invalid value"),
+        ("\nToo\nmany.\n", "", "text below the fields is missing"),
+        ("Pass {number}", "Pass {numbers}", r"no pattern has a group for \{numbers\}"),
+        ("Pass {number}", "Pass 1", r"\[unknown\] is not used: number"),
+        ("## Do this", "## Do that", "a heading is one of"),
+        ("## Which cause is yours?", "## Do this", "a heading is one of"),
+        ("- One\n", "One\n", "each cause begins with `- `: 'One"),
+        ("python broken", "python", "a block of code is one of .*: 'python'"),
+        ("python fixed", "python broken", "a block of code is one of .*once"),
+        ("1 / 0\n```\n", "1 / 0\n```\nand then\n", "code stands at the end"),
+    ],
+)
+def test_what_is_wrong_with_an_entry_is_said_with_its_file(entry, old, new, reason):
+    file = entry(old, new)
+    with pytest.raises(ValueError, match=reason) as raised:
+        _messages.read(file)
+    assert str(raised.value).startswith(f"{file}: ")
+
+
+def test_a_pattern_that_does_not_compile_is_named_with_its_file(entry):
+    file = entry("\\d+)']", "\\d+']")
+    message = _messages.read(file)
+    with pytest.raises(ValueError, match="missing \\), unterminated subpattern") as raised:
+        message.check()
+    assert str(raised.value).startswith(f"{file}: ")
+
+
+def test_a_message_with_a_name_has_it_for_a_heading():
+    message = lookup("got 2 tensors and 1 gradients")
+    named = dataclasses.replace(message, name="Two [of] them")
+    assert "\n# Two \\[of\\] them\n" in error_pages.page_of(named)
+
+
+def test_a_name_that_is_taken_is_said_with_both_files(entry):
+    files = entry(), entry(name="other/got-two.md")
+    with pytest.raises(ValueError, match="has this name, too") as raised:
+        _messages.messages.__wrapped__()
+    assert all(str(file) in str(raised.value) for file in files)
+
+
+def test_entries_without_a_place_come_last_in_their_theme(entry, monkeypatch):
+    for name, place in (("a", ""), ("b", "place = 20"), ("c", "place = 10"), ("d", "")):
+        entry("see =", f"{place}\nsee =", f"theme/{name}.md")
+    monkeypatch.setattr(_messages, "messages", _messages.messages.__wrapped__)
+    assert [message.anchor for message in _messages.themes()["theme"]] == list("cbad")
+
+
+def test_importing_the_package_reads_no_message():
+    """Nor what only messages need, nor any package but torch and NumPy."""
+    code = """
+        import sys, torch, numpy
+        before, opened = {*sys.modules}, []
+        sys.addaudithook(lambda event, given: event == "open" and opened.append(given[0]))
+        import pullback
+        print(*(name for name in sys.modules if name not in before))
+        print(*(file for file in opened if str(file).endswith(".md")))
+        """
+    python = [sys.executable, "-c", textwrap.dedent(code)]
+    printed = subprocess.run(python, capture_output=True, text=True, check=True).stdout
+    loaded, opened = printed.split("\n")[:2]
+    assert "pullback._hints" in loaded.split()
+    assert opened == ""
+    others = {name for name in loaded.split() if not name.startswith("pullback")}
+    assert {name.split(".")[0] for name in others} <= {"html", "numpy"}
+    assert not {"pullback._messages", "pullback._recognition"} & {*loaded.split()}
+
+
+def test_only_what_adds_notes_depends_on_the_entries():
+    package = Package(ROOT / "src" / "pullback")
+    for code, depends in (("pullback.hints()", True), ("pullback.mixing(f, x)", False)):
+        reached = package.reach(ast.parse(f"import pullback\n{code}"))
+        assert any(file.suffix == ".md" for file in reached) == depends
+
+
 # -- The pages --------------------------------------------------------------------------
 
 
@@ -229,6 +324,15 @@ def test_the_page_has_anchor_title_and_sections(message):
         assert f"```python\n{code}\n```" in page or not code
     for ours in (r"0x[0-9a-f]{6}", "site-packages", re.escape(str(error_pages.__file__))):
         assert not re.search(ours, page.replace(message.title, ""))
+
+
+@each(MESSAGES)
+def test_the_page_prints_no_rounding_noise(message):
+    blocks = re.findall(
+        r"^:class: message\n\n(.*?)^```$", error_pages.page_of(message), re.M | re.S
+    )
+    assert blocks or message.silent or not message.broken
+    assert rounding_noise("\n".join(blocks)) == []
 
 
 def test_a_message_that_is_not_reproduced_says_so():
@@ -276,9 +380,8 @@ def test_a_process_group_runs_in_a_process_of_its_own():
 
 def test_every_theme_is_listed_on_the_index_page():
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    assert re.findall(r"```\{error-list\} ([\w-]+)", text) == [
-        theme.name for theme in THEMES
-    ]
+    listed = re.findall(r"```\{error-list\} ([\w-]+)", text)
+    assert sorted(listed) == [*themes()]
 
 
 def test_a_process_that_dies_is_named():

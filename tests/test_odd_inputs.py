@@ -172,7 +172,7 @@ def test_every_function_agrees_with_rows_taken_one_by_one(x, names, recording):
             for chunk_size in (None, 1):
                 same(pullback.jacobian(f, x, mode=mode, chunk_size=chunk_size), J)
         plan = pullback.sparsity(f, x)
-        same(pullback.jacobian(f, x, sparsity=plan), J)
+        same(plan.jacobian(f, x), J)
         if x.ndim and y.ndim and x.dtype is torch.float64:  # others round to zero
             matrix = pullback.mixing(f, x).matrix
             assert not (matrix & ~blocks(plan.pattern.to_dense(), y, x)).any()
@@ -291,10 +291,10 @@ def test_the_callers_default_device_is_for_the_caller():
         close(pullback.jacobian(f, x, batched=True), J.diagonal(0, 0, 2).movedim(-1, 0))
         for mode in ("auto", "reverse", "forward"):
             plan = pullback.sparsity(f, x, mode=mode)
-            found = pullback.jacobian(f, x, sparsity=plan, verify=True)
+            found = plan.jacobian(f, x, verify=True)
             close(found.to_dense(), J.reshape(600, 3))
         plan = pullback.sparsity(energy, x, hessian=True)
-        H = pullback.hessian(energy, x, sparsity=plan, verify=True)
+        H = plan.hessian(energy, x, verify=True)
         close(H.to_dense(), torch.func.hessian(energy)(x))
         pullback.sparsity(parts, x)
         assert "do not mix" in repr(pullback.mixing(f, x))
@@ -326,7 +326,7 @@ def test_inside_transforms(name, transform):
     [
         pullback.explain,
         pullback.jacobian,
-        lambda y, x: pullback.jacobian(y, x, sparsity=pullback.sparsity(torch.sin, x)),
+        lambda y, x: pullback.sparsity(torch.sin, x).jacobian(y, x),
         pullback.trace,
     ],
 )

@@ -44,29 +44,6 @@ def arrows(ax):
     return [(tuple(a.get_position()), tuple(a.xy)) for a in found]
 
 
-def test_vjp_shows_v_beside_j_and_the_product_below():
-    figure = plot.vjp(V, J)
-    assert figure.get_suptitle() == "v weighs the rows of J; their sum is vᵀJ"
-    beside, matrix, blank, below = figure.axes
-    titles = [ax.get_title() for ax in (beside, matrix, below)]
-    assert titles == ["v", "J: a row for each output", "vᵀJ, added to x.grad"]
-    assert not blank.axison
-    for ax, expected in ((beside, V[:, None]), (matrix, J), (below, (V @ J)[None])):
-        shown, numbers = cells(ax)
-        np.testing.assert_array_equal(shown, expected.numpy())
-        assert numbers == written_as(expected.numpy())
-
-
-def test_the_product_is_that_of_backward():
-    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    y = torch.stack([x.prod(), (x**2).sum()])
-    with torch.no_grad():
-        jacobian = pullback.jacobian(y, x)
-    y.backward(V)
-    shown, _ = cells(plot.vjp(V, jacobian).axes[3])
-    np.testing.assert_allclose(shown[0], x.grad.numpy())
-
-
 def test_heatmap():
     ax = plot.heatmap(J, title="J of f", xlabel="pixel", ylabel="class")
     shown, numbers = cells(ax)
@@ -147,7 +124,7 @@ def test_pattern_of_a_small_plan_has_a_number_for_each_entry():
     assert np.array_equal(np.isnan(shown.filled(np.nan)), ~dense.numpy())
     assert ax.get_title() == "Sparsity, 4 × 5: 8 entries, 2 colours of rows"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("input", "output")
-    assert plan.plot(title="mine").get_title() == "mine"
+    assert plot.pattern(plan, title="mine").get_title() == "mine"
 
 
 def test_pattern_of_a_large_plan_counts_in_blocks():
@@ -186,11 +163,6 @@ def test_takes_tensors_arrays_and_lists(kind):
 @pytest.mark.parametrize(
     ("error", "words", "draw"),
     [
-        (
-            ValueError,
-            r"v has shape \(1,\) and J has shape \(2, 3\)",
-            lambda: plot.vjp([1], J),
-        ),
         (ValueError, r"J has shape \(3,\); a matrix", lambda: plot.heatmap(J[0])),
         (ValueError, r"the same \(N, 2\) is needed", lambda: plot.field(J, J)),
         (ValueError, r"the same \(N, 2\) is needed", lambda: plot.field(J[:, :2], V)),
@@ -213,7 +185,7 @@ sys.modules["matplotlib"] = None
 import torch, pullback
 print(pullback.jacobian(torch.square, torch.tensor(3.0)))
 try:
-    pullback.sparsity(torch.sin, torch.ones(2)).plot()
+    pullback.plot
 except ImportError as error:
     print(error)
 """

@@ -85,7 +85,4 @@ def test_a_process_outside_of_the_group_is_told_so(ranks):
 def test_bad_groups():
     for group in ("gloo", 2, object()):
         with pytest.raises(TypeError, match=r"group is a .* process group"):
-            pullback.jacobian(f, X, group=group)
-    plan = pullback.sparsity(f, X)
-    with pytest.raises(ValueError, match="sparsity alone"):
-        pullback.jacobian(f, X, sparsity=plan, group=object())
+            pullback.distributed.jacobian(f, X, group=group)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch.autograd.functional import jacobian as dense
 
 import pullback
+from pullback import plot
 from pullback._sparse import bicoloring, coloring, index_sets
 
 close = torch.testing.assert_close
@@ -69,7 +70,7 @@ def test_equals_the_dense_jacobian_entry_by_entry(f, chunk_size):
     x = numbers(25)
     plan = pullback.sparsity(f, x)
     other = numbers(25) ** 2  # the plan is for every x of this shape
-    y, J = pullback.value_and_jacobian(f, other, sparsity=plan, chunk_size=chunk_size)
+    y, J = plan.value_and_jacobian(f, other, chunk_size=chunk_size)
     assert J.layout is torch.sparse_csr
     assert (J.shape, J.dtype) == ((y.numel(), 25), torch.float64)
     close(y, f(other))
@@ -114,7 +115,7 @@ def test_one_product_for_each_colour(f, mode, colors):
             counted += 1
             return t.clone()
 
-    pullback.jacobian(lambda x: f(Count.apply(x)), x, sparsity=plan, chunk_size=1)
+    plan.jacobian(lambda x: f(Count.apply(x)), x, chunk_size=1)
     assert counted == colors
 
 
@@ -155,7 +156,7 @@ def test_a_backward_that_writes_into_its_seed():
     x = numbers(8)
     plan = pullback.sparsity(lambda x: 2 * x, x)
     for _ in range(3):  # the seeds are kept after the first
-        J = pullback.jacobian(Twice.apply, x, sparsity=plan)
+        J = plan.jacobian(Twice.apply, x)
         close(J.to_dense(), 2 * torch.eye(8, dtype=x.dtype))
 
 
@@ -165,21 +166,21 @@ def test_any_shape_in_the_order_of_flatten():
     def f(x):
         return x.transpose(0, 2)[1:].cumsum(0)
 
-    J = pullback.jacobian(f, x, sparsity=pullback.sparsity(f, x))
+    J = pullback.sparsity(f, x).jacobian(f, x)
     close(J.to_dense(), dense(f, x).reshape(6, 12))
 
 
 def test_an_output_already_computed():
     x = numbers(9).requires_grad_()
     plan = pullback.sparsity(tridiagonal, x)
-    J = pullback.jacobian(tridiagonal(x), x, sparsity=plan)
+    J = plan.jacobian(tridiagonal(x), x)
     close(J.to_dense().detach(), dense(tridiagonal, x.detach()))
     assert x.grad is None
     for f in (tall, arrow):
         with pytest.raises(ValueError, match="the function is needed in its place"):
-            pullback.jacobian(f(x), x, sparsity=pullback.sparsity(f, x))
+            pullback.sparsity(f, x).jacobian(f(x), x)
         plan = pullback.sparsity(f, x, mode="reverse")
-        J = pullback.jacobian(f(x), x, sparsity=plan)
+        J = plan.jacobian(f(x), x)
         close(J.to_dense().detach(), dense(f, x.detach()))
 
 
@@ -217,7 +218,7 @@ def test_what_tangents_would_miss_or_pass_is_done_in_reverse(inner, outer):
     x = numbers(9)
     plan = pullback.sparsity(f, x)
     assert plan.mode == "reverse"
-    close(pullback.jacobian(f, x, sparsity=plan).to_dense(), dense(f, x))
+    close(plan.jacobian(f, x).to_dense(), dense(f, x))
     assert pullback.sparsity(f, x, mode="forward").mode == "forward"
 
 
@@ -229,11 +230,11 @@ def test_without_forward_mode():
     plan = pullback.sparsity(f, x)
     assert plan.mode == "both"
     with pytest.raises(RuntimeError) as caught:
-        pullback.jacobian(f, x, sparsity=plan)
+        plan.jacobian(f, x)
     assert "with mode='reverse' of" in caught.value.__notes__[0]
     plan = pullback.sparsity(f, x, mode="reverse")
     assert (plan.mode, plan.n_reverse) == ("reverse", plan.n_colors)
-    close(pullback.jacobian(f, x, sparsity=plan, chunk_size=1).to_dense(), dense(f, x))
+    close(plan.jacobian(f, x, chunk_size=1).to_dense(), dense(f, x))
 
 
 @pytest.mark.parametrize("f", [tridiagonal, tall, wide, arrow])
@@ -241,7 +242,7 @@ def test_forward_mode_alone(f):
     x = numbers(25)
     plan = pullback.sparsity(f, x, mode="forward")
     assert (plan.mode, plan.n_reverse) == ("forward", 0)
-    close(pullback.jacobian(f, x, sparsity=plan).to_dense(), dense(f, x))
+    close(plan.jacobian(f, x).to_dense(), dense(f, x))
 
 
 @pytest.mark.parametrize("f", [tridiagonal, tall, arrow])
@@ -250,7 +251,7 @@ def test_differentiable_again(f):
     plan = pullback.sparsity(f, x)
 
     def total(x):
-        J = pullback.jacobian(f, x, sparsity=plan)
+        J = plan.jacobian(f, x)
         return (J @ x.unsqueeze(1)).square().sum()
 
     def reference(x):
@@ -271,16 +272,17 @@ def test_another_argument_and_a_captured_parameter():
     plan = pullback.sparsity(f, *args, argnums=1)
     with torch.no_grad():
         weight += 1
-    J = pullback.jacobian(f, *args, argnums=1, sparsity=plan).detach().to_dense()
+    J = plan.jacobian(f, *args).detach().to_dense()  # of the input that the plan is for
     close(J, dense(lambda x: f(args[0], x).detach() * 0 + f(args[0], x), args[1]).detach())
-    with pytest.raises(ValueError, match=r"argnums is 0 and the plan is for inputs\[1\]"):
-        pullback.jacobian(f, *args, sparsity=plan)
+    x = args[1].requires_grad_()
+    plan = pullback.sparsity(f, *args, argnums=1, mode="reverse")
+    close(plan.jacobian(f(*args), x).detach().to_dense(), J)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_low_precision(dtype):
     x = numbers(20, dtype=dtype)
-    J = pullback.jacobian(wide, x, sparsity=pullback.sparsity(wide, x))
+    J = pullback.sparsity(wide, x).jacobian(wide, x)
     assert J.dtype is dtype
     close(J.to_dense().double(), dense(wide, x.double()), rtol=0.05, atol=0.05)
 
@@ -288,11 +290,9 @@ def test_low_precision(dtype):
 def test_a_plan_from_a_meta_tensor():
     plan = pullback.sparsity(tridiagonal, torch.empty(30, device="meta"))
     x = numbers(30)
-    close(
-        pullback.jacobian(tridiagonal, x, sparsity=plan).to_dense(), dense(tridiagonal, x)
-    )
+    close(plan.jacobian(tridiagonal, x).to_dense(), dense(tridiagonal, x))
     x = x.to("meta")
-    J = pullback.jacobian(tridiagonal, x, sparsity=plan, verify=True)
+    J = plan.jacobian(tridiagonal, x, verify=True)
     assert (J.is_meta, J.shape) == (True, (30, 30))
 
 
@@ -304,7 +304,7 @@ def test_no_numbers(m, n):
     plan = pullback.sparsity(f, torch.ones(n))
     assert plan.pattern.shape == (m, n)
     for verify in (False, True):
-        J = pullback.jacobian(f, torch.ones(n), sparsity=plan, verify=verify)
+        J = plan.jacobian(f, torch.ones(n), verify=verify)
         assert J.shape == (m, n)
 
 
@@ -313,7 +313,7 @@ def test_no_samples(pool):
     x = torch.ones(0, 2, 6)
     plan = pullback.sparsity(lambda x: pool(x, 2), x)
     assert plan.pattern.shape == (0, 0)
-    assert pullback.jacobian(lambda x: pool(x, 2), x, sparsity=plan).shape == (0, 0)
+    assert plan.jacobian(lambda x: pool(x, 2), x).shape == (0, 0)
 
 
 def test_an_output_that_depends_on_nothing():
@@ -321,8 +321,8 @@ def test_an_output_that_depends_on_nothing():
     plan = pullback.sparsity(torch.zeros_like, x)
     assert plan.pattern.values().numel() == 0
     with pytest.raises(RuntimeError, match=r"does not depend on inputs\[0\]"):
-        pullback.jacobian(torch.zeros_like, x, sparsity=plan)
-    J = pullback.jacobian(torch.zeros_like, x, sparsity=plan, allow_unused=True)
+        plan.jacobian(torch.zeros_like, x)
+    J = plan.jacobian(torch.zeros_like, x, allow_unused=True)
     assert not J.to_dense().any()
 
 
@@ -332,9 +332,9 @@ def test_an_output_that_depends_on_nothing():
 def test_changed_shapes_are_caught():
     plan = pullback.sparsity(tridiagonal, numbers(9))
     with pytest.raises(ValueError, match=r"shapes \(8,\) and the plan is for \(9,\)"):
-        pullback.jacobian(tridiagonal, numbers(8), sparsity=plan)
+        plan.jacobian(tridiagonal, numbers(8))
     with pytest.raises(ValueError, match=r"output has shape \(8,\) and the plan is for"):
-        pullback.jacobian(lambda x: tridiagonal(x)[1:], numbers(9), sparsity=plan)
+        plan.jacobian(lambda x: tridiagonal(x)[1:], numbers(9))
 
 
 @pytest.mark.parametrize("f", [tridiagonal, tall, arrow])
@@ -346,18 +346,18 @@ def test_verify_catches_a_function_that_has_outgrown_its_plan(f):
         y = f(x)
         return torch.cat([y[:-1], y[-1:] + 1e-3 * x[4]])
 
-    J = pullback.jacobian(f, x, sparsity=plan, verify=True)
+    J = plan.jacobian(f, x, verify=True)
     close(J.to_dense(), dense(f, x))
     with pytest.raises(
         RuntimeError, match=r"in [12] of (30 columns, .* 4|150 rows, .* 149);"
     ):
-        pullback.jacobian(grown, x, sparsity=plan, verify=True)
+        plan.jacobian(grown, x, verify=True)
 
 
 def test_verify_takes_nan_for_what_it_is():
     x = torch.tensor([0.0, 1.0, 4.0])
     plan = pullback.sparsity(lambda x: (x - 1).sqrt(), x)
-    J = pullback.jacobian(lambda x: (x - 1).sqrt(), x, sparsity=plan, verify=True)
+    J = plan.jacobian(lambda x: (x - 1).sqrt(), x, verify=True)
     assert J.values().isnan().tolist() == [True, False, False]
 
 
@@ -374,9 +374,9 @@ def test_a_branch_on_a_value_warns_and_verify_tells():
 
     with pytest.warns(UserWarning, match="looks at values"):
         plan = pullback.sparsity(f, torch.ones(4))
-    pullback.jacobian(f, torch.ones(4), sparsity=plan, verify=True)
+    plan.jacobian(f, torch.ones(4), verify=True)
     with pytest.raises(RuntimeError, match="outgrown its plan"):
-        pullback.jacobian(f, -torch.ones(4), sparsity=plan, verify=True)
+        plan.jacobian(f, -torch.ones(4), verify=True)
 
 
 @pytest.mark.parametrize(
@@ -400,26 +400,21 @@ def test_numbers_read_past_all_operations_warn(read, hessian):
     assert len(found) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mode": "forward"}, "sparsity alone is needed"),
-        ({"batched": True}, "sparsity alone is needed"),
-        ({"progress": True}, "sparsity alone is needed"),
-        ({"sparsity": None, "verify": True}, "sparsity= is needed"),
-    ],
-)
-def test_options_that_contradict(options, message):
+@pytest.mark.parametrize("option", ["mode", "batched", "progress", "argnums"])
+def test_what_a_plan_has_decided_is_no_option(option):
     x = numbers(5)
-    options = {"sparsity": pullback.sparsity(tridiagonal, x), **options}
-    with pytest.raises(ValueError, match=message):
-        pullback.jacobian(tridiagonal, x, **options)
+    with pytest.raises(TypeError, match=option):
+        pullback.sparsity(tridiagonal, x).jacobian(tridiagonal, x, **{option: 0})
+
+
+@pytest.mark.parametrize("option", ["sparsity", "verify", "group"])
+def test_the_dense_jacobian_has_no_option_of_a_plan_or_a_group(option):
+    with pytest.raises(TypeError, match=option):
+        pullback.jacobian(tridiagonal, numbers(5), **{option: None})
 
 
 def test_wrong_kinds():
     x = numbers(5)
-    with pytest.raises(TypeError, match="sparsity is a Tensor"):
-        pullback.jacobian(tridiagonal, x, sparsity=torch.eye(5))
     with pytest.raises(TypeError, match=r"inputs\[0\] is a tuple; one tensor is needed"):
         pullback.sparsity(lambda t: t[0], (x,))
     with pytest.raises(TypeError, match="the output of f is a tuple; one tensor"):
@@ -436,9 +431,7 @@ def test_wrong_kinds():
         pullback.sparsity(lambda x: x.add_(1), x)
     plan = pullback.sparsity(tridiagonal, x)
     with pytest.raises(RuntimeError, match=r"inside a torch\.func transform"):
-        torch.vmap(lambda x: pullback.jacobian(tridiagonal, x, sparsity=plan).values())(
-            x.expand(2, 5)
-        )
+        torch.vmap(lambda x: plan.jacobian(tridiagonal, x).values())(x.expand(2, 5))
 
 
 def test_nothing_of_the_callers_changes():
@@ -448,7 +441,7 @@ def test_nothing_of_the_callers_changes():
     f = torch.nn.Dropout(0.5)
     plan = pullback.sparsity(f, x)
     assert torch.equal(plan.pattern.to_dense(), torch.eye(6, dtype=torch.bool))
-    pullback.jacobian(f, x, sparsity=plan, verify=True)
+    plan.jacobian(f, x, verify=True)
     assert torch.equal(torch.get_rng_state(), state)
     assert x.grad.sum() == 6
     with pytest.raises(ZeroDivisionError):
@@ -505,7 +498,7 @@ def test_what_no_operation_shows_is_dense(function):
     plan = pullback.sparsity(f, numbers(5))
     assert plan.assumed_dense == (f"{function.__name__}Backward",)
     assert "assumed dense  " + plan.assumed_dense[0] in repr(plan)
-    J = pullback.jacobian(f, numbers(5), sparsity=plan, verify=True)
+    J = plan.jacobian(f, numbers(5), verify=True)
     close(J.to_dense(), dense(f, numbers(5)))
 
 
@@ -583,7 +576,7 @@ def test_fused_attention_which_copies_where_a_view_will_not_do(causal):
     assert torch.equal(entries(of_q, q), rows.bool())
     assert torch.equal(entries(of_k, k), torch.kron(heads, torch.ones(8, 10)).bool())
     for f, x in ((of_q, q), (of_k, k)):
-        J = pullback.jacobian(f, x, sparsity=pullback.sparsity(f, x))
+        J = pullback.sparsity(f, x).jacobian(f, x)
         close(J.to_dense(), dense(f, x).reshape(48, -1))
 
 
@@ -592,7 +585,7 @@ def test_a_derivative_inside():
         return torch.func.grad(lambda x: (x[1:] ** 2 * x[:-1]).sum())(x)
 
     plan = pullback.sparsity(f, numbers(7))
-    J = pullback.jacobian(f, numbers(7), sparsity=plan, verify=True)
+    J = plan.jacobian(f, numbers(7), verify=True)
     close(J.to_dense(), dense(f, numbers(7)))
     assert plan.n_colors == 3
 
@@ -670,7 +663,7 @@ def test_random_compositions(names, data):
     ).div(7)
     expected = dense(f, x)
     assert not ((expected.nan_to_num() != 0) & ~plan.pattern.to_dense()).any()
-    J = pullback.jacobian(f, x, sparsity=plan, verify=True, allow_unused=True)
+    J = plan.jacobian(f, x, verify=True, allow_unused=True)
     if expected.isfinite().all():  # 0 × inf is NaN, and rows and columns differ in where
         close(J.to_dense(), expected)
 
@@ -805,7 +798,7 @@ def test_repr():
 
 def test_picture():
     plan = pullback.sparsity(tridiagonal, torch.ones(5))
-    ax = plan.plot()
+    ax = plot.pattern(plan)
     assert ax.get_title() == "Sparsity, 5 × 5: 13 entries, 3 colours of rows"
     cells = {tuple(map(int, t.get_position())): t.get_text() for t in ax.texts}
     expected = {
@@ -815,11 +808,12 @@ def test_picture():
         if abs(i - j) < 2
     }
     assert cells == expected
-    ax = pullback.sparsity(arrow, torch.ones(4)).plot()
+    ax = plot.pattern(pullback.sparsity(arrow, torch.ones(4)))
     assert ax.get_title() == "Sparsity, 4 × 4: 10 entries, 3 colours of rows and columns"
     assert [t.get_text() for t in ax.texts] == list("0000121212")
     _, mine = plt.subplots()
-    assert pullback.sparsity(stencil, torch.ones(400)).plot(mine, title="mine") is mine
+    large = pullback.sparsity(stencil, torch.ones(400))
+    assert plot.pattern(large, mine, title="mine") is mine
     assert mine.get_title() == "mine"
     blocks = mine.images[0].get_array()
     assert blocks.shape == (100, 100)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback
-from pullback._layered import layered
+from pullback._layout import layout
 from pullback._picture import picture
 
 
@@ -30,7 +30,7 @@ def acyclic(draw):
 @given(acyclic())
 @settings(max_examples=60, deadline=None)
 def test_layout(edges):
-    places, routes = layered(edges)
+    places, routes = layout(edges)
     assert set(places) == {node for edge in edges for node in edge}
     for source, target in edges:
         assert places[source][1] < places[target][1], "arrows run downwards"
@@ -59,7 +59,7 @@ def _paths(edges):
 def test_edges_of_a_diamond_do_not_cross():
     edges = [("v", "a"), ("v", "b"), ("a", "p"), ("b", "q"), ("a", "q"), ("b", "r")]
     shuffled = [edges[i] for i in (1, 0, 5, 3, 4, 2)]
-    x = {node: place[0] for node, place in layered(shuffled).places.items()}
+    x = {node: place[0] for node, place in layout(shuffled).places.items()}
     assert (x["a"] < x["b"]) == (x["p"] < x["q"]) == (x["q"] < x["r"])
 
 
@@ -95,7 +95,7 @@ def test_large_graph_is_collapsed_without_a_cycle(make, limit):
     boxes, arrows = picture(traced, limit)
     assert len(boxes) <= limit
     pairs = [(arrow.source, arrow.target) for arrow in arrows]
-    places = layered(pairs).places
+    places = layout(pairs).places
     assert set(places) == {box.name for box in boxes}
     assert all(places[a][1] < places[b][1] for a, b in pairs)
     members = sum(int(b.text.split("\n")[1].split()[0]) for b in boxes if b.kind == "group")
@@ -129,7 +129,7 @@ def labels(ax):
 def test_labels_nan_and_zero():
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     y = torch.where(x > 0, x.sqrt(), torch.zeros(2)).sum() + (x * 0).sum()
-    ax = pullback.trace(y, names={"x": x}).plot()
+    ax = pullback.plot.trace(pullback.trace(y, names={"x": x}))
     texts = labels(ax)
     assert {"v", "x", "Sqrt", "Where", "[nan, 0.25]", "[0, 0]"} <= set(texts)
     assert texts["[nan, 0.25]"].get_color() == "tab:red"
@@ -139,28 +139,28 @@ def test_labels_nan_and_zero():
 
 def test_two_edges_between_the_same_boxes_share_an_arrow():
     x = torch.tensor(3.0, requires_grad=True)
-    texts = labels(pullback.trace(x * x).plot())
+    texts = labels(pullback.plot.trace(pullback.trace(x * x)))
     assert "3\n3" in texts
-    texts = labels(pullback.trace(torch.stack([x, x, x]).sum()).plot())
+    texts = labels(pullback.plot.trace(pullback.trace(torch.stack([x, x, x]).sum())))
     assert "3 edges\nnorm 1.73" in texts
 
 
 def test_named_operations_and_large_cotangents():
     x = torch.ones(4, 5, requires_grad=True)
     h = x * 2
-    texts = labels(pullback.trace(h.sum(), names={"h": h}).plot())
+    texts = labels(pullback.plot.trace(pullback.trace(h.sum(), names={"h": h})))
     assert {"h\nMul", "(4, 5)\nnorm 4.47"} <= set(texts)
 
 
 def test_dark_style_and_given_axes():
     traced = chain(2)
     with plt.style.context("dark_background"):
-        ax = traced.plot()
+        ax = pullback.plot.trace(traced)
     assert labels(ax)["v"].get_bbox_patch().get_facecolor()[:3] == (0, 0, 0)
     _, mine = plt.subplots()
-    assert traced.plot(mine) is mine
+    assert pullback.plot.trace(traced, mine) is mine
 
 
 def test_limit_too_low():
     with pytest.raises(ValueError, match="limit is 4"):
-        chain(2).plot(limit=4)
+        pullback.plot.trace(chain(2), limit=4)

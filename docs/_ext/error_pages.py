@@ -1,8 +1,8 @@
 """Write a page for each message of autograd, with what torch says today.
 
-``python error_pages.py FOLDER`` runs the reproducer of each message in
-:mod:`pullback._messages` and puts what it raises on the page, beside the cause and the
-fix. A wording that the table no longer recognises is reported.
+``python error_pages.py FOLDER ANCHOR...`` runs the reproducers of these messages and puts
+what each raises on its page, beside the cause and the fix. A wording that the entry no
+longer recognises is reported, and so is what the search of the site is to know of all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -26,7 +26,8 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from pullback._inputs import untouched
-from pullback._messages import MESSAGES, Message
+from pullback._messages import Message, messages
+from pullback._recognition import EXPRESSIONS
 
 THREADS = {  # the name of each forum, and the address of a thread
     "PT": ("pytorch/pytorch#{}", "https://github.com/pytorch/pytorch/issues/{}"),
@@ -45,10 +46,10 @@ class Raised(NamedTuple):
     texts: tuple[tuple[str, str], ...]
 
 
-def write_pages(folder: Path) -> dict[str, str]:
-    """Write every page; return what was wrong with those that could not be."""
+def write_pages(folder: Path, anchors: Container[str]) -> dict[str, str]:
+    """Write these pages; return what was wrong with those that could not be."""
     wrong = {}
-    for message in MESSAGES:
+    for message in (message for message in messages() if message.anchor in anchors):
         try:
             text = page_of(message)
         except AssertionError as error:
@@ -211,17 +212,19 @@ def _text(text: str) -> list[str]:
 def steady(text: str) -> str:
     """Return a message without what only this run and this machine have.
 
-    These are addresses in memory, the folder that torch is in, and calls of this file.
+    These are addresses in memory, the folder that torch is in, calls of this file, and of
+    what torch.compile puts around other functions once any reproducer has loaded it.
     """
-    lines = (line for line in text.splitlines() if __file__ not in line)
+    ours = (__file__, "torch/_dynamo/eval_frame.py")
+    lines = (line for line in text.splitlines() if not any(our in line for our in ours))
     text = re.sub(r"[^\s\"'(]*/site-packages/", "", "\n".join(lines))
     return re.sub(r"\b0x[0-9a-f]{6,}", "0x…", text)
 
 
 def _title(message: Message) -> str:
-    """Return the title; a message verbatim, as code, a trap as a sentence."""
-    if message.silent:
-        return re.sub(r"([_*\[\]<>])", r"\\\1", message.title)
+    """Return the heading: the name as a sentence, or the message verbatim, as code."""
+    if message.name:
+        return re.sub(r"([_*\[\]<>])", r"\\\1", message.name)
     return f"`` {message.title} ``" if "`" in message.title else f"`{message.title}`"
 
 
@@ -236,8 +239,23 @@ def _link(source: str) -> str:
     return f"`{source}`" if source.startswith(("torch/", "aten/")) else source
 
 
+def for_search() -> dict[str, Any]:
+    """Return what the search recognises a pasted message by (``search_index.py``)."""
+    pages = {
+        f"errors/{m.anchor}": {
+            "line": m.only_line,
+            "messages": m.patterns,
+            "asked": m.asked,
+        }
+        for m in messages()
+        if m.patterns or m.asked
+    }
+    return {"expressions": EXPRESSIONS, "pages": pages}
+
+
 if __name__ == "__main__":
     faulthandler.dump_traceback_later(600, exit=True)  # what hangs says where
-    patterns = {m.anchor: [m.only_line, *m.patterns] for m in MESSAGES if m.patterns}
-    print(json.dumps([write_pages(Path(sys.argv[1])), patterns]), flush=True)
+    folder, *anchors = sys.argv[1:]
+    wrong = write_pages(Path(folder), anchors)
+    print(json.dumps([wrong, for_search()]), flush=True)
     os._exit(0)  # without waiting for the threads

@@ -84,7 +84,8 @@ class Package:
             seen.add(module := waiting.pop())
             if module not in self.packages:  # an __init__ uses all; each name is resolved
                 waiting |= self.used[module] - seen
-        data = {file for file in self.files if file.suffix != ".py"}
+        read = f"{self.name}._messages" in seen  # what reads the entries, in Markdown
+        data = {f for f in self.files if f.suffix != ".py" and (read or f.suffix != ".md")}
         return {self.modules[m] for m in seen | self.packages} | data
 
     @cached_property

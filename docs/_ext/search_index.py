@@ -9,9 +9,11 @@ here: a browser takes longer to do so than a reader waits.
 An entry that sends its reader on with an arrow, such as the short answer to a question,
 says in its title what is asked there: the records of the page and of its section have it.
 
-``search_messages`` maps names of pages to regular expressions (for ``re.search``): one for
-the line of code that raises, and those of the messages that the page explains. A query in
-which one of these is found, and no other line is said to have raised, leads there first.
+``search_messages`` has ``pages``: what is known of a page beside its text. ``messages`` are
+regular expressions of the messages that it explains, ``line`` is one for the line of code
+that raises them; a query in which one is found, and no other line is said to have raised,
+leads there first. ``asked`` are words under which it is to be found, too.
+``_static/recognition.js`` finds them, by the ``expressions`` for what is around a message.
 """
 
 from __future__ import annotations
@@ -133,12 +135,15 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.name == "html":
         found = [r for name in sorted(app.env.found_docs) for r in addressed(app, name)]
         asked(found)
-        of = hashlib.sha256(Path(__file__).read_bytes() + repr(found).encode()).hexdigest()
+        told = repr([found, app.config.search_messages])
+        of = hashlib.sha256(Path(__file__).read_bytes() + told.encode()).hexdigest()
         file = Path(app.outdir, "searchindex.js")
         if not (file.exists() and first_line(file) == f"// {of}"):
             shown = [{key: r[key] for key in r if key in SHOWN} for r in found]
             encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
             parts = {"RECORDS": encode(shown), "INDEX": encode(counted(found))}
+            expressions = app.config.search_messages.get("expressions", {})
+            parts["EXPRESSIONS"] = encode(expressions)
             texts = (f"const {name} = {part};\n" for name, part in parts.items())
             file.write_text("".join([f"// {of}\n", *texts]), encoding="utf-8")
 
@@ -201,14 +206,21 @@ def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
         record: dict[str, Any] = {"url": f"{uri}#{entry['anchor']}", "page": page}
         if not entry["anchor"]:
             record = {"url": uri, "page": ""}
-            if patterns := app.config.search_messages.get(name):
-                record["line"], *record["messages"] = (as_js(p) for p in patterns)
+            told = app.config.search_messages.get("pages", {}).get(name, {})
+            if told.get("messages"):
+                record["line"] = as_js(told["line"])
+                record["messages"] = [as_js(pattern) for pattern in told["messages"]]
+            if told.get("asked"):
+                record["asked"] = [*told["asked"]]
         record |= {key: entry[key] for key in ("title", "code")}
         yield record | {"text": titled(app, entry["text"])}
 
 
 def as_js(pattern: str) -> str:
-    """Return a regular expression as JavaScript writes it."""
+    """Return a regular expression of Python as JavaScript writes it.
+
+    Only the named group differs, in what ``tests/test_recognition.py`` lets them use.
+    """
     return pattern.replace("(?P<", "(?<")
 
 

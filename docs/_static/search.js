@@ -25,15 +25,6 @@
     document.head.append(script);
   });
 
-  // Words that any code may raise are held to the line that did, where the text that ends on
-  // them shows one, in a frame of a traceback: of Python, IPython, rich.
-  const raisedBy = (line, text) => {
-    const [shown, ...frames] =
-      text.split(/\bline \d+, in \S+|-{2,}> ?\d+\b|\u2771 *\d+\b/).reverse();
-    const raised = shown.split(/\b\w+(?:Error|Exception): /)[0];
-    return !frames.length || !/\w/.test(raised.replace(/\[rank\d+\]:/g, "")) || line.test(raised);
-  };
-
   // The engine with what was counted of some terms when the site was built, in the form in
   // which it keeps an index (search_index.py). All terms would take a browser too long.
   const engineOf = ({ fields, lengths, words }, forms) => {
@@ -80,11 +71,8 @@
         record.whole = pages.get(record.url.split("#")[0]);
       }
       record.terms = terms(record.title);
-      if (record.messages) {
-        record.line = new RegExp(record.line);
-        record.messages = record.messages.map((pattern) => new RegExp(pattern));
-      }
     });
+    const recognise = recogniser(EXPRESSIONS, RECORDS.filter((record) => record.messages));
     const forms = new Map(); // of each term, such as "gradient" and "gradients"
     const counts = new Map();
     for (const [word, places] of Object.entries(INDEX.words)) {
@@ -117,17 +105,7 @@
         if (RECORDS[id].whole) add(RECORDS[id].whole, 0.2 * score);
       }
       const ranked = [...scores].sort((a, b) => b[1] - a[1]).map(([record]) => record);
-      // A traceback may hold several errors, and warnings before them: the last comes first.
-      // Of a warning before an error that no page is about, nobody asks.
-      const last = query.split(/\b\w+(?:Error|Exception): /).at(-1);
-      const errors = query.replace(
-        /\b\w*Warning: .*?(?=Traceback|\b\w+(?:Error|Exception): |$)/g, "");
-      const before = query.slice(0, query.length - last.length);
-      const known = [[before, last], ["", errors]].flatMap(([above, text]) =>
-        RECORDS.filter(({ line, messages }) => {
-          const at = messages?.map((message) => message.exec(text)).find(Boolean);
-          return at && raisedBy(line, above + text.slice(0, at.index + at[0].length));
-        }));
+      const known = recognise(query);
       const records = [...new Set([...known, ...ranked])];
       return { records, unknown: !known.length && /\b[A-Z]\w*(?:Error|Warning): /.test(query) };
     };

@@ -4,8 +4,8 @@ r"""
 Every number by hand
 ====================
 
-On the last page PyTorch told us that ``x.grad`` is ``[8, 6, 4]``, and we took its word
-for it. Here we work out the three numbers ourselves: with a pencil, with NumPy, and
+On the last page PyTorch filled in the table for us, and walked back to ``[8, 6, 4]`` in a
+way that we could not see. Here we work out the three numbers ourselves: with a pencil, with NumPy, and
 finally the way ``backward`` does it, by walking back through the house one operation at
 a time. It is a short walk, and after it there is no magic left in the
 call.
@@ -63,8 +63,8 @@ rate = (worth(turned_up) - worth(x)) / 0.001
 print(f"{rate:.3f}")
 
 # %%
-# Not quite 8, because a thousandth is small but not infinitely small: while we turn, the
-# stove already burns a little more. A smaller turn comes closer to 8, until the rounding
+# Not quite 8, because the rate at which the stove burns fuel itself rises a little during
+# the turn. A smaller turn comes closer to 8, until the rounding
 # errors of the computer take over. You can check any gradient in this way, whoever
 # computed it, as long as the function is smooth where you stand.
 #
@@ -72,7 +72,7 @@ print(f"{rate:.3f}")
 # -------------
 #
 # ``backward`` does not fill in a table. While the house was computed, PyTorch took notes:
-# which operation produced which tensor, and from what. There are four of them:
+# which operation produced which tensor, and from what. There are four operations:
 #
 # ========================  ======================  ===================
 # operation                 what it computed        value
@@ -84,8 +84,8 @@ print(f"{rate:.3f}")
 # ========================  ======================  ===================
 #
 # The walk goes through this list from the bottom to the top. It starts at ``y`` with our
-# prices ``[10, -1]``, and at each operation it asks one question: *if these are the
-# prices of what you computed, what is the price of what you computed it from?*
+# prices ``[10, -1]``, and at each operation it asks one question: *given the prices of your
+# result, what is the price of each of your inputs?*
 #
 # - ``stack`` has only put two numbers side by side. So heat has the price 10, and fuel
 #   has the price −1.
@@ -103,7 +103,7 @@ print(f"{rate:.3f}")
 #
 # PyTorch can show us what it receives at each step of its own walk. Normally it keeps only
 # the result for ``x``, but ``retain_grad`` asks it to keep the others as well. To make it
-# interesting, let us say that fuel costs 3 this time:
+# interesting, let us say that a unit of fuel costs 3 this time:
 #
 # .. admonition:: Predict
 #
@@ -144,7 +144,7 @@ print("x      ", x.grad)
 import pullback
 
 v = torch.tensor([10.0, -1.0])
-squares, heat = x**2, x.sum()  # once more, because the first walk used the graph up
+squares, heat = x**2, x.sum()  # once more, since a graph is freed after its walk
 fuel = squares.sum()
 y = torch.stack([heat, fuel])
 names = {"x": x, "squares": squares, "heat": heat, "fuel": fuel, "y": y}

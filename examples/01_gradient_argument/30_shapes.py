@@ -7,8 +7,8 @@ v looks like y, and x.grad looks like x
 *Mismatch in shape: grad_output[0] has a shape of torch.Size([4, 3]) and output[0] has a
 shape of torch.Size([4]).* This is the message that people meet right after they have
 learned that ``backward`` wants a tensor. What is ``grad_output[0]``, and why is it not
-welcome? One sentence answers every question of this kind, and you can find it yourself
-if you remember what the numbers in ``v`` are.
+welcome? There is a rule that answers every question of this kind, and you can find it
+yourself if you remember what the numbers in ``v`` are.
 """
 
 # %%
@@ -56,7 +56,8 @@ x.grad
 # **because it holds one price for each of its entries. x.grad has the shape of x, because
 # it holds one derivative for each of its entries.** (``x`` is a tensor that you made
 # yourself with ``requires_grad=True``, a :term:`leaf`. Only leaves keep a ``.grad``.) The number of dimensions plays no part
-# in it. Here are the four shapes of our example:
+# in it. Here are the shapes of our example. (The last line is the shape of the table, which
+# we come to at the end of this page.)
 
 import pullback
 
@@ -120,9 +121,9 @@ for output, attempt in [(y, one_row), (total, torch.tensor([1.0]))]:
 #
 # .. admonition:: Predict
 #
-#    ``fuel = x**2`` has the shape ``(4, 3)``. On the second day fuel was on sale, and a
-#    unit cost 1 instead of 2. What is in the second row of ``x.grad``? The settings on
-#    that day were 0, 1 and 1.
+#    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2, but on the
+#    second day it was on sale for 1. What is in the second row of ``x.grad``? The settings
+#    on that day were 0, 1 and 1.
 
 x.grad = None
 fuel = x**2
@@ -146,13 +147,20 @@ table = torch.autograd.functional.jacobian(torch.square, settings)
 table.shape
 
 # %%
-# The product with ``v`` uses up the part that belongs to ``y``, the first ``(4, 3)``, and
-# leaves the part that belongs to ``x``. The second part of this course builds on this.
+# The idea is still "each row times its price, and add". Only the rows are no longer counted
+# by one index, but by two, the day and the stove:
+
+by_table = (v[:, :, None, None] * table).sum(dim=(0, 1))
+torch.equal(by_table, x.grad)
+
+# %%
+# The sum has used up the two dimensions that belong to ``y``, and has left the two that
+# belong to ``x``. You will see more of such tables in part 2.
 #
 # .. admonition:: Remember
 #
-#    - ``v`` looks like ``y``, the tensor on which you call ``backward``. It never has to
-#      look like ``x``.
+#    - ``v`` looks like ``y``, the tensor on which you call ``backward``. It looks like ``x``
+#      only where ``y`` does.
 #    - ``x.grad`` looks like ``x``.
 #    - In *Mismatch in shape*, ``grad_output[0]`` is your ``v``, ``output[0]`` is your
 #      ``y``, and the second shape is the one to use.
@@ -176,8 +184,8 @@ table.shape
 
 heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
 day_prices = torch.tensor([1.0, 10.0, 5.0, 2.0])
-by_table = torch.tensordot(day_prices, heat_rates, dims=1)
-assert torch.equal(by_table, day_prices[:, None].expand(4, 3))
+by_days = torch.tensordot(day_prices, heat_rates, dims=1)
+assert torch.equal(by_days, day_prices[:, None].expand(4, 3))
 assert torch.equal(x.grad, 2 * settings * v)
 
 maps = [torch.sum, lambda x: x.sum(0), torch.square, lambda x: x[:, None, None] * x]
@@ -202,5 +210,5 @@ except TypeError as error:
 assert "can be either Tensors or None" in refused
 
 # %%
-# **Next:** we have made up all our prices so far. :ref:`where-v-comes-from` shows where
+# **Next:** nearly all our prices were made up so far. :ref:`where-v-comes-from` shows where
 # they come from in a real program.

@@ -4,7 +4,7 @@ r"""
 v is the gradient of what comes next
 ====================================
 
-So far we have set the prices ourselves. In a training loop nobody does that, and still
+Mostly we have set the prices ourselves. In a training loop nobody does that, and still
 every layer of the network receives a ``v``. Where does it come from? And what do you do
 when the rest of your calculation is not in PyTorch at all, but in a library, in a
 simulator, or on somebody else's computer? The two questions have the same answer.
@@ -43,8 +43,9 @@ in_one_piece
 # passes ``y``, and what arrives there is a pair of prices again, 10 and −4. This time nobody
 # has set the second one. It follows from the contract: we burn 14 units of fuel at the
 # moment, and the derivative of the bill :math:`\text{fuel}^2/7` at this point is
-# :math:`2\cdot14/7=4`. So one more unit of fuel costs us 4, and two of the stoves
-# should be turned down. With other settings the price is different:
+# :math:`2\cdot14/7=4`. The whole bill is 28, so that a unit costs 2 on average. But the
+# *next* unit costs 4, and this is what counts if we ask which way to turn a stove. With
+# other settings the price is different:
 #
 # .. admonition:: Predict
 #
@@ -59,22 +60,21 @@ y_more.grad
 
 # %%
 # Heat has kept its price, and one more unit of fuel costs :math:`2\cdot29/7\approx8.29` now. This is what ``v``
-# is in general: **the rate at which the number that you care about changes with each entry
-# of y, at the values that y has now.** In other words, it is the gradient of everything
-# that comes after ``y``.
+# is in general: **the rates at which the number that you care about changes, one rate for
+# each entry of y, at the values that y has now.** In other words, it is the gradient of
+# everything that comes after ``y``.
 #
 # Cutting the program in two
 # --------------------------
 #
-# The fuel company does not want to show us its formula. It gives us a program, written in
-# NumPy, which takes the heat and the fuel and returns what they are worth to us. It
-# also returns the two derivatives of this number, with respect to heat and to fuel. PyTorch
-# cannot look inside:
+# Suppose that the contract is not in our program. A consultant has written one in NumPy. It
+# takes the heat and the fuel and returns what they are worth to us, and also the two
+# derivatives of this number, with respect to heat and to fuel. PyTorch cannot look inside:
 
 import numpy as np
 
 
-def company(y):
+def consultant(y):
     heat, fuel = y
     value = 10 * heat - fuel**2 / 7
     prices = np.array([10.0, -2 * fuel / 7])
@@ -83,7 +83,7 @@ def company(y):
 
 x.grad = None
 y = house(x)
-value, prices = company(y.detach().numpy())
+value, prices = consultant(y.detach().numpy())
 v = torch.from_numpy(prices).to(y)  # in the dtype of y
 y.backward(v)
 x.grad
@@ -118,8 +118,8 @@ pullback.draw.graph(
 #    =\sum_i\frac{\partial\,\text{worth}}{\partial y_i}\,\frac{\partial y_i}{\partial x_j}
 #    =\sum_i v_i\,J_{ij}
 #
-# This is the vector-Jacobian product of the first page. The chain rule is the reason that
-# PyTorch computes this product and not something else.
+# This is the vector-Jacobian product of the first page. So to get from the rates at ``y`` to
+# the rates at ``x``, this product is all that is needed.
 #
 # Both halves may be in PyTorch as well. You cut with ``detach``, which gives you a tensor
 # with the numbers of ``y`` but without their history, and let the second half start there:
@@ -136,8 +136,9 @@ x.grad
 # After the first call, ``x.grad`` was still ``None``, because the walk ended at ``start``. Then
 # we handed over what it had brought there. Programs are cut like this when the halves run
 # on different machines, or when something has to happen in between, such as changing the
-# gradient before it goes on. (``start`` shares its memory with ``y``. If the second half writes
-# into its input, give it ``y.detach().clone()``.)
+# gradient before it goes on. (``y.detach()`` shares its memory with ``y``. If
+# foreign code such as our consultant's writes into the array that it gets, hand it a copy,
+# ``y.detach().numpy().copy()``.)
 #
 # What a loss sends back
 # ----------------------
@@ -160,16 +161,16 @@ prediction.grad
 # A negative entry says that the loss would fall if this prediction went up. The second is
 # zero, because that prediction is right, and the last is the largest, because it is the
 # furthest off. So ``v`` is how the loss speaks to the network: it says for every output
-# in which direction it is wrong, and how much this matters. Gradients flow from the loss
-# towards the inputs, and so people also call it the *upstream gradient*: it comes from
-# further up the stream.
+# in which direction it is wrong, and how much this matters. On the walk back, the gradients
+# flow from the loss towards the inputs like a stream, and so what arrives at a tensor is also
+# called its *upstream gradient*.
 #
 # What v does not know
 # --------------------
 #
 # ``v`` only covers what happens *through* ``y``. Suppose that the first stove wears out, and
 # that this costs us 2 times its setting. This cost depends on ``x`` directly, and the
-# company's prices do not contain it:
+# consultant's prices do not contain it:
 
 x.grad = None
 y = house(x)
@@ -211,7 +212,7 @@ x.grad
 #
 # .. dropdown:: How we checked this page
 #
-#    The company's prices and the finished gradients are compared with small steps, and
+#    The consultant's prices and the finished gradients are compared with small steps, and
 #    the three ways around the cut with each other.
 
 settings, h = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), 1e-6

@@ -7,8 +7,8 @@ Ones: the slope at many points in one call
 You want to draw the derivative of a curve, and so you need it at a hundred points. A
 loop with a hundred calls of ``backward`` would do it, and be slow. In other people's
 code you find one call, ``y.backward(torch.ones_like(y))``, and it gives all hundred
-derivatives at once. But on the first page of this course the same call gave nonsense for
-our house. What is different here?
+derivatives at once. But on the first page of this course the same call gave us bad
+advice for our house. What is different here?
 """
 
 # %%
@@ -70,7 +70,7 @@ plt.plot(t.detach(), t.grad, "--", label="slope")
 legend = plt.legend()
 
 # %%
-# Where the curve has its top, the slope passes through zero.
+# Where the curve has its top and its bottom, the slope passes through zero.
 #
 # The sum does the same
 # ---------------------
@@ -112,12 +112,13 @@ points.grad
 # There is one height for each point, so ``v`` has three ones and not six. Each row of the
 # result is the gradient at one point, :math:`(-2x_0,\;2x_1)`. PyTorch does not know that the
 # first dimension counts points. It has added up the gradients of three heights. But the
-# first height does not depend on the other two points, and so it has added only zeros to
-# their rows.
+# first height does not depend on the other two points, so its gradient has only zeros in
+# their rows, and the same holds for the others.
 #
 # The most common case is a network with one output per sample. If it treats each sample
 # by itself, ones give the gradient of each output with respect to its own sample. We
-# compare the first row with the gradient of the first sample alone:
+# compare the first row with the gradient of the first sample alone. (There the output has
+# a single entry, and PyTorch fills in the 1 for us, whatever its shape.)
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(

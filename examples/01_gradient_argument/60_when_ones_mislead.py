@@ -29,7 +29,7 @@ y = shares(x)
 y
 
 # %%
-# The third flat pays half. How fast does each share rise if that flat turns up its own
+# The third flat pays half. How fast does each flat's share rise if it turns up its own
 # radiator? It looks like the curve of the last page: three numbers go in, three come out,
 # and we want one derivative for each. So we pass ones.
 #
@@ -53,7 +53,7 @@ import pullback
 
 J = torch.autograd.functional.jacobian(shares, x.detach())
 flats = ["flat 1", "flat 2", "flat 3"]
-pullback.draw.vjp(torch.ones(3), J, rows=flats, columns=flats, result_name="sum")
+pullback.draw.vjp(torch.ones(3), J, rows=flats, columns=flats, result_name="sum", digits=4)
 
 # %%
 # The slopes that we wanted stand on the diagonal. If the first flat turns up its radiator, its
@@ -110,8 +110,9 @@ for training in (True, False):
 #
 # Other functions that let samples look at each other are a softmax, a sum or a cumulative
 # sum *along the dimension of the samples*, and losses that compare samples with each other.
-# A softmax over the classes mixes no samples. But there every sample has several outputs,
-# which use the same input, and ones add these up as well.
+# A softmax over the *classes* mixes no samples. But there each sample has several outputs
+# that use the same inputs, and ones add these up as well. They return zeros again, because
+# the probabilities of each sample add up to 1.
 #
 # How to find out
 # ---------------
@@ -128,9 +129,9 @@ samples.grad.abs().sum(dim=1) > 0
 # The first output depends on all three samples, so ones would mix them. If you see
 # ``True`` only in the first place, this output listens to its own sample. But you have to
 # ask the other outputs as well: the first entry of a cumulative sum, for example, sees only
-# itself, and the last one sees everything. And at another batch the answer may be different,
+# itself, and the last one sees everything. And for another batch the answer may be different,
 # for example where a ReLU is switched off by chance. ``pullback.mixing`` asks all outputs,
-# at the batch that you give it:
+# for the batch that you give it:
 
 print(pullback.mixing(network, samples).mixes)
 print(pullback.mixing(network.eval(), samples).mixes)
@@ -147,7 +148,7 @@ print(pullback.mixing(network.eval(), samples).mixes)
 # .. admonition:: Remember
 #
 #    - Ones always return the gradient of the sum of the outputs. They return each point's
-#      own derivative only if no output uses another point's input.
+#      own derivative only if each point has one output, and no output uses another point.
 #    - BatchNorm in training mode is the most common layer that breaks this.
 #    - There is no error, and the shapes are right. To find out, send a 1 to one output after
 #      the other, and look at which samples receive something.

@@ -6,8 +6,8 @@ One output at a time
 
 Sometimes you want the outputs kept apart: how does the heat depend on the stoves, and
 how does the fuel? The answer is two gradients, and one call of ``backward`` returns one.
-So you call it twice, and on the way you meet the two most famous surprises of PyTorch's
-autograd.
+So you call it twice, and on the way you meet two surprises that nearly everybody meets
+in PyTorch.
 """
 
 # %%
@@ -16,8 +16,7 @@ autograd.
 #
 # Go back to our house, with its two outputs. If you give heat the price 1 and fuel the
 # price 0, the second row of the table is multiplied by zero, and what remains is the first
-# row, the gradient of the heat (as long as the second row holds ordinary numbers, since
-# zero times infinity is not zero):
+# row, the gradient of the heat:
 
 import torch
 
@@ -35,7 +34,8 @@ x.grad
 # A ``v`` with a single 1 and zeros elsewhere is called *one-hot*. The place of the 1 selects
 # the row. You may also take the entry out first and call ``y[0].backward()``, which
 # needs no ``v`` because ``y[0]`` is a number. It does the same: indexing has a slope of 1
-# for the entry that you took, and of 0 for all others.
+# for the entry that you took, and of 0 for all others. (A factor of 0 removes ordinary
+# numbers. If the other row holds an infinity or a NaN, zero times that is NaN.)
 #
 # Two surprises
 # -------------
@@ -45,13 +45,16 @@ x.grad
 try:
     y.backward(torch.tensor([0.0, 1.0]))
 except RuntimeError as error:
-    print(str(error).split(". ")[0])
+    print(error)
 
 # %%
 # The first surprise is this famous message. While PyTorch computed the fuel, it kept
 # ``x`` for later, because the slope :math:`2x` is needed on the walk back. After the first
-# walk it threw its notes away, since usually nobody needs them twice. If you know that
-# you will come back, say so with ``retain_graph=True``:
+# walk it threw its notes away, since usually nobody needs them twice. The message calls
+# them *saved intermediate values*. If you know that you will come back, say so in the first
+# call, with ``retain_graph=True``. (And don't change in between what the graph needs. If ``x``
+# were a parameter, a step of the optimizer would change it, and the second walk would be
+# refused.)
 #
 # .. admonition:: Predict
 #

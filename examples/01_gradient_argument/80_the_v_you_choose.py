@@ -15,7 +15,8 @@ see it, you can read from any loss how much each pixel counts in it.
 # ---------------------
 #
 # Here is a very small image, two rows of three pixels. The network has given each pixel a
-# score, and ``target`` is what it should have said. With ``reduction="none"`` the loss is
+# score. A positive score says "yes, this is road", and a negative one "no". ``target`` is 1
+# where the answer is yes and 0 where it is no. With ``reduction="none"`` the loss is
 # not averaged, so that we get one number for each pixel:
 
 import torch
@@ -40,7 +41,7 @@ weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 # .. admonition:: Predict
 #
 #    We pass ``weight`` as ``v``. Below, the gradient with ones is printed first. Cover the
-#    second tensor with your hand, and work it out from the first.
+#    second tensor with your hand, and work it out from the first (to two digits).
 
 losses.backward(weight, retain_graph=True)
 weighted = scores.grad
@@ -105,15 +106,15 @@ for number in (losses.mean(), losses[mask].mean(), losses.max()):
 # %%
 # The second line is a mask with a mean: five pixels are left, and each of them counts a
 # fifth. It is a common mistake to divide by six instead, that is to write
-# ``(mask * losses).mean()``. Then the loss, and every gradient, shrinks with the number of
-# unlabelled pixels in the image.
+# ``(mask * losses).mean()``. Then the loss, and every gradient, shrinks as the number of
+# unlabelled pixels in the image grows.
 #
-# What are the 0.1, 1.0 and 0.0001 in the tutorial?
-# -------------------------------------------------
+# .. dropdown:: What are the 0.1, 1.0 and 0.0001 in the tutorial?
 #
-# An old tutorial, which has been copied to many places, doubles a vector until it is long,
-# and then passes three strange numbers. People have asked for years where they come
-# from:
+#    They come from nowhere. An old tutorial, which has been copied to many places,
+#    doubles a vector until it is long, and then passes these three numbers. Somebody made
+#    them up, to show that any ``v`` will do. Below, the vector is doubled nine times in
+#    all, so that every output is 512 times its input, and the gradient is 512 times ``v``.
 
 x = torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
 y = x * 2
@@ -124,16 +125,12 @@ doubled = x.grad
 doubled
 
 # %%
-# Nowhere. They are a ``v`` that somebody made up, to show that any numbers will do. Here the
-# vector has been doubled nine times, so every output is 512 times its input, and the
-# gradient is 512 times ``v``. Another ``v`` that you may meet is ``[0.2, 0.8]``, for two losses
-# of which the first should count a fifth and the second four fifths.
-#
 # A weight that has a gradient itself
 # -----------------------------------
 #
-# If ``weight`` has the shape of ``losses``, there is one case in which ``backward(weight)`` and
-# the formula differ. Some losses compute
+# There is a case in which ``backward(weight)`` and the formula differ, although both shapes
+# are right. (If ``weight`` has another shape than ``losses``, ``backward`` refuses it, while the
+# formula may broadcast it, which is not always what you meant.) Some losses compute
 # their weights from the network, for example to look harder at the pixels which
 # are still wrong. Then the formula differentiates the weight as well:
 
@@ -155,10 +152,11 @@ fixed = (weight.detach() * losses).sum()
 torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
 
 # %%
-# One practical warning, if you keep a ``v`` and use it in every step. Where ``y`` is only
-# another view of ``x``, as after ``x.view(6)`` or ``x.T``, PyTorch may put your ``v`` itself into
-# ``x.grad`` instead of a copy, and the next ``backward`` then adds to it. Pass ``v.clone()``
-# in such a case:
+# .. dropdown:: If you keep a v and use it again
+#
+#    Where ``y`` is only another view of ``x``, as after ``x.view(6)`` or ``x.T``, PyTorch may
+#    put your ``v`` itself into ``x.grad`` instead of a copy, and the next ``backward`` then
+#    adds to it. Below, ``kept`` should still be ones, and is not. Pass ``kept.clone()``.
 
 kept = torch.ones(6)
 x = torch.zeros(2, 3, requires_grad=True)
@@ -170,7 +168,7 @@ kept
 # .. admonition:: Remember
 #
 #    - ``v`` says how much each output counts: 0 leaves it out (if its loss is finite), 3
-#      counts it three times, and with a negative number it counts as a cost.
+#      counts it three times.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weight does not depend on what you
 #      differentiate.

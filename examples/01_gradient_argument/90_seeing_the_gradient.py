@@ -5,7 +5,7 @@ Seeing the gradient of a network
 ================================
 
 A small neural network looks at two numbers, the temperature and the humidity outside, and
-says how likely it is that people will close their windows. If the weather changes a
+says how likely it is that people will open their windows. If the weather changes a
 little, in which direction would the answer grow fastest? One ``backward`` call tells you
 this for as many points as you like, and the answer is a picture.
 """
@@ -66,8 +66,8 @@ torch.allclose(one_layer, slope * layer.weight.detach())
 # ----------
 #
 # With a second layer, the line can bend. We train such a network for a moment, so that it
-# has something to say. In this town, people open their windows on extreme days of any
-# kind, and close them when the weather is ordinary, that is inside a circle:
+# has something to say. In this town, people open their windows when the weather is
+# ordinary, that is inside a circle, and close them on extreme days of any kind:
 
 torch.manual_seed(0)  # so that you see the same network
 network = torch.nn.Sequential(
@@ -80,11 +80,11 @@ for _ in range(50):
     loss = torch.nn.functional.binary_cross_entropy(network(points.detach()), wish)
     loss.backward()
     optimizer.step()
-print(f"{loss.item():.2f}")
+right = ((network(points) > 0.5) == (wish > 0.5)).sum()
+print(f"{right} of 81 points are right")
 
 # %%
-# The loss has fallen to 0.12, so the network answers well at most points. In the loop,
-# ``loss.backward()`` needs no argument, because ``loss`` is a number, and it asks about the
+# The network has learned all of the points. In the loop, ``loss.backward()`` needs no argument, because ``loss`` is a number, and it asks about the
 # weights. For our picture we ask about the points, with ones:
 
 points.grad = None
@@ -93,7 +93,7 @@ y.backward(torch.ones_like(y))
 ax = pullback.plot.field(points.detach(), points.grad, title="Two layers: where y grows")
 
 # %%
-# Now the arrows point inwards, to the days on which the windows are closed, and they are
+# Now the arrows point inwards, to the days on which the windows are open, and they are
 # longest around the circle, where the output changes from 0 to 1. In the middle and far
 # outside they almost vanish. The network is sure of itself there, and a small change of the
 # weather makes no difference.
@@ -105,10 +105,10 @@ ax = pullback.plot.field(points.detach(), points.grad, title="Two layers: where 
 # Following the arrows
 # --------------------
 #
-# If you take a step along an arrow, the output should grow. A rate times a step is a gain:
-# each coordinate contributes its entry of the gradient times the length of its step, and
-# here the step is a small multiple of the gradient itself. For the point with the longest
-# arrow, we compare this promise with what happens:
+# If you take a step along an arrow, the output should grow. By how much? Each coordinate
+# moves by some amount, and for each the gradient says at which rate the output follows. So
+# the gradient promises a gain of *rate times step*, added up over the two coordinates. We
+# look at the point with the longest arrow, and take a short and a long step along it:
 
 gradient = points.grad
 steepest = gradient.norm(dim=1).argmax()
@@ -131,9 +131,10 @@ for size in (0.01, 10.0):
     print(f"{size:5}: the output grows at {(gain > 0).sum()} of 81 points")
 
 # %%
-# The small step does what the gradient has promised, at every point. The long one promises
-# a gain of more than 20, to an output that cannot exceed 1, and at many points the output
-# even falls, because the step leads across the circle and out again on the other side.
+# The short step brings nearly what was promised, and the output grows at every point. The
+# long one promises a gain of more than 20, to an output that cannot exceed 1. In fact the
+# output falls there, and at many other points, because the step leads across the circle
+# and out again on the other side.
 # A gradient is a rate at the point where you stand. It promises nothing about the far end
 # of a long step, and this is one reason why training uses small learning rates.
 #
@@ -141,16 +142,17 @@ for size in (0.01, 10.0):
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
 #      treats the points one by one.
-#    - The gradient points to where the output grows fastest, and its length is the rate.
+#    - The gradient points in the direction in which the output grows fastest, and its
+#      length is the rate in that direction.
 #    - It is a rate at this point. Small steps follow it, as long as the gain is not lost in
 #      rounding, and long steps do not have to.
-#    - Twice the ``v`` gives twice the gradient.
 #
 # .. admonition:: Try it
 #
 #    ``layer`` has the weights :math:`w_1` and :math:`w_2` and no hidden layer. You pass
 #    ``10 * torch.ones_like(y)`` instead of ones. How does the first picture change? And
-#    what does ``-torch.ones_like(y)`` do to it?
+#    what does ``-torch.ones_like(y)`` do to it? (Each row of the table is multiplied by its
+#    entry of ``v``.)
 #
 # .. dropdown:: Answer
 #

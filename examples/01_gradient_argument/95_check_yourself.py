@@ -5,7 +5,7 @@ Check yourself: eight programs
 ==============================
 
 You have seen where ``v`` comes from, which shape it has and what it does. Here are eight
-pieces of programs that you don't know. Answer each question before you open the
+pieces of programs that you have not seen before. Answer each question before you open the
 answer, with pencil and paper if you like. There is no hurry, and if you miss one, the
 answer names the page that explains it.
 """
@@ -65,9 +65,8 @@ second = x.grad
 # .. dropdown:: Answer
 #
 #    12. Each call adds the *first* derivative, 6, to ``x.grad``. Calling ``backward`` twice
-#    does not differentiate twice. For the second derivative you have to differentiate the
-#    first: ``g, = torch.autograd.grad(y, x, create_graph=True)``, and then
-#    ``torch.autograd.grad(g, x)``. (:ref:`one-output-at-a-time`)
+#    does not differentiate twice. (:ref:`one-output-at-a-time`. How to get the second
+#    derivative is the subject of a page in part 2, :ref:`once-more`.)
 
 x = torch.tensor(3.0, requires_grad=True)
 for _ in range(2):

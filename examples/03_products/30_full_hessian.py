@@ -84,11 +84,11 @@ print(row, rest[1:])
 # %%
 # For zeros anywhere, which rows may share a product is a :term:`coloring`, and it needs
 # fewer colours where :math:`H_{ij}` may be read as :math:`H_{ji}` (Coleman and Moré 1984).
-# :func:`pullback.sparsity` finds zeros and colours, :func:`pullback.hessian` takes a
-# product for each colour. Without symmetry the arrow takes a third:
+# :func:`pullback.sparsity` finds zeros and colours, and its plan takes a product for each
+# colour. Without symmetry the arrow takes a third:
 
 plan = pullback.sparsity(arrow, spot, hessian=True)
-sparse = pullback.hessian(arrow, spot, sparsity=plan)
+sparse = plan.hessian(arrow, spot)
 print("without symmetry:", pullback.sparsity(torch.func.grad(arrow), spot).n_colors)
 plan
 

@@ -6,7 +6,7 @@ Can several processes share one Jacobian?
 
 Yes: the rows of a :term:`Jacobian` are
 :term:`vector-Jacobian products <vector-Jacobian product>` that know nothing of each other.
-``pullback.jacobian(f, x, group=...)`` lets every process of a ``torch.distributed`` group
+:func:`pullback.distributed.jacobian` lets every process of a ``torch.distributed`` group
 take its part of them, and gives each process the whole of J.
 """
 
@@ -66,7 +66,7 @@ def f(x):
     y = (A @ x) ** 2
     y.register_hook(lambda v: print(f"rank {rank} sends", v.tolist()))
     return y
-J = pullback.jacobian(f, x, group=dist.group.WORLD, chunk_size=1)
+J = pullback.distributed.jacobian(f, x, group=dist.group.WORLD, chunk_size=1)
 print(f"rank {rank} has", J.tolist())
 """
 
@@ -77,14 +77,15 @@ print(f"rank {rank} has", J.tolist())
 WRONG = """
 def attempt(f, x):
     try:
-        pullback.jacobian(f, x, group=dist.group.WORLD)
+        pullback.distributed.jacobian(f, x, group=dist.group.WORLD)
     except Exception as error:
         print(f"rank {rank} raises {type(error).__name__}: {error}")
 attempt(torch.square, x + rank)
 attempt(lambda x: x.mul(2) if rank == 0 else x.reshape(7), x)
 attempt(lambda x: x * torch.rand(3), x)
 cut = lambda x: x * (x if rank == 0 else x.detach())
-print(pullback.jacobian(cut, x, group=dist.group.WORLD).diag().tolist())
+J = pullback.distributed.jacobian(cut, x, group=dist.group.WORLD)
+print(J.diag().tolist())
 """
 
 # %%
@@ -156,7 +157,7 @@ print(PRINTED[1][6].partition(" (")[0], PRINTED[1][7], sep="\n")
 # others. It pays when one product costs much more than sending one row. The whole of J
 # stands in every process; for one that does not fit, a product at a time is the answer
 # (:ref:`never-forms-j`). With ``mode="forward"`` the processes share the columns
-# (:ref:`reverse-or-forward`); a ``sparsity`` plan is refused together with a ``group``.
+# (:ref:`reverse-or-forward`).
 #
 # The check: what the two processes gathered, against the formula
 # :math:`J=\operatorname{diag}(2Ax)\,A`:

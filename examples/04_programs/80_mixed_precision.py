@@ -32,7 +32,8 @@ print(h.dtype, y.dtype, loss.dtype)
 
 import pullback
 
-ax = pullback.trace(y, torch.ones(1, 1), names={"x": x, "w": w, "h": h}).plot()
+seen = pullback.trace(y, torch.ones(1, 1), names={"x": x, "w": w, "h": h})
+ax = pullback.plot.trace(seen)
 title = ax.set_title("Each cast comes back as a ToCopy")
 
 # %%

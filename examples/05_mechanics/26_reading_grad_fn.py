@@ -89,7 +89,8 @@ show(layer(x).grad_fn.next_functions[0][0])
 
 import pullback
 
-ax = pullback.trace(y, torch.ones(2), names={"x": x, "w": w, "y": y}).plot()
+seen = pullback.trace(y, torch.ones(2), names={"x": x, "w": w, "y": y})
+ax = pullback.plot.trace(seen)
 title = ax.set_title("y = exp(c x + w), and v = (1, 1) on its way back")
 
 # %%

@@ -29,7 +29,8 @@ x.register_hook(lambda g: print("at x", g))
 import pullback
 
 h = 3 * x
-ax = pullback.trace(h**2 + 4 * h, torch.ones(2), names={"x": x, "h": h}).plot()
+seen = pullback.trace(h**2 + 4 * h, torch.ones(2), names={"x": x, "h": h})
+ax = pullback.plot.trace(seen)
 title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
 
 # %%

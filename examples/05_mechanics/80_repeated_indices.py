@@ -21,10 +21,9 @@ x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 v = torch.tensor([1.0, 2.0, 3.0, 10.0])
 S = torch.nn.functional.one_hot(i, 3).float()
 
-import pullback.plot
+import pullback
 
-figure = pullback.plot.vjp(v, S)
-title = figure.suptitle("Column 2 adds three entries of v")
+pullback.draw.vjp(v, S)
 
 # %%
 # Every way to read gives the same; place 1, never read, gets 0:

@@ -74,11 +74,11 @@ x.grad
 # says how much of each you want. *And why a vector of 2, where I expected a 2×2
 # matrix?* ``backward`` never returns :math:`J`, only its rows weighted and added:
 
-import pullback.plot
+import pullback
 
 J = torch.func.jacfwd(f)(x.detach())
 print(J)
-picture = pullback.plot.vjp(v, J)
+pullback.draw.vjp(v, J, result_name="x.grad")
 
 # %%
 # What goes wrong

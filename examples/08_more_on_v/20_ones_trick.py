@@ -76,10 +76,10 @@ points.grad
 #
 # Drawn for the five points, with ``v`` of ones beside it:
 
-import pullback.plot
+import pullback
 
 J = torch.func.jacfwd(torch.square)(torch.linspace(-2, 2, 5)) + 0.0  # no -0
-picture = pullback.plot.vjp(torch.ones(5), J)
+pullback.draw.vjp(torch.ones(5), J)
 
 # %%
 # *Does PyTorch know which dimension is the batch?* No. For points with coordinates

@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pullback._inputs import call, check_tensors, jvp, leaf_of, one_tensor, untouched
+from pullback._inputs import (
+    call,
+    check_real,
+    check_tensors,
+    jvp,
+    leaf_of,
+    one_tensor,
+    untouched,
+)
 from pullback._report import Table
 
 Function = Callable[[Tensor], Tensor]
@@ -87,7 +95,7 @@ class Check(NamedTuple):
 
     def _table(self) -> Table:
         rows = [
-            [r.name, _power(r.difference), _power(r.tolerance), _verdict(r)]
+            [r.name, _power_of_ten(r.difference), _power_of_ten(r.tolerance), _verdict(r)]
             for r in self.routes
         ]
         caption = self.error or "every route agrees with y.backward(v)"
@@ -135,18 +143,18 @@ def check(f: Function, x: Tensor, v: Tensor) -> Check:
     check_tensors(f, (x,))
     if not isinstance(v, Tensor):
         raise TypeError(f"v is a {type(v).__name__}; a tensor of y's shape is needed")
-    _check_real("x", x)
+    check_real("x", x)
 
     def g(t: Tensor) -> Tensor:
         with untouched():  # every route sees the same random numbers
             y = one_tensor(call(f, (t,)))
-        _check_real("y = f(x)", y)
+        check_real("y = f(x)", y)
         return y
 
     with torch.enable_grad():
         leaf = _leaf(x)
         y = g(leaf)
-        _check_real("v", v)
+        check_real("v", v)
         if y.shape != v.shape:
             raise ValueError(
                 f"v has shape {tuple(v.shape)} and y = f(x) has shape "
@@ -159,7 +167,7 @@ def check(f: Function, x: Tensor, v: Tensor) -> Check:
         y.backward(v, retain_graph=True, inputs=[leaf])  # and nothing of what f captures
         result = torch.zeros_like(x) if leaf.grad is None else leaf.grad
 
-        tight, loose = TOLERANCES.get(_coarser(x.dtype, y.dtype), (5e-2, 5e-2))
+        tight, loose = TOLERANCES.get(_coarser_dtype(x.dtype, y.dtype), (5e-2, 5e-2))
         scale = max(1.0, float(result.abs().max())) if result.numel() else 1.0
 
         def compare(name: str, other: object, tolerance: float) -> Route:
@@ -175,17 +183,10 @@ def check(f: Function, x: Tensor, v: Tensor) -> Check:
                 compare("torch.autograd.grad", _array(_grad(g, x, v)), tight),
                 compare("torch.func.vjp", _vjp(g, x, v), tight),
                 compare("(y * v).sum().backward()", _array(_sum(g, x, v)), tight),
-                compare("explicit J in NumPy", _explicit(g, x, v), tight),
-                compare("finite differences", _differences(g, x, v), loose),
+                compare("explicit J in NumPy", _explicit_jacobian(g, x, v), tight),
+                compare("finite differences", _finite_differences(g, x, v), loose),
                 _dot_product_test(g, x, v, result, tight),
             ),
-        )
-
-
-def _check_real(name: str, t: Tensor) -> None:
-    if t.is_complex():
-        raise TypeError(
-            f"{name} has dtype {t.dtype}; a real floating point dtype is needed"
         )
 
 
@@ -211,7 +212,7 @@ def _sum(g: Function, x: Tensor, v: Tensor) -> Tensor:
     return torch.zeros_like(x) if leaf.grad is None else leaf.grad
 
 
-def _explicit(g: Function, x: Tensor, v: Tensor) -> object:
+def _explicit_jacobian(g: Function, x: Tensor, v: Tensor) -> object:
     """Return v^T J with J row by row, the product in NumPy."""
     leaf = _leaf(x)
     y = g(leaf)
@@ -227,7 +228,7 @@ def _explicit(g: Function, x: Tensor, v: Tensor) -> object:
     return (_array(v).reshape(-1) @ J).reshape(tuple(x.shape))
 
 
-def _differences(g: Function, x: Tensor, v: Tensor) -> object:
+def _finite_differences(g: Function, x: Tensor, v: Tensor) -> object:
     """Return d<v, f>/dx by central differences, in float64 where f allows it."""
     point = x.detach().clone()
     try:
@@ -236,7 +237,7 @@ def _differences(g: Function, x: Tensor, v: Tensor) -> object:
         wide = False
     point = point.double() if wide or x.dtype == torch.float64 else point
     weights = _array(v)
-    coarser = point.dtype if wide else _coarser(point.dtype, v.dtype)
+    coarser = point.dtype if wide else _coarser_dtype(point.dtype, v.dtype)
     step = float(torch.finfo(coarser).eps) ** (1 / 3)
     product = np.zeros(x.numel())
     flat = point.reshape(-1)
@@ -270,7 +271,7 @@ def _dot_product_test(
     return Route(name, gap / scale, tolerance)
 
 
-def _coarser(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+def _coarser_dtype(a: torch.dtype, b: torch.dtype) -> torch.dtype:
     return max(a, b, key=lambda dtype: torch.finfo(dtype).eps)
 
 
@@ -282,7 +283,7 @@ def _array(t: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     return t.detach().cpu().double().numpy()
 
 
-def _power(value: float | None) -> str:
+def _power_of_ten(value: float | None) -> str:
     if value is None:
         return "not supported by f"
     return "0" if value == 0 else f"{value:.0e}"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._graph import grads_kept
-from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
+from pullback._function import CalledFunction, function_or_tensor
+from pullback._inputs import check_each_is_tensor, check_no_transform, one_tensor
 from pullback._mixing import mixing
 from pullback._report import Table
 
@@ -30,7 +30,9 @@ class Outcome(NamedTuple):
     def __str__(self) -> str:
         if self.grads is None:
             return f"{type(self.error).__name__}: {self.error}"
-        return "; ".join(f"{name}.grad += {_value(g)}" for name, g in _named(self.grads))
+        return "; ".join(
+            f"{name}.grad += {_value(g)}" for name, g in _with_names(self.grads)
+        )
 
 
 class Explanation(NamedTuple):
@@ -77,9 +79,9 @@ class Explanation(NamedTuple):
     def _table(self) -> Table:
         y_shape = tuple(self.y_shape)
         rows = [["y", f"{_kind(self.y_shape)} · tensor of shape {y_shape}"]]
-        for name, shape in _named(self.x_shapes):
+        for name, shape in _with_names(self.x_shapes):
             rows += [[name, f"{_kind(shape)} · tensor of shape {tuple(shape)}"]]
-        for name, shape in _named(self.x_shapes):
+        for name, shape in _with_names(self.x_shapes):
             m, n = self.y_shape.numel(), shape.numel()
             J = f"{m}×{n} matrix · tensor of shape {tuple(self.y_shape + shape)}"
             rows += [[f"Jacobian dy/d{name}", J]]
@@ -135,21 +137,17 @@ def explain(f: Callable[..., Any] | Tensor, *inputs: Tensor, v: Any = None) -> E
         >>> print(pullback.explain(lambda x: 3 * x, x, v=torch.tensor([1.0, 10.0])).given)
         x.grad += tensor([ 3., 30.])
     """
-    if isinstance(f, Tensor):
-        check_tensors(f.backward, inputs)
-        y, xs = f, inputs
-    else:
-        check_tensors(f, inputs)
-        with untouched(), torch.enable_grad():
-            xs = tuple(leaf_of(x) for x in inputs)
-            y = call(f, xs)
-    y = one_tensor(y)
-    with grads_kept(f):
-        return _explained(f, y, xs, v)
+    check_no_transform()
+    function = function_or_tensor(f, inputs, tuple(range(len(inputs))) or 0)
+    check_each_is_tensor(inputs)
+    graph = function.record(again=False)
+    y = one_tensor(graph.output)
+    with function.keep_grads():
+        return _explanation(function, y, tuple(graph.xs), v)
 
 
-def _explained(
-    f: Callable[..., Any] | Tensor, y: Tensor, xs: tuple[Tensor, ...], v: Any
+def _explanation(
+    function: CalledFunction, y: Tensor, xs: tuple[Tensor, ...], v: Any
 ) -> Explanation:
     _check_depends(y, xs)
     one_hot = torch.zeros_like(y)
@@ -163,7 +161,7 @@ def _explained(
         ones=ones,
         one_hot=_outcome(y, xs, one_hot),
         given=None if v is None else _outcome(y, xs, v),
-        mixes=None if ones.error else _mixes(f, xs, y),
+        mixes=None if ones.error else _mixes(function, y),
         dtype=y.dtype,
     )
 
@@ -202,16 +200,15 @@ def _check_depends(y: Tensor, xs: tuple[Tensor, ...]) -> None:
             )
 
 
-def _mixes(
-    f: Callable[..., Any] | Tensor, xs: tuple[Tensor, ...], y: Tensor
-) -> bool | None:
+def _mixes(function: CalledFunction, y: Tensor) -> bool | None:
     """Whether samples mix, where y and the one x have a dimension 0 in common."""
-    if isinstance(f, Tensor) or len(xs) != 1 or not (y.ndim and xs[0].ndim):
+    x = function.xs[0]
+    if function.computed or len(function.xs) != 1 or not (y.ndim and x.ndim):
         return None
-    if y.shape[0] != xs[0].shape[0] or y.shape[0] < 2 or y.is_complex():
+    if y.shape[0] != x.shape[0] or y.shape[0] < 2 or y.is_complex():
         return None
     try:
-        return mixing(f, xs[0].detach()).mixes
+        return mixing(function.f, x.detach()).mixes
     except ValueError:  # NaN or infinity in the derivative
         return None
 
@@ -229,7 +226,7 @@ def _kind(shape: torch.Size) -> str:
     return f"array of order {len(shape)}, {'×'.join(map(str, shape))}"
 
 
-def _named(items: tuple[Any, ...]) -> list[tuple[str, Any]]:
+def _with_names(items: tuple[Any, ...]) -> list[tuple[str, Any]]:
     if len(items) == 1:
         return [("x", items[0])]
     return [(f"x{i + 1}", item) for i, item in enumerate(items)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
-from itertools import product
 from typing import NamedTuple
 
 import torch
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._jacobian import jacobian
-from pullback._report import Table
+from pullback.draw._products import both_ways, row_sentence, row_text
+from pullback.draw._svg import TINTS, Product, elements, listed, minified
 
-CAPTION = "v weighs the rows of J; their sum is vᵀJ"
-FORWARD = "u weighs the columns of J; their sum is J u"
 LARGEST = 12  # outputs, and inputs, that a page can show side by side
+TALL = 58  # height of a cell that holds a number field and a slider
 
 
 class Exploration(NamedTuple):
@@ -42,68 +42,51 @@ class Exploration(NamedTuple):
     @property
     def html(self) -> str:
         """One HTML fragment with its style and script, to be saved or put into a page."""
+        forward = self._product(self._unit(), self.J[:, 0])
+        picture, hidden = both_ways(self._product(self.v, self.result), forward, TALL)
         numbers = {
             "J": [[_exact(x) for x in row] for row in self.J.tolist()],
             "v": [_exact(x) for x in self.v.tolist()],
-            "u": [1] + [0] * (self.J.shape[1] - 1),
+            "u": self._unit().tolist(),
             "names": {"v": self._outputs(), "u": self._inputs()},
+            "views": {"v": picture.view, "u": hidden.view},
             "reach": _reach(self.v.tolist()),
+            "tints": TINTS,
         }
         data = json.dumps(numbers, separators=(",", ":"))
         page = files("pullback").joinpath("explore.html").read_text(encoding="utf-8")
+        page = re.sub(r"(?<=<style>)[^<]*", lambda sheet: minified(sheet[0]), page)
+        page = re.sub(r"\n\s+(//.*)?", "\n", page)
         for place, text in {
-            "{{data}}": escape(data),
-            "{{table}}": self._html_table(),
-            "{{sentence}}": f"vᵀJ = {_list(self.result)}, added to x.grad",
+            "{{data}}": escape(data, quote=False),
+            "{{picture}}": picture.svg(self._told()),
+            "{{sentence}}": f"vᵀJ = {listed(self.result.tolist())}, added to x.grad",
         }.items():
             page = page.replace(place, text)
         return page
 
     def __repr__(self) -> str:
-        rows = [
-            [name, tidy(weight), *map(tidy, row)]
-            for name, weight, row in zip(
-                self._outputs(), self.v.tolist(), self.J.tolist(), strict=True
-            )
-        ]
-        rows += [["vᵀJ", "", *map(tidy, self.result.tolist())]]
-        return Table(CAPTION, ("output", "v", *self._inputs()), rows).text()
+        return row_text(self._product(self.v, self.result), "vᵀJ")
 
     def _repr_html_(self) -> str:
         return self.html
 
+    def _told(self) -> str:
+        return row_sentence(self._product(self.v, self.result), "vᵀJ")
+
+    def _product(self, weights: Tensor, result: Tensor) -> Product:
+        J, rows, columns = self.J.tolist(), self._outputs(), self._inputs()
+        return Product(weights.tolist(), J, result.tolist(), rows, columns)
+
+    def _unit(self) -> Tensor:
+        """Return the direction u to start from."""
+        return torch.eye(self.J.shape[1], dtype=torch.int64)[0]
+
     def _outputs(self) -> list[str]:
-        return _elements("y", self.y_shape)
+        return elements("y", self.y_shape)
 
     def _inputs(self) -> list[str]:
-        return _elements("x", self.x_shape)
-
-    def _html_table(self) -> str:
-        """Return the table that is there without scripts; the script adds controls."""
-        inputs = self._inputs()
-        head = "".join(f'<th scope="col">{name}</th>' for name in inputs)
-        controls = '<td class="pb-u"></td>' * len(inputs)
-        rows = "".join(
-            f'<tr><th scope="row">{name}</th><td class="pb-v pb-by-v">{tidy(weight)}</td>'
-            + "".join(f'<td class="pb-j">{tidy(x)}</td>' for x in row)
-            + '<td class="pb-sum pb-by-u" hidden></td></tr>'
-            for name, weight, row in zip(
-                self._outputs(), self.v.tolist(), self.J.tolist(), strict=True
-            )
-        )
-        sums = "".join(
-            f'<td class="pb-sum pb-by-v">{tidy(x)}</td>' for x in self.result.tolist()
-        )
-        return (
-            f'<table><caption><span class="pb-by-v">{CAPTION}</span>'
-            f'<span class="pb-by-u" hidden>{FORWARD}</span></caption>'
-            '<thead><tr><td></td><th scope="col" class="pb-by-v">v</th>'
-            f'{head}<th scope="col" class="pb-by-u" hidden>J u</th></tr></thead><tbody>'
-            f'<tr class="pb-by-u" hidden><th scope="row">u</th>{controls}<td></td></tr>'
-            f"{rows}"
-            f'<tr class="pb-by-v"><th scope="row">vᵀJ</th><td></td>{sums}</tr>'
-            "</tbody></table>"
-        )
+        return elements("x", self.x_shape)
 
 
 def explore(
@@ -116,8 +99,9 @@ def explore(
     one-hot vector, the mean, or your own, and a switch shows the Jacobian-vector product
     :math:`Ju` of the same J. It works by mouse, touch and keyboard, and a screen reader
     hears the result. ``.html`` is one fragment of less than 30 KB, with style and script
-    in it, that asks for nothing else; without scripts it shows v, J and the product as a
-    table. The same input gives the same fragment, and a page may hold several.
+    in it, that asks for nothing else; without scripts it shows v, J and the product, as
+    :func:`pullback.draw.vjp` does. The same input gives the same fragment, and a page may
+    hold several.
 
     J comes from :func:`pullback.jacobian` and the first product from
     :func:`torch.autograd.grad`; the script goes on in double precision.
@@ -143,7 +127,7 @@ def explore(
         >>> x = torch.tensor([1.0, 2.0, 3.0])
         >>> f = lambda x: torch.stack([x.sum(), (x**2).sum()])
         >>> pullback.explore(f, x, v=torch.tensor([10.0, 1.0]))
-        v weighs the rows of J; their sum is vᵀJ
+        v multiplies the rows of J; their sum is vᵀJ
         output  v   x[0]  x[1]  x[2]
         y[0]    10  1     1     1
         y[1]    1   2     4     6
@@ -175,21 +159,6 @@ def explore(
     return Exploration(v.reshape(-1), J, result.reshape(-1), y.shape, x.shape)
 
 
-def tidy(number: float) -> str:
-    """Return a number in three or four digits, as the script writes it."""
-    if not math.isfinite(number):
-        return str(_exact(number))
-    if 0 < abs(number) < 1e-3:
-        digits, power = f"{number:.1e}".split("e")
-        return f"{digits}e{int(power)}"
-    rounded = float(f"{number:.{3 if abs(number) < 1 else 4}g}")
-    return str(int(rounded)) if rounded == int(rounded) else repr(rounded)
-
-
-def _list(t: Tensor) -> str:
-    return f"[{', '.join(map(tidy, t.tolist()))}]"
-
-
 def _exact(number: float) -> float | str:
     """Return what JSON can carry and JavaScript's Number() reads."""
     if math.isnan(number):
@@ -204,12 +173,6 @@ def _reach(weights: Sequence[float]) -> float:
     largest = max((abs(w) for w in weights if math.isfinite(w)), default=0.0)
     ends = (digit * 10.0**power for power in range(40) for digit in (1, 2, 5))
     return next(end for end in ends if end >= max(2.0, 1.5 * largest))
-
-
-def _elements(name: str, shape: torch.Size) -> list[str]:
-    """Return the names of the elements of a tensor, such as x, x[0] and x[0, 1]."""
-    indices = product(*(range(size) for size in shape))
-    return [f"{name}[{', '.join(map(str, index))}]" if index else name for index in indices]
 
 
 def _small_and_real(name: str, t: Tensor) -> None:

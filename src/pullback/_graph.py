@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,6 +11,14 @@ from torch import Tensor, no_grad
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
 
+from pullback._torch import (
+    accumulated_leaf,
+    all_tensors,
+    cotangent_bytes,
+    saved_tensors_of,
+    tensor_hooks,
+)
+
 
 class Graph:
     """The nodes that the roots reach, each before the inputs of its operation, named."""
@@ -20,12 +26,8 @@ class Graph:
     def __init__(
         self, roots: Sequence[Tensor], named: Mapping[str, Tensor], several: bool
     ) -> None:
-        self.order = _reached([get_gradient_edge(root).node for root in roots])
-        self.leaves: dict[GraphNode, Tensor] = {
-            node: node.variable  # type: ignore[attr-defined]
-            for node in self.order
-            if node.name() == "torch::autograd::AccumulateGrad"
-        }
+        self.order = _nodes_from([get_gradient_edge(root).node for root in roots])
+        self.leaves = _leaves(self.order)
         self.operations = [node for node in self.order if node not in self.leaves]
         known: dict[GraphNode, str] = {}
         nodes, reached = set(self.order), set()
@@ -40,7 +42,7 @@ class Graph:
             known.get(node, "leaf" if node in self.leaves else node.name())
             for node in self.order
         ]
-        unique = _numbered(plain)
+        unique = _make_unique(plain)
         self.seeds = unique[: len(roots)]
         self.name = dict(zip(self.order, unique[len(roots) :], strict=True))
 
@@ -66,7 +68,7 @@ class Graph:
         return scope
 
 
-def _reached(starts: Sequence[GraphNode]) -> list[GraphNode]:
+def _nodes_from(starts: Sequence[GraphNode]) -> list[GraphNode]:
     """Return the nodes reached from the starts, sources of edges before their targets."""
     finished: dict[GraphNode, None] = {}
     stack = [(node, False) for node in starts]
@@ -82,7 +84,7 @@ def _reached(starts: Sequence[GraphNode]) -> list[GraphNode]:
     return list(reversed(finished))
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
+def _make_unique(names: Sequence[str]) -> list[str]:
     """Number the names that occur more than once."""
     total, seen = Counter(names), Counter[str]()
     unique = []
@@ -92,21 +94,14 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def _all_tensors() -> list[Tensor]:
-    """Return every tensor that Python knows of: they refer to their classes.
-
-    (A list of all objects would hold tuples, too, also one that a function in C is filling
-    in another thread; that function fails when it is not the tuple's only owner.)
-    """
-    kinds: list[type] = [Tensor]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-    # type(), for isinstance() wakes deprecated proxies among the objects
-    return [o for o in gc.get_referrers(*kinds) if issubclass(type(o), Tensor)]
+def _leaves(nodes: Sequence[GraphNode]) -> dict[GraphNode, Tensor]:
+    """Return the leaf of each node that accumulates into one."""
+    found = ((node, accumulated_leaf(node)) for node in nodes)
+    return {node: leaf for node, leaf in found if leaf is not None}
 
 
 @contextmanager
-def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]:
+def restore_grads(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]:
     """Yield the hooks on tensors; give back the ``.grad`` of those that retain it.
 
     The graph has no way from a node to the tensor that it made, and the engine writes
@@ -115,10 +110,9 @@ def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]
     """
     hooks: dict[GraphNode, list[str]] = {node: [] for node in nodes}
     # no get_gradient_edge() here: it makes a view, which a tensor left by vmap refuses
-    leaves = [(n.variable, n) for n in nodes if hasattr(n, "variable")]
-    node_of = {id(leaf): node for leaf, node in leaves}
+    node_of = {id(leaf): node for node, leaf in _leaves(nodes).items()}
     kept: list[tuple[Tensor, Tensor | None]] = []
-    for t in _all_tensors():
+    for t in all_tensors():
         try:
             node = node_of.get(id(t)) if t.is_leaf else t.grad_fn
         except RuntimeError:  # of unbind(), and edited since: its old node may be here
@@ -128,8 +122,8 @@ def retained(nodes: Sequence[GraphNode]) -> Iterator[dict[GraphNode, list[str]]]
             continue
         if node is None or node not in hooks:
             continue
-        hooks[node] += ["tensor hook"] * len(t._backward_hooks or ())
-        hooks[node] += ["post-accumulate hook"] * len(t._post_accumulate_grad_hooks or ())
+        before, after = tensor_hooks(t)
+        hooks[node] += ["tensor hook"] * before + ["post-accumulate hook"] * after
         if t.retains_grad and not t.is_leaf:
             hooks[node] += ["retain_grad"]
             kept.append((t, t.grad))
@@ -152,10 +146,10 @@ def _give_back(t: Tensor, grad: Tensor | None) -> None:
 
 
 @contextmanager
-def grads_kept(y: object) -> Iterator[None]:
-    """Give back every ``.grad`` on the way to the tensor y, if it is one with a graph."""
-    if isinstance(y, Tensor) and y.grad_fn is not None:
-        with retained(_reached([y.grad_fn])):
+def keep_grads(y: Tensor) -> Iterator[None]:
+    """Give back every ``.grad`` on the way from y, if it has a graph."""
+    if y.grad_fn is not None:
+        with restore_grads(_nodes_from([y.grad_fn])):
             yield
     else:
         yield
@@ -163,16 +157,7 @@ def grads_kept(y: object) -> Iterator[None]:
 
 def saved_tensors(node: GraphNode) -> tuple[int, int]:
     """Return how many tensors a node keeps, and their bytes, without unpacking them."""
-    tensors = []
-    for attribute in dir(node):
-        if attribute.startswith("_raw_saved_"):
-            try:
-                raw = getattr(node, attribute)
-            except RuntimeError:  # freed: backward is about to say so
-                return 0, 0
-            for one in raw if isinstance(raw, tuple) else (raw,):
-                if one.data is not None:
-                    tensors.append(one.data)
+    tensors = saved_tensors_of(node)
     return len(tensors), sum(getattr(t, "nbytes", 0) for t in tensors)
 
 
@@ -218,7 +203,7 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
     return Reach([end in seen for end in ends], captured, alone)
 
 
-def passing(ys: list[Tensor]) -> int:
+def bytes_on_the_way(ys: list[Tensor]) -> int:
     """Return the bytes that one product holds on its way through the graph.
 
     Counted as the two largest cotangents, one in and one out of a node, and as much
@@ -232,7 +217,7 @@ def passing(ys: list[Tensor]) -> int:
         if node is None or node in seen:
             continue
         seen.add(node)
-        sizes += [math.prod(t.shape) * t.dtype.itemsize for t in node._input_metadata]
+        sizes += cotangent_bytes(node)
         todo += [following for following, _ in node.next_functions]
     return 2 * sum(sorted(sizes)[-2:])
 

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import linecache
-import re
 import sys
 import textwrap
 import threading
@@ -15,9 +14,10 @@ from collections.abc import Callable, Generator
 from contextlib import ContextDecorator
 from importlib.metadata import PackageNotFoundError, metadata
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback._messages import MESSAGES, Message
+if TYPE_CHECKING:
+    from pullback._messages import Message
 
 
 class hints(ContextDecorator):  # noqa: N801 - it is called like a function
@@ -119,18 +119,19 @@ def note_for(error: BaseException) -> str | None:
     text = error.args[0] if error.args else None
     if not isinstance(text, str):
         return None
+    from pullback._recognition import matches  # and the table, with the first error
+
     kinds = {kind.__name__ for kind in type(error).__mro__}
     frame, line = _raised_at(error.__traceback__)
-    for message in MESSAGES:
-        if kinds.isdisjoint(message.kinds):
-            continue
-        if message.only_from not in ("", frame and frame.f_code.co_name):
-            continue
-        if not re.search(message.only_line, line):
-            continue
-        match = message.find(text) or message.find(f"{line} {text}")
-        if match:
-            return _note(message, {**_shapes(message, frame), **match.groupdict()})
+    function = frame and frame.f_code.co_name
+    for words in (text, f"{line} {text}"):
+        for message, match in matches(words):
+            if (
+                not kinds.isdisjoint(message.kinds)
+                and message.only_from in ("", function)
+                and message.may_be_raised_by(line)
+            ):
+                return _note(message, {**_shapes(message, frame), **match.groupdict()})
     return None
 
 

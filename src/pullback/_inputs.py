@@ -9,9 +9,21 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
+
+from pullback._torch import in_transform, pytree, version
 
 Mode = Literal["auto", "reverse", "forward"]
+ChunkSize = int | Literal["auto"] | None
+
+
+def check_chunk_size(chunk_size: object) -> None:
+    """Raise TypeError or ValueError unless ``chunk_size`` is a :data:`ChunkSize`."""
+    if chunk_size in (None, "auto"):
+        return
+    if not isinstance(chunk_size, int) or isinstance(chunk_size, bool):
+        raise TypeError(f"chunk_size is {chunk_size!r}; None, 'auto' or an int is needed")
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size is {chunk_size}; at least 1 is needed")
 
 
 def check_mode(mode: object) -> None:
@@ -82,7 +94,7 @@ def call(
     try:
         output = f(*args)
     except RuntimeError as error:
-        if torch._C._are_functorch_transforms_active():
+        if in_transform():
             error.add_note(
                 "pullback: f ran under a transform of torch.func, as it does for "
                 "Jacobian-vector products; with mode='reverse' of pullback.jacobian (of "
@@ -90,8 +102,8 @@ def call(
             )
         raise
     changed = [
-        _version(t) != version or (graph and not _has_graph(t))  # x.detach_()
-        for t, (version, graph) in zip(clones, before, strict=True)
+        _version(t) != count or (graph and not _has_graph(t))  # x.detach_()
+        for t, (count, graph) in zip(clones, before, strict=True)
     ]
     if any(changed):
         path = pytree.tree_leaves_with_path(tuple(inputs))[changed.index(True)][0]
@@ -217,16 +229,15 @@ def _check_differentiated(name: str, value: Any) -> None:
 
 def check_no_transform() -> None:
     """Raise RuntimeError inside the transforms of ``torch.func``."""
-    if torch._C._are_functorch_transforms_active():
+    if in_transform():
         raise RuntimeError(
             "the call is inside a torch.func transform, where no graph of its own can be "
-            "made; a call outside of it is needed (pullback.jacobian without sparsity= "
-            "works inside, too)"
+            "made; a call outside of it is needed (pullback.jacobian works inside, too)"
         )
 
 
 def check_tensors(f: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """Check ``inputs``, each of which is to be one tensor with numbers in it.
+    """Check f, and ``inputs``, each of which is to be one tensor with numbers in it.
 
     Raises:
         TypeError: as :func:`check_inputs`, or an input is a tuple, list or dict.
@@ -235,6 +246,11 @@ def check_tensors(f: Callable[..., Any], inputs: Sequence[Any]) -> None:
     """
     check_no_transform()
     check_inputs(f, inputs, tuple(range(len(inputs))) or 0)
+    check_each_is_tensor(inputs)
+
+
+def check_each_is_tensor(inputs: Sequence[Any]) -> None:
+    """Raise TypeError or ValueError unless each input is one tensor with numbers in it."""
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor):
             raise TypeError(f"inputs[{i}] is {_kind(x)}; one tensor is needed")
@@ -252,6 +268,23 @@ def one_tensor(y: object) -> Tensor:
         raise TypeError(f"f returned {_kind(y)}; one tensor is needed")
     check_numbers("the output of f", y)
     return y
+
+
+def check_single(name: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is one real tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} is {_kind(value)}; one tensor is needed")
+    check_real(name, value)
+
+
+def check_real(name: str, t: Tensor) -> None:
+    """Raise TypeError if ``t`` is complex."""
+    if t.is_complex():
+        raise TypeError(
+            f"{name} has dtype {t.dtype}; a real floating point dtype is needed, since a "
+            "complex derivative has more than one convention (torch.view_as_real gives "
+            "the real and imaginary parts)"
+        )
 
 
 def check_numbers(name: str, t: Tensor) -> None:
@@ -290,8 +323,7 @@ def _kind(value: Any) -> str:
 
 
 def _version(t: Any) -> int:
-    # a tensor made under torch.inference_mode() counts no versions
-    return t._version if isinstance(t, Tensor) and not t.is_inference() else 0
+    return version(t) if isinstance(t, Tensor) else 0
 
 
 def _has_graph(t: Any) -> bool:

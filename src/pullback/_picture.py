@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from pullback._trace import Edge, Node, Trace, numbers
+from pullback._cotangents import Cotangents, Edge, Node, numbers
 
 SHORT = 3  # numbers up to which an arrow carries them all
 
@@ -45,39 +45,47 @@ class Arrow(NamedTuple):
     zero: bool
 
 
-def picture(trace: Trace, limit: int) -> tuple[list[Box], list[Arrow]]:
-    """Return the boxes and arrows of a picture with at most about ``limit`` boxes.
+class Picture(NamedTuple):
+    """A graph to draw."""
+
+    boxes: list[Box]
+    arrows: list[Arrow]
+
+
+def picture(seen: Cotangents, limit: int | None = None) -> Picture:
+    """Return a picture with at most about ``limit`` boxes, or of everything.
 
     A larger graph is collapsed: operations that ran one after another in the same
     module (``Node.scope``) share a box, by the deepest modules that fit. Where even the
     outermost do not fit, or no module is known, runs of equal length share one. Such
     runs can never close a cycle, because each is a stretch of one order of the graph.
     """
-    seeds = {edge.source for edge in trace.edges} - {node.name for node in trace.nodes}
-    seeds -= {leaf.name for leaf in trace.leaves}
-    singles = [[node] for node in reversed(trace.nodes)]
-    room = limit - len(seeds)
-    if len(singles) + len(trace.leaves) <= room:
+    seeds = {edge.source for edge in seen.edges} - {node.name for node in seen.nodes}
+    seeds -= {leaf.name for leaf in seen.leaves}
+    singles = [[node] for node in reversed(seen.nodes)]
+    room = None if limit is None else limit - len(seeds)
+    if room is None or len(singles) + len(seen.leaves) <= room:
         boxes = [_operation(node) for (node,) in singles]
-        boxes += [Box(leaf.name, leaf.name, "leaf") for leaf in trace.leaves]
+        boxes += [Box(leaf.name, leaf.name, "leaf") for leaf in seen.leaves]
         home = {box.name: box.name for box in boxes}
     else:
-        boxes, home = _collapsed(trace, room)
+        boxes, home = _collapse(seen, room)
     boxes += [Box(seed, seed, "seed") for seed in sorted(seeds)]
     home |= {seed: seed for seed in seeds}
     together: dict[tuple[str, str], list[Edge]] = {}
-    for edge in trace.edges:
+    for edge in seen.edges:
         ends = home[edge.source], home[edge.target]
         if ends[0] != ends[1]:
             together.setdefault(ends, []).append(edge)
-    return boxes, [_arrow(*ends, edges) for ends, edges in together.items()]
+    arrows = [_arrow(*ends, edges) for ends, edges in together.items()]
+    return Picture(boxes, arrows)
 
 
-def _collapsed(trace: Trace, room: int) -> tuple[list[Box], dict[str, str]]:
+def _collapse(seen: Cotangents, room: int) -> tuple[list[Box], dict[str, str]]:
     """Return the boxes, and for each operation and leaf the box that it is in."""
-    forward = _forward(trace)
+    forward = _forward_order(seen)
     deepest = max(node.scope.count(".") + 1 for node in forward)
-    free = [leaf.name for leaf in trace.leaves if "." not in leaf.name]
+    free = [leaf.name for leaf in seen.leaves if "." not in leaf.name]
     for depth in range(deepest, 0, -1):
         runs = _runs(forward, depth)
         if len(runs) + len(free) <= room:
@@ -98,28 +106,28 @@ def _collapsed(trace: Trace, room: int) -> tuple[list[Box], dict[str, str]]:
     # a leaf that is not free is drawn with what reads it first in the forward pass,
     # which is what sends to it last in the backward pass
     operations = set(home)
-    for edge in trace.edges:
+    for edge in seen.edges:
         if edge.source in home and edge.target not in operations | set(free):
             home[edge.target] = home[edge.source]
-    alone = [leaf.name for leaf in trace.leaves if leaf.name not in home]
+    alone = [leaf.name for leaf in seen.leaves if leaf.name not in home]
     boxes += [Box(name, name, "leaf") for name in alone]
     home |= {name: name for name in alone}
     return boxes, home
 
 
-def _forward(trace: Trace) -> list[Node]:
+def _forward_order(seen: Cotangents) -> list[Node]:
     """Return the order of the forward pass, with ``weight.T`` next to its use.
 
     What reads leaves alone may have run long before it was needed.
     """
-    operations = {node.name for node in trace.nodes}
+    operations = {node.name for node in seen.nodes}
     reads: dict[str, list[str]] = {name: [] for name in operations}
-    for edge in trace.edges:
+    for edge in seen.edges:
         if edge.target in operations and edge.source in operations:
             reads[edge.source].append(edge.target)
-    early = {node.name: node for node in trace.nodes if not reads[node.name]}
+    early = {node.name: node for node in seen.nodes if not reads[node.name]}
     order: list[Node] = []
-    for node in reversed(trace.nodes):
+    for node in reversed(seen.nodes):
         if node.name not in early:
             order += [early.pop(name) for name in reads[node.name] if name in early]
             order.append(node)

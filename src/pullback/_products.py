@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
-from torch.autograd.graph import _engine_run_backward
 
-from pullback._graph import passing
+from pullback._graph import bytes_on_the_way
+from pullback._inputs import ChunkSize, Mode, check_chunk_size, check_mode
+from pullback._torch import apply_to_rows, in_transform, vector_jacobian
 
 if TYPE_CHECKING:
-    from pullback._ranks import Ranks
+    from pullback._process_group import SharedProducts  # imports torch.distributed
 
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
 Product = Callable[..., tuple[Tensor, ...]]
@@ -31,11 +32,23 @@ PIECE_BYTES = 8 * 2**20
 class Options(NamedTuple):
     """How the caller of ``jacobian`` wants the products taken."""
 
-    chunk_size: int | Literal["auto"] | None
-    batched: bool
-    progress: bool
-    passing: int = 0  # bytes that one product needs on its way through the graph
-    ranks: Ranks | None = None  # processes that share the products
+    mode: Mode = "auto"
+    chunk_size: ChunkSize = None
+    batched: bool = False
+    allow_unused: bool = False
+    progress: bool = False
+    bytes_each: int = 0  # bytes that one product needs on its way through the graph
+    group: SharedProducts | None = None  # processes that share the products
+
+    def check(self) -> None:
+        """Raise TypeError, ValueError or ImportError unless all can be done."""
+        check_mode(self.mode)
+        check_chunk_size(self.chunk_size)
+        if self.progress and not importlib.util.find_spec("tqdm"):
+            raise ImportError(
+                "progress=True needs tqdm, which is not installed; "
+                "pip install 'pullback[progress]' adds it"
+            )
 
 
 def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Product:
@@ -46,17 +59,7 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
     def pull(*vs: Tensor) -> tuple[Tensor, ...]:
         if not live:
             return tuple([torch.zeros_like(x) for x in xs])
-        # what torch.autograd.grad calls, after checks of the vs that take a third of the
-        # time of a small product; these vs are made to fit
-        found = _engine_run_backward(
-            outputs,
-            tuple([vs[i] for i in live]),
-            True,  # retain_graph
-            create_graph,
-            inputs,
-            True,  # allow_unused
-            accumulate_grad=False,
-        )
+        found = vector_jacobian(outputs, [vs[i] for i in live], inputs, create_graph)
         pairs = zip(found, xs, strict=True)
         return tuple(
             [
@@ -68,14 +71,14 @@ def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Produ
     return pull
 
 
-def fastest(ys: list[Tensor], xs: list[Tensor], options: Options) -> int | None:
+def fastest_count(ys: list[Tensor], xs: list[Tensor], options: Options) -> int | None:
     """Return how many products are fastest together, None for all."""
     count = numbers_in(ys, options)
     ends = sum(t.nbytes for t in (*ys, *xs))
     small = count * ends < 2**20  # to look at the graph would take longer than it gains
     if small or ys[0].device.type != "cpu":
         return None
-    one = ends + passing(ys)
+    one = ends + bytes_on_the_way(ys)
     return max(1, PIECE_BYTES // one) if count * one >= 2 * PIECE_BYTES else None
 
 
@@ -90,7 +93,7 @@ def by_rows(
         results = [r.movedim(0, lead) for r in results]
     split = [_split(r, ys, lead, lead) for r in results]
     return [
-        [_shaped(split[j][i], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        [_reshape(split[j][i], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
 
@@ -103,12 +106,12 @@ def columns_to_blocks(
     # (n, *y) -> y.shape + x.shape, and (n, B, *y) -> (B, *y, *x)
     split = [_split(c.movedim(0, -1), xs, lead, -1) for c in columns]
     return [
-        [_shaped(split[i][j], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
+        [_reshape(split[i][j], y.shape + x.shape[lead:]) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
 
 
-def _shaped(t: Tensor, shape: torch.Size) -> Tensor:
+def _reshape(t: Tensor, shape: torch.Size) -> Tensor:
     return t if t.shape == shape else t.reshape(shape)
 
 
@@ -129,12 +132,11 @@ def apply(
     """
     numbers = numbers_in(like, options)
     start, total = 0, max(numbers, 1)  # for no numbers, one empty seed
-    if options.ranks:  # past the last number, seeds are empty, too
-        start, total = options.ranks.share(total)
+    if options.group:  # past the last number, seeds are empty, too
+        start, total = options.group.share(total)
     first = start
     probes: list[Tensor] = []
-    active = torch._C._are_functorch_transforms_active()
-    if options.batched and not active and not any(t.is_meta for t in like):
+    if options.batched and not in_transform() and not any(t.is_meta for t in like):
         probes = _probes(like)
     # "auto" learns from one product how many fit
     size = 1 if options.chunk_size == "auto" else options.chunk_size or total - first
@@ -146,12 +148,12 @@ def apply(
         seeds = _one_hot(like, start, stop, options.batched)
         if probes and stop == total:  # they travel with the last chunk
             seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
-        together = options.chunk_size != 1  # which holds for probes, too
-        rows: Sequence[Tensor] = products(product, seeds, together)
+        alone = options.chunk_size == 1  # which holds for probes, too
+        rows: Sequence[Tensor] = products(product, seeds, alone)
         if start == first:
             if options.chunk_size == "auto":
                 used = sum(t.nbytes for t in (*seeds, *rows))
-                size = max(1, CHUNK_BYTES // max(1, used + options.passing))
+                size = max(1, CHUNK_BYTES // max(1, used + options.bytes_each))
             count = len(rows) // (1 + values)
             constants = [value[0] for value in rows[count:]]
         rows = rows[:count]
@@ -174,35 +176,30 @@ def apply(
         whole = list(pieces[0])
     elif pieces:
         whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
-    if options.ranks:
-        whole = options.ranks.gather(whole)
+    if options.group:
+        whole = options.group.gather(whole)
     return [*(w[:numbers] if w.shape[0] > numbers else w for w in whole), *constants]
 
 
 def _in_graph(ts: Sequence[Tensor]) -> bool:
     """Tell whether someone may differentiate or batch the tensors again."""
-    if torch._C._are_functorch_transforms_active():
+    if in_transform():
         return True
     return any(t.requires_grad for t in ts)
 
 
 def products(
-    product: Product, seeds: list[Tensor], together: bool = True
+    product: Product, seeds: list[Tensor], alone: bool = False
 ) -> tuple[Tensor, ...]:
     """Apply ``product`` to every row of the seeds, at once or one by one."""
     count = seeds[0].shape[0]
     if count == 1:
         return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
-    if not together:
-        alone = [product(*row) for row in zip(*seeds, strict=True)]
-        return tuple([torch.stack(r) for r in zip(*alone, strict=True)])
-    # What torch.func.vmap does to tensors, without its handling of nested arguments,
-    # which takes longer than a small product. (Not is_grads_batched, whose older vmap
-    # takes many operations one by one.)
-    level = functorch._vmap_increment_nesting(count, "same")
+    if alone:
+        each = [product(*row) for row in zip(*seeds, strict=True)]
+        return tuple([torch.stack(r) for r in zip(*each, strict=True)])
     try:
-        rows = product(*[functorch._add_batch_dim(seed, 0, level) for seed in seeds])
-        return tuple([functorch._remove_batch_dim(r, level, count, 0) for r in rows])
+        return apply_to_rows(product, seeds)
     except RuntimeError as error:
         if re.search("vmap|batching rule", str(error)):
             error.add_note(
@@ -210,8 +207,6 @@ def products(
                 "chunk_size=1 each runs on its own"
             )
         raise
-    finally:
-        functorch._vmap_decrement_nesting()
 
 
 def _bar(total: int) -> Any:
@@ -225,7 +220,7 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
     if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
         t = like[0]
         eye = torch.eye(stop, dtype=t.dtype, device=t.device)
-        return [_shaped(eye, torch.Size((stop, *t.shape)))]
+        return [_reshape(eye, torch.Size((stop, *t.shape)))]
     seeds, offset = [], 0
     for t in like:
         shape = t.shape[1:] if batched else t.shape
@@ -242,7 +237,7 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
 def _probes(like: list[Tensor]) -> list[Tensor]:
     """Return two seeds: random numbers on half of the samples, and on the others."""
     generator = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
-    half = _half(like[0])
+    half = _half_of_samples(like[0])
     probes = []
     for t in like:
         noise = torch.rand(t.shape, generator=generator, device="cpu").to(t)
@@ -251,7 +246,7 @@ def _probes(like: list[Tensor]) -> list[Tensor]:
     return probes
 
 
-def _half(t: Tensor) -> Tensor:
+def _half_of_samples(t: Tensor) -> Tensor:
     """Choose half of the samples of t, always the same ones for one batch size."""
     generator = torch.Generator("cpu").manual_seed(0)
     order = torch.randperm(len(t), generator=generator, device="cpu")
@@ -261,7 +256,7 @@ def _half(t: Tensor) -> Tensor:
 def _check_probes(results: list[Tensor]) -> None:
     """Raise if a seed on half of the samples has a result on the other half."""
     for result in results:
-        half = _half(result[0])
+        half = _half_of_samples(result[0])
         for leak in (result[0][~half], result[1][half]):
             if bool(((leak != 0) & ~leak.isnan()).any()):
                 raise ValueError(

@@ -7,16 +7,13 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
-from pullback._layered import Point, layered
-from pullback._picture import Arrow, Box, picture
-from pullback._trace import Edge, numbers
-
-if TYPE_CHECKING:
-    from pullback._trace import Trace
+from pullback._cotangents import Cotangents, Edge, numbers
+from pullback._layout import Point, layout
+from pullback._picture import Box, Picture, picture
 
 LARGEST = 24  # operations and leaves that a page can show one by one
 TITLE = "Backward, step by step"
@@ -47,11 +44,11 @@ class Steps(NamedTuple):
     Attributes:
         steps: One :class:`Step` for ``v``, each operation and each leaf, in the order of
             the engine.
-        trace: What they walk through.
+        picture: The graph that they walk through, in boxes and arrows.
     """
 
     steps: tuple[Step, ...]
-    trace: Trace
+    picture: Picture
 
     @property
     def html(self) -> str:
@@ -74,16 +71,16 @@ class Steps(NamedTuple):
     def _svg(self) -> str:
         """Return the picture; ``data-step`` says when each part of it has its turn."""
         turn = {step.node: number for number, step in enumerate(self.steps)}
-        boxes, arrows = _picture(self.trace)
-        layout = layered([(arrow.source, arrow.target) for arrow in arrows])
+        boxes, arrows = self.picture
+        drawing = layout([(arrow.source, arrow.target) for arrow in arrows])
         # labels stand half as far apart as the nodes that their arrows lead to
         column = max(
             *(_box_size(box)[0] + 8 for box in boxes),
             *(2 * _size(arrow.label)[0] for arrow in arrows),
         )
-        left = min(x for x, _ in layout.places.values())
-        right = max(x for route in layout.routes.values() for x, _ in route)
-        depth = max(y for _, y in layout.places.values())
+        left = min(x for x, _ in drawing.places.values())
+        right = max(x for route in drawing.routes.values() for x, _ in route)
+        depth = max(y for _, y in drawing.places.values())
 
         def at(place: Point) -> Point:
             return (place[0] - left + 0.5) * column, place[1] * LAYER + 28
@@ -91,12 +88,12 @@ class Steps(NamedTuple):
         size = {box.name: _box_size(box) for box in boxes}
         parts = []
         for arrow in arrows:
-            route = [at(p) for p in layout.routes[arrow.source, arrow.target]]
+            route = [at(p) for p in drawing.routes[arrow.source, arrow.target]]
             drawn = _arrow(route, arrow.label, size[arrow.source], size[arrow.target])
             turns = f'data-step="{turn[arrow.source]}" data-to="{turn[arrow.target]}"'
             parts.append(f"<g {turns}>{drawn}</g>")
         for box in boxes:
-            (x, y), (w, h) = at(layout.places[box.name]), size[box.name]
+            (x, y), (w, h) = at(drawing.places[box.name]), size[box.name]
             corner = 2 if box.kind == "leaf" else 8
             parts.append(
                 f'<g data-step="{turn[box.name]}"><rect x="{x - w / 2:.0f}" '
@@ -113,61 +110,58 @@ class Steps(NamedTuple):
         )
 
 
-def steps(trace: Trace) -> Steps:
+def walk(seen: Cotangents) -> Steps:
     """See :meth:`Trace.steps`."""
-    count = len(trace.nodes) + len(trace.leaves)
+    count = len(seen.nodes) + len(seen.leaves)
     if count > LARGEST:
         raise ValueError(
             f"the graph has {count} operations and leaves; up to {LARGEST} can be walked "
-            "through one by one (.plot() draws it, print tells every edge)"
+            "through one by one (pullback.plot.trace draws it, print tells every edge)"
         )
-    return Steps(tuple(_walk(trace)), trace)
+    whole = picture(seen)
+    return Steps(tuple(_steps(seen, whole.boxes)), whole)
 
 
-def _picture(trace: Trace) -> tuple[list[Box], list[Arrow]]:
-    """Return the boxes and arrows of a picture in which nothing is collapsed."""
-    return picture(trace, len(trace.edges) + len(trace.nodes) + len(trace.leaves))
-
-
-def _walk(trace: Trace) -> Iterator[Step]:
+def _steps(seen: Cotangents, boxes: Sequence[Box]) -> Iterator[Step]:
     """Yield the steps as the engine takes them: a leaf as soon as all has arrived."""
-    boxes, _ = _picture(trace)
     lines = {box.name: box.text.split("\n") for box in boxes}  # "d", "Add" or "Mul #1"
     name = {node: text[0] for node, text in lines.items()}
     received: dict[str, list[Edge]] = {node: [] for node in lines}
     passed: dict[str, list[Edge]] = {node: [] for node in lines}
-    for edge in trace.edges:
+    for edge in seen.edges:
         received[edge.target].append(edge)
         passed[edge.source].append(edge)
-    nodes = {node.name: node for node in trace.nodes}
-    leaves = {leaf.name: leaf for leaf in trace.leaves}
+    nodes = {node.name: node for node in seen.nodes}
+    leaves = {leaf.name: leaf for leaf in seen.leaves}
     missing = {leaf: len(received[leaf]) for leaf in leaves}
-    seeds = dict.fromkeys(e.source for e in trace.edges if e.source not in nodes)
+    seeds = dict.fromkeys(e.source for e in seen.edges if e.source not in nodes)
     for source in [*seeds, *nodes]:
         arrived, sent = received[source], passed[source]
         if source in nodes:
             title = " ".join([name[source], *(f"({kind})" for kind in lines[source][1:])])
-            what = _received(arrived, nodes[source].received, name)
-            onward = _and([f"{_told(edge)} to {name[edge.target]}" for edge in sent])
+            what = _arrival_in_words(arrived, nodes[source].received, name)
+            onward = _list_in_words(
+                [f"{_in_words(edge)} to {name[edge.target]}" for edge in sent]
+            )
             sentence = f"{title} receives {what}; it passes {onward or 'nothing on'}."
         else:
-            sentence = f"{source} = {_told(sent[0])} starts at {name[sent[0].target]}."
+            sentence = f"{source} = {_in_words(sent[0])} starts at {name[sent[0].target]}."
         yield Step(source, tuple(arrived), tuple(sent), sentence)
         for target in [edge.target for edge in sent if edge.target in leaves]:
             missing[target] -= 1
             if not missing[target]:
                 total = leaves[target].total
-                what = _received(received[target], (total,), name)
+                what = _arrival_in_words(received[target], (total,), name)
                 added = "nothing" if total is None else "it"
                 sentence = f"{target} receives {what}; backward adds {added} to .grad."
                 yield Step(target, tuple(received[target]), (), sentence)
 
 
-def _received(
+def _arrival_in_words(
     edges: Sequence[Edge], outcome: Sequence[Tensor | None], name: dict[str, str]
 ) -> str:
     """Tell what arrived by the edges, and what adding up and hooks made of it."""
-    what = _and([f"{_told(edge)} from {name[edge.source]}" for edge in edges])
+    what = _list_in_words([f"{_in_words(edge)} from {name[edge.source]}" for edge in edges])
     if len(outcome) > 1:  # as of unbind
         return f"{what}, each at one of its {len(outcome)} outputs"
     (total,) = outcome
@@ -176,7 +170,7 @@ def _received(
     return what
 
 
-def _told(edge: Edge) -> str:
+def _in_words(edge: Edge) -> str:
     """Return a cotangent in words: its numbers, or its shape and norm."""
     if edge.shape is None:
         return "nothing"
@@ -185,7 +179,7 @@ def _told(edge: Edge) -> str:
     return numbers(edge.value)
 
 
-def _and(parts: Sequence[str]) -> str:
+def _list_in_words(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 

@@ -5,97 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.autograd.graph import Node as GraphNode
 
-from pullback._graph import Graph, retained, saved_tensors
+from pullback._cotangents import SMALL, Cotangents, Edge, Leaf, Node, numbers
+from pullback._graph import Graph, restore_grads, saved_tensors
 from pullback._inputs import check_numbers, untouched
 from pullback._report import Table
+from pullback._steps import Steps, walk
+from pullback._torch import hook_count
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from pullback._steps import Steps
-
-SMALL = 12  # numbers up to which a cotangent is kept and printed
 ROWS = 60  # edges up to which the table prints them all
 
 
-class Edge(NamedTuple):
-    """One edge of the backward graph with the cotangent that travelled along it.
-
-    Attributes:
-        source: Name of the operation that sent the cotangent, or ``v`` (``v[0]``,
-            ``v[1]``…) for the one that you pass.
-        target: Name of the node that it arrived at; an operation, or a leaf.
-        shape: Its shape; None where nothing was sent (an undefined gradient, which
-            PyTorch takes for zeros).
-        norm: Its Euclidean norm, computed in double precision; None with shape None.
-        value: A copy of it when it has up to 12 numbers, else None.
-        nan: Whether one of its numbers is NaN.
-        zero: Whether all of its numbers are zero.
-    """
-
-    source: str
-    target: str
-    shape: torch.Size | None
-    norm: float | None
-    value: Tensor | None
-    nan: bool
-    zero: bool
-
-
-class Node(NamedTuple):
-    """One operation of the backward graph.
-
-    Attributes:
-        name: Its name in the edges: what ``names`` calls its result, else PyTorch's
-            name of the operation, numbered where there are several.
-        operation: PyTorch's name of the operation, ``MulBackward0`` for one.
-        saved: How many tensors of the forward pass it keeps for this moment.
-        saved_bytes: Their size; a tensor that several operations keep counts in each.
-        hooks: The hooks on it, such as ``"tensor hook"``, ``"pre-hook"``,
-            ``"post-hook"`` and ``"retain_grad"``.
-        scope: The module that it is counted with in a picture of a large graph.
-        received: What arrived at each of its outputs, edges added up and hooks done; a
-            copy where it has up to 12 numbers, else None.
-    """
-
-    name: str
-    operation: str
-    saved: int
-    saved_bytes: int
-    hooks: tuple[str, ...]
-    scope: str
-    received: tuple[Tensor | None, ...]
-
-
-class Leaf(NamedTuple):
-    """One leaf and what ``backward`` would add to its ``.grad``.
-
-    Attributes:
-        name: Its name in the edges.
-        shape: Its shape.
-        edges: How many edges arrive at it, whose cotangents are added up.
-        total: Their sum, after the leaf's own hooks; None where nothing arrived.
-        holds: Whether ``.grad`` holds something already, to which it would be added.
-        hooks: The hooks on it, ``"tensor hook"`` or ``"post-accumulate hook"``.
-    """
-
-    name: str
-    shape: torch.Size
-    edges: int
-    total: Tensor | None
-    holds: bool
-    hooks: tuple[str, ...]
-
-
 class Trace(NamedTuple):
-    """What :func:`trace` saw, as tables; :meth:`plot` draws it, :meth:`steps` walks it.
+    """What :func:`trace` saw, as tables; :meth:`steps` walks through it.
+
+    :func:`pullback.plot.trace` draws it.
 
     Attributes:
         edges: Every edge, in the order in which cotangents travelled.
@@ -118,12 +48,6 @@ class Trace(NamedTuple):
     def zero_origins(self) -> tuple[Edge, ...]:
         """The edges that carry zeros only although something else arrived."""
         return self._origins(lambda edge: edge.zero, all)
-
-    def plot(self, ax: Axes | None = None, *, limit: int = 50) -> Axes:
-        """Draw the graph with :func:`pullback.plot.trace`."""
-        from pullback import plot
-
-        return plot.trace(self, ax, limit=limit)
 
     def steps(self) -> Steps:
         """Walk through the graph: what each node receives, and what it passes on.
@@ -149,9 +73,7 @@ class Trace(NamedTuple):
             3. Mul receives 12 from Pow; it passes 24 to w.
             4. w receives 24 from Mul; backward adds it to .grad.
         """
-        from pullback._steps import steps  # which needs this module
-
-        return steps(self)
+        return walk(Cotangents(self.edges, self.nodes, self.leaves))
 
     def __repr__(self) -> str:
         return "\n\n".join(table.text() for table in self._tables())
@@ -228,8 +150,8 @@ class Trace(NamedTuple):
         ]
         return [
             ["graph", ", ".join(graph)],
-            ["NaN first appears", _places(self.nan_origins)],
-            ["all zeros first appear", _places(self.zero_origins)],
+            ["NaN first appears", _first_places(self.nan_origins)],
+            ["all zeros first appear", _first_places(self.zero_origins)],
             ["saved tensors", f"{saved}, {size} bytes, kept" if saved else "none"],
             ["hooks", "; ".join(hooks) or "none"],
         ]
@@ -265,7 +187,7 @@ def trace(
 
     Returns:
         A :class:`Trace`: ``.edges``, ``.nodes``, ``.leaves``, where NaN or zeros first
-        appear, a text form, a rich one in notebooks, and ``.plot()``.
+        appear, a text form, a rich one in notebooks, and ``.steps()``.
 
     Raises:
         TypeError: y or v is no tensor (or sequence of tensors), or names is no mapping.
@@ -286,7 +208,7 @@ def trace(
         MulBackward0 -> w tensor(24.)
     """
     roots, cotangents = _roots(y, v)
-    graph = Graph(roots, _named(names), several=not isinstance(y, Tensor))
+    graph = Graph(roots, _tensor_by_name(names), several=not isinstance(y, Tensor))
     edges = [
         _edge(seed, graph.name[get_gradient_edge(root).node], sent)
         for seed, root, sent in zip(graph.seeds, roots, cotangents, strict=True)
@@ -314,15 +236,14 @@ def trace(
 
     with ExitStack() as stack:
         stack.enter_context(untouched())
-        hooks = stack.enter_context(retained(graph.order))
+        hooks = stack.enter_context(restore_grads(graph.order))
         for node in graph.operations:
             for kind, handle in (
                 ("pre-hook", node.register_prehook(enter(node))),
                 ("post-hook", node.register_hook(leave(node))),
             ):
                 stack.callback(handle.remove)
-                # all of a node's hooks of one kind are in the dict of each handle
-                hooks[node] += [kind] * (len(handle.hooks_dict_ref() or ()) - 1)
+                hooks[node] += [kind] * (hook_count(handle) - 1)
         saved = {node: saved_tensors(node) for node in graph.operations}
         try:
             totals = torch.autograd.grad(
@@ -420,7 +341,7 @@ def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
     return roots, cotangents
 
 
-def _named(names: Any) -> dict[str, Tensor]:
+def _tensor_by_name(names: Any) -> dict[str, Tensor]:
     if names is None:
         return {}
     if isinstance(names, torch.nn.Module):
@@ -437,7 +358,7 @@ def _named(names: Any) -> dict[str, Tensor]:
     return dict(names)
 
 
-def _places(edges: Sequence[Edge]) -> str:
+def _first_places(edges: Sequence[Edge]) -> str:
     first = [f"from {edge.source} to {edge.target}" for edge in edges[:3]]
     more = [f"and {len(edges) - 3} more"] if len(edges) > 3 else []
     return "; ".join([*first, *more]) or "nowhere"
@@ -447,12 +368,3 @@ def _value(edge: Edge) -> str:
     if edge.value is not None:
         return numbers(edge.value)
     return "has NaN" if edge.nan else "zeros" if edge.zero else ""
-
-
-def numbers(t: Tensor) -> str:
-    """Return a small tensor as nested lists of rounded numbers, a large one as its norm."""
-    if t.numel() > SMALL:
-        return f"norm {torch.linalg.vector_norm(t.detach().to_dense()):.4g}"
-    if t.ndim == 0:
-        return f"{t.item():.4g}"
-    return f"[{', '.join(numbers(part) for part in t.detach().to_dense())}]"

@@ -1,4 +1,6 @@
-"""Pictures of Jacobians, gradients and graphs, drawn with matplotlib.
+"""Pictures of large Jacobians, of gradients and of graphs, drawn with matplotlib.
+
+Small products, whose numbers can be read, are drawn by :mod:`pullback.draw`.
 
 Needs the extra ``pullback[plot]``. Every picture has a title that says what it shows,
 and colours that stay apart when a dark page turns its lightness.
@@ -19,12 +21,12 @@ except ImportError as error:  # pragma: no cover - exercised in a subprocess
         "pullback.plot needs matplotlib: python -m pip install 'pullback[plot]'"
     ) from error
 
-from pullback._layered import Point, layered
+from pullback._cotangents import Cotangents
+from pullback._layout import Point, layout
 from pullback._picture import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from pullback._sparse.plan import Sparsity
     from pullback._trace import Trace
@@ -33,42 +35,6 @@ Array = NDArray[np.float64]
 READABLE = 100  # entries up to which the values are written into the cells
 CELLS, BLOCKS = 40, 100  # rows or columns of a pattern drawn one by one, and in blocks
 PALE = 12  # colours of the palette Set3, under black numbers
-
-
-def vjp(v: Any, J: Any) -> Figure:
-    r"""Draw the product :math:`v^\top J`: J, v beside it, the result under it.
-
-    Args:
-        v: Cotangent of shape ``(m,)``, one weight for each row of J.
-        J: Jacobian of shape ``(m, n)``, one row for each output.
-
-    Returns:
-        The figure.
-
-    Raises:
-        ValueError: the shapes are not ``(m,)`` and ``(m, n)``.
-    """
-    weights, matrix = _numbers("v", v), _numbers("J", J)
-    if matrix.ndim != 2 or weights.shape != matrix.shape[:1]:
-        raise ValueError(
-            f"v has shape {weights.shape} and J has shape {matrix.shape}; "
-            "v of shape (m,) and J of shape (m, n) are needed"
-        )
-    m, n = matrix.shape
-    figure, axes = plt.subplots(
-        2,
-        2,
-        figsize=(min(9.0, 2.6 + 0.7 * n), min(9.0, 2.4 + 0.6 * m)),
-        width_ratios=[1, max(n, 2)],
-        height_ratios=[max(m, 2), 1],
-        layout="constrained",
-    )
-    _cells(axes[0, 0], weights[:, None], "v")
-    _cells(axes[0, 1], matrix, "J: a row for each output")
-    _cells(axes[1, 1], (weights @ matrix)[None, :], "vᵀJ, added to x.grad")
-    axes[1, 0].axis("off")
-    figure.suptitle("v weighs the rows of J; their sum is vᵀJ")
-    return figure
 
 
 def heatmap(
@@ -146,7 +112,8 @@ def graph(
 ) -> Axes:
     """Draw a computation graph from left to right, with a label on every edge.
 
-    A node stands in the column of the longest path that leads to it.
+    A node stands in the column of the longest path that leads to it, an input next to what
+    first uses it.
 
     Args:
         edges: ``(source, target, label)`` triples; sources are inputs of targets.
@@ -159,34 +126,41 @@ def graph(
     Raises:
         ValueError: there are no edges, or they form a cycle.
     """
-    place = _layout([(source, target) for source, target, _ in edges])
-    columns = max(x for x, _ in place.values())
-    rows = max(abs(y) for _, y in place.values())
+    if not edges:
+        raise ValueError("edges is empty; (source, target, label) triples are needed")
+    drawing = layout([(source, target) for source, target, _ in edges])
+    place = {node: _rightwards(point) for node, point in drawing.places.items()}
+    points = [_rightwards(p) for route in drawing.routes.values() for p in route]
+    columns = max(x for x, _ in points)
+    low, high = min(y for _, y in points), max(y for _, y in points)
     if ax is None:
         _, ax = plt.subplots(
-            figsize=(2.2 * columns + 1.5, 2.4 * rows + 1.4), layout="constrained"
+            figsize=(2.2 * columns + 1.5, 1.2 * (high - low) + 1.4), layout="constrained"
         )
     drawn: dict[tuple[str, str], int] = {}
     for source, target, label in edges:
         again = drawn[source, target] = drawn.get((source, target), 0) + 1
         bend = 0.25 * (again - 1)
-        (x0, y0), (x1, y1) = place[source], place[target]
+        route = [_rightwards(point) for point in drawing.routes[source, target]]
+        ax.plot(*zip(*route[:-1], strict=True), color="0.45", linewidth=1)
         ax.annotate(
             "",
-            (x1, y1),
-            (x0, y0),
+            route[-1],
+            route[-2],
             arrowprops={
                 "arrowstyle": "-|>",
                 "connectionstyle": f"arc3,rad={bend}",
                 "color": "0.45",
-                "shrinkA": 15,
+                "shrinkA": 15 if len(route) == 2 else 0,
                 "shrinkB": 15,
             },
         )
-        at = 0.5  # labels stand on the middle of their edges
+        middle = (len(route) - 1) // 2  # labels stand on the middle of their edges
+        (x0, _), (x1, _) = start, end = route[middle], route[middle + 1]
+        x, y = _between(start, end, 0.5)
         ax.text(
-            x0 + at * (x1 - x0),
-            y0 + at * (y1 - y0) - bend * (x1 - x0) / 2,
+            x,
+            y - bend * (x1 - x0) / 2,
             label,
             ha="center",
             va="center",
@@ -203,7 +177,7 @@ def graph(
             bbox={"boxstyle": "circle", "facecolor": "0.92", "edgecolor": "0.3"},
         )
     ax.set_xlim(-0.4, columns + 0.4)
-    ax.set_ylim(-rows - 0.5, rows + 0.5)
+    ax.set_ylim(low - 0.5, high + 0.5)
     ax.axis("off")
     ax.set_title(title or f"A graph of {len(place)} nodes, a label on each edge")
     return ax
@@ -232,15 +206,16 @@ def trace(trace: Trace, ax: Axes | None = None, *, limit: int = 50) -> Axes:
     """
     if limit < 5:
         raise ValueError(f"limit is {limit}; at least 5 boxes are needed")
-    boxes, arrows = picture(trace, limit)
-    layout = layered([(arrow.source, arrow.target) for arrow in arrows])
-    xs, ys = zip(*(p for route in layout.routes.values() for p in route), strict=True)
+    seen = Cotangents(trace.edges, trace.nodes, trace.leaves)
+    boxes, arrows = picture(seen, limit)
+    drawing = layout([(arrow.source, arrow.target) for arrow in arrows])
+    xs, ys = zip(*(p for route in drawing.routes.values() for p in route), strict=True)
     if ax is None:
         size = (max(5.0, 1.5 * (max(xs) - min(xs)) + 2.0), 0.85 * max(ys) + 0.9)
         _, ax = plt.subplots(figsize=size, layout="constrained")
     ink, paper = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
     for arrow in arrows:
-        route = layout.routes[arrow.source, arrow.target]
+        route = drawing.routes[arrow.source, arrow.target]
         color = "tab:red" if arrow.nan else ink
         ax.plot(
             [x for x, _ in route],
@@ -270,7 +245,7 @@ def trace(trace: Trace, ax: Axes | None = None, *, limit: int = 50) -> Axes:
         )
     for box in boxes:
         ax.text(
-            *layout.places[box.name],
+            *drawing.places[box.name],
             box.text,
             ha="center",
             va="center",
@@ -335,34 +310,14 @@ def pattern(plan: Sparsity, ax: Axes | None = None, *, title: str | None = None)
     return ax
 
 
+def _rightwards(point: Point) -> Point:
+    x, y = point
+    return y, -x
+
+
 def _between(start: Point, end: Point, part: float) -> Point:
     (x0, y0), (x1, y1) = start, end
     return x0 + part * (x1 - x0), y0 + part * (y1 - y0)
-
-
-def _layout(edges: Sequence[tuple[str, str]]) -> dict[str, tuple[float, float]]:
-    """Return (column, height) of each node: longest path, spread about the middle."""
-    if not edges:
-        raise ValueError("edges is empty; (source, target, label) triples are needed")
-    column = {node: 0 for edge in edges for node in edge}
-    for _ in column:  # a longest path has fewer edges than there are nodes
-        moved = [(s, t) for s, t in edges if column[t] <= column[s]]
-        for source, target in moved:
-            column[target] = max(column[target], column[source] + 1)
-        if not moved:
-            break
-    else:
-        raise ValueError("edges form a cycle; a graph without cycles is needed")
-    for node in column:  # an input moves next to what first uses it
-        uses = [column[t] for s, t in edges if s == node]
-        if uses and all(t != node for _, t in edges):
-            column[node] = min(uses) - 1
-    place = {}
-    for number in set(column.values()):
-        members = [node for node in column if column[node] == number]
-        for i, node in enumerate(members):
-            place[node] = (float(number), (len(members) - 1) / 2 - i)
-    return place
 
 
 def _cells(ax: Axes, matrix: Array, title: str) -> None:

@@ -2,6 +2,6 @@
 
 :mod:`.detection` runs f and passes :mod:`.index_sets` through every operation, by the
 :mod:`.rules`. :mod:`.coloring` colours what it finds (:mod:`.bicoloring` for both modes
-at once, :mod:`.star` for Hessians), :mod:`.plan` holds it, and :mod:`.compressed` computes
-the Jacobian from one product for each colour.
+at once, :mod:`.star` for Hessians), and :mod:`.plan` holds it and computes the Jacobian
+from one product for each colour.
 """

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from pullback._sparse import index_sets as sets_of
 from pullback._sparse.index_sets import Bools, Ints, Memory, Sets
+from pullback._torch import pytree, schema
 
 
 class Call:
@@ -36,11 +36,11 @@ class Call:
     ) -> None:
         self.func, self.memory, self.outputs = func, memory, outputs
         self.name = name_of(func)
-        schema = func._schema.arguments
-        self.args = {a.name: a.default_value for a in schema if a.has_default_value()}
-        self.args.update(zip((a.name for a in schema), args, strict=False))
+        arguments = schema(func).arguments
+        self.args = {a.name: a.default_value for a in arguments if a.has_default_value()}
+        self.args.update(zip((a.name for a in arguments), args, strict=False))
         self.args.update(kwargs)
-        for a in schema:  # where an out= result goes is not read
+        for a in arguments:  # where an out= result goes is not read
             if a.is_out:
                 del self.args[a.name]
 
@@ -91,8 +91,8 @@ Rule = Callable[[Call], Result]
 
 def name_of(func: Any) -> str:
     """Return the name of an operation, the same for its in-place form."""
-    name = str(func._schema.name).removeprefix("aten::")
-    if func._schema.is_mutable and name.endswith("_") and not name.endswith("__"):
+    name = str(schema(func).name).removeprefix("aten::")
+    if schema(func).is_mutable and name.endswith("_") and not name.endswith("__"):
         return name[:-1]
     return name
 

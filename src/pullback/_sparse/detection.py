@@ -8,16 +8,22 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch._decomp import decomposition_table
 from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from pullback._graph import reach
 from pullback._sparse import index_sets, rules
 from pullback._sparse.call import Call, Result, Rule, name_of, spread
 from pullback._sparse.index_sets import Memory, Sets
+from pullback._torch import (
+    TorchDispatchMode,
+    decomposition,
+    pytree,
+    schema,
+    storage_key,
+    unwrap,
+    variant,
+)
 
 
 def _addbmm(
@@ -90,10 +96,8 @@ class Reads(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if getattr(func, "__name__", "") in READERS and torch.is_grad_enabled():
-            t = args[0]
-            while torch._C._functorch.is_functorch_wrapped_tensor(t):  # as for a Hessian
-                t = torch._C._functorch.get_unwrapped(t)
-            self.tracker.look(func.__name__, [t])
+            # a Hessian is tracked inside a transform
+            self.tracker.look(func.__name__, [unwrap(args[0])])
         return func(*args, **kwargs or {})
 
 
@@ -114,12 +118,12 @@ class Tracker(TorchDispatchMode):
         self.unrecorded = False  # whether f computes from x what no graph records
         for t in pytree.tree_leaves(inputs):
             if isinstance(t, Tensor) and t is not x and t.layout is torch.strided:
-                self._changes(t)
+                self._mark_changing(t)
         self.memory.write(x, index_sets.singletons(np.arange(n), n + 1))
 
     def pattern(self, y: Tensor) -> Any:
         """Return on which elements of x those of y depend, as a boolean CSR array."""
-        self._captured(y)
+        self._see_captured(y)
         sets = self.memory.read(y)[:, :-1].tocsr()
         sets.sum_duplicates()  # which also sorts
         return sets
@@ -130,7 +134,7 @@ class Tracker(TorchDispatchMode):
         kwargs = kwargs or {}
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         for t in given:
-            self._captured(t)
+            self._see_captured(t)
         random = torch.Tag.nondeterministic_seeded in func.tags
         known = not random and not any(self.memory.tracks(t) for t in given)
         if known:
@@ -144,9 +148,9 @@ class Tracker(TorchDispatchMode):
         if rule is None:
             parts = self._take_apart(func, args, kwargs, given)
             if parts is not NotImplemented:
-                self._constants(parts)
+                self._remember_constants(parts)
                 return parts
-        if func._schema.is_mutable:
+        if schema(func).is_mutable:
             return self._write(func, args, kwargs, rule or self._dense)
         result = func(*args, **kwargs)
         outputs = _new(result, given)
@@ -164,7 +168,7 @@ class Tracker(TorchDispatchMode):
             self.look(func, given)
         return result
 
-    def _captured(self, t: Tensor) -> None:
+    def _see_captured(self, t: Tensor) -> None:
         """What requires grad and is not known is a parameter, and may change.
 
         Unless it comes from x by a way that no operation shows, as NumPy in the forward
@@ -180,16 +184,16 @@ class Tracker(TorchDispatchMode):
             everything = index_sets.merge(self.memory.read(self.x), self.x.numel())
             self.memory.write(t, spread(everything, t.numel()))
         elif not hidden:
-            self._changes(t)
+            self._mark_changing(t)
 
-    def _constants(self, results: Any) -> None:
+    def _remember_constants(self, results: Any) -> None:
         """Say of results that nothing is known about that they have been seen."""
         for t in pytree.tree_leaves(results):
             strided = isinstance(t, Tensor) and t.layout is torch.strided
             if strided and not self.memory.tracks(t):
                 self.memory.write(t, index_sets.empty(t.numel(), self.memory.columns))
 
-    def _changes(self, t: Tensor) -> None:
+    def _mark_changing(self, t: Tensor) -> None:
         n = self.memory.columns
         self.memory.write(t, index_sets.singletons(np.full(t.numel(), n - 1), n))
 
@@ -199,10 +203,10 @@ class Tracker(TorchDispatchMode):
 
     def _write(self, func: Any, args: Any, kwargs: dict[str, Any], rule: Rule) -> Any:
         """An operation that writes into its arguments: its rule reads them before."""
-        schema = func._schema.arguments
-        bound = {**dict(zip((a.name for a in schema), args, strict=False)), **kwargs}
+        arguments = schema(func).arguments
+        bound = {**dict(zip((a.name for a in arguments), args, strict=False)), **kwargs}
         written = [
-            bound.get(a.name) for a in schema if a.alias_info and a.alias_info.is_write
+            bound.get(a.name) for a in arguments if a.alias_info and a.alias_info.is_write
         ]
         outputs = [t for t in pytree.tree_leaves(written) if isinstance(t, Tensor)]
         before = Call(func, args, kwargs, self.memory, outputs)
@@ -222,18 +226,17 @@ class Tracker(TorchDispatchMode):
         self, func: Any, args: Any, kwargs: dict[str, Any], given: list[Tensor]
     ) -> Any:
         """Let PyTorch decompose the operation, and follow the parts."""
-        parts: Any = None if func._schema.is_mutable else PARTS.get(name_of(func))
+        parts: Any = None if schema(func).is_mutable else PARTS.get(name_of(func))
         if parts is None and all(t.layout is torch.strided for t in given):
-            parts = decomposition_table.get(func)
+            parts = decomposition(func)
         with self:
             if parts is not None:
                 return parts(*args, **kwargs)
             result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented or not func._schema.is_mutable:
+            if result is not NotImplemented or not schema(func).is_mutable:
                 return result
-            packet = getattr(torch.ops.aten, name_of(func), None)
-            plain = getattr(packet, func._overloadname, None)
-            if plain is None or plain._schema.is_mutable:
+            plain = variant(func, name_of(func))
+            if plain is None or schema(plain).is_mutable:
                 return NotImplemented
             return args[0].copy_(plain(*args, **kwargs))
 
@@ -247,7 +250,7 @@ class Tracker(TorchDispatchMode):
 
     def look(self, func: Any, given: list[Tensor]) -> None:
         """Warn if the values of what is given, which no output shows, may change."""
-        if func is torch.ops.aten._linalg_check_errors.default:
+        if str(func) == "aten._linalg_check_errors.default":
             return  # of solve, inv and others: it takes no other way, but raises
         if any(self.memory.tracks(t) and self.memory.read(t).nnz for t in given):
             warnings.warn(
@@ -260,17 +263,17 @@ class Tracker(TorchDispatchMode):
 
 def _is_view(func: Any) -> bool:
     """Tell whether the operation looks at its argument in another way, and no more."""
-    returns = [r.alias_info for r in func._schema.returns]
+    returns = [r.alias_info for r in schema(func).returns]
     looks = any(alias is not None and not alias.is_write for alias in returns)
     return looks or torch.Tag.inplace_view in func.tags
 
 
 def _new(result: Any, given: list[Tensor]) -> list[Tensor]:
     """Return the tensors in ``result`` that are not views of what was given."""
-    old = {t.untyped_storage()._cdata for t in given if t.layout is torch.strided}
+    old = {storage_key(t) for t in given if t.layout is torch.strided}
     return [
         t
         for t in pytree.tree_leaves(result)
         if isinstance(t, Tensor)
-        and (t.layout is not torch.strided or t.untyped_storage()._cdata not in old)
+        and (t.layout is not torch.strided or storage_key(t) not in old)
     ]

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from pullback._torch import storage_key
+
 try:
     import scipy.sparse as sp  # type: ignore[import-untyped]
 except ImportError as error:  # pragma: no cover - exercised in a subprocess
@@ -58,7 +60,7 @@ def select(sets: Sets, rows: Ints) -> Sets:
     """Return the given rows, in that order; -1 gives an empty set."""
     sizes = np.diff(sets.indptr)
     sizes = np.append(sizes, 0)  # for -1
-    _limit(int(sizes[rows].sum(dtype=np.int64)))
+    _check_size(int(sizes[rows].sum(dtype=np.int64)))
     indptr = np.append(sets.indptr, sets.indptr[-1])
     return _csr(sets.indices, indptr, sets.shape[1])[rows]
 
@@ -88,7 +90,7 @@ def through(pairs: tuple[Ints, Ints], rows: int, sets: Sets) -> Sets:
         (np.ones(len(target), bool), (target, source)), shape=(rows, sets.shape[0])
     )
     bound = np.diff(sets.indptr)[source].sum(dtype=np.int64)
-    _limit(min(int(bound), rows * sets.shape[1]))
+    _check_size(min(int(bound), rows * sets.shape[1]))
     return matrix @ sets
 
 
@@ -115,12 +117,12 @@ def _csr(indices: Any, indptr: Any, columns: int) -> Sets:
     return sp.csr_array((np.ones(len(indices), bool), indices, indptr), shape=shape)
 
 
-def _limit(entries: int) -> None:
+def _check_size(entries: int) -> None:
     if entries > MAX_ENTRIES:
         raise RuntimeError(
             f"the index sets have {entries:.1e} entries, more than {MAX_ENTRIES:.1e}: "
             "some tensor that f computes depends on nearly all of x everywhere; a "
-            "function with a sparse Jacobian is needed (or jacobian without sparsity=)"
+            "function with a sparse Jacobian is needed (or a Jacobian without a plan)"
         )
 
 
@@ -179,12 +181,12 @@ class Memory:
             live = {k: r for k, r in self._records.items() if not r.storage.expired()}
             self._records, self._purge_at = live, max(16, 2 * len(live))
         weak = StorageWeakRef(storage)
-        self._records[weak.cdata] = _Record(weak, unit, new)
+        self._records[storage_key(t)] = _Record(weak, unit, new)
 
     def _record(self, t: Tensor) -> _Record | None:
         if t.layout is not torch.strided:
             return None
-        record = self._records.get(t.untyped_storage()._cdata)
+        record = self._records.get(storage_key(t))
         return None if record is None or record.storage.expired() else record
 
 

@@ -1,32 +1,27 @@
-"""Which outputs can depend on which inputs, without forming the Jacobian."""
+"""A plan for a sparse Jacobian or Hessian: its pattern, its colours, and their products."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
+from pullback._function import CalledFunction, function_or_tensor, gradient
 from pullback._inputs import (
-    Mode,
-    call,
+    ChunkSize,
+    check_chunk_size,
+    check_devices,
     check_inputs,
-    check_mode,
     check_no_transform,
-    untouched,
+    check_single,
 )
+from pullback._products import products, vjp
 from pullback._report import Table
-from pullback._sparse import bicoloring, coloring, star
-from pullback._sparse.coloring import count
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from pullback._torch import pytree
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
 CHUNK_NUMBERS = 2**16
@@ -34,7 +29,7 @@ CHUNK_NUMBERS = 2**16
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Sparsity:
-    """What :func:`sparsity` found: a pattern, its colours, a plan for ``jacobian``.
+    """What :func:`sparsity` found: a pattern, its colours, and J or H from few products.
 
     Attributes:
         pattern: Sparse CSR tensor of booleans and shape ``(m, n)``, for m numbers of
@@ -78,7 +73,7 @@ class Sparsity:
     def seeds(self, like: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
         """Return a seed for each colour, of shape ``(n_colors, *like.shape)``.
 
-        Each is 1 at the rows (or columns) of its colour and 0 elsewhere. :func:`jacobian`
+        Each is 1 at the rows (or columns) of its colour and 0 elsewhere. :meth:`jacobian`
         takes the products with them; who takes them on another way, such as compiled,
         gives them to :meth:`assemble`.
 
@@ -147,11 +142,227 @@ class Sparsity:
             check_invariants=False,  # the plan's were checked
         )
 
-    def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-        """Draw the pattern, see :func:`pullback.plot.pattern`."""
-        from pullback.plot import pattern  # which needs matplotlib
+    def jacobian(
+        self,
+        f: Callable[..., Any] | Tensor,
+        *inputs: Any,
+        chunk_size: ChunkSize = None,
+        allow_unused: bool = False,
+        verify: bool = False,
+    ) -> Tensor:
+        """Return the Jacobian of f at ``inputs``, sparse, from a product for each colour.
 
-        return pattern(self, ax, title=title)
+        It is differentiable again (through ``to_dense`` and ``@``), but the call is not
+        possible inside the transforms of ``torch.func``.
+
+        Args:
+            f: The function that the plan was made for, or another one whose zeros are
+                in the same places; or a tensor y that it returned, if the products
+                are all of reverse mode.
+            *inputs: What f is called with, of the shapes that the plan was made for; with
+                a tensor y, the x that it was computed from.
+            chunk_size: Products at a time, as in :func:`pullback.jacobian`. None and
+                ``"auto"`` take small ones together. Those that you compile as one
+                function go through :meth:`assemble`.
+            allow_unused: Whether an x that the output does not depend on gives zeros.
+            verify: Whether to check, by one more product with random numbers, that f has
+                no entry outside of the pattern, as it may if f looks at values.
+
+        Returns:
+            A CSR tensor of shape ``(y.numel(), x.numel())``, its rows and columns in the
+            order of ``flatten()``, on the device of the inputs. Its index tensors are
+            those of the plan.
+
+        Raises:
+            TypeError: f, the input or the output is of the wrong kind or dtype.
+            ValueError: an option is out of range, the plan is for a Hessian or for other
+                shapes, or it has products of forward mode and f is a tensor.
+            RuntimeError: f changes an input in place, the output does not depend on x,
+                or ``verify=True`` finds that f has outgrown the plan.
+
+        Examples:
+            >>> import torch, pullback
+            >>> x = torch.arange(1000.0)
+            >>> plan = pullback.sparsity(lambda x: x[1:] * x[:-1], x)
+            >>> plan.jacobian(lambda x: x[1:] * x[:-1], x)[7, 8]
+            tensor(7.)
+        """
+        return self.value_and_jacobian(
+            f, *inputs, chunk_size=chunk_size, allow_unused=allow_unused, verify=verify
+        )[1]
+
+    def value_and_jacobian(
+        self,
+        f: Callable[..., Any] | Tensor,
+        *inputs: Any,
+        chunk_size: ChunkSize = None,
+        allow_unused: bool = False,
+        verify: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``(f(*inputs), J)``; see :meth:`jacobian`."""
+        if self.mode == "symmetric":
+            raise ValueError(
+                "the plan is for a Hessian; its method hessian is needed, or a plan from "
+                "pullback.sparsity without hessian=True"
+            )
+        return self._evaluate(f, inputs, chunk_size, allow_unused, verify)
+
+    def hessian(
+        self,
+        f: Callable[..., Any],
+        *inputs: Any,
+        chunk_size: ChunkSize = None,
+        verify: bool = False,
+    ) -> Tensor:
+        """Return the Hessian of f at ``inputs``, sparse, from a product for each colour.
+
+        Args:
+            f: The function that the plan was made for, which returns one number.
+            *inputs: What f is called with, of the shapes that the plan was made for.
+            chunk_size: Products at a time, as in :meth:`jacobian`.
+            verify: Whether to check, by one more product with random numbers, that H has
+                no entry outside of the pattern and is symmetric.
+
+        Returns:
+            A CSR tensor of shape ``(x.numel(), x.numel())`` in the order of
+            ``flatten()``, exactly symmetric. It is differentiable again.
+
+        Raises:
+            TypeError: f, the input or the output is of the wrong kind or dtype.
+            ValueError: f returns more than one number, an option is out of range, or the
+                plan is for a Jacobian or for other shapes.
+            RuntimeError: f changes an input in place, or ``verify=True`` finds that f has
+                outgrown the plan.
+
+        Examples:
+            >>> import torch, pullback
+            >>> def energy(x):  # every variable meets the first
+            ...     return (x[0] * x[1:] ** 2).sum()
+            >>> x = torch.arange(1.0, 1001)
+            >>> plan = pullback.sparsity(energy, x, hessian=True)
+            >>> plan
+            Sparsity of the Hessian
+            shape     1000 by 1000 inputs
+            entries   2997 of 1000000, 0.003 of them
+            colours   2, of the rows, and of the columns alike
+            products  2 Hessian-vector products, for 1000 if dense
+            >>> H = plan.hessian(energy, x)
+            >>> H[0, 6], H[6, 0]
+            (tensor(14.), tensor(14.))
+            >>> torch.equal(H.to_dense(), pullback.hessian(energy, x))
+            True
+        """
+        if self.mode != "symmetric":
+            raise ValueError(
+                "the plan is for a Jacobian; one from pullback.sparsity with "
+                "hessian=True is needed"
+            )
+        check_inputs(f, inputs, self.argnum)
+        slope = gradient(f, self.argnum)
+        # a linear f has zeros
+        return self._evaluate(slope, inputs, chunk_size, True, verify)[1]
+
+    def _evaluate(
+        self,
+        f: Callable[..., Any] | Tensor,
+        inputs: Sequence[Any],
+        chunk_size: ChunkSize,
+        allow_unused: bool,
+        verify: bool,
+    ) -> tuple[Tensor, Tensor]:
+        check_chunk_size(chunk_size)
+        function = self._function(f, inputs)
+        with function.keep_grads():
+            y, used, sides = self._sides(function, chunk_size)
+            if not allow_unused:
+                function.check_used(used)
+            parts = [part for side in sides for part in side.products(self)]
+            J = self.assemble(torch.cat(parts) if len(parts) != 1 else parts[0])
+            if verify:
+                self._verify(J, sides[0])
+        return y, J
+
+    def _function(self, f: Any, inputs: Sequence[Any]) -> CalledFunction:
+        """Return f, or the tensor in its place, once its inputs are those of the plan."""
+        argnum = 0 if isinstance(f, Tensor) else self.argnum  # a tensor comes with its x
+        function = function_or_tensor(f, inputs, argnum)
+        check_single(f"inputs[{argnum}]", inputs[argnum])
+        shapes = input_shapes(inputs)
+        planned = self.input_shapes
+        if function.computed:
+            planned = (planned[self.argnum],)
+        if shapes != planned:
+            raise ValueError(
+                f"the inputs have shapes {_list(shapes)} and the plan is for "
+                f"{_list(planned)}; a plan from pullback.sparsity for these shapes is "
+                "needed"
+            )
+        check_no_transform()
+        return function
+
+    def _sides(
+        self, function: CalledFunction, chunk_size: ChunkSize
+    ) -> tuple[Tensor, list[bool], list[_Side]]:
+        """Return y, whether it depends on x, and the products of each kind."""
+        sides = []
+        (x,), used = function.xs, [True]
+        rows, columns = range(self.n_reverse), range(self.n_reverse, self.n_colors)
+        if self.mode != "forward":
+            graph = function.record()
+            value, used = function.value(graph), graph.used
+            y = self._check_output(graph.output)
+            chunk_size = 1 if graph.alone else chunk_size
+            sides += [_Side(vjp([y], graph.xs, graph.again), y, rows, chunk_size)]
+        if self.mode in ("forward", "both"):
+            x = x.contiguous()  # the tangents of an expanded x need room
+            push = functools.partial(_push, function, x)
+            sides += [_Side(push, x, columns, chunk_size)]
+        if self.mode == "forward":
+            value = self._check_output(function(x))
+        check_devices([x], [value])
+        return value, used, sides
+
+    def _check_output(self, y: Any) -> Tensor:
+        check_single("the output of f", y)
+        if tuple(y.shape) != self.output_shape:
+            raise ValueError(
+                f"the output has shape {tuple(y.shape)} and the plan is for "
+                f"{self.output_shape}; a plan from pullback.sparsity at this input is "
+                "needed"
+            )
+        checked: Tensor = y
+        return checked
+
+    def _verify(self, J: Tensor, side: _Side) -> None:
+        """Raise unless a product with random numbers agrees with the one by J."""
+        m, n = self.pattern.shape
+        if not m * n or J.is_meta:  # which keeps no numbers
+            return
+        like = side.like
+        generator = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
+        seed = torch.rand(like.shape, generator=generator, device="cpu").to(like) + 0.5
+        values = J.detach().values()
+        column = J.col_indices()
+        count = J.crow_indices().diff()
+        row = torch.repeat_interleave(torch.arange(m, device=J.device), count)
+        forward = self.mode == "forward"
+        length, to, by = (m, row, column) if forward else (n, column, row)
+        terms = values * seed.reshape(-1)[by]
+        found = values.new_zeros(length).index_add(0, to, terms)
+        scale = values.new_zeros(length).index_add(0, to, terms.abs())
+        expected = side.product(seed)[0].detach().reshape(-1).to(found.dtype)
+        precision = torch.finfo(found.dtype).eps ** 0.5
+        allowed = precision * (scale + precision * scale.nan_to_num().max())
+        same = (expected == found) | expected.isnan() | found.isnan()  # NaN tells nothing
+        wrong = ~(same | ((expected - found).abs() <= allowed))
+        if wrong.any():
+            at = int(wrong.nonzero()[0])
+            line = "row" if forward else "column"
+            raise RuntimeError(
+                "the function has outgrown its plan: J has entries outside of the pattern "
+                f"in {int(wrong.sum())} of {length} {line}s, first in {line} {at}; a plan "
+                "from pullback.sparsity at this input is needed"
+            )
 
     def _table(self) -> Table:
         m, n = self.pattern.shape
@@ -179,208 +390,43 @@ class Sparsity:
         return Table(f"Sparsity of the {'Hessian' if hessian else 'Jacobian'}", (), rows)
 
 
-def sparsity(
-    f: Callable[..., Any],
-    *inputs: Any,
-    argnums: int = 0,
-    mode: Mode = "auto",
-    hessian: bool = False,
-) -> Sparsity:
-    r"""Find which outputs of f can depend on which numbers of an input.
+class _Side(NamedTuple):
+    """The products of one kind, all with the same graph or the same function.
 
-    f is run once, and every operation that it runs passes on the index sets of its
-    elements, so that the pattern holds for **all** inputs of these shapes: an entry
-    that is zero here by accident is in it. The cost grows with the number of
-    non-zeros, of the Jacobian and of those of the intermediate results. The rows or the
-    columns are then coloured, whichever needs fewer colours, or some of both where a few
-    rows and columns are much longer than the rest. :func:`jacobian` takes the result as a
-    plan: one product for each colour.
-
-    What f captures is a constant, and zeros in it count (a banded matrix is banded)
-    unless it requires grad. What f is given can change, also the inputs that
-    ``argnums`` leaves out.
-
-    An operation without a rule makes all its outputs depend on all its inputs. The
-    pattern is larger then, not wrong, and ``assumed_dense`` names the operation. So it
-    is where a ``torch.autograd.Function`` computes out of sight, as in NumPy; one that
-    torch can see is followed through its forward, and ``verify=True`` of
-    :func:`jacobian` tells if its backward depends on more. Where f looks at values
-    (``if x.sum() > 0``, ``.item()``, ``.tolist()``), the pattern holds for the way that
-    these inputs take, and a warning says so (but for ``.tolist()``, ``.numpy()`` and
-    DLPack under ``torch.no_grad()``).
-
-    The method is that of Griewank and Walther, *Evaluating Derivatives*, 2nd ed., 2008,
-    section 7.1 (index domains); the colouring is that of Coleman and Moré, *Estimation
-    of sparse Jacobian matrices and graph coloring problems*, SIAM J. Numer. Anal. 20,
-    1983; both modes in one plan that of Coleman and Verma, *The efficient computation of
-    sparse Jacobian matrices using automatic differentiation*, SIAM J. Sci. Comput. 19,
-    1998. All are told in Gebremedhin, Manne and Pothen, *What color is your Jacobian?*,
-    SIAM Review 47, 2005.
-
-    With ``hessian=True`` f returns one number, and the pattern is that of its Hessian, a
-    plan for :func:`hessian`. Detection then follows f and its backward pass, and the
-    colouring makes use of symmetry: of an entry and its mirror image one is enough. It
-    is the star colouring of Coleman and Moré, *Estimation of sparse Hessian matrices
-    and graph coloring problems*, Math. Programming 28, 1984, by the greedy method of
-    Gebremedhin, Tarafdar, Manne and Pothen, *New acyclic and star coloring algorithms
-    with application to computing Hessians*, SIAM J. Sci. Comput. 29, 2007.
-
-    Args:
-        f: Function of the inputs that returns one tensor.
-        *inputs: What f is called with. The one named by ``argnums`` is a real floating
-            point tensor, of any shape, on any device, also on ``"meta"``.
-        argnums: The input to differentiate with respect to.
-        mode: ``"reverse"`` for a plan of vector-Jacobian products alone, which every
-            differentiable f supports, also one that is already computed;
-            ``"forward"`` for Jacobian-vector products alone; ``"auto"`` for the fewest,
-            but for reverse where f computes under ``torch.no_grad()``, which tangents
-            pass, or in a ``torch.autograd.Function``, which may have no rule for them.
-        hessian: Whether the second derivatives of f are wanted, not the first.
-
-    Returns:
-        A :class:`Sparsity`, with ``m = f(x).numel()`` rows (``x.numel()`` for a Hessian)
-        and ``n = x.numel()`` columns, both in the order of ``flatten()``.
-
-    Raises:
-        TypeError: f, the input or the output is of the wrong kind or dtype, or f
-            computes a tensor of sparse layout from x (a constant one may be sparse).
-        ValueError: ``argnums`` is out of range, ``mode`` is none of the three or given
-            with ``hessian=True``, or ``hessian=True`` and f returns more than one number.
-        RuntimeError: f changes an input in place, or almost everything depends on
-            almost everything, so that the index sets do not fit in memory.
-        ImportError: SciPy is not installed.
-
-    Examples:
-        >>> import torch, pullback
-        >>> plan = pullback.sparsity(lambda x: x[1:] * x[:-1], torch.ones(1000))
-        >>> plan
-        Sparsity of the Jacobian
-        shape     999 outputs, 1000 inputs
-        entries   1998 of 999000, 0.002 of them
-        colours   2, of the rows
-        products  2 vector-Jacobian products, for 999 if dense
-        >>> x = torch.arange(1000.0)
-        >>> pullback.jacobian(lambda x: x[1:] * x[:-1], x, sparsity=plan)[7, 8]
-        tensor(7.)
+    Attributes:
+        product: v -> v^T J, or t -> J t.
+        like: What v or t is like: y or x.
+        colors: Those whose products are of this kind.
+        chunk_size: How many of them go together.
     """
-    from pullback._sparse.detection import Reads, Tracker  # which need SciPy
 
-    if not isinstance(argnums, int):
-        raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
-    check_mode(mode)
-    if hessian and mode != "auto":
-        raise ValueError(
-            f"mode is {mode!r} and hessian is True, whose products are of one kind; no "
-            "mode is needed"
-        )
-    check_no_transform()
-    (index,) = check_inputs(f, inputs, argnums)
-    check_one(f"inputs[{index}]", inputs[index])
-    if hessian:
-        f = gradient(f, index)
-    x = inputs[index].detach().clone(memory_format=torch.contiguous_format)
-    with untouched(), torch.enable_grad():
-        args = list(inputs)
-        args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
-        tracker = Tracker(args[index], args)
-        with tracker, Reads(tracker):
-            y = call(f, args)
-    check_one("the output of f", y)
-    shapes = tuple(map(tuple, input_shapes(inputs)))
-    sets = tracker.pattern(y)
-    if hessian:  # H[i, j] is H[j, i], so that either being zero is enough
-        sets = sets.multiply(sets.T).tocsr()
-        sets.sort_indices()
-    if mode == "auto" and tracker.unrecorded:
-        mode = "reverse"
-    wanted = "symmetric" if hessian else mode
-    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), wanted)
+    product: Callable[[Tensor], tuple[Tensor, ...]]
+    like: Tensor
+    colors: range
+    chunk_size: ChunkSize
+
+    def products(self, plan: Sparsity) -> list[Tensor]:
+        """Return one product for each colour, flat, in as many pieces as chunks."""
+        size = self.chunk_size if isinstance(self.chunk_size, int) else 0
+        size = size or max(1, CHUNK_NUMBERS // max(*plan.pattern.shape, 1))
+        parts: list[Tensor] = []
+        for start in range(self.colors.start, self.colors.stop, size):
+            seeds = plan.seeds(self.like, start, start + size)
+            parts.append(products(self.product, [seeds])[0].reshape(-1))
+        return parts or [self.like.new_zeros(0)]
 
 
-def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
-    """Return the gradient of f, which must return one number."""
-
-    def number(*inputs: Any) -> Tensor:
-        y: Tensor = call(f, inputs)
-        check_one("the output of f", y)
-        if y.numel() != 1:
-            raise ValueError(
-                f"the output of f has shape {tuple(y.shape)}; one number is needed for "
-                "a Hessian (torch.func.hessian gives one for each output)"
-            )
-        return y.reshape(())
-
-    return torch.func.grad(number, argnums=argnum)
+def _push(function: CalledFunction, x: Tensor, t: Tensor) -> tuple[Tensor]:
+    """Return J t, for which y is computed again, with tangents."""
+    return (function.push((x,), (t,))[1],)
 
 
-def input_shapes(inputs: Any) -> list[torch.Size]:
+def input_shapes(inputs: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
     """Return the shape of every tensor in the inputs."""
-    if all(isinstance(t, Tensor) for t in inputs):  # pytree walks for longer
-        return [t.shape for t in inputs]
-    return [t.shape for t in pytree.tree_leaves(inputs) if isinstance(t, Tensor)]
+    if not all(isinstance(t, Tensor) for t in inputs):  # pytree walks for longer
+        inputs = pytree.tree_leaves(inputs)
+    return tuple([tuple(t.shape) for t in inputs if isinstance(t, Tensor)])
 
 
-def check_one(name: str, value: Any) -> None:
-    """Raise TypeError unless ``value`` is one real tensor."""
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"{name} is a {type(value).__name__}; one tensor is needed for a plan or a "
-            "Hessian"
-        )
-    if value.is_complex():
-        raise TypeError(
-            f"{name} has dtype {value.dtype}; a real floating point dtype is needed "
-            "(torch.view_as_real gives the real and imaginary parts)"
-        )
-
-
-def _plan(
-    sets: Any,
-    dense: list[str],
-    argnum: int,
-    shapes: tuple[tuple[int, ...], ...],
-    output_shape: tuple[int, ...],
-    wanted: Mode | Literal["symmetric"],
-) -> Sparsity:
-    m, n = sets.shape
-    column = sets.indices.astype(np.int64)
-    row = np.repeat(np.arange(m), np.diff(sets.indptr))
-    # J[i, j] is element j of the product of row i's colour, or i of that of column j's
-    mode: Literal["reverse", "forward", "both", "symmetric"]
-    if wanted == "symmetric":
-        mode, colors = "symmetric", star.fewest(sets)
-        entries = star.entries(row, column, colors)
-        n_reverse = count(colors)
-    elif wanted == "auto" and (two := bicoloring.fewest(sets)):
-        mode, entries = "both", bicoloring.entries(row, column, *two)
-        n_reverse = count(two[0])
-        colors = np.concatenate([two[0], np.where(two[1] < 0, -1, two[1] + n_reverse)])
-    else:
-        mode, colors = coloring.fewest(sets, None if wanted == "auto" else wanted)
-        reverse = mode == "reverse"
-        n_reverse = count(colors) if reverse else 0
-        entries = colors[row] * n + column if reverse else colors[column] * m + row
-    if entries.max(initial=0) < 2**31:
-        entries = entries.astype(np.int32)  # half as much to read in every evaluation
-    with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
-        pattern = torch.sparse_csr_tensor(
-            torch.from_numpy(sets.indptr.astype(np.int64)),
-            torch.from_numpy(column),
-            torch.ones(len(column), dtype=torch.bool, device="cpu"),
-            size=(m, n),
-            device="cpu",
-            check_invariants=True,
-        )
-    return Sparsity(
-        pattern=pattern,
-        colors=torch.from_numpy(colors.astype(np.int64)),
-        n_colors=count(colors),
-        n_reverse=n_reverse,
-        mode=mode,
-        assumed_dense=tuple(sorted(set(dense))),
-        argnum=argnum,
-        input_shapes=shapes,
-        output_shape=output_shape,
-        entries=torch.from_numpy(entries),
-    )
+def _list(shapes: tuple[tuple[int, ...], ...]) -> str:
+    return ", ".join(map(str, shapes))

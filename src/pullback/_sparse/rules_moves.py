@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from pullback._sparse import index_sets as sets_of
 from pullback._sparse.call import Call, Result, along, numbers, source, spread
 from pullback._sparse.index_sets import Sets
+from pullback._torch import pytree
 
 # --- elements moved as they are -----------------------------------------------------
 
@@ -76,7 +76,7 @@ def moves(call: Call) -> Result:
     args = {**call.args, **pytree.tree_unflatten(numbered, structure)}
     if call.name == "constant_pad_nd":
         args["value"] = 0
-    rows = stacked(call, leaves)
+    rows = stack_operands(call, leaves)
     results = pytree.tree_leaves(call.func(**args))
     return [sets_of.select(rows, source(r)) for r in results]
 
@@ -120,7 +120,7 @@ def first(index: Tensor) -> Tensor:
     return torch.zeros(index.shape, dtype=index.dtype, device="cpu")
 
 
-def stacked(call: Call, tensors: Sequence[Tensor]) -> Sets:
+def stack_operands(call: Call, tensors: Sequence[Tensor]) -> Sets:
     """Return the sets of all tensors, one after another."""
     return sets_of.stack([call.read(t) for t in tensors])
 

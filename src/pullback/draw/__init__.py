@@ -1,4 +1,9 @@
-"""Drawings."""
+"""Drawings of what ``backward`` does, small enough that every number can be read.
+
+Each function returns a :class:`Drawing`: inline SVG in a notebook or on a page, on light
+and dark paper and on a phone, and the same numbers as text in a terminal. All the numbers
+of a drawing share one scale of tints, violet above zero and orange below.
+"""
 
 from pullback.draw._bars import bars
 from pullback.draw._chain import chain

@@ -107,7 +107,7 @@ def _check(factors: Sequence[Tensor], vector: Tensor, back: bool) -> None:
     if end != (vector.shape[0] if vector.ndim else None):
         name = "v" if back else "u"
         raise ValueError(
-            f"{name} has shape {tuple(vector.shape)} and the matrices have shapes {shapes}; "
+            f"{name} has shape {tuple(vector.shape)} and the matrices {shapes}; "
             "factors that can be multiplied are needed"
         )
     if max(max(shape) for shape in shapes) > LARGEST:
@@ -207,14 +207,15 @@ def _grid(
     m, n = block.numbers.shape
     rows = block.numbers.tolist()
     if digits:
-        for i, row in enumerate(rows):
-            for j, value in enumerate(row):
-                x, y = block.x + j * wide + 1, top + i * tall + 1
-                shown.number(x, y, wide - 2, tall - 2, value, scale)
-        return
+        places = [
+            (block.x + j * wide + 1, top + i * tall + 1) for i in range(m) for j in range(n)
+        ]
+        numbers = [x for row in rows for x in row]
+        return shown.numbers(places, (wide - 2, tall - 2), numbers, scale)
     shown.box(block.x, top, n * wide, m * tall, r=min(4.0, wide))
     if m * n <= 400:
         shown.tints(block.x, top, wide, tall, rows, scale)
+    return None
 
 
 def _told(

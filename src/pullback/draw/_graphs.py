@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from pullback._layered import Point, layered
+from pullback._layout import layout as lay_out
 from pullback._picture import picture
 from pullback._trace import Trace
 from pullback.draw._svg import (
@@ -17,7 +18,9 @@ from pullback.draw._svg import (
     WORD,
     Canvas,
     Drawing,
+    Point,
     Scale,
+    around,
     joined,
     legible_width,
     listed,
@@ -30,6 +33,7 @@ from pullback.draw._svg import (
 LARGEST = 24  # nodes that a picture shows one by one
 SHORT = 4  # numbers up to which a value is written out
 LINE = 20  # height of a line of text in a node
+APART = 4  # how far the two lines of an edge lie from its middle
 
 
 class Node(NamedTuple):
@@ -241,7 +245,7 @@ def _sentence(node: Node, nodes: Mapping[str, Node], edges: Sequence[Edge]) -> s
 def _draw(nodes: Mapping[str, Node], edges: Sequence[Edge], order: Sequence[str]) -> Canvas:
     """Draw it from left to right where that fits a phone, else from top to bottom."""
     pairs = list(dict.fromkeys((edge.target, edge.source) for edge in edges))
-    layout = layered(pairs)
+    layout = lay_out(pairs)
     size = {name: _size(node) for name, node in nodes.items()}
     meeting = {
         edge.source for edge in edges if sum(e.source == edge.source for e in edges) > 1
@@ -253,17 +257,17 @@ def _draw(nodes: Mapping[str, Node], edges: Sequence[Edge], order: Sequence[str]
     }
     deepest = max(y for _, y in layout.places.values())
     across = [p[0] for route in layout.routes.values() for p in route]
-    low, spread = min(across), max(across) - min(across)
+    low = min(across)
     widest, tallest = (max(s[k] for s in size.values()) for k in (0, 1))
     pill = max((text_width(text, WORD) + 14 for text in pills.values()), default=0.0)
-    column = widest + max(34.0, pill + 22)
+    column = widest + max(40.0, pill + 26)
     if legible_width(deepest * column + widest) <= NARROW:
         high = tallest + 22
 
         def at(p: Point) -> Point:
             return (deepest - p[1]) * column + widest / 2, (p[0] - low) * high + tallest / 2
     else:
-        wide, layer = max(widest + 14, 2 * pill), tallest + (56 if pills else 34)
+        wide, layer = max(widest + 14, 2 * pill), tallest + (66 if pills else 40)
 
         def at(p: Point) -> Point:
             return (p[0] - low) * wide + widest / 2, (deepest - p[1]) * layer + tallest / 2
@@ -293,26 +297,51 @@ def _edge(
     scale: Scale,
     pill: str,
 ) -> None:
-    """Draw the line that values take, and on it what comes back."""
-    forward = [*reversed(route)]
+    """Draw the line that values take, and beside it the one that cotangents take back."""
     source, target = size[edges[0].source], size[edges[0].target]
-    forward[0] = _border(forward[0], forward[1], source, 3)
-    forward[-1] = _border(forward[-1], forward[-2], target, 4)
-    kind = "l d" if edges[0].cut else "l"
-    shown.arrow(forward, kind)
-    (x0, y0), (x1, y1) = forward[len(forward) // 2 - 1], forward[len(forward) // 2]
-    x, y = (x0 + x1) / 2, (y0 + y1) / 2
-    if edges[0].cut:  # a stroke across
-        upright = abs(x1 - x0) > abs(y1 - y0)
-        dx, dy = (0.0, 26.0) if upright else (26.0, 0.0)
-        shown.line([(x - dx, y - dy), (x + dx, y + dy)], "l a")
-    if pill:
-        wide = text_width(pill, WORD) + 10
-        total = edges[0].cotangent
-        tint = scale.fill(_sign(total)) if total is not None else ""
-        shown.box(x - wide / 2, y - 10, wide, 20, ' class="o"', 10)
-        shown.box(x - wide / 2, y - 10, wide, 20, tint, 10)
-        shown.words(x, y, pill)
+    lies = abs(route[-1][0] - route[0][0]) > abs(route[-1][1] - route[0][1])
+    aside = (0.0, APART) if lies else (APART, 0.0)
+    centre = _middle(route)
+    gap = (text_width(pill, WORD) + 14, 24.0) if pill else (0.0, 0.0)
+    for way, points in ((1, [*reversed(route)]), (-1, [*route])):
+        line = [(x - way * aside[0], y - way * aside[1]) for x, y in points]
+        ends = (source, target) if way == 1 else (target, source)
+        line[0] = _border(line[0], line[1], ends[0], points[0], 3)
+        line[-1] = _border(line[-1], line[-2], ends[1], points[-1], 3)
+        back = way == -1
+        if back:
+            shown.add('<g class="pb-back">')
+            if all(edge.cotangent is None for edge in edges):
+                shown.add("</g>")
+                continue
+        kind = ("l a" if back else "l") + (" d" if edges[0].cut else "")
+        for a, b in pairwise(line):
+            for piece in around(a, b, centre, gap):
+                shown.line(piece, kind)
+        if pill and not back:  # drawn as long as nothing has come back
+            shown.add('<g class="pb-gap">')
+            shown.line(line, kind)
+            shown.add("</g>")
+        shown.arrow(line[-2:], kind.replace(" d", ""), shaft=False)
+        if back and pill:
+            wide = gap[0] - 4
+            total = edges[0].cotangent
+            tint = scale.fill(_sign(total)) if total is not None else ""
+            shown.box(centre[0] - wide / 2, centre[1] - 10, wide, 20, tint, 10)
+            shown.words(*centre, pill)
+        if back:
+            shown.add("</g>")
+    if edges[0].cut:
+        dx, dy = (0.0, 28.0) if lies else (28.0, 0.0)
+        (x, y) = centre
+        shown.line([(x - dx, y - dy), (x + dx, y + dy)], "l c")
+
+
+def _middle(route: Sequence[Point]) -> Point:
+    """Return the middle of the stretch in the middle of a route."""
+    at = (len(route) - 1) // 2
+    (x0, y0), (x1, y1) = route[at], route[at + 1]
+    return (x0 + x1) / 2, (y0 + y1) / 2
 
 
 def _card(shown: Canvas, node: Node, at: Point, size: Point, scale: Scale) -> None:
@@ -327,9 +356,11 @@ def _card(shown: Canvas, node: Node, at: Point, size: Point, scale: Scale) -> No
             shown.words(x, line, text, kind)
             line += LINE
     if node.arrived is not None:
-        tint = scale.fill(_sign(node.arrived)) or ' class="o"'
-        shown.box(left + 3, top + h - LINE - 5, w - 6, LINE + 2, tint, 6)
-        shown.words(x, top + h - LINE / 2 - 4, _short(node.arrived))
+        shown.add('<g class="pb-back">')
+        tint = scale.fill(_sign(node.arrived))
+        shown.box(left + 4, top + h - LINE - 6, w - 8, LINE + 2, tint, 5)
+        shown.words(x, top + h - LINE / 2 - 5, _short(node.arrived), "b")
+        shown.add("</g>")
 
 
 def _size(node: Node) -> Point:
@@ -339,15 +370,18 @@ def _size(node: Node) -> Point:
     return max(40.0, wide), len(lines) * LINE + 8 + (LINE + 4 if arrived else 0)
 
 
-def _border(centre: Point, other: Point, size: Point, space: float) -> Point:
-    """Return where a line from the middle of a box leaves it."""
-    dx, dy = other[0] - centre[0], other[1] - centre[1]
-    share = min(
-        (half / 2 + space) / abs(way)
-        for half, way in ((size[0], dx), (size[1], dy))
-        if abs(way) > 1e-9
-    )
-    return centre[0] + share * dx, centre[1] + share * dy
+def _border(start: Point, other: Point, size: Point, centre: Point, space: float) -> Point:
+    """Return where a line that starts near the middle of a box leaves it."""
+    dx, dy = other[0] - start[0], other[1] - start[1]
+    shares = []
+    for way, half, off in (
+        (dx, size[0] / 2 + space, start[0] - centre[0]),
+        (dy, size[1] / 2 + space, start[1] - centre[1]),
+    ):
+        if abs(way) > 1e-9:
+            shares.append((half - off * (1 if way > 0 else -1)) / abs(way))
+    share = min(shares)
+    return start[0] + share * dx, start[1] + share * dy
 
 
 def _pill(edges: Sequence[Edge]) -> str:

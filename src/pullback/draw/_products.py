@@ -9,15 +9,17 @@ from pullback._report import Table
 from pullback.draw._svg import (
     CELL,
     GAP,
+    MARGIN,
     NARROW,
     WORD,
     Canvas,
     Drawing,
     Matrix,
+    Point,
     Product,
     Scale,
     cell_width,
-    holes,
+    even,
     joined,
     legible_width,
     listed,
@@ -29,8 +31,11 @@ from pullback.draw._svg import (
 
 LARGEST = 40  # rows, and columns, that are drawn one by one
 STEP = CELL + GAP
-ROW_CAPTION = "v weighs the rows of J; their sum is vᵀJ"
-COLUMN_CAPTION = "u weighs the columns of J; their sum is J u"
+NARROWEST = 34  # width of a cell
+WIDEST = 56  # and of one whose number may change
+TOLD = 36  # entries of J up to which the alternative text holds them all
+ROW_CAPTION = "v multiplies the rows of J; their sum is vᵀJ"
+COLUMN_CAPTION = "u multiplies the columns of J; their sum is J u"
 
 
 def vjp(
@@ -43,7 +48,7 @@ def vjp(
     digits: bool | None = None,
     alt: str | None = None,
 ) -> Drawing:
-    r"""Draw :math:`v^\top J`: v beside the rows of J that it weighs, their sum beneath.
+    r"""Draw :math:`v^\top J`: v beside the rows of J that it multiplies, their sum beneath.
 
     Args:
         v: Cotangent, of y's shape: one weight for each row.
@@ -69,7 +74,7 @@ def vjp(
         >>> J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
         >>> v = torch.tensor([10.0, -1.0])
         >>> pullback.draw.vjp(v, J, rows=["heat", "fuel"], result_name="x.grad")
-        v weighs the rows of J; their sum is vᵀJ
+        v multiplies the rows of J; their sum is vᵀJ
         output  v   x[0]  x[1]  x[2]
         heat    10  1     1     1
         fuel    -1  2     4     6
@@ -110,7 +115,7 @@ def jvp(
     digits: bool | None = None,
     alt: str | None = None,
 ) -> Drawing:
-    """Draw J u: u above the columns of J that it weighs, their sum at the right.
+    """Draw J u: u above the columns of J that it multiplies, their sum at the right.
 
     Args:
         J: Jacobian of shape ``y.shape + x.shape``.
@@ -135,7 +140,7 @@ def jvp(
         >>> import torch, pullback
         >>> J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
         >>> pullback.draw.jvp(J, torch.tensor([1.0, 0.0, 2.0]))
-        u weighs the columns of J; their sum is J u
+        u multiplies the columns of J; their sum is J u
         output  x[0]  x[1]  x[2]  J u
         u       1     0     2
         y[0]    1     1     1     3
@@ -211,18 +216,18 @@ def accumulate(
     lines: Matrix = [g.reshape(-1).tolist() for g in each]
     total: list[float] = sum(each[1:], each[0]).reshape(-1).tolist()
     shown, scale = Canvas(), Scale(total, *lines)
-    left = max(text_width(word, WORD) for word in [*told, result_name]) + 24
     wide = cell_width([x for line in [*lines, total] for x in line])
-    xs = [left + j * (wide + GAP) for j in range(len(total))]
-    y = _heads(shown, xs, wide, inputs)
+    wide = even(max(wide, *(text_width(name, WORD) + 4 for name in inputs)))
+    xs = [j * (wide + GAP) for j in range(len(total))]
+    _heads(shown, xs, wide, inputs)
     for i, (line, name) in enumerate(zip(lines, told, strict=True)):
-        shown.words(left - 24, y + CELL / 2, name, "e")
+        y = i * STEP
+        shown.words(-26, y + CELL / 2, name, "e")
         if i:
-            shown.words(left - 12, y + CELL / 2, "+", "n m")
-        for x, value in zip(xs, line, strict=True):
-            shown.number(x, y, wide, CELL, value, scale)
-        y += STEP
-    _sum(shown, xs, y, wide, total, scale, result_name, left - 24)
+            shown.words(-13, y + CELL / 2, "+", "n m")
+        shown.numbers([(x, y) for x in xs], (wide, CELL), line, scale)
+    _sum(shown, xs, len(lines) * STEP, wide, total, scale)
+    shown.words(-26, len(lines) * STEP + 14 + CELL / 2, result_name, "b e")
     caption = f"Each backward adds to {result_name}"
     rows = [
         [name, *map(tidy, line)]
@@ -241,42 +246,54 @@ def by_rows(
     product: Product,
     *,
     result_name: str,
-    digits: bool | None = None,
-    alt: str | None = None,
-    tall: float = CELL,
-    least: float = 34,
+    digits: bool | None,
+    alt: str | None,
 ) -> Drawing:
-    """Draw a product whose weights belong to rows; ``tall`` and ``least`` size cells."""
-    weights, J, result, rows, columns = _checked(product)
-    shown, scale = Canvas(), Scale(weights, result, *J)
+    """Draw a product whose weights belong to rows."""
+    _check_size(product)
+    text, told = row_text(product, result_name), alt or row_sentence(product, result_name)
+    shown = weigh_rows(product, result_name=result_name)
+    matrix(shown, product, _width(product, product.result, NARROWEST), CELL)
+    if digits is False or (digits is None and legible_width(shown.view[2]) > NARROW):
+        shown = _tint_rows(product, result_name)
+    return shown.drawing(alt=told, text=text)
+
+
+def weigh_rows(
+    product: Product, *, result_name: str, tall: float = CELL, least: float = NARROWEST
+) -> Canvas:
+    """Draw v beside the rows of J and their sum beneath; J itself begins at (0, 0)."""
+    weights, _, result, rows, columns = product
+    shown, scale = Canvas(), product.scale
+    wide, heavy = _width(product, result, least), cell_width(weights, least)
+    xs, ys = _steps(len(columns), wide), _steps(len(rows), tall)
+    v = -22 - heavy
+    whole = xs[-1] + wide - v
+    _heads(shown, xs, wide, columns)
+    shown.words(v + heavy / 2, -14, "v", "b")
+    _bands(shown, [(v, y) for y in ys], (whole, tall), weights, scale)
+    _aside(shown, [(v - 10, y + tall / 2) for y in ys], rows, "e")
+    _aside(shown, [(-11, y + tall / 2) for y in ys], ["×"] * len(ys), "m")
+    shown.numbers([(v, y) for y in ys], (heavy, tall), weights, scale, "pb-v")
+    bottom = ys[-1] + tall + GAP
+    _sum(shown, xs, bottom, wide, result, scale)
     title = "vᵀJ" if result_name == "vᵀJ" else f"{result_name} = vᵀJ"
-    wide = cell_width([*result, *(x for row in J for x in row)], least)
-    wide = max(wide, *(text_width(name, WORD) + 4 for name in columns))
-    heavy = cell_width(weights, least)
-    left = max(text_width(name, WORD) for name in rows) + 8
-    left = max(left, text_width(title, WORD) - heavy - 14)
-    start = left + heavy + 22
-    whole = start + len(columns) * (wide + GAP)
-    if digits is None:
-        digits = legible_width(whole) <= NARROW
-    if not digits:
-        return _tints_by_rows(product, scale, title, alt)
-    xs = [start + j * (wide + GAP) for j in range(len(columns))]
-    y = _heads(shown, xs, wide, columns)
-    shown.words(left + heavy / 2, y - 14, "v", "b")
-    step = tall + GAP
-    ys = [y + i * step for i in range(len(rows))]
-    for y, name, weight, row in zip(ys, rows, weights, J, strict=True):
-        _band(shown, scale, weight, left, y, whole - left, tall, xs, wide, heavy)
-        shown.words(left - 8, y + tall / 2, name, "e")
-        shown.number(left, y, heavy, tall, weight, scale, "pb-v")
-        shown.words(start - 11, y + tall / 2, "×", "m")
-        for x, value in zip(xs, row, strict=True):
-            shown.number(x, y, wide, tall, value, scale, "pb-j")
-    _sum(shown, xs, ys[-1] + step, wide, result, scale, title, start - 10)
-    return shown.drawing(
-        alt=alt or row_sentence(product, result_name), text=row_text(product, result_name)
-    )
+    shown.words(-10, bottom + 14 + CELL / 2, title, "b e")
+    return shown
+
+
+def both_ways(rows: Product, columns: Product, tall: float) -> tuple[Canvas, Canvas]:
+    """Draw one J with v and vᵀJ, and with u and J u hidden; return it and the latter."""
+    least = max(WIDEST, _width(rows, rows.result, 0), _width(columns, columns.weights, 0))
+    by_v = weigh_rows(rows, result_name="vᵀJ", tall=tall, least=least)
+    by_u = weigh_columns(columns, result_name="J u", tall=tall, least=least)
+    shown = Canvas()
+    shown.parts = ['<g class="pb-by-v">', *by_v.parts, '</g><g class="pb-by-u" hidden>']
+    shown.parts += [*by_u.parts, "</g>"]
+    x, y, wide, high = by_v.view
+    shown.reach(x + MARGIN, y + MARGIN, wide - 2 * MARGIN, high - 2 * MARGIN)
+    matrix(shown, rows, least, tall)
+    return shown, by_u
 
 
 def row_text(product: Product, result_name: str) -> str:
@@ -293,7 +310,7 @@ def row_text(product: Product, result_name: str) -> str:
 def row_sentence(product: Product, result_name: str) -> str:
     """Return v, J and vᵀJ in words."""
     weights, J, result, rows, _ = product
-    if len(weights) * len(result) > 36:
+    if len(weights) * len(result) > TOLD:
         return (
             f"v with {len(weights)} entries stands beside the {len(weights)} rows of J; "
             f"their sum, weighted by v, has {len(result)} entries: {result_name}."
@@ -312,97 +329,132 @@ def by_columns(
     product: Product,
     *,
     result_name: str,
-    digits: bool | None = None,
-    alt: str | None = None,
-    tall: float = CELL,
-    least: float = 34,
+    digits: bool | None,
+    alt: str | None,
 ) -> Drawing:
     """Draw a product whose weights belong to columns."""
-    weights, J, result, rows, columns = _checked(product)
-    shown, scale = Canvas(), Scale(weights, result, *J)
-    wide = cell_width([*weights, *(x for row in J for x in row)], least)
-    wide = max(wide, *(text_width(name, WORD) + 4 for name in columns))
-    heavy = max(cell_width(result, least), text_width(result_name, WORD))
-    left = max(text_width(name, WORD) for name in [*rows, "u"]) + 8
-    end = left + len(columns) * (wide + GAP)
-    whole = end + 20 + heavy
-    if digits is None:
-        digits = legible_width(whole) <= NARROW
-    xs = [left + j * (wide + GAP) for j in range(len(columns))]
-    if not digits:
-        return _tints_by_columns(product, scale, result_name, alt)
-    y = _heads(shown, xs, wide, columns)
-    first = y + tall + 22
-    ys = [first + i * (tall + GAP) for i in range(len(rows))]
-    shown.words(left - 8, y + tall / 2, "u", "b e")
-    for x, weight in zip(xs, weights, strict=True):
-        cells = [(x, y, wide, tall), *((x, at, wide, tall) for at in ys)]
-        top, bottom = y - 3, ys[-1] + tall + 3
-        if tint := scale.fill(weight, 0.3):
-            outline = holes(x - 3, top, wide + 6, bottom - top, cells, 8)
-            shown.add(f'<path{tint} fill-rule="evenodd" d="{outline}"/>')
-        shown.number(x, y, wide, tall, weight, scale, "pb-v")
-        shown.words(x + wide / 2, y + tall + 11, "×", "m")
-    for at, name, row in zip(ys, rows, J, strict=True):
-        shown.words(left - 8, at + tall / 2, name, "e")
-        for x, value in zip(xs, row, strict=True):
-            shown.number(x, at, wide, tall, value, scale, "pb-j")
-    shown.line([(end + 6, first - 2), (end + 6, ys[-1] + tall + 2)])
-    shown.words(end + 16 + heavy / 2, first - 14, result_name, "b")
-    for at, value in zip(ys, result, strict=True):
-        shown.number(end + 16, at, heavy, tall, value, scale, "pb-sum r")
+    _check_size(product)
+    text = column_text(product, result_name)
+    told = alt or column_sentence(product, result_name)
+    shown = weigh_columns(product, result_name=result_name)
+    matrix(shown, product, _width(product, product.weights, NARROWEST), CELL)
+    if digits is False or (digits is None and legible_width(shown.view[2]) > NARROW):
+        shown = _tint_columns(product, result_name)
+    return shown.drawing(alt=told, text=text)
+
+
+def weigh_columns(
+    product: Product, *, result_name: str, tall: float = CELL, least: float = NARROWEST
+) -> Canvas:
+    """Draw u above the columns of J, and their sum beside it; J itself begins at (0, 0)."""
+    weights, _, result, rows, columns = product
+    shown, scale = Canvas(), product.scale
+    wide, heavy = _width(product, weights, least), cell_width(result, least)
+    xs, ys = _steps(len(columns), wide), _steps(len(rows), tall)
+    u, bottom = -22 - tall, ys[-1] + tall
+    _heads(shown, xs, wide, columns, u)
+    shown.words(-10, u + tall / 2, "u", "b e")
+    _bands(shown, [(x, u) for x in xs], (wide, bottom - u), weights, scale)
+    _aside(shown, [(x + wide / 2, -11) for x in xs], ["×"] * len(xs), "m")
+    shown.numbers([(x, u) for x in xs], (wide, tall), weights, scale, "pb-v")
+    _aside(shown, [(-10, y + tall / 2) for y in ys], rows, "e")
+    line, end = xs[-1] + wide + 9, xs[-1] + wide + 18
+    shown.line([(line, -2), (line, bottom + 2)])
+    heavy = max(heavy, text_width(result_name, WORD))
+    shown.words(end + heavy / 2, -14, result_name, "b")
+    shown.numbers([(end, y) for y in ys], (heavy, tall), result, scale, "pb-sum")
+    return shown
+
+
+def column_text(product: Product, result_name: str) -> str:
+    """Return u, J and J u as text."""
+    weights, J, result, rows, columns = product
     lines = [["u", *map(tidy, weights), ""]]
     lines += [
         [name, *map(tidy, row), tidy(value)]
         for name, row, value in zip(rows, J, result, strict=True)
     ]
-    text = Table(COLUMN_CAPTION, ("output", *columns, result_name), lines).text()
+    return Table(COLUMN_CAPTION, ("output", *columns, result_name), lines).text()
+
+
+def column_sentence(product: Product, result_name: str) -> str:
+    """Return u, J and J u in words."""
+    weights, J, result, rows, columns = product
+    if len(rows) * len(columns) > TOLD:
+        return (
+            f"u with {len(weights)} entries stands above the {len(weights)} columns of J; "
+            f"their sum, weighted by u, is {result_name} with {len(result)} entries."
+        )
     parts = [
         f"{tidy(weight)} times {name} {listed(row[j] for row in J)}"
         for j, (name, weight) in enumerate(zip(columns, weights, strict=True))
     ]
-    sentence = (
+    return (
         f"u = {listed(weights)} stands above the columns of J. "
         f"{' plus '.join(parts)} gives {result_name} = {listed(result)}."
     )
-    return shown.drawing(alt=alt or sentence, text=text)
 
 
-def _checked(product: Product) -> Product:
+def _check_size(product: Product) -> None:
     """Refuse what is too large to be seen."""
-    m, n = len(product.weights), len(product.columns)
+    m, n = len(product.rows), len(product.columns)
     if not (1 <= m <= LARGEST and 1 <= n <= LARGEST):
         raise ValueError(
             f"J is {m} × {n}; 1 to {LARGEST} rows and columns can be drawn "
             "(pullback.plot.heatmap draws larger ones)"
         )
-    return product
 
 
-def _heads(shown: Canvas, xs: Sequence[float], wide: float, names: Sequence[str]) -> float:
-    """Write the names of columns; return where the first row begins."""
-    for x, name in zip(xs, names, strict=True):
-        shown.words(x + wide / 2, 9, name)
-    return 24
+def _width(product: Product, others: Sequence[float], least: float) -> float:
+    """Return the width of the columns of J: of its numbers, others, and their names."""
+    numbers = cell_width([*others, *(x for row in product.J for x in row)], least)
+    names = max(text_width(name, WORD) + 4 for name in product.columns)
+    return even(max(numbers, names))
 
 
-def _band(
-    shown: Canvas,
-    scale: Scale,
-    weight: float,
-    x: float,
-    y: float,
-    w: float,
-    h: float,
-    xs: Sequence[float],
-    wide: float,
-    heavy: float,
+def _steps(count: int, size: float) -> list[float]:
+    """Return where cells of a size begin."""
+    return [i * (size + GAP) for i in range(count)]
+
+
+def _heads(
+    shown: Canvas, xs: Sequence[float], wide: float, names: Sequence[str], y: float = 0
 ) -> None:
-    """Tint a row by its weight, between the cells and not behind them."""
-    cells = [(x, y, heavy, h), *((at, y, wide, h) for at in xs)]
-    outline = holes(x - 2, y - 1.5, w + 2, h + 3, cells, 7)
-    tint = scale.fill(weight, 0.35)
-    shown.add(f'<g class="pb-band"><path{tint} fill-rule="evenodd" d="{outline}"/></g>')
+    """Write names above columns."""
+    for x, name in zip(xs, names, strict=True):
+        shown.words(x + wide / 2, y - 14, name)
+
+
+def matrix(shown: Canvas, product: Product, wide: float, tall: float) -> None:
+    """Draw J, a cell for each number, at (0, 0)."""
+    xs, ys = _steps(len(product.columns), wide), _steps(len(product.rows), tall)
+    places = [(x, y) for y in ys for x in xs]
+    numbers = [x for row in product.J for x in row]
+    shown.numbers(places, (wide, tall), numbers, product.scale, "pb-j")
+
+
+def _aside(shown: Canvas, places: Sequence[Point], words: Sequence[str], kind: str) -> None:
+    """Write words of one kind."""
+    shown.add(f'<g class="{kind}">')
+    for (x, y), word in zip(places, words, strict=True):
+        shown.words(x, y, word, within=kind)
+    shown.add("</g>")
+
+
+def _bands(
+    shown: Canvas,
+    places: Sequence[Point],
+    size: Point,
+    weights: Sequence[float],
+    scale: Scale,
+) -> None:
+    """Frame rows, or columns, in the tint of their weights."""
+    (w, h), r = size, 2
+    shown.add(f'<g class="pb-band n" style="--w:{w + 2 * r:g}px;--h:{h + 2 * r:g}px">')
+    for (x, y), weight in zip(places, weights, strict=True):
+        shown.add(f'<rect{scale.fill(weight)} x="{x - r:g}" y="{y - r:g}"/>')
+        shown.reach(x - 2 * r, y - 2 * r, w + 4 * r, h + 4 * r)
+    shown.add("</g>")
 
 
 def _sum(
@@ -412,11 +464,68 @@ def _sum(
     wide: float,
     total: Sequence[float],
     scale: Scale,
-    name: str,
-    at: float,
 ) -> None:
     """Draw the line under a column of numbers, and the sums beneath it, as on paper."""
     shown.line([(xs[0] - 2, y + 5), (xs[-1] + wide + 2, y + 5)])
-    shown.words(at, y + 14 + CELL / 2, name, "b e")
-    for x, value in zip(xs, total, strict=True):
-        shown.number(x, y + 14, wide, CELL, value, scale, "pb-sum r")
+    shown.numbers([(x, y + 14) for x in xs], (wide, CELL), total, scale, "pb-sum")
+
+
+def _tint_rows(product: Product, result_name: str) -> Canvas:
+    """Draw v, J and the sum of its rows by tints alone."""
+    weights, J, result, rows, columns = product
+    shown, scale = Canvas(), product.scale
+    side = _side(product)
+    m, n = len(rows) * side, len(columns) * side
+    _frame(shown, 0, 0, J, side, scale)
+    _frame(shown, -14 - side, 0, [[w] for w in weights], side, scale)
+    _frame(shown, 0, m + 12, [result], side, scale)
+    shown.line([(-2, m + 6), (n + 2, m + 6)])
+    shown.words(-14 - side / 2, -14, "v", "b")
+    shown.words(n / 2, -14, f"J: {len(rows)} rows, {len(columns)} columns")
+    title = "vᵀJ" if result_name == "vᵀJ" else f"{result_name} = vᵀJ"
+    shown.words(n / 2, m + 12 + side + 14, title, "b")
+    _legend(shown, scale, m + side + 50)
+    return shown
+
+
+def _tint_columns(product: Product, result_name: str) -> Canvas:
+    """Draw u, J and the sum of its columns by tints alone."""
+    weights, J, result, rows, columns = product
+    shown, scale = Canvas(), product.scale
+    side = _side(product)
+    m, n = len(rows) * side, len(columns) * side
+    _frame(shown, 0, 0, J, side, scale)
+    _frame(shown, 0, -14 - side, [weights], side, scale)
+    _frame(shown, n + 12, 0, [[x] for x in result], side, scale)
+    shown.line([(n + 6, -2), (n + 6, m + 2)])
+    shown.words(-8, -14 - side / 2, "u", "b e")
+    shown.words(n + 12 + side / 2, -14, result_name, "b")
+    shown.words(n / 2, m + 14, f"J: {len(rows)} rows, {len(columns)} columns")
+    _legend(shown, scale, m + 40)
+    return shown
+
+
+def _side(product: Product) -> float:
+    """Return the size of the cells of a picture without numbers."""
+    return min(20.0, (NARROW - 60) / len(product.columns))
+
+
+def _frame(
+    shown: Canvas, x: float, y: float, rows: Matrix, side: float, scale: Scale
+) -> None:
+    """Draw a grid of tints in a frame."""
+    shown.tints(x, y, side, side, rows, scale)
+    wide, high = side * len(rows[0]), side * len(rows)
+    shown.box(x - 1, y - 1, wide + 2, high + 2, r=3)
+
+
+def _legend(shown: Canvas, scale: Scale, y: float) -> None:
+    """Say what the strongest tints stand for."""
+    most = tidy(scale.most)
+    for x, value, word in (
+        (0, -scale.most, f"-{most}"),
+        (70, 0, "0"),
+        (120, scale.most, most),
+    ):
+        _frame(shown, x, y, [[value]], 14, scale)
+        shown.words(x + 20, y + 7, word.replace("-", "\N{MINUS SIGN}"), "s")

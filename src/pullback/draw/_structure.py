@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -227,10 +227,10 @@ def shapes(y: Any, x: Any, *, alt: str | None = None) -> Drawing:
     shown.words(160, half - 13, "forward")
     shown.arrow([(184, second + half), (136, second + half)], "l a")
     shown.words(160, second + half - 13, "back")
-    text = str(tuple([*y_shape, *x_shape]))
+    text = str((*y_shape, *x_shape))
     whole = second + 44 + high + 22
     shown.words(160, whole, f"J: y.shape + x.shape = {text}", "m")
-    shown.reach(320, whole + 8)
+
     rows = [
         ["x", str(x_shape)],
         ["y", str(y_shape)],
@@ -285,24 +285,18 @@ def cost(J: Any, *, alt: str | None = None) -> Drawing:
         for k in range(stripes):
             if mode == "reverse":
                 h = high / stripes
-                shown.box(
-                    0, top + k * h, wide, max(1.0, h - 2), ' class="p" fill-opacity=".3"', 4
-                )
+                shown.box(0, top + k * h, wide, max(1.0, h - 2), ' class="p w"', 4)
                 if count <= 12:
                     middle = top + k * h + h / 2 - 1
-                    shown.arrow([(wide + 34, middle), (wide + 8, middle)], "l a", 5)
+                    shown.arrow([(wide + 34, middle), (wide + 8, middle)], "l a")
             else:
                 w = wide / stripes
-                shown.box(
-                    k * w, top, max(1.0, w - 2), high, ' class="q" fill-opacity=".3"', 4
-                )
+                shown.box(k * w, top, max(1.0, w - 2), high, ' class="q w"', 4)
                 if count <= 12:
                     middle = k * w + w / 2 - 1
-                    shown.arrow(
-                        [(middle, top + high + 30), (middle, top + high + 8)], "l", 5
-                    )
+                    shown.arrow([(middle, top + high + 30), (middle, top + high + 8)], "l")
         y = top + high + (42 if mode == "forward" and count <= 12 else 26)
-    shown.reach(wide + 40, y - 10)
+
     caption = (
         f"The whole Jacobian of {m} × {n}: {m} {'pass' if m == 1 else 'passes'} in reverse "
         f"mode, {n} in forward mode"
@@ -326,7 +320,9 @@ def _pattern(J: Any) -> Tensor:
     return pattern
 
 
-def _places(names: tuple[Sequence[str], Sequence[str]], pattern: Tensor) -> Any:
+def _places(
+    names: tuple[Sequence[str], Sequence[str]], pattern: Tensor
+) -> tuple[Canvas, Callable[[int, int], tuple[float, float, float, float]]]:
     """Write the names that fit; return the canvas and where each cell stands."""
     shown = Canvas()
     m, n = pattern.shape
@@ -369,7 +365,7 @@ def _dependence_cell(
         return shown.box(x, y, w, h, r=r)
     if own:
         return shown.box(x, y, w, h, f' class="k{tint}"', r)
-    shown.box(x, y, w, h, ' class="k1 r"', r)
+    shown.box(x, y, w, h, ' class="g"', r)
     if w >= 10:  # marked by more than its colour
         inset = min(w, h) * 0.32
         cx, cy = x + w / 2, y + h / 2
@@ -425,9 +421,13 @@ def _tensor(
     rows, columns = _front(shape)
     sheets = min(3, max(1, torch.Size(shape[:-2]).numel()))
     left, top = middle - wide / 2, y + 44 + (room - high) / 2
-    for sheet in reversed(range(sheets)):
-        dx, dy = left + sheet * 7, top + (sheets - 1 - sheet) * 7
-        for i in range(rows if sheet == 0 else 1):
-            for j in range(columns):
-                fill = f' class="{tint}" fill-opacity=".25"' if tint else ""
-                shown.box(dx + j * 22 + 1, dy + i * 22 + 1, 20, 20, fill, 5)
+    for sheet in range(1, sheets):  # of which an edge looks out at the top and the right
+        x0, y0 = left + 7 * sheet, top + 7 * (sheets - 1 - sheet)
+        x1, y1 = x0 + columns * 22, y0 + rows * 22
+        edge = [(x0, y0 + 5), (x0, y0), (x1, y0), (x1, y1), (x1 - 5, y1)]
+        shown.line(edge)
+    front = top + 7 * (sheets - 1)
+    fill = f' class="{tint} w"' if tint else ""
+    for i in range(rows):
+        for j in range(columns):
+            shown.box(left + j * 22 + 1, front + i * 22 + 1, 20, 20, fill, 5)

@@ -1,11 +1,14 @@
-"""What every drawing is made of: cells, words, lines, one scale of colours, and alt text."""
+"""What every drawing is made of: cells, words, lines, and one scale of tints."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,41 +17,16 @@ import torch
 from torch import Tensor
 
 DIGIT, WORD = 15, 13  # sizes of the two kinds of text, in pixels
+MARGIN = 3  # around everything, in pixels
 LEGIBLE = 11  # what the smaller of them may shrink to on a narrow screen
 NARROW = 328  # what a phone of 360 pixels leaves for a drawing
-CELL, GAP = 36, 4  # height of a cell, and the space between two
+CELL, GAP, ROUND = 36, 7, 6  # height of a cell, the space between two, its corners
+HEAD = 6  # length of an arrow's head
+TINTS = 16  # steps of the scale, from
 STRONGEST, FAINTEST = 0.55, 0.07  # tint of the largest number, and of the smallest
 
 Matrix = list[list[float]]
-
-# Ink and paper are those of the page, light or dark: lines and text take the colour of the
-# text around them, and tints are laid over whatever is behind. STRONGEST is chosen so that
-# text on a tint keeps its contrast on both.
-STYLE = """<style>
-.pb-drawing{overflow-x:auto;margin:.7rem 0 1.3rem}
-.pb-draw{display:block;height:auto;max-width:100%;font-family:inherit;overflow:visible}
-.pb-draw text{fill:currentColor;stroke:none;font-size:13px;font-style:normal;text-anchor:middle;font-variant-numeric:tabular-nums}
-.pb-draw .n{font-size:15px}
-.pb-draw .b{font-weight:600}
-.pb-draw .m{fill-opacity:.78}
-.pb-draw .s{text-anchor:start}
-.pb-draw .e{text-anchor:end}
-.pb-draw :is(rect,path){fill:none;stroke:none}
-.pb-draw rect{stroke:currentColor;stroke-opacity:.28}
-.pb-draw .r{stroke-opacity:.8;stroke-width:1.5px}
-.pb-draw .l{stroke:currentColor;stroke-opacity:.6;stroke-width:1.5px;stroke-linecap:round;stroke-linejoin:round}
-.pb-draw .d{stroke-dasharray:1 5}
-.pb-draw .a{stroke:var(--pb-accent,#7a66d9);stroke-opacity:1;stroke-width:2px}
-.pb-draw .p{fill:var(--pb-plus,#6450c8)}
-.pb-draw .q{fill:var(--pb-minus,#d66820)}
-.pb-draw :is(.k0,.k1,.k2,.k3,.k4,.k5){fill-opacity:.5}
-.pb-draw .k0{fill:var(--pb-plus,#6450c8)}
-.pb-draw .k1{fill:var(--pb-minus,#d66820)}
-.pb-draw .k2{fill:#1f8a70}
-.pb-draw .k3{fill:#c2448a}
-.pb-draw .k4{fill:#2f7fc1}
-.pb-draw .k5{fill:#8a7a1f}
-</style>"""
+Point = tuple[float, float]
 
 
 class Drawing:
@@ -76,7 +54,8 @@ class Drawing:
 
     def save(self, path: str | Path) -> None:
         """Write the picture to an SVG file."""
-        Path(path).write_text(self.svg, encoding="utf-8")
+        alone = self.svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+        Path(path).write_text(alone, encoding="utf-8")
 
     def __repr__(self) -> str:
         return self.text
@@ -92,19 +71,17 @@ class Scale:
         finite = [abs(x) for group in groups for x in group if math.isfinite(x)]
         self.most = max(finite, default=0.0) or 1.0
 
-    def opacity(self, number: float, strongest: float = STRONGEST) -> float:
-        """Return how strong the tint of a number is; 0 has none."""
+    def tint(self, number: float) -> str:
+        """Return the class of a number's tint: its sign and its step; 0 has none."""
         if number == 0 or math.isnan(number):
-            return 0.0
-        share = min(1.0, abs(number) / self.most)
-        return round(FAINTEST + (strongest - FAINTEST) * share, 3)
-
-    def fill(self, number: float, strongest: float = STRONGEST) -> str:
-        """Return the attributes that tint a shape."""
-        if not (opacity := self.opacity(number, strongest)):
             return ""
-        kind = "p" if number > 0 else "q"
-        return f' class="{kind}" fill-opacity="{opacity:g}"'
+        step = math.floor((TINTS - 1) * min(1.0, abs(number) / self.most) + 0.5)
+        return ("t" if number > 0 else "u") + chr(ord("A") + step)
+
+    def fill(self, number: float) -> str:
+        """Return the attribute that tints a shape."""
+        tint = self.tint(number)
+        return f' class="{tint}"' if tint else ""
 
 
 class Canvas:
@@ -112,71 +89,97 @@ class Canvas:
 
     def __init__(self) -> None:
         self.parts: list[str] = []
-        self.width = self.height = 0.0
+        self.left = self.top = math.inf
+        self.right = self.bottom = -math.inf
 
     def add(self, part: str) -> None:
         """Add a piece of SVG."""
         self.parts.append(part)
 
-    def reach(self, x: float, y: float) -> None:
-        """Make the picture large enough to hold a point."""
-        self.width, self.height = max(self.width, x), max(self.height, y)
+    def reach(self, x: float, y: float, w: float = 0.0, h: float = 0.0) -> None:
+        """Make the picture large enough to hold a box."""
+        self.left, self.right = min(self.left, x), max(self.right, x + w)
+        self.top, self.bottom = min(self.top, y), max(self.bottom, y + h)
 
-    def words(self, x: float, y: float, text: str, kind: str = "") -> None:
-        """Write text with the middle of its letters at height y; kind: n, b, m, s, e."""
-        size = DIGIT if "n" in kind.split() else WORD
+    @property
+    def view(self) -> tuple[int, int, int, int]:
+        """The smallest box that holds everything: x, y, width, height."""
+        x, y = math.floor(self.left - MARGIN), math.floor(self.top - MARGIN)
+        return (
+            x,
+            y,
+            math.ceil(self.right + MARGIN) - x,
+            math.ceil(self.bottom + MARGIN) - y,
+        )
+
+    def words(
+        self, x: float, y: float, text: str, kind: str = "", *, within: str = ""
+    ) -> None:
+        """Write text with the middle of its letters at height y.
+
+        kind says how: n for numbers, b bold, m muted, s from its start, e to its end;
+        within says what the group around it has set already.
+        """
         chosen = f' class="{kind}"' if kind else ""
-        at = f'x="{x:.4g}" y="{y + 0.36 * size:.4g}"'
+        kinds = f"{kind} {within}".split()
+        size = DIGIT if "n" in kinds else WORD
+        at = f'x="{x:.0f}" y="{y + 0.36 * size:.0f}"'
         self.add(f"<text{chosen} {at}>{escape(text, quote=False)}</text>")
         wide = text_width(text, size)
-        self.reach(
-            x + (wide if "s" in kind else 0 if "e" in kind else wide / 2), y + size / 2
-        )
+        start = 0 if "s" in kinds else wide if "e" in kinds else wide / 2
+        self.reach(x - start, y - size / 2, wide, size)
 
     def box(
-        self, x: float, y: float, w: float, h: float, attributes: str = "", r: float = 6
+        self, x: float, y: float, w: float, h: float, attributes: str = "", r: float = ROUND
     ) -> None:
         """Draw a rounded box."""
+        corner = "" if r == ROUND else f' style="rx:{r:.3g}px"'
         self.add(
             f'<rect{attributes} x="{x:.4g}" y="{y:.4g}" width="{w:.4g}" '
-            f'height="{h:.4g}" rx="{r:g}"/>'
+            f'height="{h:.4g}"{corner}/>'
         )
-        self.reach(x + w, y + h)
+        self.reach(x, y, w, h)
 
-    def line(self, points: Sequence[tuple[float, float]], kind: str = "l") -> None:
+    def line(self, points: Sequence[Point], kind: str = "l") -> None:
         """Draw a line through points."""
         d = "L".join(f"{x:.4g} {y:.4g}" for x, y in points)
         self.add(f'<path class="{kind}" d="M{d}"/>')
+        for x, y in points:
+            self.reach(x, y)
 
     def arrow(
-        self, points: Sequence[tuple[float, float]], kind: str = "l", head: float = 6
+        self, points: Sequence[Point], kind: str = "l", *, shaft: bool = True
     ) -> None:
-        """Draw a line that ends in an open arrow head."""
+        """Draw a line that ends in an open arrow head, or the head alone."""
         (x0, y0), (x1, y1) = points[-2:]
         length = math.hypot(x1 - x0, y1 - y0) or 1.0
-        dx, dy = head * (x1 - x0) / length, head * (y1 - y0) / length
-        d = "L".join(f"{x:.4g} {y:.4g}" for x, y in points)
+        dx, dy = HEAD * (x1 - x0) / length, HEAD * (y1 - y0) / length
         one, other = (
-            f"{x1 - dx - side * dy * 0.7:.4g} {y1 - dy + side * dx * 0.7:.4g}"
-            for side in (1, -1)
+            (x1 - dx - side * dy * 0.7, y1 - dy + side * dx * 0.7) for side in (1, -1)
         )
-        self.add(f'<path class="{kind}" d="M{d}M{one}L{x1:.4g} {y1:.4g}L{other}"/>')
+        self.line([one, (x1, y1), other], kind)
+        if shaft:
+            self.line(points, kind)
 
-    def number(
+    def numbers(
         self,
-        x: float,
-        y: float,
-        w: float,
-        h: float,
-        value: float,
+        places: Iterable[Point],
+        size: Point,
+        values: Iterable[float],
         scale: Scale,
         kind: str = "",
     ) -> None:
-        """Draw a cell with a number in it, tinted by the scale; kind names the group."""
-        group = f'<g class="{kind}">' if kind else "<g>"
-        self.add(group)
-        self.box(x, y, w, h, scale.fill(value))
-        self.words(x + w / 2, y + h / 2, written(value), "n")
+        """Draw cells of one size with numbers in them, tinted; kind names the group."""
+        w, h = size
+        named = f"{kind} n" if kind else "n"
+        self.add(f'<g class="{named}" style="--w:{w:.4g}px;--h:{h:.4g}px">')
+        for (x, y), value in zip(places, values, strict=True):
+            at = f'x="{x + w / 2:.4g}" y="{y + h / 2 + 0.36 * DIGIT:.0f}"'
+            tint = scale.fill(value)
+            self.add(
+                f'<rect{tint} x="{x:.4g}" y="{y:.4g}"/><text {at}>{written(value)}</text>'
+            )
+            self.reach(x, y, w, h)
         self.add("</g>")
 
     def tints(
@@ -186,7 +189,7 @@ class Canvas:
         same: dict[str, list[str]] = {}
         for i, row in enumerate(rows):
             for j, value in enumerate(row):
-                tint = scale.fill(round(value / scale.most * 20) / 20 * scale.most, 0.9)
+                tint = scale.fill(value)
                 at = f"M{x + j * w + 0.5:.4g} {y + i * h + 0.5:.4g}"
                 same.setdefault(tint, []).append(
                     f"{at}h{w - 1:.3g}v{h - 1:.3g}h{1 - w:.3g}z"
@@ -194,20 +197,49 @@ class Canvas:
         for tint, cells in same.items():
             if tint:
                 self.add(f'<path{tint} d="{"".join(cells)}"/>')
-        self.reach(x + w * len(rows[0]), y + h * len(rows))
+        self.reach(x, y, w * len(rows[0]), h * len(rows))
 
-    def drawing(self, *, alt: str, text: str, margin: float = 2) -> Drawing:
-        """Close the picture."""
-        wide, high = math.ceil(self.width + 2 * margin), math.ceil(self.height + 2 * margin)
+    def svg(self, alt: str) -> str:
+        """Return everything as SVG, with its style."""
+        x, y, wide, high = self.view
+        parts = "".join(self.parts)
+        sheet = style(palette=' class="k' in parts)
         least = math.ceil(legible_width(wide))
         shape = f"width:{wide}px" + (f";min-width:{least}px" if least > NARROW else "")
-        svg = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="pb-draw" role="img" '
-            f'aria-label="{escape(alt)}" viewBox="{-margin:g} {-margin:g} {wide} {high}" '
-            f'width="{wide}" height="{high}" style="{shape}">{STYLE}'
-            f"{''.join(self.parts)}</svg>"
+        return (
+            f'<svg class="pb-draw" role="img" '
+            f'aria-label="{escape(alt)}" viewBox="{x} {y} {wide} {high}" '
+            f'width="{wide}" height="{high}" style="{shape}"><style>{sheet}</style>'
+            f"{parts}</svg>"
         )
-        return Drawing(svg, alt=alt, text=text, width=wide)
+
+    def drawing(self, *, alt: str, text: str) -> Drawing:
+        """Close the picture."""
+        return Drawing(self.svg(alt), alt=alt, text=text, width=self.view[2])
+
+
+@cache
+def style(*, palette: bool = True) -> str:
+    """Return the style sheet of all drawings, and the steps of their scale."""
+    names = ["draw.css", "palette.css"] if palette else ["draw.css"]
+    sheets = [files("pullback.draw").joinpath(name) for name in names]
+    return "".join(
+        minified(sheet.read_text(encoding="utf-8")) for sheet in sheets
+    ) + "".join(
+        f".pb-draw [class$={chr(ord('A') + step)}]{{--o:{opacity(step):.2g}}}"
+        for step in range(TINTS)
+    )
+
+
+def minified(sheet: str) -> str:
+    """Return a style sheet without its comments and the spaces between its parts."""
+    sheet = re.sub(r"/\*.*?\*/", "", sheet, flags=re.DOTALL)
+    return re.sub(r" ?([{};,]) ?|(?<=:) ", r"\1", re.sub(r"\s+", " ", sheet)).strip()
+
+
+def opacity(step: int) -> float:
+    """Return how strong a step of the scale is."""
+    return FAINTEST + (STRONGEST - FAINTEST) * step / (TINTS - 1)
 
 
 def legible_width(width: float) -> float:
@@ -215,21 +247,25 @@ def legible_width(width: float) -> float:
     return min(width, max(NARROW, width * LEGIBLE / WORD))
 
 
-def holes(x: float, y: float, w: float, h: float, cells: Iterable[Any], r: float) -> str:
-    """Return the outline of a box with boxes left out, to be filled even-odd.
-
-    A tint behind cells would change theirs.
-    """
-    return rounded(x, y, w, h, r) + "".join(rounded(*cell, 6) for cell in cells)
-
-
-def rounded(x: float, y: float, w: float, h: float, r: float) -> str:
-    """Return the outline of a rounded box."""
-    a = f"a{r:g} {r:g} 0 0 1"
-    return (
-        f"M{x + r:.4g} {y:.4g}h{w - 2 * r:.4g}{a} {r:g} {r:g}v{h - 2 * r:.4g}{a}-{r:g} {r:g}"
-        f"h{2 * r - w:.4g}{a}-{r:g}-{r:g}v{2 * r - h:.4g}{a} {r:g}-{r:g}z"
-    )
+def around(a: Point, b: Point, middle: Point, size: Point) -> Iterator[tuple[Point, Point]]:
+    """Yield what is left of a line from a to b outside of a box."""
+    enter, leave = 0.0, 1.0
+    for p, q, m, s in zip(a, b, middle, size, strict=True):
+        if abs(q - p) < 1e-9:
+            if abs(p - m) >= s / 2:
+                leave = -1.0
+            continue
+        ends = sorted(((m - s / 2 - p) / (q - p), (m + s / 2 - p) / (q - p)))
+        enter, leave = max(enter, ends[0]), min(leave, ends[1])
+    if enter >= leave:
+        yield a, b
+        return
+    for start, stop in ((0.0, enter), (leave, 1.0)):
+        if stop - start > 1e-9:
+            yield (
+                (a[0] + start * (b[0] - a[0]), a[1] + start * (b[1] - a[1])),
+                (a[0] + stop * (b[0] - a[0]), a[1] + stop * (b[1] - a[1])),
+            )
 
 
 def tidy(number: float) -> str:
@@ -244,8 +280,8 @@ def tidy(number: float) -> str:
 
 
 def written(number: float) -> str:
-    """Return a number as a drawing shows it, with a real minus and a short infinity."""
-    return tidy(number).replace("Infinity", "∞").replace("-", "\N{MINUS SIGN}")
+    """Return a number as a drawing shows it, with a real minus."""
+    return tidy(number).replace("-", "\N{MINUS SIGN}")
 
 
 def listed(values: Iterable[float]) -> str:
@@ -261,7 +297,13 @@ def text_width(text: str, size: float) -> float:
 
 def cell_width(numbers: Iterable[float], least: float = 34) -> float:
     """Return the width of cells that hold these numbers."""
-    return max([least, *(text_width(written(x), DIGIT) + 12 for x in numbers)])
+    widest = max((text_width(written(x), DIGIT) + 12 for x in numbers), default=0.0)
+    return even(max(least, widest))
+
+
+def even(size: float) -> float:
+    """Return the next even number of pixels, whose middle is a pixel, too."""
+    return 2.0 * math.ceil(size / 2)
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -297,11 +339,16 @@ class Product(NamedTuple):
     rows: list[str]
     columns: list[str]
 
+    @property
+    def scale(self) -> Scale:
+        """One scale for all of them."""
+        return Scale(self.weights, self.result, *self.J)
+
 
 def names_for(
     what: str, given: Sequence[str] | None, default: str, shape: Sequence[int]
 ) -> list[str]:
-    """Return the names of rows or columns: those given, or y[0], y[1]…"""
+    """Return the names of rows or columns: those given, or the usual ones."""
     usual = elements(default, shape)
     if given is None:
         return usual

@@ -1,0 +1,189 @@
+r"""
+.. _tensors-in-tensors-out:
+
+Tensors in, tensors out
+=======================
+
+A house has rooms, and a picture has rows and columns. As soon as ``x`` or ``y`` is more
+than a list of numbers, ``jacobian`` returns something with four or six dimensions, and it
+is hard to see a table in it. But nothing new has happened. We only have to know which
+index is which.
+"""
+
+# %%
+# Let us put three stoves into each of two rooms. Now ``x`` is a matrix, with a row for
+# each room and a column for each stove. For every room we measure heat and fuel. The wall
+# between the rooms is thin, so half of the heat of each room also reaches the other one:
+
+import torch
+
+
+def rooms(x):
+    heat = x.sum(1)
+    heat = heat + 0.5 * heat.flip(0)  # flip: the other room's heat
+    fuel = (x**2).sum(1)
+    return torch.stack([heat, fuel], dim=1)
+
+
+x = torch.tensor([[1.0, 2.0, 3.0], [2.0, 0.0, 1.0]])
+y = rooms(x)
+y
+
+# %%
+# The first row is the first room. Its own stoves give 6 units of heat, 1.5 come through
+# the wall, and it burns 14 units of fuel. So ``x`` has shape ``(2, 3)`` for room and
+# stove, and ``y`` has shape ``(2, 2)`` for room and measurement.
+#
+# The :term:`Jacobian` has an entry for each pair of an output and an input. To name an
+# output we need two indices now, and to name an input we need two more:
+
+J = torch.autograd.functional.jacobian(rooms, x)
+J.shape
+
+# %%
+# **The shape of the Jacobian is the shape of y, followed by the shape of x.** In code
+# this is ``y.shape + x.shape``, here ``(2, 2) + (2, 3)``. It is still "outputs first", as
+# it was for lists, where ``(2,) + (3,)`` gave us a table of shape ``(2, 3)``.
+#
+# An entry is read from left to right: room and measurement of the output, then room and
+# stove of the input.
+#
+# .. admonition:: Predict
+#
+#    ``J[0, 0, 1, 2]`` asks how the *heat of the first room* reacts to the *third stove of
+#    the second room*. ``J[0, 1, 1, 2]`` asks the same for the *fuel* of the first room.
+#    What are the two numbers?
+
+print(J[0, 0, 1, 2], J[0, 1, 1, 2])
+
+# %%
+# Half of the second room's heat comes through the wall, so the first answer is 0.5. The
+# second is 0, because a stove burns fuel only where it stands.
+#
+# If you fix the two indices of an output, what is left has the shape of ``x``. This is
+# the gradient of that one output, and it can be read like ``x`` itself, with a row for
+# each room and a column for each stove. Here it is for the heat of the first room:
+
+J[0, 0]
+
+# %%
+# Its own stoves count in full, and those behind the wall count half.
+#
+# The product with v
+# ------------------
+#
+# ``v`` has the shape of ``y`` as always, with one price for each output. Suppose that
+# nobody uses the second room. Its heat is worth nothing to us, but its fuel costs as much
+# as in the first.
+#
+# .. admonition:: Predict
+#
+#    The second room's stoves are at 2, 0 and 1. Is there one among them that you would
+#    turn up, although nobody is in that room?
+
+x.requires_grad_()
+v = torch.tensor([[10.0, -1.0], [0.0, -1.0]])
+rooms(x).backward(v)
+x.grad
+
+# %%
+# The result has the shape of ``x``. The first row is our old ``[8, 6, 4]``. In the
+# second, all three entries are positive, so it pays to turn up any of them a little. Half
+# of their heat, worth 5, goes through the wall, and at their low settings they burn fuel
+# at a rate of at most 4. The stove that is off earns most.
+#
+# For lists we wrote this product ``v @ J``. It multiplied each row by its price, and
+# added up over all outputs. Now the outputs have two indices, so we have to add up over
+# both, and this is what ``torch.tensordot`` does when we tell it ``dims=2``:
+
+torch.tensordot(v, J, dims=2)
+
+# %%
+# In general it is ``torch.tensordot(v, J, dims=y.ndim)``: all indices of the output are
+# used up, and all indices of the input remain.
+#
+# It is a table after all
+# -----------------------
+#
+# If four indices are too many for you, lay the entries of ``y`` out in one long list, and
+# those of ``x`` as well. Then ``J`` becomes an ordinary table with a row for each of the
+# 4 outputs and a column for each of the 6 inputs, and the product is ``v @ J`` again:
+
+table = J.reshape(y.numel(), x.numel())
+print(table)
+print((v.flatten() @ table).reshape(x.shape))
+
+# %%
+# The rows are heat and fuel of the first room, then heat and fuel of the second. The
+# columns are the three stoves of the first room, then those of the second. You can see
+# the wall: the heat rows have 0.5 for the stoves of the other room, where the fuel rows
+# have 0. With ``v`` beside it, this is the picture from part 1. (``2.3`` stands for the
+# second room's third stove.)
+
+import pullback
+
+outputs = ["heat 1", "fuel 1", "heat 2", "fuel 2"]
+inputs = [f"{room}.{stove}" for room in (1, 2) for stove in (1, 2, 3)]
+pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
+
+# %%
+# This also clears up two words. When a mathematician says that ``x`` has six
+# *dimensions*, the six columns of this table are meant. When PyTorch says
+# ``x.ndim == 2``, it counts the indices. And ``v`` is called a *vector*, although here it
+# is a matrix, because in this long list it is one.
+#
+# At the other end, a single number has an empty shape, ``()``, and adds nothing to the
+# shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
+# Jacobian of shape ``() + x.shape``.
+#
+# What ``v @ J`` does now
+# -----------------------
+#
+# The code that worked for lists runs for our rooms as well, and returns something else:
+
+(v @ J).shape
+
+# %%
+# The result should have the shape of ``x``, ``(2, 3)``. But ``@`` adds up over a single
+# index, and not even over the right one: for tensors with more than two dimensions, it
+# treats the last two as a matrix and the others as a batch. Our sizes happen to fit, so
+# no error comes. Use ``tensordot``, or flatten first.
+#
+# .. admonition:: Remember
+#
+#    - The Jacobian has shape ``y.shape + x.shape``. The output's indices come first.
+#    - If you fix the indices of one output, as in ``J[0, 0]``, what is left is the
+#      gradient of that output, in the shape of ``x``.
+#    - The product with ``v`` is ``torch.tensordot(v, J, dims=y.ndim)``. Flattened, it is
+#      the old ``v @ J``.
+#
+# .. admonition:: Try it
+#
+#    A batch of 32 colour images of 28 by 28 pixels, of shape ``(32, 3, 28, 28)``, goes
+#    into a network that returns scores of shape ``(32, 10)``. Which shape has the
+#    Jacobian, and how many entries? (About 24 million. You will see on a later page why
+#    most of them are zero if the network treats each image by itself.)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Every entry of the table is compared with a nudge of one stove in float64. The
+#    product has to agree with ``backward`` in three ways of writing it.
+
+point, h = x.detach().double(), 1e-6
+for column, nudge in enumerate(h * torch.eye(6, dtype=torch.float64)):
+    nudge = nudge.reshape(2, 3)
+    rate = (rooms(point + nudge) - rooms(point - nudge)) / (2 * h)
+    torch.testing.assert_close(rate.flatten(), table[:, column].double())
+
+assert J.shape == y.shape + x.shape
+assert (J[0, 0, 1, 2], J[0, 1, 1, 2]) == (0.5, 0.0)
+assert torch.equal(torch.tensordot(v, J, dims=y.ndim), x.grad)
+assert torch.equal((v.flatten() @ table).reshape(x.shape), x.grad)
+assert torch.equal(torch.einsum("ri,risj->sj", v, J), x.grad)
+assert (v @ J).shape != x.shape
+assert 32 * 10 * 32 * 3 * 28 * 28 == 24_084_480
+
+# %%
+# **Next:** PyTorch has at least five ways to compute the whole table.
+# :ref:`the-whole-jacobian` tries them on the house and says which one to take.

@@ -1,0 +1,251 @@
+r"""
+.. _check-yourself-2:
+
+Check yourself: ten questions about Jacobians
+=============================================
+
+Write your answer down before you open the one on the page. It is easy to nod at an answer
+that one would not have found. Each answer comes with a few lines of code that show it,
+and names the page to go back to.
+"""
+
+# %%
+# 1 · Which way up
+# ----------------
+#
+# A function takes 5 numbers and returns 2. What is the shape of its :term:`Jacobian`? And
+# is ``J[1]`` the gradient of an output, or the effect of an input?
+#
+# .. dropdown:: Answer
+#
+#    The shape is ``(2, 5)``, outputs first. ``J[1]`` is a row, and so it is the gradient
+#    of the second output. The effect of the second input would be the column ``J[:, 1]``.
+#    (:ref:`reading-a-jacobian`)
+
+import torch
+from torch.func import functional_call, jacfwd, jacrev
+
+A = torch.arange(10.0).reshape(2, 5)
+one = jacrev(lambda x: A @ x)(torch.ones(5))
+print(one.shape, one[1])
+
+# %%
+# 2 · One step after the other
+# ----------------------------
+#
+# ``first`` takes 3 numbers to 4, and ``second`` takes 4 numbers to 1. Their Jacobians are
+# ``J1`` and ``J2``. How do you get the Jacobian of ``second(first(x))`` from them, and
+# what is its shape?
+#
+# .. dropdown:: Answer
+#
+#    ``J2 @ J1``, with the last step on the left. The sizes are ``(1, 4) @ (4, 3)``, so
+#    the result has shape ``(1, 3)``. ``J2`` has to be taken at ``first(x)`` and not at
+#    ``x``. (:ref:`chain-of-jacobians`)
+
+M = torch.arange(12.0).reshape(4, 3) / 10
+
+
+def first(x):
+    return torch.tanh(M @ x)
+
+
+def second(x):
+    return (x**2).sum().reshape(1)
+
+
+x = torch.tensor([0.1, 0.2, 0.3])
+J1, J2 = jacrev(first)(x), jacrev(second)(first(x))
+two = J2 @ J1
+print(two, jacrev(lambda x: second(first(x)))(x))
+
+# %%
+# 3 · Four indices
+# ----------------
+#
+# ``X`` has shape ``(3, 4)``, ``B`` has shape ``(4, 2)``, and ``Y = X @ B``. What is the
+# shape of the Jacobian of ``Y`` with respect to ``X``? How many of its entries can be
+# different from zero?
+#
+# .. dropdown:: Answer
+#
+#    ``Y.shape + X.shape`` is ``(3, 2, 3, 4)``, with 72 entries. Row ``i`` of ``Y`` uses
+#    only row ``i`` of ``X``. That leaves three blocks of 2 by 4, which is 24 entries.
+#    (:ref:`tensors-in-tensors-out`, :ref:`one-jacobian-per-sample`)
+
+B = torch.arange(1.0, 9.0).reshape(4, 2)
+three = jacrev(lambda X: X @ B)(torch.ones(3, 4))
+print(three.shape, three.count_nonzero())
+
+# %%
+# 4 · A thousand by ten
+# ---------------------
+#
+# You need the whole Jacobian of a function with 1000 outputs and 10 inputs, and none of
+# its entries is known to be zero. Which function do you try first, and how many products
+# does it take?
+#
+# .. dropdown:: Answer
+#
+#    ``torch.func.jacfwd``, because it takes a product for each input, and there are ten.
+#    ``jacrev`` gives the same table from a thousand. A single product with ones would
+#    give the sum of the rows. (:ref:`the-whole-jacobian`, :ref:`pushing-forward`)
+
+W = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
+at = torch.linspace(-1, 1, 10)
+four = jacfwd(lambda x: torch.tanh(W @ x))(at)
+print(four.shape)
+
+# %%
+# 5 · Only the result
+# -------------------
+#
+# Somebody hands you a tensor ``y`` of shape ``(3,)`` and the ``x`` that it was computed
+# from. You do not have the function. How do you get the table in one call?
+#
+# .. dropdown:: Answer
+#
+#    Pass all one-hot ``v`` as a batch. If you pass ``[y[0], y[1], y[2]]`` as outputs
+#    instead, you get the sum of the rows. (:ref:`the-whole-jacobian`)
+
+leaf = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+y = leaf**2
+(five,) = torch.autograd.grad(y, leaf, torch.eye(3), is_grads_batched=True)
+five
+
+# %%
+# 6 · A plan and its prices
+# -------------------------
+#
+# A push says that with the plan ``u``, heat changes at a rate of 2 and fuel at a rate of
+# 5. The prices are ``v = [10, -1]``. What is ``(v @ J) @ u``? Do you need to know ``J``?
+#
+# .. dropdown:: Answer
+#
+#    It is 15, and you do not need ``J``, because the brackets do not matter:
+#    :math:`(v^\top J)u=v^\top(Ju)=10\cdot2-1\cdot5`. The lines below use our house and a
+#    plan that has these rates. (:ref:`pushing-forward`)
+
+J, v = torch.tensor([[1.0, 1, 1], [2, 4, 6]]), torch.tensor([10.0, -1.0])
+u = torch.tensor([1.5, 0.5, 0.0])
+six = (v @ J) @ u
+print(J @ u, six)
+
+# %%
+# 7 · A batch
+# -----------
+#
+# A network takes a batch of shape ``(64, 10)`` to ``(64, 3)``. You want a table of shape
+# ``(3, 10)`` for each sample, and so you sum each output over the batch and take three
+# gradients. Under which condition is the result right?
+#
+# .. dropdown:: Answer
+#
+#    Each sample's outputs may depend on that sample only. BatchNorm in training mode
+#    breaks this. The result is then the sum of a sample's effects on the whole batch, and
+#    no error comes. In ``eval()`` mode it is right. (:ref:`one-jacobian-per-sample`)
+
+torch.manual_seed(0)  # any weights will do; the same ones in every run
+net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
+X = torch.randn(64, 10, requires_grad=True)
+seven = {}
+for mode in (True, False):
+    net.train(mode)
+    rows = [torch.autograd.grad(net(X)[:, k].sum(), X)[0] for k in range(3)]
+    seven[mode] = torch.stack(rows, dim=1)
+    print(seven[mode].shape, "all zero:", seven[mode].abs().max().item() < 1e-5)
+
+# %%
+# 8 · Four in a row
+# -----------------
+#
+# Each of 500 outputs looks at four inputs in a row: output ``i`` at inputs ``i`` to
+# ``i + 3``. Here are the first five outputs:
+
+import pullback
+
+pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
+
+# %%
+# How many pushes give the whole Jacobian, and why not fewer?
+#
+# .. dropdown:: Answer
+#
+#    Four. Columns that are four apart never meet in a row, so four colours do. Three
+#    cannot do, because the four columns of one row all have to have different colours.
+#    (:ref:`a-jacobian-of-zeros`)
+
+color = torch.arange(503) % 4
+windows = torch.arange(503).unfold(0, 4, 1)  # the four inputs of each output
+color[windows][:5]
+
+# %%
+# 9 · Nothing but zeros
+# ---------------------
+#
+# ``torch.func.jacrev(lambda params: net(x))(params)`` returns zeros of the right shape.
+# What has happened, and which line was meant?
+#
+# .. dropdown:: Answer
+#
+#    The function does not use ``params``. ``net(x)`` uses the tensors inside the module,
+#    so the result does not depend on the argument. ``functional_call`` makes it depend on
+#    it. (:ref:`with-respect-to-parameters`)
+
+params = {name: p.detach() for name, p in net.named_parameters()}
+sample = torch.ones(1, 10)
+wrong = jacrev(lambda params: net(sample))(params)
+right = jacrev(lambda params: functional_call(net, params, (sample,)))(params)
+print(wrong["0.bias"].any().item(), right["0.bias"].any().item())
+
+# %%
+# 10 · Twice
+# ----------
+#
+# ``y = x**3`` at ``x = 2``. You call ``y.backward(retain_graph=True)`` and then
+# ``y.backward()``. What is in ``x.grad``? And how do you get the second derivative?
+#
+# .. dropdown:: Answer
+#
+#    24, which is the first derivative, 12, added twice. The second derivative is
+#    :math:`6x`, also 12 here, and you get it by differentiating the gradient.
+#    (:ref:`once-more`)
+
+s = torch.tensor(2.0, requires_grad=True)
+y = s**3
+y.backward(retain_graph=True)
+y.backward()
+(g,) = torch.autograd.grad(s**3, s, create_graph=True)
+(ten,) = torch.autograd.grad(g, s)
+print(s.grad, ten)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    What the answers say is compared with what their code has computed, in the order of
+#    the questions. (It tells the answers, so look at it last.)
+
+assert one.shape == (2, 5)
+assert torch.equal(one[1], A[1])
+assert two.shape == (1, 3)
+torch.testing.assert_close(two, jacfwd(lambda x: second(first(x)))(x))
+assert three.shape == (3, 2, 3, 4)
+assert three.count_nonzero() == 24
+torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(W @ x))(at))
+assert torch.equal(five, torch.diag(2 * leaf.detach()))
+assert torch.equal(torch.autograd.grad(list(leaf**2), leaf)[0], five.sum(0))
+assert torch.equal(J @ u, torch.tensor([2.0, 5.0]))
+assert six == v @ (J @ u) == 15
+assert seven[True].abs().max() < 1e-5  # normalised columns add up to 0, whatever X is
+alone = jacrev(lambda x: net(x[None])[0])(X[5].detach())
+torch.testing.assert_close(seven[False][5], alone)
+assert windows.shape == (500, 4)
+assert (color[windows].sort(1).values == torch.arange(4)).all()
+assert not any(block.any() for block in wrong.values())
+assert all(right[name].any() for name in ("0.weight", "0.bias", "1.bias"))
+assert (s.grad, ten) == (24, 12)
+
+# %%
+# **Next:** this is the end of the course. :ref:`Case studies <chapter-4>` show what
+# others have done with a ``v`` of their choice, and the :ref:`notes <notes-on-jacobians>`
+# go deeper into single questions.

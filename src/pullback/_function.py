@@ -1,0 +1,205 @@
+"""What is differentiated: f at its inputs, or in its place a tensor y, already computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pullback._graph import keep_grads, reach
+from pullback._inputs import (
+    call,
+    check_inputs,
+    check_output,
+    check_single,
+    flatten,
+    jvp,
+    leaf_of,
+    untouched,
+)
+from pullback._torch import pytree
+
+
+def function_or_tensor(
+    f: Callable[..., Any] | Tensor, inputs: Sequence[Any], argnums: int | tuple[int, ...]
+) -> CalledFunction:
+    """Return f, or the tensor in its place, with what it is differentiated by.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: as :func:`pullback._inputs.check_inputs`.
+    """
+    if isinstance(f, Tensor):
+        return ComputedTensor(f, inputs, argnums)
+    return CalledFunction(f, inputs, argnums)
+
+
+class Recorded(NamedTuple):
+    """A graph to take products with.
+
+    Attributes:
+        xs: Where it ends: one for each of ``CalledFunction.xs``.
+        ys: Where it starts: the tensors in the output.
+        structure: What they stand in.
+        used: Which of the xs the ys reach.
+        alone: Whether products that run together would be wrong.
+        again: Whether the caller may differentiate the products.
+    """
+
+    xs: list[Tensor]
+    ys: list[Tensor]
+    structure: pytree.TreeSpec
+    used: list[bool]
+    alone: bool
+    again: bool
+
+    @property
+    def output(self) -> Any:
+        """What f returned."""
+        return self.structure.unflatten(self.ys)
+
+
+class CalledFunction:
+    """A function f and what it is called with.
+
+    Attributes:
+        f: The function.
+        inputs: All that it is called with.
+        xs: The tensors in those inputs that ``argnums`` names.
+        computed: Whether there is no function, but the tensor that it returned.
+    """
+
+    computed = False
+
+    def __init__(
+        self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
+    ) -> None:
+        self.indices = self._check_inputs(f, inputs, argnums)
+        self.f, self.inputs = f, inputs
+        self._one = isinstance(argnums, int)
+        chosen = tuple(inputs[i] for i in self.indices)
+        self.xs, self._structure = flatten(chosen[0] if self._one else chosen)
+
+    def __call__(self, *xs: Tensor, copied: bool = False) -> Any:
+        """Return what f returns for other xs; copied ones are taken as they are."""
+        args = list(self.inputs)
+        x = self.like_inputs(xs)
+        for i, x_i in zip(self.indices, (x,) if self._one else x, strict=True):
+            args[i] = x_i
+        with untouched():  # so that every call of f draws the same random numbers
+            return call(self.f, args, xs if copied else ())
+
+    def record(self, again: bool | None = None) -> Recorded:
+        """Call f once and return the graph that it left.
+
+        Args:
+            again: Whether the caller may differentiate the products; None for whether
+                grad mode is on.
+        """
+        again = torch.is_grad_enabled() if again is None else again
+        # a view leads back to the caller's x; a detached x leads nowhere
+        outer = again and any(x.requires_grad for x in self.xs)
+        xs = [x.view_as(x) if outer and x.requires_grad else leaf_of(x) for x in self.xs]
+        with torch.enable_grad():
+            xs = [x.clone() for x in xs]  # for f, and what is differentiated
+            ys, structure = flatten(self(*xs, copied=True))
+        used, captured, alone = reach(ys, xs)
+        return Recorded(xs, ys, structure, used, alone, outer or (again and captured))
+
+    def push(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> tuple[Any, Any]:
+        """Return the output at xs, and J t."""
+        output, tangents = jvp(self, xs, ts)
+        return output, tangents
+
+    def value(self, recorded: Recorded) -> Any:
+        """Return the output, without a graph that the caller would not have."""
+        if recorded.again:
+            return recorded.output
+        return recorded.structure.unflatten([y.detach() for y in recorded.ys])
+
+    def like_inputs(self, leaves: Sequence[Any]) -> Any:
+        """Return one thing for each of the xs in the structure of the inputs."""
+        return pytree.tree_unflatten(list(leaves), self._structure)
+
+    def check_used(self, used: Sequence[bool]) -> None:
+        """Raise RuntimeError if no output depends on some input."""
+        left = iter(used)
+        for i in self.indices:
+            of_input = [next(left) for _ in pytree.tree_leaves(self.inputs[i])]
+            if not any(of_input):
+                raise RuntimeError(
+                    f"the output does not depend on inputs[{i}]; an input that it "
+                    "depends on is needed, or allow_unused=True to get zeros"
+                )
+
+    def keep_grads(self) -> AbstractContextManager[None]:
+        """Give back every ``.grad`` that products would write; a graph of f's has none."""
+        return nullcontext()
+
+    def _check_inputs(
+        self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
+    ) -> tuple[int, ...]:
+        return check_inputs(f, inputs, argnums)
+
+
+class ComputedTensor(CalledFunction):
+    """A tensor y in place of f; it has one graph, the caller's, and no tangents."""
+
+    computed = True
+
+    def __call__(self, *xs: Tensor, copied: bool = False) -> Any:
+        """Return y, whatever the xs are."""
+        return self.f
+
+    def record(self, again: bool | None = None) -> Recorded:
+        """Return the graph of y."""
+        if not all(x.requires_grad for x in self.xs):
+            raise RuntimeError(
+                "x does not require grad, so the graph of y does not contain it; an x "
+                "that y was computed from after x.requires_grad_() is needed"
+            )
+        again = torch.is_grad_enabled() if again is None else again
+        ys, structure = flatten(self.f)
+        used, _, alone = reach(ys, self.xs)
+        return Recorded(self.xs, ys, structure, used, alone, again)
+
+    def push(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> tuple[Any, Any]:
+        """Raise ValueError, for there is no function to push tangents through."""
+        raise ValueError(
+            "Jacobian-vector products compute y again, with tangents, and y is a tensor; "
+            "the function is needed in its place, or mode='reverse' (of "
+            "pullback.sparsity, where a plan takes them)"
+        )
+
+    def value(self, recorded: Recorded) -> Any:
+        """Return y itself."""
+        return self.f
+
+    def keep_grads(self) -> AbstractContextManager[None]:
+        """Give back every ``.grad`` on the way, which products would write."""
+        return keep_grads(self.f)
+
+    def _check_inputs(
+        self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]
+    ) -> tuple[int, ...]:
+        indices = check_inputs(lambda: f, inputs, argnums)
+        check_output(f)
+        return indices
+
+
+def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
+    """Return the gradient of f, which must return one number."""
+
+    def number(*inputs: Any) -> Tensor:
+        y: Tensor = call(f, inputs)
+        check_single("the output of f", y)
+        if y.numel() != 1:
+            raise ValueError(
+                f"the output of f has shape {tuple(y.shape)}; one number is needed for "
+                "a Hessian (torch.func.hessian gives one for each output)"
+            )
+        return y.reshape(())
+
+    return torch.func.grad(number, argnums=argnum)

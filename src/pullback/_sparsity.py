@@ -1,0 +1,196 @@
+"""Which outputs can depend on which inputs, without forming the Jacobian."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from pullback._function import gradient
+from pullback._inputs import (
+    Mode,
+    call,
+    check_inputs,
+    check_mode,
+    check_no_transform,
+    check_single,
+    untouched,
+)
+from pullback._sparse import bicoloring, coloring, star
+from pullback._sparse.coloring import count
+from pullback._sparse.plan import Sparsity, input_shapes
+
+
+def sparsity(
+    f: Callable[..., Any],
+    *inputs: Any,
+    argnums: int = 0,
+    mode: Mode = "auto",
+    hessian: bool = False,
+) -> Sparsity:
+    r"""Find which outputs of f can depend on which numbers of an input.
+
+    f is run once, and every operation that it runs passes on the index sets of its
+    elements, so that the pattern holds for **all** inputs of these shapes: an entry
+    that is zero here by accident is in it. The cost grows with the number of
+    non-zeros, of the Jacobian and of those of the intermediate results. The rows or the
+    columns are then coloured, whichever needs fewer colours, or some of both where a few
+    rows and columns are much longer than the rest. The result is a plan:
+    :meth:`Sparsity.jacobian` takes one product for each colour.
+
+    What f captures is a constant, and zeros in it count (a banded matrix is banded)
+    unless it requires grad. What f is given can change, also the inputs that
+    ``argnums`` leaves out.
+
+    An operation without a rule makes all its outputs depend on all its inputs. The
+    pattern is larger then, not wrong, and ``assumed_dense`` names the operation. So it
+    is where a ``torch.autograd.Function`` computes out of sight, as in NumPy; one that
+    torch can see is followed through its forward, and ``verify=True`` of
+    :meth:`Sparsity.jacobian` tells if its backward depends on more. Where f looks at values
+    (``if x.sum() > 0``, ``.item()``, ``.tolist()``), the pattern holds for the way that
+    these inputs take, and a warning says so (but for ``.tolist()``, ``.numpy()`` and
+    DLPack under ``torch.no_grad()``).
+
+    The method is that of Griewank and Walther, *Evaluating Derivatives*, 2nd ed., 2008,
+    section 7.1 (index domains); the colouring is that of Coleman and Moré, *Estimation
+    of sparse Jacobian matrices and graph coloring problems*, SIAM J. Numer. Anal. 20,
+    1983; both modes in one plan that of Coleman and Verma, *The efficient computation of
+    sparse Jacobian matrices using automatic differentiation*, SIAM J. Sci. Comput. 19,
+    1998. All are told in Gebremedhin, Manne and Pothen, *What color is your Jacobian?*,
+    SIAM Review 47, 2005.
+
+    With ``hessian=True`` f returns one number, and the pattern is that of its Hessian, a
+    plan for :meth:`Sparsity.hessian`. Detection then follows f and its backward pass, and
+    the colouring makes use of symmetry: of an entry and its mirror image one is enough. It
+    is the star colouring of Coleman and Moré, *Estimation of sparse Hessian matrices
+    and graph coloring problems*, Math. Programming 28, 1984, by the greedy method of
+    Gebremedhin, Tarafdar, Manne and Pothen, *New acyclic and star coloring algorithms
+    with application to computing Hessians*, SIAM J. Sci. Comput. 29, 2007.
+
+    Args:
+        f: Function of the inputs that returns one tensor.
+        *inputs: What f is called with. The one named by ``argnums`` is a real floating
+            point tensor, of any shape, on any device, also on ``"meta"``.
+        argnums: The input to differentiate with respect to.
+        mode: ``"reverse"`` for a plan of vector-Jacobian products alone, which every
+            differentiable f supports, also one that is already computed;
+            ``"forward"`` for Jacobian-vector products alone; ``"auto"`` for the fewest,
+            but for reverse where f computes under ``torch.no_grad()``, which tangents
+            pass, or in a ``torch.autograd.Function``, which may have no rule for them.
+        hessian: Whether the second derivatives of f are wanted, not the first.
+
+    Returns:
+        A :class:`Sparsity`, with ``m = f(x).numel()`` rows (``x.numel()`` for a Hessian)
+        and ``n = x.numel()`` columns, both in the order of ``flatten()``.
+
+    Raises:
+        TypeError: f, the input or the output is of the wrong kind or dtype, or f
+            computes a tensor of sparse layout from x (a constant one may be sparse).
+        ValueError: ``argnums`` is out of range, ``mode`` is none of the three or given
+            with ``hessian=True``, or ``hessian=True`` and f returns more than one number.
+        RuntimeError: f changes an input in place, or almost everything depends on
+            almost everything, so that the index sets do not fit in memory.
+        ImportError: SciPy is not installed.
+
+    Examples:
+        >>> import torch, pullback
+        >>> plan = pullback.sparsity(lambda x: x[1:] * x[:-1], torch.ones(1000))
+        >>> plan
+        Sparsity of the Jacobian
+        shape     999 outputs, 1000 inputs
+        entries   1998 of 999000, 0.002 of them
+        colours   2, of the rows
+        products  2 vector-Jacobian products, for 999 if dense
+        >>> plan.jacobian(lambda x: x[1:] * x[:-1], torch.arange(1000.0))[7, 8]
+        tensor(7.)
+    """
+    from pullback._sparse.detection import Reads, Tracker  # which need SciPy
+
+    if not isinstance(argnums, int):
+        raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
+    check_mode(mode)
+    if hessian and mode != "auto":
+        raise ValueError(
+            f"mode is {mode!r} and hessian is True, whose products are of one kind; no "
+            "mode is needed"
+        )
+    check_no_transform()
+    (index,) = check_inputs(f, inputs, argnums)
+    check_single(f"inputs[{index}]", inputs[index])
+    if hessian:
+        f = gradient(f, index)
+    x = inputs[index].detach().clone(memory_format=torch.contiguous_format)
+    with untouched(), torch.enable_grad():
+        args = list(inputs)
+        args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
+        tracker = Tracker(args[index], args)
+        with tracker, Reads(tracker):
+            y = call(f, args)
+    check_single("the output of f", y)
+    shapes = input_shapes(inputs)
+    sets = tracker.pattern(y)
+    if hessian:  # H[i, j] is H[j, i], so that either being zero is enough
+        sets = sets.multiply(sets.T).tocsr()
+        sets.sort_indices()
+    if mode == "auto" and tracker.unrecorded:
+        mode = "reverse"
+    wanted = "symmetric" if hessian else mode
+    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), wanted)
+
+
+def _plan(
+    sets: Any,
+    dense: list[str],
+    argnum: int,
+    shapes: tuple[tuple[int, ...], ...],
+    output_shape: tuple[int, ...],
+    wanted: Mode | Literal["symmetric"],
+) -> Sparsity:
+    m, n = sets.shape
+    column = sets.indices.astype(np.int64)
+    row = np.repeat(np.arange(m), np.diff(sets.indptr))
+    # J[i, j] is element j of the product of row i's colour, or i of that of column j's
+    mode: Literal["reverse", "forward", "both", "symmetric"]
+    if wanted == "symmetric":
+        mode, colors = "symmetric", star.fewest(sets)
+        entries = star.entries(row, column, colors)
+        n_reverse = count(colors)
+    elif wanted == "auto" and (two := bicoloring.fewest(sets)):
+        mode, entries = "both", bicoloring.entries(row, column, *two)
+        n_reverse = count(two[0])
+        colors = np.concatenate([two[0], np.where(two[1] < 0, -1, two[1] + n_reverse)])
+    else:
+        mode, colors = coloring.fewest(sets, None if wanted == "auto" else wanted)
+        reverse = mode == "reverse"
+        n_reverse = count(colors) if reverse else 0
+        entries = colors[row] * n + column if reverse else colors[column] * m + row
+    if entries.max(initial=0) < 2**31:
+        entries = entries.astype(np.int32)  # half as much to read in every evaluation
+    # not from_numpy alone: torch 2.6 takes no stride of 0, which an empty array may have
+    columns = torch.empty(len(column), dtype=torch.int64, device="cpu")
+    columns.copy_(torch.from_numpy(column))
+    with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        pattern = torch.sparse_csr_tensor(
+            torch.from_numpy(sets.indptr.astype(np.int64)),
+            columns,
+            torch.ones(len(column), dtype=torch.bool, device="cpu"),
+            size=(m, n),
+            device="cpu",
+            check_invariants=True,
+        )
+    return Sparsity(
+        pattern=pattern,
+        colors=torch.from_numpy(colors.astype(np.int64)),
+        n_colors=count(colors),
+        n_reverse=n_reverse,
+        mode=mode,
+        assumed_dense=tuple(sorted(set(dense))),
+        argnum=argnum,
+        input_shapes=shapes,
+        output_shape=output_shape,
+        entries=torch.from_numpy(entries),
+    )

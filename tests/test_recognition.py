@@ -1,0 +1,134 @@
+"""Which entries a text holds: the package and the script of the search page agree."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from built import CHROMIUM
+from executed import ROOT
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import search_index
+from pullback import _messages
+from pullback._messages import messages
+from pullback._recognition import EXPRESSIONS, found, lookup, matches
+
+PASTED = json.loads((ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8"))
+SCRIPT = (ROOT / "docs" / "_static" / "recognition.js").read_text(encoding="utf-8")
+ANSWERS = """({ expressions, entries, texts }) => {
+  const recognise = recogniser(expressions, entries);
+  return texts.map((text) => recognise(text).map((entry) => entry.anchor));
+}"""
+PATTERNS = sorted({pattern for message in messages() for pattern in message.patterns})
+USED = [*PATTERNS, *(m.only_line for m in messages()), *EXPRESSIONS.values()]
+
+
+def texts():
+    """Return what people paste, every wording we know, and frames of tracebacks around."""
+    wordings = [*PASTED]
+    for message in messages():
+        wordings += [*message.older, message.title]
+    lines = ("x.grad.norm()", "y = sizes", "_, _ = ctx.saved_tensors")
+    frames = [
+        f'Traceback:\n  File "a.py", line 3, in f\n    {line}\n{text}'
+        for line in lines
+        for text in wordings
+    ]
+    warned = [f"UserWarning: of x.grad\n  f(x)\nValueError: {text}" for text in wordings]
+    return [*wordings, *frames, *warned]
+
+
+def in_node(given):
+    """Run the page's script in Node."""
+    code = f"{SCRIPT}\nconst given = JSON.parse(require('fs').readFileSync(0, 'utf8'));\n"
+    code += f"console.log(JSON.stringify(({ANSWERS})(given)));"
+    command = [shutil.which("node"), "-e", code]
+    ran = subprocess.run(
+        command, input=json.dumps(given), capture_output=True, encoding="utf-8", check=True
+    )
+    return json.loads(ran.stdout)
+
+
+def in_browser(given, browser):
+    """Run it in Chromium."""
+    page = browser.new_page()
+    page.add_script_tag(content=SCRIPT)
+    answers = page.evaluate(ANSWERS, given)
+    page.close()
+    return answers
+
+
+def test_the_page_and_the_package_recognise_the_same(request):
+    pasted = texts()
+    given = {
+        "expressions": EXPRESSIONS,
+        "entries": [
+            {
+                "anchor": message.anchor,
+                "line": search_index.as_js(message.only_line),
+                "messages": [search_index.as_js(pattern) for pattern in message.patterns],
+            }
+            for message in messages()
+            if not message.silent
+        ],
+        "texts": pasted,
+    }
+    if shutil.which("node"):
+        theirs = in_node(given)
+    elif CHROMIUM:
+        theirs = in_browser(given, request.getfixturevalue("browser"))
+    else:
+        pytest.skip("neither Node nor Chromium is installed")
+    for text, answer in zip(pasted, theirs, strict=True):
+        ours = dict.fromkeys(message.anchor for message in found(text))
+        assert [*ours] == answer, text
+
+
+def test_expressions_mean_the_same_to_both():
+    """Python and JavaScript differ in others, such as an end of text or a flag."""
+    for expression in USED:
+        assert set(re.findall(r"\\([A-Za-z])", expression)) <= set("bdSsuw"), expression
+        groups = re.findall(r"\(\?(P<(?=\w)|<?.)", expression)
+        assert {*groups} <= {":", "P<", "=", "!", "<=", "<!"}, expression
+
+
+@pytest.mark.parametrize("text", PASTED)
+def test_what_people_paste_is_found_and_no_other(text):
+    message = lookup(text)
+    assert (message and message.anchor) == PASTED[text]
+    if message and "During handling" not in text:
+        assert [m.anchor for m, _ in matches(text)] == [message.anchor]
+
+
+def test_a_text_is_looked_at_whatever_its_form():
+    text = "grad can be implicitly\n    created only for\tscalar outputs"
+    assert lookup(text) is lookup(" ".join(text.split()))
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_text_looked_for_first_is_in_all_that_a_pattern_finds(data):
+    pattern = data.draw(st.sampled_from(PATTERNS))
+    text = data.draw(st.from_regex(pattern))
+    assert _messages._needle(pattern) in text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needle"),
+    [
+        (r"one (?:two|three) four", " four"),
+        (r"one|two", ""),
+        (r"ab?c{0,2}?def+ .{0,9}?x", "def"),
+        (r"f\(\[\d, \w\.\]", "f(["),
+        (r"(?<!a )of [()x]+ no", "of "),
+    ],
+)
+def test_the_longest_sure_text_is_looked_for(pattern, needle):
+    assert _messages._needle(pattern) == needle
+
+
+def test_most_patterns_have_a_text_to_look_for():
+    assert sum(len(_messages._needle(pattern)) < 5 for pattern in PATTERNS) < 10

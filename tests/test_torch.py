@@ -1,0 +1,220 @@
+"""Each door to what torch keeps private, open, and closed where there is another way."""
+
+import ast
+import gc
+from pathlib import Path
+
+import pytest
+import torch
+from torch.autograd.graph import get_gradient_edge
+
+import pullback
+from pullback import _torch
+
+close = torch.testing.assert_close
+PACKAGE = Path(pullback.__file__).parent
+X = torch.tensor([1.0, 2.0, 3.0])
+OWN = {"self", "cls"}  # whose private names are one's own
+NAMED_TUPLE = {"_replace", "_asdict", "_fields"}  # public, by the documentation of Python
+
+
+def private_names(path):
+    """Return the private names of others that a module reads."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if owner not in OWN and node.attr not in NAMED_TUPLE:
+                found.append(node.attr)
+        elif isinstance(node, ast.ImportFrom) and not node.module.startswith("pullback"):
+            found += [*node.module.split("."), *(name.name for name in node.names)]
+        elif isinstance(node, ast.Import):
+            found += [part for name in node.names for part in name.name.split(".")]
+    return {n for n in found if n.startswith("_") and not n.startswith("__")}
+
+
+def test_one_module_opens_doors():
+    modules = [p for p in PACKAGE.rglob("*.py") if "_messages" not in p.parts]
+    found = {p.name: names for p in modules if (names := private_names(p))}
+    assert {"_C", "_engine_run_backward", "_version"} <= found.pop("_torch.py")
+    assert found == {}
+
+
+def test_every_door_is_listed_and_tested():
+    here = Path(__file__).read_text(encoding="utf-8")
+    listed = set(_torch.__all__)
+    doors = {name for name, door in vars(_torch).items() if is_own(name, door)}
+    assert doors <= listed
+    assert not [name for name in listed if f"_torch.{name}" not in here]
+
+
+def is_own(name, door):
+    return not name.startswith("_") and getattr(door, "__module__", "") == _torch.__name__
+
+
+@pytest.fixture(params=["open", "closed"])
+def engine(request, monkeypatch):
+    if request.param == "closed":
+        monkeypatch.setattr(_torch, "_run_engine", None)
+
+
+@pytest.mark.usefixtures("engine")
+def test_vector_jacobian():
+    x, unused = X.clone().requires_grad_(), X.clone().requires_grad_()
+    y, v = x**3, torch.tensor([1.0, 0.0, 2.0])
+    for _ in range(2):  # the graph stays
+        product, nothing = _torch.vector_jacobian([y], [v], [x, unused], False)
+        close(product, 3 * X**2 * v)
+        assert nothing is None
+        assert not product.requires_grad
+    assert _torch.vector_jacobian([y], [v], [x], True)[0].requires_grad
+    assert x.grad is None
+
+
+@pytest.fixture(params=["open", "closed"])
+def levels(request, monkeypatch):
+    if request.param == "closed":
+        monkeypatch.setattr(_torch, "LEVELS", ("_a_name_that_torch_has_not",))
+
+
+@pytest.mark.usefixtures("levels")
+def test_apply_to_rows():
+    seeds = torch.eye(3)
+    weights, squares = _torch.apply_to_rows(lambda v: (v @ X, v**2), [seeds])
+    close(weights, X)
+    close(squares, seeds)
+    rows = _torch.apply_to_rows(lambda v: (v + torch.rand(3),), [seeds])[0] - seeds
+    close(rows[0], rows[1])  # one draw for all
+
+
+@pytest.mark.usefixtures("levels", "engine")
+def test_the_jacobian_by_either_door():
+    close(pullback.jacobian(torch.sin, X), X.cos().diag())
+    with pytest.raises(RuntimeError, match="vmap"):
+        _torch.apply_to_rows(lambda v: (v.sum().item(),), [torch.eye(2)])
+    assert not _torch.in_transform()  # an error leaves nothing on
+
+
+def test_in_transform_and_unwrap():
+    seen = []
+
+    def f(x):
+        seen.append((_torch.in_transform(), _torch.unwrap(x)))
+        return x.sum()
+
+    torch.func.vmap(torch.func.grad(f))(torch.ones(2, 3))
+    ((inside, plain),) = seen
+    assert inside
+    assert plain.tolist() == [[1, 1, 1]] * 2
+    assert not _torch.in_transform()
+    assert _torch.unwrap(X) is X
+
+
+def test_accumulated_leaf():
+    x = X.clone().requires_grad_()
+    assert _torch.accumulated_leaf(get_gradient_edge(x).node) is x
+    assert _torch.accumulated_leaf(x.sin().grad_fn) is None
+
+
+def test_saved_tensors_of():
+    x = X.clone().requires_grad_()
+    (kept,) = _torch.saved_tensors_of(x.sin().grad_fn)
+    close(kept.detach(), X)
+    parts = torch.stack([x, x]).index_put((torch.tensor([0]),), x)
+    assert len(_torch.saved_tensors_of(parts.grad_fn)) == 1  # an index is a tuple of them
+    assert _torch.saved_tensors_of((x + 1).grad_fn) == []
+    y = x.sin()
+    y.sum().backward()
+    assert _torch.saved_tensors_of(y.grad_fn) == []  # freed
+
+
+class NothingToSee:
+    """A node of a release that shows saved tensors unpacked alone."""
+
+    _raw_saved_self = object()
+    _raw_saved_others = (object(), object())
+    _raw_saved_none = object()
+    _saved_self = X
+    _saved_others = (X, X)
+    _saved_none = None
+
+
+def test_saved_tensors_of_an_older_release():
+    assert len(_torch.saved_tensors_of(NothingToSee())) == 3
+
+
+def test_cotangent_bytes():
+    x = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+    assert _torch.cotangent_bytes((x * 2).grad_fn) == [48]
+    assert _torch.cotangent_bytes(x.unbind()[0].grad_fn) == [24, 24]
+    assert _torch.cotangent_bytes(NothingToSee()) == []
+
+
+def test_hooks():
+    x = X.clone().requires_grad_()
+    y = x * 2
+    y.grad_fn.register_hook(lambda *_: None)
+    assert _torch.hook_count(y.grad_fn.register_hook(lambda *_: None)) == 2
+    assert _torch.hook_count(object()) == 1
+    assert _torch.tensor_hooks(x) == (0, 0)
+    x.register_hook(lambda g: g)
+    x.register_post_accumulate_grad_hook(lambda p: None)
+    assert _torch.tensor_hooks(x) == (1, 1)
+    assert _torch.tensor_hooks(object()) == (0, 0)
+
+
+def test_version():
+    x = X.clone()
+    before = _torch.version(x)
+    x.add_(1)
+    assert _torch.version(x) == before + 1
+    with torch.inference_mode():
+        assert _torch.version(torch.ones(2)) == 0
+
+
+def test_storage_key():
+    x = X.clone()
+    assert _torch.storage_key(x[1:]) == _torch.storage_key(x) != _torch.storage_key(X)
+    empty = [torch.empty(3, device="meta") for _ in range(2)]
+    assert len({_torch.storage_key(t) for t in empty}) == 2
+
+
+@pytest.mark.parametrize("referring", [True, False])
+def test_all_tensors(monkeypatch, referring):
+    if not referring:  # as in an older release
+        monkeypatch.setattr(gc, "get_referrers", lambda *kinds: [])
+
+    class Own(torch.Tensor):
+        pass
+
+    kept = [X.clone(), torch.nn.Parameter(X), X.clone().as_subclass(Own)]
+    gc.collect()
+    found = {id(t) for t in _torch.all_tensors()}
+    assert {id(t) for t in kept} <= found
+
+
+def test_operations():
+    add, add_ = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
+    assert [a.name for a in _torch.schema(add).arguments] == ["self", "other", "alpha"]
+    assert _torch.schema(add_).is_mutable
+    assert _torch.variant(add_, "add") is add
+    assert _torch.variant(add_, "there_is_no_such_operation") is None
+    parts = _torch.decomposition(torch.ops.aten.addcmul.default)
+    close(parts(X, X, X, value=2), X + 2 * X * X)
+    assert _torch.decomposition(add_) is None or callable(_torch.decomposition(add_))
+
+
+def test_what_has_no_public_path():
+    seen = []
+
+    class Watch(_torch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **kwargs or {})
+
+    with Watch():
+        X.sin()
+    assert seen == [torch.ops.aten.sin.default]
+    ((path, leaf),) = _torch.pytree.tree_leaves_with_path({"a": [X]})
+    assert _torch.pytree.keystr(path) == "['a'][0]"
+    assert leaf is X
