@@ -38,17 +38,26 @@ from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from printed import Printed, values
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
+
+from printed import Printed, values
 
 logger = logging.getLogger(__name__)
 KINDS = ("value", "shape", "largest", "signs", "v")
 # In a question: ``x`` has the shape ``(4, 3)``.
 SHAPE = re.compile(r"`+(?P<name>[\w.]+)`+[^`]*\bshape\s+`+(?P<shape>\([\d, ]*\))`+")
 NUMBERS = re.compile(r'data-numbers="([^"]*)"')
+
+FORM = """\
+<form class="exercise" data-asks="{asks}" hidden>\
+<label for="answer-{number}">{label}</label>\
+<input id="answer-{number}" autocomplete="off" autocapitalize="off" spellcheck="false" \
+aria-describedby="said-{number}"><button>Check</button>\
+<output id="said-{number}" for="answer-{number}" aria-live="polite"></output></form>
+"""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -123,7 +132,8 @@ class ReadAnswers(SphinxTransform):
 
 def followed(document: nodes.document) -> Iterator[tuple[asked, list[nodes.Element]]]:
     """Yield each question with what comes before the next."""
-    line, after = None, []
+    line: asked | None = None
+    after: list[nodes.Element] = []
     for node in list(document.findall(nodes.Element)):
         if isinstance(node, asked):
             if line is not None:
@@ -250,14 +260,13 @@ def leaves(nested: Any) -> list[float]:
 
 def write(visitor: Any, node: asked) -> None:
     """Write the line to type in; the script shows it."""
-    number, told = node["number"], node["options"].get("for")
-    data = json.dumps(node["asks"], separators=(",", ":"))
+    told = node["options"].get("for")
     visitor.body.append(
-        f'<form class="exercise" data-asks="{escape(data)}" hidden>'
-        f'<label for="answer-{number}">{escape(f"Your answer: {told}" if told else "Your answer")}'
-        f'</label><input id="answer-{number}" autocomplete="off" autocapitalize="off" '
-        f'spellcheck="false" aria-describedby="said-{number}"><button>Check</button>'
-        f'<output id="said-{number}" for="answer-{number}" aria-live="polite"></output></form>\n'
+        FORM.format(
+            asks=escape(json.dumps(node["asks"], separators=(",", ":"))),
+            label=escape(f"Your answer: {told}" if told else "Your answer"),
+            number=node["number"],
+        )
     )
     raise nodes.SkipNode
 

@@ -1,4 +1,4 @@
-"""Reads the values that a page printed: tensors, arrays, shapes, numbers, True and False."""
+"""Reads the values that a page printed: tensors, arrays, shapes, numbers, truth values."""
 
 from __future__ import annotations
 

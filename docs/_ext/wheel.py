@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from hatchling.builders.wheel import WheelBuilder
@@ -18,6 +19,12 @@ ROOT = Path(__file__).parents[2]
 INSTALL = """\
 # The package of this page, as it was when the page was built.
 %pip install --quiet {url}"""
+
+BOX = re.compile(
+    r"^\.\. (?P<name>admonition|dropdown|predict)::(?P<title>.*)\n(?:   :\w+:.*\n)*"
+    r"(?P<body>(?:(?:   .*)?(?:\n|\Z))*)",
+    re.MULTILINE,
+)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -38,6 +45,9 @@ def install_first(url: str) -> None:
 
     def jupyter_notebook(*args: Any) -> dict[str, Any]:
         made: dict[str, Any] = notebook.jupyter_notebook(*args)
+        for cell in made["cells"]:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = [boxes_as_markdown("".join(cell["source"]))]
         code = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
         if any(re.search(r"^(import|from) pullback", c["source"][0], re.M) for c in code):
             notebook.add_code_cell(made, INSTALL.format(url=url))
@@ -45,6 +55,17 @@ def install_first(url: str) -> None:
         return made
 
     gen_rst.jupyter_notebook = jupyter_notebook
+
+
+def boxes_as_markdown(text: str) -> str:
+    """Write the boxes of a text, which sphinx-gallery leaves as they are, as quotations."""
+
+    def quoted(box: re.Match[str]) -> str:
+        title, body = box["title"].strip() or box["name"].capitalize(), dedent(box["body"])
+        lines = f"**{title}**\n\n{body.strip()}".splitlines()
+        return "".join(f"> {line}".rstrip() + "\n" for line in lines) + "\n"
+
+    return BOX.sub(quoted, text)
 
 
 def build(app: Sphinx, exception: Exception | None) -> None:
