@@ -35,6 +35,13 @@ def install(session: nox.Session, *groups: str, pins: Path = PINS) -> None:
     session.install("-c", str(pins), "-e", *local, *others)
 
 
+def constraints(session: nox.Session, lines: list[str]) -> Path:
+    """Write other pins than those of constraints.txt."""
+    pins = Path(session.create_tmp(), "constraints.txt").resolve()
+    pins.write_text("\n".join(lines))
+    return pins
+
+
 def only(session: nox.Session, otherwise: str) -> list[str]:
     """Return the option that executes the pages with a part in their names (-- PART)."""
     return ["-D", f"execution_pages={[*session.posargs, otherwise][0]}"]
@@ -61,7 +68,33 @@ def tests(session: nox.Session) -> None:
 def doctest(session: nox.Session) -> None:
     """Hold every printed output to its record (-- --force-regen renews the record)."""
     install(session, "tests")
+    session.run("python", "docs/_ext/pages.py")  # executes what the build has not
     session.run("pytest", *PARALLEL, *PRINTED, *session.posargs, env=ONE_THREAD)
+
+
+@nox.session(default=False, venv_backend="none")
+def full(session: nox.Session) -> None:
+    """Run the default sessions, and visit every page, whether it has changed or not."""
+    session.notify("docs")
+    session.notify("tests", ["--every-page"])
+    session.notify("doctest")
+
+
+@nox.session(default=False)
+def coverage(session: nox.Session) -> None:
+    """Run the tests of the package; fail below the share of lines in pyproject.toml."""
+    install(session, "coverage")
+    package = sorted(Path("tests").glob("test_*.py")) if not session.posargs else []
+    args = [str(file) for file in package if "pullback" in file.read_text()]
+    session.run("pytest", *PARALLEL, "--cov", *args, *session.posargs, env=ONE_THREAD)
+
+
+@nox.session(default=False)
+def page(session: nox.Session) -> None:
+    """Execute, check and render one page (-- 30_one_component, --force-regen)."""
+    install(session, "tests")
+    session.install("-c", str(PINS), "ruff")
+    session.run("python", "docs/_ext/one_page.py", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session(default=False)
@@ -85,7 +118,7 @@ def live(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def twice(session: nox.Session) -> None:
-    """Build the site twice and compare every byte; watch which modules each page runs."""
+    """Build the site twice and compare every byte; run each example with the wheel."""
     install(session, "tests")
     session.run("pytest", "-m", "whole", "tests", *session.posargs)
 
@@ -94,12 +127,33 @@ def twice(session: nox.Session) -> None:
 def compat(session: nox.Session) -> None:
     """Run tests, doctests and examples with the newest torch, or another (-- 2.13.0)."""
     torch = "".join(f"=={release}" for release in session.posargs[:1])
-    pins = Path(session.create_tmp(), "constraints.txt").resolve()
-    kept = (p for p in PINS.read_text().splitlines() if not p.startswith("torch=="))
-    pins.write_text("\n".join([*kept, f"torch{torch}"]))
-    install(session, "tests", pins=pins)
+    kept = [p for p in PINS.read_text().splitlines() if not p.startswith("torch==")]
+    install(session, "tests", pins=constraints(session, [*kept, f"torch{torch}"]))
+    session.run("python", "docs/_ext/pages.py")
     args = [*PARALLEL, *PRINTED, "tests", *session.posargs[1:]]
     session.run("pytest", *args, env=ONE_THREAD)
+
+
+@nox.session(default=False, reuse_venv=False)
+def newest(session: nox.Session) -> None:
+    """Build and test with the newest of everything but torch; say what breaks."""
+    old = [p for p in PINS.read_text().splitlines() if "==" in p and p[0] != "#"]
+    kept = [pin for pin in old if pin.startswith("torch==")]
+    install(session, "tests", pins=constraints(session, kept))
+    now = session.run("python", "-m", "pip", "freeze", silent=True) or ""
+    session.log("not as in constraints.txt:\n" + "\n".join({*now.splitlines()} - {*old}))
+    steps = {
+        "docs": ("sphinx-build", *BUILD, *STRICT, "docs", str(SITE)),
+        "tests": ("pytest", *PARALLEL, "tests", *PRINTED, *session.posargs),
+    }
+    broken = []
+    for name, step in steps.items():
+        try:
+            session.run(*step, env=ONE_THREAD)
+        except nox.command.CommandFailed:
+            broken.append(name)
+    if broken:
+        session.error(f"with the newest releases fails: {', '.join(broken)}")
 
 
 @nox.session(default=False)
@@ -133,6 +187,7 @@ def lint(session: nox.Session) -> None:
     hosts = {"github-workflows": Path(".github/workflows").glob("*.yml")}
     hosts["github-actions"] = Path(".github/actions").glob("*/action.yml")
     hosts["readthedocs"] = [Path(".readthedocs.yaml")]
+    hosts["dependabot"] = [Path(".github/dependabot.yml")]
     for schema, files in hosts.items():
         session.run("check-jsonschema", "--builtin-schema", schema, *map(str, files))
     session.run("zizmor", "--offline", "--min-severity", "medium", ".github")

@@ -43,13 +43,8 @@ def build(folder, *options):
 
 def own_seconds(folder):
     """Return the time that the code of each page took, one running beside another."""
-    docs = folder / "docs"
-    pages = json.loads((docs / "_build" / "executed" / "keys.json").read_text())
-    seconds = {name: page["seconds"] for name, page in pages.items()}
-    for cost in docs.glob("auto_examples/*/*.cost.json"):  # without the making of the page
-        name = cost.relative_to(docs).as_posix().removesuffix(".cost.json")
-        seconds[name] = json.loads(cost.read_text())["time"]
-    return seconds.values()
+    outputs = (folder / "docs" / "_build" / "outputs").rglob("*.json")
+    return [json.loads(file.read_text(encoding="utf-8"))["seconds"] for file in outputs]
 
 
 def main():

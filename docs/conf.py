@@ -3,7 +3,6 @@
 import gc
 import os
 import sys
-import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -21,18 +20,18 @@ release = version = installed("pullback")
 # -- What builds the pages -------------------------------------------------------------
 
 extensions = [
-    "execution",  # first: it says how many threads torch may have when it is imported
+    "execution",
     "asking",
     "code_links",
     "error_index",
     "folded",
     "gallery_cards",
-    "lost_chunks",
+    "leave_out",
     "mathml",
     "myst_nb",
     "navigation",
+    "nothing_lost",
     "odd_inputs",
-    "one_file",
     "pictures",
     "reproducible",
     "search_index",
@@ -45,7 +44,12 @@ extensions = [
     "ways_in",
     "wheel",
 ]
-exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**.ipynb_checkpoints"]
+exclude_patterns = [
+    "_build",
+    "auto_examples/**/*.ipynb",
+    "**.ipynb_checkpoints",
+    "upstream.md",
+]
 nitpicky = True
 nitpick_ignore_regex = [
     # Annotations that have no page of their own.
@@ -57,36 +61,12 @@ nitpick_ignore_regex = [
 autosectionlabel_prefix_document = True  # questions.md links to headings
 suppress_warnings = ["config.cache"]
 
-# -- Executing the pages (docs/_ext/execution.py) --------------------------------------
-
-execution_package = "../src/pullback"
-execution_versions = [
-    "ipython",
-    "matplotlib",
-    "myst-nb",
-    "numpy",
-    "sphinx-gallery",
-    "torch",
-]
-execution_preload = [
-    "ipykernel.debugger",
-    "ipykernel.inprocess.ipkernel",
-    "matplotlib.backends.backend_agg",
-    "matplotlib.pyplot",
-    "numpy.testing",
-    "torch._decomp.decompositions_for_jvp",  # what torch itself imports when it is used
-    "torch._dynamo",
-    "torch.func",
-]
-
 # -- Example scripts (sphinx-gallery) --------------------------------------------------
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
-    "capture_repr": ("_repr_html_", "__repr__"),
     "doc_module": ("pullback",),
     "backreferences_dir": "api/generated",
     "default_thumb_file": str(here / "_static" / "logo.svg"),
@@ -100,7 +80,7 @@ sphinx_gallery_conf = {
 # -- Executed Markdown pages (MyST-NB) -------------------------------------------------
 
 nb_execution_mode = "cache"
-nb_execution_timeout = 120
+nb_execution_timeout = 120  # for a script, too
 nb_render_markdown_format = "myst"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -137,11 +117,18 @@ social_picture = (
 )
 html_title = "Pullback"
 html_static_path = ["_static"]
-html_css_files = ["pullback.css", "reference.css"]
+html_css_files = ["pullback.css"]
 html_js_files = ["pullback.js"]
 templates_path = ["templates"]
-# One style sheet and one script; pullback.css styles what these files would.
-one_file_leave_out = ["basic.css", "mystnb.*.css", "sg_gallery*.css", "sg-tags.js"]
+# Pages that nobody tagged or searched for words need no script for it, and pullback.css
+# styles what these files would.
+html_leave_out = [
+    "basic.css",
+    "mystnb.*.css",
+    "sg-tags.js",
+    "sg_gallery*.css",
+    "sphinx_highlight.js",
+]
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False
@@ -153,8 +140,6 @@ html_theme_options = {
     "navigation_with_keys": True,
 }
 copybutton_exclude = ".linenos, .gp, .go"
-
-warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
 
 
 def setup(app):

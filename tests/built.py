@@ -24,7 +24,12 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not in
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a word."""
+    """Serves files without a word, each visit being a first one."""
+
+    def end_headers(self):
+        """Keep the browser from keeping them."""
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
 
     def log_message(self, *args):
         """Say nothing."""

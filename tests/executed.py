@@ -1,30 +1,26 @@
-"""Runs the code of a page block by block and keeps what it prints.
+"""The executed pages: their code, and what it shows.
 
-A page is a gallery script or an executed Markdown page; its printed output is what the
-site shows: standard output and the value that a block ends on.
+A page is a gallery script or an executed Markdown page. What it shows is what the build
+shows; it is executed here only where no build has done so since it last changed.
 """
 
-import ast
-import contextlib
-import io
-import re
-import sys
-import types
+import functools
 from pathlib import Path
 
 from bs4 import BeautifulSoup
-from IPython.display import HTML
-from sites import GENERATED
-from sphinx_gallery.py_source_parser import split_code_and_text_blocks
+
+from pages import SKIPPED, Store, find
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9]*.py"))
+PAGES = {page.source: page for page in find(ROOT)}
+EXAMPLES = [source for source in PAGES if source.suffix == ".py"]
+NOTEBOOKS = [source for source in PAGES if source.suffix == ".md"]
 DOCS = sorted(
     page
     for page in (ROOT / "docs").rglob("*.md")
-    if not {*GENERATED} & {*page.relative_to(ROOT).parts}
+    if not SKIPPED & {*page.relative_to(ROOT).parts}
 )
-NOTEBOOKS = [p for p in DOCS if "```{code-cell}" in p.read_text(encoding="utf-8")]
+store = functools.cache(Store)
 
 
 def name_of(page: Path) -> str:
@@ -34,41 +30,29 @@ def name_of(page: Path) -> str:
 
 def blocks(page: Path) -> list[str]:
     """Return the code blocks of a page in order."""
-    if page.suffix == ".py":
-        _, parts = split_code_and_text_blocks(page)
-        return [part[1] for part in parts if part[0] == "code" and part[1].strip()]
-    text = page.read_text(encoding="utf-8")
-    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", text, re.M | re.S)
-    return [re.sub(r"\A(:[\w-]+:[^\n]*\n)+|\A---\n(?s:.*?)\n---\n", "", c) for c in cells]
+    return [block["code"] for block in PAGES[page].blocks]
+
+
+def shown(page: Path) -> list[dict[str, str]]:
+    """Return what the blocks of a page show."""
+    result = store().fresh(PAGES[page])
+    if result is None:
+        ((_, result),) = store().execute([PAGES[page]], 1)
+    assert not result["failure"], result["failure"]
+    return result["shown"]
 
 
 def outputs(page: Path) -> list[tuple[str, str]]:
-    """Execute a page; return (last line of the block, what it printed) pairs."""
-    module = types.ModuleType("__main__")
-    module.__file__ = str(page)
-    saved, sys.modules["__main__"] = sys.modules["__main__"], module
-    if compiler := sys.modules.get("torch._dynamo"):
-        compiler.reset()  # it counts what it compiles, up to a limit, over all pages
-    try:
-        shown = [(code, run(code, vars(module), page)) for code in blocks(page)]
-    finally:
-        sys.modules["__main__"] = saved
-    return [(code.strip().splitlines()[-1], text) for code, text in shown if text]
+    """Return (last line of the block, what it shows as text) pairs."""
+    pairs = zip(blocks(page), map(as_text, shown(page)), strict=True)
+    return [(code.strip().splitlines()[-1], text) for code, text in pairs if text]
 
 
-def run(code: str, namespace: dict[str, object], page: Path) -> str:
-    """Execute one block as sphinx-gallery does; return what it printed."""
-    tree = ast.parse(code, page.name)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(tree, page.name, "exec"), namespace)
-        if last is not None:
-            value = eval(compile(ast.Expression(last.value), page.name, "eval"), namespace)
-            if isinstance(value, HTML):
-                part = BeautifulSoup(value.data, "html.parser")
-                lines = part.select("caption, tr, dt, dd, summary:has(+ dl)") or [part]
-                print(*(line.get_text(" | ", strip=True) for line in lines), sep="\n")
-            elif value is not None:
-                print(repr(value))
-    return printed.getvalue().rstrip()
+def as_text(block: dict[str, str]) -> str:
+    """Return what a block prints and the value that it ends on."""
+    value = block.get("text", "")
+    if value.startswith("<IPython.core.display.HTML"):
+        part = BeautifulSoup(block["html"], "html.parser")
+        lines = part.select("caption, tr, dt, dd, summary:has(+ dl)") or [part]
+        value = "\n".join(line.get_text(" | ", strip=True) for line in lines)
+    return f"{block.get('stdout', '')}{value}".rstrip()

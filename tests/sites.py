@@ -63,8 +63,11 @@ class Site:
         self.order = re.findall(r"executing pages\.\.\. .*?\] (\S+) \(", result.stdout)
         return set(self.order)
 
-    def page(self, docname):
-        return (self.html / f"{docname}.html").read_text()
+    def page(self, source):
+        """Return the HTML of a page, which is named by its source."""
+        docname = source.rpartition(".")[0].removeprefix("docs/")
+        gallery = docname.replace("examples/", "auto_examples/", 1)
+        return (self.html / f"{gallery}.html").read_text()
 
     def published(self):
         """Return every file of the site with its content, Sphinx's own notes left out."""
@@ -87,8 +90,9 @@ def build_apart(first, second, pages, *options):
     here = {"PYTHONHASHSEED": "4", "TZ": "UTC", "LC_ALL": "C", "COLUMNS": "150"}
     for sign, site, environment in (1, first, here), (-1, second, there):
         # What took longest the last time is executed first.
-        times = {page: {"seconds": sign * i} for i, page in enumerate(sorted(pages))}
-        write(site.folder, {"docs/_build/executed/keys.json": json.dumps(times)})
+        for i, page in enumerate(sorted(pages)):
+            ran = {"seconds": sign * i, "folders": []}
+            write(site.folder, {f"docs/_build/outputs/{page}.json": json.dumps(ran)})
         site.build(*options, SOURCE_DATE_EPOCH="1700000000", **environment)
     return first, second
 

@@ -47,6 +47,8 @@ torch.norm(x)
 torch.tensordot(x, x, dims=1)
 list(map(torch.norm, [x]))
 list(model[0].parameters())
+layer = model[0]
+list(layer.parameters())
 z = x
 z.sum()
 z = "a b"
@@ -71,6 +73,7 @@ CALLED = {
     "model[0].zero_grad": "torch.nn.Module.zero_grad",
     "torch.tensordot": "torch.tensordot",
     "gradgradcheck": "torch.autograd.gradcheck.gradgradcheck",
+    "layer.parameters": "torch.nn.Module.parameters",  # which is not seen, as it yields
     "z.sum": "torch.Tensor.sum",
     "z.split": "builtins.str.split",
 }
@@ -83,8 +86,10 @@ def test_a_call_is_noted_by_what_was_called(tmp_path):
     script.write_text(SCRIPT, encoding="utf-8")
     before = sys.getprofile()
     noting = calls.Noting(script)
+    noting.read(SCRIPT)
     with noting:
-        exec(compile(SCRIPT, str(script), "exec"), {"__name__": "script"})
+        exec(compile(SCRIPT, str(script), "exec"), names := {"__name__": "script"})
+    noting.look(names)
     assert sys.getprofile() is before
     for written, name in CALLED.items():
         found = {
@@ -163,7 +168,6 @@ FILES = {
         extensions = ["execution", "code_links", "myst_nb", "sphinx.ext.intersphinx",
                       "sphinx_gallery.gen_gallery"]
         html_copy_source = False
-        execution_package = "../src/tiny"
         intersphinx_mapping = {{"boxes": ("https://boxes.example/", "boxes.inv")}}
         sphinx_gallery_conf = dict(
             examples_dirs="../examples", gallery_dirs="auto_examples",
@@ -191,7 +195,7 @@ def links(page, where):
 
 
 def test_what_was_called_is_linked_and_what_is_a_variable_is_not(site):
-    page = BeautifulSoup(site.page("auto_examples/one/page"), "html.parser")
+    page = BeautifulSoup(site.page("examples/one/page.py"), "html.parser")
     found = links(page, ".highlight-Python a")
     assert found == [
         ("Box", BOX),
@@ -207,7 +211,7 @@ def test_what_was_called_is_linked_and_what_is_a_variable_is_not(site):
 
 
 def test_functions_are_listed_once_at_the_end(site):
-    page = BeautifulSoup(site.page("auto_examples/one/page"), "html.parser")
+    page = BeautifulSoup(site.page("examples/one/page.py"), "html.parser")
     found = links(page, ".functions-used a")
     assert found == [
         ("json.loads", JSON),
@@ -218,7 +222,7 @@ def test_functions_are_listed_once_at_the_end(site):
     (block,) = page.select(".functions-used")
     assert block.find_next_sibling("div")["class"][0] == "sphx-glr-footer"
     assert "Functions used" not in page.find("div", class_="sphinxsidebar").get_text()
-    without = BeautifulSoup(site.page("auto_examples/one/none"), "html.parser")
+    without = BeautifulSoup(site.page("examples/one/none.py"), "html.parser")
     assert not without.select(".functions-used")
 
 
@@ -226,17 +230,17 @@ def test_a_name_that_means_something_else_in_the_end_keeps_its_link(site):
     site.edit("examples/one/page.py", 'json.loads("[]")', "")
     site.edit("examples/one/page.py", '"open".upper())', '"open".upper())\nbox = 1')
     site.build()
-    page = BeautifulSoup(site.page("auto_examples/one/page"), "html.parser")
+    page = BeautifulSoup(site.page("examples/one/page.py"), "html.parser")
     assert ("box.open", OPEN) in links(page, ".highlight-Python a")
     assert "json.loads" not in dict(links(page, ".functions-used a"))
 
 
 def test_a_changed_inventory_changes_the_links_and_runs_nothing(site):
-    page = site.page("auto_examples/one/page")
+    page = site.page("examples/one/page.py")
     assert OPEN in page
     site.edit("docs/boxes.inv", "open.html", "opened.html")
     assert site.build() == set()
-    changed = site.page("auto_examples/one/page")
+    changed = site.page("examples/one/page.py")
     assert changed == page.replace(f"{OPEN}.html", "https://boxes.example/opened.html")
 
 

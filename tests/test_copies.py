@@ -1,10 +1,12 @@
-"""What readers take away runs where only torch, numpy, matplotlib and the wheel are.
+"""What readers take away are the examples that were executed, and they run alone.
 
-Each example does, as a plain script; and what the built site offers is these examples.
+A build executes them where no more can be imported than readers have. With the wheel in
+the place of the sources, and warnings as errors, it is tried on request (some minutes).
 """
 
 import importlib.metadata
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,10 +15,11 @@ from pathlib import Path
 
 import pytest
 from built import SITE, needs_site
-from executed import EXAMPLES, ROOT, blocks, name_of
+from executed import EXAMPLES, PAGES, ROOT, blocks, name_of
 from hatchling.builders.wheel import WheelBuilder
 
-WORKER = ROOT / "tests" / "copies_worker.py"
+from pages import LIBRARIES, PRELOAD, RUNNER, answers
+from runner import Order
 
 
 def files(wheel):
@@ -34,12 +37,12 @@ def wheel(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wrong_with(wheel, tmp_path_factory):
-    """Return what runs a script in a fresh Python and returns what it had to object."""
+def python(wheel, tmp_path_factory):
+    """Return a Python that can import the wheel and what readers have, and no more."""
     home = tmp_path_factory.mktemp("fresh")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
     (packages,) = home.glob("lib/python*/site-packages")
-    wanted, seen = ["torch", "numpy", "matplotlib", "scipy"], set()
+    wanted, seen = [*LIBRARIES], set()
     while wanted:
         try:
             found = importlib.metadata.distribution(wanted.pop())
@@ -54,40 +57,29 @@ def wrong_with(wheel, tmp_path_factory):
             if top != "__pycache__" and not (packages / top).exists():
                 (packages / top).symlink_to(found.locate_file(top))
     zipfile.ZipFile(wheel).extractall(packages)
-    command = [home / "bin" / "python", "-I", WORKER]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, env={"PATH": ""}, text=True, **pipes) as worker:
-
-        def run(script):
-            print(script, file=worker.stdin, flush=True)
-            return json.loads(worker.stdout.readline())
-
-        yield run
-        worker.stdin.close()
+    return home / "bin" / "python"
 
 
-@pytest.mark.parametrize("page", EXAMPLES, ids=name_of)
-def test_example_runs_alone(wrong_with, page):
-    """In an empty folder, warnings being errors, silent on standard error."""
-    assert wrong_with(page) == ""
-
-
-@pytest.mark.parametrize(
-    ("code", "wrong"),
-    [
-        ("1 / 0", "ZeroDivisionError"),
-        ("import sys; print('here', file=sys.stderr)", "here\n"),
-        ("import warnings; warnings.warn('beware')", "UserWarning: beware"),
-        ("import sphinx", "No module named 'sphinx'"),
-        ("import os; os._exit(3)", "ended with"),
-        ("import os; assert os.listdir() == ['a.py'], os.listdir()", ""),
-    ],
-)
-def test_what_does_not_run_is_told(wrong_with, tmp_path, code, wrong):
-    (tmp_path / "a.py").write_text(code)
-    found = wrong_with(tmp_path / "a.py")
-    assert wrong in found
-    assert bool(wrong) == bool(found)
+@pytest.mark.whole
+def test_every_example_runs_alone(python):
+    """As a build runs it, but with the wheel, no file that it names, and no warning."""
+    jobs = [PAGES[page].job() for page in EXAMPLES]
+    for job in jobs:
+        job.update(strict=True, files={job["name"]: str(ROOT / job["name"])})
+    order = Order(
+        package="pullback",
+        importable=LIBRARIES,
+        preload=PRELOAD,
+        processes=os.cpu_count() or 1,
+        limit=120,
+        jobs=jobs,
+    )
+    command = [str(python), "-E", "-s", str(RUNNER)]
+    results = {
+        result["name"]: result["failure"]
+        for result in answers(order, command, {"PATH": ""})
+    }
+    assert results == dict.fromkeys(map(name_of, EXAMPLES), "")
 
 
 @needs_site

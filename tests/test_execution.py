@@ -9,15 +9,21 @@ import pytest
 from executed import ROOT
 from sites import Site, build_apart, differing, write
 
-A, B = "auto_examples/one/uses_a", "auto_examples/one/uses_b"
-NONE, NOTEBOOK = "auto_examples/two/uses_none", "notebook"
-ALL = {A, B, NONE, NOTEBOOK}
+A, B = "examples/one/uses_a.py", "examples/one/uses_b.py"
+NONE, NOTEBOOK = "examples/two/uses_none.py", "docs/notebook.md"
+USE_THE_PACKAGE = {A, B, NOTEBOOK}
+ALL = {*USE_THE_PACKAGE, NONE}
 HEADER = "Title\n=====\n"
 FILES = {
     "src/tiny/__init__.py": "from tiny._a import a\nfrom tiny._b import b",
     "src/tiny/_a.py": "def a():\n    return 'number one'",
-    "src/tiny/_b.py": "def b():\n    return 'number two'",
-    "src/drawing-1.0.dist-info/METADATA": "Name: drawing\nVersion: 1.0",
+    "src/tiny/_b.py": """
+        from pathlib import Path
+        def b():
+            return Path(__file__).with_name("words").joinpath("two.txt").read_text()
+        """,
+    "src/tiny/words/two.txt": "number two",
+    "src/scipy-99.dist-info/METADATA": "Name: scipy\nVersion: 99",
     "examples/GALLERY_HEADER.rst": HEADER,
     "examples/one/GALLERY_HEADER.rst": HEADER,
     "examples/one/uses_a.py": """
@@ -82,8 +88,6 @@ FILES = {
         extensions = ["execution", "myst_nb", "reproducible", "sphinx_gallery.gen_gallery"]
         exclude_patterns = ["_build"]
         html_copy_source = False
-        execution_package = "../src/tiny"
-        execution_versions = ["drawing"]
         nb_execution_mode = "cache"
         nb_execution_timeout = 20
         sphinx_gallery_conf = dict(
@@ -116,15 +120,28 @@ def test_nothing_changed_nothing_runs(built):
     assert built.published() == before
 
 
-def test_an_edit_in_the_package_runs_the_pages_that_can_reach_it(built):
+def test_an_edit_in_the_package_runs_the_pages_that_use_it(built):
     built.edit("src/tiny/_a.py", "number one", "number three")
-    assert built.build() == {A, NOTEBOOK}
+    assert built.build() == USE_THE_PACKAGE
     assert "number three" in built.page(A)
     assert "number three" in built.page(NOTEBOOK)
+
+
+def test_an_edit_in_a_folder_of_the_package_runs_the_pages_that_read_it(built):
     picture = built.published()["_images/sphx_glr_uses_b_001.png"]
-    built.edit("src/tiny/_b.py", "number two", "number four")
+    built.edit("src/tiny/words/two.txt", "number two", "number four")
     assert built.build() == {B}
     assert built.published()["_images/sphx_glr_uses_b_001.png"] != picture
+    write(built.folder, {"src/tiny/words/three.txt": "number three"})
+    assert built.build() == {B}
+
+
+def test_a_page_that_starts_a_process_may_use_all_of_the_package(built):
+    start = "import subprocess; subprocess.run(['true'])"
+    built.edit("examples/one/uses_a.py", "import tiny", f"import tiny; {start}")
+    assert built.build() == {A}
+    built.edit("src/tiny/words/two.txt", "number", "figure")
+    assert built.build() == {A, B}
 
 
 def test_an_edit_of_a_page_runs_that_page(built):
@@ -147,7 +164,7 @@ def test_a_file_that_a_page_names_runs_it(built, name):
 
 
 def test_another_version_runs_all(built):
-    built.edit("src/drawing-1.0.dist-info/METADATA", "Version: 1.0", "Version: 1.1")
+    built.edit("src/scipy-99.dist-info/METADATA", "Version: 99", "Version: 100")
     assert built.build() == ALL
 
 
@@ -155,12 +172,13 @@ def test_a_page_left_out_shows_no_output_rather_than_an_old_one(built):
     built.edit("src/tiny/_a.py", "number", "figure")
     assert built.build("-D", "execution_pages=uses_a") == {A}
     assert "figure" in built.page(A)
+    assert "figure" not in built.page(B)
     assert (
         "count"
         not in built.page(NOTEBOOK).partition("sphinxsidebar")[0].split("</pre>")[-1]
     )
     assert "number" not in built.page(NOTEBOOK)
-    assert built.build() == {NOTEBOOK}
+    assert built.build() == {B, NOTEBOOK}
     assert "figure" in built.page(NOTEBOOK)
 
 

@@ -1,13 +1,11 @@
 """The exercises: what is hidden, what is said, in a browser, with scripts and without."""
 
-import ast
 import html
 import re
-import types
 
 import pytest
 from built import needs_chromium
-from executed import ROOT, blocks
+from executed import ROOT, shown
 
 PAGE = ROOT / "docs" / "exercises.md"
 SCRIPT = ROOT / "docs" / "_static" / "asking.js"
@@ -16,18 +14,7 @@ SCRIPT = ROOT / "docs" / "_static" / "asking.js"
 @pytest.fixture(scope="module")
 def fragments():
     """Return the HTML that the page's cells end on."""
-    names, found = vars(types.ModuleType("__main__")), []
-    for code in blocks(PAGE):
-        tree = ast.parse(code)
-        if isinstance(tree.body[-1], ast.Expr):
-            last = ast.Expression(tree.body.pop().value)
-            exec(compile(tree, PAGE.name, "exec"), names)
-            value = eval(compile(last, PAGE.name, "eval"), names)
-            if hasattr(value, "_repr_html_"):
-                found.append(value._repr_html_())
-        else:
-            exec(compile(tree, PAGE.name, "exec"), names)
-    return found
+    return [block["html"] for block in shown(PAGE) if "html" in block]
 
 
 @pytest.fixture

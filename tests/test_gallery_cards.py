@@ -1,63 +1,88 @@
-"""The sheet of thumbnails of a gallery index (docs/_ext/gallery_cards.py)."""
+"""Cards of a gallery index, lists of a mini-gallery (docs/_ext/gallery_cards.py)."""
 
-import re
-import sys
-from types import SimpleNamespace
+import io
 
 import pytest
-from executed import ROOT
+from bs4 import BeautifulSoup
 from PIL import Image
-
-sys.path.append(str(ROOT / "docs" / "_ext"))
-from gallery_cards import HEIGHT, WIDTH, Index
-
-CARD = (
-    '<div class="sphx-glr-thumbcontainer"><img alt="" src="../_images/{0}.png">'
-    '<p><a class="reference internal" href="{0}.html">{0}</a></p>'
-    '<div class="sphx-glr-thumbnail-title">Page {0}</div></div>'
+from sphinx.application import Sphinx
+from sphinx_gallery.backreferences import (
+    BACKREF_THUMBNAIL_TEMPLATE,
+    THUMBNAIL_PARENT_DIV,
+    THUMBNAIL_PARENT_DIV_CLOSE,
+    THUMBNAIL_TEMPLATE,
 )
-COLORS = {"a": (255, 0, 0), "b": (0, 0, 255)}
+
+PAGES = {"a": "png", "b": "svg"}  # the second draws nothing
+TAGS = "\n.. raw:: html\n\n  <div id='sg-tag-list'></div>\n"
 
 
-@pytest.fixture
-def site(tmp_path):
-    """A chapter of two pages that have a thumbnail each."""
-    folder = tmp_path / "auto_examples" / "one" / "images" / "thumb"
-    folder.mkdir(parents=True)
-    for name, color in COLORS.items():
-        Image.new("RGB", (WIDTH, HEIGHT), color).save(folder / f"{name}.png")
-    return SimpleNamespace(srcdir=tmp_path, outdir=tmp_path / "html", thumbnails=folder)
+def gallery(template):
+    """Return what sphinx-gallery writes for two pages."""
+    said = {"intro": "An intro", "title": "A title", "tags": ""}
+    entries = (
+        template.format(
+            thumbnail=f"{page}.{kind}", doc_name=f"/auto_examples/{page}", **said
+        )
+        for page, kind in PAGES.items()
+    )
+    return "\n".join([TAGS, THUMBNAIL_PARENT_DIV, *entries, THUMBNAIL_PARENT_DIV_CLOSE])
 
 
-def rewritten(site):
-    """Return the cards, and the one sheet that there is."""
-    body = "".join(map(CARD.format, COLORS))
-    page = "auto_examples/one/index"
-    cards = Index(site, page, lambda name, _: f"/{name}", body).rewritten()
-    (sheet,) = site.outdir.rglob("*.webp")
-    assert set(re.findall(r'src="/([^"]*)"', cards)) == {
-        sheet.relative_to(site.outdir).as_posix()
-    }
-    return cards, sheet
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A site with an index, a page of the API, and an index of nothing."""
+    folder = tmp_path_factory.mktemp("site")
+    pages = {f"auto_examples/{page}": f"Page {page} & ``x``\n{16 * '='}" for page in PAGES}
+    pages["auto_examples/index"] = f"All\n===\n\n{gallery(THUMBNAIL_TEMPLATE)}\nAnd more."
+    empty = THUMBNAIL_PARENT_DIV + THUMBNAIL_PARENT_DIV_CLOSE
+    pages["auto_examples/none/index"] = f"None\n====\n\n{empty}\nAnd no more."
+    pages["index"] = f"API\n===\n\n{gallery(BACKREF_THUMBNAIL_TEMPLATE)}\nAnd more."
+    for name, text in pages.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.rst").write_text(f":orphan:\n\n{text}")
+    Image.new("RGB", (400, 280)).save(folder / "a.png")
+    (folder / "b.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (folder / "conf.py").write_text("extensions = ['gallery_cards']")
+    html, warnings = folder / "html", io.StringIO()
+    app = Sphinx(folder, folder, html, folder, "html", status=None, warning=warnings)
+    app.build()
+    assert warnings.getvalue() == ""
+    return html
 
 
-def test_each_card_shows_its_part_of_the_sheet(site):
-    cards, sheet = rewritten(site)
-    assert re.findall(r"Page (.)</a>", cards) == list(COLORS)
-    places = re.findall(r"object-position: -(\d+)px -(\d+)px", cards)
-    with Image.open(sheet) as image:
-        for (x, y), color in zip(places, COLORS.values(), strict=True):
-            shown = image.getpixel((2 * int(x) + WIDTH // 2, 2 * int(y) + HEIGHT // 2))
-            assert all(abs(s - c) < 10 for s, c in zip(shown, color, strict=True))
+def body(site, page):
+    text = (site / f"{page}.html").read_text()
+    return BeautifulSoup(text, "html.parser").select_one("section")
 
 
-def test_it_is_drawn_again_when_a_thumbnail_changes_and_not_before(site):
-    _, sheet = rewritten(site)
-    sheet.write_bytes(b"as it was")
-    _, same = rewritten(site)
-    assert same == sheet
-    assert same.read_bytes() == b"as it was"
-    Image.new("RGB", (WIDTH, HEIGHT), "green").save(site.thumbnails / "b.png")
-    _, other = rewritten(site)
-    assert other != sheet
-    assert other.read_bytes() != b"as it was"
+def test_a_card_is_a_picture_if_there_is_one_and_a_link_with_words(site):
+    section = body(site, "auto_examples/index")
+    assert section.select_one("#sg-tag-list") is None
+    (row,) = section.select(".sphx-glr-thumbnails")
+    first, second = row.select(":scope > .sphx-glr-thumbcontainer")
+    assert first.img["alt"] == ""
+    assert first.img["src"] == "../_images/a.png"
+    assert first.img["loading"] == "lazy"
+    assert (first.img["width"], first.img["height"]) == ("200", "140")
+    assert second.img is None
+    assert [card.a.text for card in (first, second)] == ["Page a & x", "Page b & x"]
+    assert [card.a["href"] for card in (first, second)] == ["a.html", "b.html"]
+    assert section.find_all("p")[-1].text == "And more."
+
+
+def test_elsewhere_it_is_a_list_of_links(site):
+    section = body(site, "index")
+    assert section.img is None
+    assert section.select_one(".used-by p").text == "Pages that use it"
+    links = section.select(".used-by li a")
+    assert [link["href"] for link in links] == [f"auto_examples/{p}.html" for p in PAGES]
+    assert [link.text for link in section.find_all("a")[1:]] == [
+        link.text for link in links
+    ]
+
+
+def test_of_a_gallery_of_nothing_nothing_is_left(site):
+    section = body(site, "auto_examples/none/index")
+    assert section.find("div") is None
+    assert section.p.text == "And no more."

@@ -11,9 +11,7 @@ PAGES = [*EXAMPLES, *NOTEBOOKS]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_printed_output_is_as_recorded(page, file_regression, monkeypatch):
-    monkeypatch.chdir(page.parent)  # as the build does
-    monkeypatch.setenv("MPLBACKEND", "agg")
+def test_printed_output_is_as_recorded(page, file_regression):
     shown = "\n\n".join(f">>> {line}\n{text}" for line, text in outputs(page))
     record = (RECORDS / name_of(page).replace("/", "-")).with_suffix(".txt")
     file_regression.check(shown + "\n", fullpath=record)

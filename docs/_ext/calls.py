@@ -9,8 +9,8 @@ have what was called.
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -28,27 +28,39 @@ class Noting:
 
     def __init__(self, script: Path) -> None:
         self.file = str(script)
-        self.ends = dict(calls(script.read_text(encoding="utf-8")))
+        self.ends: dict[Position, tuple[str, int]] = {}
+        self.methods: dict[int, str] = {}
         self.notes: dict[str, list[str]] = {}
         self.seen: set[tuple[CodeType, int]] = set()
 
+    def read(self, text: str) -> None:
+        """Find the calls in the text of the script; without it, none is noted."""
+        found = list(calls(text))
+        self.ends = {where: (name.rpartition(".")[2], end) for where, name, end in found}
+        self.methods = {end: name for _, name, end in found if "." in name}
+
+    def look(self, names: dict[str, Any]) -> None:
+        """Note the methods of variables that were not seen, such as those that yield.
+
+        ``names`` are the variables after a part of the script.
+        """
+        for end, method in list(self.methods.items()):
+            first, *attributes, name = method.split(".")
+            owner = names.get(first)
+            for attribute in attributes:
+                owner = vars(owner).get(attribute) if hasattr(owner, "__dict__") else None
+            if owner is not None and not isinstance(owner, ModuleType):
+                if hasattr(type(owner), name):
+                    self.notes.setdefault(str(end), of_method(owner, name))
+                del self.methods[end]
+
     def __enter__(self) -> None:
-        self.before, self.find = sys.getprofile(), builtins.__import__
-        builtins.__import__ = self.import_unwatched
-        sys.setprofile(self.note)
+        self.before = sys.getprofile()
+        if self.ends:
+            sys.setprofile(self.note)
 
     def __exit__(self, *error: object) -> None:
         sys.setprofile(self.before)
-        builtins.__import__ = self.find
-
-    def import_unwatched(self, *args: Any, **options: Any) -> ModuleType:
-        """Import a module without watching, which none of its calls are worth."""
-        watching = sys.getprofile()  # that of this thread
-        sys.setprofile(None)
-        try:
-            return self.find(*args, **options)
-        finally:
-            sys.setprofile(watching)
 
     def note(self, frame: FrameType, event: str, called: Any) -> None:
         """Take down one call, of many events that are none of the script's."""
@@ -69,17 +81,22 @@ class Noting:
 Position = tuple[int | None, int | None]  # a line, and a column in bytes
 
 
-def calls(text: str) -> Iterator[tuple[Position, tuple[str, int]]]:
-    """Yield each call's end, with the name that it calls and the offset where that ends."""
+def calls(text: str) -> Iterator[tuple[Position, str, int]]:
+    """Yield each call's end, the name that it calls, dotted, and where that ends."""
     lines = text.splitlines(keepends=True)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
             called = node.func
-            name = called.attr if isinstance(called, ast.Attribute) else called.id
             line = (called.end_lineno or 0) - 1
             column = len(lines[line].encode()[: called.end_col_offset].decode())
             end = sum(map(len, lines[:line])) + column
-            yield (node.end_lineno, node.end_col_offset), (name, end)
+            yield (node.end_lineno, node.end_col_offset), dotted(called), end
+
+
+def dotted(called: ast.Attribute | ast.Name) -> str:
+    """Return a name as it is written, or its last part where others are not names."""
+    written = ast.unparse(called)
+    return written if re.fullmatch(r"[\w.]+", written) else written.rpartition(".")[2]
 
 
 def of_c(called: BuiltinMethodType, name: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Link the functions in a page's code, and list them once at its end.
 
 sphinx-gallery links a name where it is imported. Here a method is linked as well, by what
-was called when the page ran (:mod:`calls`), and a variable no longer, which would lead to
-its class: on a page of this site that is eighty links to ``torch.Tensor``.
+was called when the page ran (:mod:`calls`). A variable is not, which would lead to its
+class: on a page of this site that would be eighty links to ``torch.Tensor``.
 
 The keyboard does not stop at a link in code, of which a page may have a hundred: each of
 them is in the list at the end of the page, where it does.
@@ -98,7 +98,7 @@ class FunctionLinks(SphinxPostTransform):
     ) -> Iterator[nodes.Node]:
         """Yield the parts of a block of code that starts at an offset in its script."""
         name: list[nodes.Node] = []  # the parts of a dotted name so far
-        for part in unlinked_variables(block):
+        for part in parts_of(block):
             at += len(part.astext())
             if isinstance(part, code_link) or not (
                 part.astext().isidentifier() or (name and part.astext() == ".")
@@ -129,15 +129,15 @@ class FunctionLinks(SphinxPostTransform):
         return None
 
 
-def unlinked_variables(block: nodes.Element) -> Iterator[nodes.Node]:
-    """Yield the parts of a block, its links being those to functions and classes."""
+def parts_of(block: nodes.Element) -> Iterator[nodes.Node]:
+    """Yield the parts of a block, its links being those to functions and classes.
+
+    sphinx-gallery, which has not seen the page run, links what is imported and no variable.
+    """
     for part in block:
-        if not isinstance(part, nodes.reference):
-            yield part
-        elif "sphx-glr-backref-instance" in part["classes"]:
-            yield from part.children
-        else:
-            yield code_link("", "", *part.children, **address(part))
+        if isinstance(part, nodes.reference):
+            part = code_link("", "", *part.children, **address(part))
+        yield part
 
 
 def address(link: nodes.Element) -> dict[str, Any]:

@@ -1,136 +1,183 @@
-"""Execute what is stale, side by side, each page in a process of its own.
+"""Show on each page what its code shows, executing only what could show something else.
 
-Before Sphinx reads, every gallery script and notebook whose output could have changed is
-run in a child forked from this process. The heavy imports (``execution_preload``) are
-made here, once; nothing else runs here, so that every page starts from the same state,
-cannot change another one's, and may come in any order. sphinx-gallery and MyST-NB then
-find their own stores filled and only render.
-
-A page is stale when its code, a module of the package that it can reach
-(:mod:`freshness`), a file that it names, a setting of the gallery, or the version of one
-of ``execution_versions`` is not what it was when the page ran. A page that raises, writes
-to standard error (a cell may be tagged ``remove-stderr``) or outlasts
-``nb_execution_timeout`` stops the build.
+Before Sphinx reads, the stale pages are executed (:mod:`pages` says which, :mod:`runner`
+how). sphinx-gallery is told to execute nothing; its pages get the stored output when
+Sphinx reads them, and their figures before, for the thumbnails. MyST-NB finds the executed
+notebooks in its cache. A page that does not run as it should stops the build.
 
 ``execution_pages`` is ``all``, or a part of the names of the pages to run (``none`` is in
 no name): the others show their last output where it is still true, and else none.
-
-Where processes cannot fork (Windows), sphinx-gallery and MyST-NB run the pages as they do
-without this extension.
 """
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import gc
+import base64
 import hashlib
-import importlib
 import json
-import multiprocessing
-import os
 import re
 import shutil
-import signal
-import sys
-import tempfile
-import time
-import traceback
-from collections import deque
 from collections.abc import Iterator
-from importlib.metadata import version
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, cast
+from textwrap import indent
+from typing import Any
 
+import nbformat.v4
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from myst_nb.core.config import NbParserConfig
+from myst_nb.core.read import create_nb_reader
+from myst_parser.config.main import MdParserConfig
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.display import status_iterator
-from sphinx.util.matching import get_matching_files
-from sphinx.util.parallel import parallel_available
+from sphinx_gallery.gen_rst import CODE_OUTPUT, HTML_HEADER
+from sphinx_gallery.scrapers import figure_rst
+from sphinx_gallery.utils import get_md5sum
 
-from freshness import Package
-from pages import Notebook, Page, PageError, Script, delete_orphans
+from pages import Page, Store, find
+from runner import Result, Shown
 
-# Of this folder: what they do shows in output.
-TOOLS = ["calls", "execution", "freshness", "pages"]
+BLOCK = re.compile(r"^\.\. GENERATED FROM PYTHON SOURCE LINES (\d+)-", re.M)
+FOOTER = "\n.. _sphx_glr_download_"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Run the pages before sphinx-gallery looks; tell Sphinx which ones have changed."""
-    app.add_config_value("execution_package", "", "")  # its folder, seen from conf.py
-    app.add_config_value("execution_versions", [], "")  # distributions that show in output
-    app.add_config_value("execution_preload", [], "")  # modules imported once for all
     app.add_config_value("execution_pages", "all", "")
-    os.environ["OMP_NUM_THREADS"] = "1"  # children of a process with a pool hang
-    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # it remarks on standard error
-    if parallel_available:
-        execution = Execution()
-        app.connect("config-inited", execution.note_settings, priority=5)
-        app.connect("builder-inited", execution.run, priority=100)
-        app.connect("env-get-outdated", execution.read_again)
-        app.connect("env-updated", execution.write_again)
-        app.connect("build-finished", execution.finish)
+    execution = Execution()
+    app.connect("config-inited", settle, priority=5)  # before the tools look
+    app.connect("builder-inited", execution.run, priority=100)
+    app.connect("builder-inited", execution.mark, priority=900)
+    app.connect("source-read", execution.show)
+    app.connect("env-get-outdated", execution.read_again)
+    app.connect("env-updated", execution.write_again)
+    app.connect("build-finished", execution.finish)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
-class Execution:
-    """What one build executes and publishes."""
+def settle(app: Sphinx, config: Any) -> None:
+    """Have sphinx-gallery execute nothing, and MyST-NB look into a cache of ours."""
+    config.sphinx_gallery_conf["plot_gallery"] = False
+    config.nb_execution_cache_path = str(Path(app.outdir).parent / "executed")
 
-    def note_settings(self, app: Sphinx, config: Any) -> None:
-        """Place MyST-NB's cache; note the gallery's settings before it adds its own."""
-        config.nb_execution_cache_path = str(Path(app.outdir).parent / "executed")
-        tools = [Path(__file__).with_name(f"{name}.py") for name in TOOLS]
-        common = [sys.version, repr(config.sphinx_gallery_conf)]
-        common += [f"{name} {version(name)}" for name in config.execution_versions]
-        common += [tool.read_text(encoding="utf-8") for tool in tools]
-        self.common = "\n".join(common)
+
+class Execution:
+    """What one build executes and publishes.
+
+    Attributes:
+        shown: What each page shows, by its name in Sphinx; without the figures.
+        keys: What that depends on; ``""`` where a page is left without output.
+        done: What has to be written into the folder of a script when that is done.
+    """
+
+    shown: dict[str, list[Shown]]
+    keys: dict[str, str]
+    done: dict[Path, str]
 
     def run(self, app: Sphinx) -> None:
-        """Run every page whose output could have changed since it ran."""
-        store = Path(app.config.nb_execution_cache_path, "keys.json")
-        ran = json.loads(store.read_text()) if store.exists() else {}
-        package = Package(Path(app.confdir, app.config.execution_package))
-        noted = store.with_name("uses.json")
-        notes = json.loads(noted.read_text()) if noted.exists() else {}
-        pages = {page: key(page, package, self.common, notes) for page in find_pages(app)}
-        stale = [
-            page
-            for page, now in pages.items()
-            if ran.get(page.docname, {}).get("key") != now or not page.kept()
-        ]
-        for page in stale:
-            page.forget()
+        """Run every page whose output could have changed since it ran; place the output."""
+        self.shown, self.keys, self.done = {}, {}, {}
+        store = Store(Path(app.confdir).parent)
+        pages = list(find(store.root))
+        gallery = Path(app.srcdir, app.config.sphinx_gallery_conf["gallery_dirs"])
+        delete_orphans(store.root / "examples", gallery, app)
         wanted = app.config.execution_pages
-        chosen = [page for page in stale if wanted == "all" or wanted in page.docname]
-        chosen.sort(key=lambda page: -ran.get(page.docname, {}).get("seconds", 60))
-        try:
-            for page, seconds in run_all(app, chosen):
-                ran[page.docname] = {"key": pages[page], "seconds": seconds}
-        finally:
-            store.parent.mkdir(parents=True, exist_ok=True)
-            store.write_text(json.dumps(ran, indent=1, sort_keys=True))
-            noted.write_text(json.dumps(notes))
-        # The tools render from now on: what was not chosen is left without output.
-        app.config.sphinx_gallery_conf["plot_gallery"] = False
-        self.without = {page.docname for page in stale} - {page.docname for page in chosen}
-        self.shown = {
-            page.docname: "" if page.docname in self.without else now
-            for page, now in pages.items()
-        }
+        stale = store.stale(pages)
+        execute(app, store, [p for p in stale if wanted == "all" or wanted in p.name])
+        for page in pages:
+            result = store.fresh(page)
+            name = page.source.with_suffix("").relative_to(store.root)
+            if page.source.suffix == ".py":
+                script = gallery / page.source.relative_to(store.root / "examples")
+                docname = script.with_suffix("").relative_to(app.srcdir).as_posix()
+                self.place(script, result, app)
+            else:
+                docname = name.relative_to("docs").as_posix()
+                if result:
+                    cache(page, result, app)
+            self.keys[docname] = result["key"] if result else ""
+            self.shown[docname] = result["shown"] if result else []
+
+    def place(self, script: Path, result: Result | None, app: Sphinx) -> None:
+        """Put figures and the names of what was called where others look for them."""
+        conf, url = app.config.sphinx_gallery_conf, app.config.html_baseurl
+        now = repr([result and result["key"], conf, url, app.config.release])
+        done = script.with_suffix(".done")
+        figures = [
+            f
+            for part in (result or {"shown": []})["shown"]
+            for f in part.get("figures", [])
+        ]
+        if not done.exists() or done.read_text(encoding="utf-8") != now:
+            Path(f"{script}.md5").unlink(missing_ok=True)  # sphinx-gallery writes all anew
+            for image in script.parent.glob(f"images/**/sphx_glr_{script.stem}_*"):
+                image.unlink()
+            (script.parent / "images" / "thumb").mkdir(parents=True, exist_ok=True)
+            for number, figure in enumerate(figures, 1):
+                small, large = images(script, number)
+                small.write_bytes(base64.b64decode(figure["png"]))
+                large.write_bytes(base64.b64decode(figure["large"]))
+            calls = script.with_suffix(".calls.json")
+            calls.write_text(json.dumps(result["calls"] if result else {}))
+            self.done[done] = now
+        for figure in figures:
+            figure["png"] = figure["large"] = ""
+
+    def mark(self, app: Sphinx) -> None:
+        """Spare sphinx-gallery the scripts whose pages it has written."""
+        for done, now in self.done.items():
+            script = done.with_suffix(".py")
+            Path(f"{script}.md5").write_text(get_md5sum(script, mode="t"))
+            done.write_text(now, encoding="utf-8")
+
+    def show(self, app: Sphinx, docname: str, source: list[str]) -> None:
+        """Put the output of a script under each block of its page."""
+        script = Path(app.srcdir, f"{docname}.py")
+        if not (shown := self.shown.get(docname)) or not script.exists():
+            return
+        number = 0
+        outputs = {}
+        for block in shown:
+            figures = block.get("figures", [])
+            pictures = list(enumerate(figures, number + 1))
+            number += len(figures)
+            outputs[block["line"]] = rst(
+                block,
+                [
+                    figure_rst(
+                        [small],
+                        app.srcdir,
+                        figure["titles"],
+                        [{0: small, 2.0: large}],
+                    )
+                    for n, figure in pictures
+                    for small, large in [images(script, n)]
+                ],
+            )
+        body, *footer = source[0].rpartition(FOOTER)
+        starts = [*BLOCK.finditer(body)]
+        for start, following in reversed([*zip(starts, [*starts[1:], None], strict=True)]):
+            if output := outputs.pop(int(start[1]), ""):
+                end = following.start() if following else len(body)
+                body = body[:end] + output + body[end:]
+        assert not outputs, f"{docname} has no blocks at the lines {[*outputs]}"
+        source[0] = "".join([body, *footer])
 
     def read_again(
         self, app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]
     ) -> list[str]:
         """Name the pages that ran since they were published; unpublish the removed."""
-        env.mystnb_config = env.mystnb_config.copy(
-            execution_excludepatterns=[f"{docname}.md" for docname in self.without]
-        )
+        without = [f"{docname}.md" for docname, key in self.keys.items() if not key]
+        env.mystnb_config = env.mystnb_config.copy(execution_excludepatterns=without)
         for docname in removed:
             Path(app.outdir, f"{docname}.html").unlink(missing_ok=True)
         store = published(app)
         self.last = json.loads(store.read_text()) if store.exists() else {}
-        return [name for name, now in self.shown.items() if self.last.get(name) != now]
+        return [
+            name
+            for name, now in self.keys.items()
+            if self.last.get(name) != now and name in env.found_docs
+        ]
 
     def write_again(self, app: Sphinx, env: Any) -> list[str]:
         """Name every page when the table of contents, which each shows, has changed."""
@@ -139,13 +186,13 @@ class Execution:
             for docname in sorted(env.all_docs)
         ]
         contents += [env.tocs[docname].astext() for docname in sorted(env.toctree_includes)]
-        self.shown[""] = hashlib.sha256(repr(contents).encode()).hexdigest()
-        return [] if self.shown[""] == self.last.get("") else list(env.all_docs)
+        self.keys[""] = hashlib.sha256(repr(contents).encode()).hexdigest()
+        return [] if self.keys[""] == self.last.get("") else list(env.all_docs)
 
     def finish(self, app: Sphinx, exception: Exception | None) -> None:
         """Note what has been published; delete pictures and downloads of lost pages."""
         if exception is None:
-            published(app).write_text(json.dumps(self.shown))
+            published(app).write_text(json.dumps(self.keys))
             gallery = Path(app.srcdir, app.config.sphinx_gallery_conf["gallery_dirs"])
             kept = {image.name for image in gallery.rglob("images/*")}
             kept |= {str(name) for _, name in app.env.images.values()}
@@ -163,132 +210,100 @@ def published(app: Sphinx) -> Path:
     return Path(app.doctreedir, "published.json")
 
 
-def find_pages(app: Sphinx) -> Iterator[Page]:
-    """Return the executed pages, after deleting what is left of former ones."""
-    conf = app.config.sphinx_gallery_conf
-    examples = Path(app.srcdir, conf["examples_dirs"]).resolve()
-    gallery = Path(app.srcdir, conf["gallery_dirs"])
-    delete_orphans(examples, gallery, Path(app.srcdir, conf["backreferences_dir"]))
-    for name in sorted(
-        get_matching_files(app.srcdir, ["**.md"], app.config.exclude_patterns)
-    ):
-        source = Path(app.srcdir, name)
-        if "```{code-cell}" in source.read_text(encoding="utf-8"):
-            cache = Path(app.config.nb_execution_cache_path)
-            yield Notebook(name.removesuffix(".md"), source, cache)
-    for source in sorted([*examples.glob("*.py"), *examples.glob("*/*.py")]):
-        if not re.search(conf["ignore_pattern"], str(source)):
-            target = gallery / source.relative_to(examples)
-            docname = target.relative_to(app.srcdir).with_suffix("").as_posix()
-            yield Script(docname, source, target, conf)
-
-
-def key(page: Page, package: Package, common: str, notes: dict[str, Any]) -> str:
-    """Condense all that the output of a page depends on.
-
-    ``notes`` keeps what its text was found to use, for as long as nothing changes that
-    this could depend on: to find it takes longer than all else in a build without changes.
-    """
-    of = condensed(page.source.read_text(encoding="utf-8"), package.whole, common)
-    if notes.get(page.docname, {}).get("of") != of:
-        try:
-            tree = ast.parse(page.code)
-        except SyntaxError:  # a magic of IPython, say: nothing is known of what it uses
-            tree = ast.parse(f"from {package.name} import *")
-        constants = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
-        texts = {text for text in constants if isinstance(text, str)}
-        notes[page.docname] = {
-            "of": of,
-            "uses": condensed(page.code, package.digest(tree)),
-            "names": sorted(text for text in texts if may_name_a_file(text)),
-        }
-    note = notes[page.docname]
-    folder = str(page.source.parent)
-    files = (os.path.join(folder, name) for name in note["names"])
-    contents = (Path(file).read_bytes().hex() for file in files if os.path.isfile(file))
-    return condensed(note["uses"], common, *contents)
-
-
-def may_name_a_file(text: str) -> bool:
-    """Tell whether a system would look for a file of this name."""
-    return 0 < len(text) < 1000 and text.isprintable()
-
-
-def condensed(*parts: str) -> str:
-    """Return a digest of some texts."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def run_all(app: Sphinx, pages: list[Page]) -> Iterator[tuple[Page, float]]:
-    """Run pages, as many at a time as ``sphinx-build -j`` says; raise when any failed."""
-    if not pages:
-        return
-    for module in app.config.execution_preload:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
-    gc.freeze()  # a page that collects looks at its own objects, not at all of torch's
-    finished = side_by_side(pages, app.parallel, app.config.nb_execution_timeout)
+def execute(app: Sphinx, store: Store, pages: list[Page]) -> None:
+    """Execute pages, as many at a time as ``sphinx-build -j`` says; raise if any failed."""
     failures = []
-    for page, result, seconds, failure in status_iterator(
-        finished,
+    for page, result in status_iterator(
+        store.execute(pages, app.parallel, app.config.nb_execution_timeout),
         "executing pages... ",
         "purple",
         len(pages),
         app.verbosity,
-        lambda finished: f"{finished[0].docname} ({finished[2]:.1f} s)",
+        lambda finished: f"{finished[0].name} ({finished[1]['seconds']:.1f} s)",
     ):
-        if failure:
-            failures.append(f"{page.source}\n\n{failure}")
-        else:
-            page.keep(result)
-            yield page, seconds
+        if result["failure"]:
+            failures.append(f"{page.source}\n\n{result['failure']}")
     if failures:
         raise ExtensionError("pages did not run as they should:\n\n" + "\n".join(failures))
 
 
-Outcome = tuple[Page, Any, float, str]
+# -- Gallery pages ---------------------------------------------------------------------
 
 
-def side_by_side(pages: list[Page], jobs: int, limit: int) -> Iterator[Outcome]:
-    """Run each page in a child of its own; return what came of it, as it comes."""
-    fork = multiprocessing.get_context("fork")
-    waiting = deque(pages)
-    running: dict[Any, tuple[Page, Any, float]] = {}
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            page = waiting.popleft()
-            receiver, sender = fork.Pipe(duplex=False)
-            child = fork.Process(target=run_alone, args=(page, limit, sender))
-            child.start()
-            sender.close()
-            running[receiver] = page, child, time.monotonic()
-        for ready in wait(list(running)):
-            receiver = cast("Connection[Any, Any]", ready)
-            page, child, start = running.pop(receiver)
-            try:
-                result, failure = receiver.recv()
-            except EOFError:
-                result, failure = None, f"took more than {limit} s, or crashed"
-            child.join()
-            yield page, result, time.monotonic() - start, failure
+def images(script: Path, number: int) -> tuple[Path, Path]:
+    """Return the files of a figure, in two sizes, as sphinx-gallery names them."""
+    name = f"sphx_glr_{script.stem}_{number:03}"
+    folder = script.parent / "images"
+    return folder / f"{name}.png", folder / f"{name}_2_00x.png"
 
 
-def run_alone(page: Page, limit: int, sender: Connection) -> None:
-    """In the child: run a page and send its result, with what it should not have said."""
-    signal.alarm(limit)
-    gc.enable()
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        result = failure = None
-        try:
-            result = page.run()
-        except PageError as error:
-            failure = str(error)
-        except BaseException:
-            failure = traceback.format_exc()
-        sys.stderr.flush()
-        said.seek(0)
-        noise = said.read().decode(errors="replace")
-        if noise and not failure:
-            failure = f"written to standard error:\n{noise}"
-        sender.send((result, failure))
+def rst(block: Shown, pictures: list[str]) -> str:
+    """Return what a block shows as sphinx-gallery writes it."""
+    printed = block.get("stdout", "").expandtabs()
+    parts = [*pictures]
+    if "html" not in block and "text" in block:
+        printed = f"{printed}\n{block['text']}"
+    if printed.strip():
+        parts.append(CODE_OUTPUT.format(indent(printed, " " * 4)))
+    if "html" in block:
+        parts.append(HTML_HEADER.format(indent(block["html"], " " * 4)))
+    return "".join(f"\n\n{part}\n\n" for part in parts)
+
+
+def delete_orphans(examples: Path, gallery: Path, app: Sphinx) -> None:
+    """Delete what the gallery wrote for scripts and chapters that are gone."""
+    generated = Path(app.srcdir, app.config.sphinx_gallery_conf["backreferences_dir"])
+    chapters = [folder for folder in gallery.glob("*/") if (folder / "index.rst").exists()]
+    for chapter in chapters:
+        if not (examples / chapter.name).is_dir():
+            shutil.rmtree(chapter)
+            shutil.rmtree(generated, ignore_errors=True)
+    for copy in gallery.rglob("*.py"):
+        if not (examples / copy.relative_to(gallery)).exists():
+            shutil.rmtree(generated, ignore_errors=True)  # sphinx-gallery only adds to it
+            for image in copy.parent.glob(f"images/**/sphx_glr_{copy.stem}_*"):
+                image.unlink()
+            for file in copy.parent.glob(f"{copy.stem}.*"):
+                file.unlink()
+
+
+# -- Notebooks -------------------------------------------------------------------------
+
+
+def cache(page: Page, result: Result, app: Sphinx) -> None:
+    """Put an executed notebook where MyST-NB looks for it."""
+    text = page.source.read_text(encoding="utf-8")
+    reader = create_nb_reader(str(page.source), MdParserConfig(), NbParserConfig(), text)
+    assert reader is not None, f"{page.source} has cells but no notebook header"
+    notebook: nbformat.NotebookNode = reader.read(text)
+    notebook.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for number, (cell, block) in enumerate(zip(cells, result["shown"], strict=True), 1):
+        cell.execution_count = number
+        cell.outputs = list(outputs_of(block, number))
+    bundle = CacheBundleIn(notebook, str(page.source), data={})
+    get_cache(app.config.nb_execution_cache_path).cache_notebook_bundle(
+        bundle, check_validity=False, overwrite=True
+    )
+
+
+def outputs_of(block: Shown, number: int) -> Iterator[nbformat.NotebookNode]:
+    """Yield what a cell shows as a notebook keeps it."""
+    for name in ("stdout", "stderr"):
+        if name in block:
+            yield output("stream", name=name, text=block[name])
+    for figure in block.get("figures", []):
+        yield output("display_data", data={"image/png": figure["png"]})
+    if "text" in block:
+        data = {"text/plain": block["text"]}
+        if "html" in block:
+            data["text/html"] = block["html"]
+        if "markdown" in block:
+            data["text/markdown"] = block["markdown"]
+        yield output("execute_result", data=data, execution_count=number)
+
+
+def output(kind: str, **content: Any) -> nbformat.NotebookNode:
+    """Return one output of a cell."""
+    made: nbformat.NotebookNode = nbformat.v4.new_output(kind, **content)  # type: ignore[no-untyped-call]
+    return made

@@ -10,7 +10,6 @@ carries it, and a member of it shows its neighbours.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -59,9 +58,7 @@ class Sidebar:
         )
         for part in tree.children if tree is not None else ():
             if isinstance(part, nodes.bullet_list):
-                html = builder.render_partial(part)["fragment"]
-                titles = re.findall(r"<a [^>]*>(.*?)</a>", html, re.DOTALL)
-                self.tree.append(list(entries(part, iter(titles))))
+                self.tree.append(list(entries(part, builder)))
             else:
                 self.tree.append(CAPTION.format(escape(part.astext(), quote=False)))
 
@@ -80,13 +77,21 @@ class Sidebar:
         )
 
 
-def entries(pages: Any, titles: Iterator[str]) -> Iterator[Entry]:
-    """Yield what stands in a list of the tree, with its titles as they follow in HTML."""
+def entries(pages: Any, builder: Any) -> Iterator[Entry]:
+    """Yield what stands in a list of the tree."""
     for item in pages:
         (link,) = item[0].findall(nodes.reference)
-        title = next(titles)
-        below = [entry for part in item[1:] for entry in entries(part, titles)]
+        title = "".join(as_html(part, builder) for part in link)
+        below = [entry for part in item[1:] for entry in entries(part, builder)]
         yield Entry(link["refuri"], title, below)
+
+
+def as_html(part: nodes.Node, builder: Any) -> str:
+    """Return a part of a title as HTML."""
+    if isinstance(part, nodes.Text):  # most are, and to render one takes long
+        return escape(part, quote=False)
+    fragment: str = builder.render_partial(part)["fragment"]
+    return fragment
 
 
 def written(pages: Sequence[Entry], here: str, level: int = 1) -> str:

@@ -1,203 +1,276 @@
-"""The two kinds of executed page: gallery scripts and notebooks.
+"""The executed pages, what they depend on, and the store of what they have shown.
 
-Both are run in a child of the build (:mod:`execution`) and leave their output where their
-own tool looks for it: a script in the gallery's folder beside its checksum, a notebook in
-the cache that MyST-NB reads.
+A page is a script of the gallery or a Markdown file with cells. :class:`Store` has each
+page executed (:mod:`runner`) when what it shows could have changed, and keeps the outcome
+in ``docs/_build/outputs``, a file for a page. The build renders what is there, the records
+of the tests are its text, and no page is executed twice for them.
+
+A page is stale when one of these is not what it was when it ran:
+
+- its code; the lines around it, too, in a script, whose line numbers can be on the page;
+- a file that the code names;
+- the package, if its name occurs in the code: those of its folders of which a file was
+  read while the page ran, or all where it started other processes;
+- Python, one of :data:`LIBRARIES`, or the runner.
+
+``python pages.py [PART]`` executes what is stale, or of that what has PART in its name.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
-import shutil
+import re
+import subprocess
 import sys
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-import nbformat.v4
-from jupyter_cache import get_cache
-from jupyter_cache.base import CacheBundleIn
-from myst_nb.core.config import NbParserConfig
-from myst_nb.core.read import create_nb_reader
-from myst_parser.config.main import MdParserConfig
-from sphinx_gallery import gen_rst
+from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
-import calls
+from runner import EVERYTHING, Block, Job, Order, Result
 
-
-@dataclass(eq=False)
-class Script:
-    """A script of the gallery."""
-
-    docname: str
-    source: Path
-    target: Path
-    conf: dict[str, Any]
-
-    @cached_property
-    def code(self) -> str:
-        """The text of the script."""
-        return self.source.read_text(encoding="utf-8")
-
-    def kept(self) -> bool:
-        """Tell whether sphinx-gallery has the output of this text."""
-        return (
-            self.target.exists()
-            and self.target.read_text(encoding="utf-8") == self.code
-            and gen_rst.md5sum_is_current(self.target, "t")
-        )
-
-    def forget(self) -> None:
-        """Delete what an earlier run left, so that nothing of it can stay."""
-        Path(f"{self.target}.md5").unlink(missing_ok=True)
-        for image in self.target.parent.glob(f"images/sphx_glr_{self.target.stem}_[0-9]*"):
-            image.unlink()
-
-    def run(self) -> None:
-        """Execute the script and write its page, as sphinx-gallery does."""
-        gen_rst._LoggingTee = _OutputOnly
-        # Looking for links it reads attributes, such as .grad, that warn of being read.
-        warnings.filterwarnings("ignore", module=r"sphinx_gallery\.backreferences")
-        (self.target.parent / "images" / "thumb").mkdir(parents=True, exist_ok=True)
-        noting = calls.Noting(self.source)
-
-        class Noted(gen_rst._exec_once):  # type: ignore[misc]
-            """A block, whose calls are noted while it runs and not while it is shown."""
-
-            def __call__(self) -> None:
-                with noting:
-                    super().__call__()
-
-        gen_rst._exec_once = Noted
-        *_, result = gen_rst.generate_file_rst(
-            self.source.name, self.target.parent, self.source.parent, self.conf
-        )
-        self.target.with_suffix(".calls.json").write_text(json.dumps(noting.notes))
-        if error := result.get("formatted_exception"):
-            raise PageError(error)
-
-    def keep(self, result: None) -> None:
-        """Do nothing: the child has written all."""
+LIBRARIES = ["matplotlib", "numpy", "scipy", "torch"]  # what readers have, and scripts use
+PRELOAD = [
+    "matplotlib.backends.backend_agg",
+    "matplotlib.pyplot",
+    "numpy.testing",
+    "torch._decomp.decompositions_for_jvp",  # what torch itself imports when it is used
+    "torch._dynamo",
+    "torch.func",
+]
+RUNNER = Path(__file__).with_name("runner.py")
+TOOLS = [RUNNER, RUNNER.with_name("calls.py")]
+SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
+NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
+ROOT = Path(__file__).parents[2]
 
 
-class _OutputOnly(gen_rst._LoggingTee):  # type: ignore[misc]
-    """Captures standard output, and leaves standard error where it is seen."""
+@dataclass(frozen=True)
+class Page:
+    """A page that is executed; its name is its path below the root of the project."""
 
-    def set_std_and_reset_position(self) -> _OutputOnly:
-        error = self.origs[1] if isinstance(sys.stdout, gen_rst._LoggingTee) else sys.stderr
-        super().set_std_and_reset_position()
-        sys.stderr = error
-        return self
+    root: Path
+    name: str
 
+    @property
+    def source(self) -> Path:
+        """Where its text is."""
+        return self.root / self.name
 
-@dataclass(eq=False)
-class Notebook:
-    """A Markdown page with cells."""
-
-    docname: str
-    source: Path
-    cache: Path
-
-    @cached_property
-    def notebook(self) -> nbformat.NotebookNode:
-        """The page as MyST-NB reads it."""
+    @functools.cached_property
+    def blocks(self) -> list[Block]:
+        """Its code."""
         text = self.source.read_text(encoding="utf-8")
-        reader = create_nb_reader(
-            str(self.source), MdParserConfig(), NbParserConfig(), text
+        return blocks_of(self.source) if self.source.suffix == ".py" else [*cells_of(text)]
+
+    @functools.cached_property
+    def text(self) -> str:
+        """What its output depends on, of its text."""
+        if self.source.suffix == ".py":
+            return self.source.read_text(encoding="utf-8")
+        return "\n".join(f"{block['tags']}\n{block['code']}" for block in self.blocks)
+
+    @functools.cached_property
+    def files(self) -> dict[str, str]:
+        """The files that its code names: where they are, by their paths below the root."""
+        code = "\n".join(block["code"] for block in self.blocks)
+        named = (os.path.join(self.source.parent, name) for name in NAMED.findall(code))
+        found = (
+            Path(file).resolve() for file in sorted(set(named)) if os.path.isfile(file)
         )
-        assert reader is not None, f"{self.source} has cells but no notebook header"
-        notebook: nbformat.NotebookNode = reader.read(text)
-        return notebook
+        return {
+            file.relative_to(self.root).as_posix(): str(file)
+            for file in found
+            if file.is_relative_to(self.root)
+        }
 
-    @property
-    def cells(self) -> list[nbformat.NotebookNode]:
-        """The cells that hold code."""
-        return [cell for cell in self.notebook.cells if cell.cell_type == "code"]
-
-    @property
-    def code(self) -> str:
-        """The code of all cells."""
-        return "\n".join(cell.source for cell in self.cells)
-
-    def kept(self) -> bool:
-        """Tell whether the cache has the output; it holds the keys, too."""
-        return self.cache.exists()
-
-    def forget(self) -> None:
-        """Do nothing: a new run takes the place of the old."""
-
-    def run(self) -> nbformat.NotebookNode:
-        """Execute the cells in a kernel within this process."""
-        from ipykernel.inprocess.manager import InProcessKernelManager
-
-        os.chdir(self.source.parent)
-        manager: Any = InProcessKernelManager()
-        manager.start_kernel()
-        manager.kernel.shell.run_line_magic("matplotlib", "inline")
-        client = manager.client()
-        client.start_channels()
-        self.notebook.metadata["language_info"] = manager.kernel.language_info
-        for cell in self.cells:
-            client.execute(cell.source)
-            reply = client.get_shell_msg()["content"]
-            cell.execution_count = reply["execution_count"]
-            cell.outputs = list(_joined(client.iopub_channel.get_msgs()))
-            check(cell)
-        return self.notebook
-
-    def keep(self, result: nbformat.NotebookNode) -> None:
-        """Put the executed notebook where MyST-NB looks for it."""
-        bundle = CacheBundleIn(result, str(self.source), data={})
-        get_cache(self.cache).cache_notebook_bundle(
-            bundle, check_validity=False, overwrite=True
+    def job(self) -> Job:
+        """Return what the runner needs to know."""
+        files = {**self.files, self.name: str(self.source)}
+        return Job(
+            name=self.name, place=self.name, files=files, blocks=self.blocks, strict=False
         )
 
 
-def _joined(messages: list[dict[str, Any]]) -> Iterator[nbformat.NotebookNode]:
-    """Return the outputs in the messages, what is printed in a row being one."""
-    stream = None
-    for message in messages:
-        if message["msg_type"] in {"stream", "display_data", "execute_result", "error"}:
-            output: nbformat.NotebookNode = nbformat.v4.output_from_msg(message)  # type: ignore[no-untyped-call]
-            if stream and output.output_type == "stream" and output.name == stream.name:
-                stream.text += output.text
-                continue
-            stream = output if output.output_type == "stream" else None
-            yield output
+def find(root: Path) -> Iterator[Page]:
+    """Yield the pages that are executed, Markdown first."""
+    for source in sorted((root / "docs").rglob("*.md")):
+        name = source.relative_to(root)
+        if not SKIPPED & {*name.parts} and CELL.search(source.read_text(encoding="utf-8")):
+            yield Page(root, name.as_posix())
+    examples = root / "examples"
+    for source in sorted([*examples.glob("*.py"), *examples.glob("*/*.py")]):
+        yield Page(root, source.relative_to(root).as_posix())
 
 
-def check(cell: nbformat.NotebookNode) -> None:
-    """Raise where a cell fails or writes to standard error and is not tagged so."""
-    tags = cell.metadata.get("tags", [])
-    for output in cell.outputs:
-        if output.output_type == "error" and "raises-exception" not in tags:
-            raise PageError("\n".join(output.traceback))
-        if output.get("name") == "stderr" and "remove-stderr" not in tags:
-            raise PageError(f"written to standard error:\n{output.text}")
+def blocks_of(script: Path) -> list[Block]:
+    """Return the blocks of code of a script."""
+    _, parts = split_code_and_text_blocks(str(script))
+    return [
+        Block(line=part.lineno, code=part.content, tags=[])
+        for part in parts
+        if part.type == "code" and part.content.strip()
+    ]
 
 
-class PageError(Exception):
-    """A page did not run as it should; the message says what happened."""
+CELL = re.compile(
+    r"^```\{code-cell\}[^\n]*\n(?P<options>(:[^\n]*\n)*)(?P<code>.*?)^```$", re.M | re.S
+)
 
 
-Page = Script | Notebook
+def cells_of(text: str) -> Iterator[Block]:
+    """Yield the cells of a Markdown page."""
+    for cell in CELL.finditer(text):
+        tags = re.search(r"^:tags: \[(.*)\]$", cell["options"], re.M)
+        names = re.split(r",\s*", tags[1]) if tags else []
+        line = text.count("\n", 0, cell.start("code")) + 1
+        yield Block(line=line, code=cell["code"], tags=names)
 
 
-def delete_orphans(examples: Path, gallery: Path, generated: Path) -> None:
-    """Delete what the gallery wrote for scripts and chapters that are gone."""
-    chapters = [folder for folder in gallery.glob("*/") if (folder / "index.rst").exists()]
-    for chapter in chapters:
-        if not (examples / chapter.name).is_dir():
-            shutil.rmtree(chapter)
-            shutil.rmtree(generated, ignore_errors=True)
-    for copy in gallery.rglob("*.py"):
-        if not (examples / copy.relative_to(gallery)).exists():
-            shutil.rmtree(generated, ignore_errors=True)  # sphinx-gallery only adds to it
-            for image in copy.parent.glob(f"images/**/sphx_glr_{copy.stem}_*"):
-                image.unlink()
-            for file in copy.parent.glob(f"{copy.stem}.*"):
-                file.unlink()
+class Store:
+    """What the pages of a project have shown, and whether it still holds.
+
+    Attributes:
+        root: The folder that holds ``docs``, ``examples`` and ``src``.
+        package: The folder of the package, the only one in ``src``.
+    """
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self.root = root
+        (init,) = root.glob("src/*/__init__.py")
+        self.package = init.parent
+        self.outputs = root / "docs" / "_build" / "outputs"
+        common = [sys.version, *(f"{name} {version(name)}" for name in LIBRARIES)]
+        self.common = digest(*(tool.read_bytes() for tool in TOOLS), repr(common).encode())
+        self.folders: dict[str, str] = {}
+
+    def file(self, page: Page) -> Path:
+        """Return where the outcome of a page is kept."""
+        return self.outputs / f"{page.name}.json"
+
+    def last(self, page: Page) -> Result | None:
+        """Return what came of a page when it ran last."""
+        file = self.file(page)
+        if not file.exists():
+            return None
+        result: Result = json.loads(file.read_text(encoding="utf-8"))
+        return result
+
+    def key(self, page: Page, folders: Iterable[str]) -> str:
+        """Condense all that what a page shows depends on; it read from these folders."""
+        files = (Path(file).read_bytes() for file in page.files.values())
+        parts = [page.text.encode(), repr(page.files.keys()).encode(), *files]
+        if re.search(rf"\b{self.package.name}\b", page.text):
+            parts += [self.folder(name).encode() for name in folders]
+        return digest(self.common.encode(), *parts)
+
+    def folder(self, name: str) -> str:
+        """Return the digest of the files in a folder of the package, or in all."""
+        if name not in self.folders:
+            found = (
+                self.package.rglob("*")
+                if name == EVERYTHING
+                else (self.package / name).glob("*")
+            )
+            files = sorted(f for f in found if f.is_file() and "__pycache__" not in f.parts)
+            texts = (
+                f"{f.relative_to(self.package)}\n".encode() + f.read_bytes() for f in files
+            )
+            self.folders[name] = digest(*texts)
+        return self.folders[name]
+
+    def fresh(self, page: Page) -> Result | None:
+        """Return what a page shows, if it is known; ``key`` in it tells the state."""
+        last = self.last(page)
+        return last if last and last.get("key") == self.key(page, last["folders"]) else None
+
+    def stale(self, pages: Iterable[Page]) -> list[Page]:
+        """Return those whose output is not known, the slowest first."""
+        left = [page for page in pages if self.fresh(page) is None]
+        seconds = {
+            page.name: (self.last(page) or {"seconds": 60})["seconds"] for page in left
+        }
+        return sorted(left, key=lambda page: -seconds[page.name])
+
+    def execute(
+        self, pages: list[Page], processes: int, limit: int = 120
+    ) -> Iterator[tuple[Page, Result]]:
+        """Execute pages; yield each with what came of it, which is kept if it is right."""
+        if not pages:
+            return
+        code = "\n".join(page.text for page in pages)
+        order = Order(
+            package=self.package.name,
+            importable=LIBRARIES,
+            preload=[name for name in PRELOAD if name.partition(".")[0] in code],
+            processes=processes,
+            limit=limit,
+            jobs=[page.job() for page in pages],
+        )
+        by_name = {page.name: page for page in pages}
+        sources = [str(self.package.parent), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sources))}
+        for result in answers(order, [sys.executable, str(RUNNER)], environment):
+            page = by_name.pop(result["name"])
+            self.keep(page, result)
+            yield page, result
+        assert not by_name, f"the runner ended before {[*by_name]}"
+
+    def keep(self, page: Page, result: Result) -> None:
+        """Write down what came of a page, or forget what it showed before it failed."""
+        file = self.file(page)
+        if result["failure"]:
+            file.unlink(missing_ok=True)
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        result["key"] = self.key(page, result["folders"])
+        new = file.with_suffix(f".{os.getpid()}")
+        new.write_text(json.dumps(result, indent=1), encoding="utf-8")
+        new.replace(file)
+
+
+def answers(
+    order: Order, command: list[str], environment: dict[str, str]
+) -> Iterator[Result]:
+    """Start the runner; yield what came of each page, as it comes."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        env=environment,
+    ) as runner:
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        with runner.stdin:
+            json.dump(order, runner.stdin)
+        yield from map(json.loads, runner.stdout)
+
+
+def digest(*parts: bytes) -> str:
+    """Return a digest of some texts."""
+    return hashlib.sha256(
+        b"\0".join(hashlib.sha256(part).digest() for part in parts)
+    ).hexdigest()
+
+
+def main(part: str = "") -> int:
+    """Execute the stale pages with a part in their names; say how it went."""
+    store = Store()
+    pages = [page for page in find(ROOT) if part in page.name]
+    failures = 0
+    for page, result in store.execute(store.stale(pages), os.cpu_count() or 1):
+        print(f"executed {page.name} ({result['seconds']:.1f} s)", flush=True)
+        if result["failure"]:
+            failures += 1
+            print(result["failure"], file=sys.stderr)
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(*sys.argv[1:]), 1))

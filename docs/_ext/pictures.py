@@ -7,50 +7,63 @@ crops: here the page's first figure in the middle of it, or the one picture of t
 
 from __future__ import annotations
 
-import posixpath
-import re
-from html import unescape
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from PIL import Image, ImageOps
 from sphinx.application import Sphinx
+from sphinx.util.images import get_image_size
+from sphinx.writers.html5 import HTML5Translator
+from sphinx_gallery.directives import imgsgnode, visit_imgsg_html
 
-FIGURE = re.compile(
-    r'<img (?=src="(?P<source>[^"]+\.png)" srcset="[^"]+, (?P<large>[^" ]+) 2.00x"'
-    r' alt="(?P<alt>[^"]*)" class = "sphx-glr-single-img")'
-)
 WIDTH, HEIGHT, MARGIN = 1200, 630, 30  # of a card, in pixels
 CARDS = Path("_static", "cards")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Go over the figures of each page; draw the card of those without."""
+    app.setup_extension("sphinx_gallery.gen_gallery")
+    app.add_node(imgsgnode, override=True, html=(visit_figure, depart_figure))
     app.add_config_value("social_picture", ("", ""), "html", [tuple])  # and what it shows
-    app.connect("html-page-context", go_over)
+    app.connect("html-page-context", name_card)
     app.connect("build-finished", finish, priority=600)  # after lost figures are deleted
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "2", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def go_over(
-    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
+def visit_figure(self: HTML5Translator, node: imgsgnode) -> None:
+    """Write a figure as sphinx-gallery does, with its size."""
+    visit_imgsg_html(self, node)
+    if size := get_image_size(source(self.builder.srcdir, node["uri"])):
+        sized = f'<img width="{size[0]}" height="{size[1]}" '
+        self.body[-1] = self.body[-1].replace("<img ", sized, 1)
+
+
+def depart_figure(self: HTML5Translator, node: imgsgnode) -> None:
+    """Do nothing: a figure is one tag."""
+
+
+def source(folder: Path, uri: str) -> Path:
+    """Return the file of a picture that is named from the root of the sources."""
+    return Path(folder, uri.lstrip("/"))
+
+
+def name_card(
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
 ) -> None:
-    """Give the figures of one page their sizes, and its template a card."""
+    """Give the template of one page its card; draw it, if the page has a figure."""
     if doctree is None:
         return
-
-    def published(picture: str) -> Path:
-        return Path(app.outdir, "_images", posixpath.basename(picture))
-
-    def sized(match: re.Match[str]) -> str:
-        with Image.open(published(match["source"])) as figure:
-            return f'<img width="{figure.width}" height="{figure.height}" '
-
     picture, alt = app.config.social_picture
-    if first := FIGURE.search(context["body"]):
-        picture, alt = first["large"], unescape(first["alt"])
-        draw_card(app, published(picture))
-        context["body"] = FIGURE.sub(sized, context["body"])
+    figures = (figure for figure in doctree.findall(imgsgnode) if figure["srcset"])
+    if first := next(figures, None):
+        large = first["srcset"].rpartition(", ")[2].split()[0]
+        picture, alt = large, first["alt"]
+        draw_card(app, source(app.srcdir, large))
     card = CARDS / Path(picture).name
     context["card"] = {"url": app.config.html_baseurl + card.as_posix(), "alt": alt}
 

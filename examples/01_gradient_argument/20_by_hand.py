@@ -66,7 +66,8 @@ print(f"{rate:.3f}")
 # Not quite 8, because the rate at which the stove burns fuel itself rises a little during
 # the turn. A smaller turn comes closer to 8, until the rounding
 # errors of the computer take over. You can check any gradient in this way, whoever
-# computed it, as long as the function is smooth where you stand.
+# computed it, as long as the function is smooth where you stand, and gives the same answer
+# when it is asked twice (without dropout, for example).
 #
 # The walk back
 # -------------

@@ -55,7 +55,7 @@ x.grad
 # That is the whole rule. **v has the shape of the tensor on which you call** ``backward``,
 # **because it holds one price for each of its entries. x.grad has the shape of x, because
 # it holds one derivative for each of its entries.** (``x`` is a tensor that you made
-# yourself with ``requires_grad=True``, a :term:`leaf`. Only leaves keep a ``.grad``.) The number of dimensions plays no part
+# yourself with ``requires_grad=True``, a :term:`leaf`. Other tensors keep a ``.grad`` only after ``retain_grad``.) The number of dimensions plays no part
 # in it. Here are the shapes of our example. (The last line is the shape of the table, which
 # we come to at the end of this page.)
 

@@ -119,7 +119,8 @@ pullback.draw.graph(
 #    =\sum_i v_i\,J_{ij}
 #
 # This is the vector-Jacobian product of the first page. So to get from the rates at ``y`` to
-# the rates at ``x``, this product is all that is needed.
+# the rates at ``x``, this product is all that is needed. (For *second* derivatives something is
+# lost at the cut, because ``v`` is handed over as plain numbers.)
 #
 # Both halves may be in PyTorch as well. You cut with ``detach``, which gives you a tensor
 # with the numbers of ``y`` but without their history, and let the second half start there:

@@ -53,7 +53,7 @@ import pullback
 pullback.draw.vjp(torch.ones(5), J, result_name="x.grad")
 
 # %%
-# The ones have *added up* the rows, but each column has only one entry that is not zero,
+# The ones have *added up* the rows, but each column has at most one entry that is not zero,
 # because each input is used by only one output. So nothing was mixed. In our house both
 # outputs use every stove. There, ones add a rate of heat to a rate of fuel.
 #
@@ -154,7 +154,7 @@ w.grad
 
 # %%
 # It is :math:`2+3+4`. For training this is what you want: the gradient of the total loss of
-# a batch. If you expected three slopes, no ``v`` can give them in one call, because
+# a batch. If you expected three slopes, no ``v`` can give them in one call of ``backward``, because
 # ``w.grad`` has the shape of ``w`` and holds one number. How to keep them apart is
 # shown in part 2, in :ref:`one-jacobian-per-sample`.
 #

@@ -24,7 +24,7 @@ def shares(x):
     return x / x.sum()
 
 
-x = torch.tensor([1.0, 1.0, 2.0], requires_grad=True)
+x = torch.tensor([0.5, 0.5, 1.0], requires_grad=True)
 y = shares(x)
 y
 
@@ -53,13 +53,13 @@ import pullback
 
 J = torch.autograd.functional.jacobian(shares, x.detach())
 flats = ["flat 1", "flat 2", "flat 3"]
-pullback.draw.vjp(torch.ones(3), J, rows=flats, columns=flats, result_name="sum", digits=4)
+pullback.draw.vjp(torch.ones(3), J, rows=flats, columns=flats, result_name="sum")
 
 # %%
 # The slopes that we wanted stand on the diagonal. If the first flat turns up its radiator, its
-# own share rises at a rate of 0.1875. But the column goes on: the same turn *lowers* the
-# shares of the other two, at rates of 0.0625 and 0.125. When ones add up the rows, all of
-# it lands in the same place, and :math:`0.1875-0.0625-0.125=0`.
+# own share rises at a rate of 0.375. But the column goes on: the same turn *lowers* the
+# shares of the other two, at rates of 0.125 and 0.25. When ones add up the rows, all of
+# it lands in the same place, and :math:`0.375-0.125-0.25=0`.
 #
 # It does not have to cancel. If the columns add up to something else, you get numbers
 # that look reasonable, and nothing will tell you that they are wrong.
@@ -147,8 +147,9 @@ print(pullback.mixing(network.eval(), samples).mixes)
 #
 # .. admonition:: Remember
 #
-#    - Ones always return the gradient of the sum of the outputs. They return each point's
-#      own derivative only if each point has one output, and no output uses another point.
+#    - Ones always return the gradient of the sum of the outputs. You can rely on them for
+#      each point's own derivative if each point has one output, and no output uses another
+#      point.
 #    - BatchNorm in training mode is the most common layer that breaks this.
 #    - There is no error, and the shapes are right. To find out, send a 1 to one output after
 #      the other, and look at which samples receive something.

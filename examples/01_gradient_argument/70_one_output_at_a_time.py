@@ -53,8 +53,8 @@ except RuntimeError as error:
 # walk it threw its notes away, since usually nobody needs them twice. The message calls
 # them *saved intermediate values*. If you know that you will come back, say so in the first
 # call, with ``retain_graph=True``. (And don't change in between what the graph needs. If ``x``
-# were a parameter, a step of the optimizer would change it, and the second walk would be
-# refused.)
+# were a parameter, a step of the optimizer would change it. Then the second walk is usually
+# refused, and with a fused optimizer it is wrong without an error.)
 #
 # .. admonition:: Predict
 #
@@ -159,7 +159,7 @@ derivatives
 #      the same.
 #    - To call ``backward`` on the same ``y`` again, pass ``retain_graph=True`` in all calls
 #      but the last, and change nothing in between that the graph needs (an optimizer's step
-#      changes the parameters).
+#      changes the parameters). A network under ``torch.compile`` may refuse to be asked twice.
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
 #      returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one

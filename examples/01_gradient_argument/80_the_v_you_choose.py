@@ -106,8 +106,8 @@ for number in (losses.mean(), losses[mask].mean(), losses.max()):
 # %%
 # The second line is a mask with a mean: five pixels are left, and each of them counts a
 # fifth. It is a common mistake to divide by six instead, that is to write
-# ``(mask * losses).mean()``. Then the loss, and every gradient, shrinks as the number of
-# unlabelled pixels in the image grows.
+# ``(mask * losses).mean()``. Then the loss and every gradient are smaller than those of the
+# masked mean, by the share of labelled pixels, here 5/6.
 #
 # .. dropdown:: What are the 0.1, 1.0 and 0.0001 in the tutorial?
 #
@@ -142,7 +142,7 @@ print(as_v[0])
 print(as_formula[0])
 
 # %%
-# With the formula, the gradients are nearly twice as large. ``backward`` does not
+# With the formula, the gradients in this row are nearly twice as large. ``backward`` does not
 # differentiate ``v``: it takes the prices as given. In the formula the weight is a part of the
 # function, and there is a second term, for the way in which the scores change the weight.
 # Neither of the two is wrong. If you want the
@@ -154,9 +154,11 @@ torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
 # %%
 # .. dropdown:: If you keep a v and use it again
 #
-#    Where ``y`` is only another view of ``x``, as after ``x.view(6)`` or ``x.T``, PyTorch may
-#    put your ``v`` itself into ``x.grad`` instead of a copy, and the next ``backward`` then
-#    adds to it. Below, ``kept`` should still be ones, and is not. Pass ``kept.clone()``.
+#    If the numbers of ``x`` are only rearranged, joined or shifted on the way to ``y``, as in
+#    ``x.view(6)``, ``x.T``, ``torch.cat`` or ``x.flatten() + 1``, PyTorch may put your ``v`` itself
+#    into ``x.grad`` instead of a copy. Whatever then changes ``x.grad``, such as the next
+#    ``backward`` or clipping, changes your ``v``. Below, ``kept`` should still be ones, and is
+#    not. Pass ``kept.clone()``.
 
 kept = torch.ones(6)
 x = torch.zeros(2, 3, requires_grad=True)
@@ -167,8 +169,8 @@ kept
 # %%
 # .. admonition:: Remember
 #
-#    - ``v`` says how much each output counts: 0 leaves it out (if its loss is finite), 3
-#      counts it three times.
+#    - ``v`` says how much each output counts: 0 leaves it out (if its derivatives are
+#      finite), 3 counts it three times.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weight does not depend on what you
 #      differentiate.

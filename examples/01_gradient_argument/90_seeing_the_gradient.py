@@ -133,8 +133,8 @@ for size in (0.01, 10.0):
 # %%
 # The short step brings nearly what was promised, and the output grows at every point. The
 # long one promises a gain of more than 20, to an output that cannot exceed 1. In fact the
-# output falls there, and at many other points, because the step leads across the circle
-# and out again on the other side.
+# output falls there, and at many other points, mostly because the step leads across the
+# circle and out again on the other side.
 # A gradient is a rate at the point where you stand. It promises nothing about the far end
 # of a long step, and this is one reason why training uses small learning rates.
 #

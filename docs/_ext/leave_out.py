@@ -1,0 +1,34 @@
+"""Leave files of the theme and of extensions out of pages that do not need them.
+
+Each of them adds style sheets and scripts to every page, for which a first visit waits.
+``html_leave_out`` lists shell patterns of file names.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+from typing import Any
+
+from sphinx.application import Sphinx
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Go over what each page lists, after all others have added to it."""
+    app.add_config_value("html_leave_out", [], "html", [list])
+    app.connect("html-page-context", leave_out, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def leave_out(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Shorten the two lists of one page."""
+    for key in ("css_files", "script_files"):
+        context[key] = [file for file in context[key] if needed(app, str(file.filename))]
+
+
+def needed(app: Sphinx, file: str) -> bool:
+    """Tell whether no pattern matches the name of a file."""
+    name = PurePosixPath(file).name
+    return not any(fnmatch(name, pattern) for pattern in app.config.html_leave_out)

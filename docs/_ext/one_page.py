@@ -1,0 +1,137 @@
+"""Execute, check and render one page: ``python one_page.py NAME [options of pytest]``.
+
+NAME is a part of the path of an example or of a Markdown page, or the anchor of an error
+message (``errors/ANCHOR``, should a page have it in its path, too). Where the site has been
+built, the page is built into it; else it is rendered without the others, and links to them
+are left as text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.util.tags import Tags
+
+from pages import ROOT, SKIPPED
+
+DOCS = ROOT / "docs"
+BUILT = DOCS / "_build"
+PER_PAGE = ["test_records", "test_examples", "test_terms"]  # these go page by page
+ALONE = [
+    "ref.*",
+    "toc.not_readable",
+    "toc.not_included",
+    "toc.excluded",
+    "myst.xref_missing",
+    "config.cache",
+]
+
+
+def sources() -> Iterator[Path]:
+    """Yield what a page is written in."""
+    yield from sorted((ROOT / "examples").glob("*/*.py"))
+    for source in sorted(DOCS.rglob("*.md")):
+        if not SKIPPED & {*source.relative_to(ROOT).parts}:
+            yield source
+
+
+def chosen(name: str) -> Path | str:
+    """Return the source with a name in its path, or else the anchor of a message."""
+    if name.startswith("errors/"):
+        return name.removeprefix("errors/")
+    paths = {source.relative_to(ROOT).as_posix(): source for source in sources()}
+    found = [source for path, source in paths.items() if name in path]
+    whole = re.compile(rf"(^|/){re.escape(name)}(\.\w+)?$")
+    exact = [source for path, source in paths.items() if whole.search(path)]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if found:
+        names = "\n  ".join(source.relative_to(ROOT).as_posix() for source in found)
+        sys.exit(f"{name} is in the names of several pages:\n  {names}")
+    return name
+
+
+def checks(source: Path | str, options: list[str]) -> Iterator[list[str]]:
+    """Yield the commands that look at a page; the records have it executed."""
+    pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", *options]
+    if isinstance(source, str):
+        yield [*pytest, "tests/test_messages.py", "-k", f"[{source}]"]
+        return
+    name = source.relative_to(ROOT).as_posix()
+    tests = [f"tests/{test}.py" for test in PER_PAGE]
+    if source.suffix == ".py":
+        yield ["ruff", "check", name]
+        yield ["ruff", "format", "--check", name]
+    else:
+        tests.append(name)
+    yield [*pytest, *tests, "-k", name]
+    if source.parent.name == "questions":
+        yield [*pytest, "tests/test_questions.py"]
+
+
+def write_message(anchor: str) -> Path:
+    """Write the page of a message, with what torch says now."""
+    import error_pages
+    from pullback._messages import messages
+
+    named = {message.anchor: message for message in messages()}
+    if anchor not in named:
+        sys.exit(f"no page has {anchor} in its path, and no message this anchor")
+    page = DOCS / "errors" / f"{anchor}.md"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(error_pages.page_of(named[anchor]), encoding="utf-8")
+    return page
+
+
+def render(source: Path) -> Path:
+    """Build a page; return where it is."""
+    page = source.relative_to(DOCS) if source.is_relative_to(DOCS) else None
+    page = page or Path("auto_examples", source.relative_to(ROOT / "examples"))
+    name = page.with_suffix("").as_posix()
+    whole = (BUILT / "html" / "index.html").exists()
+    built = BUILT if whole else BUILT / "alone"
+    settings: dict[str, Any] = {"execution_pages": source.stem}
+    if not whole:
+        conf = Config.read(DOCS, overrides={}, tags=Tags())
+        settings |= {
+            "extensions": [e for e in conf.extensions if e not in {"error_index", "wheel"}],
+            "include_patterns": [f"{name}.*", "index.md"],
+            "nitpicky": False,
+            "suppress_warnings": ALONE,
+        }
+    app = Sphinx(
+        DOCS,
+        DOCS,
+        built / "html",
+        built / "doctrees",
+        "html",
+        settings,
+        status=None,
+        parallel=os.cpu_count() or 1,
+    )
+    app.build()
+    return built / "html" / f"{name}.html"
+
+
+def main(name: str, *options: str) -> int:
+    """Do all that there is to do for one page; return how many checks failed."""
+    source = chosen(name)
+    failed = 0
+    for command in checks(source, [*options]):
+        status = subprocess.run(command, cwd=ROOT).returncode
+        failed += status not in {0, 5}  # 5: no test is about this page
+    page = write_message(source) if isinstance(source, str) else source
+    print(f"\nlook at {render(page)}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(*sys.argv[1:]), 1))
