@@ -113,7 +113,9 @@ RIGHT = [
     *((asks("value", [2], [10, -8.2857]), typed) for typed in (
         "[10, -8.29]", "10 -8.3", "10, −58/7", "[10.0000, -8.2857]",
     )),
-    *((asks("value", [3], [0, 0, 0]), typed) for typed in ("0", "zeros(3)", "zeros_like(x)")),
+    *((asks("value", [3], [0, 0, 0]), typed) for typed in (
+        "0", "zeros(3)", "zeros_like(x)",
+    )),
     *((asks("value", [], [9]), typed) for typed in ("9", "[9]", "tensor(9.)", "3*3")),
     *((asks("value", [4], [.25] * 4), typed) for typed in (
         "torch.full((4,), 1/4)", "ones(4) / 4", "1/4 1/4 1/4 1/4",
@@ -276,7 +278,7 @@ def site(tmp_path_factory):
 
 
 def test_each_question_has_the_answer_that_comes_next(site):
-    soup = BeautifulSoup(site.page("index"), "html.parser")
+    soup = BeautifulSoup(site.page("docs/index.rst"), "html.parser")
     forms = soup.select(".admonition-predict > form[hidden]")
     first, second, third = (json.loads(form["data-asks"]) for form in forms)
     assert (first["numbers"], first["shapes"]) == ([8, 6, 4], {"y": [2]})
@@ -284,7 +286,7 @@ def test_each_question_has_the_answer_that_comes_next(site):
     assert third["numbers"] == [3]
     assert forms[0].label.text == "Your answer: x.grad"
     assert soup.select("script[src*='asking.js']")
-    assert "asking.js" not in site.page("other")
+    assert "asking.js" not in site.page("docs/other.rst")
 
 
 @pytest.mark.parametrize(
@@ -348,7 +350,9 @@ def test_in_a_notebook_boxes_are_quotations():
 
 @needs_chromium
 def test_in_a_browser_by_keyboard(show, site):
-    boxes = BeautifulSoup(site.page("index"), "html.parser").select(".admonition-predict")
+    boxes = BeautifulSoup(site.page("docs/index.rst"), "html.parser").select(
+        ".admonition-predict"
+    )
     page = show(*map(str, boxes))
     assert not page.locator("form").first.is_visible()
     page.add_script_tag(content=SCRIPT.read_text())

@@ -43,7 +43,7 @@ def html(tmp_path_factory):
     site = Site(tmp_path_factory.mktemp("folded"))
     write(site.folder, {"docs/conf.py": CONF, "docs/index.rst": PAGE})
     site.build("-n", "-W")
-    return site.page("index")
+    return site.page("docs/index.rst")
 
 
 def test_takes_in_the_code_that_follows_and_no_more(html):
