@@ -21,6 +21,7 @@ release = version = installed("pullback")
 
 extensions = [
     "execution",
+    "asking",
     "code_links",
     "error_index",
     "folded",

@@ -8,7 +8,7 @@ from built import needs_chromium
 from executed import ROOT, shown
 
 PAGE = ROOT / "docs" / "exercises.md"
-SCRIPT = ROOT / "docs" / "_static" / "exercises.js"
+SCRIPT = ROOT / "docs" / "_static" / "asking.js"
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,15 @@ def test_only_the_answer_tells_the_answer(fragments):
 
 
 ANSWERS = {
-    1: ["torch.ones(5)", "[1, 1, 1, 1, 1]", "[1,1,1,1,1.0,]"],
-    2: ["[0, 1]", "torch.tensor([0., 1.])", "v = [0, 1]"],
+    1: ["torch.ones(5)", "[1, 1, 1, 1, 1]", "[1,1,1,1,1.0,]", "torch.ones_like(y)"],
+    2: [
+        "[0, 1]",
+        "0 1",
+        "(0, 1)",
+        "torch.eye(2)[1]",
+        "torch.tensor([0., 1.])",
+        "v = [0, 1]",
+    ],
     3: ["[1, 0, -1]"],
     4: ["[[1/4, 1 / 4], [0.25, 2.5e-1]]"],
     5: ["[[0, 0], [1, 0]]"],
@@ -61,7 +68,7 @@ ANSWERS = {
     11: ["ones(3)"],
     12: ["[1/3, 0, 1/3, 1/3]", "[0.3333, 0, 0.3333, 0.3333]"],
     13: ["[2, -2]"],
-    14: ["[[0, 0, 1], [1, 0, 0]]"],
+    14: ["[[0, 0, 1], [1, 0, 0]]", "F.one_hot(torch.tensor([2, 0]), 3)"],
     15: ["[0, 3]"],
     16: ["[.5, .5, .5]"],
     17: ["[1, 2, 3]"],
@@ -98,7 +105,8 @@ def test_wrong_answers_are_told_what_they_give(page):
         ("[[1, 2], [3]]", "Not a tensor"),
         ("", "Not read"),
         ("[0, 1", "Not read"),
-        ("[0 1]", "Not read"),
+        ("[[0 1]", "Not read"),
+        ("torch.ones_like(x)", "Mismatch in shape: v has the shape (3,), and y has (2,)."),
         ("[0, 1] [", "Not read"),
         ("alert(1)", "Not read"),
         ("[0,, 1]", "Not read"),

@@ -106,7 +106,9 @@ print(f"{rate:.3f}")
 # the result for ``x``, but ``retain_grad`` asks it to keep the others as well. To make it
 # interesting, let us say that a unit of fuel costs 3 this time:
 #
-# .. admonition:: Predict
+# .. predict::
+#    :label: x
+#    :for: x.grad
 #
 #    With ``v = [10, -3]``, what arrives at ``fuel``, what at ``squares``, and what at
 #    ``x``? In which shapes?

@@ -37,7 +37,9 @@ y
 # Some days are colder than others, and on a cold day a unit of heat is worth more to us.
 # Suppose that it is worth 1, 10, 5 and 2 on the four days.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: shape
+#    :for: the shape of x.grad
 #
 #    Which shape does ``v`` have, and which shape will ``x.grad`` have? ``x`` has the shape
 #    ``(4, 3)``, and ``y`` has the shape ``(4,)``.
@@ -119,7 +121,9 @@ for output, attempt in [(y, one_row), (total, torch.tensor([1.0]))]:
 # Now let us ask for the fuel of *each* stove on each day. There are twelve results, and
 # so we need twelve prices:
 #
-# .. admonition:: Predict
+# .. predict::
+#    :item: 1
+#    :for: the second row
 #
 #    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2, but on the
 #    second day it was on sale for 1. What is in the second row of ``x.grad``? The settings

@@ -47,7 +47,7 @@ in_one_piece
 # *next* unit costs 4, and this is what counts if we ask which way to turn a stove. With
 # other settings the price is different:
 #
-# .. admonition:: Predict
+# .. predict::
 #
 #    We turn up every stove by one, so that ``x`` is ``[2, 3, 4]`` and fuel is
 #    :math:`4+9+16=29`. Which two numbers arrive at ``y`` now?
@@ -148,7 +148,8 @@ x.grad
 # second, and ``v`` is the gradient of the loss with respect to the predictions. With the
 # mean squared error over four samples, it is :math:`2\,(\text{prediction}-\text{target})/4`:
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: signs
 #
 #    The first prediction is too low, the second is right, and the third and the fourth
 #    are too high. Which signs does ``v`` have?

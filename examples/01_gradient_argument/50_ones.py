@@ -36,7 +36,9 @@ J
 # The slopes that we want stand on the diagonal, and everything else is zero. What would you
 # pass to get the five of them in one call?
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: v
+#    :for: v
 #
 #    Which ``v`` puts the diagonal of this table into ``x.grad``? Remember that each row is
 #    multiplied by its entry of ``v``, and that the rows are added up.
@@ -141,7 +143,7 @@ first.grad
 # matter. The samples have a row each, but the weights are used by *all* outputs. So
 # their gradients have been added up over the samples. A small case shows it:
 #
-# .. admonition:: Predict
+# .. predict::
 #
 #    ``w`` is a single number, and ``y = w * s`` for the three samples ``s = [2, 3, 4]``. The
 #    slope of :math:`w\,s` with respect to :math:`w` is :math:`s`. What is ``w.grad`` after

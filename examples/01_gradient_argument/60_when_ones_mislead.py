@@ -33,7 +33,8 @@ y
 # radiator? It looks like the curve of the last page: three numbers go in, three come out,
 # and we want one derivative for each. So we pass ones.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :for: x.grad
 #
 #    Before you read on: what is the *sum* of the shares, and how does it change if one
 #    of the radiators is turned up?

@@ -56,7 +56,7 @@ except RuntimeError as error:
 # were a parameter, a step of the optimizer would change it. Then the second walk is usually
 # refused, and with a fused optimizer it is wrong without an error.)
 #
-# .. admonition:: Predict
+# .. predict::
 #
 #    Below, the first call asks for the row ``[1, 1, 1]`` and the second for the row
 #    ``[2, 4, 6]``. What is in ``x.grad`` at the end?

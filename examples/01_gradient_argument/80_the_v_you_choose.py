@@ -38,7 +38,8 @@ losses
 weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 
 # %%
-# .. admonition:: Predict
+# .. predict::
+#    :value: 2
 #
 #    We pass ``weight`` as ``v``. Below, the gradient with ones is printed first. Cover the
 #    second tensor with your hand, and work it out from the first (to two digits).
@@ -79,7 +80,9 @@ torch.equal(by_formula, weighted)
 # tensor of losses before you call ``backward``, in the end each of them has been given a
 # weight:
 #
-# .. admonition:: Predict
+# .. predict::
+#    :value: 2
+#    :for: v
 #
 #    ``mask`` is True for the five labelled pixels. Which ``v`` does
 #    ``losses[mask].mean().backward()`` send to the six losses?

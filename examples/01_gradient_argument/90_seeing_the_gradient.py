@@ -28,7 +28,8 @@ layer = torch.nn.Linear(2, 1)
 y = torch.sigmoid(layer(points))
 
 # %%
-# .. admonition:: Predict
+# .. predict::
+#    :for: the shape of points.grad
 #
 #    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. We want the gradient
 #    of the output at each point. Which ``v`` do you pass, of which shape, and which shape
@@ -120,7 +121,9 @@ for size in (0.01, 10.0):
     print(f"{size:5}: promised {promised[steepest]:.4f}, gained {gain[steepest].item():.4f}")
 
 # %%
-# .. admonition:: Predict
+# .. predict::
+#    :value: 2
+#    :for: points, with the small step
 #
 #    That was one point. At how many of the 81 points will the output grow with the small
 #    step? At all of them? And with the long one?

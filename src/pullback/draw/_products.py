@@ -88,7 +88,7 @@ def vjp(
         )
     y_shape, x_shape = weights.shape, jacobian.shape[weights.ndim :]
     matrix = jacobian.reshape(y_shape.numel(), x_shape.numel())
-    return by_rows(
+    drawing = by_rows(
         Product(
             weights.reshape(-1).tolist(),
             matrix.tolist(),
@@ -100,6 +100,9 @@ def vjp(
         digits=digits,
         alt=alt,
     )
+    if weights.isfinite().all() and jacobian.isfinite().all():  # else it were no JSON
+        drawing.numbers = {"v": weights.tolist(), "J": jacobian.tolist()}
+    return drawing
 
 
 def jvp(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,16 +37,20 @@ class Drawing:
         alt: What it shows, in a sentence or two, for those who do not see it.
         text: What ``print`` gives: a caption and the numbers.
         width: Its natural width in pixels.
+        numbers: What a page may ask about, such as v and J; the fragment carries it.
     """
 
     def __init__(self, svg: str, *, alt: str, text: str, width: float) -> None:
         self.svg, self.alt, self.text, self.width = svg, alt, text, width
+        self.numbers: dict[str, Any] = {}
 
     @property
     def html(self) -> str:
         """The picture as an HTML fragment; a wide one scrolls in itself."""
         focus = ' tabindex="0"' if legible_width(self.width) > NARROW else ""
-        return f'<div class="pb-drawing"{focus}>{self.svg}</div>'
+        data = escape(json.dumps(self.numbers, separators=(",", ":")))
+        asked = f' data-numbers="{data}"' if self.numbers else ""
+        return f'<div class="pb-drawing"{asked}{focus}>{self.svg}</div>'
 
     def save(self, path: str | Path) -> None:
         """Write the picture to an SVG file."""

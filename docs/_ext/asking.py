@@ -1,0 +1,284 @@
+"""A question that a reader answers before the page does: ``.. predict::``.
+
+It is a box with a question and a line to type in, which may be skipped. What is typed is
+compared with what the page printed when it ran, and nothing is written by hand::
+
+    .. predict::
+       :expects: v
+
+       Which ``v`` puts the diagonal of this table into ``x.grad``?
+
+The argument is the title, ``Predict`` if there is none. Options:
+
+``expects``
+    ``value`` (as it is without this option): the value that the next output shows; of a
+    ``torch.Size``, its shape. ``shape``: the shape of that value. ``largest``: which of its
+    entries is the largest. ``signs``: the signs of its entries. ``v``: a v that gives what
+    the next :func:`pullback.draw.vjp` shows.
+``value``, ``label``
+    Which value, where the output shows several: its number, from 1, or what is printed
+    before it.
+``item``
+    Which entry or row of the value: its index, such as ``1`` or ``0, 2``.
+``for``
+    What the answer is, in the words of the label: ``x.grad`` or ``the shape of v``.
+
+An output counts until the next question. If the expected answer cannot be read from it,
+the build warns, and the question stands alone. Without scripts, and in other formats than
+HTML, it always does. ``_static/asking.js`` does the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from html import escape, unescape
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from printed import Printed, values
+
+logger = logging.getLogger(__name__)
+KINDS = ("value", "shape", "largest", "signs", "v")
+# In a question: ``x`` has the shape ``(4, 3)``.
+SHAPE = re.compile(r"`+(?P<name>[\w.]+)`+[^`]*\bshape\s+`+(?P<shape>\([\d, ]*\))`+")
+NUMBERS = re.compile(r'data-numbers="([^"]*)"')
+
+FORM = """\
+<form class="exercise" data-asks="{asks}" hidden>\
+<label for="answer-{number}">{label}</label>\
+<input id="answer-{number}" autocomplete="off" autocapitalize="off" spellcheck="false" \
+aria-describedby="said-{number}"><button>Check</button>\
+<output id="said-{number}" for="answer-{number}" aria-live="polite"></output></form>
+"""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Add the directive, what reads its answers, and the script where it is needed."""
+    nothing = (skip, None)
+    app.add_node(asked, html=(write, None), latex=nothing, man=nothing, text=nothing)
+    app.add_directive("predict", Predict)
+    app.add_transform(ReadAnswers)
+    app.connect("html-page-context", add_script)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class asked(nodes.General, nodes.Element):  # noqa: N801 (docutils writes nodes so)
+    """The line to type in."""
+
+
+def index(text: str) -> tuple[int, ...]:
+    """Read the index of an item; docutils reports a ValueError at the directive."""
+    return tuple(int(part) for part in text.split(","))
+
+
+class Predict(SphinxDirective):
+    """The directive; its content is the question."""
+
+    optional_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec = {  # noqa: RUF012 (docutils reads it from the class)
+        "expects": lambda kind: directives.choice(kind, KINDS),
+        "value": directives.positive_int,
+        "label": directives.unchanged_required,
+        "item": index,
+        "for": directives.unchanged_required,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the box, with the question and a line to type in."""
+        self.assert_has_content()
+        title = self.arguments[0] if self.arguments else "Predict"
+        texts, messages = self.state.inline_text(title, self.lineno)
+        box = nodes.admonition("", nodes.title(title, "", *texts))
+        box["classes"].append(f"admonition-{nodes.make_id(title)}")
+        box += self.parse_content_to_nodes()
+        question = "\n".join(self.content)
+        shapes = {
+            found["name"]: [int(n) for n in re.findall(r"\d+", found["shape"])]
+            for found in SHAPE.finditer(question)
+        }
+        line = asked("", options=dict(self.options), shapes=shapes)
+        self.set_source_info(line)
+        box += line
+        return [box, *messages]
+
+
+class ReadAnswers(SphinxTransform):
+    """Gives each question the answer that the page shows next."""
+
+    default_priority = 890
+
+    def apply(self, **options: Any) -> None:
+        """Go over the questions of one page."""
+        for number, (line, after) in enumerate(followed(self.document), 1):
+            try:
+                asks = expectation(line["options"], after)
+                line["asks"] = {"shapes": line["shapes"]} | asks
+                line["number"] = number
+            except ValueError as error:
+                if getattr(self.config, "execution_pages", "all") == "all":
+                    logger.warning("%s", error, location=line, type="asking")
+                line.parent.remove(line)
+
+
+def followed(document: nodes.document) -> Iterator[tuple[asked, list[nodes.Element]]]:
+    """Yield each question with what comes before the next."""
+    line: asked | None = None
+    after: list[nodes.Element] = []
+    for node in list(document.findall(nodes.Element)):
+        if isinstance(node, asked):
+            if line is not None:
+                yield line, after
+            line, after = node, []
+        else:
+            after.append(node)
+    if line is not None:
+        yield line, after
+
+
+def expectation(options: dict[str, Any], after: Iterable[nodes.Element]) -> dict[str, Any]:
+    """Return what the script compares an answer with.
+
+    Raises:
+        ValueError: It cannot be read from what comes after the question.
+    """
+    kind = options.get("expects", "value")
+    if kind == "v":
+        drawn = (NUMBERS.search(n.astext()) for n in after if isinstance(n, nodes.raw))
+        if not (found := next(filter(None, drawn), None)):
+            raise ValueError("no drawing of v and J follows the question")
+        return product(json.loads(unescape(found[1])))
+    texts = (n.astext() for n in after if isinstance(n, nodes.literal_block) and shows(n))
+    if (text := next(texts, None)) is None:
+        raise ValueError("no output follows the question")
+    value = chosen(values(text), options)
+    if "item" in options:
+        value = value.item(options["item"])
+    return COMPARED["shape" if value.is_size and kind == "value" else kind](value)
+
+
+def shows(block: nodes.literal_block) -> bool:
+    """Tell whether a block is what a cell printed, in the gallery or in MyST-NB."""
+    if "sphx-glr-script-out" in block["classes"]:
+        return True
+    node = block.parent
+    while node is not None and node.get("nb_element") != "cell_code_output":
+        node = node.parent
+    return node is not None
+
+
+def chosen(found: list[Printed], options: dict[str, Any]) -> Printed:
+    """Return the one value that is meant."""
+    if (label := options.get("label")) is not None:
+        found = [value for value in found if value.label == label]
+    if place := options.get("value"):
+        found = found[place - 1 : place]
+    if len(found) != 1:
+        raise ValueError(
+            f"the next output shows {len(found)} values that the question may mean; 1 is "
+            "needed (see the options value and label)"
+        )
+    return found[0]
+
+
+def by_value(value: Printed) -> dict[str, Any]:
+    """Ask for the numbers."""
+    return {
+        "kind": "value",
+        "shape": value.shape,
+        "numbers": value.numbers,
+        "slack": value.slack,
+        "text": value.text,
+    }
+
+
+def by_shape(value: Printed) -> dict[str, Any]:
+    """Ask for the shape."""
+    shape = [int(n) for n in value.numbers] if value.is_size else value.shape
+    return {"kind": "shape", "numbers": shape}
+
+
+def by_largest(value: Printed) -> dict[str, Any]:
+    """Ask for the place of the largest entry."""
+    numbers = value.numbers
+    if len(value.shape) != 1 or numbers.count(max(numbers, default=0)) != 1:
+        raise ValueError(f"{value.text} has no single largest entry in a list")
+    return by_value(value) | {"kind": "largest", "place": numbers.index(max(numbers))}
+
+
+def by_signs(value: Printed) -> dict[str, Any]:
+    """Ask for the signs."""
+    return by_value(value) | {"kind": "signs"}
+
+
+COMPARED: dict[str, Callable[[Printed], dict[str, Any]]] = {
+    "value": by_value,
+    "shape": by_shape,
+    "largest": by_largest,
+    "signs": by_signs,
+}
+
+
+def product(drawn: dict[str, Any]) -> dict[str, Any]:
+    """Ask for a v that gives what a drawing of v and J shows."""
+    shape, whole = lengths(drawn["v"]), lengths(drawn["J"])
+    v, flat = leaves(drawn["v"]), leaves(drawn["J"])
+    size = len(flat) // len(v)
+    rows = [flat[i : i + size] for i in range(0, len(flat), size)]
+    wanted = [
+        sum(w * x for w, x in zip(v, row, strict=True)) for row in zip(*rows, strict=True)
+    ]
+    return {
+        "kind": "v",
+        "shape": shape,
+        "shapes": {"x": whole[len(shape) :]},
+        "rows": rows,
+        "wanted": wanted,
+    }
+
+
+def lengths(nested: Any) -> list[int]:
+    """Return the shape of nested lists that a tensor was written as."""
+    return [len(nested), *lengths(nested[0])] if isinstance(nested, list) else []
+
+
+def leaves(nested: Any) -> list[float]:
+    """Return the numbers of nested lists."""
+    if not isinstance(nested, list):
+        return [nested]
+    return [leaf for entry in nested for leaf in leaves(entry)]
+
+
+def write(visitor: Any, node: asked) -> None:
+    """Write the line to type in; the script shows it."""
+    told = node["options"].get("for")
+    visitor.body.append(
+        FORM.format(
+            asks=escape(json.dumps(node["asks"], separators=(",", ":"))),
+            label=escape(f"Your answer: {told}" if told else "Your answer"),
+            number=node["number"],
+        )
+    )
+    raise nodes.SkipNode
+
+
+def skip(visitor: Any, node: asked) -> None:
+    """Write nothing."""
+    raise nodes.SkipNode
+
+
+def add_script(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Have a page with questions load the script."""
+    if doctree is not None and next(doctree.findall(asked), None) is not None:
+        app.add_js_file("asking.js", loading_method="defer")
