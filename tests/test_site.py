@@ -194,7 +194,7 @@ def test_page_reads_without_scripts(browser, address):
     """Text, formulas, navigation and downloads need no script."""
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(address + "auto_examples/01_gradient_argument/30_one_component.html")
+    page.goto(address + "auto_examples/08_more_on_v/30_one_component.html")
     for part in ("h1", "math", ".sphx-glr-download a", "a.next-page", ".sidebar-tree a"):
         assert page.locator(part).first.is_visible(), part
     context.close()

@@ -75,14 +75,14 @@ print(f"{rate:.3f}")
 # ``backward`` does not fill in a table. While the house was computed, PyTorch took notes:
 # which operation produced which tensor, and from what. There are four operations:
 #
-# ========================  ======================  ===================
-# operation                 what it computed        value
-# ========================  ======================  ===================
-# ``heat = x.sum()``        all settings added      ``6``
-# ``squares = x**2``        each setting squared    ``[1, 4, 9]``
-# ``fuel = squares.sum()``  all squares added       ``14``
-# ``y = stack(heat, fuel)`` the two in one tensor   ``[6, 14]``
-# ========================  ======================  ===================
+# =============================  ======================  ===================
+# operation                      what it computed        value
+# =============================  ======================  ===================
+# ``heat = x.sum()``             all settings added      ``6``
+# ``squares = x**2``             each setting squared    ``[1, 4, 9]``
+# ``fuel = squares.sum()``       all squares added       ``14``
+# ``y = stack([heat, fuel])``    the two in one tensor   ``[6, 14]``
+# =============================  ======================  ===================
 #
 # The walk goes through this list from the bottom to the top. It starts at ``y`` with our
 # prices ``[10, -1]``, and at each operation it asks one question: *given the prices of your

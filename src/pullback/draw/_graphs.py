@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import pairwise
@@ -90,7 +90,7 @@ def graph(
     values: Mapping[str, Any] | None = None,
     *,
     v: Any = None,
-    cut: Collection[tuple[str, str]] = (),
+    cut: Sequence[tuple[str, str]] = (),
     steps: bool = False,
     alt: str | None = None,
 ) -> GraphDrawing:
