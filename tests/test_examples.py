@@ -76,4 +76,6 @@ def test_avoids(page, idiom):
 def test_the_chapters_have_their_headers():
     for chapter in {page.parent for page in EXAMPLES}:
         header = chapter / "GALLERY_HEADER.rst"
-        assert re.match(r"\.\. _(chapter-\d|notes-on-[a-z]+):\n\n.+\n-+\n\n\w", header.read_text())
+        assert re.match(
+            r"\.\. _(chapter-\d|notes-on-[a-z]+):\n\n.+\n-+\n\n\w", header.read_text()
+        )

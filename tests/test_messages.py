@@ -1,6 +1,5 @@
 """The table of messages: what torch says is recognised, and the fixes work."""
 
-import ast
 import dataclasses
 import json
 import os
@@ -14,10 +13,11 @@ import pytest
 import torch
 from executed import ROOT
 from noise import rounding_noise
+from sites import write
 
 import error_pages
 from error_pages import run, seen, shown
-from freshness import Package
+from pages import Store, find
 from pullback import _messages
 from pullback._messages import messages, themes
 from pullback._recognition import lookup
@@ -304,11 +304,21 @@ def test_importing_the_package_reads_no_message():
     assert not {"pullback._messages", "pullback._recognition"} & {*loaded.split()}
 
 
-def test_only_what_adds_notes_depends_on_the_entries():
-    package = Package(ROOT / "src" / "pullback")
-    for code, depends in (("pullback.hints()", True), ("pullback.mixing(f, x)", False)):
-        reached = package.reach(ast.parse(f"import pullback\n{code}"))
-        assert any(file.suffix == ".md" for file in reached) == depends
+@pytest.mark.parametrize(
+    ("code", "depends"),
+    [
+        ("with pullback.hints(), suppress(RuntimeError):\n    z.backward()", True),
+        ("pullback.mixing(torch.square, torch.ones(2, 1))", False),
+    ],
+)
+def test_only_what_adds_notes_depends_on_the_entries(tmp_path, code, depends):
+    """A page runs again when a folder of the package that it read has changed."""
+    opening = "import torch, pullback\nfrom contextlib import suppress\nz = torch.ones(2)\n"
+    write(tmp_path, {"examples/one/page.py": f'"""Page."""\n{opening}{code}'})
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    ((_, result),) = Store(tmp_path).execute(list(find(tmp_path)), 1)
+    assert result["failure"] == ""
+    assert any(folder.startswith("messages") for folder in result["folders"]) == depends
 
 
 # -- The pages --------------------------------------------------------------------------

@@ -5,9 +5,9 @@ Every number by hand
 ====================
 
 On the last page PyTorch filled in the table for us, and walked back to ``[8, 6, 4]`` in a
-way that we could not see. Here we work out the three numbers ourselves: with a pencil, with NumPy, and
-finally the way ``backward`` does it, by walking back through the house one operation at
-a time. It is a short walk, and after it there is no magic left in the
+way that we could not see. Here we work out the three numbers ourselves: with a pencil,
+with NumPy, and finally the way ``backward`` does it, by walking back through the house
+one operation at a time. It is a short walk, and after it there is no magic left in the
 call.
 """
 

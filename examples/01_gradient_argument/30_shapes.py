@@ -54,12 +54,13 @@ x.grad
 # shape of ``x``. In each row you find the price of that day, because one more unit from
 # any stove is one more unit of heat on that day, and on no other.
 #
-# That is the whole rule. **v has the shape of the tensor on which you call** ``backward``,
-# **because it holds one price for each of its entries. x.grad has the shape of x, because
-# it holds one derivative for each of its entries.** (``x`` is a tensor that you made
-# yourself with ``requires_grad=True``, a :term:`leaf`. Other tensors keep a ``.grad`` only after ``retain_grad``.) The number of dimensions plays no part
-# in it. Here are the shapes of our example. (The last line is the shape of the table, which
-# we come to at the end of this page.)
+# That is the whole rule. **v has the shape of the tensor on which you call**
+# ``backward``, **because it holds one price for each of its entries. x.grad has the shape
+# of x, because it holds one derivative for each of its entries.** (``x`` is a tensor that
+# you made yourself with ``requires_grad=True``, a :term:`leaf`. Other tensors keep a
+# ``.grad`` only after ``retain_grad``.) The number of dimensions plays no part in it.
+# Here are the shapes of our example. (The last line is the shape of the table, which we
+# come to at the end of this page.)
 
 import pullback
 
@@ -125,9 +126,9 @@ for output, attempt in [(y, one_row), (total, torch.tensor([1.0]))]:
 #    :item: 1
 #    :for: the second row
 #
-#    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2, but on the
-#    second day it was on sale for 1. What is in the second row of ``x.grad``? The settings
-#    on that day were 0, 1 and 1.
+#    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2, but on
+#    the second day it was on sale for 1. What is in the second row of ``x.grad``? The
+#    settings on that day were 0, 1 and 1.
 
 x.grad = None
 fuel = x**2
@@ -143,8 +144,8 @@ x.grad
 # out flat. (PyTorch writes ``-0`` there, which is zero with the sign of the price.)
 #
 # What has become of the table of derivatives? It has an entry for each pair of an output
-# and an input, and there are twelve of each. It is kept in a tensor whose shape is the shape
-# of ``y`` followed by the shape of ``x``:
+# and an input, and there are twelve of each. It is kept in a tensor whose shape is the
+# shape of ``y`` followed by the shape of ``x``:
 
 settings = x.detach()
 table = torch.autograd.functional.jacobian(torch.square, settings)
@@ -163,8 +164,8 @@ torch.equal(by_table, x.grad)
 #
 # .. admonition:: Remember
 #
-#    - ``v`` looks like ``y``, the tensor on which you call ``backward``. It looks like ``x``
-#      only where ``y`` does.
+#    - ``v`` looks like ``y``, the tensor on which you call ``backward``. It looks like
+#      ``x`` only where ``y`` does.
 #    - ``x.grad`` looks like ``x``.
 #    - In *Mismatch in shape*, ``grad_output[0]`` is your ``v``, ``output[0]`` is your
 #      ``y``, and the second shape is the one to use.
@@ -201,7 +202,8 @@ for f in maps:
         v = torch.arange(1.0, 1 + out.numel()).reshape(out.shape)
         (product,) = torch.autograd.grad(out, t, v)
         J = torch.autograd.functional.jacobian(f, t.detach())
-        assert J.shape == out.shape + t.shape and product.shape == t.shape
+        assert J.shape == out.shape + t.shape
+        assert product.shape == t.shape
         torch.testing.assert_close(product, torch.tensordot(v, J, dims=out.ndim))
 
 w = torch.ones(3, requires_grad=True)

@@ -40,9 +40,9 @@ in_one_piece
 
 # %%
 # ``worth(y)`` is a single number, so the call needs no argument. On its way to ``x`` it
-# passes ``y``, and what arrives there is a pair of prices again, 10 and −4. This time nobody
-# has set the second one. It follows from the contract: we burn 14 units of fuel at the
-# moment, and the derivative of the bill :math:`\text{fuel}^2/7` at this point is
+# passes ``y``, and what arrives there is a pair of prices again, 10 and −4. This time
+# nobody has set the second one. It follows from the contract: we burn 14 units of fuel at
+# the moment, and the derivative of the bill :math:`\text{fuel}^2/7` at this point is
 # :math:`2\cdot14/7=4`. The whole bill is 28, so that a unit costs 2 on average. But the
 # *next* unit costs 4, and this is what counts if we ask which way to turn a stove. With
 # other settings the price is different:
@@ -59,10 +59,10 @@ worth(y_more).backward()
 y_more.grad
 
 # %%
-# Heat has kept its price, and one more unit of fuel costs :math:`2\cdot29/7\approx8.29` now. This is what ``v``
-# is in general: **the rates at which the number that you care about changes, one rate for
-# each entry of y, at the values that y has now.** In other words, it is the gradient of
-# everything that comes after ``y``.
+# Heat has kept its price, and one more unit of fuel costs :math:`2\cdot29/7\approx8.29`
+# now. This is what ``v`` is in general: **the rates at which the number that you care
+# about changes, one rate for each entry of y, at the values that y has now.** In other
+# words, it is the gradient of everything that comes after ``y``.
 #
 # Cutting the program in two
 # --------------------------
@@ -118,9 +118,9 @@ pullback.draw.graph(
 #    =\sum_i\frac{\partial\,\text{worth}}{\partial y_i}\,\frac{\partial y_i}{\partial x_j}
 #    =\sum_i v_i\,J_{ij}
 #
-# This is the vector-Jacobian product of the first page. So to get from the rates at ``y`` to
-# the rates at ``x``, this product is all that is needed. (For *second* derivatives something is
-# lost at the cut, because ``v`` is handed over as plain numbers.)
+# This is the vector-Jacobian product of the first page. So to get from the rates at ``y``
+# to the rates at ``x``, this product is all that is needed. (For *second* derivatives
+# something is lost at the cut, because ``v`` is handed over as plain numbers.)
 #
 # Both halves may be in PyTorch as well. You cut with ``detach``, which gives you a tensor
 # with the numbers of ``y`` but without their history, and let the second half start there:
@@ -134,19 +134,20 @@ y.backward(start.grad)  # and this one goes on from there
 x.grad
 
 # %%
-# After the first call, ``x.grad`` was still ``None``, because the walk ended at ``start``. Then
-# we handed over what it had brought there. Programs are cut like this when the halves run
-# on different machines, or when something has to happen in between, such as changing the
-# gradient before it goes on. (``y.detach()`` shares its memory with ``y``. If
-# foreign code such as our consultant's writes into the array that it gets, hand it a copy,
-# ``y.detach().numpy().copy()``.)
+# After the first call, ``x.grad`` was still ``None``, because the walk ended at
+# ``start``. Then we handed over what it had brought there. Programs are cut like this
+# when the halves run on different machines, or when something has to happen in between,
+# such as changing the gradient before it goes on. (``y.detach()`` shares its memory with
+# ``y``. If foreign code such as our consultant's writes into the array that it gets, hand
+# it a copy, ``y.detach().numpy().copy()``.)
 #
 # What a loss sends back
 # ----------------------
 #
 # A training loop is the same situation. The network is the first half, the loss is the
 # second, and ``v`` is the gradient of the loss with respect to the predictions. With the
-# mean squared error over four samples, it is :math:`2\,(\text{prediction}-\text{target})/4`:
+# mean squared error over four samples, it is
+# :math:`2\,(\text{prediction}-\text{target})/4`:
 #
 # .. predict::
 #    :expects: signs
@@ -163,15 +164,15 @@ prediction.grad
 # A negative entry says that the loss would fall if this prediction went up. The second is
 # zero, because that prediction is right, and the last is the largest, because it is the
 # furthest off. So ``v`` is how the loss speaks to the network: it says for every output
-# in which direction it is wrong, and how much this matters. On the walk back, the gradients
-# flow from the loss towards the inputs like a stream, and so what arrives at a tensor is also
-# called its *upstream gradient*.
+# in which direction it is wrong, and how much this matters. On the walk back, the
+# gradients flow from the loss towards the inputs like a stream, and so what arrives at a
+# tensor is also called its *upstream gradient*.
 #
 # What v does not know
 # --------------------
 #
-# ``v`` only covers what happens *through* ``y``. Suppose that the first stove wears out, and
-# that this costs us 2 times its setting. This cost depends on ``x`` directly, and the
+# ``v`` only covers what happens *through* ``y``. Suppose that the first stove wears out,
+# and that this costs us 2 times its setting. This cost depends on ``x`` directly, and the
 # consultant's prices do not contain it:
 
 x.grad = None
@@ -192,8 +193,8 @@ x.grad
 #
 # .. admonition:: Remember
 #
-#    - ``v`` is the gradient of what comes after ``y``, with respect to ``y``, at the present
-#      values.
+#    - ``v`` is the gradient of what comes after ``y``, with respect to ``y``, at the
+#      present values.
 #    - If the rest is computed elsewhere, ask for this gradient and pass it to
 #      ``y.backward``.
 #    - In a training loop the loss sends this ``v`` to the predictions, and each layer
@@ -240,5 +241,5 @@ total = torch.nn.functional.mse_loss(prediction, target, reduction="sum")
 torch.testing.assert_close(torch.autograd.grad(total, prediction)[0], 4 * mean_v)
 
 # %%
-# **Next:** ``ones_like`` is the most popular ``v`` of all. :ref:`ones` explains what it asks
-# for, and when that is what you want.
+# **Next:** ``ones_like`` is the most popular ``v`` of all. :ref:`ones` explains what it
+# asks for, and when that is what you want.

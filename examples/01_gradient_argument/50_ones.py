@@ -90,9 +90,9 @@ x.grad
 # %%
 # If any entry of ``y`` grows by 1, the sum grows by 1. So the gradient of the sum, with
 # respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``. Both
-# lines ask for the same product, for any function with real outputs, and you may write the
-# one that you find easier to read. With the mean it would be ones divided by the number of entries,
-# so here all slopes would come out five times too small.
+# lines ask for the same product, for any function with real outputs, and you may write
+# the one that you find easier to read. With the mean it would be ones divided by the
+# number of entries, so here all slopes would come out five times too small.
 #
 # Points with several coordinates
 # -------------------------------
@@ -112,10 +112,10 @@ points.grad
 
 # %%
 # There is one height for each point, so ``v`` has three ones and not six. Each row of the
-# result is the gradient at one point, :math:`(-2x_0,\;2x_1)`. PyTorch does not know that the
-# first dimension counts points. It has added up the gradients of three heights. But the
-# first height does not depend on the other two points, so its gradient has only zeros in
-# their rows, and the same holds for the others.
+# result is the gradient at one point, :math:`(-2x_0,\;2x_1)`. PyTorch does not know that
+# the first dimension counts points. It has added up the gradients of three heights. But
+# the first height does not depend on the other two points, so its gradient has only zeros
+# in their rows, and the same holds for the others.
 #
 # The most common case is a network with one output per sample. If it treats each sample
 # by itself, ones give the gradient of each output with respect to its own sample. We
@@ -123,9 +123,7 @@ points.grad
 # a single entry, and PyTorch fills in the 1 for us, whatever its shape.)
 
 torch.manual_seed(0)  # so that you see the same numbers
-network = torch.nn.Sequential(
-    torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
-)
+network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 samples = points.detach().requires_grad_()
 outputs = network(samples)
 outputs.backward(torch.ones_like(outputs))
@@ -145,9 +143,9 @@ first.grad
 #
 # .. predict::
 #
-#    ``w`` is a single number, and ``y = w * s`` for the three samples ``s = [2, 3, 4]``. The
-#    slope of :math:`w\,s` with respect to :math:`w` is :math:`s`. What is ``w.grad`` after
-#    ``y.backward(torch.ones(3))``?
+#    ``w`` is a single number, and ``y = w * s`` for the three samples ``s = [2, 3, 4]``.
+#    The slope of :math:`w\,s` with respect to :math:`w` is :math:`s`. What is ``w.grad``
+#    after ``y.backward(torch.ones(3))``?
 
 w = torch.tensor(5.0, requires_grad=True)
 s = torch.tensor([2.0, 3.0, 4.0])
@@ -155,10 +153,10 @@ s = torch.tensor([2.0, 3.0, 4.0])
 w.grad
 
 # %%
-# It is :math:`2+3+4`. For training this is what you want: the gradient of the total loss of
-# a batch. If you expected three slopes, no ``v`` can give them in one call of ``backward``, because
-# ``w.grad`` has the shape of ``w`` and holds one number. How to keep them apart is
-# shown in part 2, in :ref:`one-jacobian-per-sample`.
+# It is :math:`2+3+4`. For training this is what you want: the gradient of the total loss
+# of a batch. If you expected three slopes, no ``v`` can give them in one call of
+# ``backward``, because ``w.grad`` has the shape of ``w`` and holds one number. How to
+# keep them apart is shown in part 2, in :ref:`one-jacobian-per-sample`.
 #
 # .. admonition:: Remember
 #
@@ -186,7 +184,8 @@ w.grad
 #    of the samples with one call for each of them, and the sum with ones for a function
 #    that mixes its inputs.
 
-assert torch.equal(x.grad, J.diagonal()) and torch.equal(J, J.diagonal().diag())
+assert torch.equal(x.grad, J.diagonal())
+assert torch.equal(J, J.diagonal().diag())
 assert torch.equal(points.grad, points.detach() * torch.tensor([-2.0, 2.0]))
 for sample, together in zip(samples, samples.grad, strict=True):
     alone = sample.detach()[None].requires_grad_()

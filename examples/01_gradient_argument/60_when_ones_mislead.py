@@ -43,8 +43,8 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# Zeros! If you read these as slopes, no flat would pay more for turning up its radiator. But
-# ones ask for the gradient of the sum, and the three shares add up to 1 whatever the
+# Zeros! If you read these as slopes, no flat would pay more for turning up its radiator.
+# But ones ask for the gradient of the sum, and the three shares add up to 1 whatever the
 # settings are. A number that cannot change has the gradient zero. The answer is correct,
 # and it is the answer to a different question.
 #
@@ -57,10 +57,10 @@ flats = ["flat 1", "flat 2", "flat 3"]
 pullback.draw.vjp(torch.ones(3), J, rows=flats, columns=flats, result_name="sum")
 
 # %%
-# The slopes that we wanted stand on the diagonal. If the first flat turns up its radiator, its
-# own share rises at a rate of 0.375. But the column goes on: the same turn *lowers* the
-# shares of the other two, at rates of 0.125 and 0.25. When ones add up the rows, all of
-# it lands in the same place, and :math:`0.375-0.125-0.25=0`.
+# The slopes that we wanted stand on the diagonal. If the first flat turns up its
+# radiator, its own share rises at a rate of 0.375. But the column goes on: the same turn
+# *lowers* the shares of the other two, at rates of 0.125 and 0.25. When ones add up the
+# rows, all of it lands in the same place, and :math:`0.375-0.125-0.25=0`.
 #
 # It does not have to cancel. If the columns add up to something else, you get numbers
 # that look reasonable, and nothing will tell you that they are wrong.
@@ -94,8 +94,8 @@ only_first = torch.tensor([[1.0], [0.0], [0.0]], dtype=torch.float64)
 # .. admonition:: Predict
 #
 #    The network is in training mode at first. Then we put it into eval mode, in which
-#    BatchNorm, as it is by default, uses stored numbers instead of the mean and the spread of the batch. In which
-#    of the two modes will the two gradients agree?
+#    BatchNorm, as it is by default, uses stored numbers instead of the mean and the
+#    spread of the batch. In which of the two modes will the two gradients agree?
 
 for training in (True, False):
     network.train(training)  # train(False) is what eval() calls
@@ -129,17 +129,17 @@ samples.grad.abs().sum(dim=1) > 0
 # %%
 # The first output depends on all three samples, so ones would mix them. If you see
 # ``True`` only in the first place, this output listens to its own sample. But you have to
-# ask the other outputs as well: the first entry of a cumulative sum, for example, sees only
-# itself, and the last one sees everything. And for another batch the answer may be different,
-# for example where a ReLU is switched off by chance. ``pullback.mixing`` asks all outputs,
-# for the batch that you give it:
+# ask the other outputs as well: the first entry of a cumulative sum, for example, sees
+# only itself, and the last one sees everything. And for another batch the answer may be
+# different, for example where a ReLU is switched off by chance. ``pullback.mixing`` asks
+# all outputs, for the batch that you give it:
 
 print(pullback.mixing(network, samples).mixes)
 print(pullback.mixing(network.eval(), samples).mixes)
 
 # %%
-# (Every pass in training mode, this one too, also updates the numbers that BatchNorm stores.
-# If that matters, ask a ``copy.deepcopy`` of the network.)
+# (Every pass in training mode, this one too, also updates the numbers that BatchNorm
+# stores. If that matters, ask a ``copy.deepcopy`` of the network.)
 #
 # If samples do mix, and you really want each output's derivative with respect to its own
 # input, you have two ways. Stop the mixing, as ``eval`` does, if it is not part of what
@@ -152,8 +152,8 @@ print(pullback.mixing(network.eval(), samples).mixes)
 #      each point's own derivative if each point has one output, and no output uses another
 #      point.
 #    - BatchNorm in training mode is the most common layer that breaks this.
-#    - There is no error, and the shapes are right. To find out, send a 1 to one output after
-#      the other, and look at which samples receive something.
+#    - There is no error, and the shapes are right. To find out, send a 1 to one output
+#      after the other, and look at which samples receive something.
 #
 # .. admonition:: Try it
 #
@@ -178,6 +178,8 @@ torch.testing.assert_close(J.double(), formula)
 torch.testing.assert_close(x.grad, J.sum(0))
 
 h = 1e-6
+
+
 def one_at_a_time(y):
     rows = [torch.autograd.grad(out, samples, retain_graph=True)[0] for out in y[:, 0]]
     return torch.stack([row[i] for i, row in enumerate(rows)])

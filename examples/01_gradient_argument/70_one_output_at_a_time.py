@@ -31,11 +31,11 @@ y.backward(torch.tensor([1.0, 0.0]))
 x.grad
 
 # %%
-# A ``v`` with a single 1 and zeros elsewhere is called *one-hot*. The place of the 1 selects
-# the row. You may also take the entry out first and call ``y[0].backward()``, which
-# needs no ``v`` because ``y[0]`` is a number. It does the same: indexing has a slope of 1
-# for the entry that you took, and of 0 for all others. (A factor of 0 removes ordinary
-# numbers. If the other row holds an infinity or a NaN, zero times that is NaN.)
+# A ``v`` with a single 1 and zeros elsewhere is called *one-hot*. The place of the 1
+# selects the row. You may also take the entry out first and call ``y[0].backward()``,
+# which needs no ``v`` because ``y[0]`` is a number. It does the same: indexing has a
+# slope of 1 for the entry that you took, and of 0 for all others. (A factor of 0 removes
+# ordinary numbers. If the other row holds an infinity or a NaN, zero times that is NaN.)
 #
 # Two surprises
 # -------------
@@ -49,12 +49,13 @@ except RuntimeError as error:
 
 # %%
 # The first surprise is this famous message. While PyTorch computed the fuel, it kept
-# ``x`` for later, because the slope :math:`2x` is needed on the walk back. After the first
-# walk it threw its notes away, since usually nobody needs them twice. The message calls
-# them *saved intermediate values*. If you know that you will come back, say so in the first
-# call, with ``retain_graph=True``. (And don't change in between what the graph needs. If ``x``
-# were a parameter, a step of the optimizer would change it. Then the second walk is usually
-# refused, and with a fused optimizer it is wrong without an error.)
+# ``x`` for later, because the slope :math:`2x` is needed on the walk back. After the
+# first walk it threw its notes away, since usually nobody needs them twice. The message
+# calls them *saved intermediate values*. If you know that you will come back, say so in
+# the first call, with ``retain_graph=True``. (And don't change in between what the graph
+# needs. If ``x`` were a parameter, a step of the optimizer would change it. Then the
+# second walk is usually refused, and with a fused optimizer it is wrong without an
+# error.)
 #
 # .. predict::
 #
@@ -73,9 +74,9 @@ x.grad
 # they are what ones gave us on the first page, because ones add the two rows as well.
 #
 # Adding is useful in training, where a big batch can be processed in small pieces, and it
-# is the reason that a training loop calls ``zero_grad()`` before every ``backward``. Here it is in
-# the way. We could empty ``x.grad`` between the calls. But there is also a function that
-# does not touch it:
+# is the reason that a training loop calls ``zero_grad()`` before every ``backward``. Here
+# it is in the way. We could empty ``x.grad`` between the calls. But there is also a
+# function that does not touch it:
 
 y = house(x)
 rows = []
@@ -118,9 +119,9 @@ at_once
 # Many points and several outputs
 # -------------------------------
 #
-# Often both come together: a function with several outputs, evaluated at many points. Take
-# :math:`f(x)=(-x^3,\;5x)` at 0, 1 and 2. The result has the shape ``(3, 2)``, with a row for
-# each point and a column for each output:
+# Often both come together: a function with several outputs, evaluated at many points.
+# Take :math:`f(x)=(-x^3,\;5x)` at 0, 1 and 2. The result has the shape ``(3, 2)``, with a
+# row for each point and a column for each output:
 
 
 def f(x):
@@ -155,11 +156,12 @@ derivatives
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output. For a vector ``y``, ``y[k].backward()`` is
-#      the same.
-#    - To call ``backward`` on the same ``y`` again, pass ``retain_graph=True`` in all calls
-#      but the last, and change nothing in between that the graph needs (an optimizer's step
-#      changes the parameters). A network under ``torch.compile`` may refuse to be asked twice.
+#    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
+#      ``y[k].backward()`` is the same.
+#    - To call ``backward`` on the same ``y`` again, pass ``retain_graph=True`` in all
+#      calls but the last, and change nothing in between that the graph needs (an
+#      optimizer's step changes the parameters). A network under ``torch.compile`` may
+#      refuse to be asked twice.
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
 #      returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one

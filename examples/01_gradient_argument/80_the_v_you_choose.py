@@ -30,10 +30,10 @@ losses
 
 # %%
 # The largest is at the lower left, where the score leans the wrong way. These six numbers
-# are our ``y`` now, so ``v`` has their shape, and says how much each of them counts. Suppose
-# that the middle column is an edge, and that nobody has labelled the last pixel of the
-# second row. (Its target, 0, only fills the place. It must be a number, though: zero times
-# NaN is NaN, so that a weight of 0 could not remove a NaN from the loss.)
+# are our ``y`` now, so ``v`` has their shape, and says how much each of them counts.
+# Suppose that the middle column is an edge, and that nobody has labelled the last pixel
+# of the second row. (Its target, 0, only fills the place. It must be a number, though:
+# zero times NaN is NaN, so that a weight of 0 could not remove a NaN from the loss.)
 
 weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 
@@ -131,10 +131,10 @@ doubled
 # A weight that has a gradient itself
 # -----------------------------------
 #
-# There is a case in which ``backward(weight)`` and the formula differ, although both shapes
-# are right. (If ``weight`` has another shape than ``losses``, ``backward`` refuses it, while the
-# formula may broadcast it, which is not always what you meant.) Some losses compute
-# their weights from the network, for example to look harder at the pixels which
+# There is a case in which ``backward(weight)`` and the formula differ, although both
+# shapes are right. (If ``weight`` has another shape than ``losses``, ``backward`` refuses
+# it, while the formula may broadcast it, which is not always what you meant.) Some losses
+# compute their weights from the network, for example to look harder at the pixels which
 # are still wrong. Then the formula differentiates the weight as well:
 
 weight = 1 - torch.exp(-losses)  # large where the loss is large
@@ -145,11 +145,11 @@ print(as_v[0])
 print(as_formula[0])
 
 # %%
-# With the formula, the gradients in this row are nearly twice as large. ``backward`` does not
-# differentiate ``v``: it takes the prices as given. In the formula the weight is a part of the
-# function, and there is a second term, for the way in which the scores change the weight.
-# Neither of the two is wrong. If you want the
-# formula with fixed weights, write ``weight.detach()`` in it:
+# With the formula, the gradients in this row are nearly twice as large. ``backward`` does
+# not differentiate ``v``: it takes the prices as given. In the formula the weight is a
+# part of the function, and there is a second term, for the way in which the scores change
+# the weight. Neither of the two is wrong. If you want the formula with fixed weights,
+# write ``weight.detach()`` in it:
 
 fixed = (weight.detach() * losses).sum()
 torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
@@ -157,11 +157,11 @@ torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
 # %%
 # .. dropdown:: If you keep a v and use it again
 #
-#    If the numbers of ``x`` are only rearranged, joined or shifted on the way to ``y``, as in
-#    ``x.view(6)``, ``x.T``, ``torch.cat`` or ``x.flatten() + 1``, PyTorch may put your ``v`` itself
-#    into ``x.grad`` instead of a copy. Whatever then changes ``x.grad``, such as the next
-#    ``backward`` or clipping, changes your ``v``. Below, ``kept`` should still be ones, and is
-#    not. Pass ``kept.clone()``.
+#    If the numbers of ``x`` are only rearranged, joined or shifted on the way to ``y``,
+#    as in ``x.view(6)``, ``x.T``, ``torch.cat`` or ``x.flatten() + 1``, PyTorch may put
+#    your ``v`` itself into ``x.grad`` instead of a copy. Whatever then changes
+#    ``x.grad``, such as the next ``backward`` or clipping, changes your ``v``. Below,
+#    ``kept`` should still be ones, and is not. Pass ``kept.clone()``.
 
 kept = torch.ones(6)
 x = torch.zeros(2, 3, requires_grad=True)
@@ -204,7 +204,8 @@ x = torch.zeros(2, 3, requires_grad=True)
 kept = torch.ones(6)
 for _ in range(2):
     x.view(6).backward(kept.clone())
-assert torch.equal(kept, torch.ones(6)) and torch.equal(x.grad, torch.full((2, 3), 2.0))
+assert torch.equal(kept, torch.ones(6))
+assert torch.equal(x.grad, torch.full((2, 3), 2.0))
 
 largest = torch.zeros(6)
 largest[losses.flatten().argmax()] = 1.0

@@ -31,17 +31,17 @@ y = torch.sigmoid(layer(points))
 # .. predict::
 #    :for: the shape of points.grad
 #
-#    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. We want the gradient
-#    of the output at each point. Which ``v`` do you pass, of which shape, and which shape
-#    will ``points.grad`` have?
+#    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. We want the
+#    gradient of the output at each point. Which ``v`` do you pass, of which shape, and
+#    which shape will ``points.grad`` have?
 
 y.backward(torch.ones_like(y))
 points.grad.shape
 
 # %%
-# Each point goes through the layer by itself, so ones are right here. ``v`` looks like ``y``
-# and has the shape ``(81, 1)``. ``points.grad`` looks like ``points``: a pair of numbers for
-# each point, which we can draw as an arrow:
+# Each point goes through the layer by itself, so ones are right here. ``v`` looks like
+# ``y`` and has the shape ``(81, 1)``. ``points.grad`` looks like ``points``: a pair of
+# numbers for each point, which we can draw as an arrow:
 
 import pullback.plot
 
@@ -50,8 +50,9 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer: where y g
 
 # %%
 # Each arrow shows in which direction the output grows fastest from that point, and its
-# length says how fast, compared with the other arrows of the picture. Two things strike the eye. All arrows point in the same direction,
-# and they are longest along one line across the picture.
+# length says how fast, compared with the other arrows of the picture. Two things strike
+# the eye. All arrows point in the same direction, and they are longest along one line
+# across the picture.
 #
 # Both follow from the walk back. The walk starts with a 1 at the output. The sigmoid
 # multiplies it by its slope, which is large in the middle of its curve, where the output
@@ -85,8 +86,9 @@ right = ((network(points) > 0.5) == (wish > 0.5)).sum()
 print(f"{right} of 81 points are right")
 
 # %%
-# The network has learned all of the points. In the loop, ``loss.backward()`` needs no argument, because ``loss`` is a number, and it asks about the
-# weights. For our picture we ask about the points, with ones:
+# The network has learned all of the points. In the loop, ``loss.backward()`` needs no
+# argument, because ``loss`` is a number, and it asks about the weights. For our picture
+# we ask about the points, with ones:
 
 points.grad = None
 y = network(points)
@@ -117,8 +119,9 @@ for size in (0.01, 10.0):
     step = size * gradient
     with torch.no_grad():
         gain = network(points + step) - y
-    promised = (gradient * step).sum(dim=1)
-    print(f"{size:5}: promised {promised[steepest]:.4f}, gained {gain[steepest].item():.4f}")
+    promised = (gradient * step).sum(dim=1, keepdim=True)
+    hoped, got = promised[steepest].item(), gain[steepest].item()
+    print(f"{size:5}: promised {hoped:.4f}, gained {got:.4f}")
 
 # %%
 # .. predict::
@@ -161,7 +164,8 @@ for size in (0.01, 10.0):
 #
 #    With ten times ones every gradient is ten times as long, in the same direction. (The
 #    drawing fits its arrows to the page, so that you would see it in the numbers of the
-#    colour bar.) With minus ones all arrows turn around, and show where the output falls fastest.
+#    colour bar.) With minus ones all arrows turn around, and show where the output falls
+#    fastest.
 #
 # .. dropdown:: How we checked this page
 #

@@ -22,7 +22,8 @@ answer names the page that explains it.
 #
 #    ``v`` looks like ``scores``, so it is ``(16, 10)``. ``images.grad`` looks like
 #    ``images``, ``(16, 3, 32, 32)``. The network has parameters, too. Each that requires
-#    a gradient, and was used, gets a ``.grad`` of its own shape from the same call. (:ref:`shapes-of-v`)
+#    a gradient, and was used, gets a ``.grad`` of its own shape from the same call.
+#    (:ref:`shapes-of-v`)
 #
 # 2 · By hand
 # -----------
@@ -86,9 +87,10 @@ third = x.grad
 #
 # .. dropdown:: Answer
 #
-#    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient of
-#    what comes after ``vertices``, so it is ``v``. The minus sign turns "fits well" into a
-#    cost, which is what an optimizer wants to make small. (:ref:`where-v-comes-from`)
+#    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient
+#    of what comes after ``vertices``, so it is ``v``. The minus sign turns "fits well"
+#    into a cost, which is what an optimizer wants to make small.
+#    (:ref:`where-v-comes-from`)
 #
 # 5 · Ones
 # --------
@@ -101,8 +103,8 @@ third = x.grad
 #
 #    Ones ask for the gradient of the sum of all entries. In each row the ten
 #    probabilities add up to 1, whatever the scores are, so the sum is always 8 and cannot
-#    change. With ``dim=0`` the columns add up to 1, and the sum is always 10: the same zero.
-#    (:ref:`when-ones-mislead`)
+#    change. With ``dim=0`` the columns add up to 1, and the sum is always 10: the same
+#    zero. (:ref:`when-ones-mislead`)
 
 torch.manual_seed(0)  # any scores will do
 scores = torch.randn(8, 10, dtype=torch.float64, requires_grad=True)
@@ -115,45 +117,48 @@ for dim in (0, 1):
 # 6 · Slopes of a batch
 # ---------------------
 #
-# ``network`` maps ``(32, 2)`` to ``(32, 1)``. It consists of ``Linear``, ``BatchNorm1d``, ``Tanh``
-# and ``Linear``, and it is being trained. Its author calls
-# ``torch.autograd.grad(y, x, torch.ones_like(y))`` and takes row ``i`` of the result for the
-# slope of output ``i`` at sample ``i``. Is it?
+# ``network`` maps ``(32, 2)`` to ``(32, 1)``. It consists of ``Linear``, ``BatchNorm1d``,
+# ``Tanh`` and ``Linear``, and it is being trained. Its author calls
+# ``torch.autograd.grad(y, x, torch.ones_like(y))`` and takes row ``i`` of the result for
+# the slope of output ``i`` at sample ``i``. Is it?
 #
 # .. dropdown:: Answer
 #
-#    Not while it is in training mode. BatchNorm uses the mean and the variance of the batch,
-#    so each output depends on all samples, and row ``i`` is the sum of what sample ``i``
-#    does to all 32 outputs. After ``network.eval()`` it is the slope of the network
-#    in eval mode, which is a different function. For the slope in training mode, ask
-#    one output at a time. (:ref:`when-ones-mislead`)
+#    Not while it is in training mode. BatchNorm uses the mean and the variance of the
+#    batch, so each output depends on all samples, and row ``i`` is the sum of what sample
+#    ``i`` does to all 32 outputs. After ``network.eval()`` it is the slope of the network
+#    in eval mode, which is a different function. For the slope in training mode, ask one
+#    output at a time. (:ref:`when-ones-mislead`)
 #
 # 7 · A weight for each task
 # --------------------------
 #
-# A network has two losses, ``losses = torch.stack([depth_loss, colour_loss])``, and somebody
-# trains it with ``(losses**2).sum().backward()``. At the moment the losses are 0.1 and 0.4.
-# Which ``v`` arrives at ``losses``? Which of the two tasks counts more, and what happens to
-# that as the losses become smaller?
+# A network has two losses, ``losses = torch.stack([depth_loss, colour_loss])``, and
+# somebody trains it with ``(losses**2).sum().backward()``. At the moment the losses are
+# 0.1 and 0.4. Which ``v`` arrives at ``losses``? Which of the two tasks counts more, and
+# what happens to that as the losses become smaller?
 #
 # .. dropdown:: Answer
 #
-#    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task with
-#    the larger loss counts more, four times as much at the moment, and as both losses become
-#    smaller, so do both weights. (:ref:`where-v-comes-from`, :ref:`the-v-you-choose`)
+#    The derivative of each square is twice the loss, so ``v`` is ``[0.2, 0.8]``. The task
+#    with the larger loss counts more, four times as much at the moment, and as both
+#    losses become smaller, so do both weights. (:ref:`where-v-comes-from`,
+#    :ref:`the-v-you-choose`)
 #
 # 8 · One output each
 # -------------------
 #
-# ``y`` has the shape ``(3,)`` and ``x`` the shape ``(4,)``. An author wants the whole table and
-# writes ``y.backward(torch.eye(3))``. What happens, and what should the line be?
+# ``y`` has the shape ``(3,)`` and ``x`` the shape ``(4,)``. An author wants the whole
+# table and writes ``y.backward(torch.eye(3))``. What happens, and what should the line
+# be?
 #
 # .. dropdown:: Answer
 #
-#    *Mismatch in shape*: ``v`` looks like a ``(3, 3)``, and ``y`` is a ``(3,)``. The rows of
-#    ``torch.eye(3)`` are the right three vectors, but they have to be passed one by one, or
-#    as a batch: ``torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)`` returns
-#    a tuple with the table of the shape ``(3, 4)``. (:ref:`one-output-at-a-time`)
+#    *Mismatch in shape*: ``v`` looks like a ``(3, 3)``, and ``y`` is a ``(3,)``. The rows
+#    of ``torch.eye(3)`` are the right three vectors, but they have to be passed one by
+#    one, or as a batch:
+#    ``torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)`` returns a tuple
+#    with the table of the shape ``(3, 4)``. (:ref:`one-output-at-a-time`)
 
 x = torch.arange(4.0, requires_grad=True)
 y = torch.stack([x.sum(), x.prod(), (x**2).sum()])
@@ -193,7 +198,8 @@ for zero in fifth:
     torch.testing.assert_close(zero, torch.zeros_like(zero))
 assert not torch.allclose(*first_row(training=True))
 assert torch.allclose(*first_row(training=False))
-assert refused.startswith("Mismatch in shape") and table.shape == (3, 4)
+assert refused.startswith("Mismatch in shape")
+assert table.shape == (3, 4)
 
 w = torch.tensor([0.1, 4.0], requires_grad=True)
 losses = torch.stack([w[0], w.prod()])
