@@ -7,8 +7,7 @@ Every number by hand
 On the last page PyTorch filled in the table for us, and walked back to ``[8, 6, 4]`` in a
 way that we could not see. Here we work out the three numbers ourselves: with a pencil,
 with NumPy, and finally the way ``backward`` does it, by walking back through the house
-one operation at a time. It is a short walk, and after it there is no magic left in the
-call.
+one operation at a time. It is a short walk.
 """
 
 # %%
@@ -47,9 +46,9 @@ by_table
 
 # %%
 # Perhaps you don't trust the rules for derivatives, or you are not sure that you applied
-# them correctly. Then you can do what a child would do: turn up one stove a little, and
-# look at what happens. Here is the worth of the whole house as a plain function, and
-# the first stove turned up by a thousandth:
+# them correctly. Then try it out: turn up one stove a little, and look at what happens.
+# Here is the worth of the whole house as a plain function, and the first stove turned up
+# by a thousandth:
 
 
 def worth(x):
@@ -63,11 +62,11 @@ rate = (worth(turned_up) - worth(x)) / 0.001
 print(f"{rate:.3f}")
 
 # %%
-# Not quite 8, because the rate at which the stove burns fuel itself rises a little during
-# the turn. A smaller turn comes closer to 8, until the rounding
-# errors of the computer take over. You can check any gradient in this way, whoever
-# computed it, as long as the function is smooth where you stand, and gives the same answer
-# when it is asked twice (without dropout, for example).
+# Not quite 8, because the rate of the fuel is not constant: it rises a little during the
+# turn. A smaller turn comes closer to 8, until the rounding errors of the computer take
+# over. You can check any gradient in this way, whoever computed it, as long as the
+# function is smooth where you stand, and gives the same answer when it is asked twice
+# (without dropout, for example).
 #
 # The walk back
 # -------------
@@ -98,8 +97,8 @@ print(f"{rate:.3f}")
 # - ``heat`` is the sum of the settings. So, as far as heat is concerned, each setting has
 #   the price of heat: ``[10, 10, 10]``.
 #
-# ``x`` was used twice, and so two prices arrive for each setting. Which one is right? Both,
-# because turning a stove has both effects, so they are added:
+# ``x`` was used twice, and so two prices arrive for each setting. Which one is right?
+# Both, because turning a stove has both effects. We add them:
 # :math:`(-2,-4,-6)+(10,10,10)=(8,6,4)`.
 #
 # PyTorch can show us what it receives at each step of its own walk. Normally it keeps only

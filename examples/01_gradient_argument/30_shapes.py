@@ -6,8 +6,8 @@ v looks like y, and x.grad looks like x
 
 *Mismatch in shape: grad_output[0] has a shape of torch.Size([4, 3]) and output[0] has a
 shape of torch.Size([4]).* This is the message that people meet right after they have
-learned that ``backward`` wants a tensor. What is ``grad_output[0]``, and why is it not
-welcome? There is a rule that answers every question of this kind, and you can find it
+learned that ``backward`` wants a tensor. What is ``grad_output[0]``, and why is it
+refused? There is a rule that answers every question of this kind, and you can find it
 yourself if you remember what the numbers in ``v`` are.
 """
 
@@ -58,9 +58,10 @@ x.grad
 # ``backward``, **because it holds one price for each of its entries. x.grad has the shape
 # of x, because it holds one derivative for each of its entries.** (``x`` is a tensor that
 # you made yourself with ``requires_grad=True``, a :term:`leaf`. Other tensors keep a
-# ``.grad`` only after ``retain_grad``.) The number of dimensions plays no part in it.
-# Here are the shapes of our example. (The last line is the shape of the table, which we
-# come to at the end of this page.)
+# ``.grad`` only after ``retain_grad``.) It does not matter how many dimensions they have.
+# Here are the shapes of our example. (The last line is the shape of the table: four
+# outputs by four days by three stoves. We come back to such tables at the end of this
+# page.)
 
 import pullback
 
@@ -152,15 +153,16 @@ table = torch.autograd.functional.jacobian(torch.square, settings)
 table.shape
 
 # %%
-# The idea is still "each row times its price, and add". Only the rows are no longer counted
-# by one index, but by two, the day and the stove:
+# The idea is still "each row times its price, and add". Only the rows are no longer
+# counted by one index, but by two, the day and the stove. (Each ``None`` adds a dimension
+# of size 1 to ``v``, so that every price multiplies its whole block of the table.)
 
 by_table = (v[:, :, None, None] * table).sum(dim=(0, 1))
 torch.equal(by_table, x.grad)
 
 # %%
 # The sum has used up the two dimensions that belong to ``y``, and has left the two that
-# belong to ``x``. You will see more of such tables in part 2.
+# belong to ``x``. You will see more tables like this one in part 2.
 #
 # .. admonition:: Remember
 #

@@ -4,9 +4,9 @@ r"""
 v is the gradient of what comes next
 ====================================
 
-Mostly we have set the prices ourselves. In a training loop nobody does that, and still
-every layer of the network receives a ``v``. Where does it come from? And what do you do
-when the rest of your calculation is not in PyTorch at all, but in a library, in a
+So far we have mostly set the prices ourselves. In a training loop nobody does that, and
+still every layer of the network receives a ``v``. Where does it come from? And what do
+you do when the rest of your calculation is not in PyTorch at all, but in a library, in a
 simulator, or on somebody else's computer? The two questions have the same answer.
 """
 
@@ -39,13 +39,13 @@ in_one_piece = x.grad
 in_one_piece
 
 # %%
-# ``worth(y)`` is a single number, so the call needs no argument. On its way to ``x`` it
-# passes ``y``, and what arrives there is a pair of prices again, 10 and −4. This time
-# nobody has set the second one. It follows from the contract: we burn 14 units of fuel at
-# the moment, and the derivative of the bill :math:`\text{fuel}^2/7` at this point is
-# :math:`2\cdot14/7=4`. The whole bill is 28, so that a unit costs 2 on average. But the
-# *next* unit costs 4, and this is what counts if we ask which way to turn a stove. With
-# other settings the price is different:
+# ``worth(y)`` is a single number, so the call needs no argument. On the way back to
+# ``x``, the walk passes ``y``, and what arrives there is a pair of prices again, 10 and
+# −4. This time nobody has set the second one. It follows from the contract: we burn 14
+# units of fuel at the moment, and the derivative of the bill :math:`\text{fuel}^2/7` at
+# this point is :math:`2\cdot14/7=4`. The whole bill is 28, so that a unit costs 2 on
+# average. But the *next* unit costs 4, and this is what counts if we ask which way to
+# turn a stove. With other settings the price is different:
 #
 # .. predict::
 #
@@ -163,8 +163,8 @@ prediction.grad
 # %%
 # A negative entry says that the loss would fall if this prediction went up. The second is
 # zero, because that prediction is right, and the last is the largest, because it is the
-# furthest off. So ``v`` is how the loss speaks to the network: it says for every output
-# in which direction it is wrong, and how much this matters. On the walk back, the
+# furthest off. So ``v`` is how the loss speaks to the network. For every output it says
+# in which direction the output is wrong, and how much this matters. On the walk back, the
 # gradients flow from the loss towards the inputs like a stream, and so what arrives at a
 # tensor is also called its *upstream gradient*.
 #

@@ -90,7 +90,7 @@ x.grad
 # %%
 # If any entry of ``y`` grows by 1, the sum grows by 1. So the gradient of the sum, with
 # respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``. Both
-# lines ask for the same product, for any function with real outputs, and you may write
+# lines ask for the same product, and you may write
 # the one that you find easier to read. With the mean it would be ones divided by the
 # number of entries, so here all slopes would come out five times too small.
 #
@@ -113,14 +113,16 @@ points.grad
 # %%
 # There is one height for each point, so ``v`` has three ones and not six. Each row of the
 # result is the gradient at one point, :math:`(-2x_0,\;2x_1)`. PyTorch does not know that
-# the first dimension counts points. It has added up the gradients of three heights. But
-# the first height does not depend on the other two points, so its gradient has only zeros
-# in their rows, and the same holds for the others.
+# the first dimension counts points. It has added up the gradients of three heights, and
+# each of these has the shape ``(3, 2)``. But the first height does not depend on the
+# second and the third point. So in its gradient, only the first row is not zero. In the
+# gradient of the second height it is the second row, and so on. When the three are added,
+# each row keeps what was there.
 #
 # The most common case is a network with one output per sample. If it treats each sample
 # by itself, ones give the gradient of each output with respect to its own sample. We
-# compare the first row with the gradient of the first sample alone. (There the output has
-# a single entry, and PyTorch fills in the 1 for us, whatever its shape.)
+# compare the first row with the gradient of the first sample alone. (That output has the
+# shape ``(1, 1)``. PyTorch fills in the 1 for any tensor with a single entry.)
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))

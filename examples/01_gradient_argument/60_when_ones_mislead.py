@@ -46,7 +46,7 @@ x.grad
 # Zeros! If you read these as slopes, no flat would pay more for turning up its radiator.
 # But ones ask for the gradient of the sum, and the three shares add up to 1 whatever the
 # settings are. A number that cannot change has the gradient zero. The answer is correct,
-# and it is the answer to a different question.
+# but it is the answer to a different question.
 #
 # Look at the table to see what has happened:
 
@@ -62,8 +62,18 @@ pullback.draw.vjp(torch.ones(3), J, rows=flats, columns=flats, result_name="sum"
 # *lowers* the shares of the other two, at rates of 0.125 and 0.25. When ones add up the
 # rows, all of it lands in the same place, and :math:`0.375-0.125-0.25=0`.
 #
-# It does not have to cancel. If the columns add up to something else, you get numbers
-# that look reasonable, and nothing will tell you that they are wrong.
+# It does not have to cancel. If we divide by the length of ``x`` instead of its sum, the
+# columns add up to numbers that look quite reasonable, and nothing tells you that they
+# are not the slopes:
+
+(x / x.norm()).backward(torch.ones(3))  # x.grad was zero, so nothing is added to it
+slopes = torch.autograd.functional.jacobian(lambda x: x / x.norm(), x.detach())
+print("ones:  ", x.grad)
+print("slopes:", slopes.diagonal())
+
+# %%
+# According to the ones, the third output falls when its input grows. In truth it rises, and
+# so do the other two, more than twice as fast as the ones say.
 #
 # Samples that look at each other
 # -------------------------------
@@ -94,7 +104,7 @@ only_first = torch.tensor([[1.0], [0.0], [0.0]], dtype=torch.float64)
 # .. admonition:: Predict
 #
 #    The network is in training mode at first. Then we put it into eval mode, in which
-#    BatchNorm, as it is by default, uses stored numbers instead of the mean and the
+#    BatchNorm, with its default settings, uses stored numbers instead of the mean and the
 #    spread of the batch. In which of the two modes will the two gradients agree?
 
 for training in (True, False):
@@ -128,11 +138,11 @@ samples.grad.abs().sum(dim=1) > 0
 
 # %%
 # The first output depends on all three samples, so ones would mix them. If you see
-# ``True`` only in the first place, this output listens to its own sample. But you have to
-# ask the other outputs as well: the first entry of a cumulative sum, for example, sees
-# only itself, and the last one sees everything. And for another batch the answer may be
-# different, for example where a ReLU is switched off by chance. ``pullback.mixing`` asks
-# all outputs, for the batch that you give it:
+# ``True`` only in the first place, this output listens only to its own sample. But you
+# have to ask the other outputs as well: the first entry of a cumulative sum, for example,
+# sees only itself, and the last one sees everything. And for another batch the answer may
+# be different, for example where a ReLU is switched off by chance. ``pullback.mixing``
+# asks all outputs, for the batch that you give it:
 
 print(pullback.mixing(network, samples).mixes)
 print(pullback.mixing(network.eval(), samples).mixes)
@@ -175,7 +185,7 @@ settings = x.detach().double()
 total = settings.sum()
 formula = torch.eye(3) / total - settings[:, None] / total**2
 torch.testing.assert_close(J.double(), formula)
-torch.testing.assert_close(x.grad, J.sum(0))
+torch.testing.assert_close(x.grad, J.sum(0) + slopes.sum(0))
 
 h = 1e-6
 

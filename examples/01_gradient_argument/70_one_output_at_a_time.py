@@ -34,8 +34,7 @@ x.grad
 # A ``v`` with a single 1 and zeros elsewhere is called *one-hot*. The place of the 1
 # selects the row. You may also take the entry out first and call ``y[0].backward()``,
 # which needs no ``v`` because ``y[0]`` is a number. It does the same: indexing has a
-# slope of 1 for the entry that you took, and of 0 for all others. (A factor of 0 removes
-# ordinary numbers. If the other row holds an infinity or a NaN, zero times that is NaN.)
+# slope of 1 for the entry that you took, and of 0 for all others.
 #
 # Two surprises
 # -------------
@@ -54,8 +53,9 @@ except RuntimeError as error:
 # calls them *saved intermediate values*. If you know that you will come back, say so in
 # the first call, with ``retain_graph=True``. (And don't change in between what the graph
 # needs. If ``x`` were a parameter, a step of the optimizer would change it. Then the
-# second walk is usually refused, and with a fused optimizer it is wrong without an
-# error.)
+# second walk is usually refused, and with ``fused=True`` it is wrong without an error.
+# And a network under ``torch.compile`` may refuse to be walked twice; use the network as
+# it was before it was compiled.)
 #
 # .. predict::
 #
@@ -74,7 +74,7 @@ x.grad
 # they are what ones gave us on the first page, because ones add the two rows as well.
 #
 # Adding is useful in training, where a big batch can be processed in small pieces, and it
-# is the reason that a training loop calls ``zero_grad()`` before every ``backward``. Here
+# is the reason why a training loop calls ``zero_grad()`` before every ``backward``. Here
 # it is in the way. We could empty ``x.grad`` between the calls. But there is also a
 # function that does not touch it:
 
@@ -103,7 +103,7 @@ pullback.draw.vjp(v, table, rows=["heat", "fuel"], result_name="row")
 # --------------------
 #
 # A loop in Python is slow when there are many outputs. You can hand over all the ``v`` at
-# once. Then there is one dimension more at the front of ``v``, and of the result, and you
+# once. Then there is one more dimension at the front of ``v``, and of the result, and you
 # have to say that you mean it:
 
 (at_once,) = torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True)
@@ -160,8 +160,7 @@ derivatives
 #      ``y[k].backward()`` is the same.
 #    - To call ``backward`` on the same ``y`` again, pass ``retain_graph=True`` in all
 #      calls but the last, and change nothing in between that the graph needs (an
-#      optimizer's step changes the parameters). A network under ``torch.compile`` may
-#      refuse to be asked twice.
+#      optimizer's step changes the parameters).
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
 #      returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one

@@ -36,18 +36,20 @@ losses
 # zero times NaN is NaN, so that a weight of 0 could not remove a NaN from the loss.)
 
 weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
+(plain,) = torch.autograd.grad(losses, scores, torch.ones(2, 3), retain_graph=True)
+plain
 
 # %%
+# This is the gradient with ones, that is, with every pixel counted once.
+#
 # .. predict::
 #    :value: 2
 #
-#    We pass ``weight`` as ``v``. Below, the gradient with ones is printed first. Cover the
-#    second tensor with your hand, and work it out from the first (to two digits).
+#    We pass ``weight`` as ``v``. Above is the gradient with ones. What will it be with
+#    ``weight``, to two digits?
 
 losses.backward(weight, retain_graph=True)
 weighted = scores.grad
-(plain,) = torch.autograd.grad(losses, scores, torch.ones(2, 3), retain_graph=True)
-print(plain)
 weighted + 0.0  # shows -0 as 0
 
 # %%
@@ -87,7 +89,7 @@ torch.equal(by_formula, weighted)
 #    ``mask`` is True for the five labelled pixels. Which ``v`` does
 #    ``losses[mask].mean().backward()`` send to the six losses?
 #
-# Here are some of the usual ones:
+# Here is the ``v`` of some usual calls:
 #
 # =====================================  ==================================================
 # what you call                          the ``v`` that arrives at ``losses``
@@ -109,8 +111,8 @@ for number in (losses.mean(), losses[mask].mean(), losses.max()):
 # %%
 # The second line is a mask with a mean: five pixels are left, and each of them counts a
 # fifth. It is a common mistake to divide by six instead, that is to write
-# ``(mask * losses).mean()``. Then the loss and every gradient are smaller than those of the
-# masked mean, by the share of labelled pixels, here 5/6.
+# ``(mask * losses).mean()``. Then the loss and every gradient are only 5/6 of those of
+# the masked mean, because five of the six pixels are labelled.
 #
 # .. dropdown:: What are the 0.1, 1.0 and 0.0001 in the tutorial?
 #
@@ -134,7 +136,7 @@ doubled
 # There is a case in which ``backward(weight)`` and the formula differ, although both
 # shapes are right. (If ``weight`` has another shape than ``losses``, ``backward`` refuses
 # it, while the formula may broadcast it, which is not always what you meant.) Some losses
-# compute their weights from the network, for example to look harder at the pixels which
+# compute their weights from the network, for example to pay more attention to pixels that
 # are still wrong. Then the formula differentiates the weight as well:
 
 weight = 1 - torch.exp(-losses)  # large where the loss is large
@@ -160,8 +162,9 @@ torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
 #    If the numbers of ``x`` are only rearranged, joined or shifted on the way to ``y``,
 #    as in ``x.view(6)``, ``x.T``, ``torch.cat`` or ``x.flatten() + 1``, PyTorch may put
 #    your ``v`` itself into ``x.grad`` instead of a copy. Whatever then changes
-#    ``x.grad``, such as the next ``backward`` or clipping, changes your ``v``. Below,
-#    ``kept`` should still be ones, and is not. Pass ``kept.clone()``.
+#    ``x.grad``, such as the next ``backward`` or clipping, changes your ``v``. Below, the
+#    first call makes ``x.grad`` the same memory as ``kept``, and the second adds ``kept``
+#    to itself. Pass ``kept.clone()``.
 
 kept = torch.ones(6)
 x = torch.zeros(2, 3, requires_grad=True)

@@ -50,13 +50,13 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer: where y g
 
 # %%
 # Each arrow shows in which direction the output grows fastest from that point, and its
-# length says how fast, compared with the other arrows of the picture. Two things strike
-# the eye. All arrows point in the same direction, and they are longest along one line
-# across the picture.
+# length says how fast, compared with the other arrows of the picture. Two things stand
+# out. All arrows point in the same direction, and they are longest along one line across
+# the picture.
 #
 # Both follow from the walk back. The walk starts with a 1 at the output. The sigmoid
 # multiplies it by its slope, which is large in the middle of its curve, where the output
-# is near one half, and small at both ends. This makes the lengths. Then the layer
+# is near one half, and small at both ends. This sets the lengths. Then the layer
 # multiplies what is left by its two weights. They are the same at every point, and so is
 # the direction:
 
@@ -67,28 +67,28 @@ torch.allclose(one_layer, slope * layer.weight.detach())
 # Two layers
 # ----------
 #
-# With a second layer, the line can bend. We train such a network for a moment, so that it
-# has something to say. In this town, people open their windows when the weather is
-# ordinary, that is inside a circle, and close them on extreme days of any kind:
+# With a second layer, the line can bend. We train such a network for a moment. In this
+# town, people open their windows when the weather is ordinary, that is inside a circle,
+# and close them on extreme days of any kind:
 
 torch.manual_seed(0)  # so that you see the same network
 network = torch.nn.Sequential(
     torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1), torch.nn.Sigmoid()
 )
-wish = ((points**2).sum(1, keepdim=True) < 2).float().detach()
+target = ((points**2).sum(1, keepdim=True) < 2).float().detach()
 optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
 for _ in range(50):
     optimizer.zero_grad()
-    loss = torch.nn.functional.binary_cross_entropy(network(points.detach()), wish)
+    loss = torch.nn.functional.binary_cross_entropy(network(points.detach()), target)
     loss.backward()
     optimizer.step()
-right = ((network(points) > 0.5) == (wish > 0.5)).sum()
+right = ((network(points) > 0.5) == (target > 0.5)).sum()
 print(f"{right} of 81 points are right")
 
 # %%
 # The network has learned all of the points. In the loop, ``loss.backward()`` needs no
-# argument, because ``loss`` is a number, and it asks about the weights. For our picture
-# we ask about the points, with ones:
+# argument, because ``loss`` is a number, and what we want from it are the gradients of
+# the weights. For our picture we want those of the points, with ones:
 
 points.grad = None
 y = network(points)

@@ -81,9 +81,9 @@ third = x.grad
 #
 # A renderer that is not written in PyTorch takes the vertices of a shape, ``vertices`` of
 # the shape ``(100, 3)``, which your network has computed. It returns how well the picture
-# fits, and an array ``push`` of the shape ``(100, 3)`` with the derivative of this
-# number with respect to each coordinate. Your optimizer minimises. Which line do you write
-# before ``optimizer.step()``?
+# fits (larger is better), and an array ``push`` of the shape ``(100, 3)`` with the
+# derivative of this number with respect to each coordinate. Your optimizer minimises.
+# Which line do you write before ``optimizer.step()``?
 #
 # .. dropdown:: Answer
 #
@@ -119,8 +119,8 @@ for dim in (0, 1):
 #
 # ``network`` maps ``(32, 2)`` to ``(32, 1)``. It consists of ``Linear``, ``BatchNorm1d``,
 # ``Tanh`` and ``Linear``, and it is being trained. Its author calls
-# ``torch.autograd.grad(y, x, torch.ones_like(y))`` and takes row ``i`` of the result for
-# the slope of output ``i`` at sample ``i``. Is it?
+# ``torch.autograd.grad(y, x, torch.ones_like(y))`` and takes row ``i`` of the result to
+# be the slope of output ``i`` at sample ``i``. Is it?
 #
 # .. dropdown:: Answer
 #
@@ -136,7 +136,7 @@ for dim in (0, 1):
 # A network has two losses, ``losses = torch.stack([depth_loss, colour_loss])``, and
 # somebody trains it with ``(losses**2).sum().backward()``. At the moment the losses are
 # 0.1 and 0.4. Which ``v`` arrives at ``losses``? Which of the two tasks counts more, and
-# what happens to that as the losses become smaller?
+# what happens to both weights as the losses become smaller?
 #
 # .. dropdown:: Answer
 #
