@@ -101,12 +101,12 @@ print(torch.allclose(diagonal, -2 * many), beside.unique())
 # The diagonal is right, and beside it there is a 2 everywhere. That is three products
 # instead of a thousand.
 #
-# How many you need depends on the pattern of the zeros. Suppose that an additional
-# output, the average temperature, looks at every room. Then all columns meet in its row,
+# How many you need depends on the pattern of the zeros. Suppose that one output, for
+# example the average temperature, looks at every room. Then all columns meet in its row,
 # and grouping columns saves nothing. It may help to colour the *rows* instead, and pull.
-# Here is an arrow, with a full first row and a diagonal. All five of its columns meet in
-# the first row, but among its rows only the first has to stay alone, so two pulls are
-# enough:
+# Here is such a table, in the form of an arrow. Its first output is the sum of all
+# inputs, and each of the others looks at one input. All five columns meet in the first
+# row. But among the rows only the first has to stay alone, so two pulls are enough:
 
 
 def arrow(x):

@@ -78,7 +78,8 @@ print(f"numbers in x.grad:       {many.grad.numel():,}")
 #
 # in all. This is the entry in row ``i`` and column ``j`` of a product of two matrices,
 # :math:`V^\top X`. In the same way :math:`X_{bj}` is used once for each output ``i``,
-# where it is multiplied by :math:`W_{ij}`, and so all inputs together earn :math:`V\,W`:
+# where it is multiplied by :math:`W_{ij}`, and so the prices of all inputs are
+# :math:`V\,W`:
 
 X = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]], requires_grad=True)
 W = torch.tensor([[1.0, 0.0], [2.0, 1.0]], requires_grad=True)
@@ -130,7 +131,8 @@ print(f"{entries:,} entries, {entries * 4 / 1e9:.0f} GB in float32")
 print(f"{W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB for the gradient")
 
 # %%
-# The gradient needs 64,000 times less, one row instead of one for each output.
+# The gradient is 64,000 times smaller. It is one row, and the table has a row for each
+# output.
 #
 # What backward does keep
 # -----------------------

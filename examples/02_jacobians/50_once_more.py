@@ -80,7 +80,7 @@ Hu
 # %%
 # All three change. The first stove does not move, but its rate rises at a rate of 1,
 # because its partners in the chimney do. The picture is the one from
-# :ref:`pushing-forward`, with the Hessian as the table:
+# :ref:`pushing-forward`, where ``J`` now stands for our table ``H``:
 
 import pullback
 
