@@ -4,10 +4,12 @@ r"""
 A row for each output, a column for each input
 ==============================================
 
-In part 1 we went to some trouble to avoid the :term:`Jacobian`. ``backward`` gave us one
-weighted sum of its rows, and that was what training needed. Sometimes, however, you want
-to see the whole table: which output reacts to which input, and how strongly? This part is
-about the table itself, and about the ways to get it. First we have to be able to read it.
+Part 1 used the table of the house, its :term:`Jacobian`, to explain what ``backward``
+does. ``backward`` itself never builds the table. It puts one weighted sum of its rows
+into ``x.grad``, because training needs no more. Sometimes, however, you want to see the
+whole table, since it says which output reacts to which input, and how strongly. This
+part is about the table itself, and about the ways to get it. First we have to be able
+to read it.
 """
 
 # %%
@@ -47,24 +49,27 @@ J
 #
 # We can read the table in two directions, and they answer different questions.
 #
-# *Across:* a row belongs to one output. The row of the fuel, ``[2, 4, 6]``, says what the
-# fuel depends on. It is the :term:`gradient` of the fuel, so the Jacobian is nothing but
-# the gradients of all outputs, written below each other.
+# *Across:* a row belongs to one output. The row of the fuel, ``[2, 4, 6]``, says how the
+# fuel reacts to each stove. It is the :term:`gradient` of the fuel, so the Jacobian is
+# nothing but the gradients of all outputs, written below each other.
 #
 # *Down:* a column belongs to one input. The column of the second stove, ``[1, 4]``, says
 # what happens to everything in the house when we touch that stove.
 #
-# In the first picture, a ``v`` with a single 1 picks the row of the fuel, as it did in
-# part 1. In the second, a single 1 above the columns picks the column of the second
-# stove:
+# In part 1 we picked a row with a ``v`` that has a single 1. Here it picks the row of the
+# fuel:
 
 import pullback
 
 names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
-pullback.draw.vjp([0, 1], J, **names, result_name="the row of the fuel")
+pullback.draw.vjp([0, 1], J, **names, result_name="row of fuel")
 
 # %%
-pullback.draw.jvp(J, [0, 1, 0], **names, result_name="stove 2")
+# We can also put a weight above each column and add the columns up. A single 1 then picks
+# the column of the second stove. The picture calls these weights ``u``, as we shall do
+# when they get a meaning of their own in :ref:`pushing-forward`:
+
+pullback.draw.jvp(J, [0, 1, 0], **names, result_name="effect")
 
 # %%
 # .. admonition:: Predict
@@ -81,9 +86,11 @@ print("in the house:   ", change)
 # %%
 # The column times 0.01 predicts 0.01 more heat and 0.04 more fuel. The heat comes out as
 # predicted. The fuel rises by 0.0401, which is a little more, because its rate of 4 has
-# itself begun to rise on the way from 2 to 2.01. (The last digits are rounding.) The
-# smaller the step, the smaller this error. A Jacobian describes how a smooth function
-# behaves *near one point*, and at another point you need another table.
+# itself begun to rise on the way from 2 to 2.01. The smaller the step, the smaller this
+# error, until rounding takes over. In float32 it does so soon, at steps of about 0.001,
+# so for a careful test use float64. A Jacobian describes how a smooth function behaves
+# *near one point*. At another point the rates are usually different, and you need the
+# table of that point.
 #
 # Two special shapes
 # ------------------
@@ -101,8 +108,10 @@ torch.autograd.functional.jacobian(worth, x)
 
 # %%
 # One row and three columns: these are the numbers that part 1 found with the prices
-# ``v = [10, -1]``. If there is only one *input*, the table has only one column. Suppose
-# that one big lever ``t`` sets the stoves to ``t``, ``2t`` and ``3t``:
+# ``v = [10, -1]``. (Had we left the number without a dimension, as a loss is, the row
+# would come as a tensor of shape ``(3,)``. :ref:`tensors-in-tensors-out` explains such
+# shapes.) If there is only one *input*, the table has only one column. Suppose that one
+# big lever ``t`` sets the stoves to ``t``, ``2t`` and ``3t``:
 
 
 def lever(t):
@@ -113,8 +122,8 @@ torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
 
 # %%
 # The lever moves all three stoves, so heat rises at a rate of :math:`1+2+3=6` and fuel at
-# a rate of :math:`1\cdot2+2\cdot4+3\cdot6=28`. The column is what a first calculus course
-# calls the derivative of a curve: one number moves, and we ask how everything follows.
+# a rate of :math:`1\cdot2+2\cdot4+3\cdot6=28`. If ``t`` were the time, and the outputs
+# the coordinates of a moving point, this column would be the velocity of the point.
 #
 # Other people write it the other way up
 # --------------------------------------
@@ -129,7 +138,7 @@ print("ours:  ", v @ J)
 print("theirs:", flipped @ v)
 
 # %%
-# Both give the same three numbers. Our way up is called *numerator layout* in the
+# Both give the same three numbers. Our convention is called *numerator layout* in the
 # literature, and the other one *denominator layout*. PyTorch's functions that return a
 # Jacobian put the outputs first, as we do. What ``backward`` leaves in ``x.grad`` is
 # neither a row nor a column. It has the shape of ``x``.
@@ -143,18 +152,28 @@ print("right: ", v @ square)
 print("wrong: ", v @ square.T)
 
 # %%
-# Nothing complains about the second line, and its numbers are wrong. There is a test that
-# works for square tables, too, and you have already done it: nudge *one* input and look
-# at what changes. The changes, divided by the size of the nudge, are one column of our
-# table, as closely as the size of the nudge allows. If they match a row instead, you hold
-# the table the other way up.
+# Both lines run, and the numbers of the second are wrong. There is a test that works for
+# square tables, too, and you have already done it: nudge *one* input, here the second
+# stove, and divide the changes by the size of the nudge:
+
+nudged = torch.tensor([1.0, 2.0 + small])
+rates = (house(nudged) - house(two_stoves)) / small
+print("nudged:       ", rates)
+print("second column:", square[:, 1])
+print("second row:   ", square[1])
+
+# %%
+# The changes are a column of our table, as closely as the size of the nudge allows. If
+# they match the row instead, you hold the table the other way up. (If that column and
+# that row hold the same numbers, nudge another input.)
 #
 # .. admonition:: Remember
 #
 #    - ``J[i, j]`` says how fast output ``i`` changes when only input ``j`` moves. Outputs
 #      come first, in the entry as in the shape.
 #    - A row is the gradient of one output. A column is the effect of one input.
-#    - The table holds near the point where it was computed.
+#    - The rates hold at the point where the table was computed, and approximately near
+#      it, if the function is smooth there.
 #    - Some books write the transpose. For a square table the shape does not tell, but
 #      nudging one input does.
 #
@@ -164,8 +183,14 @@ print("wrong: ", v @ square.T)
 #    predict for the fuel? Compare with ``house(torch.tensor([0.9, 2.0, 3.0]))``. Then
 #    think about the entry ``J[1, 0]`` at a setting where the first stove is off: what is
 #    it there?
-
-# %%
+#
+# .. dropdown:: Answer
+#
+#    You need the first column, ``[1, 2]``, times −0.1. It predicts 0.2 less fuel. In
+#    truth the fuel falls from 14 to 13.81, which is 0.19 less, because the rate falls on
+#    the way. ``J[1, 0]`` is :math:`2x_0`, so it is 0 where the first stove is off. A tiny
+#    turn of that stove burns next to nothing.
+#
 # .. dropdown:: How we checked this page
 #
 #    Each column of the table is compared with a nudge of one stove in float64, each row
@@ -190,6 +215,14 @@ pair = two_stoves.clone().requires_grad_()
 house(pair).backward(v)
 assert torch.equal(pair.grad, v @ square)
 assert not torch.equal(pair.grad, v @ square.T)
+torch.testing.assert_close(rates, square[:, 1], atol=0.02, rtol=0)
+assert not torch.allclose(rates, square[1], atol=0.02, rtol=0)
+
+lower = house(torch.tensor([0.9, 2.0, 3.0])) - house(x)
+torch.testing.assert_close(lower, torch.tensor([-0.1, -0.19]), atol=1e-5, rtol=0)
+torch.testing.assert_close(-0.1 * J[:, 0], torch.tensor([-0.1, -0.2]))
+off = torch.func.jacrev(house)(torch.tensor([0.0, 2.0, 3.0]))
+assert off[1, 0] == 0
 
 # %%
 # **Next:** somebody builds a thermostat that moves the stoves for us. Its table and the

@@ -5,9 +5,9 @@ The chain rule is a product of Jacobians
 ========================================
 
 Nobody wants to set three stoves by hand, so we install a thermostat. It has two dials,
-and the dials move the stoves. What we really want to know now is how heat and fuel react
-to the *dials*. We know how the house reacts to the stoves, and we can find out how the
-stoves react to the dials. How do the two tables go together?
+and the dials move the stoves. What we want to know now is how heat and fuel react to the
+*dials*. One table says how the house reacts to the stoves, another how the stoves react
+to the dials. This page puts the two together.
 """
 
 # %%
@@ -71,6 +71,10 @@ print(jacobian(whole, t))
 # in the row of the fuel and the column of the second dial. This is the
 # :term:`chain rule` for functions with several inputs and outputs.
 #
+# If the second step also used the dials directly, for example because their motors burn
+# some fuel, a part would be missing from the product: the table of this direct use. You
+# would have to add it, just as ``backward`` adds what arrives on two ways.
+#
 # The order is that of the formula ``house(thermostat(t))``, where the step that comes
 # last stands on the left as well. The inner sizes must fit, ``(2, 3) @ (3, 2)``, because
 # the outputs of the thermostat are the inputs of the house.
@@ -99,12 +103,12 @@ print(v_dials)
 # %%
 # The first dial earns at a rate of :math:`8+6=14`. The second moves one stove that earns
 # 6 and, three times as fast, one that earns 4, and so gets :math:`6+3\cdot4=18`. The
-# picture shows both steps, with ``H`` for the table of the house and ``T`` for the
-# thermostat. Each bracket joins a row and a table to a new row:
+# picture shows both steps, with ``H`` for the table of the house and ``D`` for the table
+# of the dials, ``J_thermostat``. In each step a row and a table make a new row:
 
 import pullback
 
-pullback.draw.chain(J_house, J_thermostat, v=v, names=("H", "T"))
+pullback.draw.chain(J_house, J_thermostat, v=v, names=("H", "D"))
 
 # %%
 # In PyTorch the same walk needs no table. Each call takes the prices of a step's outputs
@@ -124,46 +128,53 @@ t.grad
 # %%
 # ``backward`` went through both steps by itself and arrived at the same ``[14, 18]``. A
 # network of many layers is a longer chain of the same kind. The walk back starts with
-# ``v`` on the left and takes one step after the other. (Where a number was used twice, it
-# adds up what arrives, as you saw in part 1.) Each step carries what you care about from
-# its outputs *back* to its inputs, and for this reason mathematicians call it a
-# :term:`pullback`.
+# ``v`` on the left and takes one step after the other. Each step carries what you care
+# about from its outputs *back* to its inputs, and for this reason mathematicians call it
+# a :term:`pullback`.
 #
 # Why from the left?
 # ------------------
 #
-# A product of matrices may be bracketed as we like. The numbers are the same, up to
-# rounding, but the work is not. An ``(a, b)`` matrix times a ``(b, c)`` matrix takes
-# ``a · b · c`` multiplications. Let us count them for a ``v`` and two tables of 1000 by
-# 1000:
+# A product of three matrices may be bracketed as we like. The numbers are the same, up to
+# rounding, but the work is not. We can start with ``v @ J_house``, as we did, or we can
+# multiply the two tables first. An ``(a, b)`` matrix times a ``(b, c)`` matrix takes
+# ``a · b · c`` multiplications, and a ``v`` is a matrix with one row:
 
 
 def multiplications(left, right):
     return left[0] * left[1] * right[1]
 
 
+prices, H, D = (1, 2), (2, 3), (3, 2)
+print("(v H) D:", multiplications(prices, H) + multiplications((1, 3), D))
+print("v (H D):", multiplications(H, D) + multiplications(prices, (2, 2)))
+
+# %%
+# For our small house it is 12 against 16, which nobody would notice. For a ``v`` and two
+# tables of 1000 by 1000 it looks like this:
+
 row, table = (1, 1000), (1000, 1000)
 from_left = multiplications(row, table) + multiplications(row, table)
 from_right = multiplications(table, table) + multiplications(row, table)
-print(f"(v J) J: {from_left:>13,}")
-print(f"v (J J): {from_right:>13,}")
+print(f"(v H) D: {from_left:>13,}")
+print(f"v (H D): {from_right:>13,}")
 
 # %%
 # From the left there are two million, from the right a billion. From the left we always
 # multiply a *row* by a table, and get a row again. From the right, the first thing that
 # we compute is a new table of a million entries.
 #
-# The left is the cheap side because the chain ends in one number, what the house earns.
-# If it *begins* with one number instead, a single dial that moves everything, then the
-# first table is a column, and the right side is the cheap one. :ref:`pushing-forward` is
-# about this direction.
+# The left is the cheap side here because the chain ends in one number, what the house
+# earns. If it *begins* with one number instead, a single dial that moves everything, then
+# the first table is a column, and the right side is the cheap one. :ref:`pushing-forward`
+# is about this direction.
 #
 # The tables belong to one point
 # ------------------------------
 #
 # Each Jacobian in the chain has to be taken at the values that its step really saw. If we
 # turn the first dial to 2, the stoves are at 2, 3 and 3, and the table of the house is no
-# longer the one from above. With the old one nothing complains:
+# longer the one from above. Here are both:
 
 turned = torch.tensor([2.0, 1.0])
 stale = v @ J_house @ J_thermostat
@@ -173,17 +184,18 @@ print("with the new table:", right)
 
 # %%
 # The old table promises 14 for the first dial, but at the new setting it earns only 10,
-# because the stoves that it drives already burn more. ``backward`` avoids this mistake as
-# long as you run the forward pass again after a change, since it uses the values of that
-# pass. If you multiply tables yourself, or keep a ``v`` from an earlier step, it is up to
-# you.
+# because the stoves that it drives already burn more. ``backward`` uses the values of its
+# own forward pass. So it avoids this mistake, as long as you run the forward pass again
+# after a change. If you multiply tables yourself, you have to take care of it. The same
+# goes for a ``v`` that you keep from an earlier step.
 #
 # .. admonition:: Remember
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
-#      at the values of the same forward pass.
+#      at the values of the same forward pass, if ``house`` uses the dials only through
+#      the stoves.
 #    - Pulling ``v`` back goes through the product from the left. The result of one step
-#      is the ``v`` of the step before it.
+#      is the ``v`` of the step that came before it in the forward pass.
 #    - From the left we hold a row all the time. This is cheap when the chain ends in few
 #      numbers, as a loss does.
 #
@@ -192,8 +204,13 @@ print("with the new table:", right)
 #    A timer ``s`` moves both dials: ``t = [s, s * s]`` at ``s = 1``. Write down its
 #    table, which is a column, and find out with ``v_dials`` what a turn of the timer
 #    earns. (You need one multiplication for each dial.)
-
-# %%
+#
+# .. dropdown:: Answer
+#
+#    At ``s = 1`` the first dial moves as fast as the timer and the second twice as fast,
+#    so the column is ``[1, 2]``. The dials earn 14 and 18, and the timer earns
+#    :math:`14\cdot1+18\cdot2=50`.
+#
 # .. dropdown:: How we checked this page
 #
 #    The product of the tables is compared with the derivative of the whole function in
@@ -216,7 +233,21 @@ whole(leaf).backward(v)
 assert torch.equal(leaf.grad, right)
 assert not torch.equal(leaf.grad, stale)
 
+
+def timer(s):
+    return torch.stack([s, s * s])
+
+
+s = torch.tensor(1.0, requires_grad=True)
+assert jacobian(timer, s.detach()).tolist() == [1, 2]
+whole(timer(s)).backward(v)
+assert s.grad == v_dials @ torch.tensor([1.0, 2.0]) == 50
+
+with_motors = lambda t: house(thermostat(t)) + torch.stack([0 * t[0], t.sum()])
+direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + direct)
+
 # %%
-# **Next:** so far, ``x`` and ``y`` were lists of numbers. What is the Jacobian of an
+# **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an
 # image, or of anything else that has rows and columns itself?
 # :ref:`tensors-in-tensors-out`.

@@ -4,10 +4,10 @@ r"""
 Tensors in, tensors out
 =======================
 
-A house has rooms, and a picture has rows and columns. As soon as ``x`` or ``y`` is more
-than a list of numbers, ``jacobian`` returns something with four or six dimensions, and it
-is hard to see a table in it. But nothing new has happened. We only have to know which
-index is which.
+A house has rooms, and a picture has rows and columns. Until now ``x`` and ``y`` were
+one-dimensional tensors. As soon as they have more dimensions, ``jacobian`` returns
+something with three, four or even more, and it is hard to see a table in it. But nothing
+new has happened. We only have to know which index is which.
 """
 
 # %%
@@ -43,10 +43,12 @@ J.shape
 # %%
 # **The shape of the Jacobian is the shape of y, followed by the shape of x.** In code
 # this is ``y.shape + x.shape``, here ``(2, 2) + (2, 3)``. It is still "outputs first", as
-# it was for lists, where ``(2,) + (3,)`` gave us a table of shape ``(2, 3)``.
+# it was for one-dimensional tensors, where ``(2,) + (3,)`` gave us a table of shape
+# ``(2, 3)``. The four indices are, from left to right:
 #
-# An entry is read from left to right: room and measurement of the output, then room and
-# stove of the input.
+# .. code-block:: text
+#
+#    J[output's room, measurement, input's room, stove]
 #
 # .. admonition:: Predict
 #
@@ -78,8 +80,8 @@ J[0, 0]
 #
 # .. admonition:: Predict
 #
-#    The second room's stoves are at 2, 0 and 1. Is there one among them that you would
-#    turn up, although nobody is in that room?
+#    The second room's stoves are at 2, 0 and 1. Which of them would you turn up, although
+#    nobody is in that room: none, some, or all?
 
 x.requires_grad_()
 v = torch.tensor([[10.0, -1.0], [0.0, -1.0]])
@@ -92,9 +94,10 @@ x.grad
 # of their heat, worth 5, goes through the wall, and at their low settings they burn fuel
 # at a rate of at most 4. The stove that is off earns most.
 #
-# For lists we wrote this product ``v @ J``. It multiplied each row by its price, and
-# added up over all outputs. Now the outputs have two indices, so we have to add up over
-# both, and this is what ``torch.tensordot`` does when we tell it ``dims=2``:
+# For one-dimensional tensors we wrote this product ``v @ J``. It multiplied each row by
+# its price, and added up over all outputs. Now the outputs have two indices, so we have
+# to add up over both, and this is what ``torch.tensordot`` does when we tell it
+# ``dims=2``:
 
 torch.tensordot(v, J, dims=2)
 
@@ -105,9 +108,9 @@ torch.tensordot(v, J, dims=2)
 # It is a table after all
 # -----------------------
 #
-# If four indices are too many for you, lay the entries of ``y`` out in one long list, and
-# those of ``x`` as well. Then ``J`` becomes an ordinary table with a row for each of the
-# 4 outputs and a column for each of the 6 inputs, and the product is ``v @ J`` again:
+# If four indices are too many for you, flatten ``y`` into one dimension, and ``x`` as
+# well. Then ``J`` becomes an ordinary table with a row for each of the 4 outputs and a
+# column for each of the 6 inputs, and the product is ``v @ J`` again:
 
 table = J.reshape(y.numel(), x.numel())
 print(table)
@@ -117,8 +120,8 @@ print((v.flatten() @ table).reshape(x.shape))
 # The rows are heat and fuel of the first room, then heat and fuel of the second. The
 # columns are the three stoves of the first room, then those of the second. You can see
 # the wall: the heat rows have 0.5 for the stoves of the other room, where the fuel rows
-# have 0. With ``v`` beside it, this is the picture from part 1. (``2.3`` stands for the
-# second room's third stove.)
+# have 0. With ``v`` beside it, this is the picture from part 1, where ``2.3`` stands for
+# the second room's third stove:
 
 import pullback
 
@@ -130,7 +133,7 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 # This also clears up two words. When a mathematician says that ``x`` has six
 # *dimensions*, the six columns of this table are meant. When PyTorch says
 # ``x.ndim == 2``, it counts the indices. And ``v`` is called a *vector*, although here it
-# is a matrix, because in this long list it is one.
+# is a matrix, because in its flattened form it is one.
 #
 # At the other end, a single number has an empty shape, ``()``, and adds nothing to the
 # shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
@@ -139,15 +142,17 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 # What ``v @ J`` does now
 # -----------------------
 #
-# The code that worked for lists runs for our rooms as well, and returns something else:
+# The code that worked for one-dimensional tensors runs for our rooms as well, and returns
+# something else:
 
 (v @ J).shape
 
 # %%
-# The result should have the shape of ``x``, ``(2, 3)``. But ``@`` adds up over a single
-# index, and not even over the right one: for tensors with more than two dimensions, it
-# treats the last two as a matrix and the others as a batch. Our sizes happen to fit, so
-# no error comes. Use ``tensordot``, or flatten first.
+# The result should have the shape of ``x``, ``(2, 3)``. But for tensors with more than
+# two dimensions, ``@`` treats the last two as a matrix and the others as a batch. Here
+# the matrices in ``J`` have the indices *input's room* and *stove*. So ``@`` adds up over
+# the measurement in ``v`` paired with the input's room in ``J``, which makes no sense. It
+# runs only because both happen to be 2. Use ``tensordot``, or flatten first.
 #
 # .. admonition:: Remember
 #
@@ -160,11 +165,17 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 # .. admonition:: Try it
 #
 #    A batch of 32 colour images of 28 by 28 pixels, of shape ``(32, 3, 28, 28)``, goes
-#    into a network that returns scores of shape ``(32, 10)``. Which shape has the
-#    Jacobian, and how many entries? (About 24 million. You will see on a later page why
-#    most of them are zero if the network treats each image by itself.)
-
-# %%
+#    into a network that returns scores of shape ``(32, 10)``. What is the shape of the
+#    Jacobian, and how many entries does it have? If the network treats each image by
+#    itself, how many of them can be different from zero?
+#
+# .. dropdown:: Answer
+#
+#    The shape is ``(32, 10, 32, 3, 28, 28)``, which makes 24,084,480 entries. The ten
+#    scores of an image can depend on the :math:`3\cdot28\cdot28=2352` pixels of the same
+#    image only. That leaves 23,520 entries for each of 32 images, or 752,640, which is
+#    one in 32. :ref:`one-jacobian-per-sample` is about this case.
+#
 # .. dropdown:: How we checked this page
 #
 #    Every entry of the table is compared with a nudge of one stove in float64. The
@@ -182,8 +193,10 @@ assert torch.equal(torch.tensordot(v, J, dims=y.ndim), x.grad)
 assert torch.equal((v.flatten() @ table).reshape(x.shape), x.grad)
 assert torch.equal(torch.einsum("ri,risj->sj", v, J), x.grad)
 assert (v @ J).shape != x.shape
-assert 32 * 10 * 32 * 3 * 28 * 28 == 24_084_480
+assert torch.equal(v @ J, torch.einsum("rk,abkc->abrc", v, J))  # what @ adds up over
+assert 32 * 10 * 32 * 3 * 28 * 28 == 24_084_480 == 32 * 752_640
+assert 32 * 10 * (3 * 28 * 28) == 752_640
 
 # %%
-# **Next:** PyTorch has at least five ways to compute the whole table.
-# :ref:`the-whole-jacobian` tries them on the house and says which one to take.
+# **Next:** :ref:`the-whole-jacobian` tries five ways to compute the table on the house,
+# and says which one to take.

@@ -4,10 +4,10 @@ r"""
 Pushing a change forward
 ========================
 
-``backward`` starts at the outputs. It asks what we care about there, and tells us what to
-do with the inputs. But often we have already decided what to do with the inputs, and only
-want to know what will happen. *We turn the first stove up and the third stove down at the
-same time. What do heat and fuel do?*
+``backward`` starts at the outputs. It asks what they are worth to us, and tells us what
+each input is worth. But often we have already decided what to do with the inputs, and
+only want to know what will happen. If we turn the first stove up and the third stove
+down at the same time, what do heat and fuel do?
 """
 
 # %%
@@ -72,8 +72,7 @@ pullback.draw.jvp(J, u, **names)
 # The rule for the square is the one from school: if :math:`x` changes at a rate of
 # :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the
 # forward pass, the rates of the outputs are there. This is called :term:`forward mode`.
-# Nothing has to be kept for a walk back, since there is none. (If the weights inside
-# require a gradient, PyTorch still records a graph for them, as in any forward pass.)
+# There is no walk back, and so forward mode itself needs nothing kept for one.
 #
 # One number, two ways to it
 # --------------------------
@@ -90,26 +89,27 @@ print("(vᵀJ) · u =", pulled @ u)
 
 # %%
 # It earns 4 either way. In the first, heat changes by 0 and fuel by −4, which is worth
-# :math:`10\cdot0+(-1)\cdot(-4)`. In the second, the stoves earn ``[8, 6, 4]``, and the plan
-# gives :math:`8-4`. Both are the same product of three things, only with different
+# :math:`10\cdot0+(-1)\cdot(-4)`. In the second, the stoves earn ``[8, 6, 4]``, and the
+# plan gives :math:`8-4`. Both are the same product of three things, only with different
 # brackets:
 #
 # .. math::
 #
 #    v^\top(Ju)=(v^\top J)\,u
 #
-# It always holds if both sides belong to the same function at the same point, up to
-# rounding, and it makes a good test. If you have written a ``backward`` by hand, take a
-# random ``u`` and a random ``v`` and compare the two numbers. If they differ by more than
-# rounding, one of the two directions is wrong. (If they agree, both may still be wrong in
-# the same way, so compare with a nudge as well.)
+# If both sides belong to the same function at the same point, where it is smooth, the two
+# numbers are equal up to rounding. (A layer like Dropout draws anew in each run, so
+# switch it off first.) This makes a good test. If you have written a ``backward`` by
+# hand, take a random ``u`` and a random ``v`` and compare the two numbers. If they differ
+# by more than rounding, one of the two directions is wrong. If they agree, both
+# directions may still be wrong in the same way, so compare with a nudge as well.
 #
 # Which way is cheaper?
 # ---------------------
 #
-# One push gives one column, if ``u`` has a single 1. One pull gives one row. If you want
-# the whole table, count: it takes as many pushes as there are inputs, or as many pulls as
-# there are outputs.
+# A push with a single 1 in ``u`` gives one column. A pull with a single 1 in ``v`` gives
+# one row. If you want the whole table, and know nothing about its zeros, it takes as many
+# pushes as there are inputs, or as many pulls as there are outputs.
 #
 # ==============================  ========  =========  ========  ===============
 # function                        outputs   inputs     take      products
@@ -137,13 +137,13 @@ print("one push:", column.shape, " pulls:", len(rows))
 torch.allclose(column, torch.stack(rows))
 
 # %%
-# A single push gave the slopes of all thousand rooms. To get them by pulling we needed a
-# thousand products. Passing ones does not help here, because all rooms share the dial,
-# and you would get one number, the sum of the slopes.
+# A single push gave the slopes of all thousand rooms. Pulling took a thousand products. A
+# pull with ones would give one number, the sum of the slopes, because all rooms share the
+# dial.
 #
-# For training it is the other way round. There is one output and there are millions of
-# inputs, and so *reverse* is what ``backward`` does. Forward mode would need a push for
-# each weight.
+# For training it is the other way round. There is one output, the loss, and there are
+# millions of inputs. So training uses ``backward``, which goes in *reverse*. Forward mode
+# would need a push for each weight to get the whole gradient.
 #
 # u looks like x
 # --------------
@@ -158,8 +158,8 @@ except RuntimeError as error:
 
 # %%
 # The *forward gradient* in this message is our ``u``. Elsewhere it is called the
-# :term:`tangent`, and the input ``x`` the :term:`primal`. If ``x`` and ``y`` happen to
-# have the same shape, no error can warn you.
+# :term:`tangent`. If ``x`` and ``y`` have the same shape, PyTorch cannot notice such a
+# mistake, and the names in your program are all that protects you.
 #
 # .. admonition:: Remember
 #
@@ -167,15 +167,21 @@ except RuntimeError as error:
 #      ``u``. ``u`` looks like ``x``, and the result looks like ``y``.
 #    - The VJP :math:`v^\top J` says what each input is worth when the outputs have the
 #      prices ``v``. ``v`` looks like ``y``, and the result looks like ``x``.
-#    - A push gives a column and a pull gives a row. For the whole table take the one of
-#      which you need fewer.
+#    - With a single 1, a push gives a column and a pull gives a row. For a table without
+#      known zeros, begin with the one of which you need fewer.
 #
 # .. admonition:: Try it
 #
 #    Find a plan ``u`` that leaves the *fuel* as it is and adds heat. (Two entries are
 #    enough. Look at ``[2, 4, 6]``.) Check it with ``torch.func.jvp(house, (x,), (u,))``.
-
-# %%
+#
+# .. dropdown:: Answer
+#
+#    For example ``u = [2, -1, 0]``. The fuel changes at a rate of
+#    :math:`2\cdot2-1\cdot4=0`, and the heat at :math:`2-1=1`. The first stove may go up
+#    twice as fast as the second goes down, because it burns half as much extra fuel.
+#    ``[3, 0, -1]`` works as well, and adds heat at a rate of 2.
+#
 # .. dropdown:: How we checked this page
 #
 #    The push is compared with moving the stoves a little along ``u`` in float64, and with
@@ -198,6 +204,8 @@ pulled_back = torch.func.vjp(curved, p)[1](a)[0]
 torch.testing.assert_close(a @ pushed, pulled_back @ b)
 assert not torch.allclose(a @ torch.func.jacrev(curved)(p).T @ b, a @ pushed)
 torch.testing.assert_close(column, reaction * (1 - torch.tanh(2 * reaction) ** 2))
+assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == [1, 0]
+assert (J @ torch.tensor([3.0, 0.0, -1.0])).tolist() == [2, 0]
 
 # %%
 # **Next:** a whole street of houses, and we want one table for each.

@@ -69,7 +69,8 @@ tables[3]
 # The shape is ``(4, 2, 3)``: a house, then its table. The last house has its third stove
 # at 5, and accordingly the last entry of its table is 10. Inside ``house`` there is no
 # batch dimension at all. This is why ``sum()`` needs no ``dim``, and why one house cannot
-# look at another even by mistake.
+# look at another through its argument. (A tensor of the whole batch that the function
+# takes from outside, such as ``X.sum(0)``, counts as a constant.)
 #
 # If you only have the batched function
 # -------------------------------------
@@ -92,8 +93,8 @@ by_sums.shape
 
 # %%
 # ``fuel_rows`` holds the fuel row of every house, ``2 * X``. Stacked at the second place,
-# the rows make four tables of shape ``(2, 3)``. Our package does the same with
-# ``batched=True``:
+# the rows make four tables of shape ``(2, 3)``. With ``batched=True``, the function of
+# our package takes the first dimension for the samples, and does the same:
 
 by_package = pullback.jacobian(street, X, batched=True)
 by_package.shape
@@ -102,9 +103,9 @@ by_package.shape
 # When the samples are not independent
 # ------------------------------------
 #
-# Everything in the last section hangs on "each sample by itself". Suppose that the street
-# has one supplier, and we ask which *share* of the total each house has, in heat and in
-# fuel:
+# Everything in the last section depends on "each sample by itself". Suppose that the
+# street has one supplier, and we ask which *share* of the total each house has, in heat
+# and in fuel:
 
 
 def shares(X):
@@ -115,8 +116,9 @@ def shares(X):
 # %%
 # .. admonition:: Predict
 #
-#    The heat shares of the four houses add up to 1, whatever the stoves do. What will the
-#    trick with the sum return for the heat?
+#    There were two ways to the tables: ``vmap`` over the function of one house, and the
+#    trick with the sum. Which of them can you write down for ``shares``, and will its
+#    numbers be the effect of each house on its own share?
 
 (trick,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
 own = torch.func.jacrev(shares)(X)[0, 0, 0]
@@ -124,15 +126,19 @@ print("by the sum:         ", trick[0].round(decimals=4) + 0.0)
 print("house 0 on itself:  ", own)
 
 # %%
-# The sum is always 1, so its gradient is zero up to rounding, for every stove of every
-# house. But house 0 does change its own share: each of its stoves raises it at a rate of
-# 0.03. The trick has added the effects on all four houses, and they cancel. PyTorch
-# raised no error, because the sum was a legitimate question, only not ours.
+# There is no function of one house that returns its share, because the total takes all of
+# them, so ``vmap`` is out. The trick runs, but its numbers are not what we meant. The
+# shares always add up to 1, so the gradient of their sum is zero up to rounding, for
+# every stove of every house. But house 0 does change its own share: each of its stoves
+# raises it at a rate of 0.03. The trick has added the effects on all four houses, and
+# they cancel.
 #
 # The most common function of this kind is BatchNorm. In training mode it normalises each
-# sample with the mean and variance of the whole batch. In ``eval()`` mode it uses stored
-# numbers, as long as it has tracked them, and the samples are independent again. Our
-# package tests a few products for such mixing and refuses:
+# sample with the mean and variance of the whole batch. In ``eval()`` mode it uses the
+# mean and variance that it has collected during training, and the samples are independent
+# again. (With ``track_running_stats=False`` it collects none, and mixes the samples in
+# ``eval()`` mode as well.) Our package tries a few products for such mixing, and refuses
+# what they show:
 
 try:
     pullback.jacobian(shares, X, batched=True)
@@ -140,28 +146,37 @@ except ValueError as error:
     print(error)
 
 # %%
+# A few products can miss mixing between a few samples. :func:`pullback.mixing` looks at
+# all of them.
+#
 # When the outputs really depend on other samples, a small table for each house leaves
-# something out, and the full Jacobian of shape ``(4, 2, 4, 3)`` is the honest answer. If
+# something out, and only the full Jacobian of shape ``(4, 2, 4, 3)`` holds everything. If
 # you only want the effect of each house on itself, take the blocks on its diagonal.
 #
 # .. admonition:: Remember
 #
-#    - The Jacobian of a batch has shape ``(B, m, B, n)`` and consists mostly of zeros if
-#      the samples are independent.
+#    - Call the number of samples ``B``, and let each have ``m`` outputs and ``n`` inputs.
+#      Then the Jacobian of the batch has shape ``(B, m, B, n)``. If the samples are
+#      independent, at most one entry in ``B`` is not zero.
 #    - ``torch.func.vmap(torch.func.jacrev(f))(X)``, with ``f`` for one sample, gives
 #      ``(B, m, n)``.
 #    - For a batched function of independent samples, sum each output over the batch:
 #      ``m`` products give all tables.
-#    - If the samples look at one another, the sum adds up their effects, and no error
-#      comes.
+#    - If the samples look at one another, this sum adds up a sample's effects on all of
+#      them.
 #
 # .. admonition:: Try it
 #
 #    Replace the ``jacrev`` in ``torch.func.vmap(torch.func.jacrev(house))(X)`` by
 #    ``torch.func.grad`` and ``house`` by ``lambda x: house(x)[1]``. Say first what shape
 #    comes out, and what the rows are.
-
-# %%
+#
+# .. dropdown:: Answer
+#
+#    The shape is ``(4, 3)``. The function returns one number, the fuel of a house, and
+#    ``grad`` returns its gradient. So the rows are the four fuel rows, ``2 * X``, the
+#    same as ``fuel_rows`` above.
+#
 # .. dropdown:: How we checked this page
 #
 #    The three ways have to give the blocks of the full Jacobian and the formula for the
@@ -185,6 +200,11 @@ rate = (shares(point + nudge) - shares(point - nudge))[0, 0] / (2 * h)
 torch.testing.assert_close(own.sum().double(), rate, rtol=1e-4, atol=0)
 assert trick.abs().max() < 1e-6 < own.min()
 assert (fuel_rows == 2 * X).all()
+
+fuel_of_each = torch.func.vmap(torch.func.grad(lambda x: house(x)[1]))(X)
+assert torch.equal(fuel_of_each, fuel_rows)
+outside_taken = torch.func.vmap(torch.func.jacrev(lambda x: x / X.sum(0)))(X)
+assert torch.equal(outside_taken[0], torch.diag(1 / X.sum(0)))  # the sum as a constant
 
 # %%
 # **Next:** the zeros were in blocks here. They can be anywhere, and

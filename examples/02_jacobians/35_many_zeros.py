@@ -5,10 +5,10 @@ A Jacobian with many zeros, from a few products
 ===============================================
 
 A long corridor has a thousand rooms, and each exchanges heat with the two rooms beside
-it. To simulate the corridor with large time steps, or to find its final state, a solver
-asks for the :term:`Jacobian`. That is a million entries from a thousand products. But a
-room reacts to three temperatures only, so almost all of the entries are zero. Do we have
-to compute the zeros to find the others?
+it. A solver that looks for the temperatures at which the corridor settles can use the
+:term:`Jacobian`. That is a million entries from a thousand products. But a room reacts to
+three temperatures only, its own and those of its neighbours, so almost all of the entries
+are zero. If we know where the zeros are, we do not have to compute them.
 """
 
 # %%
@@ -40,27 +40,27 @@ J
 # --------------------------
 #
 # From :ref:`pushing-forward` you know that a push with a single 1 in ``u`` gives one
-# column. The first column has entries in the first two rows only. The fourth has entries
-# in the third, fourth and fifth row. The two columns do not meet in any row, and this is
-# the whole idea: we push them *together*.
+# column. Column 0 has entries in rows 0 and 1 only. Column 3 has entries in rows 2, 3 and
+# 4. The two columns do not meet in any row, and this is the whole idea: we push them
+# *together*.
 #
 # .. admonition:: Predict
 #
-#    ``u`` has a 1 for the first room and a 1 for the fourth. The product adds up their
-#    two columns. Write down the six numbers, and say for each from which column it comes.
+#    ``u`` has a 1 for room 0 and a 1 for room 3. The product adds up their two columns.
+#    Write down the six numbers, and say for each from which column it comes.
 
 u = torch.tensor([1.0, 0.0, 0.0, 1.0, 0.0, 0.0])
 value, both = torch.func.jvp(corridor, (T,), (u,))
 both
 
 # %%
-# The first two numbers, −2 and 1, are the first column, and the other entries up to the
-# fifth, 2, −8 and 1, are the fourth. Nothing was really added, because in each row one of
-# the two columns is zero. We can take the sum apart again without any loss.
+# The numbers −2 and 1 at the start are from column 0. The numbers 2, −8 and 1 after them
+# are from column 3. In each row at least one of the two columns is zero, so no two
+# entries were added, and we can take the sum apart again without any loss.
 #
-# In the same way the second and the fifth column go together, and the third and the
-# sixth. Let us give a *colour* to each group: columns of the same colour have no row in
-# common. Three colours are enough, and so are three pushes:
+# In the same way columns 1 and 4 go together, and columns 2 and 5. Let us give a *colour*
+# to each group: columns of the same colour have no row in common. Three colours are
+# enough, and so are three pushes:
 
 color = torch.arange(6) % 3
 groups = torch.stack([(color == c).float() for c in range(3)])
@@ -88,19 +88,38 @@ torch.equal(found, J)
 
 many = torch.linspace(0, 10, 1000)
 color_of = torch.arange(1000) % 3
-pushes = [
-    torch.func.jvp(corridor, (many,), ((color_of == c).float(),))[1] for c in range(3)
-]
-diagonal = torch.stack(pushes)[color_of, torch.arange(1000)]
-beside = torch.stack(pushes)[color_of[1:], torch.arange(999)]
+pushes = torch.stack(
+    [torch.func.jvp(corridor, (many,), ((color_of == c).float(),))[1] for c in range(3)]
+)
+# entry (i, i) of the table is in the push of the colour of column i, at place i
+diagonal = pushes[color_of, torch.arange(1000)]
+# entry (i, i + 1) is in the push of the colour of column i + 1, at place i
+beside = pushes[color_of[1:], torch.arange(999)]
 print(torch.allclose(diagonal, -2 * many), beside.unique())
 
 # %%
 # The diagonal is right, and beside it there is a 2 everywhere. That is three products
-# instead of a thousand. How many you need depends on the pattern
-# of the zeros. If all columns meet in one row, because one output looks at every input,
-# grouping columns saves nothing. It may then help to colour the *rows* instead, and pull.
+# instead of a thousand.
 #
+# How many you need depends on the pattern of the zeros. Suppose that one output, for
+# example the average temperature, looks at every room. Then all columns meet in its row,
+# and grouping columns saves nothing. It may help to colour the *rows* instead, and pull.
+# Here is such a table, in the form of an arrow. Its first output is the sum of all
+# inputs, and each of the others looks at one input. All five columns meet in the first
+# row. But among the rows only the first has to stay alone, so two pulls are enough:
+
+
+def arrow(x):
+    return torch.cat([x.sum().reshape(1), x[1:] ** 2])
+
+
+at = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+value, pull = torch.func.vjp(arrow, at)
+print(torch.func.jacrev(arrow)(at))
+print("first row:   ", pull(torch.tensor([1.0, 0, 0, 0, 0]))[0])
+print("other rows:  ", pull(torch.tensor([0.0, 1, 1, 1, 1]))[0])
+
+# %%
 # You know a case with a single colour already. If every output depends on its own input
 # alone, the table is diagonal, no two columns meet, and one product with ones gives it
 # all. That is why ``backward(torch.ones_like(y))`` works for a curve at many points.
@@ -114,14 +133,15 @@ two = (torch.arange(6) % 2 == 0).float()
 torch.func.jvp(corridor, (T,), (two,))[1]
 
 # %%
-# In the second place there is a 3, but no such entry exists. It is the sum of 1 and 2,
-# from the rooms on the left and on the right. No error warns us, and from the sum we
-# cannot get the parts back. So the pattern has to be right, and it has to be right for
-# *every* input that you use it for. At ``T = 0`` the diagonal of our table is zero as
-# well, and a pattern that was read off there would be missing it.
+# In place 1 there is a 3, but no such entry exists. It is the sum of 1 and 2, from the
+# rooms on the left and on the right, and from the sum we cannot get the parts back. So
+# the pattern has to be right, and it has to be right for *every* input that you use it
+# for. At ``T = 0`` the diagonal of our table is zero as well, and a pattern that was read
+# off there would be missing it.
 #
 # Our package finds the pattern from the operations of the function rather than from the
-# numbers, and then the colours:
+# numbers, and then the colours. Left to itself it chooses between colouring rows and
+# columns. With ``mode="forward"`` we ask for columns and pushes, as above:
 
 import pullback
 
@@ -133,25 +153,33 @@ pullback.draw.compression(plan)
 
 # %%
 # We asked at zero, and it found three colours all the same. The result is a *sparse*
-# tensor, which stores the 16 entries without the zeros. For a function that makes
-# decisions by looking at values, the pattern may change with the input.
-# :func:`pullback.sparsity` says what it can and cannot follow.
+# tensor, which stores the 16 entries of the pattern and leaves out the rest. For a
+# function that makes decisions by looking at values, the pattern may change with the
+# input. :func:`pullback.sparsity` says what it can and cannot follow.
 #
 # .. admonition:: Remember
 #
 #    - Columns that have no row in common can share one product, and their entries can be
 #      told apart afterwards.
 #    - A tridiagonal Jacobian takes three products, however large it is.
-#    - With too few colours, or with a pattern that lacks an entry, the numbers are sums
-#      of several entries, and no error comes.
+#    - With too few colours, or with a pattern that lacks an entry, some of the numbers
+#      can be sums of several entries, and you cannot see it in the result.
 #
 # .. admonition:: Try it
 #
 #    The corridor becomes a ring: the first room and the last are neighbours. With six
 #    rooms, are three colours still enough? And with seven? (Look at which columns meet in
 #    the first row and in the last.)
-
-# %%
+#
+# .. dropdown:: Answer
+#
+#    In the first row of the ring, columns 0, 1 and the last one meet. With six rooms they
+#    have the colours 0, 1 and 2, and the last row works out as well, so three are enough.
+#    With seven rooms, column 6 gets the colour 0 again and meets column 0. No other
+#    choice of three colours helps: any three neighbours need three different colours, so
+#    the colours have to repeat every three rooms, and seven is not a multiple of three.
+#    You need four.
+#
 # .. dropdown:: How we checked this page
 #
 #    The table is compared with its formula, and the entries that came from three products
@@ -164,6 +192,8 @@ assert torch.equal(both, J[:, 0] + J[:, 3])
 assert torch.equal(found, formula)
 torch.testing.assert_close(diagonal, -2 * many)
 assert (beside == 2).all()
+
+from itertools import product
 
 longer = torch.linspace(1, 3, 50)
 dense = torch.func.jacrev(corridor)(longer)
@@ -187,6 +217,19 @@ def ring(n):
 
 assert ring(6).max() == 1  # no row meets a colour twice
 assert ring(7).max() == 2
+
+
+def enough(colours, n):
+    near = [(i, (i + d) % n) for i in range(n) for d in (1, 2)]  # columns that meet
+    choices = product(range(colours), repeat=n)
+    return any(all(c[i] != c[j] for i, j in near) for c in choices)
+
+
+assert [enough(3, 6), enough(3, 7), enough(4, 7)] == [True, False, True]
+
+table = torch.func.jacrev(arrow)(at)
+assert torch.equal(pull(torch.eye(5)[0])[0], table[0])
+assert torch.equal(pull(1 - torch.eye(5)[0])[0][1:], table.diagonal()[1:])
 
 # %%
 # **Next:** the inputs of a network are one thing, its weights another. They are hidden

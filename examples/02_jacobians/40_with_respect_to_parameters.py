@@ -5,10 +5,10 @@ The Jacobian with respect to the parameters of a network
 ========================================================
 
 Suppose that we do not know the formulas of the house. A small network has learned to
-predict heat and fuel from the stoves, and for one setting its fuel is wrong. *Which of
-its weights would change this prediction, and would the heat change with it?* This is a
-question for a :term:`Jacobian` again, but the inputs are now the weights, and they are
-hidden inside the module.
+predict heat and fuel from the stoves, and for one setting its fuel is wrong. We want to
+know which of its weights would change this prediction, and whether the heat would
+change with it. This is a question for a :term:`Jacobian` again, but now the inputs are
+the weights, and they are hidden inside the module.
 """
 
 # %%
@@ -25,10 +25,26 @@ x = torch.tensor([1.0, 2.0, 3.0])
 layer(x).detach()
 
 # %%
-# ``jacrev`` differentiates a function with respect to its *argument*. The weights of a
-# module are not an argument, so we first need a function that takes them. This is what
-# ``functional_call`` is for: it runs a module with the parameters that you hand it in a
-# dictionary, and leaves the module's own as they are:
+# If you have one sample and have computed ``y`` from it, you already know a way.
+# ``autograd.grad`` takes a list of parameters instead of ``x``, and returns all rows in
+# one call:
+
+y = layer(x)
+asked = [layer.weight, layer.bias]
+rows = torch.autograd.grad(y, asked, torch.eye(2), is_grads_batched=True)
+[tuple(block.shape) for block in rows]
+
+# %%
+# There is one block for each parameter, of shape ``y.shape + parameter.shape``. For the
+# weight this is ``(2,) + (2, 3)``. This is enough, as long as every parameter in the list
+# requires a gradient and was used for ``y``. (For one that was not used, pass
+# ``allow_unused=True``, and you get ``None``.)
+#
+# The tools of ``torch.func`` need a bit more. You want them, for example, for a Jacobian
+# of each sample in a batch. ``jacrev`` differentiates a function with respect to its
+# *argument*. The weights of a module are not an argument, so we first need a function
+# that takes them. This is what ``functional_call`` is for: it runs a module with the
+# parameters that you hand it in a dictionary, and then puts the module's own back:
 
 params = {name: p.detach() for name, p in layer.named_parameters()}
 
@@ -41,10 +57,9 @@ J = jacrev(predict)(params, x)
 {name: tuple(block.shape) for name, block in J.items()}
 
 # %%
-# A dictionary goes in, and a dictionary comes out, with one Jacobian for each parameter.
-# Each of them has shape ``y.shape + parameter.shape``. For the weight this is
-# ``(2,) + (2, 3)``, so ``J["weight"][1]`` has the shape of the weight, and is the
-# gradient of the second prediction, the fuel.
+# A dictionary goes in, and a dictionary comes out, with the same two blocks.
+# ``J["weight"][1]`` has the shape of the weight, and is the gradient of the second
+# prediction, the fuel.
 #
 # .. admonition:: Predict
 #
@@ -87,50 +102,46 @@ same = [torch.allclose(p.grad, blocks[name][1]) for name, p in net.named_paramet
 same
 
 # %%
-# So if you have computed ``y = net(x)`` already, the tools for rows work here, too.
-# ``autograd.grad`` takes the list of parameters, and all rows come in one call, without
-# ``functional_call``:
-
-y = net(x)
-rows = torch.autograd.grad(y, list(net.parameters()), torch.eye(2), is_grads_batched=True)
-[tuple(block.shape) for block in rows]
-
-# %%
 # For each sample
 # ---------------
 #
-# A Jacobian for every sample of a batch is a matter of ``vmap`` again. It should go
-# through the samples, but use the same weights for all of them. ``in_dims`` says so, with
-# ``None`` for the weights and 0 for the first dimension of the batch:
+# A Jacobian for every sample of a batch is the case for which we prepared. ``vmap``
+# should go through the samples, but use the same weights for all of them. ``in_dims``
+# says so, with ``None`` for the weights and 0 for the first dimension of the batch:
 
 X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [4, 1, 1], [1, 1, 5]])
 each = vmap(jacrev(network), in_dims=(None, 0))(weights, X)
 {name: tuple(block.shape) for name, block in each.items()}
 
 # %%
-# In front there is now the sample. Note that the trick with the sum from
+# The first dimension of each block counts the samples. The trick with the sum from
 # :ref:`one-jacobian-per-sample` cannot give you this, because all samples share the
-# weights. Summing over the batch would add up their gradients, and that is what an
-# ordinary training step does.
+# weights. Summing over the batch adds up their gradients, which is what the gradient of a
+# batch's loss does in training.
 #
-# Many methods flatten the blocks and put them side by side, which makes one table with a
-# row for each output and a column for each parameter:
+# Correcting the fuel alone
+# -------------------------
+#
+# To answer our question, we flatten the blocks and put them side by side. This makes one
+# table with a row for each prediction and a column for each parameter. ``W`` and ``b``
+# are the weight and the bias of the hidden layer, and ``U`` and ``c`` those of the last
+# layer:
 
 import pullback
 
 table = torch.cat([block.flatten(1) for block in blocks.values()], dim=1)
-pullback.draw.dependence(table, rows=["heat", "fuel"])
+hidden = ["W00", "W01", "W02", "W10", "W11", "W12", "b0", "b1"]
+names = [*hidden, "U00", "U01", "U10", "U11", "c0", "c1"]
+pullback.draw.dependence(table, rows=["heat", "fuel"], columns=names)
 
 # %%
-# The picture shows which of the 14 parameters each prediction depends on. The first eight
-# belong to the hidden layer. They are filled in both rows, so a change of one of them
-# moves heat and fuel together. The last six belong to the last layer, where each
-# prediction has its own two weights and its own bias. There we can still correct the fuel
-# alone.
+# The first eight columns, those of the hidden layer, are filled in both rows. A change of
+# one of these parameters moves heat and fuel together. In the last layer each prediction
+# has its own two weights and its own bias. There we can correct the fuel alone.
 #
-# From such tables one builds the *neural tangent kernel*, Gauss-Newton steps, and
-# estimates of how certain a prediction is. :ref:`jacobian-of-parameters` goes on from
-# here.
+# Such a table is what a *Gauss-Newton step* is made of. To correct the predictions, it
+# solves for a change of the parameters as we solved for a step of the stoves in
+# :ref:`the-whole-jacobian`. :ref:`jacobian-of-parameters` goes on from here.
 #
 # The module's own weights give zeros
 # -----------------------------------
@@ -141,10 +152,9 @@ wrong = jacrev(lambda params: layer(x))(params)
 wrong["bias"].detach()
 
 # %%
-# All zeros, with the right shape, and no error. ``jacrev`` asked how the result depends
-# on the argument ``params``. It does not depend on it at all, because ``layer(x)`` uses
-# the tensors inside the module. So the zeros are a correct answer to the wrong question.
-# ``pullback.jacobian`` raises an error in this case:
+# These are zeros of the right shape. ``jacrev`` asked how the result depends on the
+# argument ``params``. It does not depend on it at all, because ``layer(x)`` uses the
+# tensors inside the module. ``pullback.jacobian`` raises an error in this case:
 
 try:
     pullback.jacobian(lambda params: layer(x), params)
@@ -154,10 +164,14 @@ except RuntimeError as error:
 # %%
 # A module that behaves differently in training should be in the mode that you mean before
 # you begin. Dropout draws random numbers, so call ``net.eval()`` if you want the network
-# without them. BatchNorm in training mixes the samples and writes to its buffers.
+# without them. BatchNorm in training mixes the samples and writes to its buffers, which
+# is why ``jacrev`` refuses it.
 #
 # .. admonition:: Remember
 #
+#    - For one sample and a ``y`` that you have computed, ``torch.autograd.grad`` with a
+#      list of parameters is enough. For ``vmap`` and the other tools of ``torch.func``
+#      you need ``functional_call``.
 #    - ``functional_call(module, params, (x,))`` makes the parameters an argument, and
 #      ``jacrev`` of it gives a dictionary of Jacobians.
 #    - Each block has shape ``y.shape + parameter.shape``.
@@ -170,8 +184,13 @@ except RuntimeError as error:
 #    ``J["weight"][0]`` belongs to the heat. Write it down before you print it. Then
 #    change ``x`` to ``[0, 2, 3]``. Which weights have no influence on the predictions any
 #    more?
-
-# %%
+#
+# .. dropdown:: Answer
+#
+#    ``J["weight"][0]`` is ``[[1, 2, 3], [0, 0, 0]]``, because the heat uses the first row
+#    of the weight only. With the first stove off, the two weights in the first column are
+#    multiplied by 0. As long as that stove stays off, they have no influence.
+#
 # .. dropdown:: How we checked this page
 #
 #    The blocks of the layer are compared with their formula, those of the network with a
@@ -195,10 +214,19 @@ for name, block in blocks.items():
         torch.testing.assert_close(rate, block.flatten(1)[:, k], rtol=1e-4, atol=1e-5)
 
 assert all(same)
-for mine, (name, block) in zip(rows, blocks.items(), strict=True):
-    torch.testing.assert_close(mine, block)
+for mine, block in zip(rows, J.values(), strict=True):
+    assert torch.equal(mine, block)
+for name, block in blocks.items():
     torch.testing.assert_close(each[name][0], block)
-assert table.shape == (2, 14)
+assert table.shape == (2, len(names))
+assert table[:, :8].all()  # the hidden layer moves both
+own = [10, 11, 13]  # the fuel's, in the last layer
+assert not table[0, own].any()
+assert table[1, own].all()
+assert J["weight"][0].tolist() == [[1, 2, 3], [0, 0, 0]]
+off = jacrev(predict)(params, torch.tensor([0.0, 2.0, 3.0]))["weight"]
+assert not off[:, :, 0].any()
+assert off[:, :, 1:].any()
 assert not wrong["bias"].any()
 
 # %%

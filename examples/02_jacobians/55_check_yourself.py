@@ -1,11 +1,11 @@
 r"""
 .. _check-yourself-2:
 
-Check yourself: ten questions about Jacobians
-=============================================
+Check yourself: twelve questions about Jacobians
+================================================
 
 Write your answer down before you open the one on the page. It is easy to nod at an answer
-that one would not have found. Each answer comes with a few lines of code that show it,
+that one would not have found. Each answer comes with a few lines of code that compute it,
 and names the page to go back to.
 """
 
@@ -23,11 +23,10 @@ and names the page to go back to.
 #    (:ref:`reading-a-jacobian`)
 
 import torch
-from torch.func import functional_call, jacfwd, jacrev
+from torch.func import functional_call, jacfwd, jacrev, vmap
 
 A = torch.arange(10.0).reshape(2, 5)
 one = jacrev(lambda x: A @ x)(torch.ones(5))
-print(one.shape, one[1])
 
 # %%
 # 2 · One step after the other
@@ -57,15 +56,14 @@ def second(x):
 x = torch.tensor([0.1, 0.2, 0.3])
 J1, J2 = jacrev(first)(x), jacrev(second)(first(x))
 two = J2 @ J1
-print(two, jacrev(lambda x: second(first(x)))(x))
 
 # %%
 # 3 · Four indices
 # ----------------
 #
 # ``X`` has shape ``(3, 4)``, ``B`` has shape ``(4, 2)``, and ``Y = X @ B``. What is the
-# shape of the Jacobian of ``Y`` with respect to ``X``? How many of its entries can be
-# different from zero?
+# shape of the Jacobian of ``Y`` with respect to ``X``? Whatever ``B`` holds, how many of
+# its entries can be different from zero?
 #
 # .. dropdown:: Answer
 #
@@ -75,7 +73,6 @@ print(two, jacrev(lambda x: second(first(x)))(x))
 
 B = torch.arange(1.0, 9.0).reshape(4, 2)
 three = jacrev(lambda X: X @ B)(torch.ones(3, 4))
-print(three.shape, three.count_nonzero())
 
 # %%
 # 4 · A thousand by ten
@@ -88,13 +85,12 @@ print(three.shape, three.count_nonzero())
 # .. dropdown:: Answer
 #
 #    ``torch.func.jacfwd``, because it takes a product for each input, and there are ten.
-#    ``jacrev`` gives the same table from a thousand. A single product with ones would
-#    give the sum of the rows. (:ref:`the-whole-jacobian`, :ref:`pushing-forward`)
+#    ``jacrev`` gives the same table from a thousand products. (:ref:`the-whole-jacobian`,
+#    :ref:`pushing-forward`)
 
 W = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
 at = torch.linspace(-1, 1, 10)
 four = jacfwd(lambda x: torch.tanh(W @ x))(at)
-print(four.shape)
 
 # %%
 # 5 · Only the result
@@ -105,13 +101,14 @@ print(four.shape)
 #
 # .. dropdown:: Answer
 #
-#    Pass all one-hot ``v`` as a batch. If you pass ``[y[0], y[1], y[2]]`` as outputs
-#    instead, you get the sum of the rows. (:ref:`the-whole-jacobian`)
+#    ``torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)`` takes all one-hot
+#    ``v`` as a batch, and returns a tuple with the table. If you pass
+#    ``[y[0], y[1], y[2]]`` as outputs instead, you get the sum of the rows.
+#    (:ref:`the-whole-jacobian`)
 
 leaf = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = leaf**2
 (five,) = torch.autograd.grad(y, leaf, torch.eye(3), is_grads_batched=True)
-five
 
 # %%
 # 6 · A plan and its prices
@@ -129,21 +126,23 @@ five
 J, v = torch.tensor([[1.0, 1, 1], [2, 4, 6]]), torch.tensor([10.0, -1.0])
 u = torch.tensor([1.5, 0.5, 0.0])
 six = (v @ J) @ u
-print(J @ u, six)
 
 # %%
 # 7 · A batch
 # -----------
 #
 # A network takes a batch of shape ``(64, 10)`` to ``(64, 3)``. You want a table of shape
-# ``(3, 10)`` for each sample, and so you sum each output over the batch and take three
-# gradients. Under which condition is the result right?
+# ``(3, 10)`` for each sample. So you sum each of the three outputs over the batch, and
+# take the gradient of each sum with respect to the batch. When are these the tables that
+# you want? Are they, if the network ends in a BatchNorm?
 #
 # .. dropdown:: Answer
 #
-#    Each sample's outputs may depend on that sample only. BatchNorm in training mode
-#    breaks this. The result is then the sum of a sample's effects on the whole batch, and
-#    no error comes. In ``eval()`` mode it is right. (:ref:`one-jacobian-per-sample`)
+#    They are, if the outputs of each sample depend on that sample only. With BatchNorm in
+#    training mode they do not, and you get the sum of a sample's effects on the whole
+#    batch. In the network below that sum is zero, since a normalised column always adds
+#    up to the same number. In ``eval()`` mode, with the mean and variance that BatchNorm
+#    has collected, the tables are right. (:ref:`one-jacobian-per-sample`)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
@@ -153,7 +152,6 @@ for mode in (True, False):
     net.train(mode)
     rows = [torch.autograd.grad(net(X)[:, k].sum(), X)[0] for k in range(3)]
     seven[mode] = torch.stack(rows, dim=1)
-    print(seven[mode].shape, "all zero:", seven[mode].abs().max().item() < 1e-5)
 
 # %%
 # 8 · Four in a row
@@ -167,63 +165,121 @@ import pullback
 pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
 
 # %%
-# How many pushes give the whole Jacobian, and why not fewer?
+# Into how many groups do you put the columns, so that one push for each group gives the
+# whole Jacobian? Why not fewer?
 #
 # .. dropdown:: Answer
 #
-#    Four. Columns that are four apart never meet in a row, so four colours do. Three
-#    cannot do, because the four columns of one row all have to have different colours.
-#    (:ref:`a-jacobian-of-zeros`)
+#    Four: ``torch.func.jvp(f, (x,), ((torch.arange(503) % 4 == c).float(),))`` for ``c``
+#    from 0 to 3. Columns that are four apart never meet in a row. If we only group
+#    columns, three pushes are too few, because the four columns of one row all need
+#    different colours. (:ref:`a-jacobian-of-zeros`)
 
 color = torch.arange(503) % 4
 windows = torch.arange(503).unfold(0, 4, 1)  # the four inputs of each output
-color[windows][:5]
+mean_of_four = lambda x: x.unfold(0, 4, 1).square().mean(1)
+series = torch.linspace(1, 2, 503)
+eight = torch.stack(
+    [torch.func.jvp(mean_of_four, (series,), ((color == c).float(),))[1] for c in range(4)]
+)
 
 # %%
 # 9 · Nothing but zeros
 # ---------------------
 #
-# ``torch.func.jacrev(lambda params: net(x))(params)`` returns zeros of the right shape.
-# What has happened, and which line was meant?
+# ``jacrev(lambda params: net(x))(params)`` returns zeros of the right shape. Why, and
+# which line was meant?
 #
 # .. dropdown:: Answer
 #
 #    The function does not use ``params``. ``net(x)`` uses the tensors inside the module,
-#    so the result does not depend on the argument. ``functional_call`` makes it depend on
-#    it. (:ref:`with-respect-to-parameters`)
+#    so the result does not depend on the argument. What was meant is
+#    ``jacrev(lambda params: functional_call(net, params, (x,)))(params)``.
+#    (:ref:`with-respect-to-parameters`)
 
 params = {name: p.detach() for name, p in net.named_parameters()}
 sample = torch.ones(1, 10)
 wrong = jacrev(lambda params: net(sample))(params)
 right = jacrev(lambda params: functional_call(net, params, (sample,)))(params)
-print(wrong["0.bias"].any().item(), right["0.bias"].any().item())
 
 # %%
 # 10 · Twice
 # ----------
 #
-# ``y = x**3`` at ``x = 2``. You call ``y.backward(retain_graph=True)`` and then
+# ``y = x**3`` at ``x = 3``. You call ``y.backward(retain_graph=True)`` and then
 # ``y.backward()``. What is in ``x.grad``? And how do you get the second derivative?
 #
 # .. dropdown:: Answer
 #
-#    24, which is the first derivative, 12, added twice. The second derivative is
-#    :math:`6x`, also 12 here, and you get it by differentiating the gradient.
-#    (:ref:`once-more`)
+#    54, which is the first derivative, :math:`3x^2=27`, added twice. The second
+#    derivative is :math:`6x=18`. You get it by differentiating the gradient:
+#    ``(g,) = torch.autograd.grad(x**3, x, create_graph=True)`` and then
+#    ``torch.autograd.grad(g, x)``. (:ref:`once-more`)
 
-s = torch.tensor(2.0, requires_grad=True)
+s = torch.tensor(3.0, requires_grad=True)
 y = s**3
 y.backward(retain_graph=True)
 y.backward()
 (g,) = torch.autograd.grad(s**3, s, create_graph=True)
 (ten,) = torch.autograd.grad(g, s)
-print(s.grad, ten)
+
+# %%
+# 11 · The weights, for each sample
+# ---------------------------------
+#
+# A linear layer with a ``weight`` of shape ``(3, 10)`` takes a batch ``X`` of 64 samples
+# to ``Y`` of shape ``(64, 3)``. You want the Jacobian of each sample's three outputs with
+# respect to the weight. Somebody sums each output over the batch, takes three gradients
+# with respect to the weight, and stacks them. What is the shape of the result, what does
+# it hold, and which line gives what you want? What is its shape?
+#
+# .. dropdown:: Answer
+#
+#    The result has shape ``(3, 3, 10)``, and is the sum of the 64 Jacobians, because all
+#    samples share the weight. With
+#    ``predict = lambda params, x: functional_call(layer, params, (x,))`` the line is
+#    ``vmap(jacrev(predict), in_dims=(None, 0))(params, X)["weight"]``. It has shape
+#    ``(64, 3, 3, 10)``: the sample, the output, and the shape of the weight.
+#    (:ref:`one-jacobian-per-sample`, :ref:`with-respect-to-parameters`)
+
+layer = torch.nn.Linear(10, 3)
+layer_params = {name: p.detach() for name, p in layer.named_parameters()}
+predict = lambda params, x: functional_call(layer, params, (x,))
+data = X.detach()
+eleven = vmap(jacrev(predict), in_dims=(None, 0))(layer_params, data)["weight"]
+sums = [torch.autograd.grad(layer(data)[:, k].sum(), layer.weight)[0] for k in range(3)]
+
+# %%
+# 12 · Push or pull
+# -----------------
+#
+# :math:`f(x)=x_0^2x_1` at ``x = [1, 2]``, and ``u = [1, -1]``. Work out the Hessian
+# :math:`H` and :math:`Hu` with a pencil. Then write down two ways to get :math:`Hu` that
+# never build :math:`H`, one that pulls through the gradient and one that pushes through
+# it. Why do they agree?
+#
+# .. dropdown:: Answer
+#
+#    The gradient is :math:`(2x_0x_1,\;x_0^2)`. So :math:`H` has the rows
+#    :math:`(2x_1,2x_0)=(4,2)` and :math:`(2x_0,0)=(2,0)`, and :math:`Hu` is
+#    :math:`(4-2,\;2-0)=(2,2)`. To pull, call
+#    ``(g,) = torch.autograd.grad(f(x), x, create_graph=True)`` and
+#    ``torch.autograd.grad(g, x, u)``. To push, call
+#    ``torch.func.jvp(torch.func.grad(f), (x,), (u,))``. The pull gives :math:`u^\top H`
+#    and the push :math:`Hu`. They agree because :math:`H` is symmetric.
+#    (:ref:`pushing-forward`, :ref:`once-more`)
+
+f = lambda x: x[0] ** 2 * x[1]
+w, plan = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([1.0, -1.0])
+(g,) = torch.autograd.grad(f(w), w, create_graph=True)
+(twelve,) = torch.autograd.grad(g, w, plan)
+_, by_push = torch.func.jvp(torch.func.grad(f), (w.detach(),), (plan,))
 
 # %%
 # .. dropdown:: How we checked this page
 #
 #    What the answers say is compared with what their code has computed, in the order of
-#    the questions. (It tells the answers, so look at it last.)
+#    the questions. The lines below tell the answers, so look at them last.
 
 assert one.shape == (2, 5)
 assert torch.equal(one[1], A[1])
@@ -241,9 +297,17 @@ alone = jacrev(lambda x: net(x[None])[0])(X[5].detach())
 torch.testing.assert_close(seven[False][5], alone)
 assert windows.shape == (500, 4)
 assert (color[windows].sort(1).values == torch.arange(4)).all()
+dense = jacfwd(mean_of_four)(series)
+i, j = dense.nonzero().T
+torch.testing.assert_close(eight[color[j], i], dense[i, j])
 assert not any(block.any() for block in wrong.values())
 assert all(right[name].any() for name in ("0.weight", "0.bias", "1.bias"))
-assert (s.grad, ten) == (24, 12)
+assert (s.grad, ten) == (54, 18)
+assert eleven.shape == (64, 3, 3, 10)
+assert torch.stack(sums).shape == (3, 3, 10)
+torch.testing.assert_close(torch.stack(sums), eleven.sum(0), rtol=1e-4, atol=1e-4)
+assert torch.equal(torch.func.hessian(f)(w.detach()), torch.tensor([[4.0, 2], [2, 0]]))
+assert twelve.tolist() == by_push.tolist() == [2, 2]
 
 # %%
 # **Next:** this is the end of the course. :ref:`Case studies <chapter-4>` show what
