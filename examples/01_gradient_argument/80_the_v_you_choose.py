@@ -43,7 +43,6 @@ plain
 # This is the gradient with ones, that is, with every pixel counted once.
 #
 # .. predict::
-#    :value: 2
 #
 #    We pass ``weight`` as ``v``. Above is the gradient with ones. What will it be with
 #    ``weight``, to two digits?
@@ -83,7 +82,6 @@ torch.equal(by_formula, weighted)
 # weight:
 #
 # .. predict::
-#    :value: 2
 #    :for: v
 #
 #    ``mask`` is True for the five labelled pixels. Which ``v`` does
