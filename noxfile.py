@@ -207,7 +207,7 @@ def links(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Time Jacobians, the pages of chapter 7 and the build; record the results."""
     install(session, "docs")
-    for script in ("jacobian", "sparse", "pages", "build"):
+    for script in ("jacobian", "hvp", "sparse", "pages", "build"):
         session.run("python", f"benchmarks/{script}.py")
 
 
