@@ -32,11 +32,11 @@ ASK = """([query, found]) => new Promise(done => {
   }));
 })"""
 QUESTIONS = {
-    "must v look like y or like x": CHAPTER + "15_shape_rule",
+    "must v look like y or like x": CHAPTER + "30_shapes",
     "only need the gradient of one entry of a vector": "questions/one-output.html#my-model",
     "what is a cotangent": "glossary.html#term-cotangent",
-    "should v be a row or a column": "auto_examples/08_more_on_jacobians/05_dimension",
-    "is summing all logits of a batch legitimate": CHAPTER + "65_mixing",
+    "should v be a row or a column": "questions/the-shape-of-v.html#should-v-be-a-row",
+    "is summing all logits of a batch legitimate": "questions/many-points.html#is-summing",
     "hessian vector product": "auto_examples/03_products/25_hvp",
     "per-sample gradients": "auto_examples/04_programs/20_per_sample",
     "gradient penalty": "auto_examples/04_programs/60_gradient_penalty",

@@ -118,8 +118,8 @@ pullback.draw.graph(
 #    =\sum_i\frac{\partial\,\text{worth}}{\partial y_i}\,\frac{\partial y_i}{\partial x_j}
 #    =\sum_i v_i\,J_{ij}
 #
-# This is the vector-Jacobian product of the first page. So to get from the rates at ``y``
-# to the rates at ``x``, this product is all that is needed. (For *second* derivatives
+# This is the :term:`vector-Jacobian product` of the first page. So to get from the rates at
+# ``y`` to the rates at ``x``, this product is all that is needed. (For *second* derivatives
 # something is lost at the cut, because ``v`` is handed over as plain numbers.)
 #
 # Both halves may be in PyTorch as well. You cut with ``detach``, which gives you a tensor

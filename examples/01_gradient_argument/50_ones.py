@@ -69,6 +69,7 @@ curve.backward(torch.ones_like(curve))
 
 plt.plot(t.detach(), curve.detach(), label="curve")
 plt.plot(t.detach(), t.grad, "--", label="slope")
+plt.title("A curve, and its slope at 100 points")
 legend = plt.legend()
 
 # %%

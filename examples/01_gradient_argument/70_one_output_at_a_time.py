@@ -91,8 +91,8 @@ table
 # the result and leaves ``x.grad`` alone. It returns a tuple with one entry for each input
 # that you asked about, hence the comma after ``row``.
 #
-# The two rows, one under the other, are the Jacobian. This is the plainest way to get it:
-# one walk for each output. The drawing shows the second walk:
+# The two rows, one under the other, are the :term:`Jacobian`. This is the plainest way to
+# get it: one walk for each output. The drawing shows the second walk:
 
 import pullback
 

@@ -53,7 +53,7 @@ weighted + 0.0  # shows -0 as 0
 
 # %%
 # The middle column is three times as large, and the last pixel receives zero. Each score
-# has its own loss here, so each entry of ``v`` has changed just one entry of the result. In
+# has its own loss here, so each entry of ``v`` has changed only one entry of the result. In
 # a real network all pixels share the parameters of the earlier layers. There the gradient
 # is a sum over the pixels, in which the edge counts three times and the unlabelled pixel
 # does not appear.
@@ -83,6 +83,7 @@ torch.equal(by_formula, weighted)
 #
 # .. predict::
 #    :for: v
+#    :value: 2
 #
 #    ``mask`` is True for the five labelled pixels. Which ``v`` does
 #    ``losses[mask].mean().backward()`` send to the six losses?

@@ -73,7 +73,7 @@ print(jacobian(whole, t))
 #
 # If the second step also used the dials directly, for example because their motors burn
 # some fuel, a part would be missing from the product: the table of this direct use. You
-# would have to add it, just as ``backward`` adds what arrives on two ways.
+# would have to add it, in the same way as ``backward`` adds what arrives on two ways.
 #
 # The order is that of the formula ``house(thermostat(t))``, where the step that comes
 # last stands on the left as well. The inner sizes must fit, ``(2, 3) @ (3, 2)``, because

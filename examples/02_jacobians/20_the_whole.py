@@ -170,7 +170,7 @@ torch.autograd.grad([heat, fuel], leaf)
 # There is only one row, and it is neither of the two. A list of outputs means *the sum*
 # of what each of them contributes, so that we got ``[1, 1, 1] + [2, 4, 6]``. It is a
 # ``v`` of ones in disguise. For two losses that you want to minimise together, this sum
-# is just what you need.
+# is what you need.
 #
 # .. admonition:: Remember
 #

@@ -154,7 +154,8 @@ def kept_bytes(f, x):
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         f(x)
-    return sum(memory.nbytes() for memory in kept.values())
+    sizes = [memory.nbytes() for memory in kept.values()]
+    return torch.tensor(sizes).sum().item()
 
 
 def ten(x):

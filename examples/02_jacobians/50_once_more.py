@@ -152,9 +152,9 @@ for width, case in record["cases"].items():  # without the record, nothing is pr
 # ``torch.func`` have a fixed cost. For the widest there is little between them. So start
 # with two calls of ``autograd.grad``, unless you work with ``vmap``, which goes with
 # ``torch.func``. There is one more reason to change. Two pulls need a backward that can
-# itself be differentiated, and forward mode needs a forward rule. A few operations lack
-# the one or the other, and then PyTorch raises an error. :ref:`hvp` compares the orders
-# more closely.
+# itself be differentiated, and :term:`forward mode` needs a forward rule. A few operations
+# lack the one or the other, and then PyTorch raises an error. :ref:`hvp` compares the
+# orders more closely.
 #
 # When the gradient has no graph
 # ------------------------------

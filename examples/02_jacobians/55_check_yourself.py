@@ -253,7 +253,7 @@ sums = [torch.autograd.grad(layer(data)[:, k].sum(), layer.weight)[0] for k in r
 # 12 · Push or pull
 # -----------------
 #
-# :math:`f(x)=x_0^2x_1` at ``x = [1, 2]``, and ``u = [1, -1]``. Work out the Hessian
+# :math:`f(x)=x_0^2x_1` at ``x = [1, 2]``, and ``u = [1, -1]``. Work out the :term:`Hessian`
 # :math:`H` and :math:`Hu` with a pencil. Then write down two ways to get :math:`Hu` that
 # never build :math:`H`, one that pulls through the gradient and one that pushes through
 # it. Why do they agree?
