@@ -58,8 +58,8 @@ torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 # %%
 # *The slope of a loss along a direction: jvp, or backward and a dot product?* The same
 # number. One pass of ``jvp`` keeps nothing where neither x nor a weight requires a gradient
-# (else it records a graph); one ``backward`` serves every direction at the point, with a dot
-# product for each:
+# (else it records a graph); one ``backward`` serves every direction at the point, with a
+# dot product for each:
 
 
 def loss(x):

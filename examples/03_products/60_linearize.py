@@ -119,9 +119,9 @@ print((residual(z).norm() < 1e-10).item(), "after about", round(len(used), -1), 
 #
 # A map belongs to its point, so make a new one after each step. No message reminds you, and
 # the two kinds of map differ in what they answer after an optimiser has changed the weights
-# in place. That of ``linearize`` has recorded numbers, and still answers for the old weights.
-# That of ``vjp`` holds some of the tensors themselves and has computed others from them, so
-# it may mix old and new weights, and be the product of neither. Here for
+# in place. That of ``linearize`` has recorded numbers, and still answers for the old
+# weights. That of ``vjp`` holds some of the tensors themselves and has computed others from
+# them, so it may mix old and new weights, and be the product of neither. Here for
 # :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then (5, 1), with ones:
 
 w, ones = torch.tensor([2.0, 3.0]), torch.ones(2)
@@ -132,7 +132,8 @@ before_step = push_old(ones), pull_old(ones)[0]
 w.copy_(torch.tensor([5.0, 1.0]))  # in place, as an optimiser does it
 after_step = push_old(ones), pull_old(ones)[0]
 at_new = torch.func.jvp(scaled, (w,), (ones,))[1], torch.func.vjp(scaled, w)[1](ones)[0]
-for name, answers in zip(("push", "pull"), zip(before_step, after_step, at_new), strict=True):
+answered = zip(before_step, after_step, at_new, strict=True)
+for name, answers in zip(("push", "pull"), answered, strict=True):
     print(name, *("{:.2f} {:.2f}".format(*t) for t in answers), sep=" | ")
 
 # %%

@@ -48,11 +48,11 @@ print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
 # %%
 # *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`, so the rows are
-# equal wherever each unit gets the same ``v``, whatever the weights are. Ones after a single
-# linear layer do that, with weights that all differ. It is a fault only in a hidden layer
-# whose units started as twins, with the same weights in and out: they get one ``v``, and
-# stay twins. From weights that are all 0 the layers before the last get nothing. Are the rows
-# of the gradient equal, is any entry not 0, and are the rows of the weight equal?
+# equal wherever each unit gets the same ``v``, whatever the weights are. Ones after a
+# single linear layer do that, with weights that all differ. It is a fault only in a hidden
+# layer whose units started as twins, with the same weights in and out: they get one ``v``,
+# and stay twins. From weights that are all 0 the layers before the last get nothing. Are
+# the rows of the gradient equal, is any entry not 0, and are the rows of the weight equal?
 
 print("ones, one layer:", linear.weight.grad, sep="\n")
 hidden = {}
@@ -62,7 +62,11 @@ for at in ("random", 0.5, 0.0):
         nn.init.constant_(p, at)
     w = deep[0].weight
     (g,) = torch.autograd.grad(deep(X).sum(), w)
-    hidden[at] = torch.allclose(g, g[:1]), g.any().item(), torch.equal(w, w[:1].expand(8, 3))
+    hidden[at] = (
+        torch.allclose(g, g[:1]),
+        g.any().item(),
+        torch.equal(w, w[:1].expand(8, 3)),
+    )
     print(f"{at!s:8}", *hidden[at])
 
 # %%

@@ -4,12 +4,12 @@ r"""
 Which operations have no gradient: zeros, an error, or a cut in silence?
 ========================================================================
 
-Those that count, compare, round or look up: they are steps, flat and then a jump. For most
-of them the result has no graph, or it has one and passes zeros, or the backward raises. A few
-were made for training and pass a slope that the step does not have: ``fake_quantize`` passes
-ones inside its range, and ``gumbel_softmax(hard=True)`` the slope of its soft version. Others
-jump too and have a slope between the jumps, such as ``%``. Which of these it is, for each, is
-below.
+Those that count, compare, round or look up: they are steps, flat and then a jump. For
+most of them the result has no graph, or it has one and passes zeros, or the backward
+raises. A few were made for training and pass a slope that the step does not have:
+``fake_quantize`` passes ones inside its range, and ``gumbel_softmax(hard=True)`` the
+slope of its soft version. Others jump too and have a slope between the jumps, such as
+``%``. Which of these it is, for each, is below.
 """
 
 # %%
@@ -79,10 +79,10 @@ for name, f in choosing.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# Steps with a slope that was made up. ``fake_quantize`` rounds to steps of 1 from 0 to 2, and
-# passes ones where the number was in that range (a *straight-through* estimate).
-# ``gumbel_softmax(hard=True)`` returns a one-hot vector, and passes the slope of the softmax
-# of the same draw:
+# Steps with a slope that was made up. ``fake_quantize`` rounds to steps of 1 from 0 to 2,
+# and passes ones where the number was in that range (a *straight-through* estimate).
+# ``gumbel_softmax(hard=True)`` returns a one-hot vector, and passes the slope of the
+# softmax of the same draw:
 
 quantized = torch.fake_quantize_per_tensor_affine
 print(quantized(x, 1.0, 0, 0, 2).tolist(), tried(lambda x: quantized(x, 1.0, 0, 0, 2)))

@@ -6,9 +6,9 @@ Why is my Jacobian all zeros?
 
 Mostly because the function's output does not depend on *its argument*: it uses a tensor
 computed before, or a copy without a graph. Many of the functions that take f then answer
-with zeros and say nothing, some raise, and :term:`forward mode` sees through ``no_grad`` and
-is right. :func:`pullback.jacobian` raises, and so does ``strict=True``. But zeros can also be
-right, and with ``create_graph=True`` ``strict=True`` refuses some of those too.
+with zeros and say nothing, some raise, and :term:`forward mode` sees through ``no_grad``
+and is right. :func:`pullback.jacobian` raises, and so does ``strict=True``. But zeros can
+also be right, and with ``create_graph=True`` ``strict=True`` refuses some of those too.
 """
 
 # %%
@@ -75,9 +75,9 @@ for body in bodies:
 # %%
 # Three things stand out. ``autograd.grad`` alone finds (2, 4) through the *y of before*,
 # since it follows the :term:`computation graph` and does not care about arguments.
-# :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which stops
-# reverse mode alone. And none of the five notices the last two rows: half a gradient is a
-# number like any other.
+# :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
+# stops reverse mode alone. And none of the five notices the last two rows: half a gradient
+# is a number like any other.
 #
 # Zeros, and right
 # ----------------
@@ -99,10 +99,10 @@ print([[block.any().item() for block in row] for row in by_weights])
 # What the errors say
 # -------------------
 #
-# Without ``create_graph=True``, ``strict=True`` finds fault with a result that has no graph,
-# or whose graph does not lead to x. With it, or in ``hessian``, it also refuses a derivative
-# that does not depend on x. That is no mistake in a linear function, whose derivative is
-# constant and whose second derivative is rightly zero:
+# Without ``create_graph=True``, ``strict=True`` finds fault with a result that has no
+# graph, or whose graph does not lead to x. With it, or in ``hessian``, it also refuses a
+# derivative that does not depend on x. That is no mistake in a linear function, whose
+# derivative is constant and whose second derivative is rightly zero:
 
 refusals = {}
 for name, f, options in (

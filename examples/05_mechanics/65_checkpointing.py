@@ -114,8 +114,8 @@ with save_on_cpu():
 # *"torch.utils.checkpoint is incompatible with .grad()"*: the old variant,
 # ``use_reentrant=True``, calls ``backward`` inside ``backward``, which ``autograd.grad``
 # cannot reach through; nor has it a rule for :func:`torch.func.jvp`. And
-# :func:`torch.func.grad` refuses the new one, which lives on the hooks above. ``vmap`` takes
-# the new one for the value, and the ``backward`` through its result raises:
+# :func:`torch.func.grad` refuses the new one, which lives on the hooks above. ``vmap``
+# takes the new one for the value, and the ``backward`` through its result raises:
 
 for attempt in (
     lambda: torch.autograd.grad(all_in_one(x, old=True), x, v),

@@ -50,10 +50,10 @@ for given in ({}, deepcopy(own), own):
 
 # %%
 # *Who else writes?* ``no_grad`` does not look at state, and a checkpoint runs the forward
-# pass twice. Three things keep the module as it is: ``eval()``, ``functional_call`` with copies
-# of the buffers, and a layer made with ``track_running_stats=False``, which has none (and uses
-# the batch's own statistics in ``eval()``, too). Here is the number of batches that a fresh
-# layer counts:
+# pass twice. Three things keep the module as it is: ``eval()``, ``functional_call`` with
+# copies of the buffers, and a layer made with ``track_running_stats=False``, which has none
+# (and uses the batch's own statistics in ``eval()``, too). Here is the number of batches
+# that a fresh layer counts:
 
 
 def again(norm):

@@ -61,8 +61,8 @@ for name in ways:
 
 # %%
 # ``detach`` and ``inference_mode``: 9 is c. ``no_grad`` gives 27, the derivative of
-# :math:`x^3`. A clone of what ``inference_mode`` made is a constant in reverse mode as well.
-# (:ref:`no-grad-detach`)
+# :math:`x^3`. A clone of what ``inference_mode`` made is a constant in reverse mode as
+# well. (:ref:`no-grad-detach`)
 #
 # 3. Zeros, None or an error?
 # ---------------------------

@@ -98,9 +98,9 @@ class Ordered(Function):
 
 
 # %%
-# Where nobody uses an output, zeros arrive, or, after ``set_materialize_grads(False)``, None.
-# The rule must then expect None for each of its outputs, and the first is no exception. Here
-# are the first alone and the second alone:
+# Where nobody uses an output, zeros arrive, or, after ``set_materialize_grads(False)``,
+# None. The rule must then expect None for each of its outputs, and the first is no
+# exception. Here are the first alone and the second alone:
 
 x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
 for materialize in (True, False):

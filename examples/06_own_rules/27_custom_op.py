@@ -134,10 +134,11 @@ cube.register_autograd(
 print(torch.autograd.grad(torch.compile(cube, backend="aot_eager")(x).sum(), x)[0])
 
 # %%
-# *Returning an input, or a view of it that torch made*, is refused at the call, as the tracer
-# takes the result for new memory. A view that NumPy made is not noticed, neither by the call
-# nor by ``opcheck``. An edit of the result then changes the input in eager mode, and not when
-# compiled. Return a copy. Each input begins as ones, and its result is multiplied by 10:
+# *Returning an input, or a view of it that torch made*, is refused at the call, as the
+# tracer takes the result for new memory. A view that NumPy made is not noticed, neither by
+# the call nor by ``opcheck``. An edit of the result then changes the input in eager mode,
+# and not when compiled. Return a copy. Each input begins as ones, and its result is
+# multiplied by 10:
 
 
 @torch.library.custom_op("pages::same_memory", mutates_args=())
@@ -154,7 +155,10 @@ def edited(x, by_numpy):
 
 
 seen = {}
-for name, run in (("eager", edited), ("compiled", torch.compile(edited, backend="aot_eager"))):
+for name, run in (
+    ("eager", edited),
+    ("compiled", torch.compile(edited, backend="aot_eager")),
+):
     seen[name] = run(torch.ones(2), True).tolist()
     print(f"{name:9} NumPy's view:", seen[name])
 try:

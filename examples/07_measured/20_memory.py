@@ -4,10 +4,10 @@ r"""
 What memory do reverse mode, forward mode and checkpointing take?
 =================================================================
 
-:term:`Reverse mode <reverse mode>` keeps an activation for every layer until its
-product is done. :term:`Forward mode <forward mode>` keeps one layer and its
-:term:`tangent`, as long as neither inputs nor weights require a gradient. Checkpointing keeps
-a few of the layers' values and computes the others a second time.
+:term:`Reverse mode <reverse mode>` keeps an activation for every layer until its product
+is done. :term:`Forward mode <forward mode>` keeps one layer and its :term:`tangent`, as
+long as neither inputs nor weights require a gradient. Checkpointing keeps a few of the
+layers' values and computes the others a second time.
 """
 
 # %%
@@ -93,9 +93,10 @@ table
 # a value and a tangent before and after the layer at hand. That is its strength; what it
 # lacks is the *whole* gradient in one pass (:ref:`what-is-a-jvp`).
 #
-# *Mine does grow with the depth.* Then x or a weight requires a gradient, and a graph of both
-# the value and the tangent is recorded, for a ``backward`` that you may not want. Detach them,
-# or run the ``jvp`` under ``no_grad``, which stops the recording and not the tangents:
+# *Mine does grow with the depth.* Then x or a weight requires a gradient, and a graph of
+# both the value and the tangent is recorded, for a ``backward`` that you may not want.
+# Detach them, or run the ``jvp`` under ``no_grad``, which stops the recording and not the
+# tangents:
 
 
 def of_a_leaf(layers):

@@ -100,10 +100,10 @@ print(torch.autograd.grad(picked.sum(), logits)[0])
 print(torch.autograd.grad(1 * logits, logits, onehot)[0])
 
 # %%
-# The identity holds for any function, also one that mixes its inputs, since both sides
-# are :math:`\mathbf 1^\top J`. :term:`Forward mode <forward mode>` agrees. It is no
-# independent witness, as torch derives many of its rules from those of reverse mode (that of
-# the softmax calls the same kernel). Difference quotients know nothing of either:
+# The identity holds for any function, also one that mixes its inputs, since both sides are
+# :math:`\mathbf 1^\top J`. :term:`Forward mode <forward mode>` agrees. It is no independent
+# witness, as torch derives many of its rules from those of reverse mode (that of the
+# softmax calls the same kernel). Difference quotients know nothing of either:
 
 
 def f(x):

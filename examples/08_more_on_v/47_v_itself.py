@@ -4,16 +4,16 @@ r"""
 What becomes of v: is it kept, changed, or found again in .grad?
 ================================================================
 
-``backward`` itself only reads ``v``. Where ``y`` is computed by arithmetic such as ``x**2``,
-``v`` stays as it is and you may pass it again. Where ``y`` is a view of ``x``, or only
-rearranges, joins or shifts its numbers, ``x.grad`` may be a view of your ``v``. Whatever
-changes ``x.grad`` later, such as the next ``backward``, then changes ``v`` as well. Pass
-``v.clone()`` if you want to use ``v`` again and are not sure.
+``backward`` itself only reads ``v``. Where ``y`` is computed by arithmetic such as
+``x**2``, ``v`` stays as it is and you may pass it again. Where ``y`` is a view of ``x``,
+or only rearranges, joins or shifts its numbers, ``x.grad`` may be a view of your ``v``.
+Whatever changes ``x.grad`` later, such as the next ``backward``, then changes ``v`` as
+well. Pass ``v.clone()`` if you want to use ``v`` again and are not sure.
 """
 
 # %%
-# ``x``, ``y`` and ``v`` have shape ``(2,)``, :math:`y=x^2` at (1, 2). Here are three products
-# with one ``v``. Its version, which counts the edits in place, is still 0:
+# ``x``, ``y`` and ``v`` have shape ``(2,)``, :math:`y=x^2` at (1, 2). Here are three
+# products with one ``v``. Its version, which counts the edits in place, is still 0:
 
 import torch
 
@@ -31,9 +31,9 @@ print(x.grad, v, v._version)
 # ----------------------------------
 #
 # The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It hands on ``v``
-# in another shape, in the same memory. An ``x.grad`` that was None then takes this tensor as
-# it is, and the next ``backward`` adds to it in place. That changes ``v`` before it is used
-# again, so that the third call is wrong as well. Three calls should give 3 and 30:
+# in another shape, in the same memory. An ``x.grad`` that was None then takes this tensor
+# as it is, and the next ``backward`` adds to it in place. That changes ``v`` before it is
+# used again, so that the third call is wrong as well. Three calls should give 3 and 30:
 
 x.grad, v = None, torch.tensor([[1.0, 10.0]])
 for _ in range(3):
@@ -74,7 +74,9 @@ for name, f in operations.items():
     row = torch.tensor([[1.0, 2.0]], requires_grad=True)
     ones = torch.ones_like(f(row)).detach()
     f(row).backward(ones)
-    shares[name] = row.grad.untyped_storage().data_ptr() == ones.untyped_storage().data_ptr()
+    shares[name] = (
+        row.grad.untyped_storage().data_ptr() == ones.untyped_storage().data_ptr()
+    )
     f(row).backward(ones)
     f(row).backward(ones)
     print(f"{name:26}{shares[name]!s:6}", ones.flatten().tolist())
@@ -83,9 +85,9 @@ for name, f in operations.items():
 # %%
 # (``x + 1`` and ``x.clone()`` hand on ``v`` itself, not a view of it, and that ``backward``
 # copies. ``x + 1`` behind a ``flatten`` is a view again.) What counts is the whole way from
-# ``y`` to this ``x``. One rule on it that computes something new, such as that of the square
-# in ``(x**2).flatten()``, makes ``x.grad`` a tensor of its own. A second ``backward`` is not
-# even needed to change ``v``. Clipping, and ``zero_grad`` with
+# ``y`` to this ``x``. One rule on it that computes something new, such as that of the
+# square in ``(x**2).flatten()``, makes ``x.grad`` a tensor of its own. A second
+# ``backward`` is not even needed to change ``v``. Clipping, and ``zero_grad`` with
 # ``set_to_none=False``, write into ``.grad`` as well, and here into ``v``:
 
 p = torch.nn.Parameter(torch.zeros(1, 2))
@@ -187,9 +189,9 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
 
 # %%
 # *I reuse one buffer for v, and my stored x.grad changes by itself.* What
-# :func:`torch.autograd.grad` returned was ``v`` itself, or ``x.grad`` is a view of it, as in
-# the table above. ``y.grad`` is a copy. Pass ``v.clone()``. And a hook that edits what it is
-# handed in place edits *your* ``v``:
+# :func:`torch.autograd.grad` returned was ``v`` itself, or ``x.grad`` is a view of it, as
+# in the table above. ``y.grad`` is a copy. Pass ``v.clone()``. And a hook that edits what
+# it is handed in place edits *your* ``v``:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
