@@ -6,7 +6,7 @@ What is a JVP, and how is it computed?
 
 A :term:`Jacobian-vector product` :math:`Ju` says how the *output* moves when the input
 moves along :math:`u`. :term:`Forward mode <forward mode>` computes it together with
-``f(x)``, in one pass and without a graph.
+``f(x)``, in one pass, which needs no graph.
 """
 
 # %%
@@ -57,8 +57,9 @@ torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 
 # %%
 # *The slope of a loss along a direction: jvp, or backward and a dot product?* The same
-# number. One pass of ``jvp`` keeps nothing; one ``backward`` serves every direction
-# at the point, with a dot product for each:
+# number. One pass of ``jvp`` keeps nothing where neither x nor a weight requires a gradient
+# (else it records a graph); one ``backward`` serves every direction at the point, with a
+# dot product for each:
 
 
 def loss(x):
@@ -66,6 +67,8 @@ def loss(x):
 
 
 print(torch.func.jvp(loss, (x,), (u,))[1], torch.func.grad(loss)(x) @ u)
+assert not torch.func.jvp(loss, (x,), (u,))[1].requires_grad
+assert torch.func.jvp(loss, (x.clone().requires_grad_(),), (u,))[1].requires_grad
 
 # %%
 # Of two inputs, each has its tangent, and the result is the sum of what both do. To hold

@@ -117,13 +117,24 @@ print((residual(z).norm() < 1e-10).item(), "after about", round(len(used), -1), 
 # What goes wrong
 # ---------------
 #
-# The map belongs to its point. After a step of an optimiser it still answers for the old
-# one, without a word: here at :math:`x=2` and then 5, for :math:`x^2`:
+# A map belongs to its point, so make a new one after each step. No message reminds you, and
+# the two kinds of map differ in what they answer after an optimiser has changed the weights
+# in place. That of ``linearize`` has recorded numbers, and still answers for the old
+# weights. That of ``vjp`` holds some of the tensors themselves and has computed others from
+# them, so it may mix old and new weights, and be the product of neither. Here for
+# :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then (5, 1), with ones:
 
-w = torch.tensor(2.0)
-_, push_square = torch.func.linearize(torch.square, w)
-w = torch.tensor(5.0)
-print(push_square(torch.tensor(1.0)), "and at the new point", 2 * w)
+w, ones = torch.tensor([2.0, 3.0]), torch.ones(2)
+scaled = lambda w: w[0] * torch.sin(w[1]) * w
+_, push_old = torch.func.linearize(scaled, w)
+_, pull_old = torch.func.vjp(scaled, w)
+before_step = push_old(ones), pull_old(ones)[0]
+w.copy_(torch.tensor([5.0, 1.0]))  # in place, as an optimiser does it
+after_step = push_old(ones), pull_old(ones)[0]
+at_new = torch.func.jvp(scaled, (w,), (ones,))[1], torch.func.vjp(scaled, w)[1](ones)[0]
+answered = zip(before_step, after_step, at_new, strict=True)
+for name, answers in zip(("push", "pull"), answered, strict=True):
+    print(name, *("{:.2f} {:.2f}".format(*t) for t in answers), sep=" | ")
 
 # %%
 # *Dropout*: ``linearize`` records the drawing of the mask, not the mask, so every push
@@ -154,6 +165,9 @@ print(torch.func.jvp(branch, (x,), (torch.tensor([1.0, 10.0]),))[1])
 # %%
 # The check, against the matrix and against the whole Jacobian's singular values:
 
+assert torch.equal(after_step[0], before_step[0])
+assert not torch.allclose(after_step[1], before_step[1])
+assert not torch.allclose(after_step[1], at_new[1])
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(torch.stack(columns, 1), J)
 assert torch.equal(torch.stack(again, 1), J)

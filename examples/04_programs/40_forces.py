@@ -120,7 +120,8 @@ print(f"{stiffness.item():.2f}")
 # %%
 # *My validation loop runs under no_grad and the forces fail*, with the same message. The
 # energy needs its graph there too: turn grad mode on around it. (Under ``inference_mode``,
-# where Lightning validates, that is not enough: :ref:`no-grad-detach`.)
+# as in Lightning's ``trainer.validate`` but not inside its ``fit``, that is not enough:
+# :ref:`no-grad-detach`.)
 
 with torch.no_grad():
     try:

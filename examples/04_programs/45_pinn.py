@@ -30,7 +30,7 @@ def u(t):  # u(0) = 0 and u'(0) = 1 are built in
 # The residual, differentiated twice with ones:
 
 
-def residual(t):
+def residual(t, u=u):
     t = t.detach().requires_grad_()
     value = u(t)
     ones = torch.ones_like(value)
@@ -127,15 +127,37 @@ print(by_x.shape, by_t.shape, by_x_and_t.flatten())
 # What goes wrong
 # ---------------
 #
-# A network of ReLUs. Its slope is constant by pieces, so u'' is zero at every point. No
-# message says so, and the residual teaches the network u = 0 alone. Take a smooth one,
-# tanh, SiLU or a sine:
+# A network of ReLUs. Its slope is constant by pieces, so its second derivative is zero at
+# every point, and no message says so. Take a smooth one, tanh, SiLU or a sine:
 
 relu = nn.Sequential(nn.Linear(1, 24), nn.ReLU(), nn.Linear(24, 1))
 s = t.clone().requires_grad_()
 (first,) = torch.autograd.grad(relu(s), s, torch.ones_like(s), create_graph=True)
 (bend,) = torch.autograd.grad(first, s, torch.ones_like(s))
 print(first.unique().numel() < len(t), bend.abs().max())
+
+# %%
+# What it then learns depends on how u is built. If u is the network alone, u'' is lost, the
+# residual is u itself, and it teaches u = 0. With this page's
+# :math:`u=t+t^2\,\mathrm{net}(t)`, the product rule leaves
+# :math:`u''=2\,\mathrm{net}+4t\,\mathrm{net}'`, which lacks one term of three, and the
+# network learns neither 0 nor the sine. Is it near 0, is it near the sine?
+
+learnt, smooth = {}, net
+for name in ("u = net", "u = t + t² net"):
+    torch.manual_seed(0)  # the same weights for both, and on every build
+    bent = (nn.Linear(1, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 1))
+    kinked = nn.Sequential(*bent)
+    net = kinked  # u reads this name
+    whole = kinked if name == "u = net" else u
+    optimizer = torch.optim.Adam(kinked.parameters(), lr=0.01)
+    for _ in range(300):
+        optimizer.zero_grad()
+        (residual(t, whole) ** 2).mean().backward()
+        optimizer.step()
+    learnt[name] = [bool((whole(t) - aim).abs().max() < 0.1) for aim in (0, torch.sin(t))]
+    print(f"{name:16}", *learnt[name])
+net = smooth
 
 # %%
 # *u_xx comes out as u_x.* The line was copied, and differentiates ``u`` once more in place
@@ -164,6 +186,7 @@ torch.testing.assert_close(by_x, 2 * place * time**3)
 torch.testing.assert_close(by_x_and_t, (6 * place * time**2).detach())
 assert not torch.cat([bend[:, 0], laplacian(lambda x: x.sum(1), at)]).any()
 assert torch.equal(u_xx, 6 * points.detach())
+assert learnt == {"u = net": [True, False], "u = t + t² net": [False, False]}
 assert worst < 0.1
 assert history[-1] < 1e-2
 

@@ -47,14 +47,27 @@ print(torch.allclose(X.grad, linear.weight.sum(0)))
 print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
 # %%
-# *Every row of weight.grad is the same.* The units of that layer started as twins, get one
-# ``v``, and stay twins. From weights that are all 0 the layers before the last get nothing:
+# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`, so the rows are
+# equal wherever each unit gets the same ``v``, whatever the weights are. Ones after a
+# single linear layer do that, with weights that all differ. It is a fault only in a hidden
+# layer whose units started as twins, with the same weights in and out: they get one ``v``,
+# and stay twins. From weights that are all 0 the layers before the last get nothing. Are
+# the rows of the gradient equal, is any entry not 0, and are the rows of the weight equal?
 
-for at in (0.5, 0.0):
-    twins = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
-    [nn.init.constant_(p, at) for p in twins.parameters()]
-    (g,) = torch.autograd.grad(twins(X).sum(), twins[0].weight)
-    print(torch.allclose(g, g[:1]), g.any().item())
+print("ones, one layer:", linear.weight.grad, sep="\n")
+hidden = {}
+for at in ("random", 0.5, 0.0):
+    deep = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    for p in deep.parameters() if at != "random" else ():
+        nn.init.constant_(p, at)
+    w = deep[0].weight
+    (g,) = torch.autograd.grad(deep(X).sum(), w)
+    hidden[at] = (
+        torch.allclose(g, g[:1]),
+        g.any().item(),
+        torch.equal(w, w[:1].expand(8, 3)),
+    )
+    print(f"{at!s:8}", *hidden[at])
 
 # %%
 # All zero: the sum is constant

@@ -4,10 +4,12 @@ r"""
 Which operations have no gradient: zeros, an error, or a cut in silence?
 ========================================================================
 
-Those that count, compare, round or look up: they are steps, flat and then a jump. PyTorch
-answers in one of three ways. The result has no graph; it has one and passes zeros; or the
-backward raises. Others jump too and have a slope between the jumps, such as ``%``. Which
-of these it is, for each, is below.
+Those that count, compare, round or look up: they are steps, flat and then a jump. For
+most of them the result has no graph, or it has one and passes zeros, or the backward
+raises. A few were made for training and pass a slope that the step does not have:
+``fake_quantize`` passes ones inside its range, and ``gumbel_softmax(hard=True)`` the
+slope of its soft version. Others jump too and have a slope between the jumps, such as
+``%``. Which of these it is, for each, is below.
 """
 
 # %%
@@ -75,6 +77,22 @@ choosing = {
 }
 for name, f in choosing.items():
     print(f"{name:32}", tried(f))
+
+# %%
+# Steps with a slope that was made up. ``fake_quantize`` rounds to steps of 1 from 0 to 2,
+# and passes ones where the number was in that range (a *straight-through* estimate).
+# ``gumbel_softmax(hard=True)`` returns a one-hot vector, and passes the slope of the
+# softmax of the same draw:
+
+quantized = torch.fake_quantize_per_tensor_affine
+print(quantized(x, 1.0, 0, 0, 2).tolist(), tried(lambda x: quantized(x, 1.0, 0, 0, 2)))
+print(quantized(x, 1.0, 0, 0, 1).tolist(), tried(lambda x: quantized(x, 1.0, 0, 0, 1)))
+v, picked = torch.tensor([1.0, 10.0, 100.0]), {}
+for hard in (True, False):
+    torch.manual_seed(0)  # the same draw for both
+    y = torch.nn.functional.gumbel_softmax(x, hard=hard)
+    picked[hard] = torch.autograd.grad(y, x, v)[0]
+    print(f"hard={hard!s:6}", y.detach().numpy().round(2), picked[hard].numpy().round(2))
 
 # %%
 # if and while
@@ -167,6 +185,9 @@ for name, f in (rounding | choosing).items():
     raises = name in ("x // 1", "torch.heaviside(x, 0)")
     g = torch.zeros(3) if raises else torch.autograd.grad(f(x).sum(), x)[0]
     torch.testing.assert_close(torch.tensor(found), g, rtol=0, atol=1e-2)
+assert tried(lambda x: quantized(x, 1.0, 0, 0, 2)) == "[1.0, 1.0, 1.0]"
+assert picked[True].any()
+torch.testing.assert_close(picked[True], picked[False])
 
 # %%
 # Where next

@@ -95,9 +95,11 @@ for block in (torch.no_grad, torch.inference_mode):
     print(f"{block.__name__:15} {again!s:6}", own, own.requires_grad, before)
 
 # %%
-# ``inference_mode(False)`` undoes it. *Forces in Lightning's validation*, which is under
-# ``inference_mode`` unless its Trainer gets ``inference_mode=False``: switch it off around
-# them, and clone what was made in it, which may not require a gradient:
+# ``inference_mode(False)`` undoes it. *Forces in Lightning's validation*: inside ``fit`` it
+# is under ``no_grad``, and ``enable_grad`` is enough (``training_epoch_loop.py`` passes
+# ``inference_mode=False``). ``trainer.validate``, ``test`` and ``predict`` are under
+# ``inference_mode``, unless the Trainer gets ``inference_mode=False``. Switch it off around
+# the forces, and clone what was made in it, which may not require a gradient:
 
 with torch.inference_mode():
     batch = torch.tensor(3.0)

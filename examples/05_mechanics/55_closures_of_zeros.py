@@ -4,9 +4,11 @@ r"""
 Why is my Jacobian all zeros?
 =============================
 
-Because the function's output does not depend on *its argument*: it uses a tensor computed
-before, or a copy without a graph. The functions that take f answer with zeros and say
-nothing; ``strict=True`` or :func:`pullback.jacobian` raises.
+Mostly because the function's output does not depend on *its argument*: it uses a tensor
+computed before, or a copy without a graph. Many of the functions that take f then answer
+with zeros and say nothing, some raise, and :term:`forward mode` sees through ``no_grad``
+and is right. :func:`pullback.jacobian` raises, and so does ``strict=True``. But zeros can
+also be right, and with ``create_graph=True`` ``strict=True`` refuses some of those too.
 """
 
 # %%
@@ -44,12 +46,13 @@ bodies = {
 }
 
 # %%
-# Zeros, None or an error? Ask four ways what the gradient of the sum is:
+# Zeros, numbers or an error? Ask five ways what the gradient of the sum is:
 
 asked = {
     "functional": lambda f: jacobian(f, x).sum(0).tolist(),
     "strict=True": lambda f: jacobian(f, x, strict=True).sum(0).tolist(),
     "func.jacrev": lambda f: torch.func.jacrev(f)(x).sum(0).tolist(),
+    "func.jacfwd": lambda f: torch.func.jacfwd(f)(x).sum(0).tolist(),
     "autograd.grad": lambda f: torch.autograd.grad(f(x).sum(), x)[0].tolist(),
 }
 
@@ -62,7 +65,7 @@ def answer(ask, body):
 
 
 # %%
-# Only ``x**2`` deserves numbers, (2, 4), and the first row of answers has them:
+# Only ``x**2`` deserves the numbers (2, 4) in every column, and gets them:
 
 print(f"{'':15}", *(f"{ask:14}" for ask in asked))
 for body in bodies:
@@ -70,9 +73,11 @@ for body in bodies:
     print(f"{body:15}", *(f"{answer(ask, body):14}" for ask in asked))
 
 # %%
-# Two things stand out. ``autograd.grad`` alone finds (2, 4) through the *y of before*,
-# since it follows the :term:`computation graph` and does not care about arguments. And no
-# way notices the last two: half a gradient is a number like any other.
+# Three things stand out. ``autograd.grad`` alone finds (2, 4) through the *y of before*,
+# since it follows the :term:`computation graph` and does not care about arguments.
+# :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
+# stops reverse mode alone. And none of the five notices the last two rows: half a gradient
+# is a number like any other.
 #
 # Zeros, and right
 # ----------------
@@ -94,13 +99,23 @@ print([[block.any().item() for block in row] for row in by_weights])
 # What the errors say
 # -------------------
 #
-# ``strict=True`` knows two reasons, no graph and a graph that does not lead to x:
+# Without ``create_graph=True``, ``strict=True`` finds fault with a result that has no
+# graph, or whose graph does not lead to x. With it, or in ``hessian``, it also refuses a
+# derivative that does not depend on x. That is no mistake in a linear function, whose
+# derivative is constant and whose second derivative is rightly zero:
 
-for body in ("detach", "y of before"):
+refusals = {}
+for name, f, options in (
+    ("detach", bodies["detach"], {}),
+    ("y of before", bodies["y of before"], {}),
+    ("linear", lambda x: 2 * x, {"create_graph": True}),
+):
     try:
-        jacobian(bodies[body], x, strict=True)
+        jacobian(f, x, strict=True, **options)
     except RuntimeError as error:
-        print(error)
+        refusals[name] = str(error)
+        print(f"{name}: {error}")
+print(jacobian(lambda x: 2 * x, x, strict=True))
 
 # %%
 # The engine has None for "not connected": ``allow_unused=True`` shows it and
@@ -165,6 +180,10 @@ def agrees(f, x, h=1e-3):
 
 assert [body for body in bodies if agrees(bodies[body], x)] == ["x**2", "y of before"]
 assert torch.equal(bodies["y of before"](x + 1), bodies["y of before"](x))
+assert answer("func.jacfwd", "no_grad") == answer("func.jacfwd", "x**2") == "[2.0, 4.0]"
+assert answer("func.jacrev", "NumPy") == "error"
+assert answer("functional", "NumPy") == answer("func.jacrev", "detach") == "[0.0, 0.0]"
+assert [*refusals] == ["detach", "y of before", "linear"]
 
 # %%
 # Where next

@@ -114,17 +114,21 @@ with save_on_cpu():
 # *"torch.utils.checkpoint is incompatible with .grad()"*: the old variant,
 # ``use_reentrant=True``, calls ``backward`` inside ``backward``, which ``autograd.grad``
 # cannot reach through; nor has it a rule for :func:`torch.func.jvp`. And
-# :func:`torch.func.grad` refuses the new one, which lives on the hooks above:
+# :func:`torch.func.grad` refuses the new one, which lives on the hooks above. ``vmap``
+# takes the new one for the value, and the ``backward`` through its result raises:
 
 for attempt in (
     lambda: torch.autograd.grad(all_in_one(x, old=True), x, v),
     lambda: torch.func.jvp(lambda x: all_in_one(x, old=True), (x.detach(),), (v,)),
     lambda: torch.func.grad(lambda x: all_in_one(x).sum())(x),
+    lambda: torch.func.vmap(all_in_one)(x).backward(v),
 ):
     try:
         attempt()
+        raise AssertionError("this was expected to raise")
     except RuntimeError as error:
         print(str(error).partition(". ")[0])
+torch.testing.assert_close(torch.func.vmap(all_in_one)(x), whole(x))
 
 # %%
 # The new one takes a batch of ``v`` and a second derivative, here of :math:`a\,x^3`:

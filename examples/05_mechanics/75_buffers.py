@@ -50,7 +50,10 @@ for given in ({}, deepcopy(own), own):
 
 # %%
 # *Who else writes?* ``no_grad`` does not look at state, and a checkpoint runs the forward
-# pass twice. Here is the number of batches that a fresh layer counts:
+# pass twice. Three things keep the module as it is: ``eval()``, ``functional_call`` with
+# copies of the buffers, and a layer made with ``track_running_stats=False``, which has none
+# (and uses the batch's own statistics in ``eval()``, too). Here is the number of batches
+# that a fresh layer counts:
 
 
 def again(norm):
@@ -62,10 +65,16 @@ passes = {
     "no_grad": torch.no_grad()(lambda norm: norm(batch)),
     "checkpoint": again,
     "eval": lambda norm: norm.eval()(batch),
+    "copies": lambda norm: functional_call(norm, deepcopy(norm.state_dict()), (batch,)),
 }
+counted = {}
 for name, run in passes.items():
     run(norm := nn.BatchNorm1d(1))
-    print(name, norm.num_batches_tracked.item())
+    counted[name] = norm.num_batches_tracked.item()
+print(counted)
+bare = nn.BatchNorm1d(1, track_running_stats=False)
+print(list(bare.buffers()), torch.equal(bare(batch), bare.eval()(batch)))
+assert counted == {"no_grad": 1, "checkpoint": 2, "eval": 0, "copies": 0}
 
 # %%
 # Under torch.func

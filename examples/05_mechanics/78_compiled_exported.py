@@ -85,8 +85,10 @@ inside = compiled(hessian(lambda x: f(x).sum()))(at)
 print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 
 # %%
-# *And backward() inside of the compiled function?* The graph breaks there; with
-# ``fullgraph=True`` it is refused (:ref:`errors`). Use ``grad`` of :mod:`torch.func`.
+# *And backward() inside of the compiled function?* The graph breaks there. With
+# ``fullgraph=True`` it is refused, unless ``torch._dynamo.config.trace_autograd_ops`` is
+# set, which also makes two calls of ``backward`` through a shared part work
+# (:ref:`same-numbers` tries both). ``grad`` of :mod:`torch.func` needs no switch.
 #
 # Exporting a gradient
 # --------------------

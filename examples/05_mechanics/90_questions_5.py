@@ -37,8 +37,9 @@ except RuntimeError as error:
 # 2. Which cut does forward mode see?
 # -----------------------------------
 #
-# ``c`` is made of x in one of three ways and :math:`y=c\,x`. In :term:`reverse mode` all
-# three make c a constant. Which still do in :term:`forward mode`?
+# ``c`` is made of x in one of three ways and :math:`y=c\,x`. In :term:`reverse mode` the
+# first two make c a constant, and the third does so only where no rule has to keep c: here
+# the product must, and it raises. Which make c a constant in :term:`forward mode`?
 
 ways = {
     "detach": lambda x: (x**2).detach(),
@@ -46,15 +47,22 @@ ways = {
     "inference_mode": torch.inference_mode()(lambda x: x**2),
 }
 point, one = torch.tensor(3.0), torch.tensor(1.0)
-slopes = {}
+slopes, backward = {}, {}
 for name, way in ways.items():
+    leaf = point.clone().requires_grad_()
+    try:
+        backward[name] = torch.autograd.grad(way(leaf) * leaf, leaf)[0].item()
+    except RuntimeError as error:
+        backward[name] = str(error).partition(". ")[0]
     slope = torch.func.jvp(lambda x, way=way: way(x) * x, (point,), (one,))[1]
     slopes[name] = slope.item()
-slopes
+for name in ways:
+    print(f"{name:15}", slopes[name], "by backward:", backward[name])
 
 # %%
 # ``detach`` and ``inference_mode``: 9 is c. ``no_grad`` gives 27, the derivative of
-# :math:`x^3`. (:ref:`no-grad-detach`)
+# :math:`x^3`. A clone of what ``inference_mode`` made is a constant in reverse mode as
+# well. (:ref:`no-grad-detach`)
 #
 # 3. Zeros, None or an error?
 # ---------------------------
@@ -88,6 +96,11 @@ assert (returned.item(), found) == (2 * 3, 2 * 2 * 3)
 h = 1e-3
 moved = ((3 + h) ** 3 - (3 - h) ** 3) / (2 * h)
 assert [name for name, s in slopes.items() if abs(s - moved) < 1e-3] == ["no_grad"]
+assert backward["detach"] == backward["no_grad"] == slopes["detach"] == 9
+assert "Inference tensors cannot be saved" in backward["inference_mode"]
+leaf = point.clone().requires_grad_()
+c = ways["inference_mode"](leaf).clone()
+assert torch.autograd.grad(c * leaf, leaf)[0] == 9
 rise = (f(x + h) - f(x - h)) / (2 * h)
 torch.testing.assert_close(rise, 2 * x * w, rtol=1e-3, atol=1e-3)
 

@@ -90,16 +90,24 @@ class Ordered(Function):
     @staticmethod
     def backward(ctx, *v):
         print("backward received", *v)
-        return v[0][ctx.saved_tensors[0].argsort()] + (v[1] or 0), None
+        (index,), (by_values, by_sum, _) = ctx.saved_tensors, v
+        g = torch.zeros(len(index))
+        if by_values is not None:
+            g = g + by_values[index.argsort()]
+        return (g if by_sum is None else g + by_sum), None
 
 
 # %%
-# Nobody uses the other two: zeros arrive, or, after ``set_materialize_grads(False)``, None:
+# Where nobody uses an output, zeros arrive, or, after ``set_materialize_grads(False)``,
+# None. The rule must then expect None for each of its outputs, and the first is no
+# exception. Here are the first alone and the second alone:
 
 x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
 for materialize in (True, False):
     outputs = Ordered.apply(x, materialize)
-    (pulled,) = torch.autograd.grad(outputs[0], x, v)
+    (pulled,) = torch.autograd.grad(outputs[0], x, v, retain_graph=True)
+    (of_sum,) = torch.autograd.grad(outputs[1], x)
+    assert torch.equal(of_sum, torch.ones(3))
 pulled, [output.requires_grad for output in outputs]
 
 # %%

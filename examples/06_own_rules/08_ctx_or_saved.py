@@ -130,8 +130,10 @@ products
 
 # %%
 # *A tensor that I computed on the way?* Either place keeps its numbers, and the first
-# derivative is right. To a second one it is a constant, from either place, and the result
-# is wrong without a word. Compute it again in ``backward``, or return it as an output of
+# derivative is right. To a second one it is a constant, from either place. If ``backward``
+# uses ``x`` besides, as here, the second derivative is wrong without a word; if it uses
+# nothing but the tensor from the way, the result has no path to ``x``, and the second
+# derivative by ``x`` raises. Compute it again in ``backward``, or return it as an output of
 # its own (:ref:`twice-differentiable`). Here for :math:`\sum e^{2x}`, whose second
 # derivative is :math:`4e^{2x}`:
 
@@ -159,6 +161,25 @@ for again in (False, True):
     print(again, second[again].round(decimals=4))
 
 # %%
+# And with a rule that uses the tensor from the way alone:
+
+
+class Alone(Halfway):
+    @staticmethod
+    def backward(ctx, v):
+        _, e = ctx.saved_tensors
+        return 2 * v * e * e, None
+
+
+refused = ""
+(g,) = torch.autograd.grad(Alone.apply(x, False).sum(), x, create_graph=True)
+try:
+    torch.autograd.grad(g.sum(), x)
+except RuntimeError as error:
+    refused = str(error)
+print(g.grad_fn, refused, sep="\n")
+
+# %%
 # The check: torch's own rules for the same functions:
 
 (ours,) = torch.autograd.grad(Saved.apply(x), x, v)
@@ -166,6 +187,8 @@ torch.testing.assert_close(ours, v * x.detach().exp())
 own = torch.autograd.grad(2 * torch.stack(parts).prod(0), parts, torch.ones(2))
 torch.testing.assert_close(products, own)
 assert [second[again].round(decimals=9).unique().item() for again in second] == [2, 4]
+torch.testing.assert_close(g.detach(), 2 * (2 * x.detach()).exp())
+assert refused
 
 # %%
 # Where next

@@ -134,10 +134,44 @@ cube.register_autograd(
 print(torch.autograd.grad(torch.compile(cube, backend="aot_eager")(x).sum(), x)[0])
 
 # %%
-# *Returning an input, or a view of it*, is refused at the call, as the tracer takes the
-# result for new memory. ``opcheck`` finds a wrong fake and a wrong schema:
+# *Returning an input, or a view of it that torch made*, is refused at the call, as the
+# tracer takes the result for new memory. A view that NumPy made is not noticed, neither by
+# the call nor by ``opcheck``. An edit of the result then changes the input in eager mode,
+# and not when compiled. Return a copy. Each input begins as ones, and its result is
+# multiplied by 10:
+
+
+@torch.library.custom_op("pages::same_memory", mutates_args=())
+def same_memory(x: Tensor, by_numpy: bool) -> Tensor:
+    return torch.from_numpy(x.numpy()) if by_numpy else x.view(-1)
+
+
+same_memory.register_fake(lambda x, by_numpy: torch.empty_like(x))
+
+
+def edited(x, by_numpy):
+    same_memory(x, by_numpy).mul_(10)
+    return x + 0
+
+
+seen = {}
+for name, run in (
+    ("eager", edited),
+    ("compiled", torch.compile(edited, backend="aot_eager")),
+):
+    seen[name] = run(torch.ones(2), True).tolist()
+    print(f"{name:9} NumPy's view:", seen[name])
+try:
+    same_memory(torch.ones(2), False)
+except RuntimeError as error:
+    seen["torch"] = "may not alias any inputs" in str(error)
+    print("torch's view: refused")
+
+# %%
+# ``opcheck`` finds a wrong fake and a wrong schema, and passes this operator all the same:
 
 print(torch.library.opcheck(running_max, (x,)))
+print(set(torch.library.opcheck(same_memory, (torch.ones(2), True)).values()))
 
 # %%
 # *Under torch.func.* The rule that you registered is a Function of the old form:
@@ -166,6 +200,7 @@ w = torch.arange(1.0, 6.0).double()
 (own,) = torch.autograd.grad(points.cummax(0).values, points, w)
 assert torch.equal(torch.autograd.grad(running_max(points), points, w)[0], own)
 assert torch.autograd.gradcheck(cube, (points,))
+assert seen == {"eager": [10, 10], "compiled": [1, 1], "torch": True}
 
 # %%
 # Where next

@@ -4,9 +4,10 @@ r"""
 What memory do reverse mode, forward mode and checkpointing take?
 =================================================================
 
-:term:`Reverse mode <reverse mode>` keeps an activation for every layer until its
-product is done, :term:`forward mode` keeps one layer and its :term:`tangent`, and
-checkpointing keeps a few of the layers' values and computes the others a second time.
+:term:`Reverse mode <reverse mode>` keeps an activation for every layer until its product
+is done. :term:`Forward mode <forward mode>` keeps one layer and its :term:`tangent`, as
+long as neither inputs nor weights require a gradient. Checkpointing keeps a few of the
+layers' values and computes the others a second time.
 """
 
 # %%
@@ -92,6 +93,22 @@ table
 # a value and a tangent before and after the layer at hand. That is its strength; what it
 # lacks is the *whole* gradient in one pass (:ref:`what-is-a-jvp`).
 #
+# *Mine does grow with the depth.* Then x or a weight requires a gradient, and a graph of
+# both the value and the tangent is recorded, for a ``backward`` that you may not want.
+# Detach them, or run the ``jvp`` under ``no_grad``, which stops the recording and not the
+# tangents:
+
+
+def of_a_leaf(layers):
+    leaf = x.detach().requires_grad_()
+    torch.func.jvp(lambda x: chain(x, layers), (leaf,), (v,))
+
+
+recorded = [peak(of_a_leaf, n) for n in depths]
+unrecorded = [peak(torch.no_grad()(of_a_leaf), n) for n in depths]
+print(recorded, unrecorded)
+
+# %%
 # Checkpointing
 # -------------
 #
@@ -166,6 +183,8 @@ assert counter.layers == 64 + 7 * 8
 assert 600 <= rows[1] < rows[0]
 assert table["vjp"][-1] - table["vjp"][-2] == 40
 assert table["jvp"][-1] == table["jvp"][1]
+assert unrecorded == table["jvp"]
+assert recorded[-1] - recorded[-2] >= 40
 
 # %%
 # Where next

@@ -4,15 +4,16 @@ r"""
 What becomes of v: is it kept, changed, or found again in .grad?
 ================================================================
 
-``backward`` reads ``v`` and leaves it alone: it is not changed, and you may use it again.
-It is what arrives at ``y``: a hook on ``y`` is handed it, and ``y.grad``, if you ask for
-that, is a copy. Do not write into ``v`` while a graph, a hook, a returned gradient or,
-behind a view, ``x.grad`` still shares it.
+``backward`` itself only reads ``v``. Where ``y`` is computed by arithmetic such as
+``x**2``, ``v`` stays as it is and you may pass it again. Where ``y`` is a view of ``x``,
+or only rearranges, joins or shifts its numbers, ``x.grad`` may be a view of your ``v``.
+Whatever changes ``x.grad`` later, such as the next ``backward``, then changes ``v`` as
+well. Pass ``v.clone()`` if you want to use ``v`` again and are not sure.
 """
 
 # %%
-# ``x``, ``y`` and ``v`` have shape ``(2,)``, :math:`y=x^2` at (1, 2). Three products with
-# one ``v``, whose version, the number of edits in place, is still 0:
+# ``x``, ``y`` and ``v`` have shape ``(2,)``, :math:`y=x^2` at (1, 2). Here are three
+# products with one ``v``. Its version, which counts the edits in place, is still 0:
 
 import torch
 
@@ -26,6 +27,79 @@ print(x.grad, v, v._version)
 # *x.grad grew with every call*, by :math:`2x\odot v` each time: what has been added up is
 # the product, not ``v`` (:ref:`gradient-doubled`).
 #
+# When x.grad shares the memory of v
+# ----------------------------------
+#
+# The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It hands on ``v``
+# in another shape, in the same memory. An ``x.grad`` that was None then takes this tensor
+# as it is, and the next ``backward`` adds to it in place. That changes ``v`` before it is
+# used again, so that the third call is wrong as well. Three calls should give 3 and 30:
+
+x.grad, v = None, torch.tensor([[1.0, 10.0]])
+for _ in range(3):
+    x.view(1, 2).backward(v)
+print(x.grad, v)
+
+# %%
+# With ``v.clone()`` in place of ``v`` each call gets numbers of its own:
+
+x.grad, v = None, torch.tensor([[1.0, 10.0]])
+for _ in range(3):
+    x.view(1, 2).backward(v.clone())
+print(x.grad, v)
+
+# %%
+# It depends on the operation, and you can ask: does ``x.grad`` lie in the memory of ``v``
+# after one call? And what is ``v``, which began as ones, after three?
+
+operations = {
+    "x**2": torch.square,
+    "x.relu()": torch.relu,
+    "x + 1": lambda x: x + 1,
+    "x.clone()": torch.clone,
+    "(x**2).flatten()": lambda x: (x**2).flatten(),
+    "x[0]": lambda x: x[0],
+    "cat([x, x])": lambda x: torch.cat([x, x]),
+    "cat([x])": lambda x: torch.cat([x]),
+    "stack([x])": lambda x: torch.stack([x]),
+    "x.T": lambda x: x.T,
+    "x.reshape(-1)": lambda x: x.reshape(-1),
+    "x.squeeze()": torch.squeeze,
+    "x.flatten()": torch.flatten,
+    "x.flatten() + 1": lambda x: x.flatten() + 1,
+    "parameters_to_vector([x])": lambda x: torch.nn.utils.parameters_to_vector([x]),
+}
+shares = {}
+for name, f in operations.items():
+    row = torch.tensor([[1.0, 2.0]], requires_grad=True)
+    ones = torch.ones_like(f(row)).detach()
+    f(row).backward(ones)
+    shares[name] = (
+        row.grad.untyped_storage().data_ptr() == ones.untyped_storage().data_ptr()
+    )
+    f(row).backward(ones)
+    f(row).backward(ones)
+    print(f"{name:26}{shares[name]!s:6}", ones.flatten().tolist())
+    assert shares[name] == (not torch.equal(ones, torch.ones_like(ones)))
+
+# %%
+# (``x + 1`` and ``x.clone()`` hand on ``v`` itself, not a view of it, and that ``backward``
+# copies. ``x + 1`` behind a ``flatten`` is a view again.) What counts is the whole way from
+# ``y`` to this ``x``. One rule on it that computes something new, such as that of the
+# square in ``(x**2).flatten()``, makes ``x.grad`` a tensor of its own. A second
+# ``backward`` is not even needed to change ``v``. Clipping, and ``zero_grad`` with
+# ``set_to_none=False``, write into ``.grad`` as well, and here into ``v``:
+
+p = torch.nn.Parameter(torch.zeros(1, 2))
+v = torch.tensor([3.0, 4.0])
+p.flatten().backward(v)
+torch.nn.utils.clip_grad_norm_([p], 1.0)
+clipped = v.clone()
+torch.optim.SGD([p]).zero_grad(set_to_none=False)
+v_of_the_step = v
+print("after clipping:", clipped, "after zero_grad:", v)
+
+# %%
 # Found again at y
 # ----------------
 #
@@ -34,7 +108,7 @@ print(x.grad, v, v._version)
 # :math:`\partial(v\cdot y)/\partial y=v`. A hook on ``y`` is handed ``v`` before any rule
 # has run:
 
-x.grad = None
+x.grad, v = None, torch.tensor([1.0, 10.0])
 y = x**2
 y.retain_grad()
 y.register_hook(lambda arrived: print("arrives at y:", arrived))
@@ -114,10 +188,10 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
         print(str(error).partition(";")[0])
 
 # %%
-# *I reuse one buffer for v, and my stored x.grad changes by itself.* It was ``v`` itself,
-# as above, or a view of it: ``backward`` copies ``v`` into ``x.grad`` and ``y.grad``, but
-# behind a view (``view``, ``reshape``, ``.T``), ``cat`` or ``stack``, ``x.grad`` may share
-# its memory. Pass ``v.clone()``. And a hook that edits in place edits *your* ``v``:
+# *I reuse one buffer for v, and my stored x.grad changes by itself.* What
+# :func:`torch.autograd.grad` returned was ``v`` itself, or ``x.grad`` is a view of it, as
+# in the table above. ``y.grad`` is a copy. Pass ``v.clone()``. And a hook that edits what
+# it is handed in place edits *your* ``v``:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
@@ -165,6 +239,9 @@ torch.testing.assert_close(by_hand, y.detach() * at / 2 * torch.tensor([1.0, 10.
 assert torch.equal(by_w, 2 * at)
 assert torch.equal(by_x, 2 * w.detach())
 assert in_order == permuted == 6 * (at @ weights).item()
+assert [name for name, shared in shares.items() if not shared] == [*operations][:7]
+assert (clipped.norm() <= 1).item()
+assert not v_of_the_step.any()
 
 # %%
 # Where next
