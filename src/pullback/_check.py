@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -319,7 +320,7 @@ class _Question:
         beyond = ~flat.isfinite()
         if not beyond.any():
             return None
-        shapes = [torch.zeros(r.shape, dtype=torch.bool) for r in self.result]
+        shapes = [torch.zeros(r.shape, dtype=torch.bool, device="cpu") for r in self.result]
         for where, r in zip(shapes, self.result, strict=True):
             where.copy_(~r.isfinite())
         i, index = next(
@@ -441,7 +442,11 @@ class _Question:
                 term = weight * _array(row)
                 totals[i] = (totals[i][0] + term, totals[i][1] + abs(term))
             tick()
-        return [(torch.as_tensor(a), torch.as_tensor(b)) for a, b in totals]
+        # not as_tensor, which takes the caller's default device
+        return [
+            (torch.from_numpy(np.asarray(a)), torch.from_numpy(np.asarray(b)))
+            for a, b in totals
+        ]
 
     def _differences(self, tick: Callable[[], object]) -> Route:
         if self.wide and self.agreed:
@@ -581,7 +586,7 @@ def _weights(y: Tensor, v: Tensor | None) -> Tensor:
     if v is None:
         source = torch.Generator("cpu").manual_seed(SEED)
         parts = torch.rand(2, *y.shape, generator=source, dtype=torch.float64, device="cpu")
-        v = (parts[0] + 0.5) * torch.where(parts[1] < 0.5, -1.0, 1.0)
+        v = (parts[0] + 0.5) * (2 * parts[1].round() - 1)
     check_real("v", v)
     if y.shape != v.shape:
         raise ValueError(

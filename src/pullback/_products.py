@@ -266,7 +266,7 @@ def _check_probes(results: list[Tensor]) -> None:
     """Raise if a seed on half of the samples has a result on the other half."""
     for result in results:
         half = _half_of_samples(result[0])
-        sizes = result.abs().nan_to_num(0, 0, 0)
+        sizes = result.detach().abs().nan_to_num(0, 0, 0)
         leaks = torch.cat([sizes[0][~half].flatten(), sizes[1][half].flatten()])
         if not leaks.numel():
             continue
