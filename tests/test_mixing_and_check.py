@@ -132,7 +132,10 @@ def test_check_names_the_route_that_disagrees():
 
 def test_check_sees_a_kink():
     report = pullback.check(torch.relu, torch.zeros(2), torch.ones(2))
-    assert "finite differences" in report.error
+    (route,) = [r for r in report.routes if r.name == "finite differences"]
+    assert report.ok
+    assert route.undecided == "kink between, not decided (3 of 3 directions)"
+    assert "some cannot tell" in repr(report)
 
 
 def test_check_gives_random_functions_one_state():
@@ -165,3 +168,100 @@ def test_check_leaves_grad_alone():
     x.grad = torch.tensor([7.0, 7.0])
     pullback.check(torch.square, x, torch.ones(2))
     assert x.grad.tolist() == [7.0, 7.0]
+
+
+def barely(x):
+    """Each sample itself, and 3e-17 of the sum of all."""
+    return 1.3 * x + 3e-17 * x.sum()
+
+
+def test_rounding_is_no_mixing():
+    x = X[:, 0]
+    report = pullback.mixing(barely, x)
+    assert not report
+    assert 1e-17 < report.largest < 1e-16
+    assert pullback.explain(barely, x).mixes is False
+    torch.testing.assert_close(pullback.jacobian(barely, x, batched=True), 1.3 + 0 * x)
+
+
+def test_what_mixes_is_measured():
+    def f(x):
+        return x + 1e-6 * x.sum()
+
+    report = pullback.mixing(f, X[:, 0])
+    assert report
+    assert 0.9e-7 < report.largest < 1e-5
+    assert "of the largest derivative" in repr(report)
+    with pytest.raises(ValueError, match="of the largest derivative"):
+        pullback.jacobian(f, X[:, 0], batched=True)
+
+
+def test_assert_checked_names_the_entry():
+    pullback.assert_checked(torch.sin, X)
+    with pytest.raises(AssertionError, match=r"x\.grad\[\d, \d\]: expected .*\nroute"):
+        pullback.assert_checked(Wrong.apply, X + 0.1)
+
+
+def test_check_of_parameters_by_name():
+    layer = torch.nn.Linear(3, 2)
+
+    def f(p, x):
+        return Wrong.apply(torch.func.functional_call(layer, p, x) + 2)
+
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+    report = pullback.check(f, (parameters, X.float()))
+    entry = next(r.entry for r in report.routes if r.name == "finite differences")
+    assert entry.name in ("inputs[0]['weight']", "inputs[0]['bias']", "inputs[1]")
+    assert report.result[0].keys() == parameters.keys()
+
+
+def test_check_takes_the_routes_that_are_asked_for():
+    names = [r.name for r in pullback.check(torch.sin, X, routes=["torch.func.vjp"]).routes]
+    assert names == ["torch.func.vjp"]
+    with pytest.raises(ValueError, match="routes has 'guess'"):
+        pullback.check(torch.sin, X, routes=["guess"])
+
+
+def test_check_of_many_inputs_takes_few_calls_and_finds_the_entry():
+    calls = []
+
+    def f(x):
+        calls.append(x)
+        mask = torch.zeros_like(x)
+        mask[1234] = 1
+        return torch.where(mask > 0, Wrong.apply(x), x.square())
+
+    state = torch.get_rng_state()
+    report = pullback.check(f, torch.linspace(1, 2, 3072))
+    entry = next(r.entry for r in report.routes if r.name == "finite differences")
+    assert entry.at == (1234,)
+    assert len(calls) < 400
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_check_finds_what_is_wrong_on_ties_alone():
+    class Maximum(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.max()
+
+        @staticmethod
+        def backward(ctx, v):
+            (x,) = ctx.saved_tensors
+            return v * (x == x.max())
+
+    assert pullback.check(Maximum.apply, torch.tensor([1.0, 3.0, 2.0])).ok
+    report = pullback.check(Maximum.apply, torch.tensor([1.0, 3.0, 2.0, 3.0]))
+    assert "x.grad[1] and 1 more together" in report.error
+
+
+def test_check_does_not_blame_the_gradient_for_other_random_numbers():
+    def f(x):
+        inside = torch._C._are_functorch_transforms_active()
+        return x * (2 if inside else 3)
+
+    report = pullback.check(f, X)
+    (route,) = [r for r in report.routes if r.name == "torch.func.vjp"]
+    assert report.ok
+    assert "another y" in route.undecided

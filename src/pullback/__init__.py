@@ -1,7 +1,8 @@
 """What ``y.backward(v)`` does, shown on your own function.
 
 :func:`explain` says what ``backward`` would do: shapes, the error or the result.
-:func:`check` computes one vector-Jacobian product by many independent routes.
+:func:`check` computes one vector-Jacobian product by many independent routes;
+:func:`assert_checked` is the same as an assertion.
 :func:`jacobian` and :func:`value_and_jacobian` give the whole Jacobian.
 :func:`hessian` gives the second derivatives of a function that returns one number.
 :func:`sparsity` finds the zeros of a Jacobian or a Hessian, and gives it by few products.
@@ -18,7 +19,7 @@ from importlib import import_module
 from types import ModuleType
 
 from pullback import draw
-from pullback._check import Check, Route, check
+from pullback._check import Check, Entry, Route, assert_checked, check
 from pullback._cotangents import Edge, Leaf, Node
 from pullback._explain import Explanation, Outcome, explain
 from pullback._explore import Exploration, explore
@@ -34,6 +35,7 @@ from pullback._trace import Trace, trace
 __all__ = [
     "Check",
     "Edge",
+    "Entry",
     "Explanation",
     "Exploration",
     "Leaf",
@@ -45,6 +47,7 @@ __all__ = [
     "Step",
     "Steps",
     "Trace",
+    "assert_checked",
     "check",
     "draw",
     "explain",

@@ -17,6 +17,9 @@ from pullback._torch import apply_to_rows, in_transform, vector_jacobian
 if TYPE_CHECKING:
     from pullback._process_group import SharedProducts  # imports torch.distributed
 
+#: What leaks from sample to sample is rounding up to this many times that of the dtype.
+ROUNDINGS = 64
+
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
 Product = Callable[..., tuple[Tensor, ...]]
 
@@ -44,11 +47,16 @@ class Options(NamedTuple):
         """Raise TypeError, ValueError or ImportError unless all can be done."""
         check_mode(self.mode)
         check_chunk_size(self.chunk_size)
-        if self.progress and not importlib.util.find_spec("tqdm"):
-            raise ImportError(
-                "progress=True needs tqdm, which is not installed; "
-                "pip install 'pullback[progress]' adds it"
-            )
+        check_progress(self.progress)
+
+
+def check_progress(progress: bool) -> None:
+    """Raise ImportError if a bar is asked for that cannot be shown."""
+    if progress and not importlib.util.find_spec("tqdm"):
+        raise ImportError(
+            "progress=True needs tqdm, which is not installed; "
+            "pip install 'pullback[progress]' adds it"
+        )
 
 
 def vjp(ys: Sequence[Tensor], xs: Sequence[Tensor], create_graph: bool) -> Product:
@@ -140,7 +148,7 @@ def apply(
         probes = _probes(like)
     # "auto" learns from one product how many fit
     size = 1 if options.chunk_size == "auto" else options.chunk_size or total - first
-    bar = _bar(total - first) if options.progress else None
+    bar = progress_bar("jacobian", "product", total - first) if options.progress else None
     pieces: list[Sequence[Tensor]] = []
     whole: list[Tensor] = []  # or where the pieces go at once, if no graph needs them
     while start < total:
@@ -209,10 +217,11 @@ def products(
         raise
 
 
-def _bar(total: int) -> Any:
+def progress_bar(what: str, unit: str, total: int | None = None) -> Any:
+    """Return a bar of tqdm."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
-    return tqdm(total=total, desc="jacobian", unit="product")
+    return tqdm(total=total, desc=what, unit=unit)
 
 
 def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
@@ -257,13 +266,18 @@ def _check_probes(results: list[Tensor]) -> None:
     """Raise if a seed on half of the samples has a result on the other half."""
     for result in results:
         half = _half_of_samples(result[0])
-        for leak in (result[0][~half], result[1][half]):
-            if bool(((leak != 0) & ~leak.isnan()).any()):
-                raise ValueError(
-                    "batched=True, and f mixes samples: an output of one depends on "
-                    "the input of another; a function that treats each sample on its "
-                    "own is needed, or batched=False (pullback.mixing shows which)"
-                )
+        sizes = result.detach().abs().nan_to_num(0, 0, 0)
+        leaks = torch.cat([sizes[0][~half].flatten(), sizes[1][half].flatten()])
+        if not leaks.numel():
+            continue
+        leak, largest = float(leaks.max()), float(sizes.max())
+        if leak > ROUNDINGS * torch.finfo(result.dtype).eps * largest:
+            raise ValueError(
+                "batched=True, and f mixes samples: an output of one depends on "
+                "the input of another; a function that treats each sample on its "
+                "own is needed, or batched=False (pullback.mixing shows which). "
+                f"What mixes is {leak / largest:.2g} of the largest derivative"
+            )
 
 
 def numbers_in(ts: Sequence[Tensor], options: Options) -> int:
