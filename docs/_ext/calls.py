@@ -40,7 +40,7 @@ class Noting:
         self.methods = {end: name for _, name, end in found if "." in name}
 
     def look(self, names: dict[str, Any]) -> None:
-        """Note the methods of variables that were not seen, such as those that yield.
+        """Note classes, and the methods that were not seen, such as those that yield.
 
         ``names`` are the variables after a part of the script.
         """
@@ -49,9 +49,15 @@ class Noting:
             owner = names.get(first)
             for attribute in attributes:
                 owner = vars(owner).get(attribute) if hasattr(owner, "__dict__") else None
-            if owner is not None and not isinstance(owner, ModuleType):
-                if hasattr(type(owner), name):
-                    self.notes.setdefault(str(end), of_method(owner, name))
+            if isinstance(owner, ModuleType):
+                called = vars(owner).get(name)
+                if isinstance(called, type):  # its own name may be the documented one
+                    modules = above(called.__module__)
+                    found = [f"{module}.{called.__qualname__}" for module in modules]
+                    self.notes.setdefault(str(end), found)
+            elif owner is not None and hasattr(type(owner), name):
+                self.notes.setdefault(str(end), of_method(owner, name))
+            if owner is not None:
                 del self.methods[end]
 
     def __enter__(self) -> None:
