@@ -66,8 +66,8 @@ pullback.draw.vjp([0, 1], J, **names, result_name="row of fuel")
 
 # %%
 # We can also put a weight above each column and add the columns up. A single 1 then picks
-# the column of the second stove. The picture calls these weights ``u``, as we shall do
-# when they get a meaning of their own in :ref:`pushing-forward`:
+# the column of the second stove. The picture calls these weights ``u``. They get a meaning
+# of their own in :ref:`pushing-forward`:
 
 pullback.draw.jvp(J, [0, 1, 0], **names, result_name="effect")
 

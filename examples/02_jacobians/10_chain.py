@@ -73,7 +73,7 @@ print(jacobian(whole, t))
 #
 # If the second step also used the dials directly, for example because their motors burn
 # some fuel, a part would be missing from the product: the table of this direct use. You
-# would have to add it, in the same way as ``backward`` adds what arrives on two ways.
+# would have to add it, in the same way as ``backward`` adds what arrives along two paths.
 #
 # The order is that of the formula ``house(thermostat(t))``, where the step that comes
 # last stands on the left as well. The inner sizes must fit, ``(2, 3) @ (3, 2)``, because
@@ -92,7 +92,8 @@ print(jacobian(whole, t))
 # .. admonition:: Predict
 #
 #    The stoves earn at rates of 8, 6 and 4. The first dial moves the first stove and the
-#    second stove, each as fast as itself. At which rate does the first dial earn?
+#    second stove, each at the same speed as the dial. At which rate does the first dial
+#    earn?
 
 v = torch.tensor([10.0, -1.0])
 v_stoves = v @ J_house

@@ -13,7 +13,7 @@ new has happened. We only have to know which index is which.
 # %%
 # Let us put three stoves into each of two rooms. Now ``x`` is a matrix, with a row for
 # each room and a column for each stove. For every room we measure heat and fuel. The wall
-# between the rooms is thin, so half of the heat of each room also reaches the other one:
+# between the rooms is thin, so each room also feels half of the heat of the other one:
 
 import torch
 

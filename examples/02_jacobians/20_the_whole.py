@@ -16,7 +16,8 @@ them, and in how long they take. This page says which one to choose.
 # the stoves, because we want to hit two targets at the same time. With the whole table,
 # we can look for a step ``s`` with ``table @ s`` equal to what is missing. Three stoves
 # can do this in many ways, and ``torch.linalg.pinv(table) @ missing`` is the shortest of
-# these steps:
+# these steps (``pinv`` is the *pseudo-inverse*; it takes the place of an inverse where a
+# table is not square):
 
 import torch
 
@@ -43,7 +44,7 @@ for _ in range(3):
 # Row by row
 # ----------
 #
-# Part 1 has built the table already. A ``v`` with a single 1 gives one row, and the rows
+# Part 1 already built the table. A ``v`` with a single 1 gives one row, and the rows
 # of ``torch.eye(2)`` are all such ``v``:
 
 leaf = x.clone().requires_grad_()
@@ -168,7 +169,7 @@ torch.autograd.grad([heat, fuel], leaf)
 
 # %%
 # There is only one row, and it is neither of the two. A list of outputs means *the sum*
-# of what each of them contributes, so that we got ``[1, 1, 1] + [2, 4, 6]``. It is a
+# of what each of them contributes, so we got ``[1, 1, 1] + [2, 4, 6]``. It is a
 # ``v`` of ones in disguise. For two losses that you want to minimise together, this sum
 # is what you need.
 #

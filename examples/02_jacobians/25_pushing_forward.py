@@ -72,7 +72,7 @@ pullback.draw.jvp(J, u, **names)
 # The rule for the square is the one from school: if :math:`x` changes at a rate of
 # :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the
 # forward pass, the rates of the outputs are there. This is called :term:`forward mode`.
-# There is no walk back, and so forward mode itself needs nothing kept for one.
+# There is no walk back, so nothing has to be kept for it.
 #
 # One number, two ways to it
 # --------------------------

@@ -105,9 +105,9 @@ same
 # For each sample
 # ---------------
 #
-# A Jacobian for every sample of a batch is the case for which we prepared. ``vmap``
-# should go through the samples, but use the same weights for all of them. ``in_dims``
-# says so, with ``None`` for the weights and 0 for the first dimension of the batch:
+# Now for what we prepared: a Jacobian for every sample of a batch. ``vmap`` should go
+# through the samples, but use the same weights for all of them. ``in_dims`` says so, with
+# ``None`` for the weights and 0 for the first dimension of the batch:
 
 X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [4, 1, 1], [1, 1, 5]])
 each = vmap(jacrev(network), in_dims=(None, 0))(weights, X)
@@ -137,7 +137,18 @@ pullback.draw.dependence(table, rows=["heat", "fuel"], columns=names)
 # %%
 # The first eight columns, those of the hidden layer, are filled in both rows. A change of
 # one of these parameters moves heat and fuel together. In the last layer each prediction
-# has its own two weights and its own bias. There we can correct the fuel alone.
+# has its own two weights and its own bias. There we can correct the fuel alone. Suppose
+# that the fuel is predicted half a unit too low. The column ``c1`` is 0 for the heat and 1
+# for the fuel, so that we raise ``c1`` by one half:
+
+corrected = {name: w.clone() for name, w in weights.items()}
+corrected["2.bias"][1] += 0.5
+print(network(weights, x))
+print(network(corrected, x))
+
+# %%
+# The heat is as before, and the fuel has gone up by 0.5. Here the prediction depends on the
+# parameter in a straight line, so that the table is right for a step of any length.
 #
 # Such a table is what a *Gauss-Newton step* is made of. To correct the predictions, it
 # solves for a change of the parameters as we solved for a step of the stoves in

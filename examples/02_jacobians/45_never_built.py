@@ -131,8 +131,8 @@ print(f"{entries:,} entries, {entries * 4 / 1e9:.0f} GB in float32")
 print(f"{W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB for the gradient")
 
 # %%
-# The gradient is 64,000 times smaller. It is one row, and the table has a row for each
-# output.
+# The gradient is 64,000 times smaller. It has the size of one row, and the table
+# has a row for each output.
 #
 # What backward does keep
 # -----------------------
@@ -175,9 +175,9 @@ for f in (torch.tanh, ten, torch.sum):
 # When you do ask for the table
 # -----------------------------
 #
-# If you call ``jacrev``, you get the table, and the work and the memory come with it. All
-# rows at once also means that what lies between is there for all rows at once. Here is a
-# function of 100 numbers that uses 4000 in between:
+# If you call ``jacrev``, you get the table, and the work and the memory come with it.
+# Computing all rows at once also means holding the intermediate numbers of all rows at
+# once. Here is a function of 100 numbers that uses 4000 in between:
 
 
 def repeats(x):

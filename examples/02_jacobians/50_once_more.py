@@ -103,9 +103,9 @@ torch.autograd.grad((g * u).sum(), x, retain_graph=True)
 #
 # Now we can use it. As we follow the plan ``u``, the fuel changes at a rate of ``g @ u``,
 # as in :ref:`pushing-forward`. This rate itself changes at a rate of ``u @ Hu``, which is
-# called the *curvature* along ``u``. If the rate is negative and the curvature positive,
-# we can save fuel until the rate has come up to zero. That is after a step of rate over
-# curvature:
+# called the *curvature* along ``u``. If the rate is negative and the curvature positive, we
+# can save fuel until the rate has come up to zero. That is after a step of minus the rate
+# over the curvature:
 
 rate, curvature = (g @ u).item(), (Hu @ u).item()
 step = -rate / curvature
@@ -194,7 +194,8 @@ for create_graph in (False, True):
 #      only adds the first derivatives again.)
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives are continuous.
-#    - There, ``autograd.grad(g, x, u)`` gives :math:`Hu` without building the Hessian.
+#    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
+#      without building the Hessian.
 #    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature.
 #
 # .. admonition:: Try it

@@ -5,7 +5,7 @@ Check yourself: twelve questions about Jacobians
 ================================================
 
 Write your answer down before you open the one on the page. It is easy to nod at an answer
-that one would not have found. Each answer comes with a few lines of code that compute it,
+that you would not have found. Each answer comes with a few lines of code that compute it,
 and names the page to go back to.
 """
 

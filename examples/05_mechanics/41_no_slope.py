@@ -81,8 +81,8 @@ for name, f in choosing.items():
 # %%
 # Steps with a slope that was made up. ``fake_quantize`` rounds to steps of 1 from 0 to 2,
 # and passes ones where the number was in that range (a *straight-through* estimate).
-# ``gumbel_softmax(hard=True)`` returns a one-hot vector, and passes the slope of the
-# softmax of the same draw:
+# ``gumbel_softmax(hard=True)`` returns a :term:`one-hot vector`, and passes the slope of
+# the softmax of the same draw:
 
 quantized = torch.fake_quantize_per_tensor_affine
 print(quantized(x, 1.0, 0, 0, 2).tolist(), tried(lambda x: quantized(x, 1.0, 0, 0, 2)))

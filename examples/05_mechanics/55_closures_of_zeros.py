@@ -76,8 +76,8 @@ for body in bodies:
 # Three things stand out. ``autograd.grad`` alone finds (2, 4) through the *y of before*,
 # since it follows the :term:`computation graph` and does not care about arguments.
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
-# stops reverse mode alone. And none of the five notices the last two rows: half a gradient
-# is a number like any other.
+# stops :term:`reverse mode` alone. And none of the five notices the last two rows: half a
+# gradient is a number like any other.
 #
 # Zeros, and right
 # ----------------

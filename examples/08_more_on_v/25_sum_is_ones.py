@@ -102,8 +102,8 @@ print(torch.autograd.grad(1 * logits, logits, onehot)[0])
 # %%
 # The identity holds for any function, also one that mixes its inputs, since both sides are
 # :math:`\mathbf 1^\top J`. :term:`Forward mode <forward mode>` agrees. It is no independent
-# witness, as torch derives many of its rules from those of reverse mode (that of the
-# softmax calls the same kernel). Difference quotients know nothing of either:
+# witness, as torch derives many of its rules from those of :term:`reverse mode` (that of
+# the softmax calls the same kernel). Difference quotients know nothing of either:
 
 
 def f(x):

@@ -86,7 +86,7 @@ class Route(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the route finds nothing wrong: it agrees, cannot be taken, or decide."""
+        """Whether the route agrees, or cannot be taken, or cannot decide."""
         if self.difference is None or self.undecided:
             return True
         return self.difference <= self.tolerance

@@ -32,7 +32,7 @@ class Mixing(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """How much mixes: the largest amount between two samples, beside the largest."""
+        """The largest amount between two samples, as a part of the largest of all."""
         if not self.amounts.numel():
             return 0.0
         own = torch.eye(*self.matrix.shape, dtype=torch.bool, device="cpu")
