@@ -84,6 +84,10 @@ def llms(app: Sphinx) -> Iterator[str]:
         yield f"\n## {tree['caption']}\n"
         for _, name in tree["entries"]:
             yield from branch(app, name)
+    yield "\n## More\n"
+    for name in sorted(app.env.found_docs):
+        if "orphan" in app.env.metadata[name]:  # in no table of contents
+            yield line(app, name)
 
 
 def description(app: Sphinx, name: str) -> str:
@@ -95,7 +99,12 @@ def description(app: Sphinx, name: str) -> str:
 
 def branch(app: Sphinx, name: str) -> Iterator[str]:
     """Yield a line for a page and for each page under it."""
-    title = app.env.titles[name].astext()
-    yield f"- [{title}]({address(app, name)}): {description(app, name)}"
+    yield line(app, name)
     for below in app.env.toctree_includes.get(name, []):
         yield from branch(app, below)
+
+
+def line(app: Sphinx, name: str) -> str:
+    """Return the line for one page."""
+    title = app.env.titles[name].astext()
+    return f"- [{title}]({address(app, name)}): {description(app, name)}"
