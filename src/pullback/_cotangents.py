@@ -23,6 +23,7 @@ class Edge(NamedTuple):
         value: A copy of it when it has up to 12 numbers, else None.
         nan: Whether one of its numbers is NaN.
         zero: Whether all of its numbers are zero.
+        infinite: Whether one of its numbers is infinite.
     """
 
     source: str
@@ -32,6 +33,7 @@ class Edge(NamedTuple):
     value: Tensor | None
     nan: bool
     zero: bool
+    infinite: bool = False
 
 
 class Node(NamedTuple):
@@ -48,6 +50,8 @@ class Node(NamedTuple):
         scope: The module that it is counted with in a picture of a large graph.
         received: What arrived at each of its outputs, edges added up and hooks done; a
             copy where it has up to 12 numbers, else None.
+        line: The line that computed it, as ``path:line``, where that is known: inside
+            :func:`pullback.watch`, or made under ``torch.autograd.detect_anomaly()``.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Node(NamedTuple):
     hooks: tuple[str, ...]
     scope: str
     received: tuple[Tensor | None, ...]
+    line: str = ""
 
 
 class Leaf(NamedTuple):

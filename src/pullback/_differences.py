@@ -111,7 +111,8 @@ class Differences:
     def directions(self) -> list[Direction]:
         """Return the directions to move in: each number, or all at random, and ties."""
         count = sum(x.numel() for x in self.xs)
-        found = self._coordinates() if count <= COORDINATES else self._random()
+        few = count <= COORDINATES
+        found = self._coordinates() if few else random_directions(self.xs, DIRECTIONS)
         return [*found, *self._ties()]
 
     def along(self, u: Direction) -> Slope:
@@ -148,6 +149,8 @@ class Differences:
         if bar == float("inf"):
             return said._replace(undecided="f is not finite beside x")
         allowed = self.settings.tolerance * scale + bar
+        if best.slope == 0 and abs(best.claimed) * h <= self.settings.eps:
+            return said._replace(undecided="rounding hides it")  # 1 - 1 in f, for example
         if best.gap <= allowed:
             vague = bar > max(0.1 * scale, 10 * self.settings.tolerance * scale)
             return said._replace(undecided="rounding hides it" if vague else None)
@@ -202,18 +205,6 @@ class Differences:
             self._only(i, (j,)) for i, x in enumerate(self.xs) for j in range(x.numel())
         ]
 
-    def _random(self) -> list[Direction]:
-        source = torch.Generator("cpu").manual_seed(SEED)
-
-        def noise(x: Tensor) -> Tensor:
-            z = torch.randn(x.shape, generator=source, dtype=torch.float64, device="cpu")
-            return z.to(x.device)
-
-        return [
-            [noise(x) * unit for x, unit in zip(self.xs, self._units, strict=True)]
-            for _ in range(DIRECTIONS)
-        ]
-
     def _ties(self) -> Iterator[Direction]:
         """Move equal numbers together: a maximum of them stays one."""
         if not self.xs:
@@ -229,6 +220,20 @@ class Differences:
         u = [torch.zeros(x.shape, dtype=torch.float64, device=x.device) for x in self.xs]
         u[i].view(-1)[list(places)] = self._units[i]
         return u
+
+
+def random_directions(xs: Sequence[Tensor], count: int) -> list[Direction]:
+    """Return directions that move all numbers, each by about the size of its tensor."""
+    source = torch.Generator("cpu").manual_seed(SEED)
+
+    def noise(x: Tensor) -> Tensor:
+        z = torch.randn(x.shape, generator=source, dtype=torch.float64, device="cpu")
+        return z.to(x.device)
+
+    units = [_unit(x) for x in xs]
+    return [
+        [noise(x) * unit for x, unit in zip(xs, units, strict=True)] for _ in range(count)
+    ]
 
 
 def places(u: Direction) -> list[tuple[int, tuple[int, ...]]]:

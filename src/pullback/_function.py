@@ -190,16 +190,26 @@ class ComputedTensor(CalledFunction):
 
 
 def gradient(f: Callable[..., Any], argnum: int) -> Callable[..., Any]:
-    """Return the gradient of f, which must return one number."""
+    """Return the gradient of f, which must return one number; grad mode must be on.
 
-    def number(*inputs: Any) -> Tensor:
-        y: Tensor = call(f, inputs)
+    Not that of :func:`torch.func.grad`, which refuses a ``torch.autograd.Function`` whose
+    forward takes ``ctx``.
+    """
+
+    def slope(*inputs: Any) -> Tensor:
+        y: Tensor = call(f, inputs, (inputs[argnum],))
         check_single("the output of f", y)
         if y.numel() != 1:
             raise ValueError(
                 f"the output of f has shape {tuple(y.shape)}; one number is needed for "
-                "a Hessian (torch.func.hessian gives one for each output)"
+                "a plan (pullback.hessian gives one Hessian for each output)"
             )
-        return y.reshape(())
+        x: Tensor = inputs[argnum]
+        if not y.requires_grad:
+            return torch.zeros_like(x)
+        (found,) = torch.autograd.grad(
+            y.reshape(()), x, create_graph=True, materialize_grads=True
+        )
+        return found
 
-    return torch.func.grad(number, argnums=argnum)
+    return slope

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, no_grad
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
@@ -18,6 +21,7 @@ from pullback._torch import (
     saved_tensors_of,
     tensor_hooks,
 )
+from pullback._watch.findings import Site
 
 
 class Graph:
@@ -26,7 +30,7 @@ class Graph:
     def __init__(
         self, roots: Sequence[Tensor], named: Mapping[str, Tensor], several: bool
     ) -> None:
-        self.order = _nodes_from([get_gradient_edge(root).node for root in roots])
+        self.order = nodes_from([get_gradient_edge(root).node for root in roots])
         self.leaves = _leaves(self.order)
         self.operations = [node for node in self.order if node not in self.leaves]
         known: dict[GraphNode, str] = {}
@@ -68,7 +72,7 @@ class Graph:
         return scope
 
 
-def _nodes_from(starts: Sequence[GraphNode]) -> list[GraphNode]:
+def nodes_from(starts: Sequence[GraphNode]) -> list[GraphNode]:
     """Return the nodes reached from the starts, sources of edges before their targets."""
     finished: dict[GraphNode, None] = {}
     stack = [(node, False) for node in starts]
@@ -149,7 +153,7 @@ def _give_back(t: Tensor, grad: Tensor | None) -> None:
 def keep_grads(y: Tensor) -> Iterator[None]:
     """Give back every ``.grad`` on the way from y, if it has a graph."""
     if y.grad_fn is not None:
-        with restore_grads(_nodes_from([y.grad_fn])):
+        with restore_grads(nodes_from([y.grad_fn])):
             yield
     else:
         yield
@@ -159,6 +163,31 @@ def saved_tensors(node: GraphNode) -> tuple[int, int]:
     """Return how many tensors a node keeps, and their bytes, without unpacking them."""
     tensors = saved_tensors_of(node)
     return len(tensors), sum(getattr(t, "nbytes", 0) for t in tensors)
+
+
+#: Ways to tell the line of the operation that a node was made for; a watch adds its own.
+LINES: list[Callable[[GraphNode], str]] = []
+
+
+def line_of(node: GraphNode) -> str:
+    """Return the line that computed what a node differentiates, or an empty text."""
+    lines = (tell(node) for tell in (*reversed(LINES), _line_kept_by_anomaly_mode))
+    return next(filter(None, lines), "")
+
+
+def _line_kept_by_anomaly_mode(node: GraphNode) -> str:
+    """Return the line that anomaly mode has kept with a node."""
+    folder = os.path.dirname(torch.__file__)
+    for entry in reversed(_metadata(node).get("traceback_", ())):
+        found = re.match(r'\s*File "(.*)", line (\d+)', entry)
+        if found and not found[1].startswith(folder):
+            return str(Site(found[1], int(found[2])))
+    return ""
+
+
+def _metadata(node: GraphNode) -> dict[str, Any]:
+    kept: Any = node.metadata  # a property of what runs, a method to type checkers
+    return dict(kept)
 
 
 class Reach(NamedTuple):

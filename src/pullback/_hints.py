@@ -10,14 +10,16 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ContextDecorator
-from importlib.metadata import PackageNotFoundError, metadata
+from itertools import chain, repeat
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pullback._messages import Message
+
+IN_PLACE = "modified-by-an-inplace-operation"
 
 
 class hints(ContextDecorator):  # noqa: N801 - it is called like a function
@@ -35,6 +37,8 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
 
     Blocks may be nested and used from several threads; a note is added once. Warnings
     belong to the process in Python: a block in one thread adds notes to those of all.
+    In code that ``torch.compile`` traces, a block does nothing; one around the call of
+    the compiled function does.
 
     Examples:
         >>> import torch, pullback
@@ -46,13 +50,17 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
         ...     print(error)
         ...     print(error.__notes__[0])
         grad can be implicitly created only for scalar outputs
-        why:  `y` has several elements (or none), and no `gradient` was passed. ...
+        why:  `y` has more than one element (or none), ...
         fix:  Reduce the output, of shape (3,), to one number first ...
-        more: ...errors/scalar-outputs.html
+        more: ...scalar-outputs...
     """
 
+    _blocks = 0  # that this object has opened: torch.compile may trace only one end of one
+
     def __enter__(self) -> hints:
-        _warnings.open()
+        if not _traced():
+            self._blocks += 1
+            _warnings.open()
         return self
 
     def __exit__(
@@ -61,7 +69,11 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _warnings.close()
+        if _traced():
+            return
+        if self._blocks:
+            self._blocks -= 1
+            _warnings.close()
         if error is not None:
             annotate(error)
 
@@ -83,7 +95,12 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
                     return await function(*args, **kwargs)
 
             return coroutine
-        inside: Callable[..., Any] = super().__call__(function)
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with hints():  # made here, where torch.compile sees what it is
+                return function(*args, **kwargs)
+
         return inside
 
     @staticmethod
@@ -131,26 +148,50 @@ def note_for(error: BaseException) -> str | None:
                 and message.only_from in ("", function)
                 and message.may_be_raised_by(line)
             ):
-                return _note(message, {**_shapes(message, frame), **match.groupdict()})
+                values = {**_shapes(message, frame), **match.groupdict()}
+                changed = message.anchor == IN_PLACE and _changed(error)
+                return note_of(message, values, changed or None)
     return None
 
 
-def _note(message: Message, values: dict[str, str | None]) -> str:
-    parts = {
-        "why:  ": message.why,
-        "fix:  ": message.advice(values),
-        "more: ": _site() + message.page,
-    }
+def note_of(
+    message: Message, values: Mapping[str, str | None], seen: str | None = None
+) -> str:
+    """Return cause, fix and page of an entry, filled in with the reader's values.
+
+    Where the program itself has shown more than its message, ``seen`` says so in the place
+    of the first paragraph of the fix, which tells how to find out.
+    """
+    from pullback._messages import more
+
+    return filled(
+        {**cause_and_fix(message, values, seen), "more: ": [more(message.anchor)]}
+    )
+
+
+def cause_and_fix(
+    message: Message, values: Mapping[str, str | None], seen: str | None = None
+) -> dict[str, Iterable[str]]:
+    """Return the paragraphs of both, each with its label."""
+    from pullback._messages import in_text
+
+    first, *others = in_text(message.advice(values))
+    return {"why:  ": message.why.split("\n\n"), "fix:  ": [seen or first, *others]}
+
+
+def filled(parts: Mapping[str, Iterable[str]]) -> str:
+    """Return the paragraphs of each part below its label, in lines of equal length."""
     return "\n".join(
         textwrap.fill(
             text,
             width=88,
-            initial_indent=name,
-            subsequent_indent=" " * len(name),
+            initial_indent=name if first else " " * len(name),
+            subsequent_indent=" " * (len(name) + 2 * text.startswith("- ")),
             break_long_words=False,
             break_on_hyphens=False,
         )
-        for name, text in parts.items()
+        for name, texts in parts.items()
+        for first, text in zip(chain([True], repeat(False)), texts, strict=False)
     )
 
 
@@ -177,21 +218,21 @@ def _shapes(message: Message, frame: Any) -> dict[str, str | None]:
     return found
 
 
-@functools.cache
-def _site() -> str:
-    """Return the address of the documentation that the package names, with a slash.
+def _changed(error: BaseException) -> str | None:
+    """Return what is to be done where an optimizer has changed a parameter, or None."""
+    from pullback._changed import changed_parameter  # and torch, which has raised the error
 
-    Without one, the pages are named relative to the root of the site.
-    """
-    try:
-        urls = metadata("pullback").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        return ""
-    for entry in urls:
-        label, _, url = entry.partition(", ")
-        if label.lower() == "documentation":
-            return f"{url.rstrip('/')}/"
-    return ""
+    what = changed_parameter(error)
+    return what and (
+        f"{what} after the forward pass had saved it. Call every backward that goes "
+        "through this graph before the step, or compute the second loss anew after it."
+    )
+
+
+def _traced() -> bool:
+    """Tell whether torch.compile traces this code: it can trace no lock and no note."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
 
 
 class _Warnings:

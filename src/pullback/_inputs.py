@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import torch
 from torch import Tensor
@@ -14,6 +14,16 @@ from pullback._torch import in_transform, pytree, version
 
 Mode = Literal["auto", "reverse", "forward"]
 ChunkSize = int | Literal["auto"] | None
+
+
+class Keywords(TypedDict, total=False):
+    """The options of :func:`pullback.jacobian`, for functions that pass them on."""
+
+    mode: Mode
+    chunk_size: ChunkSize
+    batched: bool
+    allow_unused: bool
+    progress: bool
 
 
 def check_chunk_size(chunk_size: object) -> None:
@@ -30,6 +40,12 @@ def check_mode(mode: object) -> None:
     """Raise ValueError unless ``mode`` is a :data:`Mode`."""
     if mode not in get_args(Mode):
         raise ValueError(f"mode is {mode!r}; 'auto', 'reverse' or 'forward' is needed")
+
+
+def check_argnum(argnums: object) -> None:
+    """Raise TypeError unless ``argnums`` is the number of one input."""
+    if not isinstance(argnums, int):
+        raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
 
 
 @contextmanager
@@ -85,6 +101,7 @@ def call(
     leaves, structure = inputs, None
     if not all(isinstance(t, Tensor) for t in inputs):
         leaves, structure = pytree.tree_flatten(tuple(inputs))
+    f = _with_own_buffers(f)
     kept = {id(t) for t in copied}
     clones = [
         t.clone() if isinstance(t, Tensor) and id(t) not in kept else t for t in leaves
@@ -116,6 +133,29 @@ def call(
     return output
 
 
+def _with_own_buffers(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return f, or if it is a module in training mode, f on copies of its buffers.
+
+    A BatchNorm in training mode writes its running statistics, and asking a question about
+    a module is no training step. They are not written back afterwards but left alone, for
+    the graph may have saved them. Compiled and scripted modules are taken as they are.
+    """
+    if not isinstance(f, torch.nn.Module) or not f.training:
+        return f
+    if isinstance(f, torch.jit.ScriptModule) or hasattr(f, "_orig_mod"):
+        return f
+    buffers = dict(f.named_buffers())
+    if not buffers:
+        return f
+    module: torch.nn.Module = f
+
+    def called(*args: Any) -> Any:
+        copies = {name: b.clone() for name, b in buffers.items()}
+        return torch.func.functional_call(module, copies, args)
+
+    return called
+
+
 def jvp(f: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) -> Any:
     """Return what :func:`torch.func.jvp` does, in one thread at a time.
 
@@ -140,7 +180,7 @@ def check_output(output: Any) -> None:
         name = f"output{pytree.keystr(path)}"
         if not isinstance(leaf, Tensor):
             raise TypeError(
-                f"f returned {_kind(leaf)} as {name}; a tensor, or a tuple, list or "
+                f"f returned {kind_of(leaf)} as {name}; a tensor, or a tuple, list or "
                 "dict of tensors, is needed"
             )
         if not _differentiable(leaf):
@@ -175,9 +215,13 @@ def check_inputs(
             "outside of it is needed (under torch.no_grad() works, too)"
         )
     if not callable(f):
-        raise TypeError(f"f is {_kind(f)}; a function of the inputs is needed")
+        raise TypeError(f"f is {kind_of(f)}; a function of the inputs is needed")
     if not inputs:
-        raise TypeError("no inputs were given; at least one tensor is needed")
+        raise TypeError(
+            "no inputs were given; what f is called with is needed, too, as in "
+            "pullback.jacobian(f, x), or in place of f a tensor y and the x that it was "
+            "computed from (keyword arguments of f go through functools.partial)"
+        )
     asked = argnums if isinstance(argnums, tuple) else (argnums,)
     for i in asked:
         if not isinstance(i, int) or isinstance(i, bool):
@@ -212,13 +256,15 @@ def _check_differentiated(name: str, value: Any) -> None:
     for path, leaf in leaves:
         if not isinstance(leaf, Tensor):
             raise TypeError(
-                f"{name}{pytree.keystr(path)} is {_kind(leaf)}; a tensor, or a tuple, "
+                f"{name}{pytree.keystr(path)} is {kind_of(leaf)}; a tensor, or a tuple, "
                 "list or dict of tensors, is needed"
             )
         if not _differentiable(leaf):
             raise TypeError(
                 f"{name}{pytree.keystr(path)} has dtype {leaf.dtype}; a floating point "
-                "or complex dtype is needed (x.double() gives one)"
+                "or complex dtype is needed (x.double() gives one; what only chooses, such "
+                "as token ids, has no derivative: take it by the embeddings that the ids "
+                "choose, which many models accept as inputs_embeds)"
             )
         if not _strided(leaf):
             raise TypeError(
@@ -253,7 +299,7 @@ def check_each_is_tensor(inputs: Sequence[Any]) -> None:
     """Raise TypeError or ValueError unless each input is one tensor with numbers in it."""
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor):
-            raise TypeError(f"inputs[{i}] is {_kind(x)}; one tensor is needed")
+            raise TypeError(f"inputs[{i}] is {kind_of(x)}; one tensor is needed")
         check_numbers(f"inputs[{i}]", x)
 
 
@@ -265,7 +311,7 @@ def one_tensor(y: object) -> Tensor:
         ValueError: it is on the meta device.
     """
     if not isinstance(y, Tensor):
-        raise TypeError(f"f returned {_kind(y)}; one tensor is needed")
+        raise TypeError(f"f returned {kind_of(y)}; one tensor is needed")
     check_numbers("the output of f", y)
     return y
 
@@ -273,7 +319,7 @@ def one_tensor(y: object) -> Tensor:
 def check_single(name: str, value: Any) -> None:
     """Raise TypeError unless ``value`` is one real tensor."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name} is {_kind(value)}; one tensor is needed")
+        raise TypeError(f"{name} is {kind_of(value)}; one tensor is needed")
     check_real(name, value)
 
 
@@ -315,7 +361,8 @@ def _strided(t: Tensor) -> bool:
     return t.layout is torch.strided
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Return what a value is, with its article, for an error."""
     if value is None:
         return "None"
     name = type(value).__name__

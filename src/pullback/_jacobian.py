@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -13,12 +14,14 @@ from pullback._graph import bytes_on_the_way, reach
 from pullback._inputs import (
     ChunkSize,
     Mode,
+    call,
     check_devices,
     check_numbers,
     check_real,
     flatten,
     leaf_of,
     named_tensors,
+    untouched,
 )
 from pullback._products import (
     Options,
@@ -41,6 +44,8 @@ def jacobian(
     batched: bool = False,
     allow_unused: bool = False,
     progress: bool = False,
+    has_aux: bool = False,
+    create_graph: bool = True,
 ) -> Any:
     r"""Return the Jacobian of f at ``inputs``, of shape ``y.shape + x.shape``.
 
@@ -71,11 +76,13 @@ def jacobian(
 
     The Jacobian is differentiable again: with respect to inputs and to captured tensors
     that require grad, as an inner ``jacobian`` (a Hessian), and under the transforms of
-    ``torch.func``. With ``torch.no_grad()`` around the call it is not, and costs less.
+    ``torch.func``. With ``create_graph=False`` it is not, and costs less, as it is with
+    ``torch.no_grad()`` around the call.
 
     Args:
         f: Function of the inputs that returns a tensor, or a tuple, list or dict of
-            tensors; or the tensor y.
+            tensors; or the tensor y. Keyword arguments of f go through
+            ``functools.partial``.
         *inputs: What f is called with. Those named by ``argnums`` are real floating
             point tensors, or tuples, lists or dicts of them, of any shape, on any
             device. A block of J has the dtype of its x (reverse) or of its y (forward),
@@ -86,15 +93,20 @@ def jacobian(
             seeds and results, and what they hold on their way through the graph, within
             64 MiB (``"forward"``, which has no graph, counts seeds and results). None is
             for as many as were measured to be fastest: all, but 8 MiB of them on a CPU
-            where all would take twice that or more, and J keeps no graph. With 1,
-            nothing runs under :func:`torch.func.vmap` and its limits do not apply.
+            where all would take twice that or more, and J keeps no graph. Products that
+            :func:`torch.func.vmap` cannot take together run one by one then, which the
+            logger ``"pullback"`` says at level INFO; with an int they raise. With 1,
+            nothing runs under vmap and its limits do not apply.
         batched: f maps ``(B, *x)`` to ``(B, *y)`` and treats the B samples on their
             own. J then has shape ``(B, *y, *x)``: the zero blocks between samples are
-            left out, and the number of products does not grow with B. Two products on
-            a random half of the samples catch functions that mix; that is a probe, and
-            :func:`pullback.mixing` is the exact test.
+            left out, and the number of products does not grow with B. Two products with
+            random weights catch functions that mix, by more than rounding;
+            :func:`pullback.mixing` tells which samples, and how much.
         allow_unused: Whether an input that no output depends on gives zeros.
         progress: Show a bar over the chunks (needs ``pullback[progress]``).
+        has_aux: f returns ``(y, aux)``, and so ``(J, aux)`` comes back; aux is anything.
+        create_graph: Whether J (and y) may be differentiated again, where grad mode is on
+            and there is something to differentiate by.
 
     Returns:
         J, on the device of the inputs.
@@ -132,7 +144,10 @@ def jacobian(
                 [2., 1., 0.]])
     """
     options = Options(mode, chunk_size, batched, allow_unused, progress)
-    return dense(f, inputs, argnums, options)[1]
+    with nullcontext() if create_graph else torch.no_grad():
+        if has_aux:
+            return _with_aux(f, inputs, argnums, options)[1:]
+        return dense(f, inputs, argnums, options)[1]
 
 
 def value_and_jacobian(
@@ -144,10 +159,13 @@ def value_and_jacobian(
     batched: bool = False,
     allow_unused: bool = False,
     progress: bool = False,
-) -> tuple[Any, Any]:
+    has_aux: bool = False,
+    create_graph: bool = True,
+) -> tuple[Any, ...]:
     """Return ``(f(*inputs), J)`` from one forward pass.
 
-    The arguments, errors and J are those of :func:`jacobian`. (With
+    The arguments, errors and J are those of :func:`jacobian`; with ``has_aux=True`` aux
+    comes third. (With
     ``mode="forward"`` and a ``chunk_size``, every chunk is a forward pass of its own.)
 
     Examples:
@@ -157,7 +175,42 @@ def value_and_jacobian(
                 [0., 4.]]))
     """
     options = Options(mode, chunk_size, batched, allow_unused, progress)
-    return dense(f, inputs, argnums, options)
+    with nullcontext() if create_graph else torch.no_grad():
+        if has_aux:
+            return _with_aux(f, inputs, argnums, options)
+        return dense(f, inputs, argnums, options)
+
+
+def _with_aux(
+    f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...], options: Options
+) -> tuple[Any, Any, Any]:
+    """Return the value, J, and what f returns beside the value at its inputs."""
+    if not callable(f) or isinstance(f, Tensor):
+        raise TypeError(
+            f"f is {type(f).__name__} and has_aux is True; a function is needed"
+        )
+    kept: list[Any] = []
+
+    def alone(*args: Any) -> Any:
+        output = f(*args)
+        if not isinstance(output, tuple) or len(output) != 2:
+            raise TypeError(
+                f"f returned {type(output).__name__} and has_aux is True; a tuple of two, "
+                "the output and what goes with it, is needed"
+            )
+        kept.append(output[1])
+        return output[0]
+
+    value, J = dense(alone, inputs, argnums, options)
+    if options.mode == "forward" or in_transform():  # what was kept may be of a transform
+        with untouched():
+            call(alone, inputs)
+        aux = kept[-1]
+    else:
+        aux = kept[0]
+    if not any(y.requires_grad for y in pytree.tree_leaves(value)):
+        aux = pytree.tree_map_only(Tensor, Tensor.detach, aux)
+    return value, J, aux
 
 
 def dense(
@@ -202,7 +255,7 @@ def _on_graph(function: CalledFunction, options: Options) -> _Found:
     if options.chunk_size == "auto":
         options = options._replace(bytes_each=bytes_on_the_way(ys))
     elif options.chunk_size is None and not graph.again:
-        options = options._replace(chunk_size=fastest_count(ys, xs, options))
+        options = options._replace(fastest=fastest_count(ys, xs, options))
 
     blocks = None
     if options.mode == "auto" and _has_cheaper_columns(ys, xs, options):
@@ -290,8 +343,25 @@ def _forward(function: CalledFunction, options: Options) -> _Found:
         if not all(nonzero):  # a derivative that is zero, or an x that y never met?
             leaves = [leaf_of(x) for x in xs]
             with torch.enable_grad():
-                used = reach(pytree.tree_leaves(function(*leaves)), leaves).used
+                outputs = pytree.tree_leaves(function(*leaves))
+                used = reach(outputs, leaves).used
+            _check_tangents(outputs, leaves, nonzero)
     return _Found(structure.unflatten(ys), structure, blocks, used)
+
+
+def _check_tangents(ys: list[Tensor], xs: list[Tensor], nonzero: list[bool]) -> None:
+    """Raise if J is zero by tangents, and v^T J is not.
+
+    Operations that compute their own derivative in the forward pass can lose tangents.
+    """
+    ramps = [torch.linspace(1, 2, y.numel(), device=y.device) for y in ys]
+    vs = [r.to(y).reshape(y.shape) for r, y in zip(ramps, ys, strict=True)]
+    rows = vjp(ys, xs, create_graph=False)(*vs)
+    if any(bool(row.any()) and not found for row, found in zip(rows, nonzero, strict=True)):
+        raise RuntimeError(
+            "tangents are lost on their way through f: by forward mode the derivative is "
+            "zero, and by reverse mode it is not; mode='reverse' is needed"
+        )
 
 
 def _check_inputs(function: CalledFunction, options: Options) -> None:

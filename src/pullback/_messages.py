@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +30,8 @@ OPTIONAL: dict[str, type] = {
     "shapes": dict,
 }
 SECTIONS = {"Do this": "fix", "Which cause is yours?": "tell"}
-CODE = {"python broken": "broken", "python fixed": "fixed"}
+DOCUMENTATION = re.compile(r"^Project-URL: documentation, (\S+)", re.I | re.M)
+CODE = {"python broken": "broken", "python fixed": "fixed", "python check": "proof"}
 GROUP = re.compile(r"\(\?P<(\w+)>")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 SHORT = {  # what a pattern may say in the place of a long expression, inside a group
@@ -71,7 +73,8 @@ class Message:
             it, for words that Python itself raises.
         broken: Code that raises the message; empty where that takes a GPU, several
             processes, another library or an old release.
-        fixed: The same task done right; it ends on a check and prints its result.
+        fixed: The same task done right, to be copied; it prints its result.
+        proof: Assertions that run after ``fixed``: that it does what it is to do.
         see: Labels of pages that tell more.
         source: Threads where people met it, or the file of torch that raises it.
     """
@@ -96,6 +99,7 @@ class Message:
     only_line: str = ""
     broken: str = ""
     fixed: str = ""
+    proof: str = ""
 
     @property
     def file(self) -> Path:
@@ -154,6 +158,20 @@ class Message:
         filled = {**self.unknown, **known}
         # a wording that lacks a value gets a gap and no error
         return PLACEHOLDER.sub(lambda name: filled.get(name[1], "…"), self.fix)
+
+
+def in_text(advice: str) -> Iterator[str]:
+    """Yield the paragraphs of an advice, each row of a table as ``- have: write``."""
+    for paragraph in advice.split("\n\n"):
+        if not paragraph.startswith(("|", "- ")):
+            yield paragraph
+            continue
+        for line in paragraph.splitlines():
+            cells = [c.strip() for c in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+            if line.startswith("- "):
+                yield line
+            elif set("".join(cells)) - set("-: ") and cells != ["you have", "write"]:
+                yield f"- {': '.join(cells)}".replace("\\|", "|")
 
 
 @functools.cache
@@ -261,6 +279,8 @@ def _body(body: str) -> dict[str, Any]:
         if name is None or name in found:
             raise ValueError(f"a block of code is one of {[*CODE]}, once: {kind!r}")
         found[name] = code
+    if "proof" in found and "fixed" not in found:
+        raise ValueError("a check stands behind the code that it checks")
     return found
 
 
@@ -315,3 +335,22 @@ def _plain(value: str) -> str:
         return value
     sizes = [size.strip() for size in shape[1].split(",") if size.strip()]
     return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+
+def more(anchor: str) -> str:
+    """Return where an entry is to be read: its page, or the command that prints it."""
+    site = _site()
+    return f"{site}errors/{anchor}.html" if site else f"python -m pullback explain {anchor}"
+
+
+@functools.cache
+def _site() -> str:
+    """Return the address of the documentation that the package names, with a slash.
+
+    Read by hand: ``importlib.metadata`` takes as long to import as all entries to read.
+    """
+    for folder in sys.path:
+        for file in Path(folder).glob("pullback-*.dist-info/METADATA"):
+            found = DOCUMENTATION.search(file.read_text("utf-8"))
+            return f"{found[1].rstrip('/')}/" if found else ""
+    return ""

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._report import Table
+from pullback._samples import ROUNDINGS
 
-#: A derivative this many times the rounding of the largest, or less, is no dependence.
-ROUNDINGS = 16
+#: What is no more than this many times the rounding is looked at twice.
+SUSPICIOUS = 1e3
 
 
 class Mixing(NamedTuple):
@@ -85,7 +86,7 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
 
     One vector-Jacobian product is taken for each output along ``dim``, with random
     weights on that output alone, so that nothing cancels. What is no more than rounding
-    beside the largest derivative of the output (16 times that of the dtype) is no
+    beside the largest derivative of the output (64 times that of the dtype) is no
     dependence. The answer is about this x: a branch that x does not take is not seen.
 
     Args:
@@ -128,36 +129,51 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                     f"dim is {dim} and {name} has shape {tuple(t.shape)}; a dimension "
                     "that both x and f(x) have is needed"
                 )
-        # Weights from a generator of our own, away from zero; of a complex y both parts
-        # count, since the gradient of a real x is a real part.
-        source = torch.Generator("cpu").manual_seed(0)
-        parts = torch.rand(*y.shape, 2, generator=source, device="cpu") + 0.5
-        weights = (torch.view_as_complex(parts) if y.is_complex() else parts[..., 0]).to(y)
+        source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
         rows = []
         for i in range(y.shape[dim]):
-            v = torch.zeros_like(y)
-            v.select(dim, i).copy_(weights.select(dim, i))
-            (g,) = torch.autograd.grad(
-                y, leaf, v, retain_graph=True, materialize_grads=True
-            )
-            if g.isnan().any():
-                raise ValueError(
-                    f"the product with weights on output {i} has NaN: f has a derivative "
-                    "that is NaN or infinite here, and 0 times that is NaN, which hides "
-                    "who depends on whom; an x where f has finite derivatives is needed"
-                )
-            blocks = g.abs().double().movedim(dim, 0).unsqueeze(-1).flatten(1)
-            rows.append(blocks.amax(1) if blocks.numel() else blocks.new_zeros(len(blocks)))
+            row = _amounts(y, leaf, dim, i, source)
+            if 0 < _beside(row, i) <= SUSPICIOUS * float(rounding(row, x.dtype, y.dtype)):
+                # were it not for a sum that happens to be small, would it be rounding?
+                row = torch.maximum(row, _amounts(y, leaf, dim, i, source))
+            rows.append(row)
     shape = (y.shape[dim], x.shape[dim])
     amounts = torch.stack(rows) if rows else x.new_zeros(shape, dtype=torch.float64)
     amounts = amounts.cpu()
-    return Mixing(amounts > rounding(amounts, x.dtype, y.dtype), dim, amounts)
+    noise = rounding(amounts, x.dtype, y.dtype).unsqueeze(-1)
+    return Mixing(amounts > noise, dim, amounts)
+
+
+def _amounts(y: Tensor, x: Tensor, dim: int, i: int, source: torch.Generator) -> Tensor:
+    """Return the largest derivative of output i by each input, with new weights on it."""
+    own = y.select(dim, i)
+    # Away from zero; of a complex y both parts count, since the gradient of a real x is
+    # a real part.
+    parts = torch.rand(*own.shape, 2, generator=source, device="cpu") + 0.5
+    weights = torch.view_as_complex(parts) if y.is_complex() else parts[..., 0]
+    v = torch.zeros_like(y)
+    v.select(dim, i).copy_(weights.to(y))
+    (g,) = torch.autograd.grad(y, x, v, retain_graph=True, materialize_grads=True)
+    if g.isnan().any():
+        raise ValueError(
+            f"the product with weights on output {i} has NaN: f has a derivative that is "
+            "NaN or infinite here, and 0 times that is NaN, which hides who depends on "
+            "whom; an x where f has finite derivatives is needed"
+        )
+    blocks = g.abs().double().movedim(dim, 0).unsqueeze(-1).flatten(1)
+    return blocks.amax(1) if blocks.numel() else blocks.new_zeros(len(blocks))
+
+
+def _beside(row: Tensor, i: int) -> float:
+    """Return the largest of a row but number i."""
+    others = torch.cat([row[:i], row[i + 1 :]])
+    return float(others.max()) if others.numel() else 0.0
 
 
 def rounding(amounts: Tensor, *dtypes: torch.dtype) -> Tensor:
-    """Return what is no more than rounding beside the largest of each row, (m, 1)."""
+    """Return what is no more than rounding beside the largest of each row."""
     if not amounts.numel():
-        return amounts[:, :1]
+        return amounts.new_zeros(amounts.shape[:-1])
     eps = max(torch.finfo(dtype).eps for dtype in dtypes)
-    largest: Tensor = amounts.amax(1, keepdim=True)
+    largest: Tensor = amounts.amax(-1)
     return ROUNDINGS * eps * largest

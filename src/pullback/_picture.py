@@ -46,10 +46,17 @@ class Arrow(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A graph to draw."""
+    """A graph to draw.
+
+    Attributes:
+        boxes: Its boxes, those of operations and groups in the order of the forward pass.
+        arrows: Its arrows.
+        home: The box that each seed, operation and leaf is in, by their names.
+    """
 
     boxes: list[Box]
     arrows: list[Arrow]
+    home: dict[str, str]
 
 
 def picture(seen: Cotangents, limit: int | None = None) -> Picture:
@@ -78,7 +85,7 @@ def picture(seen: Cotangents, limit: int | None = None) -> Picture:
         if ends[0] != ends[1]:
             together.setdefault(ends, []).append(edge)
     arrows = [_arrow(*ends, edges) for ends, edges in together.items()]
-    return Picture(boxes, arrows)
+    return Picture(boxes, arrows, home)
 
 
 def _collapse(seen: Cotangents, room: int) -> tuple[list[Box], dict[str, str]]:
@@ -144,7 +151,7 @@ def _runs(forward: Sequence[Node], depth: int) -> list[list[Node]]:
 
 
 def _operation(node: Node, module: str = "") -> Box:
-    kind = _kind(node)
+    kind = kind_of(node)
     if not node.name.startswith(node.operation):
         return Box(node.name, f"{node.name}\n{kind}", "operation")
     if module:
@@ -153,11 +160,11 @@ def _operation(node: Node, module: str = "") -> Box:
 
 
 def _group(run: Sequence[Node], number: int, module: str) -> Box:
-    title = module or f"{_kind(run[0])} … {_kind(run[-1])}"
+    title = module or f"{kind_of(run[0])} … {kind_of(run[-1])}"
     return Box(f"{title} (group {number})", f"{title}\n{len(run)} operations", "group")
 
 
-def _kind(node: Node) -> str:
+def kind_of(node: Node) -> str:
     return re.sub(r"Backward\d*$", "", node.operation)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,13 +13,13 @@ from torch import Tensor
 
 from pullback._graph import bytes_on_the_way
 from pullback._inputs import ChunkSize, Mode, check_chunk_size, check_mode
+from pullback._samples import Probes
 from pullback._torch import apply_to_rows, in_transform, vector_jacobian
 
 if TYPE_CHECKING:
     from pullback._process_group import SharedProducts  # imports torch.distributed
 
-#: What leaks from sample to sample is rounding up to this many times that of the dtype.
-ROUNDINGS = 64
+logger = logging.getLogger("pullback")
 
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
 Product = Callable[..., tuple[Tensor, ...]]
@@ -41,6 +42,7 @@ class Options(NamedTuple):
     allow_unused: bool = False
     progress: bool = False
     bytes_each: int = 0  # bytes that one product needs on its way through the graph
+    fastest: int | None = None  # products at a time where chunk_size is None; all if None
     group: SharedProducts | None = None  # processes that share the products
 
     def check(self) -> None:
@@ -143,21 +145,24 @@ def apply(
     if options.group:  # past the last number, seeds are empty, too
         start, total = options.group.share(total)
     first = start
-    probes: list[Tensor] = []
+    probes: Probes | None = None
     if options.batched and not in_transform() and not any(t.is_meta for t in like):
-        probes = _probes(like)
+        probes = Probes(like)
+        probed: list[Tensor] = []
     # "auto" learns from one product how many fit
-    size = 1 if options.chunk_size == "auto" else options.chunk_size or total - first
+    size = options.fastest or total - first
+    if options.chunk_size:
+        size = 1 if options.chunk_size == "auto" else options.chunk_size
+    take = Together(product, options.chunk_size)
     bar = progress_bar("jacobian", "product", total - first) if options.progress else None
     pieces: list[Sequence[Tensor]] = []
     whole: list[Tensor] = []  # or where the pieces go at once, if no graph needs them
     while start < total:
         stop = min(start + size, total)
-        seeds = _one_hot(like, start, stop, options.batched)
+        seeds = one_hot(like, start, stop, options.batched)
         if probes and stop == total:  # they travel with the last chunk
-            seeds = [torch.cat(pair) for pair in zip(seeds, probes, strict=True)]
-        alone = options.chunk_size == 1  # which holds for probes, too
-        rows: Sequence[Tensor] = products(product, seeds, alone)
+            seeds = [torch.cat(pair) for pair in zip(seeds, probes.seeds(), strict=True)]
+        rows: Sequence[Tensor] = take(seeds)
         if start == first:
             if options.chunk_size == "auto":
                 used = sum(t.nbytes for t in (*seeds, *rows))
@@ -166,7 +171,7 @@ def apply(
             constants = [value[0] for value in rows[count:]]
         rows = rows[:count]
         if probes and stop == total:
-            _check_probes([r[-2:] for r in rows])
+            probed = [r[-2:] for r in rows]
             rows = [r[:-2] for r in rows]
         if start == first and stop < total and not _in_graph(rows):
             whole = [r.new_empty(total - first, *r.shape[1:]) for r in rows]
@@ -186,7 +191,10 @@ def apply(
         whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
     if options.group:
         whole = options.group.gather(whole)
-    return [*(w[:numbers] if w.shape[0] > numbers else w for w in whole), *constants]
+    whole = [w[:numbers] if w.shape[0] > numbers else w for w in whole]
+    if probes:
+        probes.check(probed, whole, lambda seeds: take(seeds)[:count])
+    return [*whole, *constants]
 
 
 def _in_graph(ts: Sequence[Tensor]) -> bool:
@@ -196,25 +204,40 @@ def _in_graph(ts: Sequence[Tensor]) -> bool:
     return any(t.requires_grad for t in ts)
 
 
-def products(
-    product: Product, seeds: list[Tensor], alone: bool = False
-) -> tuple[Tensor, ...]:
-    """Apply ``product`` to every row of the seeds, at once or one by one."""
-    count = seeds[0].shape[0]
-    if count == 1:
-        return tuple(r.unsqueeze(0) for r in product(*(seed[0] for seed in seeds)))
-    if alone:
-        each = [product(*row) for row in zip(*seeds, strict=True)]
+class Together:
+    """Products of many seeds at once; one by one where vmap cannot, if that is left open.
+
+    Args:
+        product: v -> v^T J, or t -> J t.
+        chunk_size: What the caller said: 1 is one by one, another int is not left open.
+    """
+
+    def __init__(self, product: Product, chunk_size: ChunkSize) -> None:
+        self.product = product
+        self.alone = chunk_size == 1  # which holds for probes, too
+        self.left_open = not isinstance(chunk_size, int)
+
+    def __call__(self, seeds: list[Tensor]) -> tuple[Tensor, ...]:
+        """Apply the product to every row of the seeds."""
+        count = seeds[0].shape[0]
+        if count == 1:
+            return tuple(r.unsqueeze(0) for r in self.product(*(s[0] for s in seeds)))
+        if not self.alone:
+            try:
+                return apply_to_rows(self.product, seeds)
+            except RuntimeError as error:
+                if not self.left_open:
+                    if re.search("vmap|batching rule", str(error)):
+                        error.add_note(
+                            f"pullback: {count} products ran together under torch.func."
+                            "vmap; with chunk_size=1 each runs on its own"
+                        )
+                    raise
+                reason = str(error).partition("\n")[0]
+            self.alone = True
+            logger.info("products run one by one, for together they raise: %s", reason)
+        each = [self.product(*row) for row in zip(*seeds, strict=True)]
         return tuple([torch.stack(r) for r in zip(*each, strict=True)])
-    try:
-        return apply_to_rows(product, seeds)
-    except RuntimeError as error:
-        if re.search("vmap|batching rule", str(error)):
-            error.add_note(
-                f"pullback: {count} products ran together under torch.func.vmap; with "
-                "chunk_size=1 each runs on its own"
-            )
-        raise
 
 
 def progress_bar(what: str, unit: str, total: int | None = None) -> Any:
@@ -224,7 +247,7 @@ def progress_bar(what: str, unit: str, total: int | None = None) -> Any:
     return tqdm(total=total, desc=what, unit=unit)
 
 
-def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
+def one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[Tensor]:
     """Rows start to stop of the identity, cut into one piece for each tensor."""
     if len(like) == 1 and not batched and start == 0 and stop == like[0].numel():
         t = like[0]
@@ -241,43 +264,6 @@ def _one_hot(like: list[Tensor], start: int, stop: int, batched: bool) -> list[T
         seeds.append(seed)
         offset += shape.numel()
     return seeds
-
-
-def _probes(like: list[Tensor]) -> list[Tensor]:
-    """Return two seeds: random numbers on half of the samples, and on the others."""
-    generator = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
-    half = _half_of_samples(like[0])
-    probes = []
-    for t in like:
-        noise = torch.rand(t.shape, generator=generator, device="cpu").to(t)
-        inside = half.reshape(-1, *[1] * (t.ndim - 1))
-        probes.append(torch.stack([noise * inside, noise * ~inside]))
-    return probes
-
-
-def _half_of_samples(t: Tensor) -> Tensor:
-    """Choose half of the samples of t, always the same ones for one batch size."""
-    generator = torch.Generator("cpu").manual_seed(0)
-    order = torch.randperm(len(t), generator=generator, device="cpu")
-    return (order < len(t) // 2).to(t.device)
-
-
-def _check_probes(results: list[Tensor]) -> None:
-    """Raise if a seed on half of the samples has a result on the other half."""
-    for result in results:
-        half = _half_of_samples(result[0])
-        sizes = result.detach().abs().nan_to_num(0, 0, 0)
-        leaks = torch.cat([sizes[0][~half].flatten(), sizes[1][half].flatten()])
-        if not leaks.numel():
-            continue
-        leak, largest = float(leaks.max()), float(sizes.max())
-        if leak > ROUNDINGS * torch.finfo(result.dtype).eps * largest:
-            raise ValueError(
-                "batched=True, and f mixes samples: an output of one depends on "
-                "the input of another; a function that treats each sample on its "
-                "own is needed, or batched=False (pullback.mixing shows which). "
-                f"What mixes is {leak / largest:.2g} of the largest derivative"
-            )
 
 
 def numbers_in(ts: Sequence[Tensor], options: Options) -> int:

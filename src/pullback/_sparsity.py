@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-import numpy as np
 import torch
 
-from pullback._function import gradient
+from pullback._function import CalledFunction, gradient
 from pullback._inputs import (
     Mode,
     call,
+    check_argnum,
     check_inputs,
-    check_mode,
     check_no_transform,
     check_single,
     untouched,
 )
-from pullback._sparse import bicoloring, coloring, star
-from pullback._sparse.coloring import count
-from pullback._sparse.plan import Sparsity, input_shapes
+from pullback._sparse.plan import Sparsity, check_wanted, input_shapes, plan_of_sets
 
 
 def sparsity(
@@ -41,12 +40,13 @@ def sparsity(
     rows and columns are much longer than the rest. The result is a plan:
     :meth:`Sparsity.jacobian` takes one product for each colour.
 
-    What f captures is a constant, and zeros in it count (a banded matrix is banded)
-    unless it requires grad. What f is given can change, also the inputs that
-    ``argnums`` leaves out.
+    What f captures is a constant, and zeros in it count (a banded matrix is banded), as
+    does -inf before a softmax (a causal mask is causal), unless it requires grad. What f
+    is given can change, also the inputs that ``argnums`` leaves out.
 
     An operation without a rule makes all its outputs depend on all its inputs. The
-    pattern is larger then, not wrong, and ``assumed_dense`` names the operation. So it
+    pattern is larger then, not wrong, and ``assumed_dense`` names the operation, as it
+    does an index that x (or another input) decides, which may be any. So it
     is where a ``torch.autograd.Function`` computes out of sight, as in NumPy; one that
     torch can see is followed through its forward, and ``verify=True`` of
     :meth:`Sparsity.jacobian` tells if its backward depends on more. Where f looks at values
@@ -79,7 +79,8 @@ def sparsity(
             differentiable f supports, also one that is already computed;
             ``"forward"`` for Jacobian-vector products alone; ``"auto"`` for the fewest,
             but for reverse where f computes under ``torch.no_grad()``, which tangents
-            pass, or in a ``torch.autograd.Function``, which may have no rule for them.
+            pass, or in a ``torch.autograd.Function``, or where a trial product raises,
+            because an operation has no rule for tangents.
         hessian: Whether the second derivatives of f are wanted, not the first.
 
     Returns:
@@ -109,14 +110,8 @@ def sparsity(
     """
     from pullback._sparse.detection import Reads, Tracker  # which need SciPy
 
-    if not isinstance(argnums, int):
-        raise TypeError(f"argnums is {argnums!r}; the int of one input is needed")
-    check_mode(mode)
-    if hessian and mode != "auto":
-        raise ValueError(
-            f"mode is {mode!r} and hessian is True, whose products are of one kind; no "
-            "mode is needed"
-        )
+    check_argnum(argnums)
+    check_wanted(mode, hessian)
     check_no_transform()
     (index,) = check_inputs(f, inputs, argnums)
     check_single(f"inputs[{index}]", inputs[index])
@@ -127,7 +122,7 @@ def sparsity(
         args = list(inputs)
         args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
         tracker = Tracker(args[index], args)
-        with tracker, Reads(tracker):
+        with tracker, Reads(tracker), _named_control_flow(), _without_onednn():
             y = call(f, args)
     check_single("the output of f", y)
     shapes = input_shapes(inputs)
@@ -138,59 +133,54 @@ def sparsity(
     if mode == "auto" and tracker.unrecorded:
         mode = "reverse"
     wanted = "symmetric" if hessian else mode
-    return _plan(sets, tracker.dense, index, shapes, tuple(y.shape), wanted)
+    plan = plan_of_sets(sets, tracker.dense, index, shapes, tuple(y.shape), wanted)
+    if wanted == "auto" and plan.mode in ("forward", "both"):
+        try:
+            _push_once(f, inputs, index)
+        except RuntimeError:  # an operation has no rule for tangents
+            plan = plan_of_sets(
+                sets, tracker.dense, index, shapes, tuple(y.shape), "reverse"
+            )
+    return plan
 
 
-def _plan(
-    sets: Any,
-    dense: list[str],
-    argnum: int,
-    shapes: tuple[tuple[int, ...], ...],
-    output_shape: tuple[int, ...],
-    wanted: Mode | Literal["symmetric"],
-) -> Sparsity:
-    m, n = sets.shape
-    column = sets.indices.astype(np.int64)
-    row = np.repeat(np.arange(m), np.diff(sets.indptr))
-    # J[i, j] is element j of the product of row i's colour, or i of that of column j's
-    mode: Literal["reverse", "forward", "both", "symmetric"]
-    if wanted == "symmetric":
-        mode, colors = "symmetric", star.fewest(sets)
-        entries = star.entries(row, column, colors)
-        n_reverse = count(colors)
-    elif wanted == "auto" and (two := bicoloring.fewest(sets)):
-        mode, entries = "both", bicoloring.entries(row, column, *two)
-        n_reverse = count(two[0])
-        colors = np.concatenate([two[0], np.where(two[1] < 0, -1, two[1] + n_reverse)])
-    else:
-        mode, colors = coloring.fewest(sets, None if wanted == "auto" else wanted)
-        reverse = mode == "reverse"
-        n_reverse = count(colors) if reverse else 0
-        entries = colors[row] * n + column if reverse else colors[column] * m + row
-    if entries.max(initial=0) < 2**31:
-        entries = entries.astype(np.int32)  # half as much to read in every evaluation
-    # not from_numpy alone: torch 2.6 takes no stride of 0, which an empty array may have
-    columns = torch.empty(len(column), dtype=torch.int64, device="cpu")
-    columns.copy_(torch.from_numpy(column))
-    with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
-        pattern = torch.sparse_csr_tensor(
-            torch.from_numpy(sets.indptr.astype(np.int64)),
-            columns,
-            torch.ones(len(column), dtype=torch.bool, device="cpu"),
-            size=(m, n),
-            device="cpu",
-            check_invariants=True,
-        )
-    return Sparsity(
-        pattern=pattern,
-        colors=torch.from_numpy(colors.astype(np.int64)),
-        n_colors=count(colors),
-        n_reverse=n_reverse,
-        mode=mode,
-        assumed_dense=tuple(sorted(set(dense))),
-        argnum=argnum,
-        input_shapes=shapes,
-        output_shape=output_shape,
-        entries=torch.from_numpy(entries),
-    )
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Have torch run an LSTM step by step, not as one operation of oneDNN."""
+    flags = torch.backends.mkldnn.flags(enabled=False)
+    with _quiet():
+        flags.__enter__()
+    try:
+        yield
+    finally:
+        with _quiet():
+            flags.__exit__(None, None, None)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep to itself what the flags say of Intel's GPUs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _named_control_flow() -> Iterator[None]:
+    """Say of what is like ``torch.cond`` that it cannot be followed."""
+    from pullback._sparse.detection import hidden_branches
+
+    try:
+        yield
+    except NotImplementedError as error:
+        operator = re.search(r"HigherOrderOperator (\w+)", str(error))
+        if operator is None:
+            raise
+        raise hidden_branches(operator[1]) from error
+
+
+def _push_once(f: Callable[..., Any], inputs: Sequence[Any], argnum: int) -> None:
+    """Take one Jacobian-vector product, which may raise."""
+    function = CalledFunction(f, inputs, argnum)
+    (x,) = (x.detach().contiguous() for x in function.xs)
+    function.push((x,), (torch.ones_like(x),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
@@ -11,11 +12,13 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from pullback._cotangents import Cotangents, Edge, numbers
+from pullback._cotangents import Cotangents, Edge, Leaf, numbers
 from pullback._layout import Point, layout
 from pullback._picture import Box, Picture, picture
 
-LARGEST = 24  # operations and leaves that a page can show one by one
+LARGEST = 24  # operations and leaves that a page can show one by one, or groups of them
+FEW = 2  # edges between two groups that are told one by one
+RUNNING = {"operation", "group"}  # boxes that pass something on, and are not v
 TITLE = "Backward, step by step"
 LAYER = 88  # pixels from one layer to the next
 LINE = 16  # and from one line of text to the next
@@ -23,10 +26,11 @@ LETTER = 7.5  # width of a letter, on the wide side
 
 
 class Step(NamedTuple):
-    """One node at the moment when backward reaches it.
+    """One node, or group of nodes, at the moment when backward reaches it.
 
     Attributes:
-        node: Its name, as in the edges of the trace; ``v`` at the start.
+        node: Its name, as in the edges of the trace or as its box in the picture is
+            called; ``v`` at the start.
         received: The edges that brought it a cotangent; none for ``v``.
         passed: The edges along which it passes cotangents on; none for a leaf.
         sentence: Both in words.
@@ -43,7 +47,7 @@ class Steps(NamedTuple):
 
     Attributes:
         steps: One :class:`Step` for ``v``, each operation and each leaf, in the order of
-            the engine.
+            the engine; of a larger graph, one for each group of operations.
         picture: The graph that they walk through, in boxes and arrows.
     """
 
@@ -53,12 +57,8 @@ class Steps(NamedTuple):
     @property
     def html(self) -> str:
         """One HTML fragment with its style and script, to be saved or put into a page."""
-        page = files("pullback").joinpath("steps.html").read_text(encoding="utf-8")
         items = "\n".join(f"<li>{escape(step.sentence)}</li>" for step in self.steps)
-        parts = {"{{title}}": TITLE, "{{picture}}": self._svg(), "{{steps}}": items}
-        for place, text in parts.items():
-            page = page.replace(place, text)
-        return page
+        return f"{walk_through(self._svg(), items)}<script>{script()}</script>\n"
 
     def __repr__(self) -> str:
         width = len(str(len(self.steps)))
@@ -71,7 +71,7 @@ class Steps(NamedTuple):
     def _svg(self) -> str:
         """Return the picture; ``data-step`` says when each part of it has its turn."""
         turn = {step.node: number for number, step in enumerate(self.steps)}
-        boxes, arrows = self.picture
+        boxes, arrows, _ = self.picture
         drawing = layout([(arrow.source, arrow.target) for arrow in arrows])
         # labels stand half as far apart as the nodes that their arrows lead to
         column = max(
@@ -110,64 +110,119 @@ class Steps(NamedTuple):
         )
 
 
+def walk_through(svg: str, items: str) -> str:
+    """Return a picture with its steps as HTML, for a page that has the script."""
+    page = files("pullback").joinpath("steps.html").read_text(encoding="utf-8")
+    parts = {"{{title}}": TITLE, "{{picture}}": svg, "{{steps}}": items}
+    for place, text in parts.items():
+        page = page.replace(place, text)
+    return page
+
+
+def script() -> str:
+    """Return the script that gives pictures their buttons."""
+    return files("pullback").joinpath("steps.js").read_text(encoding="utf-8")
+
+
 def walk(seen: Cotangents) -> Steps:
     """See :meth:`Trace.steps`."""
-    count = len(seen.nodes) + len(seen.leaves)
-    if count > LARGEST:
-        raise ValueError(
-            f"the graph has {count} operations and leaves; up to {LARGEST} can be walked "
-            "through one by one (pullback.plot.trace draws it, print tells every edge)"
-        )
-    whole = picture(seen)
-    return Steps(tuple(_steps(seen, whole.boxes)), whole)
+    few = len(seen.nodes) + len(seen.leaves) <= LARGEST
+    whole = picture(seen, None if few else LARGEST)
+    return Steps(tuple(_steps(seen, whole)), whole)
 
 
-def _steps(seen: Cotangents, boxes: Sequence[Box]) -> Iterator[Step]:
+def _steps(seen: Cotangents, whole: Picture) -> Iterator[Step]:
     """Yield the steps as the engine takes them: a leaf as soon as all has arrived."""
-    lines = {box.name: box.text.split("\n") for box in boxes}  # "d", "Add" or "Mul #1"
-    name = {node: text[0] for node, text in lines.items()}
-    received: dict[str, list[Edge]] = {node: [] for node in lines}
-    passed: dict[str, list[Edge]] = {node: [] for node in lines}
+    name, title = _names(seen, whole.boxes)
+    received: dict[str, list[Edge]] = {box.name: [] for box in whole.boxes}
+    passed: dict[str, list[Edge]] = {box.name: [] for box in whole.boxes}
     for edge in seen.edges:
-        received[edge.target].append(edge)
-        passed[edge.source].append(edge)
+        source, target = whole.home[edge.source], whole.home[edge.target]
+        if source != target:
+            received[target].append(edge)
+            passed[source].append(edge)
     nodes = {node.name: node for node in seen.nodes}
     leaves = {leaf.name: leaf for leaf in seen.leaves}
-    missing = {leaf: len(received[leaf]) for leaf in leaves}
+    own: dict[str, list[Leaf]] = {box.name: [] for box in whole.boxes}  # of a group
+    for leaf in seen.leaves:
+        own[whole.home[leaf.name]].append(leaf)
+    missing = {leaf: len(received[leaf]) for leaf in leaves if leaf in received}
     seeds = dict.fromkeys(e.source for e in seen.edges if e.source not in nodes)
-    for source in [*seeds, *nodes]:
+    last_first = [box.name for box in reversed(whole.boxes) if box.kind in RUNNING]
+
+    def words(edges: Sequence[Edge], end: str, word: str) -> str:
+        """Tell what travels, by the box that each edge comes from or leads to."""
+        by_box: dict[str, list[Edge]] = {}
+        for edge in edges:
+            by_box.setdefault(whole.home[getattr(edge, end)], []).append(edge)
+        told = [
+            f"{what} {word} {name[box]}"
+            for box, those in by_box.items()
+            for what in _told(those)
+        ]
+        return _list_in_words(told)
+
+    for source in [*seeds, *last_first]:
         arrived, sent = received[source], passed[source]
-        if source in nodes:
-            title = " ".join([name[source], *(f"({kind})" for kind in lines[source][1:])])
-            what = _arrival_in_words(arrived, nodes[source].received, name)
-            onward = _list_in_words(
-                [f"{_in_words(edge)} to {name[edge.target]}" for edge in sent]
-            )
-            sentence = f"{title} receives {what}; it passes {onward or 'nothing on'}."
+        onward = words(sent, "target", "to") or "nothing on"
+        if source in seeds:
+            first = whole.home[sent[0].target]
+            sentence = f"{source} = {_in_words(sent[0])} starts at {name[first]}."
         else:
-            sentence = f"{source} = {_in_words(sent[0])} starts at {name[sent[0].target]}."
+            what = words(arrived, "source", "from")
+            if source in nodes:
+                what += _sum_in_words(arrived, nodes[source].received)
+            sentence = f"{title[source]} receives {what}; it passes {onward}."
+            sentence += _own_in_words(own[source])
         yield Step(source, tuple(arrived), tuple(sent), sentence)
-        for target in [edge.target for edge in sent if edge.target in leaves]:
+        for target in [edge.target for edge in sent if edge.target in missing]:
             missing[target] -= 1
             if not missing[target]:
                 total = leaves[target].total
-                what = _arrival_in_words(received[target], (total,), name)
+                what = words(received[target], "source", "from")
+                what += _sum_in_words(received[target], (total,))
                 added = "nothing" if total is None else "it"
                 sentence = f"{target} receives {what}; backward adds {added} to .grad."
                 yield Step(target, tuple(received[target]), (), sentence)
 
 
-def _arrival_in_words(
-    edges: Sequence[Edge], outcome: Sequence[Tensor | None], name: dict[str, str]
-) -> str:
-    """Tell what arrived by the edges, and what adding up and hooks made of it."""
-    what = _list_in_words([f"{_in_words(edge)} from {name[edge.source]}" for edge in edges])
+def _names(seen: Cotangents, boxes: Sequence[Box]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what sentences call each box, and at its own turn: with its kind and line."""
+    written = {box.name: box.text.split("\n") for box in boxes}  # "d", "Add" or "Mul #1"
+    count = Counter(first for first, *_ in written.values())
+    name = {
+        box: first if count[first] == 1 else box for box, (first, *_) in written.items()
+    }
+    line = {node.name: node.line for node in seen.nodes if node.line}
+    title = {}
+    for box, (_, *kind) in written.items():
+        more = [*kind, line[box]] if box in line else kind
+        title[box] = f"{name[box]} ({', '.join(more)})" if more else name[box]
+    return name, title
+
+
+def _told(edges: Sequence[Edge]) -> list[str]:
+    """Tell what a few edges carry, or how much many do."""
+    if len(edges) <= FEW:
+        return [_in_words(edge) for edge in edges]
+    norm = math.hypot(*(edge.norm or 0.0 for edge in edges))
+    return [f"{len(edges)} cotangents of norm {norm:.4g}"]
+
+
+def _sum_in_words(edges: Sequence[Edge], outcome: Sequence[Tensor | None]) -> str:
+    """Tell what adding up and hooks made of what arrived by the edges."""
     if len(outcome) > 1:  # as of unbind
-        return f"{what}, each at one of its {len(outcome)} outputs"
+        return f", each at one of its {len(outcome)} outputs"
     (total,) = outcome
     if len(edges) > 1:
-        return f"{what}, {numbers(total)} in all" if total is not None else f"{what}, added"
-    return what
+        return f", {numbers(total)} in all" if total is not None else ", added"
+    return ""
+
+
+def _own_in_words(leaves: Sequence[Leaf]) -> str:
+    """Tell what the leaves get that share a box with what reads them."""
+    got = [f"{numbers(t.total)} to {t.name}.grad" for t in leaves if t.total is not None]
+    return f" There backward adds {_list_in_words(got)}." if got else ""
 
 
 def _in_words(edge: Edge) -> str:

@@ -9,7 +9,11 @@ closes those that have another way.
 from __future__ import annotations
 
 import gc
+import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -27,17 +31,29 @@ except ImportError:  # pragma: no cover - its test takes it away
     _run_engine = None  # type: ignore[assignment]
 
 __all__ = [
+    "QuietDispatchMode",
     "TorchDispatchMode",  # sees each operation; has no public path
     "accumulated_leaf",
     "all_tensors",
     "apply_to_rows",
     "cotangent_bytes",
     "decomposition",
+    "edited_tensors_of",
+    "function_of",
+    "has_numbers",
     "hook_count",
     "in_transform",
+    "node_number",
+    "nodes_made",
+    "number_of",
+    "out_of_sight",
     "pytree",  # nested tuples, lists and dicts, and paths in them
+    "running_backward",
+    "running_node",
     "saved_tensors_of",
     "schema",
+    "shapes_received",
+    "stack_of_backward",
     "storage_key",
     "tensor_hooks",
     "unwrap",
@@ -155,6 +171,19 @@ def cotangent_bytes(node: Node) -> list[int]:
     return [torch.Size(t.shape).numel() * t.dtype.itemsize for t in known]
 
 
+def node_number() -> int:
+    """Return the number of the newest node of this thread; nodes are numbered as made.
+
+    Where a backward is running, it is that of the node whose turn it is. Without
+    ``_get_sequence_nr`` and ``_current_autograd_node`` all have number -1.
+    """
+    running = getattr(torch._C, "_current_autograd_node", lambda: None)()
+    if running is not None:
+        return int(running._sequence_nr())
+    count = getattr(torch.autograd, "_get_sequence_nr", lambda: 0)
+    return int(count()) - 1
+
+
 def hook_count(handle: RemovableHandle) -> int:
     """Return how many hooks of its kind there are where the handle's is, with it.
 
@@ -192,6 +221,15 @@ def storage_key(t: Tensor) -> int:
     """
     key: int = t.untyped_storage()._cdata
     return key
+
+
+def has_numbers(t: Tensor) -> bool:
+    """Tell whether a plain tensor has memory, with numbers in it.
+
+    Zeros of forward mode have none, and reading them ends the process; there is no
+    other way to know them.
+    """
+    return t.device.type != "meta" and not torch._is_zerotensor(t)
 
 
 def all_tensors() -> list[Tensor]:
@@ -239,3 +277,113 @@ def decomposition(func: Any) -> Callable[..., Any] | None:
     """
     table: Mapping[Any, Callable[..., Any]] = decomposition_table
     return table.get(func)
+
+
+def out_of_sight() -> AbstractContextManager[Any]:
+    """Return a block whose operations no mode sees; there is no other way.
+
+    Modes that trace would else take what is computed in it for a part of the program.
+    """
+    block: AbstractContextManager[Any] = torch._C._DisableTorchDispatch()
+    return block
+
+
+class QuietDispatchMode(TorchDispatchMode):
+    """A mode that torch.compile leaves alone, at no cost.
+
+    The wrapper that keeps the compiler out of a mode otherwise doubles the time of an
+    operation, and imports the compiler, which takes seconds. Where the function itself
+    cannot be marked (after 2.6, which has no wrapper) the wrapper stays.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        compiler = torch._C._dynamo.eval_frame
+        if {*dir(compiler)} >= _MARKS:
+            skip = compiler._FrameAction.SKIP
+            strategy = compiler._FrameExecStrategy(skip, skip)
+            compiler.set_code_exec_strategy(cls.__torch_dispatch__.__code__, strategy)
+            cls._should_skip_dynamo = classmethod(lambda cls: False)  # type: ignore[assignment, method-assign]
+        super().__init_subclass__(**options)  # type: ignore[no-untyped-call]
+
+
+_MARKS = {"_FrameAction", "_FrameExecStrategy", "set_code_exec_strategy"}
+
+
+# --- what runs now --------------------------------------------------------------------
+
+
+def running_node() -> Node | None:
+    """Return the node in whose backward this is, or None; there is no other way."""
+    node: Node | None = torch._C._current_autograd_node()
+    return node
+
+
+def running_backward() -> int:
+    """Return the number of the backward pass that this is in, or -1.
+
+    There is no other way.
+    """
+    return torch._C._current_graph_task_id()
+
+
+def nodes_made() -> int:
+    """Return the number that the next node of this thread will have.
+
+    Autograd makes the node of an operation before it runs it, so that within the
+    operation its node is the last one. There is no other way.
+    """
+    return torch._C._autograd._get_sequence_nr()
+
+
+def number_of(node: Node) -> int:
+    """Return the number that a node got when it was made; there is no other way.
+
+    Those that accumulate into a leaf have the largest number of 64 bits.
+    """
+    return node._sequence_nr()
+
+
+def stack_of_backward(thread: int) -> FrameType | None:
+    """Return the frame that called the engine, of this thread or else of another.
+
+    On a device, backward runs in a thread of the engine's own, which has no frames of
+    Python; ``thread`` is the one that waits for it. There is no other way.
+    """
+    for frame in (inspect.currentframe(), sys._current_frames().get(thread)):
+        while frame is not None:
+            if frame.f_code.co_name == "_engine_run_backward":
+                return frame
+            frame = frame.f_back
+    return None
+
+
+def edited_tensors_of(node: Node) -> list[tuple[str, Tensor | None]]:
+    """Return the saved tensors that were edited since, by the names of what they are.
+
+    The first part of a name is ``self``, ``result`` or another argument of the
+    operation; a custom Function calls all of them ``tensors``. Before 2.7 or later the
+    tensors themselves are not to be had, and are None.
+    """
+    found: list[tuple[str, Tensor | None]] = []
+    for attribute in dir(node):
+        if not attribute.startswith("_raw_saved_"):
+            continue
+        name = attribute.removeprefix("_raw_saved_")
+        public = "saved_tensors" if name == "tensors" else f"_saved_{name}"
+        try:
+            getattr(node, public)
+        except RuntimeError as error:
+            if "modified by an inplace operation" in str(error):
+                raw = _parts(getattr(node, attribute))
+                found += [(name, getattr(part, "data", None)) for part in raw if part]
+    return found
+
+
+def function_of(node: Node) -> Any:
+    """Return the class of the custom Function whose backward a node runs, or None."""
+    return getattr(node, "_forward_cls", None)
+
+
+def shapes_received(node: Node) -> list[tuple[int, ...]]:
+    """Return the shape of each cotangent that a node receives, if it is known."""
+    return [tuple(t.shape) for t in getattr(node, "_input_metadata", ())]

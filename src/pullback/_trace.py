@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,11 +13,14 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.autograd.graph import Node as GraphNode
 
 from pullback._cotangents import SMALL, Cotangents, Edge, Leaf, Node, numbers
-from pullback._graph import Graph, restore_grads, saved_tensors
+from pullback._graph import Graph, line_of, restore_grads, saved_tensors
 from pullback._inputs import check_numbers, untouched
 from pullback._report import Table
 from pullback._steps import Steps, walk
 from pullback._torch import hook_count
+
+E = TypeVar("E")
+G = TypeVar("G")
 
 ROWS = 60  # edges up to which the table prints them all
 
@@ -45,6 +48,14 @@ class Trace(NamedTuple):
         return self._origins(lambda edge: edge.nan, any)
 
     @property
+    def infinite_origins(self) -> tuple[Edge, ...]:
+        """The edges that carry an infinity although none arrived at their source.
+
+        A later operation may have made a NaN of it: 0 times infinity.
+        """
+        return self._origins(lambda edge: edge.infinite, any)
+
+    @property
     def zero_origins(self) -> tuple[Edge, ...]:
         """The edges that carry zeros only although something else arrived."""
         return self._origins(lambda edge: edge.zero, all)
@@ -57,11 +68,13 @@ class Trace(NamedTuple):
         each step. ``.html`` is one fragment of less than 30 KB that asks for nothing
         else, and without scripts shows the picture and the list.
 
+        A graph of more than 24 operations and leaves is walked through by modules, the
+        deepest that make so few steps; they are known where ``names`` gives parameters
+        the names that they have in the module. Where no module is known, or there are
+        too many, a step is a number of operations that follow one another.
+
         Returns:
             A :class:`Steps`, whose ``.steps`` are in the order of the engine.
-
-        Raises:
-            ValueError: The graph has more than 24 operations and leaves.
 
         Examples:
             >>> import torch, pullback
@@ -94,7 +107,18 @@ class Trace(NamedTuple):
             and not (edge.source in arrived and of(has(e) for e in arrived[edge.source]))
         )
 
+    def _places(self, edges: Sequence[Edge]) -> str:
+        lines = {node.name: f" ({node.line})" for node in self.nodes if node.line}
+        first = [
+            f"from {edge.source}{lines.get(edge.source, '')} to {edge.target}"
+            for edge in edges[:3]
+        ]
+        more = [f"and {len(edges) - 3} more"] if len(edges) > 3 else []
+        return "; ".join([*first, *more]) or "nowhere"
+
     def _tables(self) -> list[Table]:
+        lines = {node.name: node.line for node in self.nodes if node.line}
+        columns = ["from", "to", "shape", "norm", "cotangent", *["line"][: len(lines)]]
         edges = [
             [
                 edge.source,
@@ -102,11 +126,13 @@ class Trace(NamedTuple):
                 "nothing" if edge.shape is None else str(tuple(edge.shape)),
                 "" if edge.norm is None else f"{edge.norm:.4g}",
                 _value(edge),
-            ]
+                lines.get(edge.source, ""),
+            ][: len(columns)]
             for edge in self.edges[:ROWS]
         ]
         if len(self.edges) > ROWS:
-            edges += [[f"and {len(self.edges) - ROWS} more, in .edges", "", "", "", ""]]
+            more = f"and {len(self.edges) - ROWS} more, in .edges"
+            edges += [[more, *[""] * (len(columns) - 1)]]
         leaves = [
             [
                 leaf.name,
@@ -124,7 +150,7 @@ class Trace(NamedTuple):
             Table("What backward does here", (), self._summary()),
             Table(
                 "The cotangent on every edge, in the order of travel",
-                ("from", "to", "shape", "norm", "cotangent"),
+                tuple(columns),
                 edges,
             ),
             Table(
@@ -148,10 +174,12 @@ class Trace(NamedTuple):
                 (len(self.leaves), "leaf", "leaves"),
             )
         ]
+        infinite = self.infinite_origins  # of which most graphs need not speak
         return [
             ["graph", ", ".join(graph)],
-            ["NaN first appears", _first_places(self.nan_origins)],
-            ["all zeros first appear", _first_places(self.zero_origins)],
+            *([["infinity first appears", self._places(infinite)]] if infinite else []),
+            ["NaN first appears", self._places(self.nan_origins)],
+            ["all zeros first appear", self._places(self.zero_origins)],
             ["saved tensors", f"{saved}, {size} bytes, kept" if saved else "none"],
             ["hooks", "; ".join(hooks) or "none"],
         ]
@@ -161,7 +189,7 @@ def trace(
     y: Tensor | Sequence[Tensor],
     v: Tensor | Sequence[Tensor | None] | None = None,
     *,
-    names: Mapping[str, Tensor] | torch.nn.Module | None = None,
+    names: Mapping[str, Tensor | torch.nn.Module] | torch.nn.Module | None = None,
 ) -> Trace:
     r"""Follow the cotangent back from y: what travels along every edge of the graph.
 
@@ -183,11 +211,16 @@ def trace(
         v: Cotangent with exactly y's shape, or one for each of several y; may be left out
             (None) for a y of one element, where it is 1.
         names: Names for leaves and intermediate tensors, or a module whose parameters'
-            names are taken. What it does not name is called by its operation.
+            names are taken. In a mapping a module gives its name to its parameters
+            (``"net.0.weight"``), and ``""`` stands for none: ``{"": net, "x": x}``. What
+            it does not name is called by its operation.
 
     Returns:
-        A :class:`Trace`: ``.edges``, ``.nodes``, ``.leaves``, where NaN or zeros first
-        appear, a text form, a rich one in notebooks, and ``.steps()``.
+        A :class:`Trace`: ``.edges``, ``.nodes``, ``.leaves``, where infinities, NaN or
+        zeros first appear, a text form, a rich one in notebooks, and ``.steps()``. With
+        the line that computed what an operation differentiates, where it is known: when y
+        was computed inside of :func:`pullback.watch`, and this is, or when y was computed
+        under :class:`torch.autograd.set_detect_anomaly`.
 
     Raises:
         TypeError: y or v is no tensor (or sequence of tensors), or names is no mapping.
@@ -209,34 +242,91 @@ def trace(
     """
     roots, cotangents = _roots(y, v)
     graph = Graph(roots, _tensor_by_name(names), several=not isinstance(y, Tensor))
+    return seen(graph, roots, cotangents, graph.leaves)
+
+
+def seen(
+    graph: Graph,
+    roots: Sequence[Tensor],
+    cotangents: Sequence[Tensor],
+    leaves: Mapping[GraphNode, Tensor],
+) -> Trace:
+    """Look on while the engine runs for these leaves."""
+    with untouched(), restore_grads(graph.order) as hooks:
+        way = follow(graph, roots, cotangents, leaves, _edge, _copy, hooks)
+    scope, arrivals = graph.scopes(), Counter(edge.target for edge in way.edges)
+    nodes = [
+        Node(
+            graph.name[n],
+            n.name(),
+            *way.saved[n],
+            tuple(hooks[n]),
+            scope[n],
+            way.received[n],
+            line_of(n),
+        )
+        for n in way.received
+    ]
+    received = [
+        Leaf(
+            name=graph.name[node],
+            shape=variable.shape,
+            edges=arrivals[graph.name[node]],
+            total=total,
+            holds=variable.grad is not None,
+            hooks=tuple(hooks[node]),
+        )
+        for (node, variable), total in zip(leaves.items(), way.totals, strict=True)
+    ]
+    return Trace(tuple(way.edges), tuple(nodes), tuple(received), graph.unreached)
+
+
+class Way(NamedTuple, Generic[E, G]):
+    """What was seen on the way back, in its order."""
+
+    edges: list[E]
+    received: dict[GraphNode, tuple[G | None, ...]]
+    totals: Sequence[Tensor | None]
+    saved: dict[GraphNode, tuple[int, int]]
+
+
+def follow(
+    graph: Graph,
+    roots: Sequence[Tensor],
+    cotangents: Sequence[Tensor],
+    leaves: Iterable[GraphNode],
+    edge: Callable[[str, str, Tensor | None], E],
+    copy: Callable[[Tensor], G | None],
+    hooks: dict[GraphNode, list[str]],
+) -> Way[E, G]:
+    """Run the engine for some leaves; keep something of every edge and every arrival.
+
+    The hooks on nodes are added to those that are known.
+    """
     edges = [
-        _edge(seed, graph.name[get_gradient_edge(root).node], sent)
+        edge(seed, graph.name[get_gradient_edge(root).node], sent)
         for seed, root, sent in zip(graph.seeds, roots, cotangents, strict=True)
     ]
     running: list[GraphNode] = []
-    ran: list[GraphNode] = []
-    received: dict[GraphNode, tuple[Tensor | None, ...]] = {}
+    received: dict[GraphNode, tuple[G | None, ...]] = {}
 
     def enter(node: GraphNode) -> Callable[..., None]:
         def look(arrived: Sequence[Tensor | None]) -> None:
             running.append(node)
-            received[node] = tuple(None if g is None else _copy(g) for g in arrived)
+            received[node] = tuple(None if g is None else copy(g) for g in arrived)
 
         return look
 
     def leave(node: GraphNode) -> Callable[..., None]:
         def look(sent: Sequence[Tensor | None], arrived: object) -> None:
             running.remove(node)
-            ran.append(node)
             for (target, _), cotangent in zip(node.next_functions, sent, strict=True):
                 if target is not None:
-                    edges.append(_edge(graph.name[node], graph.name[target], cotangent))
+                    edges.append(edge(graph.name[node], graph.name[target], cotangent))
 
         return look
 
     with ExitStack() as stack:
-        stack.enter_context(untouched())
-        hooks = stack.enter_context(restore_grads(graph.order))
         for node in graph.operations:
             for kind, handle in (
                 ("pre-hook", node.register_prehook(enter(node))),
@@ -248,7 +338,7 @@ def trace(
         try:
             totals = torch.autograd.grad(
                 roots,
-                [GradientEdge(leaf, 0) for leaf in graph.leaves],
+                [GradientEdge(leaf, 0) for leaf in leaves],
                 cotangents,
                 retain_graph=True,
                 allow_unused=True,
@@ -257,24 +347,7 @@ def trace(
             if running:
                 error.add_note(f"pullback.trace: raised in {graph.name[running[-1]]}")
             raise
-
-    scope, arrivals = graph.scopes(), Counter(edge.target for edge in edges)
-    nodes = [
-        Node(graph.name[n], n.name(), *saved[n], tuple(hooks[n]), scope[n], received[n])
-        for n in ran
-    ]
-    leaves = [
-        Leaf(
-            name=graph.name[node],
-            shape=variable.shape,
-            edges=arrivals[graph.name[node]],
-            total=total,
-            holds=variable.grad is not None,
-            hooks=tuple(hooks[node]),
-        )
-        for (node, variable), total in zip(graph.leaves.items(), totals, strict=True)
-    ]
-    return Trace(tuple(edges), tuple(nodes), tuple(leaves), graph.unreached)
+    return Way(edges, received, totals, saved)
 
 
 def _edge(source: str, target: str, cotangent: Tensor | None) -> Edge:
@@ -290,6 +363,7 @@ def _edge(source: str, target: str, cotangent: Tensor | None) -> Edge:
         float(torch.linalg.vector_norm(wide)),
         _copy(g),
         nan=bool(numbers.isnan().any()),
+        infinite=bool(numbers.isinf().any()),
         zero=numbers.numel() > 0 and not numbers.any(),
     )
 
@@ -348,23 +422,24 @@ def _tensor_by_name(names: Any) -> dict[str, Tensor]:
         return dict(names.named_parameters())
     if not isinstance(names, Mapping):
         raise TypeError(f"names is a {type(names).__name__}; a dict or a module is needed")
+    found: dict[str, Tensor] = {}
     for name, tensor in names.items():
         if not isinstance(name, str):
             raise TypeError(f"names has the key {name!r}; a str is needed")
+        if isinstance(tensor, torch.nn.Module):
+            found |= dict(tensor.named_parameters(prefix=name))
+            continue
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"names[{name!r}] is a {type(tensor).__name__}; a tensor is needed"
             )
-    return dict(names)
-
-
-def _first_places(edges: Sequence[Edge]) -> str:
-    first = [f"from {edge.source} to {edge.target}" for edge in edges[:3]]
-    more = [f"and {len(edges) - 3} more"] if len(edges) > 3 else []
-    return "; ".join([*first, *more]) or "nowhere"
+        found[name] = tensor
+    return found
 
 
 def _value(edge: Edge) -> str:
     if edge.value is not None:
         return numbers(edge.value)
+    if edge.infinite and not edge.nan:
+        return "has infinities"
     return "has NaN" if edge.nan else "zeros" if edge.zero else ""

@@ -8,12 +8,12 @@ end, without a graph. An error in one process is an error in all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor
 
-from pullback._inputs import ChunkSize, Mode
+from pullback._inputs import Keywords
 from pullback._jacobian import dense
 from pullback._process_group import SharedProducts
 from pullback._products import Options
@@ -29,11 +29,7 @@ def jacobian(
     *inputs: Any,
     group: ProcessGroup,
     argnums: int | tuple[int, ...] = 0,
-    mode: Mode = "auto",
-    chunk_size: ChunkSize = None,
-    batched: bool = False,
-    allow_unused: bool = False,
-    progress: bool = False,
+    **options: Unpack[Keywords],
 ) -> Any:
     """Return what :func:`pullback.jacobian` does, on every process of the group.
 
@@ -42,12 +38,11 @@ def jacobian(
             seed.
         *inputs: As there; the same on every process.
         group: Processes that share the work, such as ``torch.distributed.group.WORLD``.
-        argnums: As there, and so are the options that follow.
-        mode: ``"forward"`` shares the columns, anything else the rows.
-        chunk_size: Products at a time on each process.
-        batched: Whether f treats samples on their own.
-        allow_unused: Whether an input that no output depends on gives zeros.
-        progress: Show a bar over the part of this process.
+        argnums: As there.
+        **options: Those of :func:`pullback.jacobian`, without ``has_aux`` and
+            ``create_graph``. ``mode="forward"`` shares the columns, anything else the
+            rows; ``chunk_size`` counts the products at a time on each process, and
+            ``progress`` shows the part of this one.
 
     Returns:
         J, on the device of the inputs, without a graph.
@@ -59,8 +54,7 @@ def jacobian(
         RuntimeError: as there, another process has raised, or the call is inside a
             transform of ``torch.func``.
     """
-    options = Options(mode, chunk_size, batched, allow_unused, progress)
-    return _compute_together(f, inputs, argnums, options, group)[1]
+    return value_and_jacobian(f, *inputs, group=group, argnums=argnums, **options)[1]
 
 
 def value_and_jacobian(
@@ -68,24 +62,11 @@ def value_and_jacobian(
     *inputs: Any,
     group: ProcessGroup,
     argnums: int | tuple[int, ...] = 0,
-    mode: Mode = "auto",
-    chunk_size: ChunkSize = None,
-    batched: bool = False,
-    allow_unused: bool = False,
-    progress: bool = False,
+    **options: Unpack[Keywords],
 ) -> tuple[Any, Any]:
     """Return ``(f(*inputs), J)``, both as :func:`jacobian` does."""
-    options = Options(mode, chunk_size, batched, allow_unused, progress)
-    return _compute_together(f, inputs, argnums, options, group)
-
-
-def _compute_together(
-    f: Callable[..., Any] | Tensor,
-    inputs: tuple[Any, ...],
-    argnums: int | tuple[int, ...],
-    options: Options,
-    group: ProcessGroup,
-) -> tuple[Any, Any]:
+    for name in options.keys() - Keywords.__annotations__:
+        raise TypeError(f"{name} is no option of pullback.distributed.jacobian")
     shared = SharedProducts(group)
     with torch.no_grad(), shared.together():  # what is gathered has no graph
-        return dense(f, inputs, argnums, options._replace(group=shared))
+        return dense(f, inputs, argnums, Options(**options, group=shared))

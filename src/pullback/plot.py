@@ -207,7 +207,7 @@ def trace(trace: Trace, ax: Axes | None = None, *, limit: int = 50) -> Axes:
     if limit < 5:
         raise ValueError(f"limit is {limit}; at least 5 boxes are needed")
     seen = Cotangents(trace.edges, trace.nodes, trace.leaves)
-    boxes, arrows = picture(seen, limit)
+    boxes, arrows, _ = picture(seen, limit)
     drawing = layout([(arrow.source, arrow.target) for arrow in arrows])
     xs, ys = zip(*(p for route in drawing.routes.values() for p in route), strict=True)
     if ax is None:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from pullback._sparse import index_sets as sets_of
-from pullback._sparse.index_sets import Bools, Ints, Memory, Sets
+from pullback._sparse.index_sets import Bools, Ints, Sets
+from pullback._sparse.memory import Memory
 from pullback._torch import pytree, schema
 
 
@@ -24,6 +25,11 @@ class Call:
         kwargs: Its keyword arguments.
         memory: The sets of all storages.
         outputs: The tensors that it writes; of those only shape and dtype count.
+
+    Attributes:
+        low: Where its output is -inf, or nearly, for every x; None for nowhere. Its rule
+            says so.
+        anywhere: Whether values decide where it reads or writes. Its rule says so.
     """
 
     def __init__(
@@ -36,6 +42,8 @@ class Call:
     ) -> None:
         self.func, self.memory, self.outputs = func, memory, outputs
         self.name = name_of(func)
+        self.low: Bools | None = None
+        self.anywhere = False
         arguments = schema(func).arguments
         self.args = {a.name: a.default_value for a in arguments if a.has_default_value()}
         self.args.update(zip((a.name for a in arguments), args, strict=False))
@@ -58,7 +66,7 @@ class Call:
 
     def changes(self, t: Tensor) -> bool:
         """Tell whether a value of ``t`` can change with the input."""
-        return self.memory.tracks(t) and bool(self.read(t).nnz)
+        return self.memory.tracks(t) and self.read(t).any
 
     def unknown(self, *without: str) -> bool:
         """Tell whether the values of the tensors, but of those named, are not known."""
@@ -75,6 +83,19 @@ class Call:
             values = values | sets_of.changing(self.read(t))
         return values
 
+    def is_low(self, t: Any) -> Bools:
+        """Return where ``t`` is -inf, or nearly, for every x, in C order.
+
+        Beside any number that x leads to, it counts for nothing in a softmax.
+        """
+        if not isinstance(t, Tensor) or t.is_meta or not t.is_floating_point():
+            return np.zeros(t.numel() if isinstance(t, Tensor) else 1, bool)
+        lowest = torch.finfo(t.dtype).min / 2
+        low = (t.detach() <= lowest).reshape(-1).cpu().numpy()
+        if self.memory.tracks(t):
+            low &= self.memory.low(t) | ~sets_of.changing(self.read(t))
+        return np.asarray(low)
+
     def empty(self, rows: int) -> Sets:
         """Return ``rows`` empty sets."""
         return sets_of.empty(rows, self.memory.columns)
@@ -82,7 +103,7 @@ class Call:
     def everything(self, tensors: Sequence[Tensor]) -> Sets:
         """Return one set, of all that the tensors depend on."""
         found = [self.read(t) for t in tensors if self.changes(t)]
-        return sets_of.union(self.empty(1), *(sets_of.merge(s, s.shape[0]) for s in found))
+        return sets_of.union(self.empty(1), *(sets_of.merge(s, s.rows) for s in found))
 
 
 Result = Sets | list[Sets]  # one for all outputs, or one for each
@@ -102,6 +123,15 @@ def spread(sets: Sets, rows: int) -> Sets:
     return sets_of.select(sets, np.zeros(rows, np.int64))
 
 
+def common_shape(tensors: Sequence[Tensor], trailing: int = 0) -> torch.Size:
+    """Return what the shapes broadcast to, but for their last ``trailing`` dimensions.
+
+    (``torch.broadcast_shapes`` imports SymPy, half a second at the first call.)
+    """
+    shapes = [tuple(t.shape)[: t.ndim - trailing] for t in tensors]
+    return torch.Size(np.broadcast_shapes(*shapes))
+
+
 def numbers(t: Tensor, start: int = 1) -> Tensor:
     """Return numbers from ``start`` in the shape of t (float64 is exact to 2**53)."""
     stop = start + t.numel()
@@ -119,11 +149,14 @@ def source(moved: Tensor) -> Ints:
     return moved.reshape(-1).cpu().numpy().astype(np.int64) - 1
 
 
-def along(call: Call, self: Tensor, dims: Sequence[int]) -> tuple[Sets, int]:
-    """Return the unions along ``dims``, in the order of the other dimensions."""
+def along(sets: Sets, self: Tensor, dims: Sequence[int]) -> tuple[Sets, int]:
+    """Return the unions along ``dims`` of self, in the order of the other dimensions."""
     size = math.prod(self.shape[d] for d in dims)
     rest = [d for d in range(self.ndim) if d not in dims]
     rows = math.prod(self.shape[d] for d in rest)
     if self.numel() == 0:
-        return call.empty(rows), rows
-    return sets_of.merge(call.read(self.permute([*rest, *dims])), size), rows
+        return sets_of.empty(rows, sets.columns), rows
+    order = [*rest, *dims]
+    if order != sorted(order):
+        sets = sets_of.select(sets, source(numbers(self).permute(order)))
+    return sets_of.merge(sets, size), rows

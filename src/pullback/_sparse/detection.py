@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
@@ -14,9 +13,10 @@ from torch.overrides import TorchFunctionMode
 from pullback._graph import reach
 from pullback._sparse import index_sets, rules
 from pullback._sparse.call import Call, Result, Rule, name_of, spread
-from pullback._sparse.index_sets import Memory, Sets
+from pullback._sparse.index_sets import Sets
+from pullback._sparse.memory import Memory
 from pullback._torch import (
-    TorchDispatchMode,
+    QuietDispatchMode,
     decomposition,
     pytree,
     schema,
@@ -81,8 +81,19 @@ PARTS = {
 READERS = {"__array__", "__dlpack__", "numpy", "tolist"}
 
 
+def hidden_branches(operator: str) -> RuntimeError:
+    """Return the error for ``torch.cond`` and its like, which cannot be followed."""
+    return RuntimeError(
+        f"f runs torch.{operator}, whose branches are hidden from sparsity, which "
+        "follows one operation after another; torch.where or a Python statement is "
+        "needed (an if holds for the way that these inputs take, and a warning says so)"
+    )
+
+
 class Reads(TorchFunctionMode):
     """Says of what f reads past all operations that it looks at values.
+
+    ``torch.cond`` is refused before it runs: in 2.6 it ends the process under a mode.
 
     Without grad mode it does not: there the forward of a ``torch.autograd.Function`` may
     read what it likes, since its outputs are taken to depend on everything.
@@ -95,13 +106,16 @@ class Reads(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if getattr(func, "__name__", "") in READERS and torch.is_grad_enabled():
-            # a Hessian is tracked inside a transform
-            self.tracker.look(func.__name__, [unwrap(args[0])])
+        name = getattr(func, "__name__", "")
+        if name == "cond":
+            raise hidden_branches(name)
+        if name in READERS and torch.is_grad_enabled():
+            # f may take derivatives itself
+            self.tracker.look(name, [unwrap(args[0])])
         return func(*args, **kwargs or {})
 
 
-class Tracker(TorchDispatchMode):
+class Tracker(QuietDispatchMode):
     """Runs every operation, and its rule beside it.
 
     Args:
@@ -119,12 +133,12 @@ class Tracker(TorchDispatchMode):
         for t in pytree.tree_leaves(inputs):
             if isinstance(t, Tensor) and t is not x and t.layout is torch.strided:
                 self._mark_changing(t)
-        self.memory.write(x, index_sets.singletons(np.arange(n), n + 1))
+        self.memory.write(x, index_sets.singletons(n + 1))
 
     def pattern(self, y: Tensor) -> Any:
         """Return on which elements of x those of y depend, as a boolean CSR array."""
         self._see_captured(y)
-        sets = self.memory.read(y)[:, :-1].tocsr()
+        sets = index_sets.matrix(self.memory.read(y))[:, :-1].tocsr()
         sets.sum_duplicates()  # which also sorts
         return sets
 
@@ -163,7 +177,7 @@ class Tracker(TorchDispatchMode):
                 )
         if outputs:
             call = Call(func, args, kwargs, self.memory, outputs)
-            self._remember(outputs, rules.find(rule or self._dense, call))
+            self._remember(call, outputs, rules.find(rule or self._dense, call))
         elif not any(isinstance(t, Tensor) for t in pytree.tree_leaves(result)):
             self.look(func, given)
         return result
@@ -176,7 +190,7 @@ class Tracker(TorchDispatchMode):
         """
         if not t.requires_grad or t.layout is not torch.strided:
             return
-        hidden = isinstance(t.grad_fn, BackwardCFunction) and not self.memory.read(t).nnz
+        hidden = isinstance(t.grad_fn, BackwardCFunction) and not self.memory.read(t).any
         if self.memory.tracks(t) and not hidden:
             return
         if t.grad_fn is not None and reach([t], [self.x]).used[0]:
@@ -194,12 +208,15 @@ class Tracker(TorchDispatchMode):
                 self.memory.write(t, index_sets.empty(t.numel(), self.memory.columns))
 
     def _mark_changing(self, t: Tensor) -> None:
-        n = self.memory.columns
-        self.memory.write(t, index_sets.singletons(np.full(t.numel(), n - 1), n))
+        self.memory.write(t, index_sets.only_changing(t.numel(), self.memory.columns))
 
-    def _remember(self, outputs: list[Tensor], sets: list[Sets]) -> None:
+    def _remember(self, call: Call, outputs: list[Tensor], sets: list[Sets]) -> None:
         for t, of_t in zip(outputs, sets, strict=True):
             self.memory.write(t, of_t)
+        if call.low is not None:
+            self.memory.mark_low(outputs[0], call.low)
+        if call.anywhere:
+            self.dense.append(call.name)
 
     def _write(self, func: Any, args: Any, kwargs: dict[str, Any], rule: Rule) -> Any:
         """An operation that writes into its arguments: its rule reads them before."""
@@ -216,10 +233,11 @@ class Tracker(TorchDispatchMode):
         result = func(*args, **kwargs)
         if shapes != [t.shape for t in outputs]:
             raise NotImplementedError(f"{func} changed the shape of its output")
-        self._remember(outputs, found)
+        self._remember(before, outputs, found)
         others = _new(result, [t for t in before.tensors() if t.layout is torch.strided])
         others = [t for t in others if not any(t is o for o in outputs)]
-        self._remember(others, [spread(everything, t.numel()) for t in others])
+        for t in others:
+            self.memory.write(t, spread(everything, t.numel()))
         return result
 
     def _take_apart(
@@ -252,7 +270,7 @@ class Tracker(TorchDispatchMode):
         """Warn if the values of what is given, which no output shows, may change."""
         if str(func) == "aten._linalg_check_errors.default":
             return  # of solve, inv and others: it takes no other way, but raises
-        if any(self.memory.tracks(t) and self.memory.read(t).nnz for t in given):
+        if any(self.memory.tracks(t) and self.memory.read(t).any for t in given):
             warnings.warn(
                 f"f looks at values that its inputs decide ({func}); the pattern holds "
                 "for the way that these inputs take, and verify=True tells when "

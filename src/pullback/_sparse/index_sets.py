@@ -1,9 +1,12 @@
 """Index sets: which numbers of the input each element of a tensor may depend on.
 
-The sets of a tensor are the rows of a boolean CSR matrix, one row for each element in
+The sets of a tensor are the rows of a boolean matrix, one row for each element in
 C order and one column for each number of the input. One more column, the last, stands
 for a value that can change although no derivative says so (a comparison, a rounding, a
 random draw, another argument): an element with an empty row is a constant.
+
+Many elements often share a set, as the channels of a convolution do. Such a set is kept
+once, and unions are taken of what differs only.
 """
 
 from __future__ import annotations
@@ -12,12 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
-
-from pullback._torch import storage_key
 
 try:
     import scipy.sparse as sp  # type: ignore[import-untyped]
@@ -26,23 +24,67 @@ except ImportError as error:  # pragma: no cover - exercised in a subprocess
         "pullback.sparsity needs SciPy: python -m pip install 'pullback[sparse]'"
     ) from error
 
-Sets = Any  # a scipy.sparse.csr_array of booleans; SciPy carries no types
+Matrix = Any  # a scipy.sparse.csr_array of booleans; SciPy carries no types
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 #: Sets with more entries than this, about 1 GB, are refused.
 MAX_ENTRIES = 200_000_000
 
+#: Sets are kept once each where there are this many times as many elements.
+REPEATED = 2
+
+
+class Sets(NamedTuple):
+    """A set for each element.
+
+    Attributes:
+        kept: CSR matrix, the sets that there are.
+        at: Which of them each element has, -1 for an empty one; None where the rows of
+            ``kept`` stand one for each element.
+    """
+
+    kept: Matrix
+    at: Ints | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many elements there are."""
+        return int(self.kept.shape[0]) if self.at is None else len(self.at)
+
+    @property
+    def columns(self) -> int:
+        """Numbers of the input, plus one."""
+        return int(self.kept.shape[1])
+
+    @property
+    def any(self) -> bool:
+        """Whether some set is not empty."""
+        if self.at is None:
+            return bool(self.kept.nnz)
+        return bool(changing(self).any())
+
 
 def empty(rows: int, columns: int) -> Sets:
     """Return ``rows`` empty sets."""
-    return _csr(np.zeros(0, np.int32), np.zeros(rows + 1, np.int32), columns)
+    return Sets(_csr(np.zeros(0, np.int32), np.zeros(rows + 1, np.int32), columns))
 
 
-def singletons(members: Ints, columns: int) -> Sets:
-    """Return one set for each member, with that member alone."""
-    indptr = np.arange(len(members) + 1, dtype=np.int32)
-    return _csr(members.astype(np.int32), indptr, columns)
+def singletons(columns: int) -> Sets:
+    """Return a set for each number of the input, with that one alone."""
+    members = np.arange(columns, dtype=np.int32)
+    return Sets(_csr(members[:-1], members, columns))
+
+
+def only_changing(rows: int, columns: int) -> Sets:
+    """Return ``rows`` sets that say that the value can change, and no more."""
+    kept = _csr(np.array([columns - 1], np.int32), np.array([0, 1], np.int32), columns)
+    return _chosen(kept, np.zeros(rows, np.int64))
+
+
+def matrix(sets: Sets) -> Matrix:
+    """Return the sets as one CSR matrix with a row for each element."""
+    return sets.kept if sets.at is None else _rows(sets.kept, sets.at)
 
 
 def union(*operands: Sets) -> Sets:
@@ -52,17 +94,26 @@ def union(*operands: Sets) -> Sets:
     for other in operands[1:]:
         if not any(other is earlier for earlier in seen):
             seen.append(other)
-            total = other if not total.nnz else total + other if other.nnz else total
+            total = other if not total.any else _pairwise(total, other)
     return total
+
+
+def _pairwise(left: Sets, right: Sets) -> Sets:
+    if not right.any:
+        return left
+    if left.at is None or right.at is None:
+        return Sets(matrix(left) + matrix(right))
+    key = (left.at + 1) * (right.kept.shape[0] + 1) + right.at + 1
+    pairs, at = np.unique(key, return_inverse=True)
+    of_left, of_right = np.divmod(pairs, right.kept.shape[0] + 1)
+    kept = _rows(left.kept, of_left - 1) + _rows(right.kept, of_right - 1)
+    return _chosen(kept, at)
 
 
 def select(sets: Sets, rows: Ints) -> Sets:
     """Return the given rows, in that order; -1 gives an empty set."""
-    sizes = np.diff(sets.indptr)
-    sizes = np.append(sizes, 0)  # for -1
-    _check_size(int(sizes[rows].sum(dtype=np.int64)))
-    indptr = np.append(sets.indptr, sets.indptr[-1])
-    return _csr(sets.indices, indptr, sets.shape[1])[rows]
+    at = rows if sets.at is None else np.append(sets.at, -1)[rows]
+    return _chosen(sets.kept, at)
 
 
 def keep(sets: Sets, wanted: Bools) -> Sets:
@@ -74,45 +125,127 @@ def keep(sets: Sets, wanted: Bools) -> Sets:
 
 def merge(sets: Sets, size: int) -> Sets:
     """Return the union of each ``size`` consecutive rows."""
-    if size == 1 or (size and not sets.shape[0]):
+    if size == 1 or (size and not sets.rows):
         return sets
     if size == 0:
         raise ValueError("groups of no rows have no union")
-    merged = _csr(sets.indices.copy(), sets.indptr[::size].copy(), sets.shape[1])
+    if sets.at is not None:
+        groups = sets.rows // size
+        return _unions(np.repeat(np.arange(groups), size), sets.at, groups, sets.kept)
+    kept = sets.kept
+    merged = _csr(kept.indices.copy(), kept.indptr[::size].copy(), sets.columns)
     merged.sum_duplicates()
-    return merged
+    return Sets(merged)
 
 
 def through(pairs: tuple[Ints, Ints], rows: int, sets: Sets) -> Sets:
     """Return ``rows`` sets, each the union of what ``pairs`` (row, source) leads to."""
     target, source = pairs
-    matrix = sp.csr_array(
-        (np.ones(len(target), bool), (target, source)), shape=(rows, sets.shape[0])
+    if sets.at is not None:
+        return _unions(target, sets.at[source], rows, sets.kept)
+    return Sets(_product(target, source, rows, sets.kept))
+
+
+def _unions(target: Ints, source: Ints, rows: int, kept: Matrix) -> Sets:
+    """Return ``rows`` sets, the unions of kept[source]; each union is taken once."""
+    count = kept.shape[0]
+    real = source >= 0
+    pair = np.unique(target[real] * count + source[real])
+    target, source = np.divmod(pair, max(count, 1))
+    lengths = np.bincount(target, minlength=rows)
+    start = np.cumsum(lengths) - lengths
+    first, at = _alike(target, source, lengths, start)
+    chosen = lengths[first]
+    inside = np.arange(chosen.sum()) - np.repeat(np.cumsum(chosen) - chosen, chosen)
+    of_first = source[np.repeat(start[first], chosen) + inside]
+    found = _product(np.repeat(np.arange(len(first)), chosen), of_first, len(first), kept)
+    return _chosen(found, at)
+
+
+def _alike(target: Ints, source: Ints, lengths: Ints, start: Ints) -> tuple[Ints, Ints]:
+    """Return one row of each kind, and the kind of each row.
+
+    Rows are alike if they have the same sources. A sum of random numbers finds them, and
+    a comparison with the first of their kind makes sure.
+    """
+    rows = len(lengths)
+    noise = np.random.default_rng(0).integers(1, 2**62, source.max(initial=0) + 1)
+    sums = np.append(0, np.cumsum(noise[source]))  # wraps around, differences do, too
+    key = sums[start + lengths] - sums[start]
+    _, first, at = np.unique(key, return_index=True, return_inverse=True)
+    same = lengths == lengths[first[at]]
+    if same.all():
+        inside = np.arange(len(source)) - start[target]
+        same = source == source[start[first[at]][target] + inside]
+    if not same.all():  # two kinds have one sum, as unlikely as that is
+        return np.arange(rows), np.arange(rows)
+    return first, at
+
+
+def alike(table: Any) -> tuple[Ints, Ints]:
+    """Return a row of each kind in a table of numbers, and the kind of each row.
+
+    A sum with random factors finds them, and a comparison makes sure.
+    """
+    noise = np.random.default_rng(0).integers(1, 2**62, table.shape[1])
+    _, first, kind = np.unique(
+        (table * noise).sum(1), return_index=True, return_inverse=True
     )
-    bound = np.diff(sets.indptr)[source].sum(dtype=np.int64)
-    _check_size(min(int(bound), rows * sets.shape[1]))
-    return matrix @ sets
+    if not np.array_equal(table, table[first[kind]]):
+        return np.arange(len(table)), np.arange(len(table))
+    return first, kind
 
 
 def stack(operands: Sequence[Sets]) -> Sets:
     """Return the rows of all operands, one after another."""
-    return operands[0] if len(operands) == 1 else sp.vstack(operands, format="csr")
+    if len(operands) == 1:
+        return operands[0]
+    offset, ats = 0, []
+    for sets in operands:
+        at = np.arange(sets.rows) if sets.at is None else sets.at
+        ats.append(np.where(at < 0, -1, at + offset))
+        offset += sets.kept.shape[0]
+    kept = sp.vstack([sets.kept for sets in operands], format="csr")
+    if all(sets.at is None for sets in operands):
+        return Sets(kept)
+    return _chosen(kept, np.concatenate(ats))
 
 
 def without_derivative(sets: Sets) -> Sets:
     """Return sets that say only where a value can change."""
-    last = sets.shape[1] - 1
-    changes = changing(sets)
-    indptr = np.concatenate([[0], np.cumsum(changes)])
-    return _csr(np.full(indptr[-1], last, np.int32), indptr, last + 1)
+    return keep(only_changing(sets.rows, sets.columns), changing(sets))
 
 
 def changing(sets: Sets) -> Bools:
     """Return where the sets are not empty."""
-    return np.asarray(np.diff(sets.indptr) > 0)
+    filled = np.append(np.diff(sets.kept.indptr) > 0, False)  # for -1
+    return filled[:-1] if sets.at is None else filled[sets.at]
 
 
-def _csr(indices: Any, indptr: Any, columns: int) -> Sets:
+def _chosen(kept: Matrix, at: Ints) -> Sets:
+    """Return kept[at], each set once if that is less."""
+    if len(at) >= REPEATED * kept.shape[0]:
+        return Sets(kept, at)
+    return Sets(_rows(kept, at))
+
+
+def _rows(kept: Matrix, at: Ints) -> Matrix:
+    sizes = np.append(np.diff(kept.indptr), 0)  # for -1
+    _check_size(int(sizes[at].sum(dtype=np.int64)))
+    indptr = np.append(kept.indptr, kept.indptr[-1])
+    return _csr(kept.indices, indptr, kept.shape[1])[at]
+
+
+def _product(target: Ints, source: Ints, rows: int, kept: Matrix) -> Matrix:
+    leads = sp.csr_array(
+        (np.ones(len(target), bool), (target, source)), shape=(rows, kept.shape[0])
+    )
+    bound = np.diff(kept.indptr)[source].sum(dtype=np.int64)
+    _check_size(min(int(bound), rows * kept.shape[1]))
+    return leads @ kept
+
+
+def _csr(indices: Any, indptr: Any, columns: int) -> Matrix:
     shape = (len(indptr) - 1, columns)
     return sp.csr_array((np.ones(len(indices), bool), indices, indptr), shape=shape)
 
@@ -124,86 +257,3 @@ def _check_size(entries: int) -> None:
             "some tensor that f computes depends on nearly all of x everywhere; a "
             "function with a sparse Jacobian is needed (or a Jacobian without a plan)"
         )
-
-
-class Memory:
-    """The index sets of every storage, so that views of one storage share them.
-
-    Args:
-        columns: Numbers of the input, plus one.
-    """
-
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
-        self._records: dict[int, _Record] = {}
-        self._purge_at = 16
-
-    def tracks(self, t: Tensor) -> bool:
-        """Tell whether anything is known about the storage of ``t``."""
-        return self._record(t) is not None
-
-    def read(self, t: Tensor) -> Sets:
-        """Return the sets of the elements of ``t``; a constant has empty ones."""
-        record = self._record(t)
-        if record is None:
-            return empty(t.numel(), self.columns)
-        size, unit = t.element_size(), record.unit
-        if size <= unit:
-            if size == unit and _whole(t, record.sets.shape[0]):
-                return record.sets
-            return select(record.sets, positions(t) * size // unit)
-        parts = size // unit  # as of a real tensor seen as a complex one
-        rows = positions(t)[:, None] * parts + np.arange(parts)
-        return merge(select(record.sets, rows.reshape(-1)), parts)
-
-    def write(self, t: Tensor, sets: Sets) -> None:
-        """Remember ``sets`` as those of the elements of ``t``."""
-        storage = t.untyped_storage()
-        record, size = self._record(t), t.element_size()
-        total = storage.nbytes() // size
-        if record is None or _whole(t, total):
-            old = empty(total, self.columns)
-            unit = size
-        else:
-            old, unit = record.sets, record.unit
-        if unit > size:  # the storage held larger elements until now
-            old = select(old, np.arange(total) * size // unit)
-            unit = size
-        if _whole(t, total) and unit == size:
-            new = sets
-        else:
-            parts = size // unit
-            rows = np.arange(old.shape[0])
-            at = positions(t)[:, None] * parts + np.arange(parts)
-            rows[at] = old.shape[0] + np.arange(t.numel())[:, None]
-            new = select(stack([old, sets]), rows)
-        if len(self._records) >= self._purge_at:
-            live = {k: r for k, r in self._records.items() if not r.storage.expired()}
-            self._records, self._purge_at = live, max(16, 2 * len(live))
-        weak = StorageWeakRef(storage)
-        self._records[storage_key(t)] = _Record(weak, unit, new)
-
-    def _record(self, t: Tensor) -> _Record | None:
-        if t.layout is not torch.strided:
-            return None
-        record = self._records.get(storage_key(t))
-        return None if record is None or record.storage.expired() else record
-
-
-class _Record(NamedTuple):
-    storage: StorageWeakRef  # which also keeps its address from being used again
-    unit: int  # bytes of an element
-    sets: Sets
-
-
-def positions(t: Tensor) -> Ints:
-    """Return where the elements of ``t``, in C order, lie in its storage."""
-    at = np.full((1,) * t.ndim, t.storage_offset(), np.int64)
-    for dim, (length, stride) in enumerate(zip(t.shape, t.stride(), strict=True)):
-        steps = np.arange(length, dtype=np.int64) * stride
-        at = at + steps.reshape([-1 if d == dim else 1 for d in range(t.ndim)])
-    return at.reshape(-1)
-
-
-def _whole(t: Tensor, total: int) -> bool:
-    return t.numel() == total and t.storage_offset() == 0 and t.is_contiguous()

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pullback._function import CalledFunction, function_or_tensor, gradient
 from pullback._inputs import (
     ChunkSize,
+    Mode,
     check_chunk_size,
     check_devices,
     check_inputs,
+    check_mode,
     check_no_transform,
     check_single,
 )
-from pullback._products import products, vjp
+from pullback._products import Together, vjp
 from pullback._report import Table
+from pullback._sparse import bicoloring, coloring, star
+from pullback._sparse.coloring import count
 from pullback._torch import pytree
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
 #: Numbers in the seeds of one chunk: small products go together, large ones alone.
 CHUNK_NUMBERS = 2**16
@@ -30,6 +39,10 @@ CHUNK_NUMBERS = 2**16
 @dataclass(frozen=True, repr=False, eq=False)
 class Sparsity:
     """What :func:`sparsity` found: a pattern, its colours, and J or H from few products.
+
+    It never changes, so a copy of it is itself. ``torch.save`` takes it, and ``torch.load``
+    needs no flag; a program that has used no other function of pullback names
+    ``pullback.Sparsity`` before it loads one, for torch loads classes that it knows.
 
     Attributes:
         pattern: Sparse CSR tensor of booleans and shape ``(m, n)``, for m numbers of
@@ -45,7 +58,8 @@ class Sparsity:
             Jacobian-vector products, ``"both"`` for some of each, ``"symmetric"`` for
             Hessian-vector products.
         assumed_dense: Names of operations without a rule, each of whose outputs was
-            taken to depend on all of its inputs.
+            taken to depend on all of its inputs, and of those that read or write where
+            an index says which x or another input decides, so that it may be any.
         argnum: The input that x is.
         input_shapes: Shape of every tensor among the inputs.
         output_shape: Shape of the output.
@@ -63,6 +77,10 @@ class Sparsity:
     output_shape: tuple[int, ...]
     entries: Tensor
     _kept: dict[Any, Tensor] = field(default_factory=dict, init=False)  # small seeds
+
+    def __deepcopy__(self, memo: object) -> Sparsity:
+        """Return the plan itself, for nothing in it changes, and torch copies no CSR."""
+        return self
 
     def __repr__(self) -> str:
         return self._table().text()
@@ -141,6 +159,100 @@ class Sparsity:
             device=products.device,
             check_invariants=False,  # the plan's were checked
         )
+
+    @classmethod
+    def from_pattern(
+        cls,
+        pattern: Any,
+        *,
+        input_shape: Sequence[int] | None = None,
+        output_shape: Sequence[int] | None = None,
+        mode: Mode = "auto",
+        hessian: bool = False,
+    ) -> Sparsity:
+        """Return the plan for a pattern that you know, from a mesh or from a paper.
+
+        It is for functions of one input. Whether a function fits, ``verify=True`` of
+        :meth:`jacobian` and :meth:`hessian` tells.
+
+        Args:
+            pattern: Matrix of shape ``(m, n)``, whose non-zeros are the entries that may
+                be non-zero: dense or sparse, of NumPy, SciPy or torch.
+            input_shape: Shape of the input, of n numbers; None for ``(n,)``.
+            output_shape: Shape of the output, of m numbers; None for ``(m,)``.
+            mode: As for :func:`sparsity`.
+            hessian: Whether it is the pattern of a Hessian, of which one triangle is
+                enough.
+
+        Raises:
+            TypeError: the pattern is no matrix.
+            ValueError: a shape has not the size of the pattern, a Hessian is not square,
+                or ``mode`` is none of the three or given with ``hessian=True``.
+            ImportError: SciPy is not installed.
+
+        Examples:
+            >>> import torch, pullback
+            >>> neighbours = torch.eye(6).diff(dim=0)  # each output meets two inputs
+            >>> plan = pullback.Sparsity.from_pattern(neighbours)
+            >>> plan.n_colors
+            2
+            >>> plan.jacobian(lambda x: x[1:] * x[:-1], torch.arange(6.0))[2, 3]
+            tensor(2.)
+        """
+        import scipy.sparse as sp  # type: ignore[import-untyped]
+
+        check_wanted(mode, hessian)
+        if isinstance(pattern, torch.Tensor) and pattern.layout is not torch.strided:
+            parts = pattern.detach().cpu().to_sparse_coo().coalesce()
+            pattern = sp.coo_array(
+                (parts.values().numpy(), tuple(parts.indices().numpy())), shape=parts.shape
+            )
+        elif not sp.issparse(pattern):
+            pattern = np.asarray(pattern)
+        if pattern.ndim != 2:
+            raise TypeError(f"pattern has {pattern.ndim} dimensions; a matrix is needed")
+        sets = sp.csr_array(pattern != 0)
+        m, n = sets.shape
+        if hessian:
+            if m != n:
+                raise ValueError(f"pattern has shape {(m, n)}; a Hessian is square")
+            sets = (sets + sets.T).tocsr()
+            output_shape = input_shape
+        sets.sort_indices()
+        shapes = []
+        for name, shape, size in (("input", input_shape, n), ("output", output_shape, m)):
+            shapes.append((size,) if shape is None else tuple(shape))
+            if torch.Size(shapes[-1]).numel() != size:
+                raise ValueError(
+                    f"{name}_shape is {shapes[-1]} and pattern is {(m, n)}; a shape of "
+                    f"{size} numbers is needed"
+                )
+        wanted = "symmetric" if hessian else mode
+        return plan_of_sets(sets, [], 0, (shapes[0],), shapes[1], wanted)
+
+    def to_scipy(self, J: Tensor) -> csr_array:
+        """Return what :meth:`jacobian` or :meth:`hessian` gave as a SciPy CSR array.
+
+        On a CPU it shares memory with J, whose graph it leaves.
+
+        Raises:
+            ImportError: SciPy is not installed.
+            TypeError: J is bfloat16, which NumPy lacks.
+
+        Examples:
+            >>> import torch, pullback
+            >>> x = torch.arange(3.0)
+            >>> plan = pullback.sparsity(torch.square, x)
+            >>> plan.to_scipy(plan.jacobian(torch.square, x)).toarray()
+            array([[0., 0., 0.],
+                   [0., 2., 0.],
+                   [0., 0., 4.]], dtype=float32)
+        """
+        from scipy.sparse import csr_array
+
+        J = J.detach().cpu()
+        parts = (J.values(), J.col_indices(), J.crow_indices())
+        return csr_array(tuple(part.numpy() for part in parts), shape=J.shape)
 
     def jacobian(
         self,
@@ -409,10 +521,11 @@ class _Side(NamedTuple):
         """Return one product for each colour, flat, in as many pieces as chunks."""
         size = self.chunk_size if isinstance(self.chunk_size, int) else 0
         size = size or max(1, CHUNK_NUMBERS // max(*plan.pattern.shape, 1))
+        take = Together(self.product, self.chunk_size)
         parts: list[Tensor] = []
         for start in range(self.colors.start, self.colors.stop, size):
             seeds = plan.seeds(self.like, start, start + size)
-            parts.append(products(self.product, [seeds])[0].reshape(-1))
+            parts.append(take([seeds])[0].reshape(-1))
         return parts or [self.like.new_zeros(0)]
 
 
@@ -430,3 +543,72 @@ def input_shapes(inputs: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
 
 def _list(shapes: tuple[tuple[int, ...], ...]) -> str:
     return ", ".join(map(str, shapes))
+
+
+def check_wanted(mode: Mode, hessian: bool) -> None:
+    """Raise ValueError unless such a plan can be made."""
+    check_mode(mode)
+    if hessian and mode != "auto":
+        raise ValueError(
+            f"mode is {mode!r} and hessian is True, whose products are of one kind; no "
+            "mode is needed"
+        )
+
+
+def plan_of_sets(
+    sets: Any,
+    dense: list[str],
+    argnum: int,
+    shapes: tuple[tuple[int, ...], ...],
+    output_shape: tuple[int, ...],
+    wanted: Mode | Literal["symmetric"],
+) -> Sparsity:
+    """Return the plan for a boolean CSR array with sorted indices, coloured."""
+    m, n = sets.shape
+    column = sets.indices.astype(np.int64)
+    row = np.repeat(np.arange(m), np.diff(sets.indptr))
+    # J[i, j] is element j of the product of row i's colour, or i of that of column j's
+    mode: Literal["reverse", "forward", "both", "symmetric"]
+    if wanted == "symmetric":
+        mode, colors = "symmetric", star.fewest(sets)
+        entries = star.entries(row, column, colors)
+        n_reverse = count(colors)
+    elif wanted == "auto" and (two := bicoloring.fewest(sets)):
+        mode, entries = "both", bicoloring.entries(row, column, *two)
+        n_reverse = count(two[0])
+        colors = np.concatenate([two[0], np.where(two[1] < 0, -1, two[1] + n_reverse)])
+    else:
+        mode, colors = coloring.fewest(sets, None if wanted == "auto" else wanted)
+        reverse = mode == "reverse"
+        n_reverse = count(colors) if reverse else 0
+        entries = colors[row] * n + column if reverse else colors[column] * m + row
+    if entries.max(initial=0) < 2**31:
+        entries = entries.astype(np.int32)  # half as much to read in every evaluation
+    # not from_numpy alone: torch 2.6 takes no stride of 0, which an empty array may have
+    columns = torch.empty(len(column), dtype=torch.int64, device="cpu")
+    columns.copy_(torch.from_numpy(column))
+    with warnings.catch_warnings():  # the first CSR tensor of a process says "beta"
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        pattern = torch.sparse_csr_tensor(
+            torch.from_numpy(sets.indptr.astype(np.int64)),
+            columns,
+            torch.ones(len(column), dtype=torch.bool, device="cpu"),
+            size=(m, n),
+            device="cpu",
+            check_invariants=True,
+        )
+    return Sparsity(
+        pattern=pattern,
+        colors=torch.from_numpy(colors.astype(np.int64)),
+        n_colors=count(colors),
+        n_reverse=n_reverse,
+        mode=mode,
+        assumed_dense=tuple(sorted(set(dense))),
+        argnum=argnum,
+        input_shapes=shapes,
+        output_shape=output_shape,
+        entries=torch.from_numpy(entries),
+    )
+
+
+torch.serialization.add_safe_globals([Sparsity])  # so that torch.load takes a plan

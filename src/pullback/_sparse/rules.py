@@ -23,11 +23,12 @@ from pullback._sparse.call import (
     Result,
     Rule,
     along,
+    common_shape,
     name_of,
     numbers,
     source,
 )
-from pullback._sparse.index_sets import Sets
+from pullback._sparse.index_sets import Bools, Sets
 
 # --- one element from the elements in the same place --------------------------------
 
@@ -35,7 +36,7 @@ from pullback._sparse.index_sets import Sets
 def pointwise(call: Call) -> Result:
     """Each element from the elements of all operands at its place."""
     steps = STEP_ARGUMENTS.get(call.name, ()) if torch.is_grad_enabled() else ()
-    shape = torch.broadcast_shapes(*(t.shape for t in call.tensors()))
+    shape = common_shape(call.tensors())
     total = call.empty(shape.numel())
     for name, t in call.args.items():
         if isinstance(t, Tensor) and call.memory.tracks(t):
@@ -49,8 +50,7 @@ def pointwise(call: Call) -> Result:
 def multiply(call: Call) -> Result:
     """Return d(ab) = a db + b da: nothing where the other factor is a constant zero."""
     factors = [call["self"], call["other"]]
-    shaped = call.tensors()
-    shape = torch.broadcast_shapes(*(t.shape for t in shaped))
+    shape = common_shape(call.tensors())
     total = call.empty(shape.numel())
     for factor, other in (factors, factors[::-1]):
         if isinstance(factor, Tensor) and call.memory.tracks(factor):
@@ -69,14 +69,31 @@ def choose(call: Call) -> Result:
         mask, yes, no = call["mask"], call["value"], call["self"]
     if call.changes(mask) or mask.is_meta:
         return pointwise(call)
-    shape = torch.broadcast_shapes(*(t.shape for t in call.tensors()))
+    shape = common_shape(call.tensors())
     taken = mask.expand(shape).reshape(-1).cpu().numpy()
     total = call.empty(shape.numel())
     for value, wanted in ((yes, taken), (no, ~taken)):
         if isinstance(value, Tensor) and call.memory.tracks(value):
             part = sets_of.keep(call.read(value.expand(shape)), wanted)
             total = sets_of.union(total, part)
+    call.low = np.where(taken, *(spread_low(call, value, shape) for value in (yes, no)))
     return total
+
+
+def keeps_low(call: Call) -> Result:
+    """``add`` and copies, pointwise: what is -inf stays so, which a softmax will see."""
+    if call.args.get("alpha", 1) == 1:
+        shape = common_shape(call.tensors())
+        lows = [spread_low(call, t, shape) for t in call.tensors()]
+        call.low = np.logical_or.reduce(lows)
+    return pointwise(call)
+
+
+def spread_low(call: Call, value: Any, shape: torch.Size) -> Bools:
+    """Return where the value, broadcast to the shape, is as low as can be."""
+    low = call.is_low(value)
+    own = value.shape if isinstance(value, Tensor) else ()
+    return np.broadcast_to(low.reshape(own), shape).reshape(-1)
 
 
 def copies(call: Call) -> Result:
@@ -144,8 +161,6 @@ MIXES = {
     "_fft_c2c",
     "_fft_c2r",
     "_fft_r2c",
-    "_log_softmax",
-    "_softmax",
     "msort",
     "sort",
     "topk",
@@ -169,14 +184,32 @@ def dims_of(call: Call, self: Tensor) -> list[int]:
 def reduces(call: Call) -> Result:
     """Each output from all elements along the reduced dimensions."""
     self = call["self"]
-    return along(call, self, dims_of(call, self))[0]
+    return along(call.read(self), self, dims_of(call, self))[0]
 
 
 def mixes(call: Call) -> Result:
     """Each output from all elements along its dimension."""
     self = call["self"]
+    return mixed(call, self, call.read(self))
+
+
+def softmax(call: Call) -> Result:
+    """Mix along the dimension, but for what is -inf whatever x is, as a mask makes it."""
+    self = call["self"]
+    low = call.is_low(self).reshape(self.shape)
+    if self.ndim:  # where nothing else is, all of it counts (or is NaN)
+        low = low & ~low.all(call["dim"] % self.ndim, keepdims=True)
+    low, sets = low.reshape(-1), call.read(self)
+    (found,) = mixed(call, self, sets_of.keep(sets, ~low))
+    if call.name == "_log_softmax":  # the difference from the sum of the others
+        return sets_of.union(found, sets_of.keep(sets, low))
+    return sets_of.keep(found, ~low)  # 0 there, and so is the derivative
+
+
+def mixed(call: Call, self: Tensor, sets: Sets) -> list[Sets]:
+    """Return for each output the union of the sets along the dimension."""
     dims = dims_of(call, self)
-    sets, rows = along(call, self, dims)
+    sets, rows = along(sets, self, dims)
     shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
     number = torch.arange(rows, dtype=torch.float64, device="cpu").reshape(shape)
     return [sets_of.select(sets, source(number.expand(t.shape) + 1)) for t in call.outputs]
@@ -233,10 +266,15 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(moves.SCATTERS, moves.scatters),
     "_adaptive_avg_pool3d": products.adaptive_pools,
     "_cdist_forward": products.distances,
-    "_to_copy": pointwise,
+    "_log_softmax": softmax,
+    "_safe_softmax": softmax,
+    "_softmax": softmax,
+    "_to_copy": keeps_low,
+    "add": keeps_low,
     "adaptive_max_pool2d": products.adaptive_pools,
     "adaptive_max_pool3d": products.adaptive_pools,
     "bmm": products.matmul,
+    "clone": keeps_low,
     "convolution": products.convolution,
     "copy": copies,
     "fill": copies,
@@ -263,6 +301,7 @@ def find(rule: Rule, call: Call) -> list[Sets]:
     results = result if isinstance(result, list) else [result] * len(call.outputs)
     random = torch.Tag.nondeterministic_seeded in call.func.tags
     steps = call.name in STEPS or call.args.get("rounding_mode") is not None
+    steps = steps or (call.name == "sgn" and not call["self"].is_complex())
     final = []
     for t, sets in zip(call.outputs, results, strict=True):
         smooth = t.is_floating_point() or t.is_complex()
@@ -270,7 +309,7 @@ def find(rule: Rule, call: Call) -> list[Sets]:
         if (steps or not smooth) and torch.is_grad_enabled():
             sets = sets_of.without_derivative(sets)
         if random:
-            last = np.full(t.numel(), sets.shape[1] - 1)
-            sets = sets_of.union(sets, sets_of.singletons(last, sets.shape[1]))
+            drawn = sets_of.only_changing(sets.rows, sets.columns)
+            sets = sets_of.union(sets, drawn)
         final.append(sets)
     return final

@@ -83,6 +83,7 @@ def moves(call: Call) -> Result:
 
 def moves_anywhere(call: Call) -> Result:
     """The index itself can change: any element along its dimensions may come."""
+    call.anywhere = True
     self = call[MOVES[call.name]]
     if call.name in ("gather", "index_select"):
         dims = [call["dim"] % max(self.ndim, 1)]
@@ -98,7 +99,7 @@ def moves_anywhere(call: Call) -> Result:
         args = {**call.args, "indices": zeros}
     else:
         return [spread(call.everything(call.tensors()), t.numel()) for t in call.outputs]
-    sets, left = along(call, self, dims)
+    sets, left = along(call.read(self), self, dims)
     shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
     number = torch.arange(1.0, left + 1, dtype=torch.float64, device="cpu")
     args[MOVES[call.name]] = number.reshape(shape)
@@ -147,6 +148,7 @@ def scatters(call: Call) -> Result:
     """Find the places that are written by reading the places' own numbers there."""
     self, args = call["self"].expand(call.outputs[0].shape), call.args
     if call.unknown("self", "src", "values", "source", "value"):
+        call.anywhere = True
         return spread(call.everything(call.tensors()), self.numel())
     place = numbers(self, 0)
     if "indices" in args:

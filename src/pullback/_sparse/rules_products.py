@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pullback._sparse import index_sets as sets_of
-from pullback._sparse.call import Call, Result, numbers, source, spread
+from pullback._sparse.call import Call, Result, common_shape, numbers, source, spread
 from pullback._sparse.index_sets import Bools, Ints, Sets
 
 # --- sums of products ---------------------------------------------------------------
@@ -43,18 +43,27 @@ def half_product(
 ) -> Sets:
     """Return the sum over k of data[row, k], where factor[column, k] is not zero."""
     sets, row, column = data[0], row.reshape(-1), column.reshape(-1)
-    if not sets.nnz:
-        return sets_of.empty(len(row), sets.shape[1])
+    if not sets.any:
+        return sets_of.empty(len(row), sets.columns)
     full = factor.reshape(-1, k)
     if full.all():
         return sets_of.select(sets_of.merge(sets, k), row)
+    # rows of the same sets, and columns of the same zeros, have the same sum
+    shown, column_kind = sets_of.alike(full)
+    first, row_kind = np.arange(sets.rows // k), np.arange(sets.rows // k)
+    if sets.at is not None:
+        first, row_kind = sets_of.alike(sets.at.reshape(-1, k))
+    pair = row_kind[row] * len(shown) + column_kind[column]
+    pair, place = np.unique(pair, return_inverse=True)
+    row, column = first[pair // len(shown)], shown[pair % len(shown)]
     indptr = np.concatenate([[0], np.cumsum(full.sum(1))])
     inner = np.nonzero(full)[1]
     lengths = np.diff(indptr)[column]
     target = np.repeat(np.arange(len(row)), lengths)
     offset = np.arange(len(target)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     chosen = inner[np.repeat(indptr[column], lengths) + offset]
-    return sets_of.through((target, row[target] * k + chosen), len(row), sets)
+    found = sets_of.through((target, row[target] * k + chosen), len(row), sets)
+    return sets_of.select(found, place)
 
 
 def matmul(call: Call) -> Result:
@@ -245,7 +254,7 @@ MATRIX = {
 def matrices(call: Call) -> Result:
     """Each output of a batch from all matrices at that place of the batch."""
     tensors = call.tensors()
-    batch = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
+    batch = common_shape(tensors, trailing=2)
     whole = min(t.ndim for t in tensors) < 2 or any(
         t.shape[: len(batch)] != batch for t in call.outputs
     )
@@ -255,10 +264,14 @@ def matrices(call: Call) -> Result:
     for t in tensors:
         matrix = t.shape[-2:]
         sets = sets_of.merge(call.read(t), matrix.numel())
-        place = torch.arange(1.0, len(sets.indptr), dtype=torch.float64, device="cpu")
+        place = torch.arange(1.0, sets.rows + 1.0, dtype=torch.float64, device="cpu")
         place = place.reshape(t.shape[:-2]).expand(batch)
         total = sets_of.union(total, sets_of.select(sets, source(place)))
     each = [t.numel() // max(batch.numel(), 1) for t in call.outputs]
-    return [
+    found = [
         sets_of.select(total, np.repeat(np.arange(batch.numel()), size)) for size in each
     ]
+    real = not call.outputs[0].is_complex()
+    if call.name == "_linalg_slogdet" and real and torch.is_grad_enabled():
+        found[0] = sets_of.without_derivative(found[0])  # the sign
+    return found

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from pullback._cotangents import Cotangents
 from pullback._layout import layout as lay_out
-from pullback._picture import picture
+from pullback._picture import kind_of, picture
+from pullback._steps import script, walk_through
 from pullback._trace import Trace
 from pullback.draw._svg import (
     NARROW,
@@ -37,13 +39,19 @@ APART = 4  # how far the two lines of an edge lie from its middle
 
 
 class Node(NamedTuple):
-    """A node: what stands in its lines, and what arrives at it on the way back."""
+    """A node: what stands in its lines, and what arrives at it on the way back.
+
+    Several cotangents are added; of a group of operations, ``where`` says at which. In a
+    picture that lives, ``at`` says which outputs of its program value and arrived are.
+    """
 
     name: str
     title: str
     operation: str
     value: str
     arrived: Tensor | None
+    at: tuple[int | None, int | None] = (None, None)
+    where: str = "in all"
 
 
 class Edge(NamedTuple):
@@ -52,7 +60,8 @@ class Edge(NamedTuple):
     source: str
     target: str
     cotangent: Tensor | None
-    cut: bool
+    cut: bool = False
+    at: int | None = None
 
 
 class GraphDrawing(Drawing):
@@ -62,27 +71,26 @@ class GraphDrawing(Drawing):
         steps: What happens at each node on the way back, in words.
     """
 
-    def __init__(self, drawing: Drawing, steps: Sequence[str], *, moves: bool) -> None:
+    def __init__(
+        self, drawing: Drawing, steps: Sequence[str], items: Sequence[str], *, moves: bool
+    ) -> None:
         super().__init__(
             drawing.svg, alt=drawing.alt, text=drawing.text, width=drawing.width
         )
         self.steps, self.moves = tuple(steps), moves
+        self._items = "\n".join(f"<li>{item}</li>" for item in items)
+
+    @property
+    def fragment(self) -> str:
+        """The picture with its buttons, for a page that has the script."""
+        return walk_through(self.svg, self._items)
 
     @property
     def html(self) -> str:
         """The picture as an HTML fragment, with its buttons if it was asked to move."""
         if not self.moves:
             return super().html
-        page = files("pullback").joinpath("steps.html").read_text(encoding="utf-8")
-        items = "\n".join(f"<li>{escape(step)}</li>" for step in self.steps)
-        parts = {
-            "{{title}}": "Backward, step by step",
-            "{{picture}}": self.svg,
-            "{{steps}}": items,
-        }
-        for place, text in parts.items():
-            page = page.replace(place, text)
-        return page
+        return f"{self.fragment}<script>{script()}</script>\n"
 
 
 def graph(
@@ -133,6 +141,25 @@ def graph(
     nodes, edges = (
         _traced(of, values or {}) if isinstance(of, Trace) else _given(of, values or {}, v)
     )
+    return draw(nodes, edges, cut=cut, steps=steps, alt=alt)
+
+
+def alive(
+    of: Trace, values: Mapping[str, Any], marks: Mapping[tuple[str, str | int], int]
+) -> GraphDrawing:
+    """Draw a trace whose numbers a program computes; marks say which outputs they are."""
+    return draw(*_traced(of, values, marks), cut=(), steps=True, alt=None)
+
+
+def draw(
+    nodes: Mapping[str, Node],
+    edges: Sequence[Edge],
+    *,
+    cut: Sequence[tuple[str, str]],
+    steps: bool,
+    alt: str | None,
+) -> GraphDrawing:
+    """See :func:`graph`."""
     if len(nodes) > LARGEST:
         raise ValueError(f"the graph has {len(nodes)} nodes; up to {LARGEST} can be drawn")
     known = {(edge.source, edge.target) for edge in edges}
@@ -140,7 +167,9 @@ def graph(
         raise ValueError(f"cut names {unknown}; edges of the graph are needed")
     edges = [edge._replace(cut=(edge.source, edge.target) in set(cut)) for edge in edges]
     order = _backwards(nodes, edges)
-    told = [_sentence(nodes[name], nodes, edges) for name in order]
+    told = [_sentence(nodes[name], nodes, edges, lambda t, _: _told(t)) for name in order]
+    safe = {name: n._replace(title=escape(n.title)) for name, n in nodes.items()}
+    items = [_sentence(safe[name], safe, edges, _marked) for name in order]
     caption = "Back through the graph, step by step"
     width = len(str(len(told)))
     text = "\n".join([caption, *(f"{i:{width}}. {t}" for i, t in enumerate(told, 1))])
@@ -148,35 +177,52 @@ def graph(
     worth = [f"{node.title} is {node.value}" for node in nodes.values() if node.value]
     forward = f"A graph. Forward, {joined(worth)}. " if worth else "A graph. "
     drawing = shown.drawing(alt=alt or f"{forward}Back: {' '.join(told)}", text=text)
-    return GraphDrawing(drawing, told, moves=steps)
+    return GraphDrawing(drawing, told, items, moves=steps)
 
 
-def _traced(trace: Trace, values: Mapping[str, Any]) -> tuple[dict[str, Node], list[Edge]]:
-    """Return nodes and edges of a trace, without its seeds, as the forward pass goes."""
-    whole = len(trace.edges) + len(trace.nodes) + len(trace.leaves)
-    boxes, _ = picture(trace, whole)
-    arrived: dict[str, Tensor | None] = {leaf.name: leaf.total for leaf in trace.leaves}
-    arrived |= {
+def _traced(
+    trace: Trace,
+    values: Mapping[str, Any],
+    marks: Mapping[tuple[str, str | int], int] | None = None,
+) -> tuple[dict[str, Node], list[Edge]]:
+    """Return nodes and edges of a trace, without its seeds, as the forward pass goes.
+
+    A larger graph has a node for each group; its value is that of the group's last
+    operation, and what arrives is told if all of it arrives there.
+    """
+    marks = marks or {}
+    seeds = {e.source for e in trace.edges} - {n.name for n in trace.nodes}
+    seen = Cotangents(trace.edges, trace.nodes, trace.leaves)
+    boxes, _, home = picture(seen, LARGEST + len(seeds))
+    arrived = {
         node.name: node.received[0] if len(node.received) == 1 else None
         for node in trace.nodes
-    }
+    } | {leaf.name: leaf.total for leaf in trace.leaves}
+    kinds = {node.name: kind_of(node) for node in trace.nodes}
     nodes = {}
     for box in boxes:
         if box.kind != "seed":
             title, *operation = box.text.split("\n")
-            worth = _short(values[box.name]) if box.name in values else ""
-            total = arrived[box.name]
-            total = None if total is None else real(box.name, total)
-            nodes[box.name] = Node(box.name, title, "".join(operation), worth, total)
+            inside = [name for name in arrived if home[name] == box.name]
+            entered = {e.target for e in trace.edges if home[e.source] != box.name}
+            entries = [name for name in arrived if name in entered and name in inside]
+            name = entries[-1]  # which the engine reaches last
+            total = None if arrived[name] is None else real(name, arrived[name])
+            at = marks.get(("value", name)), marks.get(("arrived", name))
+            worth = _short(values[name], at[0]) if name in values else ""
+            node = Node(box.name, title, "".join(operation), worth, total, at)
+            if len(entries) > 1:
+                node = node._replace(where=f"at {kinds.get(name, name)}")
+            nodes[box.name] = node
     edges = [
         Edge(
-            edge.target,
-            edge.source,
+            home[edge.target],
+            home[edge.source],
             None if edge.value is None else real("cotangent", edge.value),
-            cut=False,
+            at=marks.get(("edge", i)),
         )
-        for edge in trace.edges
-        if edge.source in nodes
+        for i, edge in enumerate(trace.edges)
+        if home[edge.source] in nodes and home[edge.source] != home[edge.target]
     ]
     return nodes, edges
 
@@ -188,7 +234,7 @@ def _given(
     if not triples:
         raise ValueError("there are no edges; (source, target, cotangent) are needed")
     edges = [
-        Edge(source, target, None if sent is None else real("cotangent", sent), cut=False)
+        Edge(source, target, None if sent is None else real("cotangent", sent))
         for source, target, sent in triples
     ]
     ends = {edge.target for edge in edges} - {edge.source for edge in edges}
@@ -220,11 +266,16 @@ def _backwards(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> list[str]:
     return ready
 
 
-def _sentence(node: Node, nodes: Mapping[str, Node], edges: Sequence[Edge]) -> str:
-    """Tell what arrives at a node, and what it passes on."""
+def _sentence(
+    node: Node,
+    nodes: Mapping[str, Node],
+    edges: Sequence[Edge],
+    told: Callable[[Tensor | None, int | None], str],
+) -> str:
+    """Tell what arrives at a node, and what it passes on; told is how to tell numbers."""
     came = [edge for edge in edges if edge.source == node.name]
     sent = [edge for edge in edges if edge.target == node.name]
-    total = "nothing" if node.arrived is None else _told(node.arrived)
+    total = told(node.arrived, node.at[1])
     if not came:
         what = (
             f"starts with v = {total}" if node.arrived is not None else "is where it ends"
@@ -233,12 +284,15 @@ def _sentence(node: Node, nodes: Mapping[str, Node], edges: Sequence[Edge]) -> s
         what = f"receives {total}" + (" across the cut" if came[0].cut else "")
     else:
         parts = [
-            f"{_told(edge.cotangent)} from {nodes[edge.target].title}" for edge in came
+            f"{told(edge.cotangent, edge.at)} from {nodes[edge.target].title}"
+            for edge in came
         ]
-        what = f"receives {joined(parts)}, {total} in all"
+        what = f"receives {joined(parts)}, {total} {node.where}"
     if not sent:
         return f"{node.title} {what}."
-    onward = [f"{_told(edge.cotangent)} to {nodes[edge.source].title}" for edge in sent]
+    onward = [
+        f"{told(edge.cotangent, edge.at)} to {nodes[edge.source].title}" for edge in sent
+    ]
     return f"{node.title} {what}; it passes {joined(onward)}."
 
 
@@ -250,16 +304,15 @@ def _draw(nodes: Mapping[str, Node], edges: Sequence[Edge], order: Sequence[str]
     meeting = {
         edge.source for edge in edges if sum(e.source == edge.source for e in edges) > 1
     }
-    pills = {
-        pair: _pill([e for e in edges if (e.target, e.source) == pair])
-        for pair in pairs
-        if pair[1] in meeting
-    }
+    both = {pair: [e for e in edges if (e.target, e.source) == pair] for pair in pairs}
+    meet = {pair: mine for pair, mine in both.items() if pair[1] in meeting}
+    pills = {pair: " + ".join(map(_short_cotangent, mine)) for pair, mine in meet.items()}
     deepest = max(y for _, y in layout.places.values())
     across = [p[0] for route in layout.routes.values() for p in route]
     low = min(across)
     widest, tallest = (max(s[k] for s in size.values()) for k in (0, 1))
-    pill = max((text_width(text, WORD) + 14 for text in pills.values()), default=0.0)
+    room = {pair: _widest(pills[pair], mine[0].at) for pair, mine in meet.items()}
+    pill = max((text_width(text, WORD) + 14 for text in room.values()), default=0.0)
     column = widest + max(40.0, pill + 26)
     if legible_width(deepest * column + widest) <= NARROW:
         high = tallest + 22
@@ -276,11 +329,10 @@ def _draw(nodes: Mapping[str, Node], edges: Sequence[Edge], order: Sequence[str]
     scale = Scale(*(t.reshape(-1).tolist() for t in numbers if t is not None))
     turn = {name: number for number, name in enumerate(order)}
     shown = Canvas()
-    for pair in pairs:
-        mine = [e for e in edges if (e.target, e.source) == pair]
+    for pair, mine in both.items():
         route = [at(p) for p in layout.routes[pair]]
         shown.add(f'<g data-step="{turn[pair[0]]}" data-to="{turn[pair[1]]}">')
-        _edge(shown, mine, route, size, scale, pills.get(pair, ""))
+        _edge(shown, mine, route, size, scale, room.get(pair, ""))
         shown.add("</g>")
     for name, node in nodes.items():
         shown.add(f'<g data-step="{turn[name]}">')
@@ -327,8 +379,10 @@ def _edge(
             wide = gap[0] - 4
             total = edges[0].cotangent
             tint = scale.fill(_sign(total)) if total is not None else ""
+            tint += _at(edges[0].at)
             shown.box(centre[0] - wide / 2, centre[1] - 10, wide, 20, tint, 10)
-            shown.words(*centre, pill)
+            parts = [_span("tspan", _short_cotangent(edge), edge.at) for edge in edges]
+            shown.words(*centre, pill, markup=" + ".join(parts))
         if back:
             shown.add("</g>")
     if edges[0].cut:
@@ -344,28 +398,32 @@ def _middle(route: Sequence[Point]) -> Point:
     return (x0 + x1) / 2, (y0 + y1) / 2
 
 
-def _card(shown: Canvas, node: Node, at: Point, size: Point, scale: Scale) -> None:
+def _card(shown: Canvas, node: Node, centre: Point, size: Point, scale: Scale) -> None:
     """Draw a node: name, operation, value; what arrived, in a tinted line."""
-    (x, y), (w, h) = at, size
+    (x, y), (w, h) = centre, size
     left, top = x - w / 2, y - h / 2
     shown.box(left, top, w, h, r=8)
-    lines = [(node.title, "b"), (node.operation, "m"), (node.value, "")]
+    lines = [(node.title, "b", None), (node.operation, "m", None)]
     line = top + 4 + LINE / 2
-    for text, kind in lines:
+    for text, kind, at in [*lines, (node.value, "", node.at[0])]:
         if text:
-            shown.words(x, line, text, kind)
+            shown.words(x, line, text, kind, markup=_span("tspan", text, at))
             line += LINE
     if node.arrived is not None:
         shown.add('<g class="pb-back">')
-        tint = scale.fill(_sign(node.arrived))
+        text, came = _short(node.arrived, node.at[1]), node.at[1]
+        tint = scale.fill(_sign(node.arrived)) + _at(came)
         shown.box(left + 4, top + h - LINE - 6, w - 8, LINE + 2, tint, 5)
-        shown.words(x, top + h - LINE / 2 - 5, _short(node.arrived), "b")
+        place = x, top + h - LINE / 2 - 5
+        shown.words(*place, text, "b", markup=_span("tspan", text, came))
         shown.add("</g>")
 
 
 def _size(node: Node) -> Point:
-    lines = [text for text in (node.title, node.operation, node.value) if text]
-    arrived = [] if node.arrived is None else [_short(node.arrived)]
+    worth = _widest(node.value, node.at[0])
+    lines = [text for text in (node.title, node.operation, worth) if text]
+    came = node.arrived
+    arrived = [] if came is None else [_widest(_short(came, node.at[1]), node.at[1])]
     wide = max(text_width(text, WORD) for text in [*lines, *arrived]) + 18
     return max(40.0, wide), len(lines) * LINE + 8 + (LINE + 4 if arrived else 0)
 
@@ -384,33 +442,61 @@ def _border(start: Point, other: Point, size: Point, centre: Point, space: float
     return start[0] + share * dx, start[1] + share * dy
 
 
-def _pill(edges: Sequence[Edge]) -> str:
-    return " + ".join(
-        "nothing" if edge.cotangent is None else _short(edge.cotangent) for edge in edges
-    )
-
-
 def _sign(t: Tensor) -> float:
     """Return the number that stands for a tensor in the scale: its largest entry."""
     flat = t.reshape(-1)
     return float(flat[flat.abs().argmax()]) if flat.numel() else 0.0
 
 
-def _short(value: Any) -> str:
-    """Return a value in few letters: its numbers, or its shape."""
+def _short_cotangent(edge: Edge) -> str:
+    return "nothing" if edge.cotangent is None else _short(edge.cotangent, edge.at)
+
+
+def _short(value: Any, at: int | None = None) -> str:
+    """Return a value in few letters: its numbers, or its shape; its norm if it moves."""
     if isinstance(value, str):
         return value
     t = real("value", value)
-    if t.ndim == 0:
-        return written(float(t))
-    if t.ndim == 1 and t.numel() <= SHORT:
-        return f"[{', '.join(map(written, t.tolist()))}]"
-    return f"shape {tuple(t.shape)}"
+    if t.numel() <= SHORT and (t.ndim <= 1 or at is not None):
+        return _nested(t.tolist())
+    norm = f", norm {written(float(t.norm()))}" if at is not None else ""
+    return f"{'shape ' * (at is None)}{tuple(t.shape)}{norm}"
 
 
-def _told(t: Tensor | None) -> str:
+def _nested(numbers: Any) -> str:
+    if isinstance(numbers, list):
+        return f"[{', '.join(map(_nested, numbers))}]"
+    return written(numbers)
+
+
+def _widest(text: str, at: int | None) -> str:
+    """Return text as wide as numbers that move may make it."""
+    if at is None:
+        return text
+    shape, norm, _ = text.partition("norm ")
+    room = "\N{MINUS SIGN}0.000"
+    return f"{shape}{norm}{room}" if norm else re.sub(r"[^][, ]+", room, text)
+
+
+def _told(t: Tensor | None, at: int | None = None) -> str:
     if t is None:
         return "nothing"
+    if at is not None:
+        return _short(t, at)
     if t.ndim == 0:
         return tidy(float(t))
     return listed(t.tolist()) if t.ndim == 1 and t.numel() <= 12 else f"{tuple(t.shape)}"
+
+
+def _marked(t: Tensor | None, at: int | None) -> str:
+    return _span("span", _told(t, at), at)
+
+
+def _span(tag: str, text: str, at: int | None) -> str:
+    """Return text with the mark of what a page computes."""
+    text = escape(text, quote=False)
+    return text if at is None else f"<{tag}{_at(at)}>{text}</{tag}>"
+
+
+def _at(output: int | None) -> str:
+    return "" if output is None else f' data-at="{output}"'

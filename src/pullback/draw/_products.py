@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from pullback._report import Table
 from pullback.draw._svg import (
@@ -27,6 +29,7 @@ from pullback.draw._svg import (
     real,
     text_width,
     tidy,
+    written,
 )
 
 LARGEST = 40  # rows, and columns, that are drawn one by one
@@ -282,18 +285,39 @@ def weigh_rows(
     return shown
 
 
-def both_ways(rows: Product, columns: Product, tall: float) -> tuple[Canvas, Canvas]:
-    """Draw one J with v and vᵀJ, and with u and J u hidden; return it and the latter."""
+class Alive(NamedTuple):
+    """A picture with two views, and how far what stands above J moves up for the second."""
+
+    canvas: Canvas
+    views: dict[str, tuple[int, int, int, int]]
+    lift: float
+
+
+def alive(rows: Product, columns: Product, x: Tensor, y: Tensor, tall: float) -> Alive:
+    """Draw x above one J, and y beside it, with v and vᵀJ, and with u and J u hidden."""
     least = max(WIDEST, _width(rows, rows.result, 0), _width(columns, columns.weights, 0))
-    by_v = weigh_rows(rows, result_name="vᵀJ", tall=tall, least=least)
-    by_u = weigh_columns(columns, result_name="J u", tall=tall, least=least)
+    least = max(least, cell_width(x.tolist()))
+    told = [f"{name} = {written(n)}" for name, n in zip(rows.rows, y.tolist(), strict=True)]
+    by_v = weigh_rows(rows._replace(rows=told), result_name="vᵀJ", tall=tall, least=least)
+    by_u = weigh_columns(
+        columns._replace(rows=told), result_name="J u", tall=tall, least=least
+    )
+    lift = -22 - tall  # where u stands
+    above = Canvas()
+    xs = _steps(len(rows.columns), least)
+    above.words(-10, -28 - tall / 2, "x", "b e")
+    places = [(left, -28 - tall) for left in xs]
+    above.numbers(places, (least, tall), x.tolist())
+    longest = max(text_width(f"{name} = −0.0000", WORD) for name in rows.rows)
+    for part, names_end, up in ((by_v, -32 - least, 0.0), (by_u, -10.0, lift)):
+        part.reach(names_end - longest, -28 - tall + up, longest, 0)
     shown = Canvas()
     shown.parts = ['<g class="pb-by-v">', *by_v.parts, '</g><g class="pb-by-u" hidden>']
-    shown.parts += [*by_u.parts, "</g>"]
-    x, y, wide, high = by_v.view
-    shown.reach(x + MARGIN, y + MARGIN, wide - 2 * MARGIN, high - 2 * MARGIN)
+    shown.parts += [*by_u.parts, '</g><g class="pb-x">', *above.parts, "</g>"]
+    left, top, wide, high = by_v.view
+    shown.reach(left + MARGIN, top + MARGIN, wide - 2 * MARGIN, high - 2 * MARGIN)
     matrix(shown, rows, least, tall)
-    return shown, by_u
+    return Alive(shown, {"v": shown.view, "u": by_u.view}, lift)
 
 
 def row_text(product: Product, result_name: str) -> str:

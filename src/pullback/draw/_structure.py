@@ -248,7 +248,7 @@ def shapes(y: Any, x: Any, *, alt: str | None = None) -> Drawing:
 
 
 def cost(J: Any, *, alt: str | None = None) -> Drawing:
-    """Draw what the whole Jacobian costs: a pass for each row, or one for each column.
+    """Draw what the whole Jacobian costs: a product for each row, or one for each column.
 
     Args:
         J: A Jacobian of shape ``(m, n)``, or the shape.
@@ -263,9 +263,9 @@ def cost(J: Any, *, alt: str | None = None) -> Drawing:
     Examples:
         >>> import pullback
         >>> pullback.draw.cost((2, 6))
-        The whole Jacobian of 2 × 6: 2 passes in reverse mode, 6 in forward mode
-        reverse  one pass per row     2 passes
-        forward  one pass per column  6 passes
+        The whole Jacobian of 2 × 6: 2 products in reverse mode, 6 in forward mode
+        reverse  one product per row     2 products
+        forward  one product per column  6 products
     """
     shape = _shape(J)
     if len(shape) != 2 or min(shape) < 1:
@@ -277,8 +277,7 @@ def cost(J: Any, *, alt: str | None = None) -> Drawing:
     y = 0.0
     ways = (("reverse", "row", m), ("forward", "column", n))
     for mode, line, count in ways:
-        passes = f"{count} {'pass' if count == 1 else 'passes'}"
-        shown.words(0, y + 9, f"{mode}: {passes}", "b s")
+        shown.words(0, y + 9, f"{mode}: {_products(count)}", "b s")
         shown.words(0, y + 26, f"one per {line}", "m s")
         top = y + 40
         stripes = min(count, 40)
@@ -298,14 +297,17 @@ def cost(J: Any, *, alt: str | None = None) -> Drawing:
         y = top + high + (42 if mode == "forward" and count <= 12 else 26)
 
     caption = (
-        f"The whole Jacobian of {m} × {n}: {m} {'pass' if m == 1 else 'passes'} in reverse "
+        f"The whole Jacobian of {m} × {n}: {_products(m)} in reverse "
         f"mode, {n} in forward mode"
     )
     rows = [
-        [mode, f"one pass per {line}", f"{count} {'pass' if count == 1 else 'passes'}"]
-        for mode, line, count in ways
+        [mode, f"one product per {line}", _products(count)] for mode, line, count in ways
     ]
     return shown.drawing(alt=alt or f"{caption}.", text=Table(caption, (), rows).text())
+
+
+def _products(count: int) -> str:
+    return f"{count} product" if count == 1 else f"{count} products"
 
 
 def _pattern(J: Any) -> Tensor:

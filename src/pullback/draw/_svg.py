@@ -113,18 +113,26 @@ class Canvas:
         )
 
     def words(
-        self, x: float, y: float, text: str, kind: str = "", *, within: str = ""
+        self,
+        x: float,
+        y: float,
+        text: str,
+        kind: str = "",
+        *,
+        within: str = "",
+        markup: str = "",
     ) -> None:
         """Write text with the middle of its letters at height y.
 
         kind says how: n for numbers, b bold, m muted, s from its start, e to its end;
-        within says what the group around it has set already.
+        within says what the group around it has set already, and markup is what to write
+        where text says only how wide it is.
         """
         chosen = f' class="{kind}"' if kind else ""
         kinds = f"{kind} {within}".split()
         size = DIGIT if "n" in kinds else WORD
         at = f'x="{x:.0f}" y="{y + 0.36 * size:.0f}"'
-        self.add(f"<text{chosen} {at}>{escape(text, quote=False)}</text>")
+        self.add(f"<text{chosen} {at}>{markup or escape(text, quote=False)}</text>")
         wide = text_width(text, size)
         start = 0 if "s" in kinds else wide if "e" in kinds else wide / 2
         self.reach(x - start, y - size / 2, wide, size)
@@ -166,16 +174,16 @@ class Canvas:
         places: Iterable[Point],
         size: Point,
         values: Iterable[float],
-        scale: Scale,
+        scale: Scale | None = None,
         kind: str = "",
     ) -> None:
-        """Draw cells of one size with numbers in them, tinted; kind names the group."""
+        """Draw cells of one size with numbers, tinted by a scale; kind names the group."""
         w, h = size
         named = f"{kind} n" if kind else "n"
         self.add(f'<g class="{named}" style="--w:{w:.4g}px;--h:{h:.4g}px">')
         for (x, y), value in zip(places, values, strict=True):
             at = f'x="{x + w / 2:.4g}" y="{y + h / 2 + 0.36 * DIGIT:.0f}"'
-            tint = scale.fill(value)
+            tint = scale.fill(value) if scale else ""
             self.add(
                 f'<rect{tint} x="{x:.4g}" y="{y:.4g}"/><text {at}>{written(value)}</text>'
             )

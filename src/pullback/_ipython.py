@@ -1,0 +1,51 @@
+"""The extension of IPython: each cell of a notebook is watched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback._watch.watching import watch
+
+
+class Cells:
+    """Watches each cell, and prints what was found below it."""
+
+    def __init__(self) -> None:
+        self._block: watch | None = None
+        self._seen: Any = ()
+
+    def before(self, info: Any) -> None:
+        """Begin to watch."""
+        self._block = watch()
+        self._seen = self._block.__enter__()
+
+    def after(self, result: Any) -> None:
+        """Stop, and print."""
+        seen = self.stop(result.error_in_exec)
+        if seen:
+            print(seen)
+
+    def stop(self, error: BaseException | None = None) -> Any:
+        """Stop, if a cell is being watched, and return what was found."""
+        if self._block is None:  # the extension was loaded in this very cell
+            return ()
+        block, self._block = self._block, None
+        block.__exit__(type(error) if error else None, error, None)
+        return self._seen
+
+
+def load(shell: Any) -> None:
+    """Watch each cell from the next one on."""
+    cells = Cells()
+    shell.events.register("pre_run_cell", cells.before)
+    shell.events.register("post_run_cell", cells.after)
+    shell.user_ns_hidden["_pullback_cells"] = shell.user_ns["_pullback_cells"] = cells
+
+
+def unload(shell: Any) -> None:
+    """Watch no more."""
+    cells = shell.user_ns.pop("_pullback_cells", None)
+    if cells is not None:
+        cells.stop()
+        shell.events.unregister("pre_run_cell", cells.before)
+        shell.events.unregister("post_run_cell", cells.after)

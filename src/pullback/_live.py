@@ -1,0 +1,329 @@
+"""A picture of vᵀJ that lives: move x and v, and f itself answers, without a kernel."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
+from pullback._jacobian import jacobian
+from pullback._live_graph import Called, Mark, called, drawn, marks
+from pullback._live_program import carried, weight
+from pullback._live_recorder import Doubled, Reads, Recorder
+from pullback._steps import script as steps_script
+from pullback.draw._graphs import GraphDrawing
+from pullback.draw._graphs import alive as alive_graph
+from pullback.draw._products import alive, row_sentence, row_text
+from pullback.draw._svg import TINTS, Product, elements, listed, minified
+
+LARGEST = 12  # outputs, and inputs, that a page can show side by side
+HEAVIEST = 2048  # compressed bytes that the program of a function may add to a page
+TALL = 58  # height of a cell that holds a number field and a slider
+
+
+class Live:
+    """What :func:`live` returns; notebooks and pages show it as a picture that lives.
+
+    Attributes:
+        x: The input to start from, shape ``(n,)``.
+        v: The cotangent to start from, shape ``(m,)``.
+        y: The output, shape ``(m,)``.
+        J: The Jacobian, shape ``(m, n)``.
+        result: The product that ``y.backward(v)`` adds to ``x.grad``, shape ``(n,)``.
+        y_shape: Shape of y, m elements.
+        x_shape: Shape of x, n elements.
+        program: What the page computes: f and its product, as JSON can carry it.
+        graph: The drawing of f's graph, if it was asked for.
+    """
+
+    def __init__(
+        self,
+        f: Callable[[Tensor], Tensor],
+        start: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+        program: dict[str, Any],
+        graph: GraphDrawing | None = None,
+    ) -> None:
+        x, v, y, self.J, result = start
+        self._f, self.program, self.graph = f, program, graph
+        self.x, self.v, self.y = x.reshape(-1), v.reshape(-1), y.reshape(-1)
+        self.result, self.x_shape, self.y_shape = result.reshape(-1), x.shape, y.shape
+
+    @property
+    def fragment(self) -> str:
+        """The picture as an HTML fragment, for a page that has the script."""
+        forward = self._product(self._unit(), self.J[:, 0])
+        picture = alive(self._product(self.v, self.result), forward, self.x, self.y, TALL)
+        numbers = {
+            "program": self.program,
+            **{name: [carried(n) for n in t.tolist()] for name, t in self._moved().items()},
+            "names": {"v": self._outputs(), "u": self._inputs()},
+            "views": picture.views,
+            "lift": picture.lift,
+            "reach": {name: _reach(t.tolist()) for name, t in self._moved().items()},
+            "tints": TINTS,
+        }
+        data = json.dumps(numbers, separators=(",", ":"))
+        page = _asset("live.html")
+        page = re.sub(r"(?<=<style>)[^<]*", lambda sheet: minified(sheet[0]), page)
+        for place, text in {
+            "{{data}}": escape(data, quote=False).replace("'", "&#39;"),
+            "{{picture}}": picture.canvas.svg(self._told()),
+            "{{sentence}}": f"vᵀJ = {listed(self.result.tolist())}, added to x.grad",
+            "{{graph}}": self.graph.fragment if self.graph else "",
+        }.items():
+            page = page.replace(place, text)
+        return page
+
+    @property
+    def html(self) -> str:
+        """The fragment with its scripts in it, to be put into any page."""
+        return self.fragment + "".join(f"<script>{s}</script>\n" for s in self._scripts())
+
+    def save(self, path: str | Path) -> None:
+        """Write a whole page, one file, that asks for nothing and allows nothing else."""
+        digests = [sha256(script.encode()).digest() for script in self._scripts()]
+        allowed = " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
+        policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'"
+        page = _asset("live_page.html").replace("{{policy}}", policy)
+        Path(path).write_text(page.replace("{{picture}}", self.html), encoding="utf-8")
+
+    def answer(self, x: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        """Return y and vᵀJ at another x and v, as torch computes them in float64.
+
+        This is what the program is compared with, number for number; with a graph, the
+        numbers that its drawing shows follow.
+        """
+        with untouched(), Doubled() as mode, torch.enable_grad():
+            leaf = x.detach().double().reshape(self.x_shape).clone().requires_grad_()
+            of = called(self._f, leaf)
+            weights = v.detach().double().reshape(self.y_shape)
+            product, seen = _pulled(of, weights, mode, graph=self.graph is not None)
+        return tuple(t.detach().reshape(-1) for t in (of.y, product, *seen.values()))
+
+    def __repr__(self) -> str:
+        return row_text(self._product(self.v, self.result), "vᵀJ")
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def _scripts(self) -> list[str]:
+        return [script(), steps_script()] if self.graph else [script()]
+
+    def _told(self) -> str:
+        told = row_sentence(self._product(self.v, self.result), "vᵀJ")
+        return f"At x = {listed(self.x.tolist())}, y = {listed(self.y.tolist())}. {told}"
+
+    def _product(self, weights: Tensor, result: Tensor) -> Product:
+        J, rows, columns = self.J.tolist(), self._outputs(), self._inputs()
+        return Product(weights.tolist(), J, result.tolist(), rows, columns)
+
+    def _moved(self) -> dict[str, Tensor]:
+        return {"x": self.x, "v": self.v, "u": self._unit()}
+
+    def _unit(self) -> Tensor:
+        """Return the direction u to start from."""
+        return torch.eye(self.J.shape[1], dtype=torch.int64)[0]
+
+    def _outputs(self) -> list[str]:
+        return elements("y", self.y_shape)
+
+    def _inputs(self) -> list[str]:
+        return elements("x", self.x_shape)
+
+
+def live(
+    f: Callable[[Tensor], Tensor],
+    x: Tensor,
+    v: Tensor | None = None,
+    *,
+    graph: bool = False,
+) -> Live:
+    r"""Show :math:`v^\top J` as a picture that lives: move x and v, and f answers.
+
+    In a notebook, or on a page, each entry of x and of v has a slider and a number field.
+    When one is moved, y, the rows of J, tinted by their weight, and their sum follow.
+    Buttons set v to ones, a one-hot vector, the mean, or your own, and a switch shows the
+    Jacobian-vector product :math:`Ju` of the same J. It works by mouse, touch and
+    keyboard, and a screen reader hears the result. It needs no kernel and no network:
+    f and its product are run here once, and what torch computes is written down,
+    operation by operation, as a small program that a script in the page runs. Without
+    scripts the picture shows x, v, J and the product, as :func:`pullback.draw.vjp` does.
+
+    The first numbers come from :func:`pullback.jacobian` and :func:`torch.autograd.grad`
+    in x's dtype. The page goes on in double precision, and parameters of f that have less
+    are taken as they are; :meth:`Live.answer` says what torch answers there.
+
+    With ``graph=True`` the graph of f stands below, as :func:`pullback.draw.graph` draws
+    it: the value that each operation computes, and the cotangents on their way back,
+    which follow x and v, too. Operations are called as f calls their results, and beyond
+    24 they are drawn by module.
+
+    The program is that of **one** way through f, so f may not look at values. What is
+    refused names the line of f.
+
+    Args:
+        f: Function that maps x to one tensor y.
+        x: Real floating point tensor with 1 to 12 elements; it and its ``.grad`` stay as
+            they are.
+        v: Cotangent of exactly y's shape to start from; ones when left out.
+        graph: Whether the graph of f is shown as well.
+
+    Returns:
+        A :class:`Live`: a picture in notebooks, a table in print; ``.html`` is a fragment
+        for a page and ``.save(path)`` writes a page of its own.
+
+    Raises:
+        TypeError: f is no function, x or v is no real floating point tensor, or f returns
+            something else than one real tensor.
+        ValueError: v does not have y's shape; x or y has none or more than 12 elements,
+            or is on the meta device; or the program is too large for a page.
+        RuntimeError: f changes x in place, or its result does not depend on x.
+        NotImplementedError: f looks at values (``if x.sum() > 0``, ``.item()``), has
+            shapes that depend on them (``x[x > 0]``), draws random numbers, or uses an
+            operation that a page cannot compute.
+
+    Examples:
+        >>> import torch, pullback
+        >>> x = torch.tensor([1.0, 2.0, 3.0])
+        >>> f = lambda x: torch.stack([x.sum(), (x**2).sum()])
+        >>> pullback.live(f, x, v=torch.tensor([10.0, 1.0]))
+        v multiplies the rows of J; their sum is vᵀJ
+        output  v   x[0]  x[1]  x[2]
+        y[0]    10  1     1     1
+        y[1]    1   2     4     6
+        vᵀJ         12    14    16
+        >>> pullback.live(lambda x: x if x.sum() > 0 else -x, x)
+        Traceback (most recent call last):
+        ...
+        NotImplementedError: f looks at a value (if, float(), item()); one way for all...
+    """
+    check_tensors(f, (x,))
+    _small_and_real("x", x)
+    with untouched(), torch.enable_grad():
+        leaf = leaf_of(x)
+        y = one_tensor(call(f, (leaf,)))
+    _small_and_real("y = f(x)", y)
+    if not y.requires_grad:
+        raise RuntimeError("f(x) does not depend on x; a function of x is needed")
+    v = torch.ones_like(y) if v is None else v
+    if not isinstance(v, Tensor) or not v.is_floating_point():
+        kind = f"of dtype {v.dtype}" if isinstance(v, Tensor) else f"a {type(v).__name__}"
+        raise TypeError(f"v is {kind}; a real floating point tensor is needed")
+    if v.shape != y.shape:
+        raise ValueError(
+            f"v has shape {tuple(v.shape)} and y = f(x) has shape {tuple(y.shape)}; "
+            "exactly y's shape is needed"
+        )
+    v = v.detach().to(y)
+    (result,) = torch.autograd.grad(y, leaf, v, retain_graph=True, materialize_grads=True)
+    with torch.no_grad():
+        J = jacobian(y, leaf, allow_unused=True).reshape(y.numel(), x.numel())
+    program, shown = _recorded(f, x, y.detach(), v, graph=graph)
+    return Live(f, (x.detach(), v, y.detach(), J, result), program, shown)
+
+
+def _recorded(
+    f: Callable[[Tensor], Tensor], x: Tensor, given: Tensor, v: Tensor, *, graph: bool
+) -> tuple[dict[str, Any], GraphDrawing | None]:
+    """Return the program of f, which gave a result already, and of its product.
+
+    With a graph its numbers are outputs of the program, too, and its drawing comes along.
+    """
+    with untouched(), torch.enable_grad(), _ATTENTION, sdpa_kernel(SDPBackend.MATH):
+        form = torch.contiguous_format
+        leaf = x.detach().double().clone(memory_format=form).requires_grad_()
+        weights = v.detach().double().clone(memory_format=form)
+        recorder = Recorder(leaf, weights)
+        with recorder, Reads(recorder):
+            try:
+                of = called(f, leaf)
+            except (RuntimeError, TypeError, ValueError) as error:
+                if isinstance(error, NotImplementedError) or x.dtype is torch.float64:
+                    raise
+                raise NotImplementedError(
+                    f"f takes x of dtype {x.dtype} alone; float64, in which a page "
+                    "computes, is needed (f.double() makes a module take it)"
+                ) from error
+            product, seen = _pulled(of, weights, recorder, graph=graph)
+        _check_same(of.y, given, x.dtype)
+        shown = [of.y, product, *seen.values()]
+        outputs = [n if isinstance(n, int) else recorder.read(n) for n in shown]
+        drawing = None
+        if graph:
+            with Doubled() as mode:
+                numbers = {mark: i for i, mark in enumerate(seen, 2)}
+                drawing = alive_graph(*drawn(called(f, leaf), weights, mode), numbers)
+    program = recorder.program.data(outputs)
+    if (size := weight(program)) > HEAVIEST:
+        raise ValueError(
+            f"the program of f has {len(program['nodes'])} operations, {size} bytes when "
+            f"compressed; a page can carry {HEAVIEST}"
+        )
+    return program, drawing
+
+
+def _pulled(
+    of: Called, v: Tensor, mode: Doubled, *, graph: bool
+) -> tuple[Tensor, dict[Mark, Any]]:
+    """Return the product, and with a graph the numbers on the way to it."""
+    if not graph:
+        (product,) = torch.autograd.grad(of.y, of.leaf, v, materialize_grads=True)
+        return product, {}
+    arrived, seen = marks(of, v, mode)
+    return torch.zeros_like(of.leaf) if arrived is None else arrived, seen
+
+
+_ATTENTION = threading.RLock()  # torch keeps for all threads what attention is made of
+
+
+def _check_same(y: Tensor, given: Tensor, of: torch.dtype) -> None:
+    """Raise RuntimeError unless f gave the same as before, but for its rounding, or x's."""
+    slack = max(torch.finfo(dtype).eps for dtype in (given.dtype, of)) ** 0.5
+    y = y.detach().to(given)
+    if not torch.allclose(y, given, rtol=slack, atol=slack, equal_nan=True):
+        raise RuntimeError(
+            f"f(x) is {listed(given.flatten().tolist())}, and another result, "
+            f"{listed(y.flatten().tolist())}, when f is called again; a function of x "
+            "alone is needed"
+        )
+
+
+def script() -> str:
+    """Return the script that runs programs and moves pictures, without its comments."""
+    return re.sub(r"\n\s+(// .*)?", "\n", _asset("live.js"))
+
+
+def _asset(name: str) -> str:
+    return files("pullback").joinpath(name).read_text(encoding="utf-8")
+
+
+def _reach(numbers: Sequence[float]) -> float:
+    """Return where the sliders end: 2, 5, 10, 20, 50…, beyond the largest number."""
+    largest = max((abs(w) for w in numbers if math.isfinite(w)), default=0.0)
+    ends = (digit * 10.0**power for power in range(40) for digit in (1, 2, 5))
+    return next(end for end in ends if end >= max(2.0, 1.5 * largest))
+
+
+def _small_and_real(name: str, t: Tensor) -> None:
+    if t.is_complex():
+        raise TypeError(
+            f"{name} has dtype {t.dtype}; a real floating point dtype is needed"
+        )
+    if not 1 <= t.numel() <= LARGEST:
+        raise ValueError(
+            f"{name} has shape {tuple(t.shape)}, {t.numel()} elements; 1 to {LARGEST} can "
+            "be shown"
+        )

@@ -1,0 +1,117 @@
+"""The graph of f for a picture that lives: its values, and the cotangents on its edges."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import get_gradient_edge
+
+from pullback._graph import Graph
+from pullback._inputs import call, one_tensor
+from pullback._live_recorder import Doubled
+from pullback._torch import number_of
+from pullback._trace import Trace, follow, seen
+
+Mark = tuple[str, str | int]  # a kind, and the name of a node or the number of an edge
+
+
+class Called(NamedTuple):
+    """What f returned for a leaf, and the tensors that it has names for."""
+
+    leaf: Tensor
+    y: Tensor
+    names: dict[str, Tensor]
+
+
+def called(f: Callable[[Tensor], Tensor], leaf: Tensor) -> Called:
+    """Call f, and look at its variables when it returns."""
+    code = getattr(getattr(f, "forward", f), "__code__", None)
+    variables: dict[str, Any] = {}
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and frame.f_code is code:
+            variables.update(frame.f_locals)
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        y = one_tensor(call(f, (leaf,), copied=(leaf,)))
+    finally:
+        sys.setprofile(before)
+    parameters = dict(getattr(f, "named_parameters", dict)())
+    own = {name: t for name, t in variables.items() if isinstance(t, Tensor)}
+    return Called(leaf, y, {**parameters, **own, "y": y, "x": leaf})
+
+
+def drawn(of: Called, v: Tensor, mode: Doubled) -> tuple[Trace, dict[str, Any]]:
+    """Return what a picture of the way from y to x shows: the trace and values by name."""
+    graph = Graph([of.y], _in_order(of.names), several=False)
+    whole = seen(graph, [of.y], [v], {get_gradient_edge(of.leaf).node: of.leaf})
+    ways = _to_x([edge[:2] for edge in whole.edges])
+    part = whole._replace(
+        edges=tuple(edge for edge in whole.edges if edge.target in ways),
+        nodes=tuple(node for node in whole.nodes if node.name in ways),
+        leaves=tuple(leaf for leaf in whole.leaves if leaf.name in ways),
+    )
+    return part, _values(graph, of, ways, mode.made)
+
+
+def marks(of: Called, v: Tensor, mode: Doubled) -> tuple[Tensor | None, dict[Mark, Any]]:
+    """Return the product, and all numbers that the picture shows, in a fixed order.
+
+    Each is a tensor, or what the mode has kept of one.
+    """
+    graph = Graph([of.y], _in_order(of.names), several=False)
+    start = get_gradient_edge(of.leaf).node
+    way = follow(
+        graph, [of.y], [v], [start], lambda *edge: edge, lambda g: g, defaultdict(list)
+    )
+    ways = _to_x([edge[:2] for edge in way.edges])
+    kept = [edge for edge in way.edges if edge[1] in ways]
+    (product,) = way.totals
+    found: dict[Mark, Any] = {("edge", i): sent for i, (_, _, sent) in enumerate(kept)}
+    for node, arrived in way.received.items():
+        if len(arrived) == 1:
+            found["arrived", graph.name[node]] = arrived[0]
+    found["arrived", "x"] = product
+    for name, value in _values(graph, of, ways, mode.made).items():
+        found["value", name] = value
+    return product, {mark: value for mark, value in found.items() if value is not None}
+
+
+def _in_order(names: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return names so that x and y are called so, whatever else they are called."""
+    return {"x": names["x"], "y": names["y"], **names}
+
+
+def _to_x(edges: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the nodes from which edges, in the order of travel, lead to x."""
+    ways = {"x"}
+    for source, target in reversed(list(edges)):
+        if target in ways:
+            ways.add(source)
+    return ways
+
+
+def _values(
+    graph: Graph, of: Called, ways: set[str], made: Mapping[int, Any]
+) -> dict[str, Any]:
+    """Return what the nodes made in the forward pass, by name, where that is known.
+
+    A variable of f is known as it is at the end. Nodes of functions of one's own and of
+    edits in place come before, or after, other operations: what they made is not known.
+    """
+    values: dict[str, Any] = {}
+    for node, name in graph.name.items():
+        if name in ways:
+            own = isinstance(node, BackwardCFunction) or "CopySlices" in node.name()
+            value = None if own else made.get(number_of(node))
+            if (value := of.names.get(name, value)) is not None:
+                values[name] = value
+    return values

@@ -1,0 +1,261 @@
+"""Runs f and its product once and writes down, operation by operation, what is computed."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from inspect import currentframe, signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from pullback._live_operators import CONSTANT, RULES, Lacking
+from pullback._live_program import Program, extent, places
+from pullback._torch import (
+    TorchDispatchMode,
+    decomposition,
+    node_number,
+    pytree,
+    schema,
+    storage_key,
+)
+
+READERS = {"__array__", "__dlpack__", "numpy", "tolist"}  # without an operation
+#: Where no line is f's: in torch, in this package, and in what Python runs itself.
+FOREIGN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<frozen")
+CALLER = str(Path(__file__).with_name("_live.py"))
+HALF = (torch.float16, torch.bfloat16)
+
+
+class Doubled(TorchDispatchMode):
+    """Computes everything in float64: constants and what f makes in float32, too.
+
+    So a function whose parameters are float32 can be followed in the numbers of a page,
+    which have no other kind.
+
+    Attributes:
+        made: What each node of the graph was made for, by its number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.made: dict[int, Any] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        number = node_number()
+        first = self.made.setdefault(number, self) is self
+        out = self.run(func, *pytree.tree_map(doubled, (args, kwargs or {})))
+        if first:  # what has no node of its own comes after what has the newest
+            self.made[number] = self.keep(out) if isinstance(out, Tensor) else None
+        return out
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operation."""
+        return pytree.tree_map(doubled, func(*args, **kwargs))
+
+    def keep(self, t: Tensor) -> Any:
+        """Return a tensor as it is now."""
+        return t.detach().clone()
+
+
+def doubled(value: Any) -> Any:
+    """Return a tensor, or a dtype, of double precision if it is of single precision."""
+    if isinstance(value, Tensor) and value.dtype in (torch.float32, *HALF):
+        return value.double()
+    return torch.float64 if value is torch.float32 else value
+
+
+class Recorder(Doubled):
+    """Runs every operation, and writes down those that depend on x or v.
+
+    What a tensor holds is known by its memory: views and writes into views need nothing
+    more than the places that they mean.
+    """
+
+    def __init__(self, x: Tensor, v: Tensor) -> None:
+        super().__init__()
+        self.program = Program(x.numel(), v.numel())
+        self.memory = {storage_key(x): 0, storage_key(v): 1}
+        self.kept: list[Any] = [x, v]  # no memory is used twice
+        self.lines: dict[int, str] = {}  # of f, by the nodes of the graph that they make
+
+    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operation, and write it down if it depends on x or v."""
+        if line := line_of_f():
+            self.lines[node_number()] = line
+        name = schema(func).name.partition("::")[2]
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            return self.without_chance(func, name, args, kwargs)
+        if not any(map(self.tracks, pytree.tree_leaves((args, kwargs)))):
+            return pytree.tree_map(doubled, func(*args, **kwargs))
+        if any(part in HALF for part in pytree.tree_leaves((args, kwargs))):
+            raise self.refusal(
+                f"{name} rounds to half precision; float32 or float64 is needed"
+            )
+        try:
+            return self.record(func, name, args, kwargs)
+        except Lacking as reason:
+            why = f"{name} of this kind ({reason})" if str(reason) else name
+            raise self.refusal(
+                f"a page has no {why}; another operation is needed"
+            ) from None
+
+    def keep(self, t: Tensor) -> int | None:
+        """Return the node of a tensor that depends on x or v."""
+        return self.read(t) if self.tracks(t) else None
+
+    def record(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Run an operation and write it down."""
+        if any(a.alias_info and a.alias_info.is_write for a in schema(func).arguments):
+            return self.write_in_place(func, name, args, kwargs)
+        out = pytree.tree_map(doubled, func(*args, **kwargs))
+        results = out if isinstance(out, tuple | list) else (out,)
+        if not all(isinstance(t, Tensor) or t is None for t in results):
+            raise self.refusal(looks_at_a_value(name))
+        if any(t.is_complex() for t in results if t is not None):
+            raise self.refusal(f"{name} gives complex numbers; real ones are needed")
+        if name in CONSTANT or self.is_view(results, args):
+            return out
+        if (rule := RULES.get(name)) is None:
+            return self.take_apart(func, args, kwargs)
+        try:
+            signature(rule).bind(self, out, *args, **kwargs)
+        except TypeError:
+            raise Lacking("arguments that are rarely given") from None
+        nodes = rule(self, out, *args, **kwargs)
+        for t, node in zip(
+            results, nodes if isinstance(nodes, tuple) else (nodes,), strict=True
+        ):
+            self.write(t, node)
+        return out
+
+    def take_apart(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run what torch says that an operation is made of."""
+        with self:
+            out = (decomposition(func) or func.decompose)(*args, **kwargs)
+        if out is NotImplemented:
+            dynamic = torch.Tag.dynamic_output_shape in func.tags
+            raise Lacking("its shape depends on values" if dynamic else "")
+        return out
+
+    def without_chance(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Run what may draw random numbers, but need not: attention without dropout."""
+        try:
+            return self.take_apart(func, args, kwargs)
+        except Lacking:
+            raise self.refusal(
+                f"{name} draws random numbers; a function without them is needed"
+            ) from None
+
+    def write_in_place(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Compute what an operation writes, and let it write."""
+        target = args[0]
+        if name in ("copy_", "copy_to"):
+            node = self.read(args[1], target.shape)
+        else:
+            plain = getattr(torch.ops.aten, name.rstrip("_"), None)
+            if plain is None or not name.endswith("_"):
+                raise Lacking
+            with self:
+                value = plain(*args, **kwargs)
+            node = self.read(value)
+        self.write(target, node)
+        return func(*args, **kwargs)
+
+    def is_view(self, results: Sequence[Any], args: Any) -> bool:
+        """Tell whether all results lie in the memory of an argument, as its numbers."""
+        given = {
+            storage_key(t): t.dtype
+            for t in pytree.tree_leaves(args)
+            if isinstance(t, Tensor)
+        }
+        return all(t is not None and given.get(storage_key(t)) is t.dtype for t in results)
+
+    def tracks(self, value: Any) -> bool:
+        """See :class:`pullback._live_operators.Reader`."""
+        return (
+            isinstance(value, Tensor)
+            and value.numel() > 0
+            and storage_key(value) in self.memory
+        )
+
+    def read(self, value: Any, shape: Sequence[int] | None = None) -> int:
+        """See :class:`pullback._live_operators.Reader`."""
+        if not isinstance(value, Tensor):
+            return self.program.constant([float(value)])
+        t = value.detach() if shape is None or value.numel() == 1 else value.expand(shape)
+        if self.tracks(t):
+            node = self.memory[storage_key(t)]
+            if self.program.lengths[node] > 1:
+                return self.program.take(node, places(t))
+        else:
+            node = self.program.constant(t.double().flatten().tolist())
+        return self.program.spread(node, t.numel()) if shape is None else node
+
+    def write(self, t: Tensor, node: int) -> None:
+        """Let a list be what t holds, in the order of its elements."""
+        self.kept.append(t)
+        key, size, where = storage_key(t), extent(t), places(t)
+        if len(where) < size or (key in self.memory and where != list(range(size))):
+            whole = torch.empty(0, dtype=t.dtype, device="cpu").set_(t.untyped_storage())
+            new = self.program.spread(node, len(where))
+            node = self.program.put(self.read(whole), self.program.constant(where), new)
+        elif where != list(range(size)):
+            order = [0] * size
+            for i, place in enumerate(where):
+                order[place] = i
+            node = self.program.take(node, order)
+        self.memory[key] = node
+
+    def refusal(self, reason: str) -> NotImplementedError:
+        """Return the error that says why f has no program, and on which line.
+
+        It is the line that runs, or the one whose backward does.
+        """
+        line = line_of_f() or self.lines.get(node_number(), "")
+        return NotImplementedError(f"{reason}; {line}" if line else reason)
+
+
+class Reads(TorchFunctionMode):
+    """Refuses what reads numbers past all operations."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in READERS and self.recorder.tracks(args[0]):
+            raise self.recorder.refusal(looks_at_a_value(name))
+        return func(*args, **kwargs or {})
+
+
+def looks_at_a_value(name: str) -> str:
+    """Return why a branch cannot be followed."""
+    how = "if, float(), item()" if name == "_local_scalar_dense" else name
+    return f"f looks at a value ({how}); one way for all x is needed"
+
+
+def line_of_f() -> str:
+    """Return the line of f that is running, if f has lines: the innermost of its file.
+
+    f is called by this package, so the frames that called the package are not f's.
+    """
+    frame, found = currentframe(), ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file == CALLER:
+            return found
+        if not found and not file.startswith(FOREIGN):
+            code = linecache.getline(file, frame.f_lineno).strip()
+            place = f" of {Path(file).name}" if Path(file).exists() else ""
+            found = f"line {frame.f_lineno}{place}: {code}" if code else ""
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,163 @@
+"""What was found, and where: what :func:`pullback.watch` gives."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, overload
+
+WIDTH = 88
+
+
+class Site(NamedTuple):
+    """A line of source, printed as ``path:line`` so that editors can jump there."""
+
+    path: str
+    line: int
+
+    @property
+    def code(self) -> str:
+        """What stands on the line."""
+        return linecache.getline(self.path, self.line).strip()
+
+    def __str__(self) -> str:
+        inside = self.path.startswith(os.getcwd() + os.sep)
+        path = os.path.relpath(self.path) if inside else self.path
+        return f"{path}:{self.line}"
+
+
+class Note(NamedTuple):
+    """Another line that has to do with a finding, and how.
+
+    Attributes:
+        label: Its part: ``"saved"``, ``"edited"``, ``"became NaN"``.
+        site: The line; None where it is not known.
+        text: What happened there.
+    """
+
+    label: str
+    site: Site | None
+    text: str
+
+    def __str__(self) -> str:
+        code = f": {self.site.code}" if self.site and self.site.code else ""
+        return f"{self.text}, {self.site}{code}" if self.site else self.text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that is wrong in a program.
+
+    Attributes:
+        rule: Name of the rule that found it, which ``watch(without=...)`` turns off.
+        site: The line that it is about; None where that is not known.
+        message: What happens there, in a sentence or two.
+        notes: Other lines that have to do with it.
+        fix: What to do about it.
+        page: The entry of the error index that tells more.
+    """
+
+    rule: str
+    site: Site | None
+    message: str
+    fix: str
+    page: str
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """The page on the site that tells more, or the command that prints it."""
+        from pullback._messages import more
+
+        return more(self.page)
+
+    def __str__(self) -> str:
+        where = f"{self.site}: " if self.site else ""
+        lines = [_fill(f"{where}{self.message}", "", "")]
+        if self.site and self.site.code:
+            lines.append(f"    {self.site.code}")
+        labelled = [(f"{note.label}:", str(note)) for note in self.notes]
+        labelled += [("fix:", self.fix), ("more:", self.address)]
+        labelled += [("rule:", self.rule)]
+        width = max(len(label) for label, _ in labelled) + 1
+        lines += [
+            _fill(text, f"  {label:{width}}", " " * (width + 2)) for label, text in labelled
+        ]
+        return "\n".join(lines)
+
+
+class Findings(Sequence[Finding]):
+    """What a watched block or program has shown so far, in the order of its discovery.
+
+    It is a sequence of :class:`Finding`, and prints as a text that names lines.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Site | None, str], Finding] = {}
+        self._why: dict[str, str] = {}
+        self._unseen: list[str] = []
+
+    @overload
+    def __getitem__(self, at: int) -> Finding: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Finding]: ...
+    def __getitem__(self, at: int | slice) -> Finding | Sequence[Finding]:
+        return tuple(self._found.values())[at]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(tuple(self._found.values()))
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What happened out of sight, such as code that was run compiled before."""
+        return tuple(self._unseen)
+
+    def why(self, name: str) -> str:
+        """Return why a parameter got no gradient, or that it got one.
+
+        Args:
+            name: Its name in the module, such as ``"encoder.weight"``, or that of the
+                variable that holds it. Known when the block has ended.
+
+        Raises:
+            KeyError: No tensor of that name was used or belongs to a module that ran.
+        """
+        if name not in self._why:
+            raise KeyError(f"{name!r} is none of {', '.join(sorted(self._why)) or 'none'}")
+        return self._why[name]
+
+    def add(self, finding: Finding) -> None:
+        """Keep a finding, once for each line and page."""
+        self._found.setdefault((finding.rule, finding.site, finding.page), finding)
+
+    def explain(self, name: str, reason: str) -> None:
+        """Keep why a parameter got no gradient."""
+        self._why[name] = reason
+
+    def missed(self, what: str) -> None:
+        """Keep that something was not seen."""
+        if what not in self._unseen:
+            self._unseen.append(what)
+
+    def __repr__(self) -> str:
+        found = [str(finding) for finding in self]
+        counted = f"{len(found)} finding{'' if len(found) == 1 else 's'}"
+        unseen = [_fill(text, "not seen: ", " " * 10) for text in self._unseen]
+        return "\n\n".join([f"pullback.watch: {counted}", *found, *unseen])
+
+
+def _fill(text: str, first: str, others: str) -> str:
+    return textwrap.fill(
+        text,
+        width=WIDTH,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,284 @@
+"""The log: each operation that ran, the backward passes, and what was seen of the rest."""
+
+from __future__ import annotations
+
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pullback._torch import storage_key, unwrap
+from pullback._watch.findings import Findings, Site
+
+KEPT = 20_000  # operations; a step of a small network is some hundred
+FORWARD = -1  # where the number of a backward pass would stand
+
+
+class Event:
+    """One operation that ran.
+
+    Tensors are known by their storages, which views share. A storage may get the key of
+    one that is gone: what happened to a tensor is what has the key and came after it.
+
+    Attributes:
+        index: Its place among all operations.
+        op: Its name, such as ``"mul"`` or ``"add_"``; ``"step"`` for an optimizer's.
+        site: The line that called it, the nearest outside torch; in backward, the line
+            of the operation whose backward it is part of.
+        number: Number of the node that autograd made for it, or of one before it.
+        run: Number of the backward pass that it is part of, or ``FORWARD``.
+        node: Name of the node in whose backward it ran, and the number of that node.
+        grad: Whether gradients were enabled.
+        reads: Storages of the tensors that it took.
+        live: Those of them that required a gradient.
+        makes: Storages that it made.
+        writes: Storages that it wrote into.
+        shape: Shape of its first result.
+        total: Sum of its first result, None where that was not looked at.
+        integer: Whether its first result holds integers or booleans.
+        owner: Name of the custom Function or the optimizer in which it ran, if any;
+            ``"torch"`` for a number that torch itself read.
+    """
+
+    __slots__ = (
+        "grad",
+        "index",
+        "integer",
+        "live",
+        "makes",
+        "node",
+        "node_number",
+        "number",
+        "op",
+        "owner",
+        "reads",
+        "run",
+        "shape",
+        "site",
+        "total",
+        "writes",
+    )
+
+    def __init__(self, index: int, op: str, site: Site | None, run: int = FORWARD) -> None:
+        self.index, self.op, self.site, self.run = index, op, site, run
+        self.number = self.node_number = -1
+        self.node = self.owner = ""
+        self.grad = True
+        self.reads: tuple[int, ...] = ()
+        self.live: tuple[int, ...] = ()
+        self.makes: tuple[int, ...] = ()
+        self.writes: tuple[int, ...] = ()
+        self.shape: tuple[int, ...] = ()
+        self.total: float | None = None
+        self.integer = False
+
+
+class Moment(NamedTuple):
+    """An operation that has run a moment ago, with its tensors, which the log lets go.
+
+    Attributes:
+        event: What the log keeps of it.
+        args: What it took, in the order of its arguments.
+        kwargs: What it took by name.
+        inputs: The tensors among both.
+        outputs: The tensors that it gave.
+        node: The node in whose backward it ran, or None.
+    """
+
+    event: Event
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    node: Any
+
+
+@dataclass
+class Call:
+    """A backward pass that begins, as it was asked for.
+
+    Attributes:
+        run: Its number.
+        site: The line that asked.
+        accumulates: Whether it fills ``.grad``, as ``backward`` does and ``grad`` not.
+        create_graph: Whether it makes a graph of its own.
+        roots: What it starts from; let go when it has begun.
+        cotangents: What it starts with, each with the shape of its root.
+        given: The argument ``gradient``, ``grad_tensors`` or ``grad_outputs``.
+        inputs: The tensors that it is restricted to, if any.
+        keys: The storages of the roots.
+        begun: Index of the first operation in it.
+    """
+
+    run: int
+    site: Site | None
+    accumulates: bool
+    create_graph: bool
+    roots: Sequence[Any]
+    cotangents: Sequence[Any]
+    given: Any
+    inputs: Sequence[Any]
+    keys: tuple[int, ...]
+    begun: int
+
+    def let_go(self) -> None:
+        """Keep no tensor alive."""
+        self.roots = self.cotangents = self.inputs = ()
+        self.given = None
+
+
+@dataclass
+class Leaf:
+    """A tensor that requires a gradient and that no operation made.
+
+    Attributes:
+        tensor: The tensor, weakly.
+        key: Its storage.
+        site: The line that used it first.
+        name: Name of a variable there that holds it.
+        version: How often it had been written into when forward used it last.
+        total: Sum of its numbers then.
+        arrivals: How many gradients have arrived, one in each backward pass.
+        arrived: The pass in which the last one did.
+        nonzero: Whether one of them was not all zeros.
+        asked: Whether a backward was restricted to it, among others.
+        accumulated: The last operation that added to its gradient, whether to one of an
+            earlier step, its storage then, and the backward pass.
+        reason: Why none arrived, as far as is known.
+    """
+
+    tensor: weakref.ref[Tensor]
+    key: int
+    site: Site | None
+    name: str
+    version: int = -1
+    total: float | None = None
+    arrivals: int = 0
+    arrived: int = FORWARD
+    nonzero: bool = False
+    asked: bool = False
+    accumulated: tuple[Event, bool, int, Call | None] | None = None
+    reason: Any = None
+
+
+@dataclass
+class Log:
+    """All that is known of a watched program.
+
+    Attributes:
+        findings: What the rules have found.
+        strict: Whether what correct programs do on purpose counts, too.
+        events: The last operations.
+        of_number: The operation for which each node was made.
+        makers: The operation that made each storage.
+        writers: The operations that wrote into each storage, the last ones.
+        detached: The operation that last detached a tensor of a storage.
+        leaves: The leaves that operations took, by ``id``.
+        modules: The modules that were called by no other.
+        hidden: What they called beside their own parts, and on which line.
+        optimizers: The optimizers that made a step.
+        moved: What they moved, by ``id``: it had a gradient, if one set by hand.
+        kept: Leaves that are kept alive, to be asked at the end: parameters, and a few
+            others.
+        call: The backward pass that runs, or ran last.
+        calls: How many there were that fill ``.grad``.
+        count: How many operations there were.
+        memory: What single rules keep, by names of their own.
+    """
+
+    findings: Findings
+    strict: bool
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
+    of_number: dict[int, Event] = field(default_factory=dict)
+    makers: dict[int, Event] = field(default_factory=dict)
+    writers: dict[int, deque[Event]] = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=8))
+    )
+    detached: dict[int, Event] = field(default_factory=dict)
+    leaves: dict[int, Leaf] = field(default_factory=dict)
+    modules: dict[torch.nn.Module, None] = field(default_factory=dict)
+    hidden: dict[torch.nn.Module, Any] = field(default_factory=dict)
+    optimizers: dict[Any, Site | None] = field(default_factory=dict)
+    moved: set[int] = field(default_factory=set)
+    kept: list[Tensor] = field(default_factory=list)
+    call: Call | None = None
+    calls: int = 0
+    count: int = 0
+    memory: defaultdict[str, dict[Any, Any]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+
+    def add(self, event: Event) -> None:
+        """Keep an operation, and forget the oldest now and then."""
+        self.events.append(event)
+        for key in event.makes:
+            self.makers[key] = event
+        for key in event.writes:
+            self.writers[key].append(event)
+        if event.op == "detach" and event.live and event.run == FORWARD:
+            self.detached[event.live[0]] = event
+        if event.index % KEPT == 0:
+            self._forget(event.index - KEPT)
+
+    def _forget(self, before: int) -> None:
+        tables: Sequence[dict[int, Event]] = (self.of_number, self.makers, self.detached)
+        for table in tables:
+            for key in [key for key, event in table.items() if event.index < before]:
+                del table[key]
+        for key in [key for key, of in self.writers.items() if of[-1].index < before]:
+            del self.writers[key]
+        for key in [key for key, leaf in self.leaves.items() if leaf.tensor() is None]:
+            del self.leaves[key]
+
+    def leaf(self, t: Tensor) -> Leaf | None:
+        """Return what is known of a leaf, if it was used."""
+        leaf = self.leaves.get(id(t))
+        return leaf if leaf is not None and leaf.tensor() is t else None
+
+    def made_for(self, number: int) -> Event | None:
+        """Return the operation for which the node of this number was made."""
+        return self.of_number.get(number)
+
+    def writes_since(self, key: int, index: int) -> list[Event]:
+        """Return the operations that wrote into a storage after the one of this index."""
+        return [e for e in self.writers.get(key, ()) if e.index > index]
+
+    def held(self) -> dict[int, Tensor]:
+        """Return the tensors that the optimizers hold, by ``id``."""
+        groups = [
+            group for optimizer in self.optimizers for group in optimizer.param_groups
+        ]
+        return {id(p): p for group in groups for p in group["params"]}
+
+    def named(self) -> dict[int, tuple[str, Tensor]]:
+        """Return the parameters of the modules that ran, by ``id``, with their names."""
+        found: dict[int, tuple[str, Tensor]] = {}
+        for module in tuple(self.modules):
+            for name, parameter in module.named_parameters():
+                found.setdefault(id(parameter), (name, parameter))
+        return found
+
+    def name_of(self, t: Tensor) -> str:
+        """Return the name of a tensor in its module, of its variable, or what it is."""
+        named = self.named().get(id(t))
+        leaf = self.leaf(t)
+        if named:
+            return named[0]
+        return leaf.name if leaf and leaf.name else f"a tensor of shape {tuple(t.shape)}"
+
+    def forward_events(self) -> Iterator[Event]:
+        """Yield the operations that are kept and were no part of a backward pass."""
+        return (event for event in tuple(self.events) if event.run == FORWARD)
+
+
+def keys_of(tensors: Sequence[Any]) -> tuple[int, ...]:
+    """Return the storages of those of the tensors that have one."""
+    return tuple(
+        storage_key(unwrap(t))
+        for t in tensors
+        if isinstance(t, Tensor) and t.layout is torch.strided
+    )

@@ -1,0 +1,234 @@
+"""Where the first NaN or infinity came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pullback._torch import number_of, storage_key
+from pullback._watch.findings import Finding, Note
+from pullback._watch.log import FORWARD, Call, Event, Log, Moment, keys_of
+from pullback._watch.rules import Found, after, at_begin, at_end
+
+RULE = "not-finite"
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+#: Operations that write the numbers they are told to, such as the -inf of a mask.
+CONSTANTS = {
+    "fill_", "full", "full_like", "lift_fresh", "masked_fill", "masked_fill_", "new_full",
+    "scalar_tensor", "where", "index_put_", "copy_", "clone", "detach", "_to_copy", "empty",
+    "empty_like", "new_empty", "empty_strided", "new_empty_strided", "masked_scatter",
+    "constant_pad_nd", "triu", "tril", "resize_",
+}  # fmt: skip
+
+
+@dataclass
+class Origin:
+    """Where a number that is not finite began.
+
+    Attributes:
+        event: The operation that made it.
+        kind: ``"NaN"`` or ``"an infinity"``.
+        ranges: Of the inputs, as text.
+        put: Whether the program itself wrote it there.
+        masked: Whether zeros arrived where it appeared, as behind a mask.
+        became: The operation that made a NaN of an infinity.
+        came: Whether the numbers came in from outside.
+    """
+
+    event: Event
+    kind: str
+    ranges: str
+    put: bool
+    masked: bool
+    came: bool = False
+    became: Event | None = None
+
+
+@after(RULE)
+def follow(log: Log, now: Moment) -> Found:
+    """Keep where numbers stop to be finite; report those that reach a gradient."""
+    event = now.event
+    if event.op == "_amp_foreach_non_finite_check_and_unscale_":
+        log.memory[RULE]["scaled"] = True
+    bad: dict[int, Origin] = log.memory["origins"]
+    if event.total is None or math.isfinite(event.total):
+        if bad:
+            for key in event.makes or (event.total is not None and event.writes) or ():
+                bad.pop(key, None)
+            if event.node.endswith("AccumulateGrad"):
+                _gradient(log, now, bad)
+        return
+    (t, *_) = now.outputs
+    if t.isfinite().all():  # the sum alone went over
+        return
+    nan = bool(t.isnan().any())
+    before = [bad[key] for key in event.reads if key in bad]
+    origin = _older(before, nan) if before else _new(log, now, nan)
+    if nan and origin.kind != "NaN" and origin.became is None:
+        origin.became = event
+    for key in keys_of(now.outputs):
+        bad[key] = origin
+    if event.node.endswith("AccumulateGrad"):
+        _gradient(log, now, bad)
+    yield from ()
+
+
+@at_begin(RULE)
+def reached(log: Log, call: Call) -> Found:
+    """Report what reached the value that backward starts from."""
+    bad: dict[int, Origin] = log.memory["origins"]
+    for root, key in zip(call.roots, call.keys, strict=False):
+        if key in bad and not root.detach().isfinite().all():
+            if bad[key].came and log.memory[RULE].get("reported"):
+                continue  # it came from the gradients of an earlier step
+            finding = _finding(bad[key], "and reached what backward starts from")
+            log.memory[RULE]["reported"] = True
+            if bad[key].kind == "NaN" or not _just_scaled(log, root, bad[key]):
+                yield finding
+            else:
+                log.memory[RULE]["held"] = finding
+
+
+@at_end(RULE)
+def never_differentiated(log: Log) -> Found:
+    """Report the first NaN of a program without a backward."""
+    first: Origin | None = log.memory[RULE].get("first")
+    if log.call is None and first is not None:
+        yield _finding(first, "")
+    held = log.memory[RULE].get("held")
+    if held is not None and not log.memory[RULE].get("scaled"):
+        yield held
+
+
+def _just_scaled(log: Log, root: Any, origin: Origin) -> bool:
+    """Tell whether the loss was finite before a factor: a scaler skips such a step."""
+    made = log.made_for(number_of(root.grad_fn)) if root.grad_fn is not None else None
+    return made is origin.event and made.op == "mul"
+
+
+def _gradient(log: Log, now: Moment, bad: dict[int, Origin]) -> None:
+    """Report what reached the gradient of a leaf; with a scaler in use, at the end."""
+    keys = [key for key in (*now.event.reads, *now.event.makes) if key in bad]
+    memory = log.memory[RULE]
+    if not keys or memory.get("reported"):
+        return
+    memory["reported"] = True
+    memory["held"] = _finding(bad[keys[0]], "and reached a gradient")
+
+
+def _older(origins: Sequence[Origin], nan: bool) -> Origin:
+    """Return the origin that counts: of a NaN, a NaN's, and one that nobody wrote."""
+    return min(
+        origins,
+        key=lambda o: (nan and o.kind != "NaN" and o.became is None, o.put, o.event.index),
+    )
+
+
+def _new(log: Log, now: Moment, nan: bool) -> Origin:
+    inputs = [t.detach() for t in now.inputs if t.dtype in FLOATS]
+    infected = [t for t in inputs if not t.isfinite().all() and not _written(now, t)]
+    put = now.event.op in CONSTANTS
+    zeros = any(not bool((t != 0).all()) for t in inputs)
+    masked = (
+        now.event.run != FORWARD
+        and zeros
+        and any(
+            t.shape == now.outputs[0].shape
+            and bool((t[~now.outputs[0].isfinite()] == 0).all())
+            for t in now.inputs[:1]
+        )
+    )
+    kind = "NaN" if nan else "an infinity"
+    origin = Origin(
+        now.event, kind, _ranges(inputs), put, masked, came=bool(infected) and not put
+    )
+    if nan and not put:
+        log.memory[RULE].setdefault("first", origin)
+    return origin
+
+
+def _written(now: Moment, t: Tensor) -> bool:
+    """Tell whether it is the operation itself that has written these numbers."""
+    return storage_key(t) in now.event.writes
+
+
+def _ranges(inputs: Sequence[Tensor]) -> str:
+    parts = []
+    for t in inputs:
+        good = t[t.isfinite()]
+        shape = tuple(t.shape)
+        if good.numel():
+            low, high = good.min().item(), good.max().item()
+            numbers = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+        else:
+            numbers = "nothing finite" if t.numel() else "nothing"
+        more = "" if good.numel() == t.numel() else " and what is not finite"
+        parts.append(f"{numbers}{more}, shape {shape}")
+    return "; ".join(parts) or "no tensors"
+
+
+def _finding(origin: Origin, end: str) -> Finding:
+    event = origin.event
+    where = (
+        f"in backward of {_plain(event.node)}" if event.run != FORWARD else f"in {event.op}"
+    )
+    if origin.came:
+        head = f"Numbers that are not finite came in and were first used {where}"
+    elif origin.put:
+        head = f"{origin.kind[0].upper()}{origin.kind[1:]} was written as a constant"
+    else:
+        head = f"{origin.kind[0].upper()}{origin.kind[1:]} first appeared {where}"
+    notes = [Note("inputs", None, origin.ranges)]
+    if origin.became is not None:
+        became = origin.became
+        how = f"backward of {_plain(became.node)}" if became.run != FORWARD else became.op
+        notes.append(Note("NaN", became.site, f"became NaN in {how}"))
+    site = event.site
+    if origin.put and origin.became is not None:  # a mask is right; what it met is not
+        head = f"The infinity that {event.op} wrote became NaN in {origin.became.op}"
+        notes = [Note("written", site, event.op), *notes[:1]]
+        site = origin.became.site
+    page, fix = _advice(origin)
+    return Finding(
+        rule=RULE,
+        site=site,
+        message=f"{head}{', ' + end if end else ''}.",
+        fix=fix,
+        page=page,
+        notes=tuple(notes),
+    )
+
+
+def _advice(origin: Origin) -> tuple[str, str]:
+    event = origin.event
+    if event.run == FORWARD:
+        return "loss-nan-or-inf", (
+            "Look at the ranges: a logarithm or a division meets 0, an exponential a large "
+            "number. Clamp the input, add a small number, or use the stable form "
+            "(log_softmax, "
+            "logsumexp, binary_cross_entropy_with_logits)."
+        )
+    if origin.masked:
+        return "nan-from-a-mask", (
+            "The mask comes after the operation: its backward multiplies 0 by "
+            "infinity. Mask "
+            "the input as well: torch.where(m, f(torch.where(m, x, 1.0)), 0.0)."
+        )
+    if event.node.startswith("Sqrt"):
+        return "norm-at-zero", (
+            "The slope of the square root at 0 is infinite. Use torch.linalg.vector_norm, "
+            "whose gradient there is 0, or add a small number under the root."
+        )
+    return "returned-nan-values", (
+        "The derivative of this operation is not finite at its input: keep the input away "
+        "from there, by a clamp or a small number that is added."
+    )
+
+
+def _plain(node: str) -> str:
+    return node.rstrip("0123456789").removesuffix("Backward")

@@ -1,0 +1,486 @@
+"""Writes the log: looks at each operation, each module call, each step of an optimizer."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from types import CodeType, FrameType, ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.modules import module as modules
+from torch.optim import optimizer as optimizers
+
+import pullback
+from pullback._torch import (
+    QuietDispatchMode,
+    accumulated_leaf,
+    has_numbers,
+    nodes_made,
+    number_of,
+    out_of_sight,
+    running_backward,
+    running_node,
+    schema,
+    stack_of_backward,
+    storage_key,
+    version,
+)
+from pullback._watch import rules
+from pullback._watch.findings import Site
+from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Moment, keys_of
+
+
+def _folder(of: ModuleType) -> str:
+    return os.path.dirname(str(of.__file__)) + os.sep
+
+
+INSIDE = (_folder(torch), _folder(pullback))  # whose frames are nobody's own lines
+FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
+OTHERS = 100  # leaves that are no parameters and are kept until the end
+PLAIN = (Tensor, torch.nn.Parameter)
+
+
+class Operation(NamedTuple):
+    """What is the same at every call of an operation."""
+
+    name: str
+    written: tuple[tuple[int, str], ...]  # arguments that it writes into
+    rules: tuple[rules.Rule, ...]
+
+
+class Recorder(QuietDispatchMode):
+    """Sees every operation below autograd, in forward and in backward.
+
+    It runs each operation as it is, and looks at the result. Operations of its own are
+    out of its sight, and none of them changes a tensor that is not its own.
+    """
+
+    def __init__(self, log: Log, without: frozenset[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._log = log
+        self._without = without
+        self._known: dict[Any, Operation] = {}
+        self._own: dict[CodeType, bool] = {}
+        self._sites: dict[tuple[CodeType, int], Site] = {}
+        self._last_number = nodes_made() - 1
+        self._run = FORWARD
+        self._open: dict[int, Call] = {}
+        self._thread = threading.get_ident()
+        self._optimizer = ""  # whose step runs, without a closure
+        self._stack: list[weakref.ref[torch.nn.Module]] = []
+        self._cleanup = ExitStack()
+
+    # --- beginning and end ------------------------------------------------------------
+
+    def __enter__(self) -> Recorder:
+        with ExitStack() as stack:
+            for handle in (
+                modules.register_module_forward_pre_hook(self._module_called),
+                modules.register_module_forward_hook(
+                    self._module_returned, always_call=True
+                ),
+                optimizers.register_optimizer_step_pre_hook(self._step_begins),
+                optimizers.register_optimizer_step_post_hook(self._step_ended),
+            ):
+                stack.callback(handle.remove)
+            super().__enter__()  # type: ignore[no-untyped-call]
+            self._cleanup = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        try:
+            super().__exit__(*exception)  # type: ignore[no-untyped-call]
+        finally:
+            self._cleanup.close()
+
+    def finish(self) -> None:
+        """Let the last rules look."""
+        self._backward_ended()
+        self._ask(rules.END)
+
+    # --- operations -------------------------------------------------------------------
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run an operation, and look."""
+        kwargs = kwargs or {}
+        if self._optimizer:
+            return func(*args, **kwargs)
+        number = nodes_made() - 1
+        out = func(*args, **kwargs)
+        try:
+            with out_of_sight():
+                self._record(func, args, kwargs, out, number)
+        except Exception as error:  # a program must not end because it is watched
+            self._log.findings.missed(f"{func}: {type(error).__name__}: {error}")
+        return out
+
+    def _record(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        out: Any,
+        number: int,
+    ) -> None:
+        log = self._log
+        operation = self._known.get(func) or self._operation(func)
+        inputs = list(_tensors(args))
+        if kwargs:
+            inputs += _tensors(kwargs.values())
+        outputs = [out] if isinstance(out, Tensor) else list(_tensors((out,)))
+        run = running_backward()
+        if run != self._run:
+            self._run_changed(run)
+        node = None if run == FORWARD else running_node()
+        event = Event(log.count, operation.name, None, run)
+        log.count += 1
+        event.grad, event.number = torch.is_grad_enabled(), number
+        if node is not None:
+            event.node, event.node_number = node.name(), number_of(node)
+        event.site = self._site(event)
+        if event.op == NUMBER and not is_own(_caller()):
+            event.owner = "torch"  # as LBFGS does, or a print; the program has no number
+        self._tensors_of(event, operation, args, kwargs, inputs, outputs)
+        if number > self._last_number:  # its node has just been made
+            self._last_number = number
+            log.of_number[number] = event
+        log.add(event)
+        if node is not None and event.node.endswith("AccumulateGrad"):
+            self._arrived(node, event, outputs)
+        if operation.rules:
+            moment = Moment(event, args, kwargs, inputs, outputs, node)
+            self._ask(operation.rules, moment)
+
+    def _tensors_of(
+        self,
+        event: Event,
+        operation: Operation,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+    ) -> None:
+        reads, live = [], []
+        for t in inputs:
+            if t.layout is not torch.strided:
+                continue
+            key = storage_key(t)
+            reads.append(key)
+            if t.requires_grad:
+                live.append(key)
+                if _is_leaf(t):
+                    self._leaf_used(t, key, event)
+        event.reads, event.live = tuple(reads), tuple(live)
+        if operation.written:
+            for at, name in operation.written:
+                target = args[at] if at < len(args) else kwargs.get(name)
+                event.writes += keys_of(list(_tensors((target,))))
+        event.makes = tuple([k for k in keys_of(outputs) if k not in reads])
+        if outputs:
+            first = outputs[0]
+            event.shape = tuple(first.shape)
+            if first.dtype in FLOATS:
+                if (event.makes or event.writes) and readable(first):
+                    event.total = first.sum().item()
+            else:
+                event.integer = not first.is_complex()
+
+    def _operation(self, func: Any) -> Operation:
+        """Return what is known of an operation that runs for the first time."""
+        known = schema(func)
+        name = known.name.rpartition("::")[2]
+        written = tuple(
+            (at, argument.name)
+            for at, argument in enumerate(known.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+        looking = tuple(
+            rule
+            for rule in rules.AFTER
+            if rule.name not in self._without and (not rule.ops or name in rule.ops)
+        )
+        self._known[func] = Operation(name, written, looking)
+        return self._known[func]
+
+    def _site(self, event: Event) -> Site | None:
+        """Return the line of an operation; in backward, that of the one it belongs to."""
+        here = self._line(inspect.currentframe())
+        call = self._log.call
+        if event.node and (here is None or (call is not None and here == call.site)):
+            made_for = self._log.made_for(event.node_number)
+            return made_for.site if made_for is not None else here
+        return here  # in forward, in a custom backward, in a hook, computed anew
+
+    def _line(self, frame: FrameType | None) -> Site | None:
+        frame = self.own_frame(frame)
+        if frame is None:
+            return None
+        at = frame.f_code, frame.f_lineno
+        site = self._sites.get(at)
+        if site is None:
+            site = self._sites[at] = Site(at[0].co_filename, at[1])
+        return site
+
+    def own_frame(self, frame: FrameType | None) -> FrameType | None:
+        """Return the nearest frame outside torch and this package."""
+        own = self._own
+        while frame is not None:
+            code = frame.f_code
+            mine = own.get(code)
+            if mine is None:
+                mine = own[code] = is_own(code)
+            if mine:
+                return frame
+            frame = frame.f_back
+        return None
+
+    # --- leaves -----------------------------------------------------------------------
+
+    def _leaf_used(self, t: Tensor, key: int, event: Event) -> None:
+        if not event.grad and event.run == FORWARD:
+            event.owner = _custom_function()
+        leaf = self._log.leaf(t)
+        inside = bool(event.owner) or event.run != FORWARD
+        if leaf is None and inside and type(t) is not torch.nn.Parameter:
+            return  # of a custom Function: its own leaf, or a view of one
+        if leaf is None:
+            frame = self.own_frame(inspect.currentframe())
+            held = frame.f_locals.items() if frame is not None else ()
+            name = next((n for n, value in held if value is t), "")
+            leaf = self._log.leaves[id(t)] = Leaf(weakref.ref(t), key, event.site, name)
+            if type(t) is torch.nn.Parameter or len(self._log.kept) < OTHERS:
+                self._log.kept.append(t)
+        leaf.key = key
+        now = version(t)
+        used = event.run == FORWARD and event.grad and event.op != "detach"
+        changed = leaf.version != now or key in self._log.detached  # .data counts nothing
+        if used and changed and t.dtype in FLOATS and readable(t):
+            leaf.version, leaf.total = now, t.detach().sum().item()
+
+    def _arrived(self, node: Any, event: Event, outputs: Sequence[Tensor]) -> None:
+        t = accumulated_leaf(node)
+        leaf = self._log.leaf(t) if t is not None else None
+        if leaf is None:
+            return
+        if leaf.arrived != event.run:  # in 2.6 its node takes two operations to store it
+            leaf.arrivals, leaf.arrived = leaf.arrivals + 1, event.run
+        if not leaf.nonzero and outputs and readable(outputs[0]):
+            leaf.nonzero = bool(outputs[0].any())
+
+    # --- backward passes --------------------------------------------------------------
+
+    def _run_changed(self, run: int) -> None:
+        if run == FORWARD:
+            self._backward_ended()
+        elif run in self._open:  # one that another one ran inside of
+            self._log.call = self._open[run]
+        else:
+            self._begins(run)
+        self._run = run
+
+    def _begins(self, run: int) -> None:
+        call = self._call(run)
+        if call is not None:
+            self._log.call = self._open[run] = call
+            self._log.calls += call.accumulates
+            for t in call.inputs:
+                leaf = self._log.leaf(t)
+                if leaf is not None:
+                    leaf.asked = True
+            self._ask(rules.BEGIN, call)
+            call.let_go()
+
+    def _backward_ended(self) -> None:
+        for call in self._open.values():
+            self._ask(rules.DONE, call)
+        self._open.clear()
+        self._run = FORWARD
+
+    def _call(self, run: int) -> Call | None:
+        frame = stack_of_backward(self._thread)
+        if frame is None:
+            return None
+        values = frame.f_locals
+        names = ("grad_tensors", "keep_graph", "create_graph", "inputs")
+        given = {**dict(zip(names, values["args"], strict=False)), **values["kwargs"]}
+        outer = frame.f_back
+        asked = outer.f_locals if outer is not None else {}
+        argument = asked.get("grad_tensors", asked.get("grad_outputs"))
+        roots = values["t_outputs"]
+        return Call(
+            run=run,
+            site=self._line(frame),
+            accumulates=bool(given.get("accumulate_grad")),
+            create_graph=bool(given["create_graph"]),
+            roots=roots,
+            cotangents=given["grad_tensors"],
+            given=argument,
+            inputs=given["inputs"],
+            keys=keys_of(roots),
+            begun=self._log.count,
+        )
+
+    # --- modules and optimizers -------------------------------------------------------
+
+    def _here(self) -> bool:
+        """Tell whether this thread is the one that is watched; hooks run in all."""
+        return threading.get_ident() == self._thread
+
+    def _module_called(self, module: torch.nn.Module, args: Any) -> None:
+        if not self._here():
+            return
+        self._optimizer = ""  # a step that raised has not said that it ended
+        if self._stack:
+            root = self._stack[0]()
+            if root is not None and not _is_part(root, module):
+                self._log.hidden.setdefault(
+                    module, (root, self._line(inspect.currentframe()))
+                )
+        elif module not in self._log.modules:
+            self._log.modules[module] = None
+            _parts_of.cache_clear()
+        self._stack.append(weakref.ref(module))
+
+    def _module_returned(self, module: torch.nn.Module, args: Any, out: Any) -> None:
+        if self._stack and self._here():
+            self._stack.pop()
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._here():
+            return
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        self._optimizer = "" if closure else type(optimizer).__name__
+
+    def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._here():
+            return
+        self._optimizer = ""
+        log = self._log
+        site = self._line(inspect.currentframe())
+        log.optimizers[optimizer] = site
+        event = Event(log.count, "step", site)
+        log.count += 1
+        event.owner, event.grad = type(optimizer).__name__, False
+        groups = (group["params"] for group in optimizer.param_groups)
+        moved = [p for of in groups for p in of if p.grad is not None]
+        log.moved.update(map(id, moved))
+        event.writes = keys_of(moved)
+        log.add(event)
+
+    # --- rules ------------------------------------------------------------------------
+
+    def _ask(self, of: Sequence[rules.Rule], *about: Any) -> None:
+        for rule in of:
+            if rule.name in self._without:
+                continue
+            try:
+                for finding in rule.look(self._log, *about):
+                    self._log.findings.add(finding)
+            except Exception as error:
+                self._log.findings.missed(
+                    f"the rule {rule.name} failed: {type(error).__name__}: {error}"
+                )
+
+
+def is_own(code: CodeType) -> bool:
+    """Tell whether code is somebody's own; a mode only stands between."""
+    if code.co_name in ("__torch_dispatch__", "__torch_function__"):
+        return False
+    return not code.co_filename.startswith((*INSIDE, "<frozen"))
+
+
+def _caller() -> CodeType:
+    """Return the code that called the operation at hand."""
+    frame, here = inspect.currentframe(), os.path.dirname(__file__)
+    while frame is not None and frame.f_code.co_filename.startswith(here):
+        frame = frame.f_back
+    assert frame is not None  # a program runs
+    return frame.f_code
+
+
+def asked_by_package() -> bool:
+    """Tell whether it is this package that runs, called by the nearest own line."""
+    frame = inspect.currentframe()
+    while frame is not None and not is_own(frame.f_code):
+        path = frame.f_code.co_filename
+        if path.startswith(INSIDE[1]) and os.path.dirname(path) != os.path.dirname(
+            __file__
+        ):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_leaf(t: Tensor) -> bool:
+    """Tell whether no operation made t; a view that may not be differentiated raises."""
+    try:
+        return t.is_leaf
+    except RuntimeError:  # its base was edited, outside of the no_grad that made it
+        return False
+
+
+def readable(t: Tensor) -> bool:
+    """Tell whether the numbers of a tensor may be looked at."""
+    if type(t) not in PLAIN or t.layout is not torch.strided or not has_numbers(t):
+        return False
+    return not (t.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+def _custom_function() -> str:
+    """Return the name of the custom Function whose forward this is part of, if any."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        name = _function_with(frame.f_code)
+        if name:
+            return name
+        frame = frame.f_back
+    return ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _function_with(code: CodeType) -> str:
+    """Return the name of the custom Function whose forward is this code, if any.
+
+    (``apply``, which calls it, has no frame of Python since 2.15.)
+    """
+    kinds: list[type[torch.autograd.Function]] = [torch.autograd.Function]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        forward = inspect.unwrap(kind.forward)
+        if getattr(forward, "__code__", None) is code:
+            return kind.__name__
+    return ""
+
+
+def _is_part(root: torch.nn.Module, module: torch.nn.Module) -> bool:
+    return id(module) in _parts_of(weakref.ref(root)) or any(
+        part is module for part in root.modules()
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _parts_of(root: Callable[[], torch.nn.Module | None]) -> frozenset[int]:
+    module = root()
+    return frozenset(map(id, module.modules() if module is not None else ()))

@@ -1,0 +1,77 @@
+"""The rules: functions that look at the log at their moments, and how they are found.
+
+A rule yields findings. Its name is what ``watch(without=...)`` turns off; a silent trap's
+rule has the name of its page in the error index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+from pullback._watch.findings import Finding, Note, Site
+from pullback._watch.log import Call, Log, Moment
+
+Found = Iterator[Finding]
+F = TypeVar("F", bound=Callable[..., Found])
+
+
+class Rule(NamedTuple):
+    """A rule, its name, and the operations after which it looks; none: after all."""
+
+    name: str
+    look: Callable[..., Found]
+    ops: frozenset[str]
+
+
+#: After an operation; when a backward pass begins and ends; at the end of the block.
+AFTER: list[Rule] = []
+BEGIN: list[Rule] = []
+DONE: list[Rule] = []
+END: list[Rule] = []
+
+
+def after(
+    name: str, *ops: str
+) -> Callable[[Callable[[Log, Moment], Found]], Callable[[Log, Moment], Found]]:
+    """Make a function a rule that looks after some operations, or after all."""
+    return _to(AFTER, name, ops)
+
+
+def at_begin(
+    name: str,
+) -> Callable[[Callable[[Log, Call], Found]], Callable[[Log, Call], Found]]:
+    """Make a function a rule that looks when a backward pass begins."""
+    return _to(BEGIN, name)
+
+
+def when_done(
+    name: str,
+) -> Callable[[Callable[[Log, Call], Found]], Callable[[Log, Call], Found]]:
+    """Make a function a rule that looks when a backward pass has ended."""
+    return _to(DONE, name)
+
+
+def at_end(name: str) -> Callable[[Callable[[Log], Found]], Callable[[Log], Found]]:
+    """Make a function a rule that looks when the block has ended."""
+    return _to(END, name)
+
+
+def _to(rules: list[Rule], name: str, ops: tuple[str, ...] = ()) -> Callable[[F], F]:
+    def add(look: F) -> F:
+        rules.append(Rule(name, look, frozenset(ops)))
+        return look
+
+    return add
+
+
+def trap(page: str, site: Site | None, message: str, fix: str, *notes: Note) -> Finding:
+    """Return the finding of a rule that has the name of its page."""
+    return Finding(
+        rule=page, site=site, message=message, fix=fix, page=page, notes=tuple(notes)
+    )
+
+
+def names() -> list[str]:
+    """Return the names of all rules."""
+    return sorted({rule.name for rules in (AFTER, BEGIN, DONE, END) for rule in rules})

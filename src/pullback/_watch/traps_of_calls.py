@@ -1,0 +1,255 @@
+"""Silent traps in how backward is called, and in what is done between two calls."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pullback._torch import accumulated_leaf, number_of, storage_key
+from pullback._watch.findings import Note
+from pullback._watch.log import Call, Event, Log, Moment
+from pullback._watch.rules import Found, after, at_begin, at_end, trap, when_done
+
+ZEROING = {"zero_", "_foreach_zero_", "fill_"}
+
+
+@at_begin("extra-gradients-dropped")
+def extra_gradients(log: Log, call: Call) -> Found:
+    """More grad_tensors than tensors."""
+    given = call.given
+    if isinstance(given, list | tuple) and len(given) > len(call.roots):
+        yield trap(
+            "extra-gradients-dropped",
+            call.site,
+            f"{len(given)} gradients were given for {len(call.roots)} tensors; the rest is "
+            "dropped.",
+            "Pair them with zip(ys, vs, strict=True) first.",
+        )
+
+
+@at_begin("gradient-cast")
+def cast_gradient(log: Log, call: Call) -> Found:
+    """A gradient whose numbers the dtype of the output cannot hold."""
+    given = call.given if isinstance(call.given, list | tuple) else [call.given]
+    for root, v in zip(call.roots, given, strict=False):
+        if (
+            not isinstance(v, Tensor)
+            or not isinstance(root, Tensor)
+            or v.dtype == root.dtype
+        ):
+            continue
+        if v.is_complex() or root.is_complex() or v.dtype == torch.bool:
+            continue
+        cast = v.detach().to(root.dtype)
+        if v.is_floating_point():
+            lost = (cast.isinf() & ~v.isinf()) | ((cast == 0) & (v != 0))
+        else:
+            lost = cast.to(torch.float64) != v.to(torch.float64)
+        if bool(lost.any()):
+            yield trap(
+                "gradient-cast",
+                call.site,
+                f"A gradient of {v.dtype} is cast to {root.dtype}, which cannot hold its "
+                "numbers.",
+                "Compute y in a dtype that can, or pass a gradient of y's dtype.",
+            )
+
+
+@at_begin("one-element-needs-no-gradient")
+def one_element(log: Log, call: Call) -> Found:
+    """A root of one element that is no number: the next batch raises."""
+    for root in call.roots if log.strict and call.given is None else ():
+        if isinstance(root, Tensor) and root.ndim and root.numel() == 1:
+            yield trap(
+                "one-element-needs-no-gradient",
+                call.site,
+                f"y has shape {tuple(root.shape)}, so that no gradient is needed; of a "
+                "larger batch one is.",
+                "Reduce y to one number, y.mean() or y.sum().",
+            )
+
+
+@at_begin("outputs-are-summed")
+def summed_outputs(log: Log, call: Call) -> Found:
+    """Several outputs in one grad call, without a weight for any."""
+    summed = not call.accumulates and len(call.roots) > 1 and call.given is None
+    if log.strict and summed:
+        yield trap(
+            "outputs-are-summed",
+            call.site,
+            f"The gradients of {len(call.roots)} outputs are added up in one result.",
+            "Stack the outputs and pass is_grads_batched=True with torch.eye, or call grad "
+            "for each; where the sum is meant, write it: (y1 + y2).",
+        )
+
+
+@after(
+    "loss-mean",
+    "mean",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "nll_loss_forward",
+    "nll_loss2d_forward",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+)
+def count_samples(log: Log, now: Moment) -> Found:
+    """Keep how many numbers each mean is over; for :func:`unequal_means`."""
+    if now.event.live and now.outputs and now.outputs[0].ndim == 0:
+        of = now.inputs[1] if now.event.op.startswith("nll") else now.inputs[0]
+        log.memory["samples"][now.event.number] = of.numel()
+        if len(log.memory["samples"]) > 1000:
+            log.memory["samples"].pop(next(iter(log.memory["samples"])))
+    return
+    yield
+
+
+@at_begin("mean-of-unequal-batches")
+def find_mean(log: Log, call: Call) -> Found:
+    """Keep over how many numbers the mean is that this backward starts from."""
+    node: Any = getattr(call.roots[0], "grad_fn", None) if call.accumulates else None
+    root = node and log.made_for(number_of(node))
+    while node is not None and number_of(node) not in log.memory["samples"]:
+        inputs = [target for target, _ in node.next_functions if target is not None]
+        scaled = node.name().startswith(("Div", "Mul", "Neg", "ToCopy"))
+        node = inputs[0] if scaled and len(inputs) == 1 else None
+    samples = node and log.memory["samples"][number_of(node)]
+    mean = node and log.made_for(number_of(node))
+    scale = root.total / mean.total if root and mean and root.total and mean.total else 1.0
+    log.memory["mean of call"] = {call.run: (samples, scale)}
+    return
+    yield
+
+
+@when_done("mean-of-unequal-batches")
+def unequal_means(log: Log, call: Call) -> Found:
+    """Gradients of means over different numbers of samples that are added up."""
+    samples, scale = log.memory["mean of call"].get(call.run, (None, 1.0))
+    begun, others, weight = log.memory["means"].get(call.site, (0, samples, scale))
+    if samples is None:
+        return
+    alike = math.isclose(scale, weight, rel_tol=1e-3)  # or else weighted by hand
+    if others != samples and alike and _adds_to(log, call, begun):
+        yield trap(
+            "mean-of-unequal-batches",
+            call.site,
+            f"Gradients of means over {others} and over {samples} numbers are added up, "
+            "each with the same weight.",
+            "Divide the sum of each part by the number of all samples.",
+        )
+    log.memory["means"][call.site] = call.begun, samples, scale
+
+
+def _adds_to(log: Log, call: Call, begun: int) -> bool:
+    """Tell whether a backward added to gradients that are there since an earlier one."""
+    added = [
+        e
+        for e in log.events
+        if e.run == call.run and e.op == "add_" and e.node.endswith("AccumulateGrad")
+    ]
+    steps = any(e.op == "step" and e.index > begun for e in log.events)
+    return bool(added) and not steps and not _reset(log, added[0].writes, begun)
+
+
+def _reset(log: Log, keys: tuple[int, ...], since: int) -> bool:
+    """Tell whether gradients were set to zero."""
+    return any(w.op in ZEROING for key in keys for w in log.writes_since(key, since))
+
+
+@after("gradients-accumulate", "add_")
+def accumulate(log: Log, now: Moment) -> Found:
+    """A gradient of an earlier step that is used again, as nothing had cleared it."""
+    t = accumulated_leaf(now.node) if now.node is not None else None
+    leaf = log.leaf(t) if t is not None else None
+    if leaf is None or t is None or t.grad is None:
+        return
+    event, before = now.event, leaf.accumulated
+    since = _made(log, event.writes)
+    if before and (before[2] != leaf.key or since > before[0].index):
+        before = None  # the leaf was moved, as by double(), or the gradient is a new one
+    since = before[0].index if before else since
+    reset = _reset(log, event.writes, since)
+    updated = bool(log.writes_since(leaf.key, since))
+    if not reset and (log.strict or (before and before[1] and updated)):
+        yield _accumulated(log, t, event, log.call)
+    earlier = not reset and (updated or bool(before and before[1]))
+    leaf.accumulated = event, earlier, leaf.key, log.call
+
+
+@at_end("gradients-accumulate")
+def accumulated_at_end(log: Log) -> Found:
+    """The same, where the last step used it."""
+    for leaf in tuple(log.leaves.values()):
+        before, t = leaf.accumulated, leaf.tensor()
+        if t is None or t.grad is None or not before or not before[1]:
+            continue
+        if storage_key(t.grad) not in before[0].writes:
+            continue  # it was dropped, and this is a new one
+        if before[2] == leaf.key and _made(log, before[0].writes) < before[0].index:
+            writes = log.writes_since(leaf.key, before[0].index)
+            zeroed = [
+                w for k in before[0].writes for w in log.writes_since(k, before[0].index)
+            ]
+            zeroed = [w for w in zeroed if w.op in ZEROING]
+            if writes and not (zeroed and zeroed[0].index < writes[0].index):
+                yield _accumulated(log, t, before[0], before[3])
+
+
+def _made(log: Log, keys: tuple[int, ...]) -> int:
+    """Return when a gradient was made that is added to."""
+    return max((log.makers[k].index for k in keys if k in log.makers), default=-1)
+
+
+def _accumulated(log: Log, t: Tensor, event: Event, call: Call | None) -> Any:
+    return trap(
+        "gradients-accumulate",
+        call.site if call else event.site,
+        f"backward adds to the gradient that {log.name_of(t)} has from an earlier step.",
+        "Call optimizer.zero_grad(), or set .grad = None, before each backward.",
+    )
+
+
+@at_end("optimizer-holds-the-old-parameter")
+def old_parameter(log: Log) -> Found:
+    """An optimizer updates a parameter that nobody uses, beside one that nobody updates."""
+    held = log.held()
+    unused = [p for p in held.values() if not ((leaf := log.leaf(p)) and leaf.arrivals)]
+    for name, p in log.named().values():
+        leaf = log.leaf(p)
+        if not log.optimizers or id(p) in held or leaf is None or not leaf.arrivals:
+            continue
+        if any(old.shape == p.shape and old.requires_grad for old in unused):
+            yield trap(
+                "optimizer-holds-the-old-parameter",
+                leaf.site,
+                f"{name} gets gradients, but no optimizer holds it; one holds a "
+                "parameter of "
+                "the same shape that is not used.",
+                "Make the optimizer after the last change of the model, or write into the "
+                "parameter under no_grad.",
+                *(
+                    Note("step", site, "optimizer.step()")
+                    for site in log.optimizers.values()
+                ),
+            )
+
+
+@at_end("plain-list-of-layers")
+def hidden_layers(log: Log) -> Found:
+    """Layers that a module calls, that train, and that are no part of it."""
+    held, named = log.held(), log.named()
+    for module, (root, site) in tuple(log.hidden.items()):
+        own = [p for p in module.parameters() if id(p) not in held and id(p) not in named]
+        trained = [p for p in own if (leaf := log.leaf(p)) and leaf.arrivals]
+        if trained:
+            yield trap(
+                "plain-list-of-layers",
+                site,
+                f"{type(root).__name__} calls a {type(module).__name__} that is no part of "
+                "it: parameters() leaves it out, and nothing trains it.",
+                "Keep layers in nn.ModuleList or nn.ModuleDict, not in a list or a dict.",
+            )

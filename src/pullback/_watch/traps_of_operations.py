@@ -1,0 +1,300 @@
+"""Silent traps that one operation shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pullback._torch import storage_key
+from pullback._watch.findings import Finding, Note
+from pullback._watch.log import FORWARD, Event, Leaf, Log, Moment
+from pullback._watch.recorder import asked_by_package
+from pullback._watch.rules import Found, after, at_end, trap
+
+
+@after("loss-broadcast", "sub", "rsub")
+def broadcast_loss(log: Log, now: Moment) -> Found:
+    """A prediction of shape (N, 1) and a target of shape (N,)."""
+    if len(now.inputs) != 2 or now.event.run != FORWARD:
+        return
+    a, b = sorted(now.inputs, key=lambda t: -t.ndim)
+    n = b.shape[0] if b.ndim == 1 else 0
+    if n < 2 or a.shape != (n, 1) or a.requires_grad == b.requires_grad:
+        return
+    if storage_key(a) == storage_key(b) or not _own(a):
+        return
+    yield trap(
+        "loss-broadcast",
+        now.event.site,
+        f"Shapes {tuple(a.shape)} and {tuple(b.shape)} make a difference of shape "
+        f"({n}, {n}): each prediction is compared with each target.",
+        "Give both one shape: prediction.squeeze(1), or target.unsqueeze(1).",
+    )
+
+
+def _own(t: Tensor) -> bool:
+    """Tell whether t has its shape by itself, and not to be broadcast: x[:, None]."""
+    made = type(t.grad_fn).__name__
+    views = ("Unsqueeze", "View", "Reshape", "UnsafeView", "Alias", "Slice", "Expand")
+    return not made.startswith(views)
+
+
+@after("repeated-index", "scatter", "scatter_", "index_put", "index_put_", "index_copy",
+       "index_copy_")  # fmt: skip
+def repeated_index(log: Log, now: Moment) -> Found:
+    """Two values written to one place: each gets the gradient of the place."""
+    args = now.args
+    if now.event.op.startswith("index_put"):
+        accumulate = args[3] if len(args) > 3 else now.kwargs.get("accumulate", False)
+        if accumulate or not args[2].requires_grad or args[2].numel() < 2:
+            return
+        places = [i for i in args[1] if i is not None]
+        if any(i.dtype in (torch.bool, torch.uint8) for i in places):
+            return
+        grid = torch.stack([i.flatten() for i in torch.broadcast_tensors(*places)])
+        repeated = grid.unique(dim=1).shape[1] < grid.shape[1]
+    else:
+        dim, index, source = args[1], args[2], args[3]
+        if not isinstance(source, Tensor) or not source.requires_grad or index.numel() < 2:
+            return
+        if "reduce" in now.kwargs or len(args) > 4:
+            return
+        ordered = index.sort(dim if index.ndim > 1 else 0).values
+        along = dim if index.ndim > 1 else 0
+        size = ordered.shape[along]
+        first, second = (
+            ordered.narrow(along, 0, size - 1),
+            ordered.narrow(along, 1, size - 1),
+        )
+        repeated = bool((first == second).any())
+    if repeated:
+        yield trap(
+            "repeated-index",
+            now.event.site,
+            f"{now.event.op} writes several values to one place. One of them stays; all of "
+            "them get its gradient.",
+            "Use index_add or scatter_add where they are to be added, or distinct indices.",
+        )
+
+
+@after("sigmoid-before-bce", "binary_cross_entropy")
+def saturated(log: Log, now: Moment) -> Found:
+    """A probability of exactly 0 or 1 that is wrong: its gradient does not help."""
+    p, target = now.inputs[:2]
+    if p.requires_grad and bool(
+        (((p == 0) & (target > 0)) | ((p == 1) & (target < 1))).any()
+    ):
+        yield trap(
+            "sigmoid-before-bce",
+            now.event.site,
+            "A probability is exactly 0 or 1 and wrong: the loss stops at 100, and the "
+            "gradient behind the sigmoid is 0.",
+            "Leave the sigmoid out and use binary_cross_entropy_with_logits.",
+        )
+
+
+@after("det-of-a-singular-matrix", "_linalg_det")
+def singular(log: Log, now: Moment) -> Found:
+    """The derivative of det at a matrix without an inverse."""
+    if now.event.live and bool((now.outputs[0] == 0).any()):
+        yield trap(
+            "det-of-a-singular-matrix",
+            now.event.site,
+            "det is taken of a singular matrix, where torch's formula for its gradient "
+            "divides by zero.",
+            "Write the determinant of small matrices out, or keep the matrix regular.",
+        )
+
+
+@after("clamp-outside", "clamp", "clamp_min", "clamp_max")
+def stuck(log: Log, now: Moment) -> Found:
+    """A leaf that is clamped where it is outside: it gets no gradient there, ever."""
+    if not now.event.live or now.event.run != FORWARD or not now.event.grad:
+        return
+    t = now.inputs[0]
+    outside = int((t != now.outputs[0]).sum())
+    bounds = [*now.args[1:], *now.kwargs.values()]
+    box = len(now.inputs) == 1 and len(bounds) == 2 and None not in bounds
+    if outside and (log.strict or (t.is_leaf and box)):  # one bound guards a root or a log
+        yield trap(
+            "clamp-outside",
+            now.event.site,
+            f"{outside} of {t.numel()} numbers of {log.name_of(t)} are outside the limits, "
+            "where clamp passes no gradient: they stay there.",
+            "Clamp after the step, under no_grad (x.clamp_(0, 1)), or use a smooth bound.",
+        )
+
+
+@after("ties-of-a-maximum", "max", "min")
+def ties(log: Log, now: Moment) -> Found:
+    """Two largest entries, of which one gets all of the gradient."""
+    if not log.strict or not now.event.live or len(now.outputs) != 2:
+        return
+    dim = now.args[1]
+    values = now.outputs[0] if len(now.args) > 2 and now.args[2] else None
+    best = values if values is not None else now.outputs[0].unsqueeze(dim)
+    if bool(((now.inputs[0] == best).sum(dim) > 1).any()):
+        yield trap(
+            "ties-of-a-maximum",
+            now.event.site,
+            f"Several entries are the {now.event.op}; one of them gets all of the "
+            "gradient.",
+            "Use amax or amin, which share it.",
+        )
+
+
+@after("ones-on-mixed-samples", "_softmax_backward_data")
+def constant_into_softmax(log: Log, now: Moment) -> Found:
+    """The same number for all entries of a softmax, which sum to 1 whatever x is."""
+    v, y, dim = now.args[0], now.args[1], now.args[2]
+    if v.numel() < 2 or v.shape[dim] < 2:
+        return  # one entry is 1, as in attention to one token
+    if not bool((v == v.narrow(dim, 0, 1)).all()) or not bool(v.any()):
+        return
+    if asked_by_package():
+        return  # which shows what v does, whatever v is
+    call = log.call
+    yield trap(
+        "ones-on-mixed-samples",
+        call.site if call else now.event.site,
+        f"softmax of shape {tuple(y.shape)} receives the same number for all entries along "
+        f"dim {dim}. They sum to 1, so that the gradient is 0.",
+        "Weigh the entries, or take one row of the Jacobian; pullback.jacobian gives all.",
+        Note("softmax", now.event.site, "computed"),
+    )
+
+
+@after("mutating-function", "mul_", "div_", "pow_")
+def by_itself(log: Log, now: Moment) -> Found:
+    """A tensor that is edited in place by itself: x.mul_(x)."""
+    if len(now.inputs) == 2 and now.inputs[0].requires_grad and now.event.run == FORWARD:
+        a, b = now.inputs
+        if a.data_ptr() == b.data_ptr() and a.shape == b.shape:
+            yield trap(
+                "mutating-function",
+                now.event.site,
+                f"x.{now.event.op}(x) reads what it has just written; its "
+                "gradient is wrong.",
+                "Write x = x * x.",
+            )
+
+
+# --- at the end, from the log ---------------------------------------------------------
+
+
+@after("update-makes-a-new-tensor", "sub", "add", "addcmul", "addcdiv")
+def keep_updates(log: Log, now: Moment) -> Found:
+    """Keep what is made of a leaf and its gradient under no_grad."""
+    event = now.event
+    if event.grad or event.run != FORWARD or not event.live:
+        return
+    for t in now.inputs:
+        if t.requires_grad and t.is_leaf and t.grad is not None:
+            gradient, others = storage_key(t.grad), {*event.reads} - {storage_key(t)}
+            made = [log.makers[k] for k in others if k in log.makers]
+            if gradient in others or any(gradient in maker.reads for maker in made):
+                for key in event.makes:
+                    log.memory["updates"][key] = event, log.name_of(t)
+    return
+    yield
+
+
+@at_end("update-makes-a-new-tensor")
+def updates_that_are_used(log: Log) -> Found:
+    """A tensor that took a leaf's place, and requires no gradient."""
+    updates: dict[int, tuple[Event, str]] = log.memory["updates"]
+    for event in log.forward_events() if updates else ():
+        for key in {*event.reads} - {*event.live}:
+            update = updates.get(key)
+            if update is None or event.index <= update[0].index or not event.grad:
+                continue
+            if log.makers.get(key) is update[0] and event.op != "detach":
+                yield trap(
+                    "update-makes-a-new-tensor",
+                    update[0].site,
+                    f"The update of {update[1]} makes a new tensor that requires "
+                    "no gradient, "
+                    "and it is used in the place of the old one.",
+                    f"Write into the leaf: {update[1]} -= lr * {update[1]}.grad "
+                    "under no_grad.",
+                    Note("used", event.site, "without a gradient"),
+                )
+
+
+@at_end("all-gather-has-no-gradient")
+def gathered(log: Log) -> Found:
+    """What other processes sent is used without the part that has a graph."""
+    events = list(log.events)
+    for at, event in enumerate(events):
+        if (
+            event.run != FORWARD
+            or "allgather" not in event.op
+            or not event.live
+            or not event.grad
+        ):
+            continue
+        user = _first_user(events[at + 1 :], {*event.reads} - {*event.live})
+        if user is not None and not {*event.live} & {*user.reads}:
+            yield trap(
+                "all-gather-has-no-gradient",
+                event.site,
+                "all_gather copies a tensor that has a graph; what it gathers has none.",
+                "Put your own part back, parts[rank] = z, or use "
+                "torch.distributed.nn.functional.all_gather.",
+                Note("used", user.site, "without a gradient"),
+            )
+
+
+def _first_user(events: Sequence[Event], keys: set[int]) -> Event | None:
+    """Return the first operation that takes one of some storages."""
+    for event in events:
+        if event.grad and keys & {*event.reads}:
+            return event
+        keys = keys - {*event.makes}  # of a storage that is gone
+    return None
+
+
+#: Nodes that pass zeros on, and the pages that say so.
+ZERO_SLOPES = {
+    **dict.fromkeys(
+        ("Round", "Floor", "Ceil", "Sign", "Trunc"), "rounding-has-gradient-zero"
+    ),
+}
+
+
+@at_end("rounding-has-gradient-zero")
+def all_zeros(log: Log) -> Found:
+    """A leaf whose gradients were all zeros, behind an operation of slope zero."""
+    zero = [leaf for leaf in log.leaves.values() if leaf.arrivals and not leaf.nonzero]
+    for leaf in zero:
+        t = leaf.tensor()
+        event = _first_on_the_way(log, leaf)
+        if event is not None and t is not None:
+            yield _zeros(log, t, event)
+
+
+def _first_on_the_way(log: Log, leaf: Leaf) -> Event | None:
+    """Return the operation of slope zero that a leaf leads to and that backward ran."""
+    ran = {
+        e.node_number
+        for e in log.events
+        if e.node.rstrip("0123456789").removesuffix("Backward") in ZERO_SLOPES
+    }
+    live = {leaf.key}
+    for event in log.forward_events() if ran else ():
+        if live & {*event.live}:
+            if event.number in ran and event is log.made_for(event.number):
+                return event
+            live |= {*event.makes, *event.writes}
+    return None
+
+
+def _zeros(log: Log, t: Tensor, event: Event) -> Finding:
+    return trap(
+        "rounding-has-gradient-zero",
+        event.site,
+        f"{event.op} has slope 0: all gradients of {log.name_of(t)} are zeros.",
+        "Use a straight-through estimate, x + (x.round() - x).detach(), or a smooth form.",
+    )

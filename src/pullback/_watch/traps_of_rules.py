@@ -1,0 +1,331 @@
+"""Silent traps in custom Functions, checkpoints and transforms."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from torch import Tensor
+
+from pullback._graph import nodes_from
+from pullback._torch import function_of, number_of, shapes_received, storage_key
+from pullback._watch.findings import Findings, Note, Site
+from pullback._watch.log import FORWARD, Call, Event, Log, Moment
+from pullback._watch.recorder import is_own
+from pullback._watch.rules import Found, after, at_begin, at_end, trap
+
+# --- custom Functions -----------------------------------------------------------------
+
+
+@after("broadcast-gradient-summed", "sum")
+def summed(log: Log, now: Moment) -> Found:
+    """A backward that returns more than the input has, which the engine adds up."""
+    function = function_of(now.node) if now.node is not None else None
+    made_for = log.made_for(now.event.node_number)
+    if function is None or made_for is None or now.event.site != made_for.site:
+        return  # not by the engine
+    returned = tuple(now.inputs[0].shape)
+    if returned not in shapes_received(now.node):
+        yield trap(
+            "broadcast-gradient-summed",
+            now.event.site,
+            f"backward of {function.__name__} returns shape {returned} for an "
+            "input of shape "
+            f"{now.event.shape}, and it is summed.",
+            "Return a gradient of the input's own shape, and try gradcheck.",
+        )
+
+
+@after("saved-intermediate")
+def saved_intermediate(log: Log, now: Moment) -> Found:
+    """A backward that is differentiated, and uses what forward computed without a graph."""
+    if now.node is None or not now.event.grad or not (log.call and log.call.create_graph):
+        return
+    function = function_of(now.node)
+    if function is None or now.event.op == "detach":  # which unpacks a saved output
+        return
+    for t in now.inputs:
+        maker = log.makers.get(storage_key(t)) if not t.requires_grad else None
+        if maker is None or not t.is_floating_point() or maker.run != FORWARD:
+            continue
+        inside = maker.number == now.event.node_number and not maker.grad
+        if inside and _from_live(log, maker):
+            yield trap(
+                "saved-intermediate",
+                maker.site,
+                f"forward of {function.__name__} saves a result of its own; "
+                "backward treats "
+                "it as a constant, and the second derivative is wrong.",
+                "Save inputs and outputs only, and compute it anew in backward.",
+            )
+
+
+def _from_live(log: Log, event: Event) -> bool:
+    """Tell whether an operation of a forward depends on what requires a gradient."""
+    todo, seen = [event], set[int]()
+    while todo:
+        event = todo.pop()
+        if event.live:
+            return True
+        seen.add(event.index)
+        makers = (log.makers.get(key) for key in event.reads)
+        todo += [m for m in makers if m is not None and m.number == event.number
+                 and m.index not in seen]  # fmt: skip
+    return False
+
+
+@after("once-differentiable-in-a-sum")
+def once(log: Log, now: Moment) -> Found:
+    """A backward without a graph of its own, where one was asked for."""
+    event = now.event
+    if now.node is None or event.grad or not event.live or not log.call:
+        return
+    function = function_of(now.node) if log.call.create_graph else None
+    if function is not None:
+        yield trap(
+            "once-differentiable-in-a-sum",
+            event.site,
+            f"backward of {function.__name__} keeps no graph, although "
+            "create_graph asks for "
+            "one: its part of the second derivative is left out.",
+            "Take @once_differentiable or no_grad away, and write backward of operations "
+            "that have derivatives.",
+        )
+
+
+@at_begin("backward-that-ignores-v")
+def ignores_v(log: Log, call: Call) -> Found:
+    """Look at what arrives at the custom Functions whose backward does not read it."""
+    roots = {
+        r.grad_fn: v
+        for r, v in zip(call.roots, call.cotangents, strict=True)
+        if isinstance(r, Tensor) and r.grad_fn is not None
+    }
+    for node in nodes_from(list(roots)):
+        function = function_of(node)
+        if function is None or not _leaves_v_alone(function.__dict__.get("backward")):
+            continue
+        if node in roots:  # it may run already
+            yield from _ignored(function, [roots[node]])
+        else:
+            look = functools.partial(_keep_ignored, log.findings, function)
+            log.memory["ignoring"][number_of(node)] = node.register_prehook(look)
+
+
+def _keep_ignored(findings: Findings, function: Any, arrived: Any) -> None:
+    for finding in _ignored(function, arrived):
+        findings.add(finding)
+
+
+@at_end("backward-that-ignores-v")
+def remove_hooks(log: Log) -> Found:
+    """Take the hooks of :func:`ignores_v` away."""
+    for handle in log.memory.pop("ignoring", {}).values():
+        handle.remove()
+    return
+    yield
+
+
+def _ignored(function: Any, arrived: Any) -> Found:
+    if all(v is None or bool((v == 1).all()) for v in arrived):
+        return  # a ready gradient is right for v = 1
+    yield trap(
+        "backward-that-ignores-v",
+        _written_at(function),
+        f"backward of {function.__name__} does not use v, and v is not 1: what it "
+        "returns is "
+        "wrong by that factor.",
+        "Return v times the derivative.",
+    )
+
+
+def _written_at(function: Any) -> Site:
+    code = inspect.unwrap(function.backward).__code__
+    lines = range(code.co_firstlineno, code.co_firstlineno + 3)  # decorators come first
+    sites = [Site(code.co_filename, line) for line in lines]
+    return next((site for site in sites if site.code.startswith("def ")), sites[0])
+
+
+@functools.cache
+def _leaves_v_alone(backward: Any) -> bool:
+    """Tell whether a backward never reads its second argument."""
+    function = inspect.unwrap(getattr(backward, "__func__", backward) or len)
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_argcount < 2 or code.co_flags & inspect.CO_VARARGS:
+        return False
+    v = set(code.co_varnames[1 : code.co_argcount])
+    for instruction in dis.get_instructions(code):
+        read = instruction.argval
+        if v & ({*read} if isinstance(read, tuple) else {read}):
+            return False
+    return True
+
+
+# --- saved tensors --------------------------------------------------------------------
+
+
+@after("data-hides-changes")
+def hidden_edit(log: Log, now: Moment) -> Found:
+    """A leaf that backward reads with other numbers than forward, and nobody noticed."""
+    event, detached = now.event, log.detached
+    if event.run == FORWARD or not event.live or not detached:
+        return
+    for t in now.inputs:
+        leaf = log.leaf(t) if t.requires_grad and t.is_leaf else None
+        alias = detached.get(leaf.key) if leaf is not None else None
+        if leaf is None or alias is None or leaf.total is None:
+            continue
+        made_for = log.made_for(event.node_number)
+        if next(_frames("autograd/gradcheck.py"), None) is not None:
+            return  # which moves the numbers a little, and back
+        if made_for is not None and leaf.key in made_for.live and _differs(t, leaf.total):
+            yield trap(
+                "data-hides-changes",
+                alias.site,
+                f"{log.name_of(t)} was edited through .data, .detach() or NumPy between "
+                "forward and backward; autograd does not see it, and the "
+                "gradient is wrong.",
+                "Write under no_grad to the tensor itself, which is noticed.",
+                Note("saved", made_for.site, "used in forward"),
+            )
+
+
+def _differs(t: Tensor, total: float) -> bool:
+    now = t.detach().sum().item()
+    return math.isfinite(total) and now != total
+
+
+# --- checkpoints ----------------------------------------------------------------------
+
+
+@after("checkpoint-of-another-function")
+def recomputed(log: Log, now: Moment) -> Found:
+    """A checkpointed function that gives another value the second time."""
+    event, call = now.event, log.call
+    if event.run == FORWARD or not event.grad or event.total is None:
+        return
+    if event.op.startswith(("empty", "new_empty")):
+        return  # what memory held before
+    if call is None or call.create_graph or function_of(now.node) is not None:
+        return
+    known = log.memory["forward values"]
+    if call.run not in known:
+        known.clear()
+        known[call.run] = _values(log)
+    before = known[call.run].get((event.site, event.op), ())
+    near = (math.isclose(event.total, b, rel_tol=1e-3, abs_tol=1e-6) for b in before)
+    if before and math.isfinite(event.total) and not any(near):
+        yield trap(
+            "checkpoint-of-another-function",
+            event.site,
+            f"{event.op} gave {before[-1]:.4g} in forward (the sum of its result) and "
+            f"{event.total:.4g} when the checkpoint computed it again: the "
+            "gradient is wrong.",
+            "Draw random numbers and read what changes outside, and pass them in.",
+        )
+
+
+def _values(log: Log) -> dict[Any, list[float]]:
+    found = defaultdict(list)
+    for event in log.forward_events():
+        if event.total is not None:
+            found[event.site, event.op].append(event.total)
+    return found
+
+
+# --- transforms -----------------------------------------------------------------------
+
+
+@after("jacobian-of-a-closure", "zeros_like")
+def closure(log: Log, now: Moment) -> Found:
+    """functional.jacobian of a function that does not depend on its input."""
+    frames = list(_frames("functional.py"))
+    if not frames or any(f.f_code.co_name in ("hessian", "hvp", "vhp") for f in frames):
+        return
+    values = frames[0].f_locals
+    gradients = values.get("vj" if frames[0].f_code.co_name == "jacobian" else "grads")
+    if (
+        gradients
+        and values.get("stage", "back") == "back"
+        and not any(g is not None for g in gradients)
+    ):
+        yield trap(
+            "jacobian-of-a-closure",
+            now.event.site,
+            "The output does not depend on the input that was given: the "
+            "Jacobian is zeros.",
+            "Compute y from the argument of the function; pullback.jacobian(y, "
+            "x) takes a y "
+            "that is there already.",
+        )
+
+
+@at_begin("complex-jacobian-conjugate")
+def conjugate(log: Log, call: Call) -> Found:
+    """functional.jacobian of a complex function in reverse mode."""
+    complex_roots = any(isinstance(r, Tensor) and r.is_complex() for r in call.roots)
+    if complex_roots and any(
+        f.f_code.co_name == "jacobian" for f in _frames("functional.py")
+    ):
+        yield trap(
+            "complex-jacobian-conjugate",
+            call.site,
+            "functional.jacobian in reverse mode gives the conjugate of what it gives in "
+            "forward mode, for a complex function.",
+            "Write the function of real parts: torch.view_as_real and view_as_complex.",
+        )
+
+
+@after("mutating-function")
+def edits_its_input(log: Log, now: Moment) -> Found:
+    """A function that edits the caller's own tensor, inside a transform."""
+    event = now.event
+    if not event.writes or event.run != FORWARD or event.owner:
+        return
+    if next(_frames("nn/modules/"), None) is not None:
+        return  # the statistics of a BatchNorm, which functional_call is given for that
+    for frame in _frames("_functorch/", own_first=True):
+        held = _tensors_in(frame.f_locals.values())
+        if any(storage_key(t) in event.writes for t in held):
+            yield trap(
+                "mutating-function",
+                event.site,
+                f"{event.op} inside a transform edits the tensor that was passed in: the "
+                "caller's own x changes.",
+                "Work on a new tensor: x * 2 for x.mul_(2).",
+            )
+            return
+
+
+def _frames(part: str, own_first: bool = False) -> Iterator[FrameType]:
+    """Yield the frames of a part of torch in which this runs, the innermost first.
+
+    With ``own_first`` only those that have called a line outside torch.
+    """
+    frame = inspect.currentframe()
+    own = not own_first
+    while frame is not None:
+        path = frame.f_code.co_filename.replace("\\", "/")
+        inside = "/torch/" in path
+        if own and inside and part in path:
+            yield frame
+        own = own or is_own(frame.f_code)
+        frame = frame.f_back
+
+
+def _tensors_in(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if type(value) is Tensor and value.device.type != "meta":
+            try:
+                storage_key(value)
+            except (RuntimeError, NotImplementedError):  # the wrapper of a transform
+                continue
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors_in(value)

@@ -1,0 +1,102 @@
+"""Name the line: what edited, what became NaN, what got no gradient, what says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import TracebackType
+
+from torch.autograd.graph import Node
+
+from pullback._graph import LINES
+from pullback._torch import number_of
+from pullback._watch import edits, gradients, nonfinite, rules
+from pullback._watch import traps_of_calls as traps_of_calls
+from pullback._watch import traps_of_operations as traps_of_operations
+from pullback._watch import traps_of_rules as traps_of_rules
+from pullback._watch.findings import Findings
+from pullback._watch.log import Log
+from pullback._watch.recorder import Recorder
+
+#: The rules by name: three for what people ask, and one for each silent trap.
+RULES = (*sorted({"in-place", gradients.RULE, nonfinite.RULE, *rules.names()}),)
+
+
+class watch:  # noqa: N801 - it is called like a function
+    """Watch a block: say which line edited, made the first NaN, or cut a gradient off.
+
+    Every operation is seen, forward and backward, and small rules look at what happened:
+
+    - *Which line edited my tensor in place?* When ``modified by an inplace operation``
+      leaves the block: the line that wrote and the line that had saved, or the
+      optimizer's step and the parameter that it changed.
+    - *Where did the first NaN or infinity come from?* The operation, the line, and the
+      ranges of its inputs. An infinity that becomes NaN is reported where it began.
+    - *Why did this parameter get no gradient?* By its name in the module.
+    - The traps that raise nothing, each a rule with the name of its page.
+
+    No result is changed, and when the block ends, also by an exception, nothing stays. It
+    looks at every number once, which takes some times the plain program's time, and on a
+    GPU waits for it. It does not see other processes, threads that the program starts
+    itself, what NumPy writes, and CUDA graphs. ``torch.compile`` runs plain inside, and
+    what insists on it (``fullgraph=True``, ``torch.cond`` under ``vmap``) raises. The
+    modules, optimizers and parameters that it saw, with their gradients, are kept alive
+    until the block ends, and so are a hundred other leaves: memory that a program frees
+    in between comes back only then, and a weak reference to them stays.
+
+    Args:
+        strict: Report also what correct programs do on purpose, such as a ``clamp`` that
+            stops gradients, gradients that add up, or several outputs in one ``grad``.
+        without: Names of rules to leave out, of those in ``watch.RULES``.
+
+    Raises:
+        ValueError: A name in ``without`` is no rule's.
+
+    Examples:
+        >>> import torch, pullback
+        >>> x = torch.zeros(2, requires_grad=True)
+        >>> with pullback.watch() as seen:
+        ...     x.pow(2).sum().sqrt().backward()
+        >>> print(seen[0].message)
+        An infinity first appeared in backward of Sqrt, and reached a gradient.
+        >>> seen[0].page
+        'norm-at-zero'
+    """
+
+    RULES = RULES
+
+    def __init__(self, *, strict: bool = False, without: Collection[str] = ()) -> None:
+        unknown = sorted({*without} - {*RULES})
+        if unknown:
+            raise ValueError(
+                f"without names {unknown[0]!r}, which is no rule; they are "
+                f"{', '.join(RULES)}"
+            )
+        self._strict = strict
+        self._without = frozenset(without)
+
+    def __enter__(self) -> Findings:
+        self._log = Log(Findings(), self._strict)
+        self._recorder = Recorder(self._log, self._without)
+        self._recorder.__enter__()
+        LINES.append(self._line_of)
+        return self._log.findings
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        LINES.remove(self._line_of)
+        self._recorder.__exit__(kind, error, traceback)
+        if error is not None and "in-place" not in self._without:
+            for finding in edits.edited(self._log, error):
+                self._log.findings.add(finding)
+                error.add_note(f"pullback.watch: {finding}")
+        self._recorder.finish()
+        del self._log, self._recorder
+
+    def _line_of(self, node: Node) -> str:
+        """Return the line of the operation that a node was made for (:mod:`_graph`)."""
+        made_for = self._log.made_for(number_of(node))
+        return str(made_for.site) if made_for is not None and made_for.site else ""

@@ -1,0 +1,250 @@
+(() => {
+  "use strict";
+
+  // ---- the interpreter of what _live_program.py writes: lists of numbers, without shapes
+
+  const round = a => { const r = Math.round(a); return r - a === 0.5 && r % 2 ? r - 1 : r; };
+  const functions = {
+    add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b,
+    neg: a => -a, round, isnan: a => Number(a !== a), sigmoid: a => 1 / (1 + Math.exp(-a)),
+    eq: (a, b) => Number(a === b), ne: (a, b) => Number(a !== b),
+    lt: (a, b) => Number(a < b), le: (a, b) => Number(a <= b),
+    gt: (a, b) => Number(a > b), ge: (a, b) => Number(a >= b),
+    and: (a, b) => Number(a && b), or: (a, b) => Number(a || b), not: a => Number(!a),
+    where: (a, b, c) => a ? b : c,
+    pow: (a, b) => a === 1 ? 1 : a === -1 && Math.abs(b) === Infinity ? 1 : a ** b,
+    fmod: (a, b) => a % b, mod: (a, b) => { const r = a % b; return r && r < 0 !== b < 0 ? r + b : r; },
+    erf: a => {
+      if (Math.abs(a) > 6) return Math.sign(a);
+      let term = a, sum = a;
+      for (let n = 1; n < 200; n++) sum += term *= 2 * a * a / (2 * n + 1);
+      return sum * Math.exp(-a * a) * 2 / Math.sqrt(Math.PI);
+    },
+  };
+  const named = f => functions[f] ?? Math[f];
+
+  function fold(f, a, k, keep) {
+    const out = [];
+    a.forEach((x, i) => {
+      const sum = i % k ? f(out[out.length - 1], x) : x;
+      if (keep || i % k === 0) out.push(sum);
+      else out[out.length - 1] = sum;
+    });
+    return out;
+  }
+
+  function sort(a, k, down) {
+    const before = (i, j) => down
+      ? a[j] - a[i] || (a[i] === a[i]) - (a[j] === a[j])  // NaN is above all
+      : a[i] - a[j] || (a[j] === a[j]) - (a[i] === a[i]);
+    return Array.from({ length: a.length / k }, (_, s) =>
+      Array.from({ length: k }, (_, i) => s * k + i).sort((i, j) => before(i, j) || i - j)).flat();
+  }
+
+  function written(a, places, b, add) {
+    const out = [...a];
+    places.forEach((p, i) => out[p] = add ? out[p] + b[i] : b[i]);
+    return out;
+  }
+
+  const kinds = {
+    take: (at, a, i) => at[i].map(p => at[a][p]),
+    put: (at, a, i, b) => written(at[a], at[i], at[b], false),
+    pour: (at, a, i, b) => written(at[a], at[i], at[b], true),
+    join: (at, ...parts) => parts.flatMap(p => at[p]),
+    fold: (at, f, a, k) => fold(named(f), at[a], k, false),
+    scan: (at, f, a, k) => fold(named(f), at[a], k, true),
+    sort: (at, a, k, down) => sort(at[a], k, down),
+  };
+
+  function each(f, lists) {
+    const [a, b, c] = lists, length = Math.max(...lists.map(list => list.length));
+    const at = (list, i) => list[list.length > 1 ? i : 0];
+    return Array.from({ length }, c ? (_, i) => f(at(a, i), at(b, i), at(c, i))
+      : b ? (_, i) => f(at(a, i), at(b, i)) : (_, i) => f(a[i]));
+  }
+
+  // the lists of all nodes; those before the first that needs v may be known for this x
+  function run({ nodes, still }, x, v, known = []) {
+    const at = [x, v, ...known.slice(2, still)];
+    for (const [kind, ...rest] of nodes.slice(at.length - 2))
+      at.push(kind === "list" ? rest[0].map(Number)
+        : kinds[kind] ? kinds[kind](at, ...rest) : each(named(kind), rest.map(i => at[i])));
+    return at;
+  }
+
+  if (typeof document === "undefined") return { run };
+
+  // ---- the picture
+
+  const tidy = x => Math.abs(x) < 1e-3 && x !== 0
+    ? x.toExponential(1)
+    : String(x === 0 ? 0 : Number(x.toPrecision(Math.abs(x) < 1 ? 3 : 4)));
+  const list = xs => "[" + xs.map(tidy).join(", ") + "]";
+  const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+  const largest = xs => Math.max(...xs.map(Math.abs).filter(Number.isFinite), 1e-300);
+  const drawn = x => tidy(x).replace(/-/g, "\u2212");
+  // as Python writes them: one number, nested lists, or a shape with the norm of what it holds
+  const told = (words, [...xs]) => words[0] === "(" ? words.replace(/\S+$/, drawn(Math.hypot(...xs)))
+    : words.replace(/[^\][, ]+/g, () => drawn(xs.shift()));
+  const unit = (n, k) => Array.from({ length: n }, (_, i) => Number(i === k));
+
+  function start(form) {
+    const all = selector => [...form.querySelectorAll(selector)];
+    const { program, names, views, lift, reach, tints, ...given } = JSON.parse(form.dataset.live);
+    const first = Object.fromEntries(["x", "v", "u"].map(w => [w, given[w].map(Number)]));
+    const own = { ...first }, now = { ...first };
+    const preset = { v: "own", u: "own" }, hot = { v: -1, u: -1 };
+    const fields = { x: [], v: [], u: [] };
+    const said = form.querySelector("output"), picture = form.querySelector("svg");
+    const face = form.querySelector(".pb-face"), numbers = form.querySelector(".pb-x");
+    const found = {}, every = selector => found[selector] ??= all(selector);
+    let way, J, at, later;
+
+    // as Python draws it: one scale for all the numbers of the picture
+    function tint(shape, x, most) {
+      const step = Math.floor((tints - 1) * Math.min(1, Math.abs(x) / most) + 0.5);
+      const letter = String.fromCharCode(65 + step);
+      put(shape.classList, "value", x > 0 ? "t" + letter : x < 0 ? "u" + letter : "");
+    }
+
+    // what stays the same costs a page nothing
+    function put(part, name, value) {
+      if (part[name] !== value) part[name] = value;
+    }
+
+    function compute() {
+      at = [];
+      J = now.v.map((_, i) => {
+        at = run(program, now.x, unit(now.v.length, i), at);
+        return at[program.outputs[1]];
+      });
+    }
+
+    function control(cell, which, i) {
+      const wide = parseFloat(cell.parentNode.style.getPropertyValue("--w"));
+      const label = which === "x" ? names.u[i] : `weight of ${names[which][i]}`;
+      const both = ["number", "range"].map(type => {
+        const input = document.createElement("input"), end = reach[which];
+        Object.assign(input, { type, min: -end, max: end, step: end / 20 });
+        if (type === "number") { input.removeAttribute("min"); input.removeAttribute("max"); }
+        if (which !== "x") input.className = "pb-by-" + which;
+        input.style.width = `${wide}px`;
+        input.setAttribute("aria-label", label + (type === "range" ? ", slider" : ""));
+        input.addEventListener("input", () => {
+          if (!Number.isFinite(input.valueAsNumber)) return;
+          now[which] = now[which].with(i, input.valueAsNumber);
+          own[which] = now[which];
+          if (which === "x") compute();
+          else preset[which] = "own";
+          show(input);
+        });
+        input.addEventListener("wheel", event => {
+          if (document.activeElement !== input) return;
+          event.preventDefault();
+          event.deltaY < 0 ? input.stepUp() : input.stepDown();
+          input.dispatchEvent(new Event("input"));
+        }, { passive: false });
+        input.addEventListener("blur", () => show());
+        return input;
+      });
+      face.append(...both);
+      fields[which][i] = { cell, both };
+    }
+
+    function place({ cell, both }, dy) {
+      const [left, top] = ["x", "y"].map((name, k) =>
+        Number(cell.getAttribute(name)) - views[way][k]);
+      both.forEach((input, k) => Object.assign(input.style,
+        { left: `${left}px`, top: `${top + dy + (k ? 30 : 1)}px` }));
+    }
+
+    function turn(to) {
+      way = to;
+      const up = way === "u" ? lift : 0;
+      fields.x.forEach(field => place(field, up));
+      fields[way].forEach(field => place(field, 0));
+      numbers.setAttribute("transform", `translate(0 ${up})`);
+      all(".pb-by-v, .pb-by-u").forEach(e =>
+        e.toggleAttribute("hidden", !e.classList.contains("pb-by-" + way)));
+      picture.setAttribute("viewBox", views[way].join(" "));
+      picture.removeAttribute("style");
+      ["width", "height"].forEach((name, k) => picture.setAttribute(name, views[way][2 + k]));
+      all(".pb-name").forEach(e => e.textContent = way);
+      show();
+    }
+
+    function show(typing) {
+      const w = now[way], columns = J[0].map((_, j) => J.map(row => row[j])), flat = J.flat();
+      const [rows, lines] = way === "v" ? [J, columns] : [columns, J];
+      const parts = rows.flatMap((row, i) => row.map(x => x * w[i]));
+      at = run(program, now.x, now.v, at);
+      const [y, product, ...seen] = program.outputs.map(i => at[i]);
+      // what double precision leaves of a sum that cancels is written as 0
+      const result = (way === "v" ? product : lines.map(line => dot(w, line)))
+        .map(x => Math.abs(x) < 1e-14 * largest(parts) ? 0 : x);
+      const most = largest([...w, ...result, ...flat]);
+      const cells = selector => every(`.pb-by-${way} ${selector}`);
+      const write = (texts, words) => texts.forEach((text, k) => put(text, "textContent", words(k, text)));
+      const color = (shapes, numbers) => shapes.forEach((shape, k) => tint(shape, numbers[k], most));
+      color(every(".pb-j rect"), flat);
+      write(every(".pb-j text"), k => drawn(flat[k]));
+      color(cells(".pb-v rect"), w);
+      color(cells(".pb-band rect"), w);
+      color(cells(".pb-sum rect"), result);
+      write(cells(".pb-sum text"), k => drawn(result[k]));
+      write(cells(".e text"), k => `${names.v[k]} = ${drawn(y[k])}`);
+      const marked = part => seen[part.dataset.at - 2];
+      const strongest = every("rect[data-at]").map(part =>
+        marked(part).reduce((a, b) => Math.abs(b) > Math.abs(a) ? b : a));
+      every("rect[data-at]").forEach((part, k) => tint(part, strongest[k], largest(strongest)));
+      write(every(":is(tspan, span)[data-at]"), (k, part) => told(part.textContent, marked(part)));
+      for (const which of ["x", way]) fields[which].forEach(({ both }, i) =>
+        both.forEach((input, k) => {
+          if (input !== typing) put(input, "value", String(k ? now[which][i] : tidy(now[which][i])));
+        }));
+      every("fieldset button[value]").forEach(b => b.setAttribute("aria-pressed", b.value === preset[way]));
+      clearTimeout(later);
+      later = setTimeout(() => {
+        const terms = w.map((x, i) => `${tidy(x)}·${list(rows[i])}`).join(" + ");
+        const short = w.length <= 4 && rows[0].length <= 4 ? terms + " = " : "";
+        said.textContent = `y = ${list(y)}; ` +
+          (way === "v" ? "vᵀJ = " : "J u = ") + short + list(result) +
+          (way === "v" ? ", added to x.grad" : ", the change of y along u");
+        picture.setAttribute("aria-label", said.textContent);
+        every(".pb-steps").forEach(part => part.dispatchEvent(new Event("moved")));
+      }, typing ? 250 : 0);
+    }
+
+    function choose(kind) {
+      const n = now[way].length;
+      if (kind === "hot") hot[way] = preset[way] === "hot" ? (hot[way] + 1) % n : 0;
+      now[way] = kind === "own" ? own[way] : kind === "hot" ? unit(n, hot[way])
+        : Array(n).fill(kind === "ones" ? 1 : 1 / n);
+      preset[way] = kind;
+      show();
+    }
+
+    all(".pb-x rect").forEach((cell, i) => control(cell, "x", i));
+    for (const which of ["v", "u"])
+      all(`.pb-by-${which} .pb-v rect`).forEach((cell, i) => control(cell, which, i));
+    all("fieldset button[value]").forEach(b => b.addEventListener("click", () => choose(b.value)));
+    form.querySelector(".pb-start").addEventListener("click", () => {
+      Object.assign(own, first);
+      now.x = first.x;
+      compute();
+      choose("own");
+    });
+    all("[type=radio]").forEach(radio => radio.addEventListener("change", () => {
+      turn(radio.value);
+    }));
+    form.addEventListener("submit", event => event.preventDefault());
+    all("fieldset").forEach(e => e.hidden = false);
+    form.dataset.ready = "";
+    compute();
+    turn("v");
+  }
+
+  // a saved page may have this script more than once; the first to run starts those so far
+  document.querySelectorAll("form.pb-live:not([data-ready])").forEach(start);
+})()
