@@ -1,0 +1,81 @@
+"""How long a live picture takes to answer on a slow device, and what it adds to a page.
+
+Opens the page that ``pullback.live(f, x).save(path)`` writes in Chromium, throttled four
+times, and prints milliseconds from the first event at a slider of a page that has been
+drawn until the next frame can be drawn with the new numbers, and what script and program
+weigh, compressed. Run ``python benchmarks/live.py`` on a calm machine.
+"""
+
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+
+import torch
+from playwright.sync_api import sync_playwright
+
+import pullback
+from pullback._live import script
+from pullback._live_program import weight
+
+VISITS = 5
+SLOWER = 4
+MOVE = """() => new Promise(done => {
+  const slider = document.querySelector("input[type=range]");
+  requestIdleCallback(() => {
+    const start = performance.now();
+    slider.value = 0;
+    slider.dispatchEvent(new Event("input"));
+    const frame = new MessageChannel();
+    frame.port1.onmessage = () => done(performance.now() - start);
+    requestAnimationFrame(() => frame.port2.postMessage(0));  // read once it is drawn
+  });
+})"""
+
+
+def functions():
+    """Return functions and their inputs, from small to as large as a page can show."""
+    torch.manual_seed(0)  # the same weights in each run
+    mlp = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    return {
+        "sum, squares": (lambda x: torch.stack([x.sum(), (x**2).sum()]), torch.ones(3)),
+        "softmax": (lambda x: x.softmax(0), torch.ones(3)),
+        "network": (mlp, torch.ones(3)),
+        "attention": (lambda x: (x @ x.T).softmax(-1) @ x, torch.eye(3, 4)),
+    }
+
+
+def visit(browser, path):
+    """Return the milliseconds of the first move, and of one that follows."""
+    page = browser.new_page()
+    page.context.new_cdp_session(page).send(
+        "Emulation.setCPUThrottlingRate", {"rate": SLOWER}
+    )
+    page.goto(path.as_uri())
+    page.wait_for_timeout(1000)  # it is drawn by then
+    times = page.evaluate(MOVE), page.evaluate(MOVE)
+    page.close()
+    return times
+
+
+def main():
+    """Print a line for each function."""
+    print(f"script        {weight(script())} bytes")
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        for name, (f, x) in functions().items():
+            path = Path(folder, "f.html")
+            live = pullback.live(f, x)
+            live.save(path)
+            visits = [visit(browser, path) for _ in range(VISITS)]
+            first, later = map(statistics.median, zip(*visits, strict=True))
+            print(
+                f"{name:13} {weight(live.program)} bytes, first move {first:.0f} ms, "
+                f"later {later:.0f} ms, {SLOWER} times slower"
+            )
+
+
+if __name__ == "__main__":
+    main()
