@@ -65,8 +65,8 @@ print(f"{rate:.3f}")
 # Not quite 8, because the rate of the fuel is not constant: it rises a little during the
 # turn. A smaller turn comes closer to 8, until the rounding errors of the computer take
 # over. You can check any gradient in this way, whoever computed it, as long as the
-# function is smooth where you stand, and gives the same answer when it is asked twice
-# (without dropout, for example).
+# function is smooth where you stand, and gives the same answer when it is asked twice. (So
+# switch dropout off.)
 #
 # The walk back
 # -------------
@@ -85,7 +85,8 @@ print(f"{rate:.3f}")
 #
 # The walk goes through this list from the bottom to the top. It starts at ``y`` with our
 # prices ``[10, -1]``, and at each operation it asks one question: *given the prices of your
-# result, what is the price of each of your inputs?*
+# result, what is the price of each of your inputs?* From now on every number in every
+# tensor has a price. It says what one more unit of it would be worth to us.
 #
 # - ``stack`` has only put two numbers side by side. So heat has the price 10, and fuel
 #   has the price −1.
@@ -93,7 +94,7 @@ print(f"{rate:.3f}")
 #   So each square has the same price as fuel: ``[-1, -1, -1]``.
 # - ``squares`` is ``x**2``. If a setting goes up a little, its square grows :math:`2x`
 #   times as fast. So the price of a setting, as far as the squares are concerned, is
-#   :math:`-1\cdot 2x`: ``[-2, -4, -6]``.
+#   :math:`-1\cdot2x` for each setting :math:`x`, that is ``[-2, -4, -6]``.
 # - ``heat`` is the sum of the settings. So, as far as heat is concerned, each setting has
 #   the price of heat: ``[10, 10, 10]``.
 #
@@ -146,18 +147,19 @@ print("x      ", x.grad)
 import pullback
 
 v = torch.tensor([10.0, -1.0])
-squares, heat = x**2, x.sum()  # once more, since a graph is freed after its walk
+squares, heat = x**2, x.sum()  # computed again, for a second walk
 fuel = squares.sum()
 y = torch.stack([heat, fuel])
 names = {"x": x, "squares": squares, "heat": heat, "fuel": fuel, "y": y}
 pullback.draw.graph(pullback.trace(y, v, names=names), names, steps=True)
 
 # %%
-# At no point did anybody need the table. Each operation has to know only its own slope. We
-# can write the whole walk as a short program that uses nothing but NumPy:
+# At no point did anybody need the table. Each operation has to know only its own small
+# rule. We can write the whole walk as a short program that uses nothing but NumPy. Here it
+# is for the expensive fuel, at 3 a unit:
 
 settings = np.array([1.0, 2.0, 3.0])
-at_heat, at_fuel = 10.0, -1.0  # stack
+at_heat, at_fuel = 10.0, -3.0  # stack
 at_squares = at_fuel * np.ones(3)  # a sum: every part has the price of the whole
 through_squares = at_squares * 2 * settings  # a square: times the slope 2x
 through_heat = at_heat * np.ones(3)  # a sum again
@@ -165,7 +167,8 @@ by_walk = through_squares + through_heat  # x was used twice: add
 by_walk
 
 # %%
-# This is how ``backward`` manages a thousand outputs in a single walk. However many
+# These are the numbers that PyTorch printed above. This is also how ``backward`` manages a
+# thousand outputs in a single walk. However many
 # rows the table would have, every tensor on the way receives one cotangent in its own
 # shape, and passes on one to each tensor that it was computed from.
 #
@@ -173,23 +176,35 @@ by_walk
 # -----------------------------
 #
 # Nothing changes if ``y`` is a single number. The table then has one row, and ``v`` has
-# one price. Suppose that we only measure the heat, and that a unit is worth 1 to us, or
-# 100:
+# one price. Suppose first that we only measure the heat of the three stoves. The second
+# example is even smaller, a single stove, set to 3, of which we measure the fuel
+# :math:`x^2`. Its whole table is the number :math:`2x=6`. The price is 1, and then 100:
 
 for price in (1.0, 100.0):
-    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    x.sum().backward(torch.tensor(price))
-    print(x.grad)
+    stoves = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    stoves.sum().backward(torch.tensor(price))
+    stove = torch.tensor(3.0, requires_grad=True)
+    (stove**2).backward(torch.tensor(price))
+    print(stoves.grad, stove.grad)
 
 # %%
-# The single row is ``[1, 1, 1]``, and it has been multiplied by the price. With a price of
-# 1 it stays what it is, so this is what PyTorch takes if you pass nothing. And for one
-# stove that burns :math:`x^2`, the whole table is one number, :math:`2x`, which is 6 at 3:
+# The single row ``[1, 1, 1]``, and the single entry 6, have been multiplied by the price.
+# With a price of 1 they stay what they are, so this is what PyTorch takes if you pass
+# nothing.
+#
+# Test your pencil: choose other settings and prices, work out ``x.grad``, and then set them
+# here. Below the table stands the walk, and every number in it follows. Which of the prices
+# on the way depend on the settings, and which on ``v`` alone?
 
-for price in (1.0, 100.0):
-    x = torch.tensor(3.0, requires_grad=True)
-    (x**2).backward(torch.tensor(price))
-    print(x.grad)
+
+def house(x):
+    squares = x**2
+    heat = x.sum()
+    fuel = squares.sum()
+    return torch.stack([heat, fuel])
+
+
+pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), v, graph=True)
 
 # %%
 # .. admonition:: Remember
@@ -200,7 +215,8 @@ for price in (1.0, 100.0):
 #      inputs.
 #    - Where a tensor was used several times, what comes back is added.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: x.grad
 #
 #    Suppose that there is a third output, ``x[0] * x[1]``, with the price 5. What does the
 #    new row of the table look like, and what will ``x.grad`` be with ``v = [10, -1, 5]``?
@@ -211,7 +227,13 @@ for price in (1.0, 100.0):
 #    The product rises at the rate :math:`x_1=2` with the first stove, :math:`x_0=1` with
 #    the second and 0 with the third. So the new row is ``[2, 1, 0]``, five times that is
 #    ``[10, 5, 0]``, and ``x.grad`` becomes ``[18, 11, 4]``.
-#
+
+turned = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+outputs = torch.stack([turned.sum(), (turned**2).sum(), turned[0] * turned[1]])
+outputs.backward(torch.tensor([10.0, -1.0, 5.0]))
+turned.grad
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The table against small steps in each stove, the walk against the table, and every
@@ -222,7 +244,8 @@ house = [lambda x: x.sum(), lambda x: (x**2).sum()]
 steps = h * np.eye(3)
 nudged = [[(out(point + s) - out(point - s)) / (2 * h) for s in steps] for out in house]
 np.testing.assert_allclose(nudged, J, rtol=1e-6)
-np.testing.assert_array_equal(by_walk, by_table)
+np.testing.assert_array_equal(by_walk, [10.0, -3.0] @ J)
+np.testing.assert_array_equal(by_table, [8, 6, 4])
 assert 7.99 < rate < 8
 
 x = torch.tensor(point, requires_grad=True)
@@ -231,14 +254,15 @@ fuel = squares.sum()
 ours = (at_heat, at_fuel, at_squares, by_walk)
 y = torch.stack([heat, fuel])
 along = (heat, fuel, squares, x)
-kept = torch.autograd.grad(y, along, v.double(), retain_graph=True)
+dear = torch.tensor([10.0, -3.0]).double()
+kept = torch.autograd.grad(y, along, dear, retain_graph=True)
 for mine, theirs in zip(ours, kept, strict=True):
     np.testing.assert_array_equal(mine, theirs.numpy())
 
 third = torch.stack([heat, fuel, x[0] * x[1]])
 three_prices = torch.tensor([10.0, -1.0, 5.0]).double()
 (answer,) = torch.autograd.grad(third, x, three_prices, retain_graph=True)
-(dear_fuel,) = torch.autograd.grad(y, x, torch.tensor([10.0, -3.0]).double())
+(dear_fuel,) = torch.autograd.grad(y, x, dear)
 assert dear_fuel.tolist() == [4, -2, -8]
 assert answer.tolist() == [18, 11, 4]
 

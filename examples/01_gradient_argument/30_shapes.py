@@ -54,14 +54,13 @@ x.grad
 # shape of ``x``. In each row you find the price of that day, because one more unit from
 # any stove is one more unit of heat on that day, and on no other.
 #
-# That is the whole rule. **v has the shape of the tensor on which you call**
-# ``backward``, **because it holds one price for each of its entries. x.grad has the shape
-# of x, because it holds one derivative for each of its entries.** (``x`` is a tensor that
-# you made yourself with ``requires_grad=True``, a :term:`leaf`. Other tensors keep a
-# ``.grad`` only after ``retain_grad``.) It does not matter how many dimensions they have.
-# Here are the shapes of our example. (The last line is the shape of the table: four
-# outputs by four days by three stoves. We come back to such tables at the end of this
-# page.)
+# That is the whole rule. **v has the shape of y, because it holds one price for each entry
+# of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
+# Here ``y`` is the tensor on which you call ``backward``. And ``x`` is a tensor that you
+# made yourself with ``requires_grad=True``, a :term:`leaf`. (Other tensors keep a ``.grad``
+# only after ``retain_grad``.) It does not matter how many dimensions they have. Here are
+# the shapes of our example. The last line is the shape of the table, four outputs by four
+# days by three stoves. Such tables come back further down:
 
 import pullback
 
@@ -113,9 +112,9 @@ for output, attempt in [(y, one_row), (total, torch.tensor([1.0]))]:
 # get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill in your
 # prices.
 #
-# The numbers themselves may be anything that the dtype of ``y`` can hold: negative, zero,
-# or larger than the numbers in ``y``. They have to be in a tensor on the same device as
-# ``y``; a list of numbers is refused.
+# The numbers themselves are up to you. They may be negative, zero, or larger than the
+# numbers in ``y``. But they have to be in a tensor, on the same device as ``y``. A list of
+# numbers is refused.
 #
 # When y is a matrix
 # ------------------
@@ -127,9 +126,9 @@ for output, attempt in [(y, one_row), (total, torch.tensor([1.0]))]:
 #    :item: 1
 #    :for: the second row
 #
-#    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2, but on
-#    the second day it was on sale for 1. What is in the second row of ``x.grad``? The
-#    settings on that day were 0, 1 and 1.
+#    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2. On the
+#    second day it was on sale for 1, so on that day the price is −1. What is in the second
+#    row of ``x.grad``? The settings on that day were 0, 1 and 1.
 
 x.grad = None
 fuel = x**2
@@ -153,8 +152,8 @@ table = torch.autograd.functional.jacobian(torch.square, settings)
 table.shape
 
 # %%
-# The idea is still "each row times its price, and add". Only the rows are no longer
-# counted by one index, but by two, the day and the stove. (Each ``None`` adds a dimension
+# The idea is still "each row times its price, and add". The rows are now numbered by two
+# indices instead of one, the day and the stove. (Each ``None`` adds a dimension
 # of size 1 to ``v``, so that every price multiplies its whole block of the table.)
 
 by_table = (v[:, :, None, None] * table).sum(dim=(0, 1))
@@ -164,16 +163,24 @@ torch.equal(by_table, x.grad)
 # The sum has used up the two dimensions that belong to ``y``, and has left the two that
 # belong to ``x``. You will see more tables like this one in part 2.
 #
+# Here are two days with two stoves for you to move. Each price reaches the stoves of its
+# own day alone:
+
+pullback.live(lambda x: x.sum(dim=1), torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
+
+# %%
 # .. admonition:: Remember
 #
 #    - ``v`` looks like ``y``, the tensor on which you call ``backward``. It looks like
-#      ``x`` only where ``y`` does.
+#      ``x`` only when ``y`` does.
 #    - ``x.grad`` looks like ``x``.
 #    - In *Mismatch in shape*, ``grad_output[0]`` is your ``v``, ``output[0]`` is your
 #      ``y``, and the second shape is the one to use.
 #    - ``()``, ``(1,)`` and ``(1, 1)`` are three different shapes.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :label: y
+#    :for: the shape of v
 #
 #    ``w`` has the shape ``(3,)`` and holds the power of each stove, and ``y = x @ w`` is
 #    the heat of each day. Both ``x`` and ``w`` require gradients. You call
@@ -183,7 +190,14 @@ torch.equal(by_table, x.grad)
 #
 #    ``y`` has the shape ``(4,)``, and so has ``v``. ``x.grad`` has the shape ``(4, 3)`` and
 #    ``w.grad`` the shape ``(3,)``. One call fills both, and each looks like its tensor.
-#
+
+days, power = x.detach().requires_grad_(), torch.ones(3, requires_grad=True)
+heat = days @ power
+heat.backward(torch.tensor([1.0, 10.0, 5.0, 2.0]))
+print("y:", heat.shape, " x.grad:", days.grad.shape, " w.grad:", power.grad.shape)
+power.grad  # each stove's settings, times the prices of the days
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The rule is tried on functions whose inputs and outputs have 0 to 3 dimensions, and

@@ -15,8 +15,9 @@ simulator, or on somebody else's computer? The two questions have the same answe
 # ------------------
 #
 # The house has a new contract. A unit of heat is still worth 10 to us, but now the price
-# of fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7`. We write
-# down what the heating is worth, and let PyTorch differentiate all of it:
+# of fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7` (the 7
+# makes round numbers). We write down what the heating is worth, and let PyTorch
+# differentiate all of it:
 
 import torch
 
@@ -67,9 +68,10 @@ y_more.grad
 # Cutting the program in two
 # --------------------------
 #
-# Suppose that the contract is not in our program. A consultant has written one in NumPy. It
-# takes the heat and the fuel and returns what they are worth to us, and also the two
-# derivatives of this number, with respect to heat and to fuel. PyTorch cannot look inside:
+# Suppose that the contract is not in our program. A consultant has put it into a NumPy
+# function. It takes the heat and the fuel and returns what they are worth to us, and also
+# the two derivatives of this number, with respect to heat and to fuel. PyTorch cannot look
+# inside:
 
 import numpy as np
 
@@ -119,8 +121,7 @@ pullback.draw.graph(
 #    =\sum_i v_i\,J_{ij}
 #
 # This is the :term:`vector-Jacobian product` of the first page. So to get from the rates at
-# ``y`` to the rates at ``x``, this product is all that is needed. (For *second* derivatives
-# something is lost at the cut, because ``v`` is handed over as plain numbers.)
+# ``y`` to the rates at ``x``, this product is all that is needed.
 #
 # Both halves may be in PyTorch as well. You cut with ``detach``, which gives you a tensor
 # with the numbers of ``y`` but without their history, and let the second half start there:
@@ -137,9 +138,13 @@ x.grad
 # After the first call, ``x.grad`` was still ``None``, because the walk ended at
 # ``start``. Then we handed over what it had brought there. Programs are cut like this
 # when the halves run on different machines, or when something has to happen in between,
-# such as changing the gradient before it goes on. (``y.detach()`` shares its memory with
-# ``y``. If foreign code such as our consultant's writes into the array that it gets, hand
-# it a copy, ``y.detach().numpy().copy()``.)
+# such as changing the gradient before it goes on.
+#
+# .. dropdown:: If the other program writes into what it gets
+#
+#    ``y.detach()`` shares its memory with ``y``. If foreign code such as our consultant's
+#    changes the numbers in its array, it changes ``y`` as well. Hand it a copy,
+#    ``y.detach().numpy().copy()``.
 #
 # What a loss sends back
 # ----------------------
@@ -162,11 +167,22 @@ prediction.grad
 
 # %%
 # A negative entry says that the loss would fall if this prediction went up. The second is
-# zero, because that prediction is right, and the last is the largest, because it is the
-# furthest off. So ``v`` is how the loss speaks to the network. For every output it says
-# in which direction the output is wrong, and how much this matters. On the walk back, the
-# gradients flow from the loss towards the inputs like a stream, and so what arrives at a
-# tensor is also called its *upstream gradient*.
+# zero, because that prediction is right, and the last is the strongest, because it is the
+# furthest off. Note the sign. Until now ``y`` was worth something to us, and a positive
+# price meant *more is better*. A loss is a cost, so a positive entry of ``v`` now means
+# *more is worse*, and the optimizer goes against it.
+#
+# So ``v`` is how the loss speaks to the network. For every output it says in which
+# direction the output is wrong, and how much this matters.
+#
+# .. dropdown:: The many names of v
+#
+#    You will meet the same thing under other names. ``gradient`` is the argument of
+#    ``backward``, and ``grad_outputs`` that of ``torch.autograd.grad``. ``grad_output`` is
+#    what error messages, hooks and your own ``autograd.Function`` call it. *Upstream
+#    gradient* is a word of lectures, because the gradients flow like a stream from the loss
+#    to the inputs. :term:`Cotangent` is the word of mathematicians and of JAX. We say
+#    *price* as long as the example is about money.
 #
 # What v does not know
 # --------------------
@@ -191,6 +207,17 @@ x.grad
 # the weights, which is part of many losses, is a common example: it depends on the weights
 # without passing through the predictions.
 #
+# There is one more thing that ``v`` does not know: how the prices themselves would change.
+# It is handed over as plain numbers. For the gradient this is enough. Second derivatives
+# lose something at the cut (the end of part 2 is about them).
+#
+# Here is the second half by itself. What the picture calls ``x[0]`` and ``x[1]`` is what
+# the house has given, heat and fuel, and the one row of its table are the two prices that
+# the house receives as its ``v``. One of them never moves. What does the other depend on?
+
+pullback.live(worth, y.detach())
+
+# %%
 # .. admonition:: Remember
 #
 #    - ``v`` is the gradient of what comes after ``y``, with respect to ``y``, at the

@@ -91,39 +91,49 @@ x.grad
 # %%
 # If any entry of ``y`` grows by 1, the sum grows by 1. So the gradient of the sum, with
 # respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``. Both
-# lines ask for the same product, and you may write
-# the one that you find easier to read. With the mean it would be ones divided by the
+# lines ask for the same product, and you may write the one
+# that you find easier to read. With the mean it would be ones divided by the
 # number of entries, so here all slopes would come out five times too small.
 #
 # Points with several coordinates
 # -------------------------------
 #
-# A point may consist of several numbers, as in the plane. Then ``x`` has a row for each
-# point. Take :math:`f(x)=-x_0^2+x_1^2` at three points:
+# A point may consist of several numbers, as in the plane. Then ``points`` has a row for
+# each point. Take :math:`f(a,b)=-a^2+b^2` at three points :math:`(a,b)`:
 
 
-def saddle(x):
-    return -(x[:, 0] ** 2) + x[:, 1] ** 2
+def saddle(points):
+    a, b = points[:, 0], points[:, 1]
+    return -(a**2) + b**2
 
 
 points = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], requires_grad=True)
 heights = saddle(points)
 heights.backward(torch.ones(3))
-points.grad
+in_one_call = points.grad
+in_one_call
 
 # %%
 # There is one height for each point, so ``v`` has three ones and not six. Each row of the
-# result is the gradient at one point, :math:`(-2x_0,\;2x_1)`. PyTorch does not know that
-# the first dimension counts points. It has added up the gradients of three heights, and
-# each of these has the shape ``(3, 2)``. But the first height does not depend on the
-# second and the third point. So in its gradient, only the first row is not zero. In the
-# gradient of the second height it is the second row, and so on. When the three are added,
-# each row keeps what was there.
+# result is the gradient at one point, :math:`(-2a,\;2b)`. PyTorch does not know that the
+# first dimension counts points. It has added up the gradients of the three heights. Here
+# they are, one after the other:
+
+for k in range(3):
+    points.grad = None
+    saddle(points)[k].backward()  # one height is a number, so there is nothing to pass
+    print(points.grad + 0.0)  # writes -0 as 0
+
+# %%
+# The first height does not depend on the second or third point. So in its gradient,
+# only the first row is not zero. In the gradient of the second height it is the second
+# row, and so on. When the three are added, each row keeps what was there.
 #
-# The most common case is a network with one output per sample. If it treats each sample
-# by itself, ones give the gradient of each output with respect to its own sample. We
-# compare the first row with the gradient of the first sample alone. (That output has the
-# shape ``(1, 1)``. PyTorch fills in the 1 for any tensor with a single entry.)
+# The most common case is a network with one output per sample. If it treats each sample by
+# itself, ones give the gradient of each output with respect to its own sample. We compare
+# the first row with the gradient of the first sample alone. (Its output has the shape
+# ``(1, 1)``, and still we may pass nothing. PyTorch fills in the 1 for any tensor with a
+# single entry. Only a ``v`` that you *do* pass must have exactly that shape.)
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
@@ -137,6 +147,9 @@ network(first).backward()
 first.grad
 
 # %%
+# The two numbers are those of the first row. The other rows belong to the other samples in
+# the same way.
+#
 # What ones do to the weights
 # ---------------------------
 #
@@ -161,6 +174,11 @@ w.grad
 # ``backward``, because ``w.grad`` has the shape of ``w`` and holds one number. How to
 # keep them apart is shown in part 2, in :ref:`one-jacobian-per-sample`.
 #
+# Move a point: one slope follows it, and no other. Then change an entry of ``v``:
+
+pullback.live(torch.square, torch.linspace(-2, 2, 5))
+
+# %%
 # .. admonition:: Remember
 #
 #    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same: the
@@ -169,7 +187,8 @@ w.grad
 #      respect to it. For a curve this is the slope at every point.
 #    - Inputs that several outputs share, such as the weights of a network, get the sum.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: what ones give
 #
 #    Four numbers ``x = [1, 2, 3, 4]``, and three outputs, each the product of two
 #    neighbours: ``y = x[:-1] * x[1:]``. What do ones give? Write down the table, and say
@@ -180,7 +199,12 @@ w.grad
 #    The rows are ``[2, 1, 0, 0]``, ``[0, 3, 2, 0]`` and ``[0, 0, 4, 3]``, so ones give
 #    ``[2, 4, 6, 3]``. Only the first and the last number are used by a single output. The
 #    other two belong to two outputs each, and 4 and 6 are sums of two rates.
-#
+
+four = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+(four[:-1] * four[1:]).backward(torch.ones(3))
+four.grad
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The slopes are compared with the diagonal of the table, the gradients of the points and
@@ -189,7 +213,7 @@ w.grad
 
 assert torch.equal(x.grad, J.diagonal())
 assert torch.equal(J, J.diagonal().diag())
-assert torch.equal(points.grad, points.detach() * torch.tensor([-2.0, 2.0]))
+assert torch.equal(in_one_call, points.detach() * torch.tensor([-2.0, 2.0]))
 for sample, together in zip(samples, samples.grad, strict=True):
     alone = sample.detach()[None].requires_grad_()
     (gradient,) = torch.autograd.grad(network(alone), alone)

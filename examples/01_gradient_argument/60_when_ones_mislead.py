@@ -36,8 +36,7 @@ y
 # .. predict::
 #    :for: x.grad
 #
-#    Before you read on: what is the *sum* of the shares, and how does it change if one
-#    of the radiators is turned up?
+#    Which three numbers come back?
 
 y.backward(torch.ones_like(y))
 x.grad
@@ -62,9 +61,9 @@ pullback.draw.vjp(torch.ones(3), J, rows=flats, columns=flats, result_name="sum"
 # *lowers* the shares of the other two, at rates of 0.125 and 0.25. When ones add up the
 # rows, all of it lands in the same place, and :math:`0.375-0.125-0.25=0`.
 #
-# It does not have to cancel. If we divide by the length of ``x`` instead of its sum, the
-# columns add up to numbers that look quite reasonable, and nothing tells you that they
-# are not the slopes:
+# It does not have to cancel. If we divide by ``x.norm()`` instead, the square root of the
+# sum of the squares, the columns add up to numbers that look quite reasonable, and nothing
+# tells you that they are not the slopes:
 
 (x / x.norm()).backward(torch.ones(3))  # x.grad was zero, so nothing is added to it
 slopes = torch.autograd.functional.jacobian(lambda x: x / x.norm(), x.detach())
@@ -72,8 +71,9 @@ print("ones:  ", x.grad)
 print("slopes:", slopes.diagonal())
 
 # %%
-# According to the ones, the third output falls when its input grows. In truth it rises, and
-# so do the other two, more than twice as fast as the ones say.
+# According to the ones, the third output falls when its input grows. In truth it rises, at
+# a rate of 0.27. The first two rise with their inputs at a rate of 0.68, which is more than
+# twice what the ones say.
 #
 # Samples that look at each other
 # -------------------------------
@@ -82,7 +82,8 @@ print("slopes:", slopes.diagonal())
 # the mean of the batch and divides by its spread. So the output of each sample depends on
 # all samples of the batch. We compute the gradient of the first output with respect to the
 # first sample twice: with ones, and with a ``v`` that is 1 for this output and 0 for the
-# other two, as we did on the first page when we cared about the heat alone:
+# other two, as we did on the first page when we cared about the heat alone. (The network
+# is in float64, so that rounding cannot blur the comparison.)
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -116,8 +117,8 @@ for training in (True, False):
 # %%
 # In training mode the two differ. With ones, the gradient also contains how the first
 # sample moves the outputs of the *other* two. In eval mode every sample goes through
-# this network alone, and the two agree. (They are not the numbers from above, because with
-# the stored numbers the network is a slightly different function.)
+# this network alone, and the two agree. (Both differ from the gradients in training mode,
+# because with the stored mean and spread the network is a slightly different function.)
 #
 # Other functions that let samples look at each other are a softmax, a sum or a cumulative
 # sum *along the dimension of the samples*, and losses that compare samples with each other.
@@ -128,34 +129,45 @@ for training in (True, False):
 # How to find out
 # ---------------
 #
-# You can ask the network itself. Send a 1 to one output and 0 to the others, and see which
-# samples receive something:
+# You can ask the network itself. Send a 1 to one output and 0 to the others, see which
+# samples receive something, and do this for each output:
 
-network.train()
-samples.grad = None
-network(samples).backward(only_first)
-samples.grad.abs().sum(dim=1) > 0
 
-# %%
-# The first output depends on all three samples, so ones would mix them. If you see
-# ``True`` only in the first place, this output listens only to its own sample. But you
-# have to ask the other outputs as well: the first entry of a cumulative sum, for example,
-# sees only itself, and the last one sees everything. And for another batch the answer may
-# be different, for example where a ReLU is switched off by chance. ``pullback.mixing``
-# asks all outputs, for the batch that you give it:
+def listens_to(network):
+    for v in torch.eye(3, dtype=torch.float64)[:, :, None]:  # one 1 in a (3, 1) of zeros
+        (received,) = torch.autograd.grad(network(samples), samples, v)
+        print(received.abs().sum(dim=1) > 0)
 
-print(pullback.mixing(network, samples).mixes)
-print(pullback.mixing(network.eval(), samples).mixes)
+
+listens_to(network.train())
+listens_to(network.eval())
 
 # %%
-# (Every pass in training mode, this one too, also updates the numbers that BatchNorm
-# stores. If that matters, ask a ``copy.deepcopy`` of the network.)
+# In training mode every output depends on all three samples, so ones would mix them. In
+# eval mode each output listens to its own sample only, and all other places are ``False``.
+# One output is not enough to ask: the first entry of a cumulative sum, for example, sees
+# only itself, and the last one sees everything. And the answer is for this batch. A ReLU
+# that happens to be off, for example, hides what stands behind it, so that ``False`` may
+# only mean *not at these numbers*. ``pullback.mixing`` asks the same in one call:
+
+print("training mode:", pullback.mixing(network.train(), samples).mixes)
+print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
+
+# %%
+# It says ``True`` where samples mix. (Every pass in training mode also updates the numbers
+# that BatchNorm stores. If that matters, ask a ``copy.deepcopy`` of the network.)
 #
 # If samples do mix, and you really want each output's derivative with respect to its own
 # input, you have two ways. Stop the mixing, as ``eval`` does, if it is not part of what
 # you want to differentiate. Or ask for one output at a time, as we did above. The next
 # page shows how.
 #
+# Turn the radiators. The table changes, and the sum under it stays at zero. Which
+# ``v`` shows the first flat's own slope?
+
+pullback.live(shares, torch.tensor([0.5, 0.5, 1.0]))
+
+# %%
 # .. admonition:: Remember
 #
 #    - Ones always return the gradient of the sum of the outputs. You can rely on them for
@@ -165,7 +177,8 @@ print(pullback.mixing(network.eval(), samples).mixes)
 #    - There is no error, and the shapes are right. To find out, send a 1 to one output
 #      after the other, and look at which samples receive something.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: what ones return
 #
 #    ``torch.cumsum(x, 0)`` returns :math:`(x_0,\;x_0+x_1,\;x_0+x_1+x_2)`. Each output uses
 #    its own input with the slope 1. What do ones return, and why? Write down the table
@@ -175,7 +188,12 @@ print(pullback.mixing(network.eval(), samples).mixes)
 #
 #    ``[3, 2, 1]``. The table has ones on and below the diagonal. The first input is used by
 #    all three outputs, the second by two, the third by one, and ones count them.
-#
+
+three = torch.zeros(3, requires_grad=True)
+torch.cumsum(three, 0).backward(torch.ones(3))
+three.grad
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The table of the shares is compared with the formula for its entries, and both ways of

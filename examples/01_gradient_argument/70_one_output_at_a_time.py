@@ -6,8 +6,8 @@ One output at a time
 
 Sometimes you want the outputs kept apart: how does the heat depend on the stoves, and
 how does the fuel? The answer is two gradients, and one call of ``backward`` returns one.
-So you call it twice, and on the way you meet two surprises that nearly everybody meets
-in PyTorch.
+So you call it twice, and on the way you run into two surprises that catch nearly
+everybody.
 """
 
 # %%
@@ -51,16 +51,20 @@ except RuntimeError as error:
 # ``x`` for later, because the slope :math:`2x` is needed on the walk back. After the
 # first walk it threw its notes away, since usually nobody needs them twice. The message
 # calls them *saved intermediate values*. If you know that you will come back, say so in
-# the first call, with ``retain_graph=True``. (And don't change in between what the graph
-# needs. If ``x`` were a parameter, a step of the optimizer would change it. Then the
-# second walk is usually refused, and with ``fused=True`` it is wrong without an error.
-# And a network under ``torch.compile`` may refuse to be walked twice; use the network as
-# it was before it was compiled.)
+# the first call, with ``retain_graph=True``.
+#
+# .. dropdown:: What must not happen between the two calls
+#
+#    Nothing may change what the graph needs. If ``x`` were a parameter, a step of the
+#    optimizer would change it, and then the second walk is usually refused. (With
+#    ``fused=True``, an option of some optimizers, nothing notices the change, and the
+#    second result is wrong.) A network under ``torch.compile`` may refuse to be walked
+#    twice at all. Then use the network as it was before it was compiled.
 #
 # .. predict::
 #
-#    Below, the first call asks for the row ``[1, 1, 1]`` and the second for the row
-#    ``[2, 4, 6]``. What is in ``x.grad`` at the end?
+#    We empty ``x.grad``. Then the first call asks for the row ``[1, 1, 1]`` and the second
+#    for the row ``[2, 4, 6]``. What is in ``x.grad`` at the end?
 
 x.grad = None
 y = house(x)
@@ -73,10 +77,10 @@ x.grad
 # replace what is in ``x.grad``, it adds to it. You have seen these three numbers before:
 # they are what ones gave us on the first page, because ones add the two rows as well.
 #
-# Adding is useful in training, where a big batch can be processed in small pieces, and it
-# is the reason why a training loop calls ``zero_grad()`` before every ``backward``. Here
-# it is in the way. We could empty ``x.grad`` between the calls. But there is also a
-# function that does not touch it:
+# Adding is useful in training, where a big batch can be processed in small pieces before
+# the optimizer takes its step. It is also the reason why a training loop calls
+# ``zero_grad()`` once for each step. Here it is in the way. We could empty ``x.grad``
+# between the calls. But there is also a function that does not touch it:
 
 y = house(x)
 rows = []
@@ -113,8 +117,8 @@ at_once
 # Without ``is_grads_batched=True`` the matrix would be taken for a single ``v`` of the
 # wrong shape, and refused. There are still two products to compute, but PyTorch does them
 # side by side instead of one after the other, which is usually faster when there are many.
-# (For a few kinds of operations it can't do that, and raises an error. The loop works for
-# them, too.)
+# (A few kinds of operations refuse to be done side by side, with an error. The loop works
+# for them, too.)
 #
 # Many points and several outputs
 # -------------------------------
@@ -134,12 +138,15 @@ values
 
 # %%
 # The points don't mix, so within a column ones will do, as on the page about ones. The
-# columns do mix, because both use the same point. So we keep the columns apart, with
-# one call for each:
+# two outputs of a point share their input, so ones would add them. So we keep the columns
+# apart, with one call for each:
 #
-# .. admonition:: Predict
+# .. predict::
+#    :value: 1
+#    :for: three derivatives
 #
-#    Which ``v`` asks for the derivative of the *first* output at all three points?
+#    Which ``v`` asks for the derivative of the *first* output, :math:`-x^3`, at all three
+#    points? And which three numbers come back?
 
 derivatives = []
 for k in range(2):
@@ -154,6 +161,11 @@ derivatives
 # enough for six derivatives. The number of calls is the number of outputs *per point*,
 # however many points there are.
 #
+# The button *one-hot* goes from row to row, at any settings of the stoves:
+
+pullback.live(house, x.detach(), torch.tensor([0.0, 1.0]))
+
+# %%
 # .. admonition:: Remember
 #
 #    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
@@ -176,9 +188,21 @@ derivatives
 # .. dropdown:: Answer
 #
 #    One. Each image has one entry that you want, and the images don't mix. So ``v`` has
-#    a 1 in each row, at the label:
-#    ``v = torch.nn.functional.one_hot(labels, 10).to(scores)``.
-#
+#    a 1 in each row, at the label. Here it is with a small network and labels drawn by
+#    chance. Each row of the result is the gradient of one score, for one image:
+
+torch.manual_seed(0)
+network = torch.nn.Sequential(
+    torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 10)
+)
+images = torch.randn(8, 4, requires_grad=True)
+labels = torch.randint(10, (8,))
+scores = network(images)
+v = torch.nn.functional.one_hot(labels, 10).to(scores)
+(together,) = torch.autograd.grad(scores, images, v)
+together
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The rows against the table of small steps, the batch of ``v`` against the loop, and
@@ -194,13 +218,6 @@ t = points.detach()
 torch.testing.assert_close(derivatives[0], -3 * t**2)
 torch.testing.assert_close(derivatives[1], torch.full((3,), 5.0))
 
-torch.manual_seed(0)  # for the weights, images and labels of the exercise
-network = torch.nn.Linear(4, 10)
-images = torch.randn(8, 4, requires_grad=True)
-labels = torch.randint(10, (8,))
-scores = network(images)
-v = torch.nn.functional.one_hot(labels, 10).to(scores)
-(together,) = torch.autograd.grad(scores, images, v)
 for image, label, gradient in zip(images.detach(), labels, together, strict=True):
     image.requires_grad_()
     (alone,) = torch.autograd.grad(network(image)[label], image)

@@ -6,8 +6,8 @@ The v you choose: weights, masks and means
 
 A network labels every pixel of an image, and it is bad at the edges, where it matters
 most. You want the pixels at an edge to count three times as much, and the pixels that
-nobody has labelled not at all. All of this can be said in one tensor, and once you
-see it, you can read from any loss how much each pixel counts in it.
+nobody has labelled not at all. One tensor says all of this, and most
+losses have such a tensor inside, from which you can read how much each pixel counts.
 """
 
 # %%
@@ -32,15 +32,19 @@ losses
 # The largest is at the lower left, where the score leans the wrong way. These six numbers
 # are our ``y`` now, so ``v`` has their shape, and says how much each of them counts.
 # Suppose that the middle column is an edge, and that nobody has labelled the last pixel
-# of the second row. (Its target, 0, only fills the place. It must be a number, though:
-# zero times NaN is NaN, so that a weight of 0 could not remove a NaN from the loss.)
+# of the second row. (Its target, 0, is a placeholder. Don't use NaN for it: 0 times NaN is
+# NaN, so a weight of 0 could not remove it.)
 
 weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 (plain,) = torch.autograd.grad(losses, scores, torch.ones(2, 3), retain_graph=True)
 plain
 
 # %%
-# This is the gradient with ones, that is, with every pixel counted once.
+# This is the gradient with ones, that is, with every pixel counted once. Each number is
+# the probability that the network gives to "yes", less the target. The first pixel has
+# the score 2, which the sigmoid turns into a probability of 0.88. The target is 1, so its
+# entry is −0.12: the score should go up, but not by much. The pixel at the lower left has
+# 0.73 where 0 is right, and is pushed down hardest.
 #
 # .. predict::
 #
@@ -79,7 +83,7 @@ torch.equal(by_formula, weighted)
 # Use whichever you like. Most training loops have the formula, because then the loss is a
 # number that can be printed. But in both of them there is a ``v``. Whatever you do to a
 # tensor of losses before you call ``backward``, in the end each of them has been given a
-# weight:
+# weight.
 #
 # .. predict::
 #    :for: v
@@ -87,6 +91,20 @@ torch.equal(by_formula, weighted)
 #
 #    ``mask`` is True for the five labelled pixels. Which ``v`` does
 #    ``losses[mask].mean().backward()`` send to the six losses?
+#
+# To find out, ask for the gradient with respect to ``losses`` itself, of this number and of
+# two others:
+
+mask = weight > 0
+for number in (losses.mean(), losses[mask].mean(), losses.max()):
+    (v,) = torch.autograd.grad(number, losses)
+    print(v)
+
+# %%
+# The second line is a mask with a mean: five pixels are left, and each of them counts a
+# fifth. It is a common mistake to divide by six instead, that is to write
+# ``(mask * losses).mean()``. Then the loss and every gradient are only 5/6 of those of
+# the masked mean, because five of the six pixels are labelled.
 #
 # Here is the ``v`` of some usual calls:
 #
@@ -100,25 +118,44 @@ torch.equal(by_formula, weighted)
 # ``losses.max().backward()``            1 at the largest, 0 elsewhere (ties share the 1)
 # =====================================  ==================================================
 #
-# We can check the table by asking for the gradient with respect to ``losses`` itself:
+# A weight that has a gradient itself
+# -----------------------------------
+#
+# There is a case in which ``backward(weight)`` and the formula differ. Some losses compute
+# their weights from the network, for example to pay more attention to pixels that are
+# still wrong. For our loss, ``torch.exp(-losses)`` is the probability that the network
+# gives to the right answer, for the first pixel :math:`e^{-0.1269}=0.88` as above. So one
+# minus this number is large where the network is wrong, and we use it as the weight. The
+# formula differentiates such a weight as well:
 
-mask = weight > 0
-for number in (losses.mean(), losses[mask].mean(), losses.max()):
-    (v,) = torch.autograd.grad(number, losses)
-    print(v)
+doubt = 1 - torch.exp(-losses)
+as_v = torch.autograd.grad(losses, scores, doubt, retain_graph=True)[0]
+product = (doubt * losses).sum()
+as_formula = torch.autograd.grad(product, scores, retain_graph=True)[0]
+print(as_v[0])
+print(as_formula[0])
 
 # %%
-# The second line is a mask with a mean: five pixels are left, and each of them counts a
-# fifth. It is a common mistake to divide by six instead, that is to write
-# ``(mask * losses).mean()``. Then the loss and every gradient are only 5/6 of those of
-# the masked mean, because five of the six pixels are labelled.
+# With the formula, the gradients in this row are nearly twice as large. ``backward`` does
+# not differentiate ``v``: it takes the prices as given. In the formula the weight is a
+# part of the function. By the product rule there is a second term, ``losses`` times the
+# derivative of ``doubt``, so what arrives at ``losses`` is more than ``doubt``. Neither of
+# the two is wrong. If you want the formula with fixed weights, write ``doubt.detach()`` in
+# it:
+
+fixed = (doubt.detach() * losses).sum()
+torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
+
+# %%
+# The shapes make another difference. If the weight has another shape than ``losses``,
+# ``backward`` refuses it. The formula may broadcast it, which is not always what you meant.
 #
-# .. dropdown:: What are the 0.1, 1.0 and 0.0001 in the tutorial?
+# .. dropdown:: What are the 0.1, 1.0 and 0.0001 in PyTorch's old tutorial?
 #
-#    They come from nowhere. An old tutorial, which has been copied to many places,
-#    doubles a vector until it is long, and then passes these three numbers. Somebody made
-#    them up, to show that any ``v`` will do. Below, the vector is doubled nine times in
-#    all, so that every output is 512 times its input, and the gradient is 512 times ``v``.
+#    They come from nowhere. The tutorial, which has been copied to many places, doubles a
+#    vector until it is long, and then passes these three numbers. Somebody made them up, to
+#    show that any ``v`` will do. Below, the vector is doubled nine times in all, so that
+#    every output is 512 times its input, and the gradient is 512 times ``v``.
 
 x = torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
 y = x * 2
@@ -127,33 +164,6 @@ while y.detach().norm() < 1000:
 y.backward(torch.tensor([0.1, 1.0, 0.0001]))
 doubled = x.grad
 doubled
-
-# %%
-# A weight that has a gradient itself
-# -----------------------------------
-#
-# There is a case in which ``backward(weight)`` and the formula differ, although both
-# shapes are right. (If ``weight`` has another shape than ``losses``, ``backward`` refuses
-# it, while the formula may broadcast it, which is not always what you meant.) Some losses
-# compute their weights from the network, for example to pay more attention to pixels that
-# are still wrong. Then the formula differentiates the weight as well:
-
-weight = 1 - torch.exp(-losses)  # large where the loss is large
-as_v = torch.autograd.grad(losses, scores, weight, retain_graph=True)[0]
-product = (weight * losses).sum()
-as_formula = torch.autograd.grad(product, scores, retain_graph=True)[0]
-print(as_v[0])
-print(as_formula[0])
-
-# %%
-# With the formula, the gradients in this row are nearly twice as large. ``backward`` does
-# not differentiate ``v``: it takes the prices as given. In the formula the weight is a
-# part of the function, and there is a second term, for the way in which the scores change
-# the weight. Neither of the two is wrong. If you want the formula with fixed weights,
-# write ``weight.detach()`` in it:
-
-fixed = (weight.detach() * losses).sum()
-torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
 
 # %%
 # .. dropdown:: If you keep a v and use it again
@@ -172,16 +182,25 @@ for _ in range(2):
 kept
 
 # %%
+# The three pixels of the upper row. Move a score until its pixel is right and certain, and
+# watch how little it still sends back, even with a weight of 3:
+
+row, weights = scores.detach()[0], torch.tensor([1.0, 3.0, 1.0])
+loss = torch.nn.functional.binary_cross_entropy_with_logits
+pullback.live(lambda s: loss(s, target[0], reduction="none"), row, weights)
+
+# %%
 # .. admonition:: Remember
 #
-#    - ``v`` says how much each output counts: 0 leaves it out (if its derivatives are
-#      finite), 3 counts it three times.
+#    - ``v`` says how much each output counts: 0 leaves it out (unless there is a NaN or
+#      an infinity on its way), 3 counts it three times.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weight does not depend on what you
 #      differentiate.
 #    - A mean over a mask divides by the number of *kept* entries.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: v
 #
 #    In a batch of four samples the first belongs to a rare class that should count five
 #    times as much as the others, and you want a weighted mean, so that the
@@ -190,7 +209,11 @@ kept
 # .. dropdown:: Answer
 #
 #    ``[5/8, 1/8, 1/8, 1/8]``, because the counts 5, 1, 1 and 1 add up to 8.
-#
+
+counts = torch.tensor([5.0, 1.0, 1.0, 1.0])
+counts / counts.sum()
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The weighted gradient is compared with the formula for this loss, written out, and each

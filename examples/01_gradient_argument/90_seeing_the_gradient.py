@@ -14,9 +14,11 @@ this for as many points as you like, and the answer is a picture.
 # Eighty-one points
 # -----------------
 #
-# The simplest such network has a single layer. Each of the two inputs gets a weight, a bias
-# is added, and the sigmoid turns the sum into a number between 0 and 1. Both inputs are
-# scaled, so that 0 is an ordinary day. We look at a grid of nine by nine points:
+# The simplest such network has a single layer. Each of the two inputs gets a weight, a
+# bias is added, and the sigmoid turns the sum into a number between 0 and 1. Nobody has
+# trained it yet, so its weights are random, and we only want to see what such a picture
+# looks like. Both inputs are scaled, so that 0 is an
+# ordinary day. We look at a grid of nine by nine points:
 
 import torch
 
@@ -49,8 +51,9 @@ one_layer = points.grad.clone()
 ax = pullback.plot.field(points.detach(), one_layer, title="One layer: where y grows")
 
 # %%
-# Each arrow shows in which direction the output grows fastest from that point, and its
-# length says how fast, compared with the other arrows of the picture. Two things stand
+# Each arrow shows in which direction the output grows fastest from that point. Its length
+# says how fast, compared with the other arrows of the picture, and the colour bar has the
+# numbers. Two things stand
 # out. All arrows point in the same direction, and they are longest along one line across
 # the picture.
 #
@@ -67,7 +70,7 @@ torch.allclose(one_layer, slope * layer.weight.detach())
 # Two layers
 # ----------
 #
-# With a second layer, the line can bend. We train such a network for a moment. In this
+# With a second layer, the line can bend. We train such a network briefly. In this
 # town, people open their windows when the weather is ordinary, that is inside a circle,
 # and close them on extreme days of any kind:
 
@@ -88,7 +91,7 @@ print(f"{right} of 81 points are right")
 # %%
 # The network has learned all of the points. In the loop, ``loss.backward()`` needs no
 # argument, because ``loss`` is a number, and what we want from it are the gradients of
-# the weights. For our picture we want those of the points, with ones:
+# the weights. For our picture we want the gradients at the points, so we pass ones:
 
 points.grad = None
 y = network(points)
@@ -101,9 +104,9 @@ ax = pullback.plot.field(points.detach(), points.grad, title="Two layers: where 
 # outside they almost vanish. The network is sure of itself there, and a small change of the
 # weather makes no difference.
 #
-# This picture is called a *gradient field*. The same arrows, for the pixels of an image
-# instead of two numbers, are drawn when people ask which pixels a classifier has looked
-# at. They are called a saliency map then.
+# This picture is called a *gradient field*. Do the same for the pixels of an image instead
+# of two numbers, and you get a *saliency map*, which people draw to see to which pixels
+# a score is most sensitive.
 #
 # Following the arrows
 # --------------------
@@ -122,8 +125,14 @@ for size in (0.01, 10.0):
     promised = (gradient * step).sum(dim=1, keepdim=True)
     hoped, got = promised[steepest].item(), gain[steepest].item()
     print(f"{size:5}: promised {hoped:.4f}, gained {got:.4f}")
+    start, end = points[steepest].detach(), (points + step)[steepest].detach()
+    print("       from", start, "to", end)
 
 # %%
+# The short step brings nearly what was promised. The long one promises a gain of more than
+# 20, to an output that cannot exceed 1, and in fact the output falls. You can see why: the
+# step has led across the circle, and far out on the other side.
+#
 # .. predict::
 #    :value: 2
 #    :for: points, with the small step
@@ -137,13 +146,16 @@ for size in (0.01, 10.0):
     print(f"{size:5}: the output grows at {(gain > 0).sum()} of 81 points")
 
 # %%
-# The short step brings nearly what was promised, and the output grows at every point. The
-# long one promises a gain of more than 20, to an output that cannot exceed 1. In fact the
-# output falls there, and at many other points, mostly because the step leads across the
-# circle and out again on the other side.
+# With the short step the output grows at every point, with the long one only at some.
 # A gradient is a rate at the point where you stand. It promises nothing about the far end
 # of a long step, and this is one reason why training uses small learning rates.
 #
+# One point of the field, for the single layer. Wherever you move it, the arrow points the
+# same way, and only its length changes:
+
+pullback.live(lambda p: torch.sigmoid(layer(p)), torch.tensor([0.5, -1.0]))
+
+# %%
 # .. admonition:: Remember
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
@@ -156,8 +168,8 @@ for size in (0.01, 10.0):
 # .. admonition:: Try it
 #
 #    ``layer`` has the weights :math:`w_1` and :math:`w_2` and no hidden layer. You pass
-#    ``10 * torch.ones_like(y)`` instead of ones. How does the first picture change? And
-#    what does ``-torch.ones_like(y)`` do to it? (Each row of the table is multiplied by its
+#    ``10 * torch.ones_like(y)`` instead of ones. How do the arrows change? And what
+#    does ``-torch.ones_like(y)`` do to them? (Each row of the table is multiplied by its
 #    entry of ``v``.)
 #
 # .. dropdown:: Answer

@@ -1,10 +1,10 @@
 r"""
 .. _check-yourself-1:
 
-Check yourself: eight programs
-==============================
+Check yourself: nine programs
+=============================
 
-You have seen where ``v`` comes from, which shape it has and what it does. Here are eight
+You have seen where ``v`` comes from, which shape it has and what it does. Here are nine
 pieces of programs that you have not seen before. Answer each question before you open the
 answer, with pencil and paper if you like. There is no hurry, and if you miss one, the
 answer names the page that explains it.
@@ -48,6 +48,16 @@ x = torch.tensor([1.0, 2.0], requires_grad=True)
 y = torch.stack([x[0] * x[1], x[0] + 3 * x[1], x[1] ** 2])
 y.backward(torch.tensor([1.0, 10.0, 100.0]))
 second = x.grad
+print(second)
+
+import pullback
+
+
+def three(x):
+    return torch.stack([x[0] * x[1], x[0] + 3 * x[1], x[1] ** 2])
+
+
+pullback.live(three, x.detach(), torch.tensor([1.0, 10.0, 100.0]))
 
 # %%
 # 3 · Twice
@@ -74,6 +84,7 @@ for _ in range(2):
     y = x**2
     y.backward()
 third = x.grad
+third
 
 # %%
 # 4 · Somebody else's gradient
@@ -112,6 +123,7 @@ fifth = []
 for dim in (0, 1):
     y = torch.softmax(scores, dim)
     fifth += torch.autograd.grad(y, scores, torch.ones_like(y))
+    print(f"dim={dim}: largest entry {fifth[-1].abs().max():.4f}")
 
 # %%
 # 6 · Slopes of a batch
@@ -166,7 +178,34 @@ try:
     y.backward(torch.eye(3))
 except RuntimeError as error:
     refused = str(error)
+    print(refused)
 (table,) = torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
+table
+
+# %%
+# 9 · A velocity
+# --------------
+#
+# ``t`` holds 500 moments and has the shape ``(500, 1)``. ``network`` consists of
+# ``Linear``, ``Tanh`` and ``Linear``, and ``height = network(t)`` has the shape
+# ``(500, 1)``. Its author wants the velocity at every moment, and calls
+# ``torch.autograd.grad(height, t, torch.ones_like(height))``. A colleague says that ones
+# mix the samples, and that 500 calls are needed. Who is right?
+#
+# .. dropdown:: Answer
+#
+#    The author is. Each layer of this network treats every moment by itself, and each
+#    moment has one output. So each input is used by only one output, and ones keep the 500
+#    slopes apart. With two coordinates in place of the height there would be two calls, one
+#    for each. Only with a layer such as BatchNorm in training mode would the colleague be
+#    right. (:ref:`ones`)
+
+path = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+t = torch.linspace(0, 1, 500)[:, None].requires_grad_()
+height = path(t)
+(velocity,) = torch.autograd.grad(height, t, torch.ones_like(height), retain_graph=True)
+one_call = torch.autograd.grad(height[123, 0], t)[0][123]
+torch.allclose(velocity[123], one_call)
 
 # %%
 # .. dropdown:: How we checked this page
@@ -200,6 +239,7 @@ assert not torch.allclose(*first_row(training=True))
 assert torch.allclose(*first_row(training=False))
 assert refused.startswith("Mismatch in shape")
 assert table.shape == (3, 4)
+torch.testing.assert_close(velocity[123], one_call)
 
 w = torch.tensor([0.1, 4.0], requires_grad=True)
 losses = torch.stack([w[0], w.prod()])

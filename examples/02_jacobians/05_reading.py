@@ -65,14 +65,15 @@ names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
 pullback.draw.vjp([0, 1], J, **names, result_name="row of fuel")
 
 # %%
-# We can also put a weight above each column and add the columns up. A single 1 then picks
-# the column of the second stove. The picture calls these weights ``u``. They get a meaning
-# of their own in :ref:`pushing-forward`:
+# We can also put a weight above each column and add the columns up. The picture calls
+# these weights ``u``. A 1 above the second stove picks its column:
 
 pullback.draw.jvp(J, [0, 1, 0], **names, result_name="effect")
 
 # %%
-# .. admonition:: Predict
+# .. predict::
+#    :label: from the column
+#    :for: the changes of heat and fuel
 #
 #    We turn the second stove up by 0.01, from 2 to 2.01. By how much do heat and fuel
 #    change? Take the answer from the table, without computing the house again.
@@ -84,13 +85,12 @@ print("from the column:", J[:, 1] * small)
 print("in the house:   ", change)
 
 # %%
-# The column times 0.01 predicts 0.01 more heat and 0.04 more fuel. The heat comes out as
-# predicted. The fuel rises by 0.0401, which is a little more, because its rate of 4 has
-# itself begun to rise on the way from 2 to 2.01. The smaller the step, the smaller this
-# error, until rounding takes over. In float32 it does so soon, at steps of about 0.001,
-# so for a careful test use float64. A Jacobian describes how a smooth function behaves
-# *near one point*. At another point the rates are usually different, and you need the
-# table of that point.
+# The column times 0.01 predicts 0.01 more heat and 0.04 more fuel. The heat comes out
+# as predicted. The fuel rises by 0.0401, which is a little more, because its rate of 4
+# has itself begun to rise on the way from 2 to 2.01. The smaller the step, the smaller
+# this error, until rounding takes over. A Jacobian describes how a smooth function
+# behaves *near one point*. At another point the rates are usually different, and you
+# need the table of that point.
 #
 # Two special shapes
 # ------------------
@@ -108,10 +108,10 @@ torch.autograd.functional.jacobian(worth, x)
 
 # %%
 # One row and three columns: these are the numbers that part 1 found with the prices
-# ``v = [10, -1]``. (Had we left the number without a dimension, as a loss is, the row
-# would come as a tensor of shape ``(3,)``. :ref:`tensors-in-tensors-out` explains such
-# shapes.) If there is only one *input*, the table has only one column. Suppose that one
-# big lever ``t`` sets the stoves to ``t``, ``2t`` and ``3t``:
+# ``v = [10, -1]``. (With a real loss, of
+# shape ``()``, even the dimension for the row is gone, and ``jacobian`` returns shape
+# ``(3,)``.) If there is only one *input*, the table has only one column. Let one big
+# lever ``t`` set the stoves to ``t``, ``2t`` and ``3t``:
 
 
 def lever(t):
@@ -130,7 +130,7 @@ torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
 #
 # Many books put the inputs in rows and the outputs in columns. Their table is our table
 # flipped along its diagonal, ``J.T``, of shape ``(3, 2)``. The numbers are the
-# same, and what we write as :math:`v^\top J` they write as their table times ``v``:
+# same, and our ``v @ J`` is their ``table @ v``:
 
 v = torch.tensor([10.0, -1.0])
 flipped = J.T
@@ -144,7 +144,7 @@ print("theirs:", flipped @ v)
 # neither a row nor a column. It has the shape of ``x``.
 #
 # As long as the numbers of outputs and inputs differ, the shape tells you which way up a
-# table is. The danger is a *square* one. Suppose that our house has only two stoves:
+# table is. The danger is a *square* one. Here is our house with only two stoves:
 
 two_stoves = torch.tensor([1.0, 2.0])
 square = torch.autograd.functional.jacobian(house, two_stoves)
@@ -152,9 +152,15 @@ print("right: ", v @ square)
 print("wrong: ", v @ square.T)
 
 # %%
-# Both lines run, and the numbers of the second are wrong. There is a test that works for
-# square tables, too, and you have already done it: nudge *one* input, here the second
-# stove, and divide the changes by the size of the nudge:
+# Both lines run, and the second gives wrong advice. In truth a turn of the first stove
+# earns 8 and one of the second only 6. The transposed table says that the second is the
+# one to turn up. Where does the 9 come from? The product has computed
+# :math:`10\cdot[1,2]-1\cdot[1,4]=[9,16]`. These are the columns of our table, one for each
+# *stove*, so it has given prices to the stoves instead of to heat and fuel.
+#
+# There is a test that works for square tables, too, and you
+# have already done it: nudge *one* input, here the second stove, and divide the changes by
+# the size of the nudge:
 
 nudged = torch.tensor([1.0, 2.0 + small])
 rates = (house(nudged) - house(two_stoves)) / small
@@ -164,9 +170,14 @@ print("second row:   ", square[1])
 
 # %%
 # The changes are a column of our table, as closely as the size of the nudge allows. If
-# they match the row instead, you hold the table the other way up. (If that column and
-# that row hold the same numbers, nudge another input.)
+# they match the row instead, you hold the table the other way up.
 #
+# Move a stove, and see which entries of the table change, and which never do. The switch
+# *J u* weighs columns instead of rows:
+
+pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
+
+# %%
 # .. admonition:: Remember
 #
 #    - ``J[i, j]`` says how fast output ``i`` changes when only input ``j`` moves. Outputs
@@ -177,20 +188,25 @@ print("second row:   ", square[1])
 #    - Some books write the transpose. For a square table the shape does not tell, but
 #      nudging one input does.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :label: from the column
+#    :for: the changes of heat and fuel
 #
-#    Turn the first stove *down* by 0.1. Which column do you need, and what does it
-#    predict for the fuel? Compare with ``house(torch.tensor([0.9, 2.0, 3.0]))``. Then
-#    think about the entry ``J[1, 0]`` at a setting where the first stove is off: what is
-#    it there?
+#    Turn the first stove *down* by 0.1. Which column do you need, and which changes
+#    does it predict for heat and fuel? Then think about the entry ``J[1, 0]`` at a
+#    setting where the first stove is off: what is it there?
 #
 # .. dropdown:: Answer
 #
-#    You need the first column, ``[1, 2]``, times −0.1. It predicts 0.2 less fuel. In
-#    truth the fuel falls from 14 to 13.81, which is 0.19 less, because the rate falls on
-#    the way. ``J[1, 0]`` is :math:`2x_0`, so it is 0 where the first stove is off. A tiny
-#    turn of that stove burns next to nothing.
-#
+#    You need the first column, ``[1, 2]``, times −0.1. In truth the fuel falls by 0.19,
+#    because the rate falls on the way. ``J[1, 0]`` is :math:`2x_0`, so it is 0 where the
+#    first stove is off. A tiny turn of that stove burns next to nothing.
+
+lower = house(torch.tensor([0.9, 2.0, 3.0])) - house(x)
+print("from the column:", -0.1 * J[:, 0])
+print("in the house:   ", lower)
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    Each column of the table is compared with a nudge of one stove in float64, each row
@@ -218,7 +234,6 @@ assert not torch.equal(pair.grad, v @ square.T)
 torch.testing.assert_close(rates, square[:, 1], atol=0.02, rtol=0)
 assert not torch.allclose(rates, square[1], atol=0.02, rtol=0)
 
-lower = house(torch.tensor([0.9, 2.0, 3.0])) - house(x)
 torch.testing.assert_close(lower, torch.tensor([-0.1, -0.19]), atol=1e-5, rtol=0)
 torch.testing.assert_close(-0.1 * J[:, 0], torch.tensor([-0.1, -0.2]))
 off = torch.func.jacrev(house)(torch.tensor([0.0, 2.0, 3.0]))

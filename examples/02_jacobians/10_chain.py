@@ -45,8 +45,8 @@ print(J_house)
 # Now turn the second dial a little. Read down its column in the first table: the first
 # stove does not move, the second moves as fast as the dial, and the third three times as
 # fast. From the second table we know that fuel reacts to the second stove at a rate of 4,
-# and to the third at a rate of 6. So the dial reaches the fuel in two ways, and their
-# effects add up:
+# and to the third at a rate of 6. So the dial reaches the fuel in two ways, through
+# these two stoves, and their effects add up. (The first stove counts 0.)
 #
 # .. math::
 #
@@ -68,8 +68,8 @@ print(jacobian(whole, t))
 
 # %%
 # The product of the two tables is the table of the whole. The 22 stands where it should,
-# in the row of the fuel and the column of the second dial. This is the
-# :term:`chain rule` for functions with several inputs and outputs.
+# in the row of the fuel and the column of the second dial. This is the :term:`chain rule`
+# for functions with several inputs and outputs.
 #
 # If the second step also used the dials directly, for example because their motors burn
 # some fuel, a part would be missing from the product: the table of this direct use. You
@@ -79,8 +79,8 @@ print(jacobian(whole, t))
 # last stands on the left as well. The inner sizes must fit, ``(2, 3) @ (3, 2)``, because
 # the outputs of the thermostat are the inputs of the house.
 #
-# Prices travel through it from the left
-# --------------------------------------
+# Prices travel through the product from the left
+# -----------------------------------------------
 #
 # We are still paid 10 for a unit of heat and pay 1 for a unit of fuel. What does each
 # dial earn? Now there are three things to multiply, and ``v`` comes first:
@@ -89,7 +89,10 @@ print(jacobian(whole, t))
 # If we start on the left, the first product gives prices for the stoves, and they are the
 # ``[8, 6, 4]`` that we know from part 1. We can use them as the next ``v``.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :value: 2
+#    :item: 0
+#    :for: the rate of the first dial
 #
 #    The stoves earn at rates of 8, 6 and 4. The first dial moves the first stove and the
 #    second stove, each at the same speed as the dial. At which rate does the first dial
@@ -112,9 +115,9 @@ import pullback
 pullback.draw.chain(J_house, J_thermostat, v=v, names=("H", "D"))
 
 # %%
-# In PyTorch the same walk needs no table. Each call takes the prices of a step's outputs
-# and returns the prices of its inputs. The result of the first call is the ``v`` of the
-# second:
+# We wrote both tables down, because they are small. In PyTorch the same walk needs no
+# table. Each call takes the prices of a step's outputs and returns the prices of its
+# inputs. The result of the first call is the ``v`` of the second:
 
 t.requires_grad_()
 x = thermostat(t)
@@ -129,9 +132,9 @@ t.grad
 # %%
 # ``backward`` went through both steps by itself and arrived at the same ``[14, 18]``. A
 # network of many layers is a longer chain of the same kind. The walk back starts with
-# ``v`` on the left and takes one step after the other. Each step carries what you care
-# about from its outputs *back* to its inputs, and for this reason mathematicians call it
-# a :term:`pullback`.
+# ``v`` on the left and takes one step after the other. Each step carries prices from
+# its outputs *back* to its inputs, and for this reason mathematicians call it a
+# :term:`pullback`. We say *pull* for short.
 #
 # Why from the left?
 # ------------------
@@ -146,29 +149,34 @@ def multiplications(left, right):
     return left[0] * left[1] * right[1]
 
 
-prices, H, D = (1, 2), (2, 3), (3, 2)
-print("(v H) D:", multiplications(prices, H) + multiplications((1, 3), D))
-print("v (H D):", multiplications(H, D) + multiplications(prices, (2, 2)))
+v_shape, H_shape, D_shape = (1, 2), (2, 3), (3, 2)
+print("(v H) D:", multiplications(v_shape, H_shape) + multiplications((1, 3), D_shape))
+print("v (H D):", multiplications(H_shape, D_shape) + multiplications(v_shape, (2, 2)))
 
 # %%
-# For our small house it is 12 against 16, which nobody would notice. For a ``v`` and two
-# tables of 1000 by 1000 it looks like this:
+# For our small house it is 12 against 16, which nobody would notice.
+#
+# .. predict::
+#    :value: 1
+#    :for: from the left, from the right, in millions
+#
+#    Now take a ``v`` of 1000 numbers and two tables of 1000 by 1000. How many
+#    millions of multiplications is it from the left, and how many from the right?
 
 row, table = (1, 1000), (1000, 1000)
 from_left = multiplications(row, table) + multiplications(row, table)
 from_right = multiplications(table, table) + multiplications(row, table)
-print(f"(v H) D: {from_left:>13,}")
-print(f"v (H D): {from_right:>13,}")
+[from_left / 1e6, from_right / 1e6]
 
 # %%
 # From the left there are two million, from the right a billion. From the left we always
 # multiply a *row* by a table, and get a row again. From the right, the first thing that
 # we compute is a new table of a million entries.
 #
-# The left is the cheap side here because the chain ends in one number, what the house
-# earns. If it *begins* with one number instead, a single dial that moves everything, then
-# the first table is a column, and the right side is the cheap one. :ref:`pushing-forward`
-# is about this direction.
+# The left is the cheap side here because ``v`` makes one number of the two outputs,
+# what the house earns. If the chain *begins* with one number instead, a single dial
+# that moves everything, then the first table is a column, and the right side is the
+# cheap one. :ref:`pushing-forward` is about this direction.
 #
 # The tables belong to one point
 # ------------------------------
@@ -179,17 +187,32 @@ print(f"v (H D): {from_right:>13,}")
 
 turned = torch.tensor([2.0, 1.0])
 stale = v @ J_house @ J_thermostat
-right = v @ jacobian(house, thermostat(turned)) @ jacobian(thermostat, turned)
+fresh = v @ jacobian(house, thermostat(turned)) @ jacobian(thermostat, turned)
 print("with the old table:", stale)
-print("with the new table:", right)
+print("with the new table:", fresh)
 
 # %%
 # The old table promises 14 for the first dial, but at the new setting it earns only 10,
 # because the stoves that it drives already burn more. ``backward`` uses the values of its
 # own forward pass. So it avoids this mistake, as long as you run the forward pass again
 # after a change. If you multiply tables yourself, you have to take care of it. The same
-# goes for a ``v`` that you keep from an earlier step.
+# goes for a ``v`` that you computed before the change.
 #
+# The dials, the table of the whole, and what they earn. At which setting does a dial begin
+# to lose money? In the graph below, the prices of the stoves are what arrives at
+# ``stoves``, and they follow, too:
+
+
+def installed(t):
+    stoves = J_thermostat @ t  # as thermostat(t), which only scales and adds
+    heat, squares = stoves.sum(), stoves**2
+    fuel = squares.sum()
+    return torch.stack([heat, fuel])
+
+
+pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True)
+
+# %%
 # .. admonition:: Remember
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
@@ -200,18 +223,29 @@ print("with the new table:", right)
 #    - From the left we hold a row all the time. This is cheap when the chain ends in few
 #      numbers, as a loss does.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: what the timer earns
 #
 #    A timer ``s`` moves both dials: ``t = [s, s * s]`` at ``s = 1``. Write down its
-#    table, which is a column, and find out with ``v_dials`` what a turn of the timer
-#    earns. (You need one multiplication for each dial.)
+#    table, which is a column, and find out with ``v_dials`` at which rate a turn of the
+#    timer earns. (You need one multiplication for each dial.)
 #
 # .. dropdown:: Answer
 #
 #    At ``s = 1`` the first dial moves as fast as the timer and the second twice as fast,
 #    so the column is ``[1, 2]``. The dials earn 14 and 18, and the timer earns
 #    :math:`14\cdot1+18\cdot2=50`.
-#
+
+
+def timer(s):
+    return torch.stack([s, s * s])
+
+
+s = torch.tensor(1.0, requires_grad=True)
+whole(timer(s)).backward(v)
+s.grad
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The product of the tables is compared with the derivative of the whole function in
@@ -231,17 +265,11 @@ assert torch.equal((v @ J_house) @ J_thermostat, v @ (J_house @ J_thermostat))
 
 leaf = turned.clone().requires_grad_()
 whole(leaf).backward(v)
-assert torch.equal(leaf.grad, right)
+assert torch.equal(leaf.grad, fresh)
 assert not torch.equal(leaf.grad, stale)
 
 
-def timer(s):
-    return torch.stack([s, s * s])
-
-
-s = torch.tensor(1.0, requires_grad=True)
 assert jacobian(timer, s.detach()).tolist() == [1, 2]
-whole(timer(s)).backward(v)
 assert s.grad == v_dials @ torch.tensor([1.0, 2.0]) == 50
 
 with_motors = lambda t: house(thermostat(t)) + torch.stack([0 * t[0], t.sum()])
@@ -249,6 +277,5 @@ direct = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
 assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + direct)
 
 # %%
-# **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an
-# image, or of anything else that has rows and columns itself?
-# :ref:`tensors-in-tensors-out`.
+# **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an image,
+# or of anything else that has rows and columns itself? :ref:`tensors-in-tensors-out`.

@@ -4,10 +4,10 @@ r"""
 Tensors in, tensors out
 =======================
 
-A house has rooms, and a picture has rows and columns. Until now ``x`` and ``y`` were
-one-dimensional tensors. As soon as they have more dimensions, ``jacobian`` returns
-something with three, four or even more, and it is hard to see a table in it. But nothing
-new has happened. We only have to know which index is which.
+A house with two rooms and three stoves in each has two rows of settings. Until now
+``x`` and ``y`` were one-dimensional tensors. As soon as they have more dimensions,
+``jacobian`` returns something with three, four or even more, and it is hard to see a
+table in it. But nothing new has happened. We only have to know which index is which.
 """
 
 # %%
@@ -50,17 +50,21 @@ J.shape
 #
 #    J[output's room, measurement, input's room, stove]
 #
-# .. admonition:: Predict
+# .. predict::
+#    :for: the two numbers
 #
 #    ``J[0, 0, 1, 2]`` asks how the *heat of the first room* reacts to the *third stove of
 #    the second room*. ``J[0, 1, 1, 2]`` asks the same for the *fuel* of the first room.
 #    What are the two numbers?
 
-print(J[0, 0, 1, 2], J[0, 1, 1, 2])
+J[0, :, 1, 2]  # the colon stands for both measurements
 
 # %%
 # Half of the second room's heat comes through the wall, so the first answer is 0.5. The
-# second is 0, because a stove burns fuel only where it stands.
+# second is 0, because a stove burns fuel only where it stands. The same four indices turn
+# up whenever a picture goes into a network and a picture comes out. Then
+# ``J[r, c, s, d]`` says how the pixel in row ``r`` and column ``c`` of the result reacts
+# to the pixel in row ``s`` and column ``d`` of the picture that went in.
 #
 # If you fix the two indices of an output, what is left has the shape of ``x``. This is
 # the gradient of that one output, and it can be read like ``x`` itself, with a row for
@@ -75,13 +79,17 @@ J[0, 0]
 # ------------------
 #
 # ``v`` has the shape of ``y`` as always, with one price for each output. Suppose that
-# nobody uses the second room. Its heat is worth nothing to us, but its fuel costs as much
-# as in the first.
+# nobody uses the second room. A unit of heat is worth 10 in the first room and nothing in
+# the second, and a unit of fuel costs 1 in both.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :expects: signs
+#    :item: 1
+#    :for: the three signs for that room
 #
-#    The second room's stoves are at 2, 0 and 1. Which of them would you turn up, although
-#    nobody is in that room: none, some, or all?
+#    The second room's stoves are at 2, 0 and 1. Those that are worth turning up,
+#    although nobody is in that room, have a positive entry in ``x.grad``. Which do you
+#    expect?
 
 x.requires_grad_()
 v = torch.tensor([[10.0, -1.0], [0.0, -1.0]])
@@ -131,9 +139,9 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 
 # %%
 # This also clears up two words. When a mathematician says that ``x`` has six
-# *dimensions*, the six columns of this table are meant. When PyTorch says
-# ``x.ndim == 2``, it counts the indices. And ``v`` is called a *vector*, although here it
-# is a matrix, because in its flattened form it is one.
+# *dimensions*, that means the six columns of this table. When PyTorch says
+# ``x.ndim == 2``, it counts the indices. And ``v`` is called a *vector*, although here
+# it is a matrix, because in its flattened form it is one.
 #
 # At the other end, a single number has an empty shape, ``()``, and adds nothing to the
 # shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
@@ -150,10 +158,17 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 # %%
 # The result should have the shape of ``x``, ``(2, 3)``. But for tensors with more than
 # two dimensions, ``@`` treats the last two as a matrix and the others as a batch. Here
-# the matrices in ``J`` have the indices *input's room* and *stove*. So ``@`` adds up over
-# the measurement in ``v`` paired with the input's room in ``J``, which makes no sense. It
-# runs only because both happen to be 2. Use ``tensordot``, or flatten first.
+# the matrices in ``J`` have the indices *input's room* and *stove*. So ``@`` pairs the
+# last index of ``v``, the measurement, with the second-last index of ``J``, the input's
+# room. Measurements are matched with rooms, which means nothing. It runs only because
+# both happen to be 2. Use ``tensordot``, or flatten first.
 #
+# The four outputs in rows and the six stoves in columns. Which entries stay 0 wherever
+# you move the stoves? (Those of the fuel of one room and the stoves of the other.)
+
+pullback.live(rooms, x.detach(), torch.tensor([[10.0, -1.0], [0.0, -1.0]]))
+
+# %%
 # .. admonition:: Remember
 #
 #    - The Jacobian has shape ``y.shape + x.shape``. The output's indices come first.
@@ -162,7 +177,9 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 #    - The product with ``v`` is ``torch.tensordot(v, J, dims=y.ndim)``. Flattened, it is
 #      the old ``v @ J``.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :expects: shape
+#    :for: the shape of the Jacobian
 #
 #    A batch of 32 colour images of 28 by 28 pixels, of shape ``(32, 3, 28, 28)``, goes
 #    into a network that returns scores of shape ``(32, 10)``. What is the shape of the
@@ -175,7 +192,10 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 #    scores of an image can depend on the :math:`3\cdot28\cdot28=2352` pixels of the same
 #    image only. That leaves 23,520 entries for each of 32 images, or 752,640, which is
 #    one in 32. :ref:`one-jacobian-per-sample` is about this case.
-#
+
+torch.Size([32, 10]) + torch.Size([32, 3, 28, 28])
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    Every entry of the table is compared with a nudge of one stove in float64. The
@@ -198,5 +218,5 @@ assert 32 * 10 * 32 * 3 * 28 * 28 == 24_084_480 == 32 * 752_640
 assert 32 * 10 * (3 * 28 * 28) == 752_640
 
 # %%
-# **Next:** :ref:`the-whole-jacobian` tries five ways to compute the table on the house,
-# and says which one to take.
+# **Next:** there are several ways to compute such a table. :ref:`the-whole-jacobian` says
+# which call to use.

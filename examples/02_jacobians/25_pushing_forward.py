@@ -27,27 +27,34 @@ u = torch.tensor([1.0, 0.0, -1.0])
 J
 
 # %%
-# .. admonition:: Predict
+# .. predict::
+#    :value: 2
+#    :for: the rates of heat and fuel
 #
-#    Look at the columns of the first and the third stove. What does ``u`` do to the heat,
-#    and what does it do to the fuel?
+#    The columns of the first and the third stove are ``[1, 2]`` and ``[1, 6]``. How
+#    fast do heat and fuel change with this ``u``?
 
-value, push = torch.func.jvp(house, (x,), (u,))
+value, pushed = torch.func.jvp(house, (x,), (u,))
 print(value)
-print(push)
+print(pushed)
 
 # %%
 # The heat does not change, because what the first stove adds, the third takes away. The
 # fuel falls at a rate of 4: the first stove adds 2, and the third saves 6. So the plan
-# costs no heat and saves fuel, and we should follow it for a while.
+# costs no heat and saves fuel, and we should follow it for a while. (``torch.func.jvp``
+# takes the function, its inputs and their ``u``. The brackets around ``x`` and ``u`` are
+# there because a function may have several inputs. It returns the value as well.)
 #
 # In terms of the table, each *column* was multiplied by the speed of its input, and the
 # columns were added up. This is the product :math:`Ju`, in code ``J @ u``. It is called
 # the :term:`Jacobian-vector product`, or :term:`JVP`, while ``v @ J`` is the
 # *vector-Jacobian* product, or :term:`VJP`. The names differ only in their order, and
-# people mix them up all the time. The shapes tell you which one you have: ``u`` looks
-# like ``x``, and :math:`Ju` looks like ``y``. In the picture ``u`` lies above the columns
-# that it multiplies, and their sum stands at the right:
+# people mix them up all the time. So we stay with plainer words. A product with ``v``
+# is the *pull* that you know, because it takes prices back. A product with ``u`` is a
+# *push*, because it takes a change of the inputs forward to the outputs. The shapes
+# tell you which one you have: ``u`` looks like ``x``, and :math:`Ju` looks like ``y``.
+# In the picture ``u`` lies above the columns that it multiplies, and their sum stands
+# at the right:
 
 import pullback
 
@@ -72,23 +79,26 @@ pullback.draw.jvp(J, u, **names)
 # The rule for the square is the one from school: if :math:`x` changes at a rate of
 # :math:`r`, then :math:`x^2` changes at a rate of :math:`2xr`. At the end of the
 # forward pass, the rates of the outputs are there. This is called :term:`forward mode`.
-# There is no walk back, so nothing has to be kept for it.
+# A walk back needs values from the forward pass, so these have to be kept. In forward
+# mode, each value can be forgotten after the last step that uses it.
 #
 # One number, two ways to it
 # --------------------------
 #
 # What does the plan *earn*, with our prices of 10 for heat and −1 for fuel? We can push
 # the plan forward and then apply the prices. Or we can pull the prices back and then
-# apply the plan:
+# apply the plan. ``torch.func.vjp`` runs the house, and returns its value together with a
+# function that pulls any ``v`` back:
 
 v = torch.tensor([10.0, -1.0])
 value, pull = torch.func.vjp(house, x)
 (pulled,) = pull(v)
-print("v · (J u) =", v @ push)
+print("v · (J u) =", v @ pushed)
 print("(vᵀJ) · u =", pulled @ u)
 
 # %%
-# It earns 4 either way. In the first, heat changes by 0 and fuel by −4, which is worth
+# It earns 4 either way. In the first, heat changes at a rate of 0 and fuel at one of
+# −4, which is worth
 # :math:`10\cdot0+(-1)\cdot(-4)`. In the second, the stoves earn ``[8, 6, 4]``, and the
 # plan gives :math:`8-4`. Both are the same product of three things, only with different
 # brackets:
@@ -97,30 +107,49 @@ print("(vᵀJ) · u =", pulled @ u)
 #
 #    v^\top(Ju)=(v^\top J)\,u
 #
-# If both sides belong to the same function at the same point, where it is smooth, the two
-# numbers are equal up to rounding. (A layer like Dropout draws anew in each run, so
-# switch it off first.) This makes a good test. If you have written a ``backward`` by
-# hand, take a random ``u`` and a random ``v`` and compare the two numbers. If they differ
-# by more than rounding, one of the two directions is wrong. If they agree, both
-# directions may still be wrong in the same way, so compare with a nudge as well.
+# This makes a good test for a ``backward`` that you have written by hand and do not
+# trust yet. Your ``backward`` gives the right-hand side. The left-hand side needs only
+# the forward pass: nudge the inputs along ``u``, and see how the outputs change:
+
+h = 0.01
+point = x.double()  # a test needs the digits of float64
+nudged = (house(point + h * u) - house(point - h * u)) / (2 * h)
+print("v · nudged =", v.double() @ nudged)
+
+# %%
+# The numbers agree, as far as the nudge and rounding allow, so this ``backward``
+# passes. A wrong one does not. If somebody forgot the 2 in the slope of the square, the
+# stoves would earn ``[9, 8, 7]``, and the plan 2 instead of 4:
+
+forgot_the_2 = torch.tensor([10.0, 10.0, 10.0]) - x
+print("wrong backward:", forgot_the_2 @ u)
+
+# %%
+# For a test of your own, draw ``u`` and ``v`` at random, so that they miss no
+# entry of the table, and switch off layers such as Dropout, which act differently in
+# each run. (``torch.autograd.gradcheck`` does such a test for you.
+# :ref:`dot-product-test` goes on from here.)
 #
 # Which way is cheaper?
 # ---------------------
 #
-# A push with a single 1 in ``u`` gives one column. A pull with a single 1 in ``v`` gives
-# one row. If you want the whole table, and know nothing about its zeros, it takes as many
-# pushes as there are inputs, or as many pulls as there are outputs.
+# A push with a single 1 in ``u`` gives one column, and this is how ``jacfwd`` builds the
+# table. A pull with a single 1 in ``v`` gives one row, as in ``jacrev``. If you want the
+# whole table, and know nothing about its zeros, it takes as many pushes as there are
+# inputs, or as many pulls as there are outputs.
 #
-# ==============================  ========  =========  ========  ===============
-# function                        outputs   inputs     take      products
-# ==============================  ========  =========  ========  ===============
-# our house                       2         3          pulls     2
-# a loss of a million weights     1         1,000,000  a pull    1
-# one dial, a thousand rooms      1000      1          a push    1
-# ==============================  ========  =========  ========  ===============
+# ==============================  ========  =========  =====================
+# function                        outputs   inputs     fewest products
+# ==============================  ========  =========  =====================
+# our house                       2         3          2 pulls
+# a loss of a million weights     1         1,000,000  1 pull
+# ==============================  ========  =========  =====================
 #
-# Let us see the last line. One dial sets the heating of a thousand rooms, some of which
-# react more strongly than others. We push once, and then pull once for every room:
+# .. predict::
+#    :for: pushes, pulls
+#
+#    One dial sets the heating of a thousand rooms, some of which react more strongly than
+#    others. How many pushes does the whole table take, and how many pulls?
 
 reaction = torch.linspace(0.1, 1.0, 1000)
 
@@ -133,13 +162,13 @@ dial = torch.tensor(2.0)
 value, column = torch.func.jvp(all_rooms, (dial,), (torch.tensor(1.0),))
 value, pull = torch.func.vjp(all_rooms, dial)
 rows = [pull(one_hot)[0] for one_hot in torch.eye(1000)]
-print("one push:", column.shape, " pulls:", len(rows))
-torch.allclose(column, torch.stack(rows))
+assert torch.allclose(column, torch.stack(rows))  # both are the whole table
+[1, len(rows)]  # pushes, pulls
 
 # %%
-# A single push gave the slopes of all thousand rooms. Pulling took a thousand products. A
-# pull with ones would give one number, the sum of the slopes, because all rooms share the
-# dial.
+# A single push gave the slopes of all thousand rooms, and it took a thousand pulls to
+# get the same. A pull with ones would give one number, the sum of the slopes, because
+# all rooms share the dial.
 #
 # For training it is the other way round. There is one output, the loss, and there are
 # millions of inputs. So training uses ``backward``, which goes in *reverse*. Forward mode
@@ -161,38 +190,45 @@ except RuntimeError as error:
 # :term:`tangent`. If ``x`` and ``y`` have the same shape, PyTorch cannot notice such a
 # mistake, and the names in your program are all that protects you.
 #
+# Choose *J u*, and try other plans. Along which does the fuel stay where it is?
+
+pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
+
+# %%
 # .. admonition:: Remember
 #
-#    - The JVP :math:`Ju` says how fast the outputs change when the inputs move along
-#      ``u``. ``u`` looks like ``x``, and the result looks like ``y``.
-#    - The VJP :math:`v^\top J` says what each input is worth when the outputs have the
-#      prices ``v``. ``v`` looks like ``y``, and the result looks like ``x``.
+#    - A push, the JVP :math:`Ju`, says how fast the outputs change when the inputs move
+#      along ``u``. ``u`` looks like ``x``, and the result looks like ``y``.
+#    - A pull, the VJP :math:`v^\top J`, says what each input is worth when the outputs
+#      have the prices ``v``. ``v`` looks like ``y``, and the result looks like ``x``.
 #    - With a single 1, a push gives a column and a pull gives a row. For a table without
-#      known zeros, begin with the one of which you need fewer.
+#      known zeros, use whichever you need fewer of.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: the rates of heat and fuel
 #
-#    Find a plan ``u`` that leaves the *fuel* as it is and adds heat. (Two entries are
-#    enough. Look at ``[2, 4, 6]``.) Check it with ``torch.func.jvp(house, (x,), (u,))``.
+#    The plan ``u = [2, a, 0]`` should leave the *fuel* as it is. Which number is ``a``?
+#    (Look at ``[2, 4, 6]``.) And how fast do heat and fuel change with this plan?
 #
 # .. dropdown:: Answer
 #
-#    For example ``u = [2, -1, 0]``. The fuel changes at a rate of
-#    :math:`2\cdot2-1\cdot4=0`, and the heat at :math:`2-1=1`. The first stove may go up
-#    twice as fast as the second goes down, because it burns half as much extra fuel.
-#    ``[3, 0, -1]`` works as well, and adds heat at a rate of 2.
-#
+#    The fuel changes at a rate of :math:`2\cdot2+4a`, so ``a`` is −1, and the heat
+#    rises at a rate of :math:`2-1=1`. The first stove may go up twice as fast as the
+#    second goes down, because it burns half as much extra fuel.
+
+value, kept = torch.func.jvp(house, (x,), (torch.tensor([2.0, -1.0, 0.0]),))
+kept
+
+# %%
 # .. dropdown:: How we checked this page
 #
-#    The push is compared with moving the stoves a little along ``u`` in float64, and with
-#    ``J @ u``. The two brackets have to agree for random ``u`` and ``v``, too, and they
-#    have to disagree if the table is turned over.
+#    The push is compared with moving the stoves a little along ``u`` in float64, and
+#    with ``J @ u``. The two brackets have to agree for random ``u`` and ``v``, too, and
+#    they have to disagree if the table is transposed.
 
-point, h = x.double(), 1e-6
-moved = (house(point + h * u) - house(point - h * u)) / (2 * h)
-torch.testing.assert_close(moved, push.double())
-assert torch.equal(push, J @ u)
-assert torch.equal(v @ push, pulled @ u)
+torch.testing.assert_close(nudged, pushed.double())
+assert torch.equal(pushed, J @ u)
+assert torch.equal(v @ pushed, pulled @ u)
 
 torch.manual_seed(0)  # any numbers will do; the same ones in every run
 S = torch.randn(4, 4, dtype=torch.float64)
@@ -204,9 +240,8 @@ pulled_back = torch.func.vjp(curved, p)[1](a)[0]
 torch.testing.assert_close(a @ pushed, pulled_back @ b)
 assert not torch.allclose(a @ torch.func.jacrev(curved)(p).T @ b, a @ pushed)
 torch.testing.assert_close(column, reaction * (1 - torch.tanh(2 * reaction) ** 2))
-assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == [1, 0]
-assert (J @ torch.tensor([3.0, 0.0, -1.0])).tolist() == [2, 0]
+assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == kept.tolist() == [1, 0]
 
 # %%
-# **Next:** a whole street of houses, and we want one table for each.
-# :ref:`one-jacobian-per-sample` gets them without computing the zeros between them.
+# **Next:** so far we chose a plan and looked at what it does. :ref:`hitting-targets` asks
+# the other way round: which plan does what we want?

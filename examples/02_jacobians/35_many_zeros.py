@@ -5,10 +5,11 @@ A Jacobian with many zeros, from a few products
 ===============================================
 
 A long corridor has a thousand rooms, and each exchanges heat with the two rooms beside
-it. A solver that looks for the temperatures at which the corridor settles can use the
-:term:`Jacobian`. That is a million entries from a thousand products. But a room reacts to
-three temperatures only, its own and those of its neighbours, so almost all of the entries
-are zero. If we know where the zeros are, we do not have to compute them.
+it. At which temperatures does the corridor settle? Newton's method, which moved the stoves
+in :ref:`hitting-targets`, can find them, but it needs the whole :term:`Jacobian` at
+every step. That is a million entries from a thousand products. A room reacts to three
+temperatures only, its own and those of its neighbours, so almost all of the entries are
+zero. If we know where the zeros are, three products are enough.
 """
 
 # %%
@@ -44,7 +45,8 @@ J
 # 4. The two columns do not meet in any row, and this is the whole idea: we push them
 # *together*.
 #
-# .. admonition:: Predict
+# .. predict::
+#    :for: six numbers
 #
 #    ``u`` has a 1 for room 0 and a 1 for room 3. The product adds up their two columns.
 #    Write down the six numbers, and say for each from which column it comes.
@@ -58,64 +60,115 @@ both
 # are from column 3. In each row at least one of the two columns is zero, so no two
 # entries were added, and we can take the sum apart again without any loss.
 #
-# In the same way columns 1 and 4 go together, and columns 2 and 5. Let us give a *colour*
-# to each group: columns of the same colour have no row in common. Three colours are
-# enough, and so are three pushes:
+# In the same way columns 1 and 4 go together, and columns 2 and 5. Let us give a
+# *colour* to each of these groups: columns of the same colour have no row in common.
+# The picture shows the table in its three colours, and beside it what the three pushes
+# bring. The two columns of a colour are squeezed into one, and no two of their entries
+# land in the same place:
 
-color = torch.arange(6) % 3
-groups = torch.stack([(color == c).float() for c in range(3)])
-products = torch.stack([torch.func.jvp(corridor, (T,), (u,))[1] for u in groups])
-print(groups)
-print(products)
+import pullback
 
-# %%
-# The first table holds the three ``u``, one in each row. The second holds the three
-# products. All 16 entries of the Jacobian are in there, and we only have to put them
-# back: the entry in row ``i`` and column ``j`` is in the product of the colour of ``j``,
-# at place ``i``:
-
-found = torch.zeros(6, 6)
-for i in range(6):
-    for j in range(max(i - 1, 0), min(i + 2, 6)):
-        found[i, j] = products[color[j], i]
-torch.equal(found, J)
+plan = pullback.sparsity(corridor, T, mode="forward")  # finds the zeros and the colours
+pullback.draw.compression(plan)
 
 # %%
-# The number of products did not depend on the number of rooms. For a thousand rooms three
-# colours are still enough, since columns that are three apart never meet. Here are three
-# products for a thousand rooms. From them we read the diagonal, and the entries to the
-# right of it:
+# We can do this by hand. The colours of the columns are 0, 1, 2, 0, 1, 2, the remainder
+# when the number of the room is divided by 3. For each colour we take one push, with a 1
+# in ``u`` for every column of that colour:
 
-many = torch.linspace(0, 10, 1000)
-color_of = torch.arange(1000) % 3
-pushes = torch.stack(
-    [torch.func.jvp(corridor, (many,), ((color_of == c).float(),))[1] for c in range(3)]
-)
-# entry (i, i) of the table is in the push of the colour of column i, at place i
-diagonal = pushes[color_of, torch.arange(1000)]
-# entry (i, i + 1) is in the push of the colour of column i + 1, at place i
-beside = pushes[color_of[1:], torch.arange(999)]
-print(torch.allclose(diagonal, -2 * many), beside.unique())
+colour = torch.arange(6) % 3
+for c in range(3):
+    u = (colour == c).float()
+    print(f"colour {c}:", torch.func.jvp(corridor, (T,), (u,))[1])
 
 # %%
-# The diagonal is right, and beside it there is a 2 everywhere. That is three products
-# instead of a thousand.
+# Now the entries have to go back to their places. Take the entry in row 2 and column 3.
+# Column 3 has the colour 0, so the entry is in the first push, in place 2. There stands a
+# 2, as it should. In the same way every entry is found: *in the push of its column's
+# colour, at the place of its row*. The function below does this for a corridor of any
+# length. The entries of the table are where row and column differ by at most 1:
+
+
+def from_pushes(T):
+    n = len(T)
+    colour = torch.arange(n) % 3
+    plans = [(colour == c).float() for c in range(3)]
+    pushes = torch.stack([torch.func.jvp(corridor, (T,), (u,))[1] for u in plans])
+    table = torch.zeros(n, n)
+    for i in range(n):
+        for j in range(max(i - 1, 0), min(i + 2, n)):
+            table[i, j] = pushes[colour[j], i]
+    return table
+
+
+torch.equal(from_pushes(T), J)
+
+# %%
+# .. dropdown:: Colours for a pattern of your own
 #
-# How many you need depends on the pattern of the zeros. Suppose that one output, for
-# example the average temperature, looks at every room. Then all columns meet in its row,
-# and grouping columns saves nothing. It may help to colour the *rows* instead, and pull.
-# Here is such a table, in the form of an arrow. Its first output is the sum of all
-# inputs, and each of the others looks at one input. All five columns meet in the first
-# row. But among the rows only the first has to stay alone, so two pulls are enough:
+#    Other functions have their zeros elsewhere. Write down the pattern, a table that is
+#    ``True`` wherever an entry can be different from zero. Then go through the columns from
+#    left to right, and give each column the first colour that is not yet used by a column
+#    it meets. (This may take more colours than necessary, but the entries can always be
+#    told apart.) For the corridor it finds our three:
 
 
-def arrow(x):
-    return torch.cat([x.sum().reshape(1), x[1:] ** 2])
+def colours(pattern):
+    meet = (pattern.T.float() @ pattern.float() > 0).tolist()  # j and k share a row?
+    found = []
+    for j in range(len(meet)):
+        taken = {found[k] for k in range(j) if meet[j][k]}
+        found.append(min(set(range(j + 1)) - taken))
+    return torch.tensor(found)
+
+
+pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)
+colours(pattern)
+
+# %%
+# Where the corridor settles
+# --------------------------
+#
+# For a thousand rooms three colours are still enough, since columns that are three
+# apart never meet. The corridor rests where all rates are zero. So we start with all
+# rooms at 5, and take Newton's steps. The table is square here, so ``solve`` finds the
+# step after which the rates would be zero, if the table did not change. Each table
+# comes from three pushes instead of a thousand:
+
+warm = torch.full((1000,), 5.0)
+for _ in range(5):
+    table = from_pushes(warm)
+    warm = warm - torch.linalg.solve(table, corridor(warm))
+    print(f"largest rate: {corridor(warm).abs().max():.4f}")
+
+print("left end: ", warm[:4])
+print("middle:   ", warm[498:502])
+print("right end:", warm[-4:])
+
+# %%
+# After five steps the rates are zero, up to rounding. In the middle of the corridor the
+# rooms settle at 3, where a room gains :math:`3+2\cdot3` and loses :math:`3^2`. Towards
+# both ends it gets colder, and coldest at the right, where the draught comes in
+# from outside. (All rooms at 0 would rest as well. Newton's method finds one
+# such place, and which one depends on where you start.)
+#
+# When all columns meet
+# ---------------------
+#
+# How many products you need depends on the pattern of the zeros. Suppose that a meter
+# shows the total of five rooms, and beside it the loss of the last four. Then all columns
+# meet in the row of the total, and grouping columns saves nothing. But we can colour the
+# *rows* instead, and pull. Only the row of the total has to stay alone, so two pulls are
+# enough:
+
+
+def meter(T):
+    return torch.cat([T.sum().reshape(1), T[1:] ** 2])
 
 
 at = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
-value, pull = torch.func.vjp(arrow, at)
-print(torch.func.jacrev(arrow)(at))
+value, pull = torch.func.vjp(meter, at)
+print(torch.func.jacrev(meter)(at))
 print("first row:   ", pull(torch.tensor([1.0, 0, 0, 0, 0]))[0])
 print("other rows:  ", pull(torch.tensor([0.0, 1, 1, 1, 1]))[0])
 
@@ -139,73 +192,100 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # for. At ``T = 0`` the diagonal of our table is zero as well, and a pattern that was read
 # off there would be missing it.
 #
-# Our package finds the pattern from the operations of the function rather than from the
-# numbers, and then the colours. Left to itself it chooses between colouring rows and
-# columns. With ``mode="forward"`` we ask for columns and pushes, as above:
-
-import pullback
+# :func:`pullback.sparsity`, which drew the picture above, finds the pattern from the
+# operations of the function rather than from the numbers. So it finds all 16 entries even
+# when it is shown ``T = 0``, and its plan can then be used at any ``T``:
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colours:", plan.n_colors)
 sparse = plan.jacobian(corridor, T)
-print(torch.equal(sparse.to_dense(), J))
-pullback.draw.compression(plan)
+print("entries:", sparse.values().numel())
+torch.equal(sparse.to_dense(), J)
 
 # %%
-# We asked at zero, and it found three colours all the same. The result is a *sparse*
-# tensor, which stores the 16 entries of the pattern and leaves out the rest. For a
-# function that makes decisions by looking at values, the pattern may change with the
-# input. :func:`pullback.sparsity` says what it can and cannot follow.
+# The result is a *sparse* tensor, which stores the entries of the pattern and leaves out
+# the rest. (Without ``mode="forward"``, the function chooses between columns and rows
+# itself. For a function that makes decisions by looking at values, the pattern may change
+# with the input. The page of ``pullback.sparsity`` says what it can and cannot follow.)
 #
+# Move a temperature. Which entries change, and where are the zeros that never do?
+
+pullback.live(corridor, T)
+
+# %%
 # .. admonition:: Remember
 #
 #    - Columns that have no row in common can share one product, and their entries can be
 #      told apart afterwards.
 #    - A tridiagonal Jacobian takes three products, however large it is.
+#    - To colour a pattern, give each column the first colour that is not yet used by a
+#      column it meets in a row. ``pullback.sparsity`` finds the pattern and the
+#      colours.
 #    - With too few colours, or with a pattern that lacks an entry, some of the numbers
 #      can be sums of several entries, and you cannot see it in the result.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :label: colours
+#    :for: the number of colours
 #
-#    The corridor becomes a ring: the first room and the last are neighbours. With six
-#    rooms, are three colours still enough? And with seven? (Look at which columns meet in
-#    the first row and in the last.)
+#    The corridor becomes a ring of *seven* rooms: the first room and the last are
+#    neighbours. How many colours do you need now? (Look at which columns meet in the
+#    first row and in the last.)
 #
 # .. dropdown:: Answer
 #
-#    In the first row of the ring, columns 0, 1 and the last one meet. With six rooms they
-#    have the colours 0, 1 and 2, and the last row works out as well, so three are enough.
-#    With seven rooms, column 6 gets the colour 0 again and meets column 0. No other
-#    choice of three colours helps: any three neighbours need three different colours, so
-#    the colours have to repeat every three rooms, and seven is not a multiple of three.
-#    You need four.
-#
+#    Three are not enough. Any three neighbours need three different colours, because
+#    they meet in a row. With only three, the colours would have to repeat every
+#    three rooms, and seven is not a multiple of three. With a fourth colour for one of
+#    the rooms it works.
+
+
+def around(T):
+    return T.roll(1) + 2 * T.roll(-1) - T**2
+
+
+plan_of_ring = pullback.sparsity(around, torch.ones(7), mode="forward")
+print("colours:", plan_of_ring.n_colors)
+pullback.draw.compression(plan_of_ring)
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The table is compared with its formula, and the entries that came from three products
 #    with the table. The same has to hold for the whole of a longer corridor. With two
-#    colours it must fail.
+#    colours it must fail. The corridor is also left to itself for a while, starting warm,
+#    and has to come to rest where Newton's method has found.
 
 formula = torch.diag(-2 * T) + 2 * torch.ones(5).diag(1) + torch.ones(5).diag(-1)
 assert torch.equal(J, formula)
 assert torch.equal(both, J[:, 0] + J[:, 3])
-assert torch.equal(found, formula)
-torch.testing.assert_close(diagonal, -2 * many)
-assert (beside == 2).all()
+assert torch.equal(from_pushes(T), formula)
+assert colours(pattern).tolist() == colour.tolist() == [0, 1, 2, 0, 1, 2]
+wide = torch.ones(1000, 1000, dtype=torch.bool).triu(-1).tril(1)
+assert colours(wide).tolist() == [j % 3 for j in range(1000)]
+at_rest = torch.full((1000,), 5.0)
+for _ in range(2000):
+    at_rest = at_rest + 0.05 * corridor(at_rest)
+torch.testing.assert_close(warm, at_rest, atol=1e-4, rtol=0)
+assert corridor(warm).abs().max() < 1e-4
+assert not corridor(torch.zeros(1000)).any()
+assert warm[:500].diff().min() > -1e-5
+assert warm[500:].diff().max() < 1e-5
+assert warm[-1] == warm.min() < warm[0] < 3
 
 from itertools import product
 
 longer = torch.linspace(1, 3, 50)
 dense = torch.func.jacrev(corridor)(longer)
 i, j = dense.nonzero().T
-for colours in (2, 3):
-    color = torch.arange(50) % colours
+for many in (2, 3):
+    groups = torch.arange(50) % many
     pushes = [
-        torch.func.jvp(corridor, (longer,), ((color == c).float(),))[1]
-        for c in range(colours)
+        torch.func.jvp(corridor, (longer,), ((groups == c).float(),))[1]
+        for c in range(many)
     ]
-    entries = torch.stack(pushes)[color[j], i]
-    assert torch.allclose(entries, dense[i, j]) == (colours == 3)
+    entries = torch.stack(pushes)[groups[j], i]
+    assert torch.allclose(entries, dense[i, j]) == (many == 3)
 assert plan.n_colors == 3
 torch.testing.assert_close(sparse.to_dense(), J)
 
@@ -219,15 +299,17 @@ assert ring(6).max() == 1  # no row meets a colour twice
 assert ring(7).max() == 2
 
 
-def enough(colours, n):
+def enough(number, n):
     near = [(i, (i + d) % n) for i in range(n) for d in (1, 2)]  # columns that meet
-    choices = product(range(colours), repeat=n)
+    choices = product(range(number), repeat=n)
     return any(all(c[i] != c[j] for i, j in near) for c in choices)
 
 
+pattern_of_ring = (torch.func.jacrev(around)(torch.ones(7))) != 0
+assert colours(pattern_of_ring).max() + 1 == 4 == plan_of_ring.n_colors
 assert [enough(3, 6), enough(3, 7), enough(4, 7)] == [True, False, True]
 
-table = torch.func.jacrev(arrow)(at)
+table = torch.func.jacrev(meter)(at)
 assert torch.equal(pull(torch.eye(5)[0])[0], table[0])
 assert torch.equal(pull(1 - torch.eye(5)[0])[0][1:], table.diagonal()[1:])
 

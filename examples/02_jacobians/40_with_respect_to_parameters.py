@@ -4,84 +4,98 @@ r"""
 The Jacobian with respect to the parameters of a network
 ========================================================
 
-Suppose that we do not know the formulas of the house. A small network has learned to
-predict heat and fuel from the stoves, and for one setting its fuel is wrong. We want to
-know which of its weights would change this prediction, and whether the heat would
-change with it. This is a question for a :term:`Jacobian` again, but now the inputs are
-the weights, and they are hidden inside the module.
+A small network has learned to predict the heat and the fuel of our house. For one setting
+of the stoves it predicts too little fuel, and the heat is fine. Which change of its hidden
+layer corrects the fuel and leaves the heat alone? Every weight of that layer moves both
+predictions, so you cannot guess the answer. You can read it from a :term:`Jacobian` whose
+inputs are the weights. This page shows how to get one.
 """
 
 # %%
 # We begin with the smallest network that will do, a single linear layer from three stoves
-# to two predictions. It has a ``weight`` of shape ``(2, 3)`` and a ``bias`` of shape
-# ``(2,)``. We set a seed so that the weights are the same in every run:
+# to two predictions, with the weights that PyTorch has given it. It computes
+# ``weight @ x + bias``. The ``weight`` has shape ``(2, 3)``, a row for each prediction,
+# and the ``bias`` has shape ``(2,)``:
 
 import torch
-from torch.func import functional_call, jacrev, vmap
 
-torch.manual_seed(0)
 layer = torch.nn.Linear(3, 2)
 x = torch.tensor([1.0, 2.0, 3.0])
-layer(x).detach()
-
-# %%
-# If you have one sample and have computed ``y`` from it, you already know a way.
-# ``autograd.grad`` takes a list of parameters instead of ``x``, and returns all rows in
-# one call:
-
 y = layer(x)
-asked = [layer.weight, layer.bias]
-rows = torch.autograd.grad(y, asked, torch.eye(2), is_grads_batched=True)
-[tuple(block.shape) for block in rows]
+y.shape
 
 # %%
-# There is one block for each parameter, of shape ``y.shape + parameter.shape``. For the
-# weight this is ``(2,) + (2, 3)``. This is enough, as long as every parameter in the list
-# requires a gradient and was used for ``y``. (For one that was not used, pass
-# ``allow_unused=True``, and you get ``None``.)
+# The outputs of our table are heat and fuel, as before. Its inputs are the eight numbers
+# in the weight and the bias, while the stoves stay where they are. Let us write
+# :math:`W_{10}` for ``weight[1, 0]``, and so on. Then the fuel, the second prediction, is
 #
-# The tools of ``torch.func`` need a bit more. You want them, for example, for a Jacobian
-# of each sample in a batch. ``jacrev`` differentiates a function with respect to its
-# *argument*. The weights of a module are not an argument, so we first need a function
-# that takes them. This is what ``functional_call`` is for: it runs a module with the
-# parameters that you hand it in a dictionary, and then puts the module's own back:
+# .. math::
+#
+#    \text{fuel}=W_{10}\cdot1+W_{11}\cdot2+W_{12}\cdot3+b_1.
+#
+# .. predict::
+#    :for: two rows of three
+#
+#    How fast does the fuel react to each of the six weights? Write the six rates as two
+#    rows, where they stand in ``weight``.
 
-params = {name: p.detach() for name, p in layer.named_parameters()}
-
-
-def predict(params, x):
-    return functional_call(layer, params, (x,))
-
-
-J = jacrev(predict)(params, x)
-{name: tuple(block.shape) for name, block in J.items()}
+parameters = [layer.weight, layer.bias]
+of_weight, of_bias = torch.autograd.grad(y, parameters, torch.eye(2), is_grads_batched=True)
+of_weight[1]
 
 # %%
-# A dictionary goes in, and a dictionary comes out, with the same two blocks.
-# ``J["weight"][1]`` has the shape of the weight, and is the gradient of the second
-# prediction, the fuel.
+# The call is the one that you know, with a list of parameters in place of ``x``. The
+# fuel does not use the first row of the weight, so there we see zeros. Each weight in
+# the second row is multiplied by the setting of its stove, and the fuel reacts to it at
+# a rate of 1, 2 or 3.
 #
-# .. admonition:: Predict
-#
-#    The layer computes ``weight @ x + bias`` with ``x = [1, 2, 3]``. Which weights does
-#    the fuel depend on, and how strongly on each?
+# PyTorch keeps the parameters in two tensors, and so the table comes in two blocks:
 
-print(J["weight"][1])
-print(J["bias"][1])
+print("of_weight:", of_weight.shape)
+print("of_bias:  ", of_bias.shape)
 
 # %%
-# The fuel is computed from the second row of the weight only, so the first row has zeros.
-# Each weight in the second row is multiplied by the setting of its stove, and therefore
-# the fuel reacts to it at a rate of 1, 2 or 3. To the second bias it reacts at a rate of
-# 1. So if the fuel is wrong, we can correct it without touching the heat.
-#
-# A deeper network
-# ----------------
-#
-# For a network with a hidden layer nothing changes, except that the dictionary has more
-# names:
+# Each block has shape ``y.shape + parameter.shape``. First comes the prediction, then the
+# place in the parameter. To see the table as a table, flatten each block after its first
+# index, and put the two side by side. That makes two rows of eight numbers:
 
-net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Tanh(), torch.nn.Linear(2, 2))
+import pullback
+
+table = torch.cat([of_weight.flatten(1), of_bias.flatten(1)], dim=1)
+columns = ["W00", "W01", "W02", "W10", "W11", "W12", "b0", "b1"]
+pullback.draw.vjp([0, 1], table, rows=["heat", "fuel"], columns=columns)
+
+# %%
+# If you already have ``y``, the call above is all you need.
+#
+# A function that takes the weights
+# ---------------------------------
+#
+# Now for a network with a hidden layer. We train it for a moment on a hundred settings
+# and what the house does at each. (The seed is there so that you get the same network):
+
+torch.manual_seed(0)
+settings = 3 * torch.rand(100, 3)
+measured = torch.stack([settings.sum(1), (settings**2).sum(1)], dim=1)
+
+net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.SiLU(), torch.nn.Linear(3, 2))
+optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+for _ in range(200):
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(net(settings), measured).backward()
+    optimizer.step()
+print("predicted:", net(x).detach().round(decimals=2), " true: heat 6, fuel 14")
+
+# %%
+# The heat is nearly right, and about 0.7 of fuel is missing. For the table of this
+# network we use ``jacrev``. It wants a function, and differentiates with respect to the
+# function's *argument*. ``jacrev(net)(x)`` would give us the table for the stoves,
+# because ``x`` is the argument of the network. So we need a function that takes the
+# weights. ``functional_call`` makes one from any module. It runs the module with the
+# parameters that you hand it, and afterwards puts the module's own back:
+
+from torch.func import functional_call, jacrev, jvp, vmap
+
 weights = {name: p.detach() for name, p in net.named_parameters()}
 
 
@@ -93,122 +107,158 @@ blocks = jacrev(network)(weights, x)
 {name: tuple(block.shape) for name, block in blocks.items()}
 
 # %%
-# The network has 14 parameters, and the four Jacobians together have two rows of 14
-# numbers. What ``backward`` leaves in the ``.grad`` fields is one combination of these
-# rows, as always. With a ``v`` that picks the fuel, it is the second row of every block:
+# A dictionary of parameters goes in, and a dictionary of blocks comes out. (``jacrev``
+# differentiates with respect to the first argument, unless you say otherwise.) The number
+# in a name is the position in ``Sequential``: 0 is the hidden layer and 2 the last one.
+# At position 1 is the nonlinear function, which has no parameters.
+#
+# There is a mistake here that raises no error. The next line looks almost the same, but
+# its function does not use its argument:
 
-net(x).backward(torch.tensor([0.0, 1.0]))
-same = [torch.allclose(p.grad, blocks[name][1]) for name, p in net.named_parameters()]
-same
+wrong = jacrev(lambda weights: net(x))(weights)
+wrong["2.bias"].detach()
 
 # %%
-# For each sample
-# ---------------
+# The shape is right, and the numbers are zeros, because ``net(x)`` uses the tensors
+# inside the module and not the argument. If such a Jacobian is zero everywhere, look
+# for a missing ``functional_call``.
 #
-# Now for what we prepared: a Jacobian for every sample of a batch. ``vmap`` should go
-# through the samples, but use the same weights for all of them. ``in_dims`` says so, with
-# ``None`` for the weights and 0 for the first dimension of the batch:
+# A step that corrects the fuel alone
+# -----------------------------------
+#
+# The hidden layer has nine weights and three biases. Here is the block of the weights,
+# first for the heat and then for the fuel. It has a row for each hidden unit and a
+# column for each stove:
+
+blocks["0.weight"].round(decimals=2)
+
+# %%
+# No entry is zero, so whichever weight we move, heat and fuel both move. But the table
+# shows where to look. In the row of the first unit the fuel reacts strongly and the
+# heat hardly at all. We need a step of all twelve parameters together in which the
+# effects on the heat cancel. So we put the two blocks side by side, and as for the
+# stoves in :ref:`hitting-targets`, ``pinv`` finds the shortest such step. Then we give
+# it the shapes of the parameters:
+
+hidden = torch.cat([blocks["0.weight"].flatten(1), blocks["0.bias"]], dim=1)
+missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
+print("missing:", missing.round(decimals=3))
+step = torch.linalg.pinv(hidden) @ missing
+step = {"0.weight": step[:9].reshape(3, 3), "0.bias": step[9:]}
+
+corrected = {**weights, **{name: weights[name] + s for name, s in step.items()}}
+print("before:", network(weights, x).round(decimals=2))
+print("after: ", network(corrected, x).round(decimals=2))
+print("step in the weights:", step["0.weight"].round(decimals=3) + 0.0, sep="\n")
+
+tenfold = {**weights, **{name: weights[name] + 10 * s for name, s in step.items()}}
+print("ten times the step:", network(tenfold, x).round(decimals=2))
+
+# %%
+# The heat is as before, to two digits, and the fuel is nearly 14. This answers our
+# question. The step raises the weights of the first unit and lowers those of the other
+# two, and together these changes leave the heat alone. But for
+# the hidden layer the table holds only for small steps. Ten
+# times this step should have added nothing to the heat and 6.85 to the fuel, and has
+# missed both. For a larger correction, go part of the way and
+# compute the table again. Other predictions move as well, so look at them before you
+# keep such a correction. (With many predictions to correct at once, this is called a
+# *Gauss-Newton step*, and :ref:`jacobian-of-parameters` goes on from here.)
+#
+# .. predict::
+#    :label: pushed
+#    :for: the rates of heat and fuel
+#
+#    You can push along such a step, too. ``jvp`` takes the dictionary of parameters, and
+#    for ``u`` a dictionary of the same names and shapes. The step was made for a change of
+#    ``[0, 0.685]``. We push *twice* this step. At which rates do heat and fuel change?
+
+u = {name: torch.zeros_like(w) for name, w in weights.items()}
+u = {**u, **{name: 2 * s for name, s in step.items()}}
+value, pushed = jvp(lambda weights: network(weights, x), (weights,), (u,))
+print("pushed:", pushed.round(decimals=2) + 0.0)
+
+# %%
+# Nothing happens to the heat, and the fuel changes at twice the rate, as for any table:
+# ``J @ (2 * u)`` is twice ``J @ u``. The push took one forward pass with rates, and no
+# table.
+#
+# For each sample of a batch
+# --------------------------
+#
+# Now take four settings of the stoves, as a batch ``X`` of shape ``(4, 3)``. As in
+# :ref:`one-jacobian-per-sample`, ``vmap`` takes the function of one sample through the
+# batch. But the function has two arguments now. Only ``X`` has a dimension for the samples,
+# while the weights are the same for all of them. ``in_dims`` says so, with ``None`` for the
+# weights and 0 for the first dimension of ``X``:
 
 X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [4, 1, 1], [1, 1, 5]])
 each = vmap(jacrev(network), in_dims=(None, 0))(weights, X)
-{name: tuple(block.shape) for name, block in each.items()}
 
 # %%
-# The first dimension of each block counts the samples. The trick with the sum from
-# :ref:`one-jacobian-per-sample` cannot give you this, because all samples share the
-# weights. Summing over the batch adds up their gradients, which is what the gradient of a
-# batch's loss does in training.
+# .. predict::
+#    :expects: shape
+#    :for: the shape of the block
 #
-# Correcting the fuel alone
-# -------------------------
-#
-# To answer our question, we flatten the blocks and put them side by side. This makes one
-# table with a row for each prediction and a column for each parameter. ``W`` and ``b``
-# are the weight and the bias of the hidden layer, and ``U`` and ``c`` those of the last
-# layer:
+#    ``each`` is a dictionary with four blocks again. For one sample, the block of
+#    ``"0.weight"`` had shape ``(2, 3, 3)``. What is it now?
 
-import pullback
-
-table = torch.cat([block.flatten(1) for block in blocks.values()], dim=1)
-hidden = ["W00", "W01", "W02", "W10", "W11", "W12", "b0", "b1"]
-names = [*hidden, "U00", "U01", "U10", "U11", "c0", "c1"]
-pullback.draw.dependence(table, rows=["heat", "fuel"], columns=names)
+each["0.weight"].shape
 
 # %%
-# The first eight columns, those of the hidden layer, are filled in both rows. A change of
-# one of these parameters moves heat and fuel together. In the last layer each prediction
-# has its own two weights and its own bias. There we can correct the fuel alone. Suppose
-# that the fuel is predicted half a unit too low. The column ``c1`` is 0 for the heat and 1
-# for the fuel, so that we raise ``c1`` by one half:
+# The samples come first, then the prediction, then the place in the weight. Summing over
+# the batch first does not work here, because all samples share the weights: the sum would
+# add the four samples' rates into one number for each weight.
+#
+# The two weights and the bias of a layer with one output, as ``x``, for the sample
+# :math:`(1, 2)`. Tanh saturates: make a weight large, and see what becomes of the rates:
 
-corrected = {name: w.clone() for name, w in weights.items()}
-corrected["2.bias"][1] += 0.5
-print(network(weights, x))
-print(network(corrected, x))
+sample = torch.tensor([1.0, 2.0])
+unit = lambda w: torch.tanh(w[:2] @ sample + w[2])
+pullback.live(unit, torch.tensor([0.5, -0.3, 0.1]))
 
 # %%
-# The heat is as before, and the fuel has gone up by 0.5. Here the prediction depends on the
-# parameter in a straight line, so that the table is right for a step of any length.
-#
-# Such a table is what a *Gauss-Newton step* is made of. To correct the predictions, it
-# solves for a change of the parameters as we solved for a step of the stoves in
-# :ref:`the-whole-jacobian`. :ref:`jacobian-of-parameters` goes on from here.
-#
-# The module's own weights give zeros
-# -----------------------------------
-#
-# This looks almost the same as ``predict``, but the function does not use its argument:
-
-wrong = jacrev(lambda params: layer(x))(params)
-wrong["bias"].detach()
-
-# %%
-# These are zeros of the right shape. ``jacrev`` asked how the result depends on the
-# argument ``params``. It does not depend on it at all, because ``layer(x)`` uses the
-# tensors inside the module. ``pullback.jacobian`` raises an error in this case:
-
-try:
-    pullback.jacobian(lambda params: layer(x), params)
-except RuntimeError as error:
-    print(error)
-
-# %%
-# A module that behaves differently in training should be in the mode that you mean before
-# you begin. Dropout draws random numbers, so call ``net.eval()`` if you want the network
-# without them. BatchNorm in training mixes the samples and writes to its buffers, which
-# is why ``jacrev`` refuses it.
-#
 # .. admonition:: Remember
 #
-#    - For one sample and a ``y`` that you have computed, ``torch.autograd.grad`` with a
-#      list of parameters is enough. For ``vmap`` and the other tools of ``torch.func``
-#      you need ``functional_call``.
-#    - ``functional_call(module, params, (x,))`` makes the parameters an argument, and
-#      ``jacrev`` of it gives a dictionary of Jacobians.
-#    - Each block has shape ``y.shape + parameter.shape``.
-#    - ``vmap`` with ``in_dims=(None, 0)`` gives one for each sample. Summing over the
-#      batch does not, since the samples share the parameters.
-#    - A function that ignores its argument has a Jacobian of zeros.
+#    - Each parameter gets a block of shape ``y.shape + parameter.shape``: first the
+#      output, then the place in the parameter.
+#    - If you have computed ``y``, pass a list of parameters to ``torch.autograd.grad``.
+#    - For ``jacrev``, ``jvp`` and ``vmap``, ``functional_call(module, params, (x,))``
+#      makes the parameters an argument. A function that ignores this argument has a
+#      Jacobian of zeros.
+#    - ``vmap`` with ``in_dims=(None, 0)`` gives the blocks of each sample.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: two rows of three
 #
-#    ``J["weight"][0]`` belongs to the heat. Write it down before you print it. Then
-#    change ``x`` to ``[0, 2, 3]``. Which weights have no influence on the predictions any
-#    more?
+#    The block of the single layer's weight that belongs to the heat is ``of_weight[0]``.
+#    Write it down for ``x = [0, 2, 3]``, where the first stove is off. Which weights have
+#    no influence on any prediction now?
 #
 # .. dropdown:: Answer
 #
-#    ``J["weight"][0]`` is ``[[1, 2, 3], [0, 0, 0]]``, because the heat uses the first row
-#    of the weight only. With the first stove off, the two weights in the first column are
-#    multiplied by 0. As long as that stove stays off, they have no influence.
-#
+#    The heat uses the first row of the weight only, and its rates are the settings. The
+#    two weights in the first *column*, ``W00`` and ``W10``, are multiplied by 0. As long
+#    as the first stove stays off, they have no influence.
+
+params = {name: p.detach() for name, p in layer.named_parameters()}
+first_off = torch.tensor([0.0, 2.0, 3.0])
+off = jacrev(lambda params: functional_call(layer, params, (first_off,)))(params)["weight"]
+off[0]
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The blocks of the layer are compared with their formula, those of the network with a
-#    nudge of every single parameter in float64, and with the two other ways of the page.
+#    nudge of every single parameter in float64, and with what ``backward`` gives. Ten
+#    times the step has to miss.
 
-assert torch.equal(J["weight"], torch.einsum("ik,l->ikl", torch.eye(2), x))
-assert torch.equal(J["bias"], torch.eye(2))
+assert torch.equal(of_weight, torch.einsum("ik,l->ikl", torch.eye(2), x))
+assert torch.equal(of_bias, torch.eye(2))
+layer(x).backward(torch.tensor([0.0, 1.0]))
+assert torch.equal(layer.weight.grad, of_weight[1])
+assert torch.equal(layer.bias.grad, of_bias[1])
+assert jacrev(net)(x).shape == (2, 3)  # for the stoves
 
 from copy import deepcopy
 
@@ -224,21 +274,26 @@ for name, block in blocks.items():
         rate = ((ends[0] - ends[1]) / (2 * h)).float()
         torch.testing.assert_close(rate, block.flatten(1)[:, k], rtol=1e-4, atol=1e-5)
 
-assert all(same)
-for mine, block in zip(rows, J.values(), strict=True):
-    assert torch.equal(mine, block)
-for name, block in blocks.items():
-    torch.testing.assert_close(each[name][0], block)
-assert table.shape == (2, len(names))
-assert table[:, :8].all()  # the hidden layer moves both
-own = [10, 11, 13]  # the fuel's, in the last layer
-assert not table[0, own].any()
-assert table[1, own].all()
-assert J["weight"][0].tolist() == [[1, 2, 3], [0, 0, 0]]
-off = jacrev(predict)(params, torch.tensor([0.0, 2.0, 3.0]))["weight"]
+net.zero_grad()
+net(x).backward(torch.tensor([0.0, 1.0]))
+for name, p in net.named_parameters():
+    torch.testing.assert_close(p.grad, blocks[name][1])
+    torch.testing.assert_close(each[name][0], blocks[name])
+assert hidden.all()  # every hidden parameter moves both
+torch.testing.assert_close(pushed, 2 * missing, atol=1e-3, rtol=0)
+before, after = network(weights, x), network(corrected, x)
+assert abs(after[0] - before[0]) < 0.01
+assert abs(after[1] - 14) < 0.05 < 0.5 < 14 - before[1] < 0.75
+assert not torch.allclose(network(corrected, X[1]), network(weights, X[1]))
+summed = torch.autograd.grad(net(X)[:, 1].sum(), net[0].weight)[0]
+torch.testing.assert_close(summed, each["0.weight"][:, 1].sum(0))
 assert not off[:, :, 0].any()
 assert off[:, :, 1:].any()
-assert not wrong["bias"].any()
+assert not any(block.any() for block in wrong.values())
+
+far = {name: weights[name] + 10 * s for name, s in step.items()}
+missed = network({**weights, **far}, x) - (before + 10 * missing)
+assert missed.abs().max() > 0.5  # ten times the step is too long for the table
 
 # %%
 # **Next:** these tables were small. For a real layer they have billions of entries, and

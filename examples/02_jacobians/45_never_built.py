@@ -55,14 +55,65 @@ print(f"numbers in x.grad:       {many.grad.numel():,}")
 
 # %%
 # The table of this one step would have a million times a million entries, four terabytes
-# in float32. The product took two multiplications for each number, and the forward pass
-# one.
+# in float32. The product took two multiplications for each number.
+#
+# What is kept instead
+# --------------------
+#
+# The rule for the square contains ``x``, and a walk back begins when the forward pass
+# is over. So PyTorch has to keep ``x`` until then. We can look at what it keeps.
+# ``saved_tensors_hooks`` takes two functions. PyTorch hands every tensor that it keeps
+# to the first, and ours writes down its size. The second gets it when it is needed, and
+# ours returns it as it is:
+
+
+def kept_numbers(f, x):
+    sizes = []
+
+    def keep(t):
+        sizes.append(t.numel())
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        f(x)
+    return torch.tensor(sizes).sum().item()
+
+
+# %%
+# The rule for ``tanh`` needs the result: at a result :math:`t` the slope is
+# :math:`1-t^2`. The rule for a sum only copies what arrives, and needs nothing.
+#
+# .. predict::
+#    :label: ten tanh
+#    :for: ten tanh, in millions
+#
+#    ``x`` has a million numbers. One tanh keeps its result, a million numbers as well.
+#    How many millions do ten of them in a row keep?
+
+
+def ten(x):
+    for _ in range(10):
+        x = torch.tanh(x)
+    return x
+
+
+for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.items():
+    print(name, kept_numbers(f, many) / 1e6)
+
+# %%
+# Ten steps keep ten results. So the memory grows with the number of steps and with the
+# size of what they work on, such as a batch. No Jacobian is among what is kept. If
+# training runs out of memory, this is often where it went. (Besides the kept values, a
+# walk back needs memory for the prices on their way from one step to the next, and for
+# the gradients that it leaves.)
 #
 # A linear layer
 # --------------
 #
-# Most of the work of a network is done in layers like ``Y = X @ W.T``. Their formula
-# takes two lines with a pencil. Output ``i`` of sample ``b`` is
+# The tables so far were almost empty, so we could get the product without them. But what
+# about a step in which every output uses many inputs? Most of the work of a network is
+# done in such layers, ``Y = X @ W.T``. Their rule takes two lines with a pencil. Output
+# ``i`` of sample ``b`` is
 #
 # .. math::
 #
@@ -89,13 +140,24 @@ print(W.grad, V.T @ X.detach(), sep="\n")
 print(X.grad, V @ W.detach(), sep="\n")
 
 # %%
-# Both formulas agree with what ``backward`` computed, and no table appears in them.
+# Both formulas agree with what ``backward`` computed, and no table appears in them. Take
+# the last entry of the first result, which belongs to :math:`W_{11}`, and follow it. The
+# second output of the three samples has the prices 0, 10 and 1, and the second inputs are
+# 2, 1 and 1. So this weight earns :math:`0\cdot2+10\cdot1+1\cdot1=11`.
 #
-# .. admonition:: Predict
+# The work of a walk back
+# -----------------------
 #
-#    The forward pass of this layer is one product of matrices. In the backward pass we
-#    want the gradients of both ``W`` and ``X``. How many times the work of the forward
-#    pass is that? Does it depend on the number of outputs?
+# The forward pass of this layer is one product of matrices, ``X @ W.T``. From the two
+# formulas you can read what the walk back has to do. PyTorch can count the
+# multiplications and additions in such products, and we let it count both ways.
+#
+# .. predict::
+#    :value: 2
+#    :for: the factor for 10
+#
+#    The layers have 10, 100 and 1000 inputs, and as many outputs. How many times the work
+#    of the forward pass does the walk back take? Does this factor grow with the size?
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -109,19 +171,13 @@ for size in (10, 100, 1000):
     print(size, backward.get_total_flops() / forward.get_total_flops())
 
 # %%
-# It is twice the work, for every size. The backward pass computes two products, one for
-# the weights and one for the inputs, and each takes as many multiplications as the one
-# product of the forward pass. So in a network of such layers, forward and backward pass
-# together take about three times the work of the forward pass alone. The counter counts
-# the multiplications and additions in products of matrices, so these numbers are the same
-# on every machine.
-#
-# For most other operations the factor is a different one, but again a small number that
-# does not grow with the number of inputs or outputs. This is called the *cheap gradient
-# principle*. An exception is an operation that uses only a small part of a large tensor.
-# The forward pass of ``x[0] * 2`` reads one number, but its backward pass writes zeros
-# for all of ``x``. (On a clock you will see other factors, since memory has to be read as
-# well. :ref:`cost-of-one-vjp` has measured some.)
+# It is twice the work, for every size. The walk back takes two products, one for the
+# weights and one for the inputs, and each takes as many multiplications as the one in the
+# forward pass. So forward and back together take about three times the work of the
+# forward pass alone. For most other operations the factor is a different small number,
+# which does not grow with the number of inputs or outputs either. (On a clock you will
+# see other factors, since memory has to be read as well. :ref:`cost-of-one-vjp` has
+# measured some.)
 #
 # What would it have cost with the table? The largest of the three layers has 64 times
 # 1000 outputs and a million weights:
@@ -131,89 +187,44 @@ print(f"{entries:,} entries, {entries * 4 / 1e9:.0f} GB in float32")
 print(f"{W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB for the gradient")
 
 # %%
-# The gradient is 64,000 times smaller. It has the size of one row, and the table
-# has a row for each output.
+# The gradient is 64,000 times smaller. It has the size of one row, and the table has a
+# row for each output. If you do want the table, ask ``jacrev`` for it, and pay for the
+# memory (:ref:`the-whole-jacobian`).
 #
-# What backward does keep
-# -----------------------
-#
-# The formulas need values from the forward pass, such as the ``x`` in ``v * 2 * x``.
-# PyTorch keeps them until the backward pass has used them, and this is the true price in
-# memory. We can look at what is kept for one tanh and for ten of them in a row.
-# ``saved_tensors_hooks`` hands us each tensor that is kept, and the function adds up
-# their sizes, counting each piece of memory once:
+# Here the table is built after all, so that you can see what backward leaves out: it needs
+# three of these nine numbers, and multiplies each by its price:
 
-
-def kept_bytes(f, x):
-    kept = {}
-
-    def keep(t):
-        memory = t.untyped_storage()
-        kept[memory.data_ptr()] = memory
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-        f(x)
-    sizes = [memory.nbytes() for memory in kept.values()]
-    return torch.tensor(sizes).sum().item()
-
-
-def ten(x):
-    for _ in range(10):
-        x = torch.tanh(x)
-    return x
-
-
-for f in (torch.tanh, ten, torch.sum):
-    print(f.__name__, "keeps", kept_bytes(f, many) / many.nbytes, "times the size of x")
+pullback.live(torch.square, x.detach(), v)
 
 # %%
-# One tanh keeps its result, and ten keep ten. The sum keeps nothing, because its formula
-# only copies what arrives. So the memory grows with the number of steps and with the size
-# of what they work on, such as a batch, and not with the size of any Jacobian.
-#
-# When you do ask for the table
-# -----------------------------
-#
-# If you call ``jacrev``, you get the table, and the work and the memory come with it.
-# Computing all rows at once also means holding the intermediate numbers of all rows at
-# once. Here is a function of 100 numbers that uses 4000 in between:
-
-
-def repeats(x):
-    return torch.tanh(x.repeat(40)).reshape(40, 100).sum(0)
-
-
-table = torch.func.jacrev(repeats, chunk_size=10)(torch.ones(100))
-table.shape
-
-# %%
-# The table has 10,000 entries. But on the way through the tanh, each row is 4000 numbers
-# long. With all 100 rows at once that makes 400,000 numbers, forty times as many as the
-# table. ``chunk_size=10`` takes ten rows at a time, and so 40,000. If a Jacobian runs out
-# of memory although training does not, ``chunk_size`` is the first thing to try.
-#
 # .. admonition:: Remember
 #
 #    - Each operation has a rule that computes the product of ``v`` and its Jacobian
 #      without building the Jacobian.
-#    - For most layers a backward pass takes a small multiple of the work of the forward
-#      pass. For a linear layer it is twice, if both input and weights need a gradient.
-#    - In memory you pay for the values that the formulas need later. They grow with depth
-#      and batch size.
-#    - The whole Jacobian costs as many products as it has rows, or columns, unless you
-#      know where its zeros are.
+#    - In memory you pay for the values that the rules need later, for the prices on
+#      their way, and for the gradients. The kept values grow with the number of steps
+#      and with the size of the batch.
+#    - For a linear layer the walk back takes twice the work of the forward pass, if both
+#      input and weights need a gradient. For most layers it is a small multiple.
 #
-# .. admonition:: Try it
+# .. predict:: Try it
+#    :for: the factor
 #
 #    In the cell that counts, write ``X = torch.ones(64, size)`` without
-#    ``requires_grad``, as it is for the first layer of a network. What do you expect now?
+#    ``requires_grad``, as it is for the first layer of a network. What is the factor now?
 #
 # .. dropdown:: Answer
 #
-#    The factor is 1. The data need no gradient, so the backward pass skips the product
-#    :math:`V\,W` and computes only the one for the weights.
-#
+#    The data need no gradient, so the walk back skips the product :math:`V\,W`, and
+#    computes only the one for the weights.
+
+X = X.detach()  # the same numbers, without requires_grad
+Y = X @ W.T
+with FlopCounterMode(display=False) as backward_of_weights:
+    Y.backward(torch.ones_like(Y))
+print(backward_of_weights.get_total_flops() / forward.get_total_flops())
+
+# %%
 # .. dropdown:: How we checked this page
 #
 #    The formulas are compared with the tables, where these are small enough to be built.
@@ -224,7 +235,7 @@ torch.testing.assert_close(many.grad, 2 * many.detach())
 assert backward.get_total_flops() == 2 * (2 * 64 * 1000 * 1000)
 assert forward.get_total_flops() == 2 * 64 * 1000 * 1000
 assert entries == 64_000 * W.grad.numel()
-assert torch.equal(W.grad, torch.full_like(W, 64))
+assert torch.equal(W.grad, torch.full_like(W, 2 * 64))  # of two walks
 
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -240,19 +251,15 @@ class Largest(TorchDispatchMode):
         return result
 
 
-Y = X @ W.T
+Y = X.clone().requires_grad_() @ W.T
 with Largest() as seen:
     Y.backward(torch.ones_like(Y))
 assert seen.size == W.numel()  # nothing larger than the gradient was made
-
-X = X.detach()  # as in the exercise
-Y = X @ W.T
-with FlopCounterMode(display=False) as backward_of_weights:
-    Y.backward(torch.ones_like(Y))
 assert backward_of_weights.get_total_flops() == forward.get_total_flops()
 
-kept = [kept_bytes(f, many) // many.nbytes for f in (torch.tanh, ten, torch.sum)]
-assert kept == [1, 10, 0]
+million = 1_000_000
+kept = [kept_numbers(f, many) for f in (torch.square, torch.tanh, ten, torch.sum)]
+assert kept == [million, million, 10 * million, 0]
 
 A, B = torch.linspace(-1, 1, 12).reshape(4, 3), torch.linspace(0, 1, 6).reshape(2, 3)
 V = torch.arange(8.0).reshape(4, 2)
@@ -260,11 +267,6 @@ by_table = torch.tensordot(V, torch.func.jacrev(lambda B: A @ B.T)(B), dims=2)
 torch.testing.assert_close(by_table, V.T @ A)
 by_table = torch.tensordot(V, torch.func.jacrev(lambda A: A @ B.T)(A), dims=2)
 torch.testing.assert_close(by_table, V @ B)
-for chunk_size, size in ((None, 400_000), (10, 40_000), (1, 10_000)):
-    with Largest() as largest:
-        torch.func.jacrev(repeats, chunk_size=chunk_size)(torch.ones(100))
-    assert largest.size == size
-torch.testing.assert_close(table, torch.func.jacfwd(repeats)(torch.ones(100)))
 
 # %%
 # **Next:** the gradient is a function of ``x`` as well, so it has a Jacobian.

@@ -171,6 +171,14 @@ assert torch.equal(tangent, J @ u)
 assert by_weights.item() == x.sum() + 1  # of w · x + b, along ones
 
 # %%
+# The same f in the page. Choose *J u*, and move u and x: u weighs the columns of J, and v
+# the rows:
+
+import pullback
+
+pullback.live(f, torch.tensor([2.0, 3.0]))
+
+# %%
 # Where next
 # ----------
 #

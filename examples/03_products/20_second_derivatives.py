@@ -168,6 +168,15 @@ assert by_image.tolist() == [168, 240]  # 2 (g - 1) times 2 (image wᵀ + 3 I), 
 assert taylor == [1, 1 / 2, 0, -1 / 8]  # e^sin(x) = 1 + x + x^2/2 + 0 x^3 - x^4/8 + ...
 
 # %%
+# The slope of :math:`\sin` at four points, and the :term:`Jacobian` of that slope, with f″
+# on its diagonal. Move a point:
+
+import pullback
+
+slope = torch.func.grad(lambda x: x.sin().sum())
+pullback.live(slope, torch.tensor([0.0, 1.0, 2.0, 3.0]))
+
+# %%
 # Where next
 # ----------
 #

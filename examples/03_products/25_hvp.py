@@ -168,6 +168,16 @@ full = torch.func.hessian(convex)(z)
 torch.testing.assert_close(full @ step, -slope, rtol=1e-4, atol=1e-6)
 
 # %%
+# A Hessian with its product, for :math:`x_0^2x_1+x_1^3`: the function that the picture
+# shows is the gradient, so v (or u) is the vector of the product. Where does H have a
+# zero row?
+
+import pullback
+
+gradient = torch.func.grad(lambda x: x[0] ** 2 * x[1] + x[1] ** 3)
+pullback.live(gradient, torch.tensor([1.0, 2.0]))
+
+# %%
 # Where next
 # ----------
 #

@@ -142,6 +142,7 @@ except RuntimeError as error:
 state = torch.zeros(1, 3)
 for step in steps:
     state = cell(step, state.detach())
+    optimizer.zero_grad()
     state.sum().backward()
     optimizer.step()
 spent(cell(steps[0], state.detach()).sum())

@@ -181,6 +181,13 @@ for name, f in fixed_sum.items():
 assert all(min(big, other) > 0.1 and small < 1e-5 for big, small, other in tiny.values())
 
 # %%
+# Softmax, with ones: zeros, wherever you move x. Then change one entry of v:
+
+import pullback
+
+pullback.live(lambda x: x.softmax(-1), torch.tensor([1.0, 2.0, 3.0]))
+
+# %%
 # Where next
 # ----------
 #

@@ -37,7 +37,7 @@ for name, t in tensors.items():
 # *Why is a computed tensor a leaf?* ``2 * c`` was computed, but from a constant, so nothing
 # was recorded. By convention all that does not require a gradient is a :term:`leaf`. So
 # ``is_leaf`` alone does not mean that ``.grad`` will be filled; both flags do (bar a view
-# that was taken under ``no_grad``: :ref:`same-cuts`):
+# that was taken under ``no_grad``: :ref:`answers-view-under-no-grad`):
 
 y.backward()
 {name: t.grad for name, t in tensors.items() if t.is_leaf}

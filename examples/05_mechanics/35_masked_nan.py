@@ -168,6 +168,15 @@ each = [root(s @ w.detach()) * s for s, m in zip(samples, mask, strict=True) if 
 torch.testing.assert_close(g, torch.stack(each).sum(0))
 
 # %%
+# Move the last entry from 0 to either side, and look at the bottom row. The mask is applied
+# after the root:
+
+import pullback
+
+after = lambda x: torch.where(x > 0, torch.sqrt(x), 0.0)
+pullback.live(after, torch.tensor([4.0, 1.0, 0.0]))
+
+# %%
 # Where next
 # ----------
 #

@@ -168,6 +168,15 @@ jump = ends["normalize(0)"][0](torch.tensor([h, 0.0])) / h
 assert slope(*ends["normalize(0)"])[1][0] > 1e5 * jump
 
 # %%
+# Bring :math:`x_0` towards 0: its root has a slope without bound, and the norm keeps one
+# of 1 at most. What do both do at the zero vector?
+
+import pullback
+
+ends = lambda x: torch.stack([x[0].sqrt(), torch.linalg.vector_norm(x)])
+pullback.live(ends, torch.tensor([0.25, 0.0]))
+
+# %%
 # Where next
 # ----------
 #

@@ -138,6 +138,16 @@ jacobian = torch.diag(absent) - torch.outer(absent, absent)
 torch.testing.assert_close(at_scores[0, :2], (v[0, :2] @ jacobian).detach())
 
 # %%
+# Three scores, of which the third has ``-inf`` added. Whatever you set it to, its row and
+# its column are 0:
+
+import pullback
+
+hidden = torch.tensor([False, False, True])
+masked = lambda s: s.masked_fill(hidden, float("-inf")).softmax(0)
+pullback.live(masked, torch.tensor([1.0, 2.0, 0.5]))
+
+# %%
 # Where next
 # ----------
 #

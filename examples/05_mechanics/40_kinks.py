@@ -167,6 +167,15 @@ for f in (*convex.values(), *[lambda x, f=f: f(x).sum() for f in same.values()])
         assert all(f(z) >= b - 1e-5 for z, b in zip(others, below, strict=True))
 
 # %%
+# Three formulas with one graph and a kink at 0: ``relu``, ``maximum`` and ``where``. Move x
+# through 0, and stop there:
+
+import pullback
+
+relus = lambda x: torch.stack([x.relu(), x.maximum(x * 0), torch.where(x < 0, 0, x)])
+pullback.live(relus, torch.tensor(0.0))
+
+# %%
 # Where next
 # ----------
 #

@@ -190,6 +190,14 @@ assert picked[True].any()
 torch.testing.assert_close(picked[True], picked[False])
 
 # %%
+# A step, and what jumps as it does but has a slope in between. Move x over a whole number:
+
+import pullback
+
+steps = lambda x: torch.stack([x.floor(), x % 1, x + (x.round() - x).detach()])
+pullback.live(steps, torch.tensor(0.7))
+
+# %%
 # Where next
 # ----------
 #

@@ -83,8 +83,8 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# Clip each cotangent where it passes (of a parameter's: :ref:`same-training`), or turn its
-# sign, for features that learn to deceive the head (:ref:`gradient-reversal`):
+# Clip each cotangent where it passes (of a parameter's: :ref:`hook-or-final-clamp`), or
+# turn its sign, for features that learn to deceive the head (:ref:`gradient-reversal`):
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)

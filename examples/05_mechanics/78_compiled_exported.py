@@ -61,8 +61,8 @@ for attempt in (lambda: vmap(row)(rows), lambda: twice(x)):
         print(str(error).partition(". ")[0])
 
 # %%
-# (So is ``is_grads_batched=True``. With the default backend it ends in *Cannot access data
-# pointer of Tensor that doesn't have storage*.) Three that run: a loop over v;
+# (With this backend ``is_grads_batched=True`` runs; with the default one it ends in *Cannot
+# access data pointer of Tensor that doesn't have storage*.) Three that run: a loop over v;
 # :mod:`torch.func` around the compiled function, which then runs as if it had never been
 # compiled; and, the one to prefer, the derivative inside:
 
@@ -88,7 +88,8 @@ print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 # *And backward() inside of the compiled function?* The graph breaks there. With
 # ``fullgraph=True`` it is refused, unless ``torch._dynamo.config.trace_autograd_ops`` is
 # set, which also makes two calls of ``backward`` through a shared part work
-# (:ref:`same-numbers` tries both). ``grad`` of :mod:`torch.func` needs no switch.
+# (:ref:`answers-compile` tries every combination). ``grad`` of :mod:`torch.func` needs no
+# switch.
 #
 # Exporting a gradient
 # --------------------

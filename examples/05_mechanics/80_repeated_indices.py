@@ -167,6 +167,11 @@ columns = [scatter(b, s + step) - scatter(b, s) for step in torch.eye(4)]
 assert torch.equal(by_s, w @ torch.stack(columns, 1))
 
 # %%
+# Place 0 is read twice, place 1 never. Weigh the three reads:
+
+pullback.live(lambda x: x[torch.tensor([0, 2, 0])], torch.tensor([1.0, 2.0, 3.0]))
+
+# %%
 # Where next
 # ----------
 #

@@ -166,6 +166,14 @@ for f in (moves | shares).values():
     torch.testing.assert_close(back(f, x), transposed @ counting(f(x)).flatten())
 
 # %%
+# Rolled by one and added to itself: A does not change, whatever x is, and what comes back
+# is its transpose times v:
+
+import pullback
+
+pullback.live(lambda x: x + x.roll(1), torch.tensor([1.0, 2.0, 3.0, 4.0]))
+
+# %%
 # Where next
 # ----------
 #

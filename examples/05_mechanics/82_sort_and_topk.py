@@ -151,6 +151,13 @@ torch.testing.assert_close(torch.autograd.grad(x.cumsum(0), x, v)[0], v @ L)
 assert (soft_ranks(x, 0.1).round() == x.argsort().argsort()).all()
 
 # %%
+# Move an entry past another, and its 1 moves to another row:
+
+import pullback
+
+pullback.live(lambda x: x.sort().values, torch.tensor([3.0, 1.0, 2.0]))
+
+# %%
 # Where next
 # ----------
 #

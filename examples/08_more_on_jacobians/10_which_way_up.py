@@ -119,7 +119,7 @@ print("VJP", x.grad, " JVP", Ju)
 
 import pullback
 
-pullback.explore(f, x, v)
+pullback.live(f, x, v)
 
 # %%
 # Taking a *square* :math:`J` the wrong way up. Nothing is refused, and the numbers are

@@ -141,6 +141,13 @@ torch.testing.assert_close(v_t, torch.func.jacfwd(loss)(f(h)) @ J_f(h) @ J_g(t))
 pullback.check(f, h, v_y).assert_ok()
 
 # %%
+# Two steps in one picture, :math:`\ell(f(x))` with :math:`\ell` a sum of squares. The one
+# row is the product of both Jacobians:
+
+chained = lambda x: (torch.stack([x[0] * x[1], x[0] + x[1]]) ** 2).sum()
+pullback.live(chained, torch.tensor([1.0, 2.0]))
+
+# %%
 # Where next
 # ----------
 #

@@ -164,6 +164,11 @@ assert torch.equal(torch.func.jacfwd(f)(x.detach()), J)
 assert torch.equal(torch.stack(entries), torch.arange(6) * 2.0 ** (torch.arange(6) - 1))
 
 # %%
+# *one-hot* walks through the rows:
+
+pullback.live(f, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
+
+# %%
 # Where next
 # ----------
 #

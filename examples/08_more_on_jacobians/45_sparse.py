@@ -168,6 +168,12 @@ torch.testing.assert_close(entries[j == i - 1], x[2:])
 plan.n_colors
 
 # %%
+# Six outputs of that kind. Ones add up what stands in a column: three numbers, which is why
+# three groups keep them apart:
+
+pullback.live(f, torch.linspace(1, 6, 6))
+
+# %%
 # Where next
 # ----------
 #

@@ -120,6 +120,12 @@ torch.testing.assert_close(product.double(), slope)
 slope.round(decimals=4)
 
 # %%
+# Each entry of v weighs a row. Move them, or x:
+
+squares = lambda x: torch.stack([x.sum(), (x**2).sum()])
+pullback.live(squares, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 1.0]))
+
+# %%
 # Where next
 # ----------
 #

@@ -118,6 +118,12 @@ assert torch.equal(x.grad, torch.stack(one_by_one))
 assert torch.equal(x.grad, torch.stack([J[i, i] for i in range(3)]))
 
 # %%
+# Where the trick lies: each output divides by the sum of all inputs. Compare the diagonal
+# with the bottom row:
+
+pullback.live(lambda t: t / t.sum(), torch.tensor([1.0, 2.0, 3.0]))
+
+# %%
 # Where next
 # ----------
 #

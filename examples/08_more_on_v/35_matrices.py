@@ -129,6 +129,15 @@ torch.testing.assert_close(derivative, powers * 2.0 ** (powers - 1))
 assert torch.equal(tangent, derivative)
 
 # %%
+# A matrix in and a matrix out, each written as a list of its entries. The picture is the
+# same:
+
+import pullback
+
+left = torch.tensor([[1.0, 2.0], [0.0, 3.0]])
+pullback.live(lambda X: left @ X, torch.tensor([[1.0, 0.0], [2.0, 1.0]]))
+
+# %%
 # Where next
 # ----------
 #

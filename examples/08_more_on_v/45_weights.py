@@ -134,7 +134,7 @@ for v in ([1.0, 0.0], [0.0, -1.0]):
 
 import pullback
 
-pullback.explore(losses, x, v=torch.tensor([0.2, 0.8]))
+pullback.live(losses, x, v=torch.tensor([0.2, 0.8]))
 
 # %%
 # With ``v`` made from ``x`` and not :term:`detached <detach>`, ``(v * y).sum()``

@@ -150,6 +150,14 @@ torch.testing.assert_close(x.grad, whole)
 whole
 
 # %%
+# The second half alone: :math:`y_0y_1` as a function of y. Its row is the v that the first
+# half receives:
+
+import pullback
+
+pullback.live(lambda y: y.prod(), torch.tensor([6.0, 2.0]))
+
+# %%
 # Where next
 # ----------
 #

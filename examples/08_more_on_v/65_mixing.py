@@ -92,7 +92,7 @@ pullback.mixing(functions["cumsum"], X).matrix.int()
 # ones give 4, 3, 2, 1. *one-hot* gives a row at a time; of each you want one entry alone,
 # the one on the diagonal:
 
-pullback.explore(lambda x: x.cumsum(0), torch.ones(4))
+pullback.live(lambda x: x.cumsum(0), torch.ones(4))
 
 # %%
 # What goes wrong

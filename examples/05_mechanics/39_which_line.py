@@ -1,0 +1,137 @@
+r"""
+.. _which-line:
+
+Which line was it?
+==================
+
+``pullback.watch()`` looks on while a program runs, and names the line: of an edit in place,
+of the first NaN, of what cut a parameter off. Without touching the program,
+``python -m pullback train.py`` does the same.
+"""
+
+# %%
+# Which line edited my tensor?
+# ----------------------------
+#
+# ``exp`` saves its result for ``backward``, and ``+=`` writes over it. The error tells
+# shapes and versions, and no line. The first finding does:
+
+import torch
+from torch import nn
+
+import pullback
+
+
+def line_of(finding):
+    return finding.site.code
+
+
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+try:
+    with pullback.watch() as seen:
+        y = x.exp()
+        y += 1
+        y.sum().backward()
+except RuntimeError:
+    print(seen[0].message)
+line_of(seen[0])
+
+# %%
+# The commonest form of it: ``optimizer.step()`` between two calls of ``backward``. The
+# parameter has its name in the module:
+
+network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+try:
+    with pullback.watch() as seen:
+        score = network(x.detach())
+        score.sum().backward(retain_graph=True)
+        optimizer.step()
+        (score**2).sum().backward()
+except RuntimeError:
+    print(seen[0].message)
+line_of(seen[0])
+
+# %%
+# Where did the NaN come from?
+# ----------------------------
+#
+# The length of a vector, at zero. The square root sends back infinity, and the square
+# makes 0 times infinity of it. The line that counts is the first:
+
+w = torch.zeros(2, requires_grad=True)
+with pullback.watch() as seen:
+    squares = (w**2).sum()
+    squares.sqrt().backward()
+print(w.grad, seen[0].message)
+line_of(seen[0])
+
+# %%
+# Why did this parameter get no gradient?
+# ---------------------------------------
+#
+# Ask for it by its name, when the block has ended:
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last((self.first(x) > 0).float())
+
+
+net = Net()
+with pullback.watch() as seen:
+    net(torch.ones(3)).sum().backward()
+print(seen.why("first.weight"))
+print(seen.why("last.weight"))
+cut = line_of(seen[0])
+cut
+
+# %%
+# What raises nothing
+# -------------------
+#
+# Most of the :ref:`silent traps <silent-traps>` are rules of ``watch``, each with the name
+# of its page. So many beside the three above:
+
+traps = {*pullback.watch.RULES} - {"in-place", "not-finite", "no-gradient"}
+len(traps)
+
+# %%
+# A prediction of shape ``(3, 1)`` and a target of shape ``(3,)``:
+
+prediction = nn.Linear(2, 1)(torch.ones(3, 2))
+with pullback.watch() as seen:
+    loss = (prediction - torch.ones(3)).square().mean()
+loud = [finding.rule for finding in seen]
+with pullback.watch(without=["loss-broadcast"]) as seen:
+    loss = (prediction - torch.ones(3)).square().mean()
+loud, len(seen)
+
+# %%
+# The check: a step that is right has no finding, and its numbers are the same to the bit:
+
+
+def step():
+    torch.manual_seed(0)  # the same weights twice
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    net(torch.ones(5, 3)).square().mean().backward()
+    return net[0].weight.grad
+
+
+with pullback.watch() as seen:
+    watched = step()
+assert len(seen) == 0
+assert torch.equal(watched, step())
+assert loud == ["loss-broadcast"]
+assert {*loud} < traps
+assert "> 0" in cut
+
+# %%
+# Where next
+# ----------
+#
+# How to find a NaN by hand: :ref:`find-the-nan`. Edits in place: :ref:`in-place`.
