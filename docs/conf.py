@@ -21,25 +21,28 @@ release = version = installed("pullback")
 
 extensions = [
     "execution",
+    "also_asked",
     "asking",
     "code_links",
     "error_index",
     "folded",
     "gallery_cards",
     "leave_out",
+    "live_pictures",
+    "markdown_pages",
     "mathml",
     "myst_nb",
     "navigation",
     "nothing_lost",
     "odd_inputs",
     "pictures",
+    "provenance",
     "reproducible",
     "search_index",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosectionlabel",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
-    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "ways_in",
     "wheel",
@@ -55,10 +58,10 @@ nitpick_ignore_regex = [
     # Annotations that have no page of their own.
     (
         "py:class",
-        r"(Tensor|Mode|ChunkSize|Picture|ProcessGroup|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
+        r"(Tensor|Mode|csr_array|collections\.abc\.Collection|LinearOperator|torch\._C\.Generator|ChunkSize|Keywords|Picture|ProcessGroup|torch\.nn\.modules\..*|Outcome|Route|PyTree|Array|Axes|Figure|matplotlib\..*|.*\._[a-z]+\..*)",
     ),
 ]
-autosectionlabel_prefix_document = True  # questions.md links to headings
+autosectionlabel_prefix_document = True
 suppress_warnings = ["config.cache"]
 
 # -- Example scripts (sphinx-gallery) --------------------------------------------------
@@ -80,7 +83,7 @@ sphinx_gallery_conf = {
 # -- Executed Markdown pages (MyST-NB) -------------------------------------------------
 
 nb_execution_mode = "cache"
-nb_execution_timeout = 120  # for a script, too
+nb_execution_timeout = 300  # for a script, too; the slowest, which compiles, takes 20
 nb_render_markdown_format = "myst"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -109,21 +112,27 @@ intersphinx_mapping = {
 # -- HTML ------------------------------------------------------------------------------
 
 html_theme = "furo"
-# Where the site is served, as the host says it; else where `nox -s live` does.
-html_baseurl = (os.environ.get("SITE_URL") or "http://localhost:8000").rstrip("/") + "/"
+# Where the site is served, and the repository, whose issues are how to reach the project:
+# as the host says it, else nowhere. Pages then name no address and offer no link to it.
+site_url = os.environ.get("SITE_URL", "").rstrip("/")
+html_baseurl = site_url and f"{site_url}/"
+repository = os.environ.get("REPOSITORY_URL", "").removesuffix(".git")
 social_picture = (
     "_static/vjp.png",
     "The Jacobian with rows 1 1 1 and 2 4 6, v = (10, 1) beside it, their product below",
 )
 html_title = "Pullback"
-html_static_path = ["_static"]
+html_static_path = ["_static", "../src/pullback/live.js", "../src/pullback/steps.js"]
 html_css_files = ["pullback.css"]
 html_js_files = ["pullback.js"]
 templates_path = ["templates"]
-# Pages that nobody tagged or searched for words need no script for it, and pullback.css
-# styles what these files would.
+# Pages that nobody tagged or searched for words need no script for it; pullback.css styles
+# what these files would, and pullback.js does what is used of these scripts.
 html_leave_out = [
     "basic.css",
+    "doctools.js",
+    "documentation_options.js",
+    "furo-extensions.css",
     "mystnb.*.css",
     "sg-tags.js",
     "sg_gallery*.css",
@@ -137,9 +146,7 @@ html_domain_indices = False
 html_theme_options = {
     "light_logo": "logo.svg",
     "dark_logo": "logo.svg",
-    "navigation_with_keys": True,
 }
-copybutton_exclude = ".linenos, .gp, .go"
 
 
 def setup(app):

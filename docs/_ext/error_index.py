@@ -1,39 +1,36 @@
-"""The error index: a page for each message, written anew when it could have changed.
+"""The error index: a page for each message, with what its code shows today.
 
-The pages come from :mod:`error_pages`, which runs the reproducers: that of an entry whose
-file has changed, or all when torch or the package has. A message that torch
-words in another way is a warning, which ``-W`` turns into a failed build. The directive
-``error-list`` lists the pages of one theme.
+The code has run (:mod:`execution`) when the pages are written (:mod:`error_pages`). A
+message that torch words in another way is a warning, which ``-W`` turns into a failed
+build. The directive ``error-list`` lists the pages of one theme. ``errors.json``
+has the messages as data.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
+from error_pages import Pieces, for_search, page_of, stored
+from pages import Store
+from pullback._messages import Message, messages, themes
+
 logger = logging.getLogger(__name__)
-WRITER = Path(__file__).with_name("error_pages.py")
-PACKAGE = Path(__file__).parents[2] / "src" / "pullback"
-ENTRIES = PACKAGE / "messages"
+LISTS = "lists.json"  # the pages of each theme, in their order
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive; write the pages before the sources are read."""
     app.add_directive("error-list", ErrorList)
-    pages = ErrorPages()
-    app.connect("builder-inited", pages.start, priority=90)  # before others are executed
-    app.connect("builder-inited", pages.finish, priority=110)
+    app.connect("builder-inited", write_pages, priority=110)
+    app.connect("build-finished", write_data)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -44,66 +41,80 @@ class ErrorList(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the list and a hidden table of contents."""
-        from pullback._messages import themes  # with torch, which a build may not need
-
         (theme,) = self.arguments
-        self.env.note_dependency("errors/written.json")  # with each change of an entry
-        entries = [f"- {{ref}}`error-{m.anchor}`" for m in themes()[theme]]
-        pages = [f"errors/{m.anchor}" for m in themes()[theme]]
+        self.env.note_dependency(f"errors/{LISTS}")
+        anchors = [message.anchor for message in themes()[theme]]
+        entries = [f"- {{ref}}`error-{anchor}`" for anchor in anchors]
+        pages = [f"errors/{anchor}" for anchor in anchors]
         lines = [*entries, "", "```{toctree}", ":hidden:", "", *pages, "```"]
         return self.parse_text_to_nodes("\n".join(lines))
 
 
-class ErrorPages:
-    """Writes the pages whose entries, or the package, torch or the writer, have changed.
+def write_pages(app: Sphinx) -> None:
+    """Write the pages that are not there as they should be; delete all others.
 
-    That takes a process of its own, beside those that execute the other pages: what the
-    reproducers start and leave behind must not be in this one when it forks.
+    Warn of those whose code does not show what their entry says.
     """
-
-    def start(self, app: Sphinx) -> None:
-        """Begin to write the pages that are not up to date; delete those of no entry."""
-        self.folder = Path(app.srcdir, "errors")
-        self.folder.mkdir(exist_ok=True)
-        self.stamp, self.keys = self.folder / "written.json", keys()
-        self.writer: subprocess.Popen[str] | None = None
-        written = json.loads(self.stamp.read_text()) if self.stamp.exists() else {}
-        before = written.get("keys", {})
-        changed = [
-            anchor for anchor in self.keys if before.get(anchor) != self.keys[anchor]
-        ]
-        for page in self.folder.glob("*.md"):
-            if page.stem in changed or page.stem not in self.keys:
-                page.unlink()
-        if before == self.keys:
-            app.config["search_messages"] = written["search"]
-        else:  # also when an entry has gone: the search is to forget it
-            command = [sys.executable, str(WRITER), str(self.folder), *changed]
-            self.writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    def finish(self, app: Sphinx) -> None:
-        """Wait for the pages; warn of those that could not be written."""
-        if self.writer is None:
-            return
-        printed, _ = self.writer.communicate()
-        if self.writer.returncode:
-            raise ExtensionError("the pages of the error index could not be written")
-        wrong, search = json.loads(printed)
-        for anchor, reason in wrong.items():
-            logger.warning("error index, %s: %s", anchor, reason)
-        right = {anchor: key for anchor, key in self.keys.items() if anchor not in wrong}
-        self.stamp.write_text(json.dumps({"keys": right, "search": search}, indent=1))
-        app.config["search_messages"] = search
+    shown = stored(Store(Path(app.confdir).parent))
+    lists = {theme: [m.anchor for m in found] for theme, found in themes().items()}
+    texts = {LISTS: json.dumps(lists)}
+    for message in messages():
+        try:
+            texts[f"{message.anchor}.md"] = page_of(message, shown.get(message.anchor, {}))
+        except AssertionError as error:
+            logger.warning("error index, %s: %s", message.anchor, error)
+    folder = Path(app.srcdir, "errors")
+    folder.mkdir(exist_ok=True)
+    for file in folder.iterdir():
+        if file.name not in texts:
+            file.unlink()
+    for name, text in texts.items():
+        file = folder / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+    app.config["search_messages"] = for_search()
 
 
-def keys() -> dict[str, str]:
-    """Return for each message a digest of all that its page depends on."""
-    digest = hashlib.sha256(version("torch").encode())
-    for file in (WRITER, *sorted(PACKAGE.rglob("*.py"))):
-        digest.update(file.read_bytes())
-    found = {}
-    for file in sorted(ENTRIES.glob("*/*.md")):
-        own = digest.copy()
-        own.update(file.read_bytes())
-        found[file.stem] = own.hexdigest()
-    return found
+ABOUT = """\
+Messages and warnings of PyTorch's autograd. `id` stays; `page` and `markdown` are below
+the root of the site. `patterns` are regular expressions of Python, of which one is found
+in every wording of the message; a trap that raises nothing has none. `cause` says why it
+is raised, `fix` what to do, `causes` the sign of each of several causes. `raises` is code
+that raised the message, `works` the same task done right, both run with the releases in
+`seen`; a message that takes another machine, library or release was not run, and has
+none. `older` are other wordings. `mechanical` is true where there is one cause and one
+way to mend it, so that no choice has to be made."""
+
+
+def write_data(app: Sphinx, exception: Exception | None) -> None:
+    """Write what is known of each message as data."""
+    if exception is not None or app.builder.name != "html":
+        return
+    ran = stored(Store(Path(app.confdir).parent))
+    known = [as_data(message, ran.get(message.anchor, {})) for message in messages()]
+    text = json.dumps({"about": ABOUT, "messages": known}, ensure_ascii=False, indent=1)
+    Path(app.outdir, "errors.json").write_text(text + "\n", encoding="utf-8")
+
+
+def as_data(message: Message, pieces: Pieces) -> dict[str, Any]:
+    """Return what is known of one message, and whether it ran here."""
+    reproduced = [f"torch {version('torch').partition('+')[0]}"] if pieces else []
+    fix = message.advice({})
+    ways = [line for line in fix.splitlines() if line.startswith("|")][2:]
+    return {
+        "id": message.anchor,
+        "page": message.page,
+        "markdown": message.page.removesuffix("html") + "md",
+        "title": message.title,
+        "kinds": message.kinds,
+        "patterns": message.patterns,
+        "cause": message.why,
+        "fix": fix,
+        "causes": message.tell,
+        "raises": message.broken,
+        "works": message.fixed,
+        "seen": reproduced,
+        "older": message.older,
+        "mechanical": len(message.tell) < 2 and len(ways) < 2,
+        "sources": message.source,
+    }

@@ -1,33 +1,25 @@
-"""Write a page for each message of autograd, with what torch says today.
+"""The text of a page for each message of autograd, with what torch says today.
 
-``python error_pages.py FOLDER ANCHOR...`` runs the reproducers of these messages and puts
-what each raises on its page, beside the cause and the fix. A wording that the entry no
-longer recognises is reported, and so is what the search of the site is to know of all.
+What the two pieces of code of a message raise and print was stored when they ran
+(:mod:`pages`); here it is put beside the cause and the fix. A wording that the entry no
+longer recognises is an error.
 """
 
 from __future__ import annotations
 
-import contextlib
-import faulthandler
-import functools
-import gc
-import io
 import json
 import multiprocessing
 import os
 import re
-import sys
-import warnings
-from collections.abc import Container, Iterator
-from multiprocessing.connection import Connection
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
-import torch
-
-from pullback._inputs import untouched
+import runner
+from pages import Store, pieces
 from pullback._messages import Message, messages
 from pullback._recognition import EXPRESSIONS
+from runner import Shown
 
 THREADS = {  # the name of each forum, and the address of a thread
     "PT": ("pytorch/pytorch#{}", "https://github.com/pytorch/pytorch/issues/{}"),
@@ -39,112 +31,49 @@ THREADS = {  # the name of each forum, and the address of a thread
 }
 
 
-class Raised(NamedTuple):
-    """What one piece of code printed, and the errors and warnings that left it."""
-
-    printed: str
-    texts: tuple[tuple[str, str], ...]
+Pieces = Mapping[str, Shown]  # what ``broken`` and ``fixed`` showed, if they ran
 
 
-def write_pages(folder: Path, anchors: Container[str]) -> dict[str, str]:
-    """Write these pages; return what was wrong with those that could not be."""
-    wrong = {}
-    for message in (message for message in messages() if message.anchor in anchors):
-        try:
-            text = page_of(message)
-        except AssertionError as error:
-            wrong[message.anchor] = str(error)
-        else:
-            (folder / f"{message.anchor}.md").write_text(text, encoding="utf-8")
-    return wrong
+def stored(store: Store) -> dict[str, dict[str, Shown]]:
+    """Return what is known of the pieces of code of each message."""
+    found: dict[str, dict[str, Shown]] = {}
+    for piece in pieces(store.root):
+        if result := store.fresh(piece):
+            _, anchor, name = Path(piece.name).with_suffix("").parts
+            found.setdefault(anchor, {})[name] = result["shown"][0]
+    return found
 
 
-@functools.cache
-def run(code: str, name: str) -> Raised:
-    """Run ``code`` as a script of its own."""
-    if "torch.distributed" not in code:
-        return _run_here(code, name)
-    # Its threads outlive it; they would hang this process when it forks or collects.
-    forks = "forkserver" in multiprocessing.get_all_start_methods()  # not on Windows
-    server: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
-    server.set_forkserver_preload(["error_pages", "torch.distributed.fsdp"])
-    receiver, sender = server.Pipe(duplex=False)
-    child = server.Process(target=_run_there, args=(code, name, sender))
-    child.start()
-    sender.close()
-    if not receiver.poll(120):
-        child.kill()
-        raise TimeoutError(f"{name}: the reproducer took more than 120 s")
-    try:
-        return cast("Raised", receiver.recv())
-    except EOFError:
-        child.join()
-        died = f"{name}: the reproducer's process ended with {child.exitcode}"
-        raise ChildProcessError(died) from None
-
-
-def _run_there(code: str, name: str, sender: Connection) -> None:
-    gc.disable()
-    sender.send(_run_here(code, name))
-    os._exit(0)  # without waiting for the threads
-
-
-def _run_here(code: str, name: str) -> Raised:
-    printed, texts = io.StringIO(), []
-    if compiler := sys.modules.get("torch._dynamo"):
-        compiler.reset()  # what others compiled would be used again, up to a limit
-    with always_warning() as caught, untouched(), contextlib.redirect_stdout(printed):
-        try:
-            exec(compile(code, f"<{name}>", "exec"), {"__name__": "__main__"})
-        except Exception as error:
-            texts.append((type(error).__name__, str(error)))
-    texts += [(warning.category.__name__, str(warning.message)) for warning in caught]
-    return Raised(printed.getvalue().rstrip(), tuple(texts))
-
-
-@contextlib.contextmanager
-def always_warning() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect warnings, also those that torch shows once in a process."""
-    before = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            # of torch's own code, on the first use of forward mode (as copies_worker.py)
-            warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
-            # and of the module of its sharded optimizers, when it is imported
-            warnings.filterwarnings("ignore", "`torch.jit.interface` is deprecated")
-            yield caught
-    finally:
-        torch.set_warn_always(before)
-
-
-def seen(message: Message) -> tuple[str, str]:
-    """Run the reproducer; return the class and the text that it raised.
+def seen(message: Message, pieces: Pieces) -> tuple[str, str]:
+    """Return the class and the text that the code of a message has raised.
 
     Raises:
         AssertionError: it raised nothing that the table recognises as this message.
     """
-    texts = run(message.broken, message.anchor).texts
+    texts = pieces["broken"].get("raised", [])
     found = [(kind, text) for kind, text in texts if message.find(text)]
     assert found, f"the reproducer raised {texts or 'nothing'}"
     assert found[0][0] in message.kinds, f"raised as {found[0][0]}"
     return found[0]
 
 
-def shown(code: str, name: str) -> str:
-    """Run code that is to pass; return what it printed.
+def printed(piece: Shown) -> str:
+    """Return what code that is to pass has printed.
 
     Raises:
         AssertionError: it raised or warned.
     """
-    printed, texts = run(code, name)
+    texts = piece.get("raised", [])
     assert not texts, f"code that should pass raised {texts}"
-    return printed
+    return piece.get("stdout", "").rstrip()
 
 
-def page_of(message: Message) -> str:
-    """Return the whole page of one message as MyST Markdown."""
+def page_of(message: Message, pieces: Pieces) -> str:
+    """Return the whole page of one message as MyST Markdown.
+
+    Raises:
+        AssertionError: what its code shows is not what the entry says.
+    """
     lines = [
         "---",
         "myst:",
@@ -154,27 +83,30 @@ def page_of(message: Message) -> str:
         f"(error-{message.anchor})=",
         f"# {_title(message)}",
         "",
+        *_what_you_see(message, pieces),
         message.why,
         "",
-        *_what_you_see(message),
-        "## The fix",
+        "## Do this",
         "",
     ]
     values: dict[str, str | None] = {}
-    if message.broken and not message.silent:
-        match = message.find(seen(message)[1])
+    if "broken" in pieces and not message.silent:
+        match = message.find(seen(message, pieces)[1])
         values = match.groupdict() if match else {}
     lines += [message.advice(values), ""]
     if message.fixed:
-        lines += _code(message.fixed, shown(message.fixed, message.anchor))
+        piece = pieces.get("fixed")
+        lines += _code(message.fixed, piece and printed(piece))
     if message.tell:
         lines += ["## Which cause is yours?", ""]
         lines += [*(f"- {line}" for line in message.tell), ""]
+    if message.broken and not message.silent:
+        piece = pieces.get("broken")
+        text = ": ".join(seen(message, pieces)) if piece else None
+        lines += _folded("The code that raises it here", _code(message.broken, text))
     if message.older:
-        lines += ["## Other wordings", ""]
-        lines += ["The same cause and the same fix, in other words or releases:", ""]
-        for wording in message.older:
-            lines += _text(wording)
+        wordings = [line for wording in message.older for line in _text(wording)]
+        lines += _folded("The same in other words, or in other releases", wordings)
     lines += ["## More", ""]
     lines += [f"- {{ref}}`{label}`" for label in message.see]
     lines += [f"- {_link(source)}" for source in message.source]
@@ -182,26 +114,41 @@ def page_of(message: Message) -> str:
     return "\n".join(lines)
 
 
-def _what_you_see(message: Message) -> list[str]:
+def _what_you_see(message: Message, pieces: Pieces) -> list[str]:
+    """Return what the reader has before them: the first line, or the silent code."""
     if message.silent:
-        printed = shown(message.broken, message.anchor)
-        lines = ["## What you see", "", "No error and no warning:", ""]
-        return [*lines, *_code(message.broken, printed)]
+        piece = pieces.get("broken")
+        lines = ["No error and no warning:", ""]
+        return [*lines, *_code(message.broken, piece and printed(piece))]
     if not message.broken:
         return [
-            "## What you see",
-            "",
             *_text(f"{message.kinds[0]}: {message.title}"),
             "Not reproduced here: it takes a GPU, several processes, another library or an "
             "old release. The text is that of the sources named below.",
             "",
         ]
-    kind, text = seen(message)
-    return ["## What you see", "", *_code(message.broken, f"{kind}: {text}")]
+    if "broken" not in pieces:
+        return []
+    kind, text = seen(message, pieces)
+    return _text(f"{kind}: {shortened(text)}")
 
 
-def _code(code: str, printed: str) -> list[str]:
-    return ["```python", code, "```", "", *_text(printed)]
+#: Characters of a message above the fix; the whole of it stands with the code.
+SHOWN = 300
+
+
+def shortened(text: str) -> str:
+    """Return the lines of a message up to some length, which may end within one."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN].rsplit(' ', 1)[0]} …"
+
+
+def _folded(title: str, lines: list[str]) -> list[str]:
+    return [f"::::{{dropdown}} {title}", *lines, "::::", ""]
+
+
+def _code(code: str, shown: str | None) -> list[str]:
+    """Return code and what it shows, if it ran."""
+    return ["```python", code, "```", "", *(_text(shown) if shown is not None else [])]
 
 
 def _text(text: str) -> list[str]:
@@ -209,16 +156,19 @@ def _text(text: str) -> list[str]:
     return ["```{code-block} text", ":class: message", "", steady(text), "```", ""]
 
 
+#: Files whose calls stand around each piece of code: the runner, and what forks it.
+AROUND = (runner.__file__, f"{Path(multiprocessing.__file__).parent}{os.sep}")
+
+
 def steady(text: str) -> str:
     """Return a message without what only this run and this machine have.
 
-    These are addresses in memory, the folder that torch is in, calls of this file, and of
-    what torch.compile puts around other functions once any reproducer has loaded it.
+    These are addresses in memory, the folders that torch and the code are in, and the calls
+    around the code.
     """
-    ours = (__file__, "torch/_dynamo/eval_frame.py")
-    lines = (line for line in text.splitlines() if not any(our in line for our in ours))
-    text = re.sub(r"[^\s\"'(]*/site-packages/", "", "\n".join(lines))
-    return re.sub(r"\b0x[0-9a-f]{6,}", "0x…", text)
+    lines = (line for line in text.splitlines() if not line.startswith(AROUND))
+    text = re.sub(r"[^\s\"'(]*/(site-packages|errors/[\w-]+)/", "", "\n".join(lines))
+    return re.sub(r"\b0x[0-9a-f]{6,}", "0x…", text.rstrip("\n"))
 
 
 def _title(message: Message) -> str:
@@ -251,11 +201,3 @@ def for_search() -> dict[str, Any]:
         if m.patterns or m.asked
     }
     return {"expressions": EXPRESSIONS, "pages": pages}
-
-
-if __name__ == "__main__":
-    faulthandler.dump_traceback_later(600, exit=True)  # what hangs says where
-    folder, *anchors = sys.argv[1:]
-    wrong = write_pages(Path(folder), anchors)
-    print(json.dumps([wrong, for_search()]), flush=True)
-    os._exit(0)  # without waiting for the threads

@@ -34,7 +34,7 @@ from sphinx_gallery.gen_rst import CODE_OUTPUT, HTML_HEADER
 from sphinx_gallery.scrapers import figure_rst
 from sphinx_gallery.utils import get_md5sum
 
-from pages import Page, Store, find
+from pages import Page, Store, executed, find
 from runner import Result, Shown
 
 BLOCK = re.compile(r"^\.\. GENERATED FROM PYTHON SOURCE LINES (\d+)-", re.M)
@@ -82,7 +82,7 @@ class Execution:
         gallery = Path(app.srcdir, app.config.sphinx_gallery_conf["gallery_dirs"])
         delete_orphans(store.root / "examples", gallery, app)
         wanted = app.config.execution_pages
-        stale = store.stale(pages)
+        stale = store.stale(executed(store.root))
         execute(app, store, [p for p in stale if wanted == "all" or wanted in p.name])
         for page in pages:
             result = store.fresh(page)

@@ -28,7 +28,11 @@ logger = logging.getLogger(__name__)
 converter = LatexToMathML(annotation=True)
 FONTS = Path(__file__).parents[1] / "_static" / "fonts"
 OPENS, CLOSES = re.compile(r"[(\[“]+$"), re.compile(r"[,.;:!?)\]”’'-]+")
-SERVED = set((FONTS / "characters.txt").read_text(encoding="utf-8"))
+SERVED = {
+    character
+    for file in ("common.txt", "rare.txt")
+    for character in FONTS.joinpath(file).read_text(encoding="utf-8")
+}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

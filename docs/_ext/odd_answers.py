@@ -1,20 +1,21 @@
-"""Try every public function on odd input, and say on the API page what it answers.
+"""Try every public function on odd input: what the API page says that it answers.
 
 Each case is a function f, an input x and the Jacobian by hand. A function of the package
 is right when its answer agrees with that, and it may refuse with an error; anything else
 ends the build. Whatever it does, the caller's x, ``.grad``, flags, random numbers, default
-dtype and grad mode must be as they were. Run as a script, it prints the table as HTML.
+dtype and grad mode must be as they were. It prints the answers as JSON (:mod:`odd_inputs`
+makes a table of them), and is executed as the pages are (:mod:`pages`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import pullback
+from certified import AGREE, differences
 from odd_cases import THEMES, Case
 from pullback._inputs import untouched
 
@@ -123,12 +125,14 @@ def ask_trace(a: Asked) -> None:
     assert leaf.grad is None
 
 
-def ask_explore(a: Asked) -> None:
-    """Ask for the picture."""
-    answer = pullback.explore(a.f, a.x, a.v)
+def ask_live(a: Asked) -> None:
+    """Ask for the picture, and its program for other x and v."""
+    answer = pullback.live(a.f, a.x, a.v)
     a.same(answer.J)
     a.same(answer.result, product=True)
     assert answer.html
+    for difference in differences(answer, 12):
+        assert difference.size <= AGREE, difference
 
 
 def ask_hints(a: Asked) -> None:
@@ -157,7 +161,7 @@ ASKS: dict[str, Callable[[Asked], str | None]] = {
     "mixing": ask_mixing,
     "sparsity": ask_sparsity,
     "trace": ask_trace,
-    "explore": ask_explore,
+    "live": ask_live,
 }
 
 
@@ -282,7 +286,7 @@ def calls() -> dict[str, int]:
         'jacobian(mode="forward")': lambda: pullback.jacobian(f, x, mode="forward"),
         "mixing": lambda: pullback.mixing(f, x),
         "sparsity": lambda: pullback.sparsity(f, x),
-        "explore": lambda: pullback.explore(f, x),
+        "live": lambda: pullback.live(f, x),
     }
     for name, call in asks.items():
         count = 0
@@ -291,42 +295,8 @@ def calls() -> dict[str, int]:
     return found
 
 
-# -- The page --------------------------------------------------------------------------
-
-
-def table() -> str:
-    """Return the table as HTML: a row for each case, to open for the exact words."""
-    bodies = []
-    for theme, cases in THEMES.items():
-        head = f'<tr><th colspan="2" scope="rowgroup">{theme}</th></tr>'
-        rows = "".join(_row(case) for case in cases)
-        bodies.append(f"<tbody>{head}{rows}</tbody>")
-    counts = ", ".join(f"<code>{name}</code> {count}" for name, count in calls().items())
-    return (
-        f'<table class="pullback odd-inputs"><caption>{len(ASKS)} functions, '
-        f"{sum(map(len, THEMES.values()))} kinds of odd input</caption>"
-        f"{''.join(bodies)}</table>"
-        f"<p>Each calls f for three numbers this often: {counts}.</p>"
-    )
-
-
-def _row(case: Case) -> str:
-    groups = tried(case)
-    right = len(groups.get("right", ()))
-    others = sum(map(len, groups.values())) - right
-    verdict = f"{right} right, {others} say why not" if others else "all right"
-    row = f'<tr><th scope="row">{case.name}</th><td>{verdict}</td></tr>'
-    if not others:
-        return row
-    words = "".join(
-        f"<dt>{', '.join(names)}</dt><dd>{escape(text)}</dd>"
-        for text, names in groups.items()
-    )
-    summary = "<summary>in their words</summary>"
-    return (
-        f'{row}<tr><td colspan="2"><details>{summary}<dl>{words}</dl></details></td></tr>'
-    )
-
-
 if __name__ == "__main__":
-    print(table())
+    answers = {
+        theme: {case.name: tried(case) for case in cases} for theme, cases in THEMES.items()
+    }
+    print(json.dumps({"answers": answers, "calls": calls()}))

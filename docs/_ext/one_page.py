@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.tags import Tags
 
-from pages import ROOT, SKIPPED
+import pages
+from error_pages import page_of, stored
+from pages import ROOT, SKIPPED, Store
+from pullback._messages import messages
 
 DOCS = ROOT / "docs"
 BUILT = DOCS / "_build"
@@ -45,8 +49,6 @@ def sources() -> Iterator[Path]:
 
 def chosen(name: str) -> Path | str:
     """Return the source with a name in its path, or else the anchor of a message."""
-    if name.startswith("errors/"):
-        return name.removeprefix("errors/")
     paths = {source.relative_to(ROOT).as_posix(): source for source in sources()}
     found = [source for path, source in paths.items() if name in path]
     whole = re.compile(rf"(^|/){re.escape(name)}(\.\w+)?$")
@@ -56,11 +58,14 @@ def chosen(name: str) -> Path | str:
     if found:
         names = "\n  ".join(source.relative_to(ROOT).as_posix() for source in found)
         sys.exit(f"{name} is in the names of several pages:\n  {names}")
-    return name
+    anchor = name.removeprefix("errors/")
+    if anchor not in {message.anchor for message in messages()}:
+        sys.exit(f"no page has {name} in its path, and no message this anchor")
+    return anchor
 
 
 def checks(source: Path | str, options: list[str]) -> Iterator[list[str]]:
-    """Yield the commands that look at a page; the records have it executed."""
+    """Yield the commands that look at a page."""
     pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", *options]
     if isinstance(source, str):
         yield [*pytest, "tests/test_messages.py", "-k", f"[{source}]"]
@@ -73,21 +78,20 @@ def checks(source: Path | str, options: list[str]) -> Iterator[list[str]]:
     else:
         tests.append(name)
     yield [*pytest, *tests, "-k", name]
-    if source.parent.name == "questions":
-        yield [*pytest, "tests/test_questions.py"]
+    if source.parent.name == "answers":
+        yield [*pytest, "tests/test_answers.py"]
 
 
 def write_message(anchor: str) -> Path:
-    """Write the page of a message, with what torch says now."""
-    import error_pages
-    from pullback._messages import messages
-
-    named = {message.anchor: message for message in messages()}
-    if anchor not in named:
-        sys.exit(f"no page has {anchor} in its path, and no message this anchor")
+    """Write the page of a message; show what has changed on it."""
+    (message,) = (message for message in messages() if message.anchor == anchor)
     page = DOCS / "errors" / f"{anchor}.md"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(error_pages.page_of(named[anchor]), encoding="utf-8")
+    before = page.read_text(encoding="utf-8") if page.exists() else ""
+    text = page_of(message, stored(Store()).get(anchor, {}))
+    page.write_text(text, encoding="utf-8")
+    if before:
+        print(*unified_diff(before.splitlines(), text.splitlines(), lineterm=""), sep="\n")
     return page
 
 
@@ -124,10 +128,15 @@ def render(source: Path) -> Path:
 def main(name: str, *options: str) -> int:
     """Do all that there is to do for one page; return how many checks failed."""
     source = chosen(name)
+    part = f"errors/{source}/" if isinstance(source, str) else source.relative_to(ROOT)
+    if pages.main(str(part)):
+        return 1
     failed = 0
     for command in checks(source, [*options]):
         status = subprocess.run(command, cwd=ROOT).returncode
         failed += status not in {0, 5}  # 5: no test is about this page
+    if failed and isinstance(source, str):
+        return failed
     page = write_message(source) if isinstance(source, str) else source
     print(f"\nlook at {render(page)}", flush=True)
     return failed

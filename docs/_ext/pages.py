@@ -1,14 +1,18 @@
 """The executed pages, what they depend on, and the store of what they have shown.
 
-A page is a script of the gallery or a Markdown file with cells. :class:`Store` has each
+A page is a script of the gallery or a Markdown file with cells; the code of each message is
+executed as they are, and so is :mod:`odd_answers`. :class:`Store` has each
 page executed (:mod:`runner`) when what it shows could have changed, and keeps the outcome
 in ``docs/_build/outputs``, a file for a page. The build renders what is there, the records
 of the tests are its text, and no page is executed twice for them.
 
+A page in ``docs/answers`` holds many answers, and a reader takes away one: there each
+``##`` heading starts anew, without the names of the entries before it.
+
 A page is stale when one of these is not what it was when it ran:
 
 - its code; the lines around it, too, in a script, whose line numbers can be on the page;
-- a file that the code names;
+- a file that the code names, or a module beside it that it imports;
 - the package, if its name occurs in the code: those of its folders of which a file was
   read while the page ran, or all where it started other processes;
 - Python, one of :data:`LIBRARIES`, or the runner.
@@ -25,9 +29,12 @@ import os
 import re
 import subprocess
 import sys
+from bisect import bisect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
@@ -44,9 +51,12 @@ PRELOAD = [
     "torch.func",
 ]
 RUNNER = Path(__file__).with_name("runner.py")
-TOOLS = [RUNNER, RUNNER.with_name("calls.py")]
+TOOLS = [RUNNER, *(RUNNER.with_name(f"{name}.py") for name in ("calls", "certified"))]
+ENTRIES = "docs/answers/"  # pages of entries that stand alone
 SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
+MODULE = re.compile(r"^(?:from|import) (\w+)", re.M)
+ANSWERS = "docs/_ext/odd_answers.py"
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,20 +76,31 @@ class Page:
     def blocks(self) -> list[Block]:
         """Its code."""
         text = self.source.read_text(encoding="utf-8")
-        return blocks_of(self.source) if self.source.suffix == ".py" else [*cells_of(text)]
+        if self.source.suffix == ".py":
+            return blocks_of(self.source)
+        cells = [*cells_of(text)]
+        if self.name.startswith(ENTRIES):
+            heads = entries_of(text)
+            for before, cell in pairwise(cells):
+                cell["anew"] = bisect(heads, before["line"]) != bisect(heads, cell["line"])
+        return cells
 
     @functools.cached_property
     def text(self) -> str:
         """What its output depends on, of its text."""
         if self.source.suffix == ".py":
             return self.source.read_text(encoding="utf-8")
-        return "\n".join(f"{block['tags']}\n{block['code']}" for block in self.blocks)
+        return "\n".join(
+            f"{block['tags']}{' anew' * block.get('anew', False)}\n{block['code']}"
+            for block in self.blocks
+        )
 
     @functools.cached_property
     def files(self) -> dict[str, str]:
         """The files that its code names: where they are, by their paths below the root."""
         code = "\n".join(block["code"] for block in self.blocks)
-        named = (os.path.join(self.source.parent, name) for name in NAMED.findall(code))
+        names = [*NAMED.findall(code), *(f"{module}.py" for module in MODULE.findall(code))]
+        named = (os.path.join(self.source.parent, name) for name in names)
         found = (
             Path(file).resolve() for file in sorted(set(named)) if os.path.isfile(file)
         )
@@ -91,14 +112,48 @@ class Page:
 
     def job(self) -> Job:
         """Return what the runner needs to know."""
-        files = {**self.files, self.name: str(self.source)}
         return Job(
-            name=self.name, place=self.name, files=files, blocks=self.blocks, strict=False
+            name=self.name,
+            place=self.name,
+            files={**self.files, self.name: str(self.source)},
+            blocks=self.blocks,
+            strict=False,
+            raises=False,
         )
 
 
+@dataclass(frozen=True)
+class Piece(Page):
+    """One of the two pieces of code of a message, a script of its own in no file.
+
+    ``broken`` is to raise or to warn, unless the message is a trap that raises nothing;
+    ``fixed`` is to do neither.
+    """
+
+    code: str
+
+    @property
+    def text(self) -> str:
+        """What its output depends on."""
+        return self.code
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Its code."""
+        return [Block(line=1, code=self.code, tags=[])]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """No file."""
+        return {}
+
+    def job(self) -> Job:
+        """Return what the runner needs to know."""
+        return {**super().job(), "files": {}, "raises": True}
+
+
 def find(root: Path) -> Iterator[Page]:
-    """Yield the pages that are executed, Markdown first."""
+    """Yield the pages of the site that are executed, Markdown first."""
     for source in sorted((root / "docs").rglob("*.md")):
         name = source.relative_to(root)
         if not SKIPPED & {*name.parts} and CELL.search(source.read_text(encoding="utf-8")):
@@ -106,6 +161,32 @@ def find(root: Path) -> Iterator[Page]:
     examples = root / "examples"
     for source in sorted([*examples.glob("*.py"), *examples.glob("*/*.py")]):
         yield Page(root, source.relative_to(root).as_posix())
+
+
+def executed(root: Path) -> Iterator[Page]:
+    """Yield all that is executed: the pages, what odd input gives, the messages."""
+    yield from find(root)
+    if (root / ANSWERS).exists():
+        yield Page(root, ANSWERS)
+    yield from pieces(root)
+
+
+PIECE = re.compile(
+    r"^```python (?P<name>broken|fixed)\n(?P<code>.*?)\n```$"
+    r"(?:\n\n^```python check\n(?P<check>.*?)\n```$)?",
+    re.M | re.S,
+)
+
+
+def pieces(root: Path) -> Iterator[Piece]:
+    """Yield the pieces of code of the messages: ``errors/ANCHOR/broken.py`` and fixed.
+
+    The check of a fix runs behind it and is not shown with what is to be copied.
+    """
+    for entry in sorted(root.glob("src/*/messages/*/*.md")):
+        for piece in PIECE.finditer(entry.read_text(encoding="utf-8")):
+            code = "\n\n".join(filter(None, (piece["code"], piece["check"])))
+            yield Piece(root, f"errors/{entry.stem}/{piece['name']}.py", code)
 
 
 def blocks_of(script: Path) -> list[Block]:
@@ -130,6 +211,15 @@ def cells_of(text: str) -> Iterator[Block]:
         names = re.split(r",\s*", tags[1]) if tags else []
         line = text.count("\n", 0, cell.start("code")) + 1
         yield Block(line=line, code=cell["code"], tags=names)
+
+
+FENCED = re.compile(r"^(?P<fence>`{3,}|:{3,}).*?^(?P=fence)$", re.M | re.S)
+
+
+def entries_of(text: str) -> list[int]:
+    """Return the lines of the ``##`` headings of a Markdown page."""
+    prose = FENCED.sub(lambda fenced: "\n" * fenced[0].count("\n"), text)
+    return [n for n, line in enumerate(prose.splitlines(), 1) if line.startswith("## ")]
 
 
 class Store:
@@ -188,6 +278,15 @@ class Store:
         """Return what a page shows, if it is known; ``key`` in it tells the state."""
         last = self.last(page)
         return last if last and last.get("key") == self.key(page, last["folders"]) else None
+
+    def day(self, page: Page) -> str:
+        """Return the day on which a page ran, in UTC; ``SOURCE_DATE_EPOCH`` at the latest.
+
+        Two builds of one state on different days then agree, where that is set.
+        """
+        ran = self.file(page).stat().st_mtime
+        latest = float(os.environ.get("SOURCE_DATE_EPOCH", "inf"))
+        return datetime.fromtimestamp(min(ran, latest), UTC).date().isoformat()
 
     def stale(self, pages: Iterable[Page]) -> list[Page]:
         """Return those whose output is not known, the slowest first."""
@@ -262,7 +361,7 @@ def digest(*parts: bytes) -> str:
 def main(part: str = "") -> int:
     """Execute the stale pages with a part in their names; say how it went."""
     store = Store()
-    pages = [page for page in find(ROOT) if part in page.name]
+    pages = [page for page in executed(ROOT) if part in page.name]
     failures = 0
     for page, result in store.execute(store.stale(pages), os.cpu_count() or 1):
         print(f"executed {page.name} ({result['seconds']:.1f} s)", flush=True)

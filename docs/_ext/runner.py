@@ -8,6 +8,7 @@ cannot change what another one shows, and may come in any order. It runs
 - in an empty folder, which holds its own text, and the files that it names, and no more;
 - where only the standard library, the package and what the order names can be imported,
   if it is a script: a reader who copies it has no more than that;
+- with live pictures that agree with torch (:mod:`certified`);
 - silent on standard error, where warnings go, which are not on the page; or else it fails.
 
 What it shows is kept block by block: what it prints, the value that the block ends on, as
@@ -49,18 +50,24 @@ import calls
 
 
 class Block(TypedDict):
-    """Code of a page, the line on which it starts, and the tags of its cell."""
+    """Code of a page, the line on which it starts, and the tags of its cell.
+
+    A block that starts anew sees no name that a block before it has made.
+    """
 
     line: int
     code: str
     tags: list[str]
+    anew: NotRequired[bool]
 
 
 class Job(TypedDict):
     """A page to execute.
 
     Its place and the files are given as paths below a folder of its own; the value of a
-    file says where it is copied from. ``strict`` makes warnings errors.
+    file says where it is copied from; without one, the place holds the code of the blocks.
+    ``strict`` makes warnings errors; what a page raises is shown if ``raises`` says so, and
+    what it warns of, too.
     """
 
     name: str
@@ -68,6 +75,7 @@ class Job(TypedDict):
     files: dict[str, str]
     blocks: list[Block]
     strict: bool
+    raises: bool
 
 
 class Order(TypedDict):
@@ -91,6 +99,7 @@ class Shown(TypedDict):
     html: NotRequired[str]
     markdown: NotRequired[str]
     figures: NotRequired[list[Figure]]
+    raised: NotRequired[list[tuple[str, str]]]  # classes and texts of errors and warnings
 
 
 class Figure(TypedDict):
@@ -113,8 +122,9 @@ class Result(TypedDict):
     key: NotRequired[str]  # what it depended on (pages.py)
 
 
-#: What torch says of its own code on the first use of forward mode, from 2.14 on.
-OF_TORCH = "`torch.jit.script` is deprecated"
+#: What torch says of its own code, on the first use of forward mode or of distributed
+#: optimizers, from 2.14 on.
+OF_TORCH = "`torch.jit.(script|interface)` is deprecated"
 EVERYTHING = "*"  # in the place of folders: the page starts other processes
 
 
@@ -125,12 +135,16 @@ def run(order: Order) -> Iterator[Result]:
     """Execute the pages of an order side by side; yield what came of each."""
     os.environ["OMP_NUM_THREADS"] = "1"  # children of a process with a pool hang
     os.environ["MPLBACKEND"] = "agg"
+    importlib.import_module("py_mini_racer")  # for us, and for no script
     reads = Reads(order["package"])
     finder = Only([*order["importable"]], order["package"])
     install(finder, reads)
     for module in [*order["preload"], order["package"]]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
+    with contextlib.suppress(ImportError):
+        if importlib.util.find_spec(f"{order['package']}._live"):  # it has live pictures
+            importlib.import_module("certified")
     gc.freeze()  # a page that collects looks at its own objects, not at all of torch's
     with tempfile.TemporaryDirectory() as folder:
         yield from side_by_side(order, (Path(folder), finder, reads))
@@ -261,6 +275,7 @@ def run_alone(job: Job, around: Surroundings, sender: Connection) -> None:
         if noise and not result["failure"]:
             result = failed(f"written to standard error:\n{noise}")
         sender.send({**result, "folders": sorted(reads.folders)})
+    os._exit(0)  # without waiting for threads, such as those of a process group
 
 
 def execute(job: Job, folder: Path, finder: Only) -> Result:
@@ -269,31 +284,41 @@ def execute(job: Job, folder: Path, finder: Only) -> Result:
     for name, source in job["files"].items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, folder / name)
+    if job["place"] not in job["files"]:
+        page.parent.mkdir(parents=True)
+        page.write_text("".join(b["code"] for b in job["blocks"]), encoding="utf-8")
     os.chdir(page.parent)
-    sys.argv, sys.path = [str(page)], [entry for entry in sys.path if entry != HERE]
-    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    sys.argv, sys.path[0] = [str(page)], str(page.parent)  # as `python page` has them
+    main = new_main()
     noting = calls.Noting(page)
     if job["strict"]:
         warnings.simplefilter("error", UserWarning)
     warnings.filterwarnings("error", category=DeprecationWarning, module="__main__")
     warnings.filterwarnings("ignore", OF_TORCH, FutureWarning)
-    if page.suffix == ".py":
-        noting.read(page.read_text(encoding="utf-8"))
-    else:
+    if page.suffix != ".py":
         sys.meta_path[sys.meta_path.index(finder)] = PathFinder
+    elif not job["raises"]:
+        noting.read(page.read_text(encoding="utf-8"))
     shown = []
     for number, block in enumerate(job["blocks"]):
+        if block.get("anew"):
+            main = new_main()
         if page.suffix == ".py":
             file, text = str(page), "\n" * (block["line"] - 1) + block["code"]
         else:  # prose may move what is a cell
             file, text = f"{page.name}, cell {number}", block["code"]
             linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-        parts = show(text, file, vars(main), noting, block["tags"])
+        parts: dict[str, Any] = {}
+        with taken_down(parts) if job["raises"] else contextlib.nullcontext():
+            parts |= show(text, file, vars(main), noting, block["tags"])
         shown.append(cast("Shown", {"line": block["line"], **parts}))
     return {**failed(""), "shown": shown, "calls": noting.notes}
 
 
-HERE = str(Path(__file__).parent)
+def new_main() -> types.ModuleType:
+    """Put an empty module in the place of the program."""
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    return main
 
 
 def show(
@@ -315,12 +340,32 @@ def show(
                 value = eval(whole, names)
         noting.look(names)
         if value is not None:
+            if certified := sys.modules.get("certified"):
+                certified.certify(value)
             shown["html"] = rich(value, "_repr_html_")
             shown["markdown"] = rich(value, "_repr_markdown_")
             shown["text"] = repr(value)
     shown |= {"stdout": printed.getvalue(), "stderr": warned.getvalue()}
     shown["figures"] = list(figures())
     return {part: content for part, content in shown.items() if content}
+
+
+@contextlib.contextmanager
+def taken_down(parts: dict[str, Any]) -> Iterator[None]:
+    """Add the error and the warnings that come up, also those torch shows only once."""
+    raised: list[tuple[str, str]] = []
+    if torch := sys.modules.get("torch"):
+        torch.set_warn_always(True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", OF_TORCH)
+        try:
+            yield
+        except Exception as error:
+            raised.append((type(error).__name__, str(error)))
+    raised += [(warning.category.__name__, str(warning.message)) for warning in caught]
+    if raised:
+        parts["raised"] = raised
 
 
 def rich(value: object, method: str) -> str | None:

@@ -1,13 +1,14 @@
 """The index behind ``search.html``: a record for each heading, term and API entry.
 
 Sphinx's own search wants every word of a query, so it finds no error message that carries
-the reader's own shapes. MiniSearch (https://github.com/lucaong/minisearch) ranks by BM25
-whatever words it knows; ``_static/search.js`` asks it. Records and words are written as a
-script, so that searching works from a folder, without a server, too. The words are counted
-here: a browser takes longer to do so than a reader waits.
+the reader's own shapes, and no question in a person's own words. ``_static/ranking.js``
+ranks whatever words it knows, mistyped ones and those of ``same.txt`` too, and
+``_static/search.js`` shows what it finds. Records and words are written as a script, so
+that searching works from a folder, without a server, too. The words are counted here: a
+browser takes longer to do so than a reader waits.
 
-An entry that sends its reader on with an arrow, such as the short answer to a question,
-says in its title what is asked there: the records of the page and of its section have it.
+What a page says to be asked in other words, too (:mod:`also_asked`), counts as a title; a
+page that shows no such box names them in its front matter, ``asked: "one; another"``.
 
 ``search_messages`` has ``pages``: what is known of a page beside its text. ``messages`` are
 regular expressions of the messages that it explains, ``line`` is one for the line of code
@@ -27,12 +28,15 @@ from collections import Counter
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from docutils import nodes
 from math_core import LatexToMathML
 from sphinx import addnodes
 from sphinx.application import Sphinx
+
+from also_asked import also_asked, wordings
 
 CODE = (nodes.literal_block, nodes.doctest_block)
 # What no reader would type, and what is not said in the words of the entry.
@@ -45,6 +49,7 @@ SILENT = (
     nodes.title,
     addnodes.desc_signature,
     addnodes.download_reference,
+    also_asked,
 )
 LABEL = "\N{START OF TEXT}{}\N{END OF TEXT}"  # in a note, where a title will stand
 converter = LatexToMathML()
@@ -61,9 +66,15 @@ COMMON = """
 a an and are as at be but by can do does for from get has have how i if in into is it
 its me must my of on or should so that the then there this to was what when which why
 will with would you your
+about also am any been could getting gets got here just ok please possible some something
+such than them these they thing those too very want we were
 """
-FIELDS = ("title", "page", "text", "code", "asked")
-SHOWN = {"url", "title", "page", "text", "line", "messages"}  # of a record, in the browser
+FIELDS = ("title", "page", "text", "code", "asked", "wordings")
+# Of a record, in the browser.
+SHOWN = {"url", "title", "wordings", "page", "text", "line", "messages"}
+APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s\b|(?=[^\W\d_]))")
+LEAD = 240  # characters of its text that a result shows
+EVERYWHERE = 10  # pages that have a heading which says nothing of them
 ENTRIES = (nodes.section, nodes.definition_list_item, addnodes.desc)
 
 
@@ -79,7 +90,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", write_index)
     return {
         "version": "1",
-        "env_version": 3,
+        "env_version": 5,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
@@ -102,11 +113,11 @@ def anchor_terms(app: Sphinx, doctree: nodes.document) -> None:
             term["ids"].append(anchor)
 
 
-def noted(env: Any) -> dict[str, list[dict[str, str]]]:
+def noted(env: Any) -> dict[str, list[dict[str, Any]]]:
     """Return what was noted of each page: a record of each of its entries."""
     if not hasattr(env, "search_entries"):
         env.search_entries = {}
-    entries: dict[str, list[dict[str, str]]] = env.search_entries
+    entries: dict[str, list[dict[str, Any]]] = env.search_entries
     return entries
 
 
@@ -133,19 +144,47 @@ def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def write_index(app: Sphinx, exception: Exception | None) -> None:
     """Write ``searchindex.js``: the records of all pages, in the order of their names."""
     if exception is None and app.builder.name == "html":
-        found = [r for name in sorted(app.env.found_docs) for r in addressed(app, name)]
-        asked(found)
+        names = sorted(app.env.found_docs)
+        found = gathered([r for name in names for r in addressed(app, name)])
         told = repr([found, app.config.search_messages])
         of = hashlib.sha256(Path(__file__).read_bytes() + told.encode()).hexdigest()
         file = Path(app.outdir, "searchindex.js")
         if not (file.exists() and first_line(file) == f"// {of}"):
             shown = [{key: r[key] for key in r if key in SHOWN} for r in found]
+            for record in shown:
+                record["text"] = shorten(record["text"], LEAD, placeholder=" …")
             encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-            parts = {"RECORDS": encode(shown), "INDEX": encode(counted(found))}
+            index = counted(found) | {"same": same_things()}
+            parts = {"RECORDS": encode(shown), "INDEX": encode(index)}
             expressions = app.config.search_messages.get("expressions", {})
             parts["EXPRESSIONS"] = encode(expressions)
             texts = (f"const {name} = {part};\n" for name, part in parts.items())
             file.write_text("".join([f"// {of}\n", *texts]), encoding="utf-8")
+
+
+def gathered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give a page what its sections say whose heading says nothing of it.
+
+    Such a heading, as "What goes wrong", stands on many pages.
+    """
+    times = Counter(record["title"] for record in found)
+    kept: list[dict[str, Any]] = []
+    whole: dict[str, Any] = {}
+    for record in found:
+        if not record["page"]:
+            whole = record
+        elif times[record["title"]] >= EVERYWHERE:
+            for key in ("text", "code"):
+                whole[key] = f"{whole[key]} {record[key]}".strip()
+            continue
+        kept.append(record)
+    return kept
+
+
+def same_things() -> list[list[str]]:
+    """Return the groups of names of the same thing, each a line of ``same.txt``."""
+    lines = Path(__file__).with_name("same.txt").read_text(encoding="utf-8").splitlines()
+    return [line.split(", ") for line in lines if not line.startswith("#")]
 
 
 def first_line(file: Path) -> str:
@@ -159,20 +198,22 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
 
     Returns:
         ``common``: words that are not counted. ``fields``: their names. ``lengths``: for
-        each record, how many different words each of its fields has. ``words``: for each
-        word, how often it stands anywhere, and for each field, of every record that has it
-        there, how many records after the one before it comes, and then, where that is more
-        than once, minus the number of other times.
+        each record, how many different words each of its fields has, or None where it has
+        no such field. ``words``: for each word, how often it stands anywhere, and for each
+        field, of every record that has it there, how many records after the one before it
+        comes, and then, where that is more than once, minus the number of other times.
     """
     common = set(split(COMMON))
-    lengths: list[list[int]] = []
+    lengths: list[list[int | None]] = []
     places: dict[str, list[list[int]]] = {}
     last: dict[tuple[str, int], int] = {}
     times: Counter[str] = Counter()
     for number, record in enumerate(found):
         lengths.append([])
-        for field, name in enumerate(name for name in FIELDS if name in record):
-            text = record[name]
+        for field, name in enumerate(FIELDS):
+            if (text := record.get(name)) is None:
+                lengths[-1].append(None)
+                continue
             counts = Counter(split(text if isinstance(text, str) else " ".join(text)))
             lengths[-1].append(len(counts))
             times.update(counts)
@@ -189,15 +230,6 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {"common": sorted(common), "fields": FIELDS, "lengths": lengths, "words": words}
 
 
-def asked(found: list[dict[str, Any]]) -> None:
-    """Give each record the titles of the entries whose arrow leads to it."""
-    known = {(record["page"], record["title"]): record for record in found}
-    for record in found:
-        page, _, section = record["text"].partition(" → ")[2].strip().partition(" › ")
-        for place in {("", page), (page, section)} & known.keys():
-            known[place].setdefault("asked", []).append(record["title"])
-
-
 def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
     """Yield the records of one page with their addresses and what is known of messages."""
     uri = app.builder.get_target_uri(name)
@@ -212,7 +244,9 @@ def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
                 record["messages"] = [as_js(pattern) for pattern in told["messages"]]
             if told.get("asked"):
                 record["asked"] = [*told["asked"]]
-        record |= {key: entry[key] for key in ("title", "code")}
+            if asked := app.env.metadata[name].get("asked"):
+                record["wordings"] = asked.split("; ")
+        record |= {key: entry[key] for key in ("title", "code", "wordings") if key in entry}
         yield record | {"text": titled(app, entry["text"])}
 
 
@@ -231,14 +265,18 @@ def titled(app: Sphinx, text: str) -> str:
     return re.sub(pattern, lambda label: labels.get(label[1], [label[1]])[-1], text)
 
 
-def records(doctree: nodes.document) -> Iterator[dict[str, str]]:
+def records(doctree: nodes.document) -> Iterator[dict[str, Any]]:
     """Yield the record of each entry on one page; that of the page has no anchor."""
     for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
         title, anchor = heading(entry)
         if title and title != "Where next":
             prose, code = said(entry)
             more = " ".join(sorted(set(split(code)) - set(split(prose))))
-            record = {"anchor": anchor, "title": title, "text": prose, "code": more}
+            record: dict[str, Any] = {"anchor": anchor, "title": title}
+            record |= {"text": prose, "code": more}
+            boxes = (child for child in entry.children if isinstance(child, also_asked))
+            if others := [wording for box in boxes for wording in wordings(box)]:
+                record["wordings"] = others
             if isinstance(entry.parent, nodes.document):
                 record |= {"anchor": "", "first": first_paragraph(doctree)}
             yield record
@@ -284,6 +322,8 @@ def said(entry: nodes.Element) -> tuple[str, str]:
             prose.append(LABEL.format(node["reftarget"]))
         elif node.get("reftype") == "doc" and not node["refexplicit"]:
             continue  # of a list of the pages that use a function
+        elif isinstance(node, CODE) and "message" in node["classes"]:
+            prose.append(f" {node.astext()} ")
         elif isinstance(node, CODE):
             code.append(node.astext())
         elif isinstance(node, nodes.math):
@@ -315,5 +355,5 @@ def line(formula: ElementTree.Element) -> str:
 
 
 def split(text: str) -> list[str]:
-    """Return the words of a text as ``search.js`` sees them."""
-    return re.findall(r"[^\W_]+", text.lower())
+    """Return the words of a text as ``ranking.js`` sees them: "doesn't" is one."""
+    return re.findall(r"[^\W_]+", APOSTROPHE.sub("", text.lower()))

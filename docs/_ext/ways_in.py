@@ -1,4 +1,4 @@
-"""What leads to a page from outside: descriptions, sitemap, llms.txt, and a 404 page.
+"""What leads to a page from outside: descriptions, a sitemap, and a 404 page.
 
 Every page says in its first sentences what it answers; here they become its description
 in search engines and on social cards.
@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sphinx import addnodes
 from sphinx.application import Sphinx
 
 import search_index
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Describe each page, and write the files that name all of them."""
+    """Describe each page, and write the file that names all of them."""
     app.connect("html-page-context", describe)
     app.connect("html-collect-pages", not_found)
-    app.connect("build-finished", write_lists)
+    app.connect("build-finished", write_sitemap)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -44,14 +43,17 @@ def first_sentences(text: str) -> str:
 
 def not_found(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the page for addresses that do not exist, at whatever depth."""
-    yield "404", {"root": urlsplit(app.config.html_baseurl).path}, "404.html"
+    yield "404", {"root": urlsplit(app.config.html_baseurl).path or "/"}, "404.html"
 
 
-def write_lists(app: Sphinx, exception: Exception | None) -> None:
-    """Write ``sitemap.xml`` and ``llms.txt``."""
+def write_sitemap(app: Sphinx, exception: Exception | None) -> None:
+    """Write ``sitemap.xml``, whose addresses have to be whole."""
     if exception is None and app.builder.name == "html":
-        for name, lines in {"sitemap.xml": sitemap(app), "llms.txt": llms(app)}.items():
-            write(Path(app.outdir, name), "\n".join(lines) + "\n")
+        file = Path(app.outdir, "sitemap.xml")
+        if app.config.html_baseurl:
+            write(file, "\n".join(sitemap(app)) + "\n")
+        else:
+            file.unlink(missing_ok=True)
 
 
 def write(file: Path, text: str) -> None:
@@ -75,36 +77,8 @@ def sitemap(app: Sphinx) -> Iterator[str]:
     yield "</urlset>"
 
 
-def llms(app: Sphinx) -> Iterator[str]:
-    """Yield the lines of the list for language models (https://llmstxt.org)."""
-    home = app.config.root_doc
-    yield f"# {app.config.project}"
-    yield f"\n> {description(app, home)}"
-    for tree in app.env.master_doctree.findall(addnodes.toctree):
-        yield f"\n## {tree['caption']}\n"
-        for _, name in tree["entries"]:
-            yield from branch(app, name)
-    yield "\n## More\n"
-    for name in sorted(app.env.found_docs):
-        if "orphan" in app.env.metadata[name]:  # in no table of contents
-            yield line(app, name)
-
-
 def description(app: Sphinx, name: str) -> str:
     """Return the first sentences of a page."""
     entries = search_index.noted(app.env)[name]
     first = next((entry["first"] for entry in entries if not entry["anchor"]), "")
     return first_sentences(search_index.titled(app, first))
-
-
-def branch(app: Sphinx, name: str) -> Iterator[str]:
-    """Yield a line for a page and for each page under it."""
-    yield line(app, name)
-    for below in app.env.toctree_includes.get(name, []):
-        yield from branch(app, below)
-
-
-def line(app: Sphinx, name: str) -> str:
-    """Return the line for one page."""
-    title = app.env.titles[name].astext()
-    return f"- [{title}]({address(app, name)}): {description(app, name)}"

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 INSTALL = """\
 # The package of this page, as it was when the page was built.
 %pip install --quiet {url}"""
+LOCAL = "# This needs the package that the site of this notebook serves: {url}"
 BOX = re.compile(
     r"^\.\. (?P<name>admonition|dropdown|predict)::(?P<title>.*)\n(?:   :\w+:.*\n)*"
     r"(?P<body>(?:(?:   .*)?(?:\n|\Z))*)",
@@ -43,7 +44,8 @@ def address(config: Any) -> str:
 
 def go_over(app: Sphinx) -> None:
     """Put the installation first in notebooks that need it; write boxes as quotations."""
-    install = INSTALL.format(url=address(app.config))
+    known = bool(app.config.html_baseurl)
+    install = (INSTALL if known else LOCAL).format(url=address(app.config))
     gallery = Path(app.srcdir, app.config.sphinx_gallery_conf["gallery_dirs"])
     for file in gallery.rglob("*.ipynb"):
         before = file.read_text(encoding="utf-8")

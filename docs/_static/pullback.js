@@ -27,3 +27,75 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   document.querySelector("#search-words, .sidebar-search").focus();
 });
+
+// Outside of fields and scrolled boxes, the arrow keys turn the pages.
+document.addEventListener("keydown", (event) => {
+  const way = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+  const held = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey;
+  if (!way || held || event.target !== document.body) return;
+  document.querySelector(`.${way}-page`)?.click();
+});
+
+// The menu opens where you are.
+{
+  const here = document.querySelector(".sidebar-tree [aria-current]");
+  const menu = here?.closest(".sidebar-scroll");
+  const below = menu ? here.getBoundingClientRect().bottom - menu.getBoundingClientRect().bottom : 0;
+  if (below > 0) menu.scrollTo({ top: below + menu.clientHeight / 2, behavior: "instant" });
+}
+
+// Where code wraps, each line becomes an element, which shows where it goes on (pullback.css).
+// What is coloured over several lines, such as a docstring, is coloured in each.
+if (matchMedia("(max-width: 46em)").matches) {
+  const TAG = /<(\/?)(\w+)[^>]*>/g;
+  for (const block of document.querySelectorAll(":is(.highlight-ipython3, .highlight-python, .highlight-Python) pre")) {
+    let open = [];
+    const lines = block.innerHTML.replace(/\n+$/, "").split("\n").map((line) => {
+      const before = open.join("");
+      for (const [tag, closes] of line.matchAll(TAG)) closes ? open.pop() : open.push(tag);
+      const after = open.map((tag) => `</${tag.match(/\w+/)[0]}>`).reverse().join("");
+      return `<span class="line">${before}${line}${after}\n</span>`;
+    });
+    block.innerHTML = lines.join("");
+  }
+}
+
+// A button that copies code as one would type it: no prompt, nothing that is printed, and
+// no assert, which checks this site and nothing of the reader's.
+if (navigator.clipboard) {
+  const PROMPT = /^(?:>>>|\.\.\.|\$) ?/;
+  const ASSERT = /^assert\b.*\n?(?:[ \t)].*\n?)*/gm; // to the end of its last line
+  const icon = (name) => `<i class="icon-${name}"></i>`;
+  const typed = (block) => {
+    const text = block.textContent.replace(/\n*$/, "\n");
+    if (!block.querySelector(".gp")) return text;
+    const lines = text.split("\n").filter((line) => PROMPT.test(line));
+    return lines.map((line) => `${line.replace(PROMPT, "")}\n`).join("");
+  };
+  const kinds = ["ipython3", "python", "Python", "pycon", "console"].map((name) => `.highlight-${name}`);
+  for (const block of document.querySelectorAll(`:is(.doctest, ${kinds}) pre`)) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "copybtn", innerHTML: icon("copy") });
+    button.setAttribute("aria-label", "Copy this code");
+    button.addEventListener("click", async () => {
+      const whole = typed(block);
+      const text = whole.replace(ASSERT, "");
+      await navigator.clipboard.writeText(text.trim() ? text : whole);
+      button.innerHTML = icon("done");
+      setTimeout(() => (button.innerHTML = icon("copy")), 2000);
+    });
+    block.prepend(button);
+  }
+
+  // The link to a page's Markdown copies it; without a clipboard it leads there.
+  for (const link of document.querySelectorAll("a[data-copy]"))
+    link.addEventListener("click", async (event) => {
+      event.preventDefault();
+      const answer = await fetch(link.href).catch(() => null); // none from a folder
+      if (!answer?.ok) return location.assign(link.href);
+      await navigator.clipboard.writeText(await answer.text());
+      const said = link.textContent;
+      link.textContent = "Copied";
+      setTimeout(() => (link.textContent = said), 2000);
+    });
+}
