@@ -7,6 +7,7 @@ import shutil
 import threading
 
 import pytest
+from bs4 import BeautifulSoup
 from executed import ROOT
 
 SITE = ROOT / "docs" / "_build" / "html"
@@ -21,6 +22,13 @@ needs_site = pytest.mark.skipif(
     not (SITE / "index.html").exists(), reason="no built site: run `nox -s docs`"
 )
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+
+def article(path):
+    """Return what a page says, without the menus around it, which are most of its file."""
+    text = path.read_text(encoding="utf-8")
+    start, end = text.index("<article"), text.rindex("</article>")
+    return BeautifulSoup(text[start:end], "html.parser")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

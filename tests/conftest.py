@@ -2,18 +2,12 @@
 
 import pytest
 from built import launched, served
-from visits import to_visit
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--every-page", action="store_true", help="visit pages that have passed, too"
-    )
-
-
-def pytest_generate_tests(metafunc):
-    if "visited" in metafunc.fixturenames:
-        metafunc.parametrize("visited", to_visit(metafunc.config))
+from sweeps import (  # noqa: F401
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_runtest_makereport,
+)
 
 
 @pytest.fixture(scope="session")

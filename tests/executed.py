@@ -1,15 +1,17 @@
-"""The executed pages: their code, and what it shows.
+"""The executed pages and the code of the messages, and what they show.
 
 A page is a gallery script or an executed Markdown page. What it shows is what the build
 shows; it is executed here only where no build has done so since it last changed.
 """
 
 import functools
+import os
 from pathlib import Path
 
 from bs4 import BeautifulSoup
 
-from pages import SKIPPED, Store, find
+from error_pages import stored
+from pages import ANSWERS, SKIPPED, Page, Store, find, pieces
 
 ROOT = Path(__file__).parents[1]
 PAGES = {page.source: page for page in find(ROOT)}
@@ -35,11 +37,31 @@ def blocks(page: Path) -> list[str]:
 
 def shown(page: Path) -> list[dict[str, str]]:
     """Return what the blocks of a page show."""
-    result = store().fresh(PAGES[page])
+    return ran(PAGES[page])
+
+
+def ran(page: Page) -> list[dict[str, str]]:
+    """Return what the blocks of a page, or of another thing that is executed, show."""
+    result = store().fresh(page)
     if result is None:
-        ((_, result),) = store().execute([PAGES[page]], 1)
+        ((_, result),) = store().execute([page], 1)
     assert not result["failure"], result["failure"]
     return result["shown"]
+
+
+@functools.cache
+def shown_by_messages() -> dict[str, dict[str, dict[str, str]]]:
+    """Return what the pieces of code of each message show, by its anchor."""
+    code = list(pieces(ROOT))
+    for page, result in store().execute(store().stale(code), os.cpu_count()):
+        assert not result["failure"], f"{page.name}: {result['failure']}"
+    return stored(store())
+
+
+def odd_answers() -> str:
+    """Return what the functions answer to odd input, as JSON."""
+    (block,) = ran(Page(ROOT, ANSWERS))
+    return block["stdout"]
 
 
 def outputs(page: Path) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ assert "site-packages" in pullback.__file__, pullback.__file__
 assert resources.files("pullback").joinpath("py.typed").is_file()
 assert pullback.jacobian(f, x).tolist() == [[3.0, 2.0], [4.0, 0.0]]
 assert pullback.check(f, x, v).ok
-for report in pullback.explain(f, x), pullback.mixing(f, x), pullback.explore(f, x):
+for report in pullback.explain(f, x), pullback.mixing(f, x), pullback.live(f, x):
     assert repr(report)
     assert report._repr_html_().startswith("<")
 print(f"{pullback.__file__} works with torch {torch.__version__}")

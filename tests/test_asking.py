@@ -289,27 +289,30 @@ def test_each_question_has_the_answer_that_comes_next(site):
     assert "asking.js" not in site.page("docs/other.rst")
 
 
-@pytest.mark.parametrize(
-    ("options", "after", "said"),
-    [
-        (":for: x", "", "no output follows"),
-        (":for: x", ASKED.format(":for: z") + OUTPUT.format("3"), "no output follows"),
-        (":for: x", OUTPUT.format("1 2"), "shows 2 values"),
-        (":for: x", OUTPUT.format("tensor([nan])"), "shows 0 values"),
-        (":label: x", OUTPUT.format("y 3"), "shows 0 values"),
-        (":value: 3", OUTPUT.format("1 2"), "shows 0 values"),
-        (":item: 4", OUTPUT.format("[1, 2]"), "has no item"),
-        (":expects: largest", OUTPUT.format("[2, 2]"), "no single largest"),
-        (":expects: v", OUTPUT.format("[2, 2]"), "no drawing"),
-        (":expects: nothing", OUTPUT.format("[2, 2]"), "Error in"),
-    ],
-)
-def test_an_answer_that_cannot_be_read_stops_the_build(tmp_path, options, after, said):
+UNREADABLE = [
+    (":for: x", "", "no output follows"),
+    (":for: x", ASKED.format(":for: z") + OUTPUT.format("3"), "no output follows"),
+    (":for: x", OUTPUT.format("1 2"), "shows 2 values"),
+    (":for: x", OUTPUT.format("tensor([nan])"), "shows 0 values"),
+    (":label: x", OUTPUT.format("y 3"), "shows 0 values"),
+    (":value: 3", OUTPUT.format("1 2"), "shows 0 values"),
+    (":item: 4", OUTPUT.format("[1, 2]"), "has no item"),
+    (":expects: largest", OUTPUT.format("[2, 2]"), "no single largest"),
+    (":expects: v", OUTPUT.format("[2, 2]"), "no drawing"),
+    (":expects: nothing", OUTPUT.format("[2, 2]"), "Error in"),
+]
+
+
+def test_an_answer_that_cannot_be_read_stops_the_build(tmp_path):
     site = Site(tmp_path)
-    write(tmp_path, {"docs/conf.py": CONF})
-    (tmp_path / "docs" / "index.rst").write_text(page(ASKED.format(options), after))
-    site.build("-n", "-W", fails=True)
-    assert said in site.said
+    write(tmp_path, {"docs/conf.py": CONF, "docs/index.rst": "Home\n====\n"})
+    for number, (options, after, _) in enumerate(UNREADABLE):
+        text = ":orphan:\n\n" + page(ASKED.format(options), after)
+        (tmp_path / "docs" / f"page_{number}.rst").write_text(text)
+    site.build("-n", "-W", "--keep-going", fails=True)
+    for number, (_, _, said) in enumerate(UNREADABLE):
+        (found,) = re.findall(rf"page_{number}\.rst:.*(?:ERROR|WARNING): (.*)", site.said)
+        assert said in found
 
 
 BOXES = """\

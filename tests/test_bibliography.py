@@ -1,5 +1,6 @@
 """Whoever a page cites is in the bibliography, and each of its links is there once."""
 
+import calendar
 import re
 
 from executed import EXAMPLES, NOTEBOOKS, ROOT
@@ -16,6 +17,7 @@ def test_everyone_cited_is_listed():
         match
         for page in [*EXAMPLES, *NOTEBOOKS]
         for match in CITED.findall(page.read_text(encoding="utf-8"))
+        if match[0] not in calendar.month_name  # when a source was read
     }
     assert len(cited) >= 6
     missing = [

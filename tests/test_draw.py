@@ -168,7 +168,7 @@ def test_compression_keeps_every_entry_twice(plan):
 
 def test_shapes_cost_and_bars():
     assert "(8, 3, 4, 2, 2)" in DRAWINGS["shapes"].alt
-    assert "2 passes in reverse mode, 6 in forward mode" in DRAWINGS["cost"].alt
+    assert "2 products in reverse mode, 6 in forward mode" in DRAWINGS["cost"].alt
     assert DRAWINGS["bars"].alt == "Bars. prices: [8, 6, 4]; ones: [3, 5, -7]."
 
 

@@ -13,7 +13,11 @@ from sphinx_gallery.backreferences import (
     THUMBNAIL_TEMPLATE,
 )
 
-PAGES = {"a": "png", "b": "svg"}  # the second draws nothing
+import pullback
+
+PAGES = {"a": "png", "b": "svg", "c": "svg"}  # the second draws nothing, the third twice
+DRAWN = pullback.draw.vjp([1, 2], [[1, 2], [3, 4]])._repr_html_()
+AGAIN = pullback.draw.shapes((2,), (3,))._repr_html_()
 TAGS = "\n.. raw:: html\n\n  <div id='sg-tag-list'></div>\n"
 
 
@@ -34,6 +38,8 @@ def site(tmp_path_factory):
     """A site with an index, a page of the API, and an index of nothing."""
     folder = tmp_path_factory.mktemp("site")
     pages = {f"auto_examples/{page}": f"Page {page} & ``x``\n{16 * '='}" for page in PAGES}
+    for drawing in (DRAWN, AGAIN):
+        pages["auto_examples/c"] += f"\n\n.. raw:: html\n\n    {drawing}\n"
     pages["auto_examples/index"] = f"All\n===\n\n{gallery(THUMBNAIL_TEMPLATE)}\nAnd more."
     empty = THUMBNAIL_PARENT_DIV + THUMBNAIL_PARENT_DIV_CLOSE
     pages["auto_examples/none/index"] = f"None\n====\n\n{empty}\nAnd no more."
@@ -60,7 +66,7 @@ def test_a_card_is_a_picture_if_there_is_one_and_a_link_with_words(site):
     section = body(site, "auto_examples/index")
     assert section.select_one("#sg-tag-list") is None
     (row,) = section.select(".sphx-glr-thumbnails")
-    first, second = row.select(":scope > .sphx-glr-thumbcontainer")
+    first, second, _ = row.select(":scope > .sphx-glr-thumbcontainer")
     assert first.img["alt"] == ""
     assert first.img["src"] == "../_images/a.png"
     assert first.img["loading"] == "lazy"
@@ -69,6 +75,19 @@ def test_a_card_is_a_picture_if_there_is_one_and_a_link_with_words(site):
     assert [card.a.text for card in (first, second)] == ["Page a & x", "Page b & x"]
     assert [card.a["href"] for card in (first, second)] == ["a.html", "b.html"]
     assert section.find_all("p")[-1].text == "And more."
+
+
+def test_a_card_without_a_picture_shows_the_first_drawing_of_its_page(site):
+    row = body(site, "auto_examples/index").select_one(".sphx-glr-thumbnails")
+    first, second, third = row.select(":scope > .sphx-glr-thumbcontainer")
+    assert first.svg is second.svg is None
+    (svg,) = third.find_all("svg")
+    drawn = BeautifulSoup(DRAWN, "html.parser").svg
+    assert svg["viewbox"] == drawn["viewbox"]
+    assert svg.text == drawn.text
+    assert svg["aria-hidden"] == "true"
+    assert not svg.has_attr("aria-label")
+    assert third.a.text == "Page c & x"
 
 
 def test_elsewhere_it_is_a_list_of_links(site):

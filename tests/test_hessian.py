@@ -190,7 +190,65 @@ def test_of_tensors_and_of_one_number():
     assert H.shape == (2, 3, 2, 3)
     close(H, torch.func.hessian(grid)(x))
     close(pullback.hessian(lambda x: x**3, torch.tensor(2.0)), torch.tensor(12.0))
-    close(pullback.hessian(lambda x: (x**3).sum().reshape(1), x[0]), torch.diag(6 * x[0]))
+    H = pullback.hessian(lambda x: (x**3).sum().reshape(1), x[0])
+    close(H, torch.diag(6 * x[0]).unsqueeze(0))
+
+
+def test_one_for_each_output_of_any_structure_as_torch_gives_it():
+    def f(p, x, scale):
+        y = (x @ p["w"]) ** 2 * scale + p["b"] ** 3
+        return {"rows": y, "sum": (y.sum() ** 2, x.prod())}
+
+    p = {"w": numbers(3, 2), "b": numbers(2)}
+    args = (p, numbers(4, 3), 2.0)
+    for argnums in (0, 1, (0, 1), (1,)):
+        found = pullback.hessian(f, *args, argnums=argnums)
+        expected = torch.func.hessian(f, argnums=argnums)(*args)
+        close(found, expected)
+
+
+def test_batched_leaves_the_zeros_between_samples_out():
+    def one(x):
+        return torch.stack([x.prod(), (x**3).sum()])
+
+    X = numbers(5, 3)
+    H = pullback.hessian(torch.func.vmap(one), X, batched=True)
+    assert H.shape == (5, 2, 3, 3)
+    close(H, torch.func.vmap(torch.func.hessian(one))(X))
+    H = pullback.hessian(lambda X: X.prod(1), X, batched=True)
+    close(H, torch.func.vmap(torch.func.hessian(torch.prod))(X))
+    with pytest.raises(ValueError, match="mixes samples"):
+        pullback.hessian(lambda X: X.sum(0).prod() * X.prod(1), X, batched=True)
+
+
+class Cubed(torch.autograd.Function):
+    """In the old form, with ctx in forward, which torch.func refuses."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, v):
+        return 3 * v * ctx.saved_tensors[0] ** 2
+
+
+def test_through_a_function_in_the_old_form():
+    def f(x):
+        return (Cubed.apply(x[1:]) * x[:-1]).sum()
+
+    def same(x):
+        return (x[1:] ** 3 * x[:-1]).sum()
+
+    x = numbers(6)
+    with pytest.raises(RuntimeError, match="setup_context"):
+        torch.func.hessian(f)(x)
+    expected = torch.func.hessian(same)(x)
+    close(pullback.hessian(f, x), expected)
+    plan = pullback.sparsity(f, x, hessian=True)
+    assert plan.n_colors < 6
+    close(plan.hessian(f, x, verify=True).to_dense(), expected)
 
 
 @pytest.mark.parametrize("f", [torch.sum, lambda x: torch.tensor(3.0, requires_grad=True)])
@@ -252,13 +310,26 @@ X = numbers(3)
 PLAN = pullback.sparsity(arrow, X, hessian=True)
 JACOBIAN = pullback.sparsity(torch.sin, X)
 BAD = {
-    "several numbers": (torch.sin, X, {}, ValueError, r"shape \(3,\); one number"),
-    "a tuple": (lambda x: (x.sum(), x.sum()), X, {}, TypeError, "is a tuple"),
     "complex": (lambda x: (x * 1j).sum(), X, {}, TypeError, "complex"),
     "integers": (arrow, torch.arange(3), {}, TypeError, "int64"),
     "no function": (3, X, {}, TypeError, "f is an int"),
-    "argnums": (arrow, X, {"argnums": (0,)}, TypeError, r"argnums is \(0,\)"),
+    "argnums": (arrow, X, {"argnums": (1,)}, ValueError, "argnums has 1"),
+    "batched": (arrow, X, {"batched": True}, ValueError, "one batch size B"),
 }
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "message"),
+    [
+        (torch.sin, ValueError, r"shape \(3,\); one number"),
+        (lambda x: (x.sum(), x.sum()), TypeError, "is a tuple"),
+    ],
+)
+def test_a_plan_is_of_one_number(f, error, message):
+    with pytest.raises(error, match=message):
+        pullback.sparsity(f, X, hessian=True)
+    with pytest.raises(error, match=message):
+        PLAN.hessian(f, X)
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -255,8 +255,43 @@ def test_with_chunks_of_one_nothing_runs_under_vmap(batched):
     expected = jacobian(torch.square, X, batched=batched)
     close(jacobian(Alone.apply, X, batched=batched, chunk_size=1), expected)
     with pytest.raises(RuntimeError, match="vmap") as caught:
-        jacobian(Alone.apply, X, batched=batched)
+        jacobian(Alone.apply, X, batched=batched, chunk_size=4)
     assert "with chunk_size=1 each runs on its own" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("chunk_size", [None, "auto"])
+@pytest.mark.parametrize("mode", ["auto", "reverse"])
+def test_what_vmap_cannot_take_together_runs_one_by_one(caplog, batched, chunk_size, mode):
+    X = numbers(4, 3)
+    with caplog.at_level("INFO", "pullback"):
+        J = jacobian(Alone.apply, X, mode=mode, batched=batched, chunk_size=chunk_size)
+    close(J, jacobian(torch.square, X, batched=batched))
+    assert [r.getMessage()[:38] for r in caplog.records] == [
+        "products run one by one, for together "
+    ]
+
+
+def test_tangents_that_vmap_cannot_take_together_run_one_by_one():
+    def f(x):  # .item() is impossible under vmap, and a jvp alone allows it
+        return torch.autograd.forward_ad.unpack_dual(x).primal.sum().item() * x.sin()
+
+    x = numbers(5)
+    close(jacobian(f, x, mode="forward"), torch.diag(x.cos()) * x.sum())
+
+
+def test_an_error_of_the_backward_itself_is_raised():
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, v):
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        jacobian(Wrong.apply, numbers(3))
 
 
 @pytest.mark.parametrize("batched", [False, True])
@@ -446,13 +481,13 @@ def test_bad_input(error, message, args, options, mode):
 @pytest.fixture
 def rows(monkeypatch):
     """Return how many products have been taken together, each time."""
-    rows, inner = [], _products.products
+    rows, inner = [], _products.Together.__call__
 
-    def counting(product, seeds, alone):
+    def counting(together, seeds):
         rows.append(len(seeds[0]))
-        return inner(product, seeds, alone)
+        return inner(together, seeds)
 
-    monkeypatch.setattr(_products, "products", counting)
+    monkeypatch.setattr(_products.Together, "__call__", counting)
     return rows
 
 
@@ -484,3 +519,73 @@ def test_a_large_j_goes_in_pieces_unless_it_keeps_a_graph(rows):
     del rows[:]
     assert jacobian(torch.sin, x.requires_grad_()).requires_grad
     assert rows == [2000]
+
+
+@pytest.mark.parametrize("mode", ["auto", "reverse", "forward"])
+def test_what_f_returns_beside_its_output_comes_back(mode):
+    def f(x):
+        return x**2, {"mean": x.mean(), "note": "seen"}
+
+    x = numbers(3)
+    J, aux = jacobian(f, x, mode=mode, has_aux=True)
+    close(J, torch.diag(2 * x))
+    assert aux["note"] == "seen"
+    assert not aux["mean"].requires_grad
+    close(aux["mean"], x.mean(), check_device=False)
+    y, J, aux = pullback.value_and_jacobian(f, x, mode=mode, has_aux=True)
+    close(y, x**2)
+    close(J, torch.diag(2 * x))
+    with pytest.raises(TypeError, match="a tuple of two"):
+        jacobian(torch.square, x, has_aux=True)
+    with pytest.raises(TypeError, match="a function is needed"):
+        jacobian(x, x, has_aux=True)
+
+
+def test_what_is_asked_of_a_module_in_training_is_no_training_step():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)).double()
+    x = numbers(4, 3)
+    before = {name: b.clone() for name, b in module.named_buffers()}
+    expected = torch.func.jacrev(
+        lambda x: torch.nn.functional.batch_norm(module[0](x), None, None, training=True)
+    )(x)
+    for ask in (jacobian, pullback.hessian, pullback.mixing, pullback.explain):
+        ask(module, x)
+    pullback.sparsity(module, x)
+    pullback.check(module, x, numbers(4, 3))
+    close(jacobian(module, x), expected)
+    for name, b in module.named_buffers():
+        assert torch.equal(b, before[name]), name
+    module(x)
+    assert module[1].num_batches_tracked == 1
+
+
+def test_integers_are_told_of_embeddings():
+    with pytest.raises(TypeError, match="inputs_embeds"):
+        jacobian(torch.nn.Embedding(3, 2), torch.tensor([1, 2]))
+
+
+@pytest.mark.parametrize(
+    "function", [pullback.jacobian, pullback.hessian, pullback.explain]
+)
+def test_a_call_without_inputs_says_what_to_do(function):
+    with pytest.raises(TypeError, match=r"pullback\.jacobian\(f, x\).*functools\.partial"):
+        function(torch.sin)
+    with pytest.raises(TypeError, match="in place of f a tensor y and the x"):
+        pullback.jacobian(torch.ones(2, requires_grad=True).sin())
+
+
+@pytest.mark.parametrize("mode", ["auto", "reverse", "forward"])
+def test_create_graph_false_leaves_no_graph(mode):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    weight = torch.tensor([3.0, 4.0], requires_grad=True)
+
+    def f(x):
+        return (weight * x**2, x.sum())
+
+    for again in (True, False):
+        options = {"mode": mode, "create_graph": again}
+        y, J = pullback.value_and_jacobian(lambda x: f(x)[0], x, **options)
+        _, total = pullback.jacobian(f, x, has_aux=True, **options)
+        assert torch.equal(J, torch.diag(2 * weight * x))
+        assert {t.requires_grad for t in (y, J, total)} == {again}
+    assert torch.is_grad_enabled()

@@ -2,23 +2,19 @@
 
 import dataclasses
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
-import torch
-from executed import ROOT
+from executed import ROOT, shown_by_messages
 from noise import rounding_noise
 from sites import write
 
 import error_pages
-from error_pages import run, seen, shown
-from pages import Store, find
+from pages import Store, find, pieces
 from pullback import _messages
 from pullback._messages import messages, themes
 from pullback._recognition import lookup
@@ -70,6 +66,18 @@ def each(messages):
     return pytest.mark.parametrize("message", messages, ids=lambda m: m.anchor)
 
 
+def seen(message):
+    return error_pages.seen(message, shown_by_messages()[message.anchor])
+
+
+def printed(message, name):
+    return error_pages.printed(shown_by_messages()[message.anchor][name])
+
+
+def page_of(message):
+    return error_pages.page_of(message, shown_by_messages().get(message.anchor, {}))
+
+
 def recognised(text):
     return [message.anchor for message in MESSAGES if message.find(text)]
 
@@ -91,13 +99,14 @@ def test_a_pasted_traceback_is_recognised(message):
 
 @each(FIXED)
 def test_the_fix_passes_without_a_warning_and_shows_its_result(message):
-    assert shown(message.fixed, message.anchor)
-    assert "assert" in message.fixed
+    assert printed(message, "fixed")
+    assert "assert" in message.proof
+    assert "assert" not in message.fixed, "it is not to be copied"
 
 
 @each(SILENT)
 def test_the_trap_is_silent_and_proved_by_an_assertion(message):
-    assert shown(message.broken, message.anchor)
+    assert printed(message, "broken")
     assert "assert" in message.broken
 
 
@@ -112,11 +121,20 @@ def test_older_wordings_and_the_title_are_recognised(message):
 def test_the_entry_is_whole(message):
     assert re.fullmatch(r"[a-z0-9-]+", message.anchor)
     assert message.why.endswith((".", ".)"))
-    assert message.fix.endswith((".", ".)"))
+    assert message.fix.endswith((".", ".)", "|"))
     assert message.see
     assert message.source
     assert message.silent == (not message.kinds)
     assert message.fixed or not message.broken
+
+
+@each(MESSAGES)
+def test_the_entry_is_named_and_asked_for_in_plain_words(message):
+    assert message.name
+    assert not re.search(r"\.$|`", message.name), "a heading, without Markdown"
+    assert message.name != message.message
+    assert message.asked
+    assert len({*message.asked}) == len(message.asked)
 
 
 @each(MESSAGES)
@@ -132,6 +150,8 @@ def test_advice_needs_no_value(message):
 def test_names_are_used_once():
     titles = [message.title for message in MESSAGES]
     assert len(set(titles)) == len(titles)
+    names = [message.name for message in MESSAGES if message.name]
+    assert len(set(names)) == len(names)
 
 
 def test_of_several_errors_in_one_paste_the_last_is_found():
@@ -268,7 +288,7 @@ def test_a_pattern_that_does_not_compile_is_named_with_its_file(entry):
 def test_a_message_with_a_name_has_it_for_a_heading():
     message = lookup("got 2 tensors and 1 gradients")
     named = dataclasses.replace(message, name="Two [of] them")
-    assert "\n# Two \\[of\\] them\n" in error_pages.page_of(named)
+    assert "\n# Two \\[of\\] them\n" in page_of(named)
 
 
 def test_a_name_that_is_taken_is_said_with_both_files(entry):
@@ -291,7 +311,7 @@ def test_importing_the_package_reads_no_message():
         import sys, torch, numpy
         before, opened = {*sys.modules}, []
         sys.addaudithook(lambda event, given: event == "open" and opened.append(given[0]))
-        import pullback
+        from pullback import *
         print(*(name for name in sys.modules if name not in before))
         print(*(file for file in opened if str(file).endswith(".md")))
         """
@@ -305,21 +325,21 @@ def test_importing_the_package_reads_no_message():
     assert not {"pullback._messages", "pullback._recognition"} & {*loaded.split()}
 
 
-@pytest.mark.parametrize(
-    ("code", "depends"),
-    [
-        ("with suppress(RuntimeError), pullback.hints():\n    z.backward()", True),
-        ("pullback.mixing(torch.square, torch.ones(2, 1))", False),
-    ],
-)
-def test_only_what_adds_notes_depends_on_the_entries(tmp_path, code, depends):
+def test_only_what_adds_notes_depends_on_the_entries(tmp_path):
     """A page runs again when a folder of the package that it read has changed."""
     opening = "import torch, pullback\nfrom contextlib import suppress\nz = torch.ones(2)\n"
-    write(tmp_path, {"examples/one/page.py": f'"""Page."""\n{opening}{code}'})
+    pages = {
+        "notes": "with suppress(RuntimeError), pullback.hints():\n    z.backward()",
+        "none": "pullback.mixing(torch.square, torch.ones(2, 1))",
+    }
+    for name, code in pages.items():
+        write(tmp_path, {f"examples/one/{name}.py": f'"""Page."""\n{opening}{code}'})
     shutil.copytree(ROOT / "src" / "pullback", tmp_path / "src" / "pullback")
-    ((_, result),) = Store(tmp_path).execute(list(find(tmp_path)), 1)
-    assert result["failure"] == ""
-    assert any(folder.startswith("messages") for folder in result["folders"]) == depends
+    depends = {}
+    for page, result in Store(tmp_path).execute(list(find(tmp_path)), 1):
+        assert result["failure"] == ""
+        depends[page.source.stem] = any("messages" in name for name in result["folders"])
+    assert depends == {"notes": True, "none": False}
 
 
 # -- The pages --------------------------------------------------------------------------
@@ -327,74 +347,71 @@ def test_only_what_adds_notes_depends_on_the_entries(tmp_path, code, depends):
 
 @each(MESSAGES)
 def test_the_page_has_anchor_title_and_sections(message):
-    page = error_pages.page_of(message)
+    page = page_of(message)
     assert f"(error-{message.anchor})=\n# " in page
-    for heading in ("## What you see", "## The fix", "## More"):
+    for heading in ("## Do this", "## More"):
         assert f"\n{heading}\n" in page
     for code in (message.broken, message.fixed):
         assert f"```python\n{code}\n```" in page or not code
-    for ours in (r"0x[0-9a-f]{6}", "site-packages", re.escape(str(error_pages.__file__))):
+    for ours in (r"0x[0-9a-f]{6}", "site-packages", "/errors/", r"runner\.py"):
         assert not re.search(ours, page.replace(message.title, ""))
 
 
 @each(MESSAGES)
 def test_the_page_prints_no_rounding_noise(message):
-    blocks = re.findall(
-        r"^:class: message\n\n(.*?)^```$", error_pages.page_of(message), re.M | re.S
-    )
+    blocks = re.findall(r"^:class: message\n\n(.*?)^```$", page_of(message), re.M | re.S)
     assert blocks or message.silent or not message.broken
     assert rounding_noise("\n".join(blocks)) == []
 
 
 def test_a_message_that_is_not_reproduced_says_so():
     for message in MESSAGES:
-        page = error_pages.page_of(message)
+        page = page_of(message)
         assert ("Not reproduced here" in page) == (not message.broken)
+
+
+def test_a_message_whose_code_has_not_run_shows_it_without_output():
+    message = lookup("got 2 tensors and 1 gradients")
+    page = error_pages.page_of(message, {})
+    assert f"```python\n{message.broken}\n```\n\n::::" in page
+    assert ":class: message" not in page
+    assert "\n:class: message\n" in page_of(message)
 
 
 def test_a_changed_wording_stops_the_page():
     message = lookup("got 2 tensors and 1 gradients")
     changed = dataclasses.replace(message, patterns=("got 2 outputs and 1 gradients",))
     with pytest.raises(AssertionError, match=r"the reproducer raised .*got 2 tensors"):
-        error_pages.page_of(changed)
+        page_of(changed)
 
 
-def test_code_that_no_longer_passes_stops_the_page():
+def test_another_class_of_error_stops_the_page():
     message = lookup("got 2 tensors and 1 gradients")
-    with pytest.raises(AssertionError, match=r"should pass raised .*ZeroDivisionError"):
-        error_pages.page_of(dataclasses.replace(message, fixed="1 / 0"))
+    with pytest.raises(AssertionError, match="raised as RuntimeError"):
+        page_of(dataclasses.replace(message, kinds=("ValueError",)))
 
 
-def test_what_torch_says_when_it_first_loads_something_is_not_the_codes():
-    message = next(m for m in MESSAGES if m.anchor == "jvp-returns")
-    alone = f"import error_pages; error_pages.shown({message.fixed!r}, 'alone')"
-    folder = Path(error_pages.__file__).parent
-    subprocess.run([sys.executable, "-c", alone], cwd=folder, check=True)
+@pytest.mark.parametrize("anchor", ["scalar-outputs", SILENT[0].anchor])
+def test_code_that_no_longer_passes_stops_the_page(anchor):
+    message = next(message for message in MESSAGES if message.anchor == anchor)
+    pieces = shown_by_messages()[anchor]
+    wrong = {"line": 1, "raised": [("ZeroDivisionError", "division by zero")]}
+    for name in ("fixed", *(["broken"] if message.silent else [])):
+        with pytest.raises(AssertionError, match=r"should pass raised .*ZeroDivisionError"):
+            error_pages.page_of(message, {**pieces, name: wrong})
 
 
-def test_code_runs_alone_and_leaves_nothing(capsys):
-    before = torch.get_rng_state(), torch.is_warn_always_enabled()
-    raised = run("import torch\ntorch.rand(3)\nprint('here')\n1 / 0", "example")
-    assert raised == ("here", (("ZeroDivisionError", "division by zero"),))
-    assert torch.equal(torch.get_rng_state(), before[0])
-    assert torch.is_warn_always_enabled() == before[1]
-    assert capsys.readouterr().out == ""
-    assert run("print(__name__)", "example").printed == "__main__"
-
-
-def test_a_process_group_runs_in_a_process_of_its_own():
-    code = "import os, torch.distributed\nprint(os.getpid())\nraise KeyError('here')"
-    raised = run(code, "example")
-    assert raised.texts == (("KeyError", "'here'"),)
-    assert int(raised.printed) != os.getpid()
+def test_what_is_executed_is_the_code_of_the_entries():
+    code = {f"errors/{m.anchor}/broken.py": m.broken for m in MESSAGES if m.broken}
+    code |= {
+        f"errors/{m.anchor}/fixed.py": "\n\n".join(filter(None, [m.fixed, m.proof]))
+        for m in MESSAGES
+        if m.fixed
+    }
+    assert {piece.name: piece.code for piece in pieces(ROOT)} == code
 
 
 def test_every_theme_is_listed_on_the_index_page():
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     listed = re.findall(r"```\{error-list\} ([\w-]+)", text)
     assert sorted(listed) == [*themes()]
-
-
-def test_a_process_that_dies_is_named():
-    with pytest.raises(ChildProcessError, match=r"broken example.* ended with 3"):
-        run("import os, torch.distributed\nos._exit(3)", "broken example")

@@ -130,6 +130,17 @@ def test_check_names_the_route_that_disagrees():
         report.assert_ok()
 
 
+def test_a_check_and_its_routes_are_true_where_they_agree():
+    right, wrong = (
+        pullback.check(f, X, torch.ones_like(X)) for f in (torch.square, Wrong.apply)
+    )
+    assert right
+    assert all(right.routes)
+    assert not wrong
+    disagreeing = {route.name for route in wrong.routes if not route}
+    assert disagreeing == {"finite differences", "dot-product test against a JVP"}
+
+
 def test_check_sees_a_kink():
     report = pullback.check(torch.relu, torch.zeros(2), torch.ones(2))
     (route,) = [r for r in report.routes if r.name == "finite differences"]
@@ -265,3 +276,80 @@ def test_check_does_not_blame_the_gradient_for_other_random_numbers():
     (route,) = [r for r in report.routes if r.name == "torch.func.vjp"]
     assert report.ok
     assert "another y" in route.undecided
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 9, 16])
+def test_batched_misses_no_pair_of_samples(count):
+    x = torch.linspace(1, 2, count, dtype=torch.float64).unsqueeze(1)
+    for i in range(count):
+        for j in {*range(count)} - {i}:
+
+            def f(x, i=i, j=j):
+                y = x**2
+                return torch.cat([y[:i], y[i : i + 1] + 1e-5 * x[j], y[i + 1 :]])
+
+            with pytest.raises(ValueError, match="f mixes samples"):
+                pullback.jacobian(f, x, batched=True)
+            with pytest.raises(ValueError, match="f mixes samples"):
+                pullback.jacobian(f, x, batched=True, mode="forward", chunk_size=1)
+
+
+@pytest.mark.parametrize("count", [3, 10, 40, 200])
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_centring_rounds_is_no_mixing(count, size):
+    torch.manual_seed(0)
+    z = torch.randn(30, size, dtype=torch.float64)
+    x = torch.randn(count, size, dtype=torch.float64)
+
+    def f(x):  # the mean goes out of the distances, up to rounding
+        return torch.cdist(x - x.mean(0), z - x.mean(0))
+
+    assert not pullback.mixing(f, x)
+    expected = pullback.jacobian(lambda x: torch.cdist(x, z), x, batched=True)
+    torch.testing.assert_close(pullback.jacobian(f, x, batched=True), expected)
+
+
+def test_check_where_x_is_minus_infinity():
+    x = torch.tensor([-torch.inf, 4.4, 3.4, -torch.inf, -4.4, -8.6], dtype=torch.float64)
+    report = pullback.check(lambda x: torch.ops.aten._safe_softmax(x, 0), x)
+    assert report.ok, report.error
+    assert not any(route.undecided for route in report.routes)
+    wrong = pullback.check(lambda x: Wrong.apply(torch.ops.aten._safe_softmax(x, 0)), x)
+    assert "x.grad[1]" in wrong.error or "x.grad[2]" in wrong.error
+
+
+class WrongTangent(torch.autograd.Function):
+    """The square, whose backward is right and whose JVP forgets a factor."""
+
+    @staticmethod
+    def forward(x):
+        return x**2
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, v):
+        return v * 2 * ctx.saved_tensors[0]
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t * ctx.saved_tensors[0]
+
+
+def test_check_does_not_blame_the_gradient_for_a_wrong_jvp():
+    report = pullback.check(WrongTangent.apply, X + 0.1)
+    assert report.ok
+    route = report.routes[-1]
+    assert route.difference > route.tolerance
+    assert route.undecided == "the JVP is wrong: differences agree with backward(v)"
+
+
+def test_check_where_f_rounds_to_a_constant():
+    x = torch.tensor(-8.4, dtype=torch.float32)
+    assert torch.special.ndtr(x.double()) == 0
+    pullback.assert_checked(torch.special.ndtr, x)
+    report = pullback.check(lambda x: Wrong.apply(x).detach() + 0 * x + x - x.detach(), x)
+    assert not report.ok  # a slope of 1 that is not there

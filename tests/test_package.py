@@ -1,6 +1,7 @@
 """The package as a whole: what importing it gives, and who imports whom."""
 
 import ast
+import pkgutil
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -44,14 +45,41 @@ def python(script):
     return result.stdout.split()
 
 
-def test_pictures_and_groups_are_imported_when_asked_for():
+def test_nothing_is_imported_before_it_is_asked_for():
+    """Not even torch; and of the package no more than the name needs."""
     script = """
 import sys, pullback
-print({"matplotlib", "pullback.plot", "pullback.distributed"} & sys.modules.keys())
-print(pullback.plot.pattern.__name__, pullback.distributed.jacobian.__name__)
+print({"torch", "numpy"} & sys.modules.keys() or "light")
+pullback.jacobian, pullback.distributed.jacobian
+names = [name for name in sys.modules if name.startswith("pullback.")]
+print({"matplotlib", "pullback.plot", "pullback.draw"} & {*names, *sys.modules} or "few")
+print(pullback.plot.pattern.__name__, pullback.draw.vjp.__name__)
 """
-    assert python(script) == ["set()", "pattern", "jacobian"]
+    assert python(script) == ["light", "few", "pattern", "vjp"]
     assert {"plot", "distributed", "jacobian"} <= set(dir(pullback))
+
+
+def test_type_checkers_see_the_names_that_are_there():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if ast.unparse(node).startswith("if TYPE_"))
+    found = {}
+    for line in block.body:
+        found |= {name.name: f"{line.module}.{name.name}" for name in line.names}
+    assert sorted(found) == sorted(dir(pullback))
+    for name, place in found.items():
+        assert pkgutil.resolve_name(place) is getattr(pullback, name), name
+
+
+def test_a_name_is_one_object_from_the_first_use_on():
+    script = """
+import pickle, pullback
+first = pullback.Check
+from pullback import *
+from pullback._check import Check as home
+print(first is Check is home is pickle.loads(pickle.dumps(first)))
+print(sorted({*globals()} & {*pullback.__all__}) == pullback.__all__)
+"""
+    assert python(script) == ["True", "True"]
 
 
 def test_other_names_are_refused():

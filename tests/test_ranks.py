@@ -1,8 +1,10 @@
 """A Jacobian shared by two real processes is the one that a single process computes."""
 
+import inspect
 import re
 import subprocess
 import sys
+import typing
 
 import pytest
 import ranks_worker
@@ -10,6 +12,7 @@ import torch
 from ranks_worker import ERRORS, SAME, SECONDS, X, f
 
 import pullback
+from pullback._inputs import Keywords
 
 RAISED = {  # what rank 0 and rank 1 say
     "f raises on one": ('RuntimeError: rank 1 .* KeyError: "f\'s own"', "KeyError"),
@@ -86,3 +89,25 @@ def test_bad_groups():
     for group in ("gloo", 2, object()):
         with pytest.raises(TypeError, match=r"group is a .* process group"):
             pullback.distributed.jacobian(f, X, group=group)
+
+
+def test_the_options_are_those_of_jacobian():
+    alone = inspect.signature(pullback.jacobian).parameters
+    shared = inspect.signature(pullback.distributed.jacobian).parameters
+    passed_on = typing.get_type_hints(Keywords)
+    alone_only = {
+        "has_aux",  # what goes with the output may be anything
+        "create_graph",  # what is gathered has no graph
+    }
+    assert (
+        alone.keys() - alone_only == shared.keys() - {"group", "options"} | passed_on.keys()
+    )
+    for name, kind in passed_on.items():
+        assert typing.get_type_hints(pullback.jacobian)[name] == kind
+    for name in (
+        "fastest",
+        "bytes_each",
+        *alone_only,
+    ):  # two that the package has for itself
+        with pytest.raises(TypeError, match=f"{name} is no option of pullback.distributed"):
+            pullback.distributed.jacobian(f, X, group=None, **{name: 1})

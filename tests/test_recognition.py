@@ -16,7 +16,14 @@ from pullback import _messages
 from pullback._messages import messages
 from pullback._recognition import EXPRESSIONS, found, lookup, matches
 
-PASTED = json.loads((ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8"))
+
+def corpus(name):
+    return json.loads((ROOT / "tests" / name).read_text(encoding="utf-8"))
+
+
+# What people paste, and what torch's own tests of autograd, torch.func and nn raise: those
+# of nn that have nothing to do with autograd have no entry.
+PASTED = corpus("pasted_messages.json") | corpus("torch_messages.json")
 SCRIPT = (ROOT / "docs" / "_static" / "recognition.js").read_text(encoding="utf-8")
 ANSWERS = """({ expressions, entries, texts }) => {
   const recognise = recogniser(expressions, entries);

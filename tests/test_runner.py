@@ -1,12 +1,13 @@
 """What the runner and the store of outputs do with pages, seen on a small project."""
 
 import re
+from pathlib import Path
 
 import pytest
 from executed import EXAMPLES, NOTEBOOKS
 from sites import write
 
-from pages import ROOT, Store, find
+from pages import ANSWERS, ROOT, Store, executed, find, pieces
 
 PACKAGE = {"src/tiny/__init__.py": "def a():\n    return 'number one'"}
 
@@ -37,6 +38,83 @@ def test_what_does_not_run_alone_is_told(tmp_path, code, wrong):
     found = ran(tmp_path, f'"""Page."""\n{code}')["failure"]
     assert wrong in found
     assert bool(wrong) == bool(found)
+
+
+ENTRY = "src/tiny/messages/theme/example.md"
+
+
+def raised(folder, code):
+    """Execute a piece of code of a message; return what came of it."""
+    write(folder, {**PACKAGE, ENTRY: f"Prose.\n\n```python broken\n{code}\n```"})
+    ((piece, result),) = Store(folder).execute(list(pieces(folder)), 1)
+    assert piece.name == "errors/example/broken.py"
+    return result
+
+
+def test_the_code_of_a_message_shows_what_it_raises_and_warns_of(tmp_path):
+    first = "import warnings; print(__name__); warnings.warn('old', DeprecationWarning)"
+    result = raised(tmp_path, f"{first}\n1 / 0")
+    assert result["failure"] == ""
+    (shown,) = result["shown"]
+    texts = [["ZeroDivisionError", "division by zero"], ["DeprecationWarning", "old"]]
+    assert shown == {"line": 1, "raised": texts}
+    (shown,) = raised(tmp_path, "print(__name__)")["shown"]
+    assert shown == {"line": 1, "stdout": "__main__\n"}
+
+
+def test_a_warning_that_torch_gives_once_is_given_to_each(tmp_path):
+    """The first one is no other's: the process is new."""
+    code = "import torch\nx = torch.ones(1, requires_grad=True) * 2\nx.grad\nx.grad"
+    (shown,) = raised(tmp_path, code)["shown"]
+    assert [kind for kind, _ in shown["raised"]] == ["UserWarning", "UserWarning"]
+
+
+@pytest.mark.parametrize(
+    ("code", "wrong"),
+    [
+        ("import sphinx", ""),  # raises, as it may
+        ("import os; os._exit(3)", "crashed"),
+        ("import os; os.write(2, b'said in C')", "said in C"),
+        ("import os; assert os.listdir() == ['broken.py']", ""),
+    ],
+)
+def test_the_code_of_a_message_runs_alone(tmp_path, code, wrong):
+    result = raised(tmp_path, code)
+    assert wrong in result["failure"]
+    assert bool(wrong) == bool(result["failure"])
+    assert ("sphinx" in code) == any("raised" in shown for shown in result["shown"])
+
+
+def test_nobody_waits_for_threads_that_the_code_leaves(tmp_path):
+    mark = tmp_path / "mark"
+    code = f"import threading\nthreading.Timer(3, open, [{str(mark)!r}, 'w']).start()"
+    assert raised(tmp_path, code)["failure"] == ""
+    assert not mark.exists()
+
+
+def test_the_prose_of_a_message_is_not_executed(tmp_path):
+    raised(tmp_path, "print(1)")
+    (tmp_path / ENTRY).write_text((tmp_path / ENTRY).read_text().replace("Prose", "More"))
+    store = Store(tmp_path)
+    assert store.stale(pieces(tmp_path)) == []
+    write(tmp_path, {"src/tiny/other.py": ""})
+    assert Store(tmp_path).stale(pieces(tmp_path)) == [], "it does not use the package"
+    (tmp_path / ENTRY).write_text((tmp_path / ENTRY).read_text().replace("(1)", "(2)"))
+    assert [piece.name for piece in store.stale(pieces(tmp_path))] == [
+        "errors/example/broken.py"
+    ]
+
+
+def test_a_script_imports_what_stands_beside_it_and_depends_on_it(tmp_path):
+    script = {ANSWERS: '"""Page."""\nfrom beside import two\ntwo'}
+    beside = str(Path(ANSWERS).with_name("beside.py"))
+    write(tmp_path, {**PACKAGE, **script, beside: "two = 2"})
+    for value in "23":
+        write(tmp_path, {beside: f"two = {value}"})
+        (page,) = stale = Store(tmp_path).stale(executed(tmp_path))
+        ((_, result),) = Store(tmp_path).execute(stale, 1)
+        assert (page.name, result["shown"][0]["text"]) == (ANSWERS, value)
+    assert Store(tmp_path).stale(executed(tmp_path)) == []
 
 
 def test_a_page_that_takes_too_long_is_ended(tmp_path):
@@ -84,6 +162,21 @@ def test_a_block_shows_what_it_prints_its_value_and_its_figures(tmp_path):
     assert third.keys() == {"line"}
 
 
+def test_a_live_picture_that_differs_from_torch_is_no_page(tmp_path):
+    """Where the package has live pictures, each that a page shows is compared."""
+    text = """
+        ```{code-cell}
+        import pullback, torch
+        live = pullback.live(torch.sigmoid, torch.ones(2))
+        (node,) = [node for node in live.program["nodes"] if node[0] == "sigmoid"]
+        node[0] = "tanh"
+        live
+        ```
+        """
+    result = ran(tmp_path, text, "docs/page.md", **{"src/tiny/_live.py": ""})
+    assert "the page and torch differ" in result["failure"]
+
+
 def test_cells_are_found_with_their_options(tmp_path):
     text = """
         ```{code-cell}
@@ -98,6 +191,73 @@ def test_cells_are_found_with_their_options(tmp_path):
     first, second = ran(tmp_path, text, "docs/page.md")["shown"]
     assert first["stderr"] == "ow\n"
     assert second["text"] == "3"
+
+
+def test_a_cell_may_write_to_standard_error_if_its_tag_says_so(tmp_path):
+    text = "```{code-cell}\nimport sys\nsys.stderr.write('ow')\n```"
+    result = ran(tmp_path, text, "docs/page.md")
+    assert result["failure"].startswith("written to standard error:\now")
+    tagged = text.replace("cell}\n", "cell}\n:tags: [remove-stderr]\n")
+    result = ran(tmp_path, tagged, "docs/page.md")
+    assert result["failure"] == ""
+    assert result["shown"][0]["stderr"] == "ow"
+
+
+ENTRIES = """
+    ```{code-cell}
+    a = 1
+    ```
+
+    ## First
+
+    ```{code-cell}
+    "a" in globals()
+    ```
+
+    :::{note}
+    ```python
+    ## no heading
+    ```
+    :::
+
+    ```{code-cell}
+    b = 2
+    "a" in globals()
+    ```
+
+    ### A part of the first
+
+    ```{code-cell}
+    def after():
+        return b
+
+    "b" in globals()
+    ```
+
+    ## Second
+
+    ```{code-cell}
+    "b" in globals()
+    ```
+    """
+
+
+@pytest.mark.parametrize(
+    ("folder", "seen"),
+    [
+        ("answers", ["False", "False", "True", "False"]),
+        ("other", ["True", "True", "True", "True"]),
+    ],
+)
+def test_each_entry_of_a_page_of_answers_starts_without_names(tmp_path, folder, seen):
+    _, *shown = ran(tmp_path, ENTRIES, f"docs/{folder}/page.md")["shown"]
+    assert [block["text"] for block in shown] == seen
+
+
+def test_what_was_a_heading_and_is_none_makes_an_output_stale(tmp_path):
+    ran(tmp_path, ENTRIES, "docs/answers/page.md")
+    write(tmp_path, {"docs/answers/page.md": ENTRIES.replace("## Second", "Second")})
+    assert len(Store(tmp_path).stale(find(tmp_path))) == 1
 
 
 def test_files_that_a_page_names_are_there_and_no_others(tmp_path):

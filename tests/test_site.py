@@ -10,15 +10,22 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
+import sweeps
 from axe_playwright_python.sync_playwright import Axe, AxeResults
 from built import CHAPTER, DESKTOP, PAGES, SITE, needs_chromium, needs_site
-from executed import EXAMPLES
+from executed import EXAMPLES, ROOT
 from fontTools.ttLib import TTFont
 from PIL import Image
-from visits import note
 
 # The sidebar is the same on all pages of a part: a few of them show what is in it.
 WITH_SIDEBAR = re.compile(r"(^|/)(index|30_shapes|scalar-outputs)\.html")
+NO_ENTRY = {
+    "auto_examples/index.html",
+    "genindex.html",
+    "index.html",
+    "search.html",
+    "source_map.html",
+}
 COLOURS = ["color-contrast", "link-in-text-block"]  # what a scheme changes
 VIOLATIONS = """async (rules) => {
   const found = await axe.run({ resultTypes: ["violations"], ...rules });
@@ -66,6 +73,10 @@ new PerformanceObserver((list) => list.getEntries().forEach((entry) => {
 # is decoration, and needs no words.
 READ = """() => ({
   shift: window.shift,
+  outOfSight: [...document.querySelectorAll(".sidebar-tree [aria-current]")].filter((e) => {
+    const { top, bottom } = e.getBoundingClientRect();
+    return top < 0 || bottom > innerHeight;
+  }).map((e) => e.textContent),
   unconverted: [...document.querySelectorAll(".math")]
     .filter((e) => !e.querySelector("math")).map((e) => e.textContent),
   later: [...document.querySelectorAll("img[loading=lazy]")].map((e) => e.src),
@@ -131,7 +142,17 @@ def visitor(browser):
     return Visitor(browser)
 
 
-def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visited, cache):
+@functools.cache
+def shared():
+    """Return a digest of what all pages share: styles, scripts, fonts."""
+    kinds = {".css", ".js", ".woff2"}
+    files = sorted(file for file in SITE.rglob("_static/**/*") if file.suffix in kinds)
+    return sweeps.digest(*map(sweeps.of, files))
+
+
+@pytest.mark.sweep(lot=20, state=shared, file=SITE.joinpath)
+@pytest.mark.parametrize("visited", PAGES)
+def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visited):
     """Whole, from this host alone; light, its own pictures apart; and nothing moves.
 
     axe-core objects to nothing, light or dark, and the page itself never scrolls sideways.
@@ -143,10 +164,11 @@ def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visite
     assert seen["wordless"] == []
     assert seen["sizeless"] == [], "text would move when they come"
     assert seen["shift"] <= 0.02
+    assert seen["outOfSight"] == [], "in the menu"
     own = {url for kind, url in loaded if "/_images/" in url}  # as many as it needs
-    assert len({url for _, url in loaded} - {*seen["later"]} - own) <= 15
+    assert len({url for _, url in loaded} - {*seen["later"]} - own) <= 16
     files = {urlsplit(url).path for kind, url in loaded if kind != "image"}
-    assert sum(weight(SITE / file.lstrip("/")) for file in files) <= 100_000
+    assert sum(weight(SITE / file.lstrip("/")) for file in files) <= 70_000
 
     assert visitor.fits(360), "on a phone"
     assert visitor.fits(640), "in a window of 1280 px at 200 % zoom"
@@ -155,7 +177,17 @@ def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visite
         visitor.page.evaluate("document.querySelector('.sidebar-drawer')?.remove()")
     assert not "".join(visitor.objections())
     assert visitor.errors == []
-    note(cache, visited)
+
+
+@pytest.mark.parametrize("path", sorted({*PAGES} - {"404.html"}))
+def test_what_surrounds_an_article_is_light(path):
+    """The menu has what is near, and one entry for the page itself."""
+    text = (SITE / path).read_text(encoding="utf-8")
+    around = text[: text.index("<article")] + text[text.rindex("</article>") :]
+    assert len(around.encode()) <= 15_000
+    (menu,) = re.findall(r'<nav class="sidebar-tree".*?</nav>', around, re.DOTALL)
+    assert menu.count("<a ") <= 60
+    assert menu.count("aria-current") == (path not in NO_ENTRY)
 
 
 def test_one_text_of_each_colour_is_enough(visitor, address):
@@ -201,6 +233,44 @@ def test_page_reads_without_scripts(browser, address):
     context.close()
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        CHAPTER + "20_by_hand.html",
+        "answers/nan.html",
+        "answers/hooks.html",
+        "errors/mutating-function.html",
+    ],
+)
+def test_code_fits_a_phone_and_is_copied_as_one_would_type_it(browser, address, path):
+    """No line scrolls; a button for a thumb; no prompt, output or assert is copied."""
+    size = {"width": 360, "height": 740}
+    context = browser.new_context(viewport=size, has_touch=True, is_mobile=True)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(address + path, wait_until="load")
+    blocks = page.locator(
+        ":is(.highlight-ipython3, .highlight-python, .highlight-Python) pre"
+    )
+    scrolling = "all => all.filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+    assert blocks.evaluate_all(scrolling) == 0
+    shown = blocks.evaluate_all("all => all.map((e) => e.textContent)")
+    buttons = page.locator("article .copybtn")
+    assert buttons.count() == blocks.count() > 0
+    for button, text in zip(buttons.all(), shown, strict=True):
+        box = button.bounding_box()
+        assert min(box["width"], box["height"]) >= 40
+        button.evaluate("button => button.click()")  # the header may be in the way
+        button.locator(".icon-done").wait_for(state="attached")  # in a closed box, too
+        copied = page.evaluate("navigator.clipboard.readText()")
+        compile(copied, path, "exec")
+        assert not re.search(r"^(assert\b|>>>)", copied, re.MULTILINE)
+        kept = [line for line in text.splitlines() if not line.startswith("assert")]
+        assert copied.rstrip("\n").splitlines() == "\n".join(kept).rstrip("\n").splitlines()
+    assert page.locator(".search-link").is_visible()
+    context.close()
+
+
 @pytest.mark.parametrize("chapter", sorted({page.parent.name for page in EXAMPLES}))
 def test_courses_lead_from_page_to_page(chapter):
     """Next leads through all the pages of a chapter, and then out of it."""
@@ -225,10 +295,26 @@ def test_no_page_shows_its_markup():
         assert not role.search(html.unescape(prose)), path
 
 
+def test_a_rare_letter_loads_its_font():
+    """The range in the style sheet has what is in the font, and no letter of the other."""
+    fonts = SITE / "_static" / "fonts"
+    sheet = (SITE / "_static" / "pullback.css").read_text(encoding="utf-8")
+    text = re.search(r"unicode-range: (.*?);", sheet, re.DOTALL)[1]
+    ends = [[int(n, 16) for n in part.strip()[2:].split("-")] for part in text.split(",")]
+    within = {
+        chr(c) for first, *last in ends for c in range(first, (last or [first])[0] + 1)
+    }
+    common, rare = (
+        set((fonts / f"{n}.txt").read_text("utf-8")) - {"\n"} for n in ("common", "rare")
+    )
+    assert rare <= within
+    assert not within & common
+
+
 def test_every_letter_of_a_formula_is_served():
     """The math font holds all of them, so that a formula looks the same on any system."""
-    font = TTFont(SITE / "_static" / "fonts" / "stix-two-math-subset.woff2")
-    served = set(map(chr, font.getBestCmap()))
+    fonts = [TTFont(file) for file in (SITE / "_static" / "fonts").glob("*.woff2")]
+    served = {chr(code) for font in fonts for code in font.getBestCmap()}
     for path in PAGES:
         text = (SITE / path).read_text(encoding="utf-8")
         for formula in re.findall(r"<math.*?</math>", text, re.DOTALL):
@@ -237,25 +323,78 @@ def test_every_letter_of_a_formula_is_served():
             assert not {c for c in missing if not c.isspace()}, f"{path}: {missing}"
 
 
-def test_pages_are_announced():
-    """In the sitemap and llms.txt; each with a description and a picture that exist."""
-    sitemap = (SITE / "sitemap.xml").read_text(encoding="utf-8")
-    listed = set(re.findall(r"<loc>(.*?)</loc>", sitemap))
-    named = (SITE / "llms.txt").read_text(encoding="utf-8")
-    host = next(url for url in listed if url.endswith("/index.html")).split("/")[2]
-    for path in sorted(set(PAGES) - {"404.html", "genindex.html", "search.html"}):
-        text = (SITE / path).read_text(encoding="utf-8")
-        (url,) = re.findall(r'<link rel="canonical" href="(.*?)"', text)
-        assert url in listed
-        assert path == "index.html" or f"({url}): " in named
-        (described,) = re.findall(r'<meta [^>]*name="description"[^>]*>', text)
-        said = re.search(r'content="(.*?)"', described)[1]
-        assert len(said) > 20
-        (picture,) = re.findall(r'<meta property="og:image" content="(.*?)"', text)
-        assert urlsplit(picture).netloc == host
-        site = url.removesuffix(path)
-        with Image.open(SITE / picture.removeprefix(site)) as card:
-            assert card.size == (1200, 630)
-            assert len(card.getcolors(maxcolors=10**6)) > 10, "there is a picture on it"
-        assert re.search(r'<meta property="og:image:alt" content="[^"]{10}', text)
-    assert len(listed) == len(PAGES) - 3
+IN_NO_LIST = {"404.html", "genindex.html", "search.html"}
+SITE_URL = (
+    re.search(
+        r'<link rel="canonical" href="(.*?)index.html"',
+        (SITE / "index.html").read_text("utf-8"),
+    )
+    if (SITE / "index.html").exists()
+    else None
+)
+
+
+@pytest.mark.parametrize("path", sorted({*PAGES} - IN_NO_LIST))
+def test_a_page_says_what_it_is(path):
+    """To search engines, on cards, and to readers that are programs."""
+    text = (SITE / path).read_text(encoding="utf-8")
+    (described,) = re.findall(r'<meta [^>]*name="description"[^>]*>', text)
+    assert len(re.search(r'content="(.*?)"', described)[1]) > 20
+    (beside,) = re.findall(
+        r'<link rel="alternate" type="text/markdown" href="(.*?)">', text
+    )
+    assert (SITE / path).with_name(beside) == (SITE / path).with_suffix(".md")
+    assert (SITE / path).with_name(beside).read_text(encoding="utf-8").count("\n") > 4
+
+
+@pytest.mark.parametrize("path", sorted({*PAGES} - IN_NO_LIST))
+def test_a_page_says_where_it_is(path):
+    """With whole addresses, where the site has one; else with none."""
+    text = (SITE / path).read_text(encoding="utf-8")
+    if SITE_URL is None:
+        assert not re.search(r'rel="canonical"|"og:url"|"og:image"', text)
+        return
+    (url,) = re.findall(r'<link rel="canonical" href="(.*?)"', text)
+    assert url == SITE_URL[1] + path
+    assert f"<loc>{url}</loc>" in (SITE / "sitemap.xml").read_text(encoding="utf-8")
+    (picture,) = re.findall(r'<meta property="og:image" content="(.*?)"', text)
+    with Image.open(SITE / picture.removeprefix(SITE_URL[1])) as card:
+        assert card.size == (1200, 630)
+        assert len(card.getcolors(maxcolors=10**6)) > 10, "there is a picture on it"
+    assert re.search(r'<meta property="og:image:alt" content="[^"]{10}', text)
+
+
+def test_no_file_names_this_machine():
+    """A site that was built without an address has none, and no dead link in its place."""
+    for file in SITE.rglob("*"):
+        if file.suffix in {".html", ".ipynb", ".js", ".json", ".md", ".txt", ".xml"}:
+            text = file.read_text(encoding="utf-8")
+            assert "http://localhost" not in text, file
+            assert not re.search(r'href="/?(edit|issues|blob)/', text), file
+
+
+@pytest.mark.parametrize("path", sorted({*PAGES} - IN_NO_LIST))
+def test_the_foot_of_a_page_says_where_it_comes_from(path):
+    text = (SITE / path).read_text(encoding="utf-8")
+    foot = text[text.index('<div class="provenance">') :]
+    assert re.search(r"(Run with|Built with) PyTorch \d+\.\d+", foot)
+    assert (ROOT / re.search(r"written in <code>(.*?)</code>", foot)[1]).is_file()
+    if "sphx-glr-script-out" in text or "cell_output" in text:
+        assert re.search(r"Run with PyTorch \S+ on 20\d\d-\d\d-\d\d", foot)
+
+
+def test_programs_find_every_page():
+    """In llms.txt or a list that it names, none of them longer than 50,000 characters."""
+    lists = [*SITE.rglob("llms.txt")]
+    found = set()
+    for file in lists:
+        text = file.read_text(encoding="utf-8")
+        assert len(text) < 50_000, file
+        found |= {*re.findall(r"\]\((\S+)\)", text)}
+    base = SITE_URL[1] if SITE_URL else "/"
+    listed = {*PAGES} - IN_NO_LIST - {"index.html"}
+    wanted = {path.removesuffix("html") + "md" for path in listed}
+    wanted |= {file.relative_to(SITE).as_posix() for file in lists} - {"llms.txt"}
+    assert found == {f"{base}{path}" for path in {*wanted, "errors.json"}}
+    for link in found:
+        assert (SITE / link.removeprefix(base)).is_file()

@@ -1,5 +1,6 @@
 """Backward step by step: the order, the sentences, and the buttons in a browser."""
 
+import copy
 import re
 from itertools import combinations
 
@@ -8,6 +9,7 @@ import torch
 from built import needs_chromium
 
 import pullback
+from pullback._cotangents import numbers
 
 
 def graph():
@@ -119,12 +121,47 @@ def test_weight_of_the_largest(numbers):
     assert len(steps.html.encode()) <= 30_000
 
 
-def test_a_larger_graph_is_refused():
+def layers(count):
+    """A net of some layers of five operations and leaves each, an input, and names."""
+    torch.manual_seed(0)  # any weights do
+    parts = [torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh())] * count
+    net = torch.nn.Sequential(*map(copy.deepcopy, parts))
+    x = torch.randn(2, 3, requires_grad=True)
+    return net(x).square().sum(), {"": net, "x": x}
+
+
+def test_a_larger_graph_is_walked_through_by_modules():
+    y, names = layers(7)
+    traced = pullback.trace(y, names=names)
+    steps = traced.steps().steps
+    titles = [step.node.partition(" (group")[0] for step in steps]
+    assert titles == ["v", *(f"{i}.0" for i in range(6, -1, -1)), "x"]
+
+
+def test_what_a_module_receives_passes_on_and_keeps():
+    y, names = layers(7)
+    traced = pullback.trace(y, names=names)
+    passed = [edge[:2] for step in traced.steps().steps for edge in step.passed]
+    assert len(passed) == 1 + 7  # all others stay in their modules
+    (first,) = [s for s in traced.steps().steps if s.node.startswith("0.0 (")]
+    gradient = torch.autograd.grad(y, names["x"], retain_graph=True)[0]
+    (edge,) = first.passed
+    assert edge.target == "x"
+    assert torch.equal(edge.value, gradient)
+    (weight,) = [leaf for leaf in traced.leaves if leaf.name == "0.0.weight"]
+    assert f"{numbers(weight.total)} to 0.0.weight.grad" in first.sentence
+    assert "(3 operations) receives" in first.sentence
+
+
+def test_a_larger_graph_without_modules_is_walked_through_in_stretches():
     y = x = torch.ones((), requires_grad=True)
-    for _ in range(24):
+    for _ in range(60):
         y = y.sin()
-    with pytest.raises(ValueError, match="25 operations and leaves; up to 24"):
-        pullback.trace(y, names={"x": x}).steps()
+    steps = pullback.trace(y, names={"x": x}).steps()
+    assert 12 <= len(steps.steps) <= 24
+    *_, last = steps.steps
+    assert numbers(torch.autograd.grad(y, x)[0]) in last.sentence
+    assert len(steps.html.encode()) <= 30_000
 
 
 def test_asks_for_nothing_else():

@@ -2,6 +2,8 @@
 
 import ast
 import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,23 @@ def test_in_transform_and_unwrap():
     assert _torch.unwrap(X) is X
 
 
+@pytest.mark.parametrize("door", ["open", "closed"])
+def test_node_number(door, monkeypatch):
+    if door == "closed":
+        monkeypatch.delattr(torch.autograd, "_get_sequence_nr")
+        monkeypatch.delattr(torch._C, "_current_autograd_node")
+    x, seen = X.clone().requires_grad_(), []
+    y = x.sin()
+    made = _torch.node_number()
+    z = y * 2
+    later = _torch.node_number()
+    y.register_hook(lambda v: seen.append(_torch.node_number()))
+    z.sum().backward()
+    assert (made < later, seen == [made]) == (
+        (True, True) if door == "open" else (False, True)
+    )
+
+
 def test_accumulated_leaf():
     x = X.clone().requires_grad_()
     assert _torch.accumulated_leaf(get_gradient_edge(x).node) is x
@@ -202,6 +221,104 @@ def test_operations():
     parts = _torch.decomposition(torch.ops.aten.addcmul.default)
     close(parts(X, X, X, value=2), X + 2 * X * X)
     assert _torch.decomposition(add_) is None or callable(_torch.decomposition(add_))
+
+
+class Twice(torch.autograd.Function):
+    seen = ()
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, v):
+        node = _torch.running_node()
+        Twice.seen = (
+            _torch.running_backward(),
+            _torch.function_of(node),
+            _torch.shapes_received(node),
+            _torch.stack_of_backward(threading.get_ident()).f_code.co_name,
+        )
+        return 2 * v
+
+
+def test_what_runs_now():
+    assert _torch.running_backward() == -1
+    assert _torch.running_node() is None
+    assert _torch.stack_of_backward(threading.get_ident()) is None
+    x = X.clone().requires_grad_()
+    before = _torch.nodes_made()
+    y = Twice.apply(x)
+    assert _torch.number_of(y.grad_fn) == before == _torch.nodes_made() - 1
+    assert _torch.number_of(get_gradient_edge(x).node) > 2**60
+    y.sum().backward()
+    run, function, shapes, caller = Twice.seen
+    assert (function, shapes, caller) == (Twice, [(3,)], "_engine_run_backward")
+    assert run >= 0
+    assert _torch.function_of(x.sin().grad_fn) is None
+    assert _torch.shapes_received(NothingToSee()) == []
+
+
+def test_the_frame_of_a_backward_in_another_thread():
+    found = []
+
+    def look(v):
+        with ThreadPoolExecutor() as pool:  # as the engine does it on a device
+            found.append(pool.submit(_torch.stack_of_backward, here).result())
+
+    here, x = threading.get_ident(), X.clone().requires_grad_()
+    x.register_hook(look)
+    x.sum().backward()
+    assert found[0].f_code.co_name == "_engine_run_backward"
+
+
+def test_edited_tensors_of():
+    x = X.clone().requires_grad_()
+    y = x.exp()
+    assert _torch.edited_tensors_of(y.grad_fn) == []
+    node = y.grad_fn
+    y += 1
+    ((name, kept),) = _torch.edited_tensors_of(node)
+    assert name == "result"
+    assert kept is None or _torch.storage_key(kept) == _torch.storage_key(y)
+    z = x.sin()
+    z.sum().backward()
+    assert _torch.edited_tensors_of(z.grad_fn) == []  # freed
+
+
+def test_has_numbers():
+    assert _torch.has_numbers(X)
+    assert not _torch.has_numbers(X.to("meta"))
+    assert not _torch.has_numbers(torch._efficientzerotensor((2,)))
+
+
+def test_out_of_sight():
+    seen = []
+
+    class Watch(_torch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **kwargs or {})
+
+    with Watch(), _torch.out_of_sight():
+        X.sin()
+    assert seen == []
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_mode_without_a_wrapper(monkeypatch, marked):
+    if not marked:  # as in an older release
+        monkeypatch.setattr(_torch, "_MARKS", {"a_name_that_torch_has_not"})
+
+    def dispatch(self, func, types, args=(), kwargs=None):
+        return func(*args, **kwargs or {})
+
+    quiet = type("Quiet", (_torch.QuietDispatchMode,), {"__torch_dispatch__": dispatch})
+    # 2.6 has no wrapper, and its compiler stays out of modes by itself
+    wraps = "__init_subclass__" in vars(_torch.TorchDispatchMode)
+    assert (quiet.__torch_dispatch__ is dispatch) == (marked or not wraps)
+    with quiet():
+        close(torch.compile(lambda x: x.sin() * 2, backend="eager")(X), X.sin() * 2)
 
 
 def test_what_has_no_public_path():

@@ -82,7 +82,7 @@ def blocks():
 
 def test_small_graph_is_drawn_whole():
     traced = chain(3)
-    boxes, arrows = picture(traced, 50)
+    boxes, arrows, _ = picture(traced, 50)
     names = {box.name for box in boxes}
     assert names == {"v", "x"} | {node.name for node in traced.nodes}
     assert {(a.source, a.target) for a in arrows} == {e[:2] for e in traced.edges}
@@ -92,7 +92,7 @@ def test_small_graph_is_drawn_whole():
 @pytest.mark.parametrize("make", [lambda: chain(60), blocks], ids=["chain", "modules"])
 def test_large_graph_is_collapsed_without_a_cycle(make, limit):
     traced = make()
-    boxes, arrows = picture(traced, limit)
+    boxes, arrows, _ = picture(traced, limit)
     assert len(boxes) <= limit
     pairs = [(arrow.source, arrow.target) for arrow in arrows]
     places = layout(pairs).places
@@ -104,10 +104,10 @@ def test_large_graph_is_collapsed_without_a_cycle(make, limit):
 
 
 def test_groups_are_modules():
-    boxes, _ = picture(blocks(), 30)
+    boxes, *_ = picture(blocks(), 30)
     titles = [box.text.split("\n")[0] for box in boxes if "\n" in box.text]
     assert sorted(titles) == sorted({f"{i}.{j}" for i in range(12) for j in (0, 2)})
-    boxes, _ = picture(blocks(), 20)
+    boxes, *_ = picture(blocks(), 20)
     titles = [box.text.split("\n")[0] for box in boxes if "\n" in box.text]
     assert sorted(titles, key=int) == [str(i) for i in range(12)]
 
@@ -117,7 +117,7 @@ def test_a_root_that_is_a_leaf_in_a_large_graph():
     y, leaf = x, torch.ones((), requires_grad=True)
     for _ in range(60):
         y = y.sin()
-    boxes, arrows = picture(pullback.trace([y.sum(), leaf], names={"l.w": leaf}), 20)
+    boxes, arrows, _ = picture(pullback.trace([y.sum(), leaf], names={"l.w": leaf}), 20)
     assert ("v[1]", "l.w") in {(arrow.source, arrow.target) for arrow in arrows}
     assert len(boxes) <= 20
 

@@ -1,0 +1,155 @@
+"""Diagonals and their sums, exact and estimated, held against dense derivatives."""
+
+import pytest
+import torch
+
+import pullback
+
+close = torch.testing.assert_close
+
+
+def numbers(*shape, dtype=torch.float64):
+    # fixed and irregular, away from zero
+    n = torch.Size(shape).numel()
+    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().add(2).reshape(shape)
+
+
+W = numbers(6, 6).cos()
+
+
+def mixed(x):
+    return (W @ x.flatten()).sin().reshape(x.shape)
+
+
+def rows(X):
+    return (X @ W).sin()
+
+
+def height(x):
+    return (x**4).sum() * x.prod()
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 200, 2**26])
+def test_exact(monkeypatch, chunk_bytes):
+    monkeypatch.setattr("pullback._diagonal.CHUNK_BYTES", chunk_bytes)
+    x = numbers(2, 3)
+    D = torch.func.jacrev(mixed)(x).reshape(6, 6).diagonal()
+    close(pullback.diagonal(mixed, x), D.reshape(2, 3))
+    close(pullback.divergence(mixed, x), D.sum())
+    X = numbers(4, 6)
+    D = torch.func.vmap(torch.func.jacrev(rows))(X).diagonal(dim1=1, dim2=2)
+    close(pullback.diagonal(rows, X, batched=True), D)
+    close(pullback.divergence(rows, X, batched=True), D.sum(1))
+
+
+def test_laplacian():
+    x, X = numbers(3), numbers(5, 3)
+    close(pullback.laplacian(height, x), torch.func.hessian(height)(x).trace())
+    expected = torch.func.vmap(lambda x: torch.func.hessian(height)(x).trace())(X)
+    close(pullback.laplacian(torch.func.vmap(height), X, batched=True), expected)
+    close(pullback.laplacian(torch.sum, x), torch.zeros((), dtype=x.dtype))
+
+
+def test_of_one_number():
+    x = torch.tensor(2.0)
+    close(pullback.diagonal(torch.square, x), torch.tensor(4.0))
+    close(pullback.divergence(torch.square, x), torch.tensor(4.0))
+    close(pullback.divergence(torch.square, numbers(3), batched=True), 2 * numbers(3))
+
+
+def test_of_nothing():
+    assert pullback.diagonal(torch.square, torch.empty(0)).shape == (0,)
+    close(pullback.divergence(torch.square, torch.empty(0)), torch.tensor(0.0))
+
+
+@pytest.mark.parametrize("samples", [1, 7])
+def test_of_a_diagonal_matrix_any_direction_is_exact(samples):
+    x = numbers(4)
+    close(pullback.diagonal(torch.sin, x, samples=samples).value, x.cos())
+    found = pullback.divergence(torch.sin, x, samples=samples)
+    close(found.value, x.cos().sum())
+    close(found.error, torch.tensor(0.0 if samples > 1 else torch.inf, dtype=x.dtype))
+
+
+def test_estimates_lie_within_their_errors():
+    x, generator = numbers(2, 3), torch.Generator().manual_seed(0)
+    exact = pullback.divergence(mixed, x)
+    means = [
+        pullback.divergence(mixed, x, samples=50, generator=generator) for _ in range(200)
+    ]
+    off = torch.stack([(m.value - exact) / m.error for m in means])
+    assert 0.55 < float((off.abs() < 1).double().mean()) < 0.8  # two in three
+    assert off.mean().abs() < 0.25
+
+
+def test_estimates_for_each_sample():
+    X = numbers(4, 6)
+    exact = pullback.divergence(rows, X, batched=True)
+    generator = torch.Generator().manual_seed(0)
+    found = pullback.divergence(rows, X, batched=True, samples=2000, generator=generator)
+    assert found.value.shape == found.error.shape == (4,)
+    assert ((found.value - exact).abs() < 5 * found.error).all()
+
+
+def test_the_generator_decides():
+    def draw():
+        generator = torch.Generator().manual_seed(3)
+        return pullback.diagonal(mixed, numbers(6), samples=2, generator=generator)
+
+    state = torch.get_rng_state()
+    close(draw(), draw(), rtol=0, atol=0)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_physics_loss_trains_through_the_laplacian():
+    torch.manual_seed(0)  # any
+    net = torch.nn.Sequential(
+        torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+    ).double()
+    X = numbers(5, 2)
+    p = dict(net.named_parameters())
+
+    def one(p, x):
+        u = lambda x: torch.func.functional_call(net, p, (x,)).squeeze()  # noqa: E731
+        return torch.func.hessian(u)(x).trace()
+
+    loss = (pullback.laplacian(lambda X: net(X).squeeze(1), X, batched=True) ** 2).sum()
+    found = torch.autograd.grad(loss, list(p.values()), materialize_grads=True)
+    expected = torch.func.grad(lambda p: sum(one(p, x) ** 2 for x in X))(p)
+    close(dict(zip(p, found, strict=True)), expected)
+
+
+BAD = {
+    "another shape": (pullback.diagonal, torch.sum, {}, ValueError, "same shape is needed"),
+    "several numbers": (pullback.laplacian, torch.sin, {}, ValueError, "one number is"),
+    "for each sample": (
+        pullback.laplacian,
+        torch.sin,
+        {"batched": True},
+        ValueError,
+        r"shape \(2, 3\); \(B,\), a number for each",
+    ),
+    "no samples": (
+        pullback.divergence,
+        torch.sin,
+        {"samples": 0},
+        ValueError,
+        "samples is 0",
+    ),
+    "half": (
+        pullback.divergence,
+        torch.sin,
+        {"samples": 0.5},
+        ValueError,
+        "samples is 0.5",
+    ),
+    "two inputs": (pullback.diagonal, torch.sin, {"argnums": (0,)}, TypeError, "argnums"),
+    "complex": (pullback.diagonal, lambda x: x * 1j, {}, TypeError, "complex"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    function, f, options, error, message = BAD[case]
+    with pytest.raises(error, match=message):
+        function(f, numbers(2, 3), **options)

@@ -1,0 +1,97 @@
+"""Live pictures on a page of the site: data in the page, one script beside it."""
+
+import re
+from textwrap import indent
+
+import pytest
+import torch
+from built import needs_chromium
+from executed import ROOT
+from sites import Site, write
+
+import pullback
+from certified import COUNT, differences, inputs_for
+
+CONF = f"""
+    import sys
+    sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
+    project = "Tiny"
+    extensions = ["live_pictures"]
+    folder = {str(ROOT / "src" / "pullback")!r}
+    html_static_path = [folder + "/live.js", folder + "/steps.js"]
+    """
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'"
+
+
+def house(x):
+    return torch.stack([x.sum(), (x**2).sum()])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    site = Site(tmp_path_factory.mktemp("live"))
+    write(site.folder, {"docs/conf.py": CONF})
+    write(site.folder, {"docs/other.rst": ":orphan:\n\nOther\n=====\n"})
+    pictures = [
+        pullback.live(house, torch.ones(3), graph=True),
+        pullback.live(torch.sigmoid, torch.ones(3)),
+    ]
+    parts = [f".. raw:: html\n\n{indent(p.html, '    ')}\n" for p in pictures]
+    (site.folder / "docs" / "index.rst").write_text("Page\n====\n\n" + "\n".join(parts))
+    site.build("-n", "-W", PYTHONPATH=str(ROOT / "src"))
+    return site
+
+
+def test_one_script_for_all_pictures(site):
+    page = site.page("docs/index.rst")
+    assert page.count('class="pb-live"') == 2
+    for name in ("live", "steps"):
+        assert len(re.findall(rf'<script[^>]* src="_static/{name}\.js[^"]*"', page)) == 1
+    assert "data-live" in page
+    assert "form.pb-live:not" not in page, "what the script says"
+    assert "live.js" not in site.page("docs/other.rst")
+    script = (site.html / "_static" / "live.js").read_text()
+    assert script == (ROOT / "src" / "pullback" / "live.js").read_text()
+    assert not re.search(r"\beval\b|\bFunction\b|\bfetch\b|https?:", script)
+
+
+@needs_chromium
+def test_under_a_strict_policy(site, browser):
+    page = browser.new_page()
+    page.route("**/*", lambda route: answer(route, site.html))
+    page.goto("http://site.test/index.html")
+    form = page.locator("form.pb-live").first
+    form.get_by_label("x[1]", exact=True).fill("-4")
+    shown = form.locator(".pb-by-v .pb-sum text").all_text_contents()
+    assert shown == ["3", "\N{MINUS SIGN}7", "3"]
+    form.get_by_text("Step 5 of 5: x receives").wait_for(timeout=2000)
+    form.get_by_role("button", name="Previous").click()
+    form.get_by_text("Step 4 of 5").wait_for(timeout=2000)
+    page.close()
+
+
+def answer(route, folder):
+    """Serve a file with a policy that allows scripts from files alone."""
+    file = folder / route.request.url.removeprefix("http://site.test/").partition("?")[0]
+    if not file.is_file():
+        return route.fulfill(status=404)
+    return route.fulfill(path=file, headers={"Content-Security-Policy": POLICY})
+
+
+def test_what_is_compared():
+    """A hundred inputs and more: zeros, ties, negative and large numbers among them."""
+    inputs = list(inputs_for(4, 2, COUNT))
+    assert len(inputs) >= 100
+    xs = torch.stack([x for x, _ in inputs])
+    assert (xs == 0).all(dim=1).any()
+    assert ((xs == 0).sum(dim=1) == 2).any()
+    assert ((xs == xs[:, :1]).all(dim=1) & (xs[:, 0] != 0)).any()
+    assert (xs < 0).all(dim=1).any()
+    assert (xs.abs() > 100).any()
+    assert {(len(x), len(v)) for x, v in inputs} == {(4, 2)}
+
+
+def test_nothing_but_rounding_is_between_them():
+    live = pullback.live(torch.sigmoid, torch.ones(2))
+    worst = max(difference.size for difference in differences(live, 60))
+    assert 0 <= worst < 1e-12

@@ -1,0 +1,46 @@
+"""A page as Markdown (docs/_ext/markdown_pages.py)."""
+
+import pytest
+
+from markdown_pages import as_markdown
+
+CODE = '<div class="highlight-{}"><div class="highlight"><pre>{}</pre></div></div>'
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("ipython3", "python"), ("Python", "python"), ("myst-ansi", "text"), ("cpp", "cpp")],
+)
+def test_code_is_kept_to_the_letter(kind, told):
+    text = "<span>a</span> = x &lt; y\n\n\nb = a_*_\n"
+    expected = f"```{told}\na = x < y\n\n\nb = a_*_\n```\n"
+    assert as_markdown(CODE.format(kind, text)) == expected
+
+
+def test_a_fence_is_longer_than_those_in_the_code():
+    assert as_markdown(CODE.format("none", "```\n")) == "````text\n```\n````\n"
+
+
+def test_formulas_are_tex():
+    formula = "<math{}><mi>v</mi><annotation>v^\\top J</annotation></math>"
+    assert as_markdown(f"<p>the {formula.format('')}.</p>") == "the $v^\\top J$.\n"
+    block = as_markdown(formula.format(' display="block"'))
+    assert block == "$$\nv^\\top J\n$$\n"
+
+
+def test_links_lead_to_markdown():
+    links = '<p><a href="../a.html#b">a</a> <a href="https://x.org/c.html">c</a></p>'
+    assert as_markdown(links) == "[a](../a.md#b) [c](https://x.org/c.html)\n"
+
+
+def test_a_box_keeps_its_title_and_a_drawing_what_it_shows():
+    box = "<details><summary>Why?</summary><p>So.</p></details>"
+    assert as_markdown(box) == "**Why?**\n\nSo.\n"
+    assert as_markdown('<svg aria-label="a graph"><text>1</text></svg>') == (
+        "*Drawing: a graph*\n"
+    )
+
+
+def test_what_only_a_browser_uses_is_left_out():
+    page = '<h1>A<a class="headerlink" href="#a">#</a></h1><form>0</form><p>b</p>'
+    assert as_markdown(page) == "# A\n\nb\n"

@@ -1,0 +1,951 @@
+"""Watch names the line, changes nothing, and is silent about what is right."""
+
+import functools
+import math
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import pullback
+from pullback._messages import messages
+from pullback._watch.log import FORWARD
+from pullback._watch.recorder import Recorder
+
+HERE = Path(__file__).resolve()
+#: Traps of which a program shows no sign that a right one does not show, too.
+UNSEEN = {
+    "compiled-custom-backward",  # code that is compiled
+    "hook-after-compile",
+    "forward-mode-in-threads",  # threads of the program's own
+    "grad-is-the-same-tensor",  # reading x.grad and reading a name for it are the same
+    "hook-that-returns",  # people do that on purpose
+    "no-grad-and-forward-mode",
+    "python-random-inside-vmap",  # no operation of torch
+}
+#: Traps that correct programs contain, too; reported when asked for.
+STRICT = {
+    "gradients-accumulate",
+    "one-element-needs-no-gradient",
+    "outputs-are-summed",
+    "ties-of-a-maximum",
+}
+UNEQUAL = "mean-of-unequal-batches"
+TRAPS = [m for m in messages() if m.silent and m.broken and m.anchor not in UNSEEN]
+
+
+def line_of(text):
+    """Return the number of the line of this file that ends in a comment."""
+    lines = HERE.read_text().splitlines()
+    (found,) = [i for i, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
+    return found
+
+
+def at(site):
+    return (Path(site.path).name, site.line)
+
+
+def here(text):
+    return (HERE.name, line_of(text))
+
+
+def watched(code, tmp_path, **options):
+    path = tmp_path / "program.py"
+    path.write_text(code)
+    with pullback.watch(**options) as seen:
+        exec(compile(code, path, "exec"), {"__name__": "program"})
+    assert seen.unseen == ()
+    return seen
+
+
+def names(of):
+    return [trap.anchor for trap in of]
+
+
+def test_most_traps_are_seen():
+    known = {m.anchor for m in messages() if m.silent}
+    assert known >= UNSEEN | STRICT
+    assert len({*names(TRAPS)} - STRICT) >= 25
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=names(TRAPS))
+def test_a_trap_is_seen(trap, tmp_path):
+    seen = watched(trap.broken, tmp_path, strict=trap.anchor in STRICT)
+    finding, *_ = (f for f in seen if f.page == trap.anchor)
+    assert finding.site.path == str(tmp_path / "program.py")
+    assert f"program.py:{finding.site.line}: " in " ".join(str(seen).split())
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=names(TRAPS))
+def test_the_same_done_right_is_no_finding(trap, tmp_path):
+    assert list(watched(trap.fixed, tmp_path)) == []
+
+
+@pytest.mark.parametrize("trap", [t for t in TRAPS if t.anchor not in STRICT][:4])
+def test_a_rule_can_be_turned_off(trap, tmp_path):
+    assert trap.anchor in pullback.watch.RULES
+    seen = watched(trap.broken, tmp_path, without=[trap.anchor])
+    assert trap.anchor not in [f.rule for f in seen]
+
+
+def test_rules_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="'loss-brodcast', which is no rule"):
+        pullback.watch(without=["loss-brodcast"])
+
+
+# --- in place -------------------------------------------------------------------------
+
+
+def test_the_line_that_edited_and_the_line_that_saved():
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="inplace") as raised, pullback.watch() as seen:
+        y = x.exp()  # saved here
+        y += 1  # edited here
+        y.sum().backward()
+    (finding,) = seen
+    assert at(finding.site) == here("edited here")
+    assert "add_ edited a tensor of shape [3] in place after Exp" in finding.message
+    saved, edited = finding.notes
+    assert at(saved.site) == here("saved here")
+    assert "its result, of shape [3], at version 0" in saved.text
+    assert "version 1" in edited.text
+    assert str(finding) in raised.value.__notes__[0]
+
+
+def test_the_optimizer_that_changed_a_parameter_between_two_backwards():
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
+        y = net(torch.ones(5, 3))
+        y.mean().backward(retain_graph=True)
+        optimizer.step()  # stepped here
+        y.square().mean().backward()
+    (finding,) = seen
+    assert at(finding.site) == here("stepped here")
+    assert "SGD.step() changed the parameter 2.weight" in finding.message
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, v):
+        return 2 * v * ctx.saved_tensors[0]
+
+
+def test_what_a_custom_function_saved():
+    x = torch.ones(3, requires_grad=True) * 1
+    with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
+        y = Square.apply(x)
+        x[0] = 5.0  # written here
+        y.sum().backward()
+    (finding,) = seen
+    assert at(finding.site) == here("written here")
+    assert "after Square had saved" in finding.message
+
+
+def test_an_edit_before_the_block_is_said_to_be_out_of_sight():
+    x = torch.ones(3, requires_grad=True)
+    y = x.exp()
+    y += 1
+    with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
+        y.sum().backward()
+    assert len(seen) == 0
+    assert "out of sight" in str(seen)
+
+
+# --- what is not finite ---------------------------------------------------------------
+
+
+def test_an_infinity_is_reported_where_it_began():
+    x = torch.zeros(2, requires_grad=True)
+    with pullback.watch() as seen:
+        squares = x.pow(2).sum()  # became NaN here
+        squares.sqrt().backward()  # infinite here
+    (finding,) = seen
+    assert at(finding.site) == here("infinite here")
+    assert "An infinity first appeared in backward of Sqrt" in finding.message
+    (became,) = [note for note in finding.notes if note.label == "NaN"]
+    assert at(became.site) == here("became NaN here")
+
+
+def test_the_first_nan_of_a_forward_pass_with_the_ranges_of_its_inputs():
+    x = torch.tensor([1.0, -2.0], requires_grad=True)
+    with pullback.watch() as seen:
+        roots = x.sqrt()  # NaN here
+        (roots * 3).sum().backward()
+    (finding,) = seen
+    assert at(finding.site) == here("NaN here")
+    assert "-2 to 1, shape (2,)" in finding.notes[0].text
+    with pullback.watch() as seen:  # without a backward
+        x.detach().sqrt()
+    assert "NaN first appeared in sqrt" in seen[0].message
+
+
+def test_numbers_that_come_in():
+    data = torch.tensor([1.0, math.nan])
+    x = torch.ones(2, requires_grad=True)
+    with pullback.watch() as seen:
+        (x * data).sum().backward()
+    assert "came in and were first used in mul" in seen[0].message
+
+
+def test_the_infinities_of_a_mask_are_right_until_they_meet_a_whole_row():
+    x = torch.zeros(2, 2, requires_grad=True)
+    for mask, found in (([[0, 1], [0, 0]], 0), ([[1, 1], [0, 0]], 1)):
+        with pullback.watch() as seen:
+            y = x.masked_fill(torch.tensor(mask).bool(), -math.inf)
+            y.softmax(-1)[:, 0].sum().backward()
+        assert len(seen) == found
+    assert "The infinity that masked_fill wrote became NaN in _softmax" in seen[0].message
+
+
+def test_what_the_first_nan_does_to_later_steps_is_no_other_finding():
+    w = nn.Parameter(torch.zeros(2))
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(3):
+            optimizer.zero_grad()
+            (w.pow(2).sum().sqrt() + w.exp().sum()).backward()
+            optimizer.step()
+    assert [finding.page for finding in seen] == ["norm-at-zero"]
+
+
+def test_a_scaled_gradient_may_overflow():
+    w = torch.tensor([1.0], dtype=torch.float16, requires_grad=True)
+    loss_scale = torch.tensor(6e4, dtype=torch.float16)
+    with pullback.watch() as seen:
+        (w * 4 * loss_scale).sum().backward()
+    assert len(seen) == 1
+    net = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([net], lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100)
+    with pullback.watch() as seen:
+        scaler.scale(net.sum() * 1e-6).mul(1e13).mul(1e-10).backward(torch.tensor(1e30))
+        scaler.step(optimizer)
+        scaler.update()
+    assert not [f for f in seen if "reached a gradient" in f.message]
+
+
+def test_a_scaled_loss_may_overflow_and_one_that_is_infinite_by_itself_not():
+    for start, found in ((3e38, 0), (0.0, 1)):
+        w = nn.Parameter(torch.tensor([start]))
+        optimizer = torch.optim.SGD([w], lr=0.1)
+        scaler = torch.amp.GradScaler("cpu")
+        with pullback.watch() as seen:
+            loss = w.sum() if found == 0 else -w.log().sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+        assert len(seen) == found, seen
+    assert "first appeared in log" in seen[0].message
+
+
+# --- missing gradients ----------------------------------------------------------------
+
+
+class Net(nn.Module):
+    def __init__(self, cut):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 3), nn.Linear(3, 1)
+        self.frozen = nn.Linear(3, 3).requires_grad_(False)
+        self.unused = nn.Linear(2, 2)
+        self.cut = cut
+
+    def forward(self, x):
+        return self.last(self.frozen(self.cut(self.first(x))))
+
+
+def by_detach(h):
+    return h.detach()  # detached here
+
+
+@torch.no_grad()
+def by_no_grad(h):
+    return h * 2  # without grad here
+
+
+def by_item(h):
+    return torch.tensor([[number.item() for number in row] for row in h])  # item here
+
+
+def by_integers(h):
+    return (h > 0).float()  # integers here
+
+
+def through_data(h):
+    return h.data * 1.0  # data here
+
+
+@pytest.mark.parametrize(
+    ("cut", "where", "says"),
+    [
+        (by_detach, "detached here", "detach()"),
+        (by_no_grad, "without grad here", "no_grad"),
+        (by_item, "item here", ".item()"),
+        (by_integers, "integers here", "integers or booleans"),
+        (through_data, "data here", "detach()"),
+    ],
+)
+def test_why_a_parameter_got_no_gradient(cut, where, says):
+    net = Net(cut)
+    optimizer = torch.optim.Adam(net.parameters())
+    with pullback.watch() as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.ones(4, 3)).square().mean().backward()
+            optimizer.step()
+    found = {finding.message: finding for finding in seen}
+    (message,) = [m for m in found if m.startswith("first.weight, first.bias got no")]
+    assert says in message
+    assert at(found[message].site) == here(where)
+    (unused,) = [m for m in found if m.startswith("unused.weight, unused.bias got no")]
+    assert "not used" in unused
+    assert len(seen) == 2
+    why, line = seen.why("first.bias").splitlines()
+    assert says in why
+    assert line.strip().startswith(f"{found[message].site}: ")
+    assert "frozen" in seen.why("frozen.weight")
+    assert "2 times" in seen.why("last.bias")
+    with pytest.raises(KeyError, match=r"first\.weight"):
+        seen.why("nobody")
+
+
+def test_a_parameter_that_is_used_beside_the_loss():
+    net = Net(lambda h: h)
+    optimizer = torch.optim.SGD([*net.first.parameters(), *net.last.parameters()], lr=0.1)
+    with pullback.watch() as seen:
+        net(torch.ones(4, 3))
+        net.last(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+    assert "did not enter the loss" in seen.why("first.weight")
+
+
+def test_a_closure_without_backward_and_an_optimizer_that_reads_its_loss():
+    w, other = nn.Parameter(torch.ones(2)), torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.LBFGS([w])
+    with pullback.watch() as seen:
+        optimizer.step(lambda: (w**2).sum())  # reads the loss as a number
+        other.sum().backward()
+    assert "did not enter the loss of any backward" in seen.why("w")
+
+
+def test_networks_that_are_trained_in_turns_are_right():
+    torch.manual_seed(0)  # any numbers do
+    G, D = nn.Linear(2, 3), nn.Linear(3, 1)
+    of_G = torch.optim.Adam(G.parameters())
+    of_D = torch.optim.Adam(D.parameters())
+    with pullback.watch() as seen:
+        for _ in range(3):
+            fake = G(torch.randn(4, 2))
+            of_D.zero_grad()
+            (D(fake.detach()).mean() - D(torch.randn(4, 3)).mean()).backward()
+            of_D.step()
+            of_G.zero_grad()
+            D(fake).mean().neg().backward()
+            of_G.step()
+    assert list(seen) == []
+
+
+def test_a_teacher_that_is_not_trained_is_right():
+    online, target = nn.Linear(2, 1), nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(online.parameters())
+    with pullback.watch() as seen:
+        for _ in range(3):
+            with torch.no_grad():
+                wanted = target(torch.ones(4, 2))
+            optimizer.zero_grad()
+            (online(torch.ones(4, 2)) - wanted).square().mean().backward()
+            optimizer.step()
+            with torch.no_grad():
+                for t, w in zip(target.parameters(), online.parameters(), strict=True):
+                    t.lerp_(w, 0.1)
+    assert list(seen) == []
+
+
+def test_a_gradient_that_was_not_cleared_and_one_that_was():
+    for clear, found in ((True, 0), (False, 1)):
+        w = nn.Parameter(torch.ones(2))
+        optimizer = torch.optim.SGD([w], lr=0.1)
+        with pullback.watch() as seen:
+            for _ in range(3):
+                if clear:
+                    optimizer.zero_grad(set_to_none=False)
+                (w**2).sum().backward()
+                optimizer.step()
+        assert [f.page for f in seen] == ["gradients-accumulate"] * found
+
+
+@pytest.mark.parametrize(("by_hand", "found"), [(True, []), (False, [UNEQUAL])])
+def test_means_of_unequal_batches_that_are_weighted(by_hand, found):
+    data, w = torch.arange(5.0), torch.zeros((), requires_grad=True)
+    with pullback.watch() as seen:
+        for batch in data.split(4):  # 4 and 1
+            share = len(batch) / 5 if by_hand else 1 / 2
+            (((w - batch) ** 2).mean() * share).backward()
+    assert [finding.rule for finding in seen] == found
+
+
+def test_a_reentrant_checkpoint_whose_input_requires_no_gradient():
+    from torch.utils.checkpoint import checkpoint
+
+    net = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    other = torch.ones(2, requires_grad=True)
+    with warnings.catch_warnings(action="ignore"), pullback.watch() as seen:
+        y = checkpoint(net, torch.ones(1, 2), use_reentrant=True)
+        (y.sum() + other.sum()).backward()
+        optimizer.step()
+    (finding,) = seen
+    assert "weight, bias got no gradient: used inside a reentrant" in finding.message
+    assert finding.page == "checkpoint-inputs-no-grad"
+
+
+class Quartic(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        square = x * x
+        ctx.save_for_backward(x, square)
+        return square * square, square
+
+    @staticmethod
+    def backward(ctx, v, of_square):
+        x, square = ctx.saved_tensors
+        return 4 * square * x * v + 2 * x * of_square
+
+
+def test_an_intermediate_that_is_returned_has_a_graph():
+    x = torch.tensor(2.0, requires_grad=True)
+    with pullback.watch() as seen:
+        (g,) = torch.autograd.grad(Quartic.apply(x)[0], x, create_graph=True)
+        assert torch.autograd.grad(g, x)[0] == 48
+    assert list(seen) == []
+
+
+def test_a_view_that_may_not_be_differentiated():
+    base = torch.ones(3, requires_grad=True) * 1
+    with torch.no_grad():
+        view = base[:2]
+    base.mul_(2)
+    with torch.no_grad(), pullback.watch() as seen:
+        torch.zeros(2).copy_(view)
+    assert seen.unseen == ()
+
+
+def test_attention_to_one_token_is_right():
+    q = torch.randn(1, 2, 1, 4, requires_grad=True)
+    with pullback.watch() as seen:
+        nn.functional.scaled_dot_product_attention(q, q * 2, q * 3).sum().backward()
+        (q @ q.transpose(-1, -2)).softmax(-1).matmul(q).sum().backward()
+        q.sum().softmax(0).backward()
+    assert list(seen) == []
+    assert seen.unseen == ()
+
+
+def test_an_activation_of_a_leaf_is_no_clamp():
+    x = torch.tensor([-2.0, 0.5, 8.0], requires_grad=True)
+    with pullback.watch() as seen:
+        (nn.ReLU6()(x) + nn.Hardtanh()(x)).sum().backward()
+    assert list(seen) == []
+
+
+def test_gradients_that_are_set_by_hand_are_right():
+    w, other = nn.Parameter(torch.ones(2)), torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    with pullback.watch() as seen:
+        other.sum().backward()
+        (w.grad,) = torch.autograd.grad((w**2).sum(), w)
+        optimizer.step()
+        optimizer.zero_grad()
+    assert list(seen) == []
+    assert "by hand" in seen.why("w")
+
+
+def test_steps_through_data_between_backward_and_forward_are_right():
+    w = nn.Parameter(torch.ones(2))
+    with pullback.watch() as seen:
+        for _ in range(3):
+            w.grad = None
+            (w.exp() * w).sum().backward()
+            w.data -= 0.1 * w.grad
+    assert list(seen) == []
+
+
+def test_a_gradient_check_is_right():
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    with pullback.watch() as seen:
+        torch.autograd.gradcheck(lambda x: x.exp() * x**2, x)
+        torch.autograd.gradgradcheck(lambda x: x.exp() * x**2, x)
+    assert list(seen) == []
+
+
+def test_one_bound_of_a_leaf_is_a_guard():
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    with pullback.watch() as seen:
+        x.clamp(min=1e-6).sqrt().sum().backward()
+    assert list(seen) == []
+
+
+def test_an_ensemble_of_batch_norms_writes_its_statistics():
+    models = [nn.BatchNorm1d(2) for _ in range(3)]
+    parameters, buffers = torch.func.stack_module_state(models)
+    call = functools.partial(torch.func.functional_call, models[0])
+    x = torch.arange(8.0).reshape(4, 2)
+    with pullback.watch() as seen:
+        out = torch.vmap(lambda p, b: call((p, b), (x,)))(parameters, buffers)
+        out.square().sum().backward()
+    assert list(seen) == []
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile:UserWarning")
+def test_modules_without_a_length_are_called():
+    net = torch.compile(nn.Linear(2, 1), backend="eager")
+    with pullback.watch() as seen:
+        net(torch.ones(1, 2)).sum().backward()
+    assert list(seen) == []
+
+
+# --- nothing changes ------------------------------------------------------------------
+
+
+def trained(steps=3):
+    torch.manual_seed(0)  # the same start with and without
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    optimizer = torch.optim.AdamW(layer.parameters())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        layer(torch.randn(2, 5, 8)).square().mean().backward()
+        optimizer.step()
+    return [p.detach().clone() for p in layer.parameters()] + [torch.rand(3)]
+
+
+def test_results_are_the_same_to_the_bit():
+    plain = trained()
+    with pullback.watch() as seen:
+        same = trained()
+    assert list(seen) == []
+    assert seen.unseen == ()
+    for a, b in zip(plain, same, strict=True):
+        assert torch.equal(a, b)
+
+
+def a_net(seed=0):
+    torch.manual_seed(seed)  # the same start with and without
+    return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+
+
+def steps_of(net, loss_of, optimizer, steps=2):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss_of(net, torch.randn(4, 3)).backward()
+        optimizer.step()
+    return [*net.state_dict().values(), torch.rand(2)]
+
+
+def squares(net, x):
+    return net(x).square().mean()
+
+
+def with_hooks():
+    net, arrived = a_net(), []
+    net[3].register_full_backward_hook(lambda *given: arrived.extend(given[2]))
+    net[3].weight.register_hook(lambda v: 2 * v)
+    net[3].bias.register_post_accumulate_grad_hook(lambda p: arrived.append(p.grad.clone()))
+    return steps_of(net, squares, torch.optim.SGD(net.parameters(), lr=0.1)) + arrived
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, v):
+        return 3 * v * ctx.saved_tensors[0] ** 2
+
+
+def with_a_custom_function():
+    net = a_net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    return steps_of(net, lambda net, x: Cube.apply(net(x)).mean(), optimizer)
+
+
+def with_checkpoints(use_reentrant):
+    from torch.utils.checkpoint import checkpoint
+
+    net = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+
+    def loss_of(net, x):
+        x.requires_grad_()
+        return checkpoint(net, x, use_reentrant=use_reentrant).square().mean()
+
+    return steps_of(net, loss_of, torch.optim.SGD(net.parameters(), lr=0.1))
+
+
+def with_autocast_and_a_scaler():
+    net, scaler = a_net(), torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = squares(net, torch.randn(4, 3))
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    return [*net.state_dict().values(), torch.tensor(scaler.get_scale())]
+
+
+def with_a_gradient_penalty():
+    def loss_of(net, x):
+        x.requires_grad_()
+        (slope,) = torch.autograd.grad(net(x).sum(), x, create_graph=True)
+        return (slope.norm(dim=1) - 1).square().mean() + net[3].bias.square().sum()
+
+    net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Tanh(), nn.Linear(8, 1))
+    return steps_of(net, loss_of, torch.optim.SGD(net.parameters(), lr=0.1))
+
+
+def with_a_compiled_region():
+    net = a_net()
+    compiled = torch.compile(net[2:], backend="aot_eager")
+
+    def loss_of(net, x):
+        return compiled(net[:2](x)).square().mean()
+
+    return steps_of(net, loss_of, torch.optim.SGD(net.parameters(), lr=0.1))
+
+
+def in_threads():
+    nets = [a_net(seed) for seed in range(4)]
+
+    def work(net):
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(5):
+            optimizer.zero_grad()
+            squares(net, torch.ones(4, 3)).backward()
+            optimizer.step()
+
+    threads = [threading.Thread(target=work, args=(net,)) for net in nets[1:]]
+    for thread in threads:
+        thread.start()
+    work(nets[0])
+    for thread in threads:
+        thread.join()
+    return [t for net in nets for t in net.state_dict().values()]
+
+
+class Doubled(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        return torch.full((3,), float(i)) * 2
+
+
+def with_workers_of_a_loader():
+    net = a_net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.001)
+    loader = torch.utils.data.DataLoader(Doubled(), batch_size=4, num_workers=2)
+    for x in loader:
+        optimizer.zero_grad()
+        squares(net, x).backward()
+        optimizer.step()
+    return [*net.state_dict().values()]
+
+
+def inside_another_watch():
+    with pullback.watch() as seen:
+        result = with_hooks()
+    assert list(seen) == []
+    assert seen.unseen == ()
+    return result
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile:UserWarning")
+@pytest.mark.parametrize(
+    "program",
+    [
+        with_hooks,
+        with_a_custom_function,
+        functools.partial(with_checkpoints, True),
+        functools.partial(with_checkpoints, False),
+        with_autocast_and_a_scaler,
+        with_a_gradient_penalty,
+        with_a_compiled_region,
+        in_threads,
+        with_workers_of_a_loader,
+        inside_another_watch,
+    ],
+    ids=lambda program: getattr(program, "__name__", str(getattr(program, "args", ""))),
+)
+def test_nothing_is_changed_and_nothing_stays(program):
+    before = hooks_of_torch()
+    torch.manual_seed(0)  # the same start with and without
+    plain = program()
+    torch.manual_seed(0)
+    with pullback.watch() as seen:
+        watched = program()
+    assert list(seen) == [], seen
+    assert seen.unseen == ()
+    assert hooks_of_torch() == before
+    for a, b in zip(plain, watched, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_what_other_threads_do_does_not_hide_what_this_one_does():
+    w = torch.zeros(2, requires_grad=True)
+    other = nn.Parameter(torch.ones(2))
+    slow = torch.optim.SGD([other], lr=0.1)
+    begun, done = threading.Event(), threading.Event()
+
+    def wait(*_):
+        begun.set()
+        done.wait(60)
+
+    slow.register_step_pre_hook(wait)
+    thread = threading.Thread(target=slow.step)
+    with pullback.watch() as seen:
+        thread.start()
+        begun.wait(60)
+        w.pow(2).sum().sqrt().backward()
+        done.set()
+        thread.join()
+    assert [finding.page for finding in seen] == ["norm-at-zero"]
+
+
+def test_a_watch_inside_another_finds_the_same():
+    with pullback.watch() as outer, pullback.watch() as inner:
+        exec(TRAP, {"torch": torch})
+    assert [f.page for f in outer] == [f.page for f in inner] == ["norm-at-zero"]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_nothing_stays_where_backward_raises(depth):
+    before = hooks_of_torch()
+    x = torch.ones(3, requires_grad=True)
+    with ExitStack() as stack:
+        stack.enter_context(pytest.raises(RuntimeError, match="inplace"))
+        blocks = [stack.enter_context(pullback.watch()) for _ in range(depth)]
+        y = x.exp()
+        y += 1
+        y.sum().backward()
+    assert [len(seen) for seen in blocks] == [1] * depth
+    assert hooks_of_torch() == before
+
+
+def hooks_of_torch():
+    from torch.nn.modules import module
+    from torch.optim import optimizer
+
+    return [
+        len(of)
+        for of in (
+            module._global_forward_hooks,
+            module._global_forward_pre_hooks,
+            module._global_forward_hooks_always_called,
+            optimizer._global_optimizer_pre_hooks,
+            optimizer._global_optimizer_post_hooks,
+        )
+    ] + [torch._C._len_torch_dispatch_stack()]
+
+
+class Ready(torch.autograd.Function):
+    forward = staticmethod(lambda ctx, x: x.new_zeros(()))
+    backward = staticmethod(lambda ctx, v: torch.ones(2))
+
+
+def test_nothing_stays_when_the_block_ends_and_when_it_raises():
+    before = hooks_of_torch()
+    x = torch.ones(2, requires_grad=True)
+    y = 3 * Ready.apply(x)
+    with pullback.watch() as seen:
+        y.backward(retain_graph=True)
+        assert hooks_of_torch() != before
+    assert [f.page for f in seen] == ["backward-that-ignores-v"]
+    assert hooks_of_torch() == before
+    with pytest.raises(ZeroDivisionError), pullback.watch():
+        1 / 0  # noqa: B018
+    assert hooks_of_torch() == before
+    y.backward()  # a hook that stayed would add to what is seen
+    assert len(seen) == 1
+
+
+def test_a_rule_that_fails_ends_no_program(monkeypatch):
+    def fail(*_):
+        raise KeyError("x")
+
+    monkeypatch.setattr(Recorder, "_tensors_of", fail)
+    with pullback.watch() as seen:
+        total = torch.ones(2).sum()
+    assert total == 2
+    assert "KeyError" in seen.unseen[0]
+
+
+def test_what_is_traced_is_the_program_alone():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def operations():
+        graph = make_fx(lambda x: x.sin() * 2)(torch.ones(3)).graph
+        return [node.name for node in graph.nodes]
+
+    plain = operations()
+    with pullback.watch():
+        assert operations() == plain
+
+
+def test_compiled_functions_run_plain():
+    f = torch.compile(lambda x: (x.sin() * 2).sum(), backend="eager")
+    x = torch.zeros(3, requires_grad=True)
+    with pullback.watch() as seen:
+        f(x).backward()
+    assert x.grad.tolist() == [2.0] * 3
+    assert seen.unseen == ()
+
+
+def test_the_log_is_bounded(monkeypatch):
+    from pullback._watch import log
+
+    monkeypatch.setattr(log, "KEPT", 50)
+    kept = log.Log(pullback.Findings(), strict=False)
+    for index in range(1, 500):
+        event = log.Event(index, "mul", None, FORWARD)
+        event.makes = event.writes = (index,)
+        kept.of_number[index] = event
+        kept.add(event)
+    assert max(map(len, (kept.of_number, kept.makers, kept.writers))) <= 101
+
+
+# --- the command line -----------------------------------------------------------------
+
+
+def command(*arguments, text=None, folder=None):
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "pullback", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        input=text,
+        cwd=folder,
+        timeout=300,
+    )
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def script(tmp_path, code):
+    path = tmp_path / "train.py"
+    path.write_text(textwrap.dedent(code))
+    return path
+
+
+RIGHT = "x = torch.ones(2, requires_grad=True); (x * 2).sum().backward()"
+TRAP = "x = torch.zeros(2, requires_grad=True)\nx.pow(2).sum().sqrt().backward()"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (RIGHT, 0, ""),
+        (TRAP, 3, "train.py:3: An infinity first"),
+        (f"{TRAP}\nraise SystemExit(7)", 7, "train.py:3: An infinity first"),
+        (f"{RIGHT}\n1 / 0", 1, "ZeroDivisionError"),
+    ],
+)
+def test_a_script_runs_as_it_is(tmp_path, body, status, says):
+    path = script(tmp_path, f"import sys, torch; print(sys.argv[1:], __name__)\n{body}")
+    returned, out, err = command(path, "--lr", "1", folder=tmp_path)
+    assert (returned, out) == (status, "['--lr', '1'] __main__\n")
+    assert says in " ".join(err.split())
+    assert "runpy" not in err
+    assert bool(err) == bool(says)
+
+
+def test_a_module_runs_too(tmp_path):
+    script(tmp_path, f"import torch\n{TRAP}")
+    assert command("-m", "train", folder=tmp_path)[0] == 3
+    assert command("--without", "not-finite", "-m", "train", folder=tmp_path)[0] == 0
+
+
+def test_explain_says_what_a_message_means_without_torch():
+    message = "grad can be implicitly created only for scalar outputs"
+    traceback = (
+        f"Traceback (most recent call last):\n  y.backward()\nRuntimeError: {message}"
+    )
+    for arguments, text in ((["explain", message], None), (["explain"], traceback)):
+        returned, out, _ = command(*arguments, text=text)
+        assert returned == 0
+        found = re.search(r"fix: .*more: python -m pullback (.*)$", out, re.M | re.S)
+        returned, entry, _ = command(*found[1].splitlines()[0].split())
+        assert returned == 0
+        assert "losses.mean().backward()" in entry
+        assert "# done right\nimport torch" in entry
+    assert command("explain", "all is well")[0] == 1
+    assert command("explain", "no-such-entry")[0] == 1
+    code = (
+        "import sys; from pullback.__main__ import main; "
+        f"main(['explain', {message!r}]); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+# --- pytest and IPython ---------------------------------------------------------------
+
+
+def test_the_plugin_of_pytest(tmp_path):
+    (tmp_path / "test_it.py").write_text(
+        f"import pytest, torch\ndef trap():\n{textwrap.indent(TRAP, '    ')}\n"
+        "def test_plain(): trap()\n"
+        "@pytest.mark.pullback_watch\ndef test_marked(): trap()\n"
+        "@pytest.mark.pullback_watch(without=['not-finite'])\ndef test_without(): trap()\n"
+        "@pytest.mark.pullback_watch\ndef test_own(): assert False\n"
+    )
+    base = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "pullback._pytest",
+        "-c",
+        "/dev/null",
+    ]
+    base += ["-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+
+    def ran(*more):
+        done = subprocess.run(
+            [*base, *more, str(tmp_path / "test_it.py")],
+            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # not twice
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout
+
+    out = ran()
+    assert "2 failed, 2 passed" in out
+    assert "test_it.py:4: An infinity first appeared" in " ".join(out.split())
+    assert "3 failed, 1 passed" in ran("--pullback-watch")
+
+
+def test_the_extension_of_ipython(capsys):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.run_cell("%load_ext pullback\nimport torch")
+    shell.run_cell(TRAP)
+    assert "An infinity first appeared" in capsys.readouterr().out
+    shell.run_cell("%unload_ext pullback")
+    shell.run_cell(TRAP)
+    assert "infinity" not in capsys.readouterr().out
+    assert hooks_of_torch()[-1] == 0

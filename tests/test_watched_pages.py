@@ -1,0 +1,203 @@
+"""Under watch the pages of the site run as they do without, and show what they are about.
+
+Every page has checks of its own, which hold under watch, too; a page that shows something
+wrong on purpose stands in ``SHOWN``. Of the pages that have changed since they passed, or
+all when the rules have, a run takes some by lot; ``--every-case`` takes all.
+"""
+
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+from executed import PAGES, ROOT
+
+from pages import LIBRARIES, PRELOAD, RUNNER, Page, answers, digest
+from runner import Block, Order
+from sweeps import untried
+
+BY_LOT, TOGETHER = 36, 6
+#: What pages show on purpose: the names of the rules.
+SHOWN = {
+    "docs/answers/batches.md": {"mean-of-unequal-batches"},
+    "docs/answers/checkpoints.md": {"checkpoint-of-another-function"},
+    "docs/answers/clipping-and-steps.md": {"not-finite"},
+    "docs/answers/ddp.md": {"mean-of-unequal-batches", "all-gather-has-no-gradient"},
+    "docs/answers/frameworks.md": {"mean-of-unequal-batches"},
+    "docs/answers/in-place.md": {"gradients-accumulate"},
+    "docs/answers/kinks.md": {
+        "clamp-outside",
+        "det-of-a-singular-matrix",
+        "not-finite",
+        "rounding-has-gradient-zero",
+    },
+    "docs/answers/losses.md": {"loss-broadcast", "not-finite"},
+    "docs/answers/many-points.md": {"ones-on-mixed-samples"},
+    "docs/answers/mixed-precision.md": {"not-finite"},
+    "docs/answers/nan.md": {"not-finite"},
+    "docs/answers/none.md": {"no-gradient", "optimizer-holds-the-old-parameter"},
+    "docs/answers/one-call-or-two.md": {"not-finite"},
+    "docs/answers/optimizers.md": {"gradients-accumulate"},
+    "docs/answers/second-time.md": {"gradients-accumulate"},
+    "docs/answers/shape-of-v.md": {
+        "extra-gradients-dropped",
+        "gradient-cast",
+        "not-finite",
+    },
+    "docs/answers/through-time.md": {"not-finite"},
+    "docs/answers/twice-as-large.md": {"gradients-accumulate"},
+    "docs/answers/what-v-does.md": {"not-finite"},
+    "docs/answers/where-v-goes.md": {"repeated-index"},
+    "docs/answers/zeros.md": {
+        "jacobian-of-a-closure",
+        "ones-on-mixed-samples",
+        "sigmoid-before-bce",
+    },
+    "docs/contract.md": {"extra-gradients-dropped"},
+    "docs/corrections_tutorials.md": {"extra-gradients-dropped"},
+    "docs/fix/nan.md": {"not-finite"},
+    "docs/fix/not-learning.md": {"loss-broadcast"},
+    "docs/fix/zeros.md": {"ones-on-mixed-samples"},
+    "docs/play.md": {"clamp-outside"},
+    "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
+    "examples/04_programs/05_loss_weights.py": {"not-finite"},
+    "examples/04_programs/07_losses.py": {"not-finite"},
+    "examples/04_programs/10_several_losses.py": {"extra-gradients-dropped"},
+    "examples/04_programs/25_external_loss.py": {"gradient-cast", "not-finite"},
+    "examples/04_programs/27_other_libraries.py": {"data-hides-changes"},
+    "examples/04_programs/32_through_time.py": {"not-finite"},
+    "examples/04_programs/40_forces.py": {"not-finite"},
+    "examples/04_programs/85_closures.py": {"gradients-accumulate", "no-gradient"},
+    "examples/05_mechanics/05_gradient_doubled.py": {"gradients-accumulate"},
+    "examples/05_mechanics/22_zeros_and_equal_rows.py": {"ones-on-mixed-samples"},
+    "examples/05_mechanics/35_masked_nan.py": {"not-finite"},
+    "examples/05_mechanics/36_infinite_slopes.py": {"not-finite"},
+    "examples/05_mechanics/37_attention_masks.py": {"not-finite"},
+    "examples/05_mechanics/38_where_nan_begins.py": {"not-finite"},
+    "examples/05_mechanics/39_which_line.py": {"loss-broadcast", "not-finite"},
+    "examples/05_mechanics/41_no_slope.py": {"clamp-outside"},
+    "examples/05_mechanics/43_singular_matrices.py": {
+        "det-of-a-singular-matrix",
+        "not-finite",
+    },
+    "examples/05_mechanics/55_closures_of_zeros.py": {"jacobian-of-a-closure"},
+    "examples/05_mechanics/60_silent_traps.py": {
+        "extra-gradients-dropped",
+        "gradient-cast",
+        "loss-broadcast",
+        "mean-of-unequal-batches",
+        "not-finite",
+    },
+    "examples/05_mechanics/65_checkpointing.py": {"checkpoint-of-another-function"},
+    "examples/05_mechanics/80_repeated_indices.py": {"repeated-index"},
+    "examples/05_mechanics/83_quantized.py": {"clamp-outside"},
+    "examples/05_mechanics/90_questions_5.py": {"jacobian-of-a-closure"},
+    "examples/06_own_rules/05_custom_function.py": {"broadcast-gradient-summed"},
+    "examples/06_own_rules/08_ctx_or_saved.py": {"saved-intermediate"},
+    "examples/06_own_rules/20_twice_differentiable.py": {
+        "once-differentiable-in-a-sum",
+        "saved-intermediate",
+    },
+    "examples/06_own_rules/90_questions_6.py": {"saved-intermediate"},
+    "examples/08_more_on_jacobians/60_seeing.py": {"ones-on-mixed-samples"},
+    "examples/08_more_on_v/45_weights.py": {"extra-gradients-dropped"},
+}
+#: Pages that insist on compiling, or on torch.cond under vmap, which a mode forbids; and
+#: one that counts on memory to be freed at once, which waits for the end of the block.
+LEFT_OUT = {
+    "docs/answers/compile.md",
+    "docs/answers/own-function.md",
+    "examples/03_products/50_accumulating.py",
+    "examples/05_mechanics/70_vmap_limits.py",
+    "examples/06_own_rules/27_custom_op.py",
+}
+OPEN = "import pullback as _p; _block = _p.watch(); _seen = _block.__enter__()"
+CLOSE = """
+import json as _json, sys as _sys
+_block.__exit__(None, None, None)
+if "matplotlib.pyplot" in _sys.modules:
+    _sys.modules["matplotlib.pyplot"].close("all")  # which nobody wants drawn
+_found = [(finding.rule, str(finding)) for finding in _seen]
+print("\\n" + _json.dumps({"found": _found, "unseen": _seen.unseen}))
+"""
+
+
+class Watched(Page):
+    """A page of which each part that stands alone runs in one watched block."""
+
+    def job(self):
+        whole = super().job()
+        blocks = []
+        for part in parts(whole["blocks"]):
+            code = self.text if self.source.suffix == ".py" else code_of(part)
+            tags = sorted({tag for block in part for tag in block["tags"]})
+            blocks.append(Block(line=1, code=OPEN, tags=[], anew=bool(blocks)))
+            blocks.append(Block(line=1, code=code + CLOSE, tags=tags))
+        return {**whole, "blocks": blocks}
+
+
+def code_of(blocks):
+    return "\n".join(block["code"] for block in blocks)
+
+
+def parts(blocks):
+    """Cut the blocks of a page where one starts anew."""
+    starts = [i for i, block in enumerate(blocks) if i == 0 or block.get("anew")]
+    return [blocks[i:j] for i, j in itertools.pairwise([*starts, len(blocks)])]
+
+
+def state(page):
+    """Return a digest of all that decides what is found on a page."""
+    files = sorted(ROOT.joinpath("src/pullback/_watch").glob("*.py"))
+    named = [Path(file).read_bytes() for file in page.files.values()]
+    return digest(page.text.encode(), *named, *(file.read_bytes() for file in files))
+
+
+def place(page):
+    """Return where it is noted that a page has passed."""
+    return f"watched/{page.name}"
+
+
+def lot(config):
+    """Return the names of the pages of this run, a few together."""
+    pages = {place(page): page for page in PAGES.values() if page.name not in LEFT_OUT}
+    if config.getoption("--every-case"):
+        taken = sorted(pages)
+    else:
+        taken = untried(config.cache, {at: state(p) for at, p in pages.items()})[:BY_LOT]
+    names = [pages[at].name for at in taken]
+    return [names[i : i + TOGETHER] for i in range(0, len(names), TOGETHER)]
+
+
+def pytest_generate_tests(metafunc):
+    metafunc.parametrize("names", lot(metafunc.config), ids=lambda names: names[0])
+
+
+def test_pages_show_what_they_are_about_and_nothing_else(names, pytestconfig):
+    pages = {name: Watched(ROOT, name) for name in names}
+    code = "\n".join(page.text for page in pages.values())
+    order = Order(
+        package="pullback",
+        importable=LIBRARIES,
+        preload=[name for name in PRELOAD if name.partition(".")[0] in code],
+        processes=1,
+        limit=600,
+        jobs=[page.job() for page in pages.values()],
+    )
+    path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    wrong = []
+    environment = {**os.environ, "PYTHONPATH": path}
+    for result in answers(order, [sys.executable, str(RUNNER)], environment):
+        name = result["name"]
+        told = [block["stdout"].splitlines()[-1] for block in result["shown"][1::2]]
+        found = [pair for line in told for pair in json.loads(line)["found"]]
+        unseen = [text for line in told for text in json.loads(line)["unseen"]]
+        others = [text for rule, text in found if rule not in SHOWN.get(name, ())]
+        gone = SHOWN.get(name, set()) - {rule for rule, _ in found}
+        if result["failure"] or others or unseen or gone:
+            wrong += [name, result["failure"], *others, *unseen, f"not shown: {gone}"]
+        else:
+            page = PAGES[ROOT / name]
+            pytestconfig.cache.set(place(page), state(page))
+    assert not wrong, "\n\n".join(filter(None, wrong))
