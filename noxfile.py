@@ -5,6 +5,7 @@
 """What a contributor runs. ``nox -l`` lists it."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,13 @@ nox.options.reuse_venv = "yes"
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PINS = Path("constraints.txt")
+(TORCH,) = (d for d in PYPROJECT["project"]["dependencies"] if d.startswith("torch"))
+OLDEST = TORCH.removeprefix("torch>=") + ".0"
+# Tests that use the package and neither pages nor what is built of them
+OF_PACKAGE = re.compile(
+    r"\A(?!.*^from (built|entries|executed|sites) )(?=.*^(import|from) pullback)",
+    re.M | re.S,
+)
 SITE = Path("docs/_build/html")
 GENERATED = ["docs/_build", "docs/auto_examples", "docs/errors", "docs/api/generated"]
 # Sphinx writes in one process fewer than it is told to read in.
@@ -23,6 +31,7 @@ BUILD = ["-j", str((os.cpu_count() or 1) + 1), "-d", "docs/_build/doctrees"]
 STRICT = ["-n", "-W", "-T", "--keep-going"]
 PARALLEL = ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # in each of the parallel processes
+EVERY_CASE = "--every-case"  # of sweeps, of which a run takes some otherwise
 PRINTED = ["README.md", "docs", "src", "tests/test_records.py"]
 
 
@@ -60,6 +69,7 @@ def docs(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; those of the built site run when it has been built."""
     install(session, "tests")
+    session.run("python", "docs/_ext/pages.py")  # executes what the build has not
     records = ["--ignore", "tests/test_records.py"]  # doctest's
     session.run("pytest", *PARALLEL, "tests", *records, *session.posargs, env=ONE_THREAD)
 
@@ -74,9 +84,9 @@ def doctest(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="none")
 def full(session: nox.Session) -> None:
-    """Run the default sessions, and visit every page, whether it has changed or not."""
+    """Run the default sessions, with every case of a sweep, passed or not."""
     session.notify("docs")
-    session.notify("tests", ["--every-page"])
+    session.notify("tests", [EVERY_CASE])
     session.notify("doctest")
 
 
@@ -84,9 +94,11 @@ def full(session: nox.Session) -> None:
 def coverage(session: nox.Session) -> None:
     """Run the tests of the package; fail below the share of lines in pyproject.toml."""
     install(session, "coverage")
+    session.run("python", "docs/_ext/pages.py")
     package = sorted(Path("tests").glob("test_*.py")) if not session.posargs else []
     args = [str(file) for file in package if "pullback" in file.read_text()]
-    session.run("pytest", *PARALLEL, "--cov", *args, *session.posargs, env=ONE_THREAD)
+    args += [EVERY_CASE, *session.posargs]
+    session.run("pytest", *PARALLEL, "--cov", *args, env=ONE_THREAD)
 
 
 @nox.session(default=False)
@@ -130,8 +142,31 @@ def compat(session: nox.Session) -> None:
     kept = [p for p in PINS.read_text().splitlines() if not p.startswith("torch==")]
     install(session, "tests", pins=constraints(session, [*kept, f"torch{torch}"]))
     session.run("python", "docs/_ext/pages.py")
-    args = [*PARALLEL, *PRINTED, "tests", *session.posargs[1:]]
+    args = [*PARALLEL, *PRINTED, "tests", EVERY_CASE, *session.posargs[1:]]
     session.run("pytest", *args, env=ONE_THREAD)
+
+
+@nox.session(default=False)
+def wild(session: nox.Session) -> None:
+    """Try the package on tiny models of other libraries, at their newest (-- -k timm)."""
+    kept = [pin for pin in PINS.read_text().splitlines() if pin.startswith("torch==")]
+    install(session, "wild", pins=constraints(session, kept))
+    args = ["--confcutdir", "tests/wild", "-m", "wild", "tests/wild", *session.posargs]
+    session.run("pytest", *args, env=ONE_THREAD)
+
+
+@nox.session(default=False)
+def oldest(session: nox.Session) -> None:
+    """Run the tests of the package with the oldest torch it takes, or another (-- 2.8.0).
+
+    The pages need a newer one; so do the tests that execute them.
+    """
+    release = "".join(session.posargs[:1]) or OLDEST
+    kept = [p for p in PINS.read_text().splitlines() if not p.startswith("torch==")]
+    install(session, "tests", pins=constraints(session, [*kept, f"torch=={release}"]))
+    tests = {file: file.read_text() for file in sorted(Path("tests").glob("test_*.py"))}
+    alone = [str(f) for f, text in tests.items() if OF_PACKAGE.search(text)]
+    session.run("pytest", *PARALLEL, *alone, *session.posargs[1:], env=ONE_THREAD)
 
 
 @nox.session(default=False, reuse_venv=False)
@@ -207,7 +242,7 @@ def links(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Time Jacobians, the pages of chapter 7 and the build; record the results."""
     install(session, "docs")
-    for script in ("jacobian", "hvp", "sparse", "pages", "build"):
+    for script in ("jacobian", "hvp", "operators", "sparse", "pages", "build"):
         session.run("python", f"benchmarks/{script}.py")
 
 
