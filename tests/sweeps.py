@@ -4,7 +4,8 @@ A sweep is a test of hundreds of cases that is marked ``@pytest.mark.sweep(lot=2
 that has passed is tried again when what decides it has changed. Of those that are to be
 tried, a run takes as many as ``lot`` says, so that a fresh copy of the repository, or an
 edit of the package, does not wait for all of them; the next run takes others.
-``--every-case`` takes every case, as ``nox -s full`` does each night.
+``--every-case`` takes every case, as ``nox -s full`` does each night; only then does
+Hypothesis draw examples that no run has seen.
 
 What decides a case is its test and the package with its torch, or else what ``state``
 returns, and the ``file`` of the case. Those whose files were written last, which somebody
@@ -16,10 +17,13 @@ import hashlib
 from importlib.metadata import version
 from pathlib import Path
 
+import hypothesis
 import pytest
 from executed import ROOT
 
 LATEST = 10
+
+hypothesis.settings.register_profile("repeatable", derandomize=True)
 
 
 def pytest_addoption(parser):
@@ -32,6 +36,8 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "sweep(lot, state, file): try so many cases in a run"
     )
+    if not config.getoption("--every-case", False):
+        hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(config, items):

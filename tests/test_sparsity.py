@@ -672,6 +672,18 @@ def test_random_compositions(names, data):
         close(J.to_dense(), expected)
 
 
+def test_verify_takes_terms_that_cancel_for_rounding():
+    def f(x):
+        x = STEPS["pool"](x)
+        return x / x[:2].norm()
+
+    x = torch.tensor([0.0, 0, 9, 0, 0, 0], dtype=torch.float64) / 7
+    plan = pullback.sparsity(f, numbers(6))
+    close(plan.jacobian(f, x, verify=True).to_dense(), dense(f, x))
+    with pytest.raises(RuntimeError, match=r"in 1 of 6 columns, first in column 5"):
+        plan.jacobian(lambda x: f(x) + 1e-9 * x[5], x, verify=True)
+
+
 # --- colours ------------------------------------------------------------------------
 
 

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from executed import PAGES, ROOT
+from sweeps import untried
 
 from pages import LIBRARIES, PRELOAD, RUNNER, Page, answers, digest
 from runner import Block, Order
-from sweeps import untried
 
 BY_LOT, TOGETHER = 36, 6
 #: What pages show on purpose: the names of the rules.
