@@ -19,7 +19,7 @@ advice for our house. What is different here?
 
 import torch
 
-x = torch.arange(5.0, requires_grad=True)
+x = torch.arange(1.0, 6.0, requires_grad=True)
 y = x**2
 y
 
@@ -174,7 +174,7 @@ w.grad
 #
 # Move a point: one slope follows it, and no other. Then change an entry of ``v``:
 
-pullback.live(torch.square, torch.arange(5.0))
+pullback.live(torch.square, torch.arange(1.0, 6.0))
 
 # %%
 # .. admonition:: Remember

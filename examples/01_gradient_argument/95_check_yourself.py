@@ -145,8 +145,8 @@ for attempt in (
 #
 #    The slopes are not what the author thinks. In training mode each output depends on all
 #    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. For
-#    the slope in training mode, ask one output at a time. (After ``network.eval()`` ones are
-#    right, but the network is a different function.) With the gradients of the weights
+#    the slope in training mode, ask one output at a time. (After ``network.eval()`` ones
+#    are right, but the network is a different function.) With the gradients of the weights
 #    there is nothing wrong. Training wants the gradient of the loss of the whole batch.
 #    (:ref:`when-ones-mislead`)
 #
