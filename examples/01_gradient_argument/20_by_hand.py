@@ -77,9 +77,9 @@ print("x      ", x.grad)
 # loses 6 with its fuel, which makes 4. The other two lose more than they earn.
 #
 # Here is the walk as a picture. Below the table stands the graph: each box is a tensor,
-# with its value and the price that arrives there. Press *Next* to walk from ``y`` to ``x``,
-# and move the stoves and the prices. Which of the prices on the way depend on the settings,
-# and which on ``v`` alone?
+# with its value and the price that arrives there. *Previous* and *Next* go through the
+# walk, step by step. Now move the stoves and the prices. Which of the prices on the way
+# depend on the settings, and which on ``v`` alone?
 
 import pullback
 

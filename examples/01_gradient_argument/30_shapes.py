@@ -85,9 +85,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# ``grad_output[0]`` is the ``v`` that you passed, and ``output[0]`` is your ``y``. So the
-# message says: *your v looks like a (4, 3), but y is a (4,)*. Whenever you meet it, the
-# second shape is the one that ``v`` should have.
+# ``grad_output[0]`` is the ``v`` that you passed, and ``output[0]`` is your ``y``. (A call
+# may start from several tensors at once, so PyTorch counts them, from 0.) The message says:
+# *your v looks like a (4, 3), but y is a (4,)*. Whenever you meet it, the second shape is
+# the one that ``v`` should have.
 #
 # Why does the mistake come so easily? In many first examples ``y`` is computed from ``x``
 # element by element, as in ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have
