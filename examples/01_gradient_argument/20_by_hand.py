@@ -17,7 +17,7 @@ the same kind.
 # The house again: three stoves, turned up to 1, 2 and 3. Winter has come, and a unit of
 # fuel costs us 3 now. A unit of heat is still worth 10, so our prices are ``[10, -3]``.
 #
-# PyTorch took notes while it computed the house, and this is what they say:
+# PyTorch took notes while it computed the house. This is what its graph says:
 #
 # =============================  ======================  ===================
 # operation                      what it computed        value
@@ -158,6 +158,12 @@ print(f"{rate:.3f}")
 # This is nearly the 4 of our walk. It is a little less, because the fuel rises faster and
 # faster during the turn. A smaller turn comes closer to 4, until the rounding errors of
 # the computer take over.
+#
+# .. dropdown:: May I check any gradient in this way?
+#
+#    Yes, whoever computed it, if the function is smooth where you stand, without a kink or a
+#    jump nearby, and if it gives the same answer when it is asked twice. So switch dropout
+#    off.
 #
 # .. dropdown:: When there is only one output
 #

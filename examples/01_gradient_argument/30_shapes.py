@@ -118,7 +118,7 @@ except RuntimeError as error:
 #
 # .. dropdown:: When may I pass nothing?
 #
-#    When ``y`` has a single entry. Its shape may then be ``()``, ``(1,)`` or ``(1, 1)``:
+#    When ``y`` is a single real number. Its shape may then be ``()``, ``(1,)`` or ``(1, 1)``:
 #    PyTorch fills in a 1 of the right shape. Only a ``v`` that you *do* pass must have
 #    exactly the shape of ``y``.
 

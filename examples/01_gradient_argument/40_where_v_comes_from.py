@@ -65,8 +65,9 @@ y_more.grad
 # about changes, one rate for each entry of y, at the values that y has now.** In other
 # words, it is the gradient of everything that comes after ``y``.
 #
-# Here is the contract by itself. Its inputs are heat and fuel, and the row of its table
-# holds the two prices. One of them never moves. What does the other depend on?
+# Here is the contract by itself. Its inputs are heat and fuel, which stand in the line of
+# the ``x``, and its table has one row, which holds the two prices. One of them never moves.
+# What does the other depend on?
 
 import pullback
 

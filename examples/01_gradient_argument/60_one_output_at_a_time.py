@@ -50,7 +50,7 @@ except RuntimeError as error:
 # in its notes, the graph, because the slope :math:`2x` is needed on the walk back. After
 # the first walk it threw away what it had kept, since usually nobody needs it twice. The
 # message calls this the *saved intermediate values*. If you know that you will come back,
-# say so in the first call, with ``retain_graph=True``.
+# say so in the first call, with ``retain_graph=True``, as we did on the first page.
 #
 # .. predict::
 #
@@ -150,8 +150,8 @@ derivatives
 
 # %%
 # The first is :math:`3x^2` at 0, 1 and 2, and the second is 5 everywhere. Two calls were
-# enough for six derivatives. To get them all, you need one call for each output *of a
-# point*, however many points there are.
+# enough for six derivatives. As long as the points don't mix, you need one call for each
+# output *of a point*, however many points there are.
 #
 # .. dropdown:: What must not happen between two calls on the same y
 #

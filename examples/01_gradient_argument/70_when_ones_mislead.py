@@ -185,8 +185,8 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #    - Ones always return the gradient of the sum of the outputs. You can rely on them for
 #      each point's own derivative if each point has one output, and no output uses another
 #      point.
-#    - BatchNorm in training mode is the most common layer that breaks this. Ordinary
-#      training does not suffer from it, because it does not ask for such derivatives.
+#    - BatchNorm in training mode breaks this. Ordinary training does not suffer from it,
+#      because it does not ask for such derivatives.
 #    - There is no error, and the shapes are right. To find out, walk back from one output
 #      after the other, and look at which samples receive something.
 #

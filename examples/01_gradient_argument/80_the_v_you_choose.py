@@ -6,8 +6,8 @@ The v you choose: weights, masks and means
 
 A network labels every pixel of an image, and it is bad at the edges, where it matters
 most. You want the pixels at an edge to count three times as much, and the pixels that
-nobody has labelled not at all. A single tensor can say all of this, and it turns out that
-you have been choosing such a tensor in every loss that you ever wrote.
+nobody has labelled not at all. A single tensor can say all of this. And whenever you have
+taken the mean of some losses, you have chosen such a tensor without knowing it.
 """
 
 # %%
@@ -94,8 +94,8 @@ pullback.live(top_losses, scores.detach()[0], weight[0], rows=pixels[:3])
 #    infinite gradient (:ref:`masked-nan`). Use any finite number, as we did with the
 #    target 0 of the last pixel.
 #
-# Every loss has such a v
-# -----------------------
+# The v inside a loss
+# -------------------
 #
 # Perhaps you would have multiplied the losses and added them up. This is the same, and by
 # now you can say why: the gradient of the sum of ``weight * losses``, with respect to
@@ -142,8 +142,8 @@ for number in (losses.mean(), losses[mask].mean(), losses.max()):
 # ``losses.max().backward()``            1 at the largest, 0 elsewhere (ties share the 1)
 # =====================================  ==================================================
 #
-# So when you meet a loss that you don't know, ask what it sends to each of its losses. Its
-# ``v`` tells you what it cares about.
+# So when you meet a new way to combine losses, ask which ``v`` it sends to them. It tells
+# you which of them count, and how much.
 #
 # .. dropdown:: When the weights themselves come from the network
 #

@@ -174,8 +174,8 @@ pullback.live(
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
 #      treats the points one by one.
-#    - Of all small steps of the same length, the one along the gradient gains most. The
-#      length of the gradient is the rate in that direction.
+#    - Of all small steps of the same length, the one along the gradient gains most, where
+#      the gradient is not zero. Its length is the rate in that direction.
 #    - It is a rate at this point. Long steps do not have to follow it.
 #
 # .. admonition:: Try it
