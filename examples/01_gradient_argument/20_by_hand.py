@@ -28,9 +28,9 @@ the same kind.
 # ``y = stack([heat, fuel])``    the two in one tensor   ``[6, 14]``
 # =============================  ======================  ===================
 #
-# The walk goes through this list from the bottom to the top. At each operation it asks one
-# question: *given the price of your result, what is the price of what you were computed
-# from?* The price of a number is the rate at which our earnings rise with it.
+# The walk goes through this list from the bottom to the top, and asks each operation one
+# question: *given the price of your result, what is the price of each of your inputs?* The
+# price of a number is the rate at which our earnings rise with it.
 #
 # - ``stack`` has only put two numbers side by side. So heat has the price 10, and fuel
 #   has the price −3.
@@ -161,9 +161,9 @@ print(f"{rate:.3f}")
 #
 # .. dropdown:: May I check any gradient in this way?
 #
-#    Yes, whoever computed it, if the function is smooth where you stand, without a kink or a
-#    jump nearby, and if it gives the same answer when it is asked twice. So switch dropout
-#    off.
+#    Yes, whoever computed it, if the function is smooth where you stand, without a kink or
+#    a jump nearby, and if it gives the same answer when it is asked twice. So switch
+#    dropout off.
 #
 # .. dropdown:: When there is only one output
 #
@@ -180,7 +180,7 @@ for price in (1.0, 100.0):
 # .. admonition:: Remember
 #
 #    - ``backward`` walks from ``y`` back to ``x``. Each operation turns the prices of its
-#      result into the prices of what it was computed from.
+#      result into the prices of its inputs.
 #    - Where a tensor was used several times, what comes back is added.
 #    - The result is ``v @ J``, but the table is never written down.
 #

@@ -118,9 +118,9 @@ except RuntimeError as error:
 #
 # .. dropdown:: When may I pass nothing?
 #
-#    When ``y`` is a single real number. Its shape may then be ``()``, ``(1,)`` or ``(1, 1)``:
-#    PyTorch fills in a 1 of the right shape. Only a ``v`` that you *do* pass must have
-#    exactly the shape of ``y``.
+#    When ``y`` is a single real number. Its shape may then be ``()``, ``(1,)`` or
+#    ``(1, 1)``: PyTorch fills in a 1 of the right shape. Only a ``v`` that you *do* pass
+#    must have exactly the shape of ``y``.
 
 alone = torch.tensor([[3.0]], requires_grad=True)
 (alone**2).backward()  # y has the shape (1, 1)

@@ -124,7 +124,7 @@ print(kept.round(decimals=3), cut.round(decimals=3))
 # *A loss that pays more attention to what is still wrong.* For binary cross entropy,
 # ``exp(-loss)`` is the probability that the network gives to the right answer, so one minus
 # it is large where the network is wrong. Passed as ``v``, or detached in the formula, this
-# weight is a constant. Without ``detach``, the formula gives nearly twice the gradient here:
+# weight is a constant. Without ``detach`` the formula gives nearly twice the gradient:
 
 scores = torch.tensor([2.0, -1.0, 0.5], requires_grad=True)
 target = torch.tensor([1.0, 0.0, 1.0])
