@@ -91,10 +91,10 @@ pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 #
 # If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
 # the loss of the whole batch with respect to the weights, and the mixing is a part of that
-# loss. What goes wrong is something else: the gradient of each output with respect to *its
-# own sample*, taken with ones. Some programs need it in the middle of training, such as
-# networks that have to satisfy a differential equation (:ref:`pinn`), or whose slope is
-# penalised (:ref:`gradient-penalty`).
+# loss. The trouble begins when you ask for the gradient of each output with respect to *its
+# own sample*, and use ones. Who does this during training? Somebody whose network has to
+# satisfy a differential equation (:ref:`pinn`), for example, or whose loss has a penalty
+# on the slopes of the network (:ref:`gradient-penalty`).
 #
 # Here is a small network with BatchNorm. We compute the gradient of its first output with
 # respect to the first sample twice: with ones, and by asking for this output alone:

@@ -46,18 +46,16 @@ plain
 #    a probability of 0.88. The target is 1, and so its entry is −0.12.
 #
 # Now the edge. Suppose that it runs through the middle column, and that nobody has labelled
-# the last pixel of the second row. So we choose
-#
-# .. code-block:: python
-#
-#    weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
-#
+# the last pixel of the second row:
+
+weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
+
+# %%
 # .. predict::
 #
 #    We pass ``weight`` as ``v``. What becomes of the first row of the gradient? With ones
 #    it was ``[-0.12, 0.27, -0.38]``.
 
-weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 losses.backward(weight, retain_graph=True)
 weighted = scores.grad
 weighted[0]
@@ -90,8 +88,8 @@ pullback.live(top_losses, scores.detach()[0], weight[0], rows=pixels[:3])
 # %%
 # .. dropdown:: Why not mark unlabelled pixels with NaN?
 #
-#    Because 0 times NaN is NaN, so a weight of 0 could not remove it. The same holds for an
-#    infinite gradient (:ref:`masked-nan`). Use any finite number, as we did with the
+#    Because 0 times NaN is NaN, so a weight of 0 could not remove it. Neither can it remove
+#    an infinite gradient (:ref:`masked-nan`). Use any finite number, as we did with the
 #    target 0 of the last pixel.
 #
 # The v inside a loss
