@@ -67,10 +67,11 @@ pullback.draw.shapes(y, x)
 # The last line belongs to the table. It has an entry for each pair of a result and a
 # setting, and part 2 of the course reads such tables. You don't need it here.
 #
-# Move two days with two stoves. Each price reaches the stoves of its own day alone:
+# Move the prices of two days with two stoves. Each price reaches the stoves of its own day
+# alone:
 
-two_days = torch.tensor([[1.0, 2.0], [3.0, 1.0]])
-pullback.live(lambda x: x.sum(dim=1), two_days, rows=["day 1", "day 2"])
+two_days, prices = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor([1.0, 10.0])
+pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 
 # %%
 # Reading the message

@@ -135,7 +135,11 @@ for k in range(3):
 # gradient of the first sample alone:
 
 torch.manual_seed(0)  # so that you see the same numbers
-network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+network = torch.nn.Sequential(
+    torch.nn.Linear(2, 8),
+    torch.nn.Tanh(),
+    torch.nn.Linear(8, 1),
+)
 samples = sides.detach().requires_grad_()
 outputs = network(samples)
 outputs.backward(torch.ones_like(outputs))

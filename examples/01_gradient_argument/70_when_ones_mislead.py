@@ -101,7 +101,10 @@ pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
-    torch.nn.Linear(2, 4), torch.nn.BatchNorm1d(4), torch.nn.Tanh(), torch.nn.Linear(4, 1)
+    torch.nn.Linear(2, 4),
+    torch.nn.BatchNorm1d(4),
+    torch.nn.Tanh(),
+    torch.nn.Linear(4, 1),
 ).double()  # in float64, so that rounding cannot blur the comparison
 samples = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
 

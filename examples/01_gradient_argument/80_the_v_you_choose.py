@@ -83,7 +83,9 @@ def top_losses(s):
     return loss(s, target[0], reduction="none")
 
 
-pullback.live(top_losses, scores.detach()[0], weight[0], rows=pixels[:3])
+scored = ["score 1", "score 2", "score 3"]
+top = scores.detach()[0]
+pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=scored)
 
 # %%
 # .. dropdown:: Why not mark unlabelled pixels with NaN?

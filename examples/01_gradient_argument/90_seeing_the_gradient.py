@@ -22,12 +22,15 @@ of the weather, the same call shows to which pixels a network reacts.
 import torch
 
 line = torch.linspace(-2, 2, 9)
-points = torch.cartesian_prod(line, line)  # all 81 pairs of two numbers from the line
+points = torch.cartesian_prod(line, line)  # all 81 pairs of its numbers
 opened = ((points**2).sum(1, keepdim=True) < 2).float()
 
 torch.manual_seed(0)  # so that you see the same network
 network = torch.nn.Sequential(
-    torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1), torch.nn.Sigmoid()
+    torch.nn.Linear(2, 16),
+    torch.nn.Tanh(),
+    torch.nn.Linear(16, 1),
+    torch.nn.Sigmoid(),
 )
 
 # %%
