@@ -78,8 +78,8 @@ print("x      ", x.grad)
 #
 # Here is the walk as a picture. Below the table stands the graph: each box is a tensor,
 # with its value and the price that arrives there. *Previous* and *Next* go through the
-# walk, step by step. Now move the stoves and the prices. Which of the prices on the way
-# depend on the settings, and which on ``v`` alone?
+# walk, step by step. Then move a stove, and after that a price. Which of the prices on the
+# way depend on the settings, and which on ``v`` alone?
 
 import pullback
 
@@ -122,28 +122,29 @@ by_walk
 # However many outputs there are, one walk is enough, and it goes through each operation
 # once.
 #
-# The same with the table
-# -----------------------
+# .. dropdown:: The same with the table
 #
-# If you turn up any one stove, heat rises at a rate of 1, and fuel at a rate of 2, 4 or 6.
-# So the table is
+#    If you turn up any one stove, heat rises at a rate of 1, and fuel at a rate of 2, 4 or
+#    6. So the table is
 #
-# .. math::
+#    .. math::
 #
-#    J=\begin{bmatrix}1&1&1\\2&4&6\end{bmatrix}
+#       J=\begin{bmatrix}1&1&1\\2&4&6\end{bmatrix}
 #
-# and our prices multiply its rows: :math:`10\cdot(1,1,1)-3\cdot(2,4,6)`. In code, this is
-# ``v @ J``:
+#    and our prices multiply its rows: :math:`10\cdot(1,1,1)-3\cdot(2,4,6)`. In code, this
+#    is ``v @ J``. The walk has done the same multiplications, without first writing the
+#    table down.
 
 J = np.array([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 by_table = np.array([10.0, -3.0]) @ J
 by_table
 
 # %%
-# The walk has done the same multiplications, without first writing the table down.
+# Trying it out
+# -------------
 #
-# And if you trust neither of the two, try it out. Turn up the first stove by a thousandth,
-# and look at what happens to our earnings:
+# And if you don't trust the walk, try it out. Turn up the first stove by a thousandth, and
+# look at what happens to our earnings:
 
 
 def worth(x):

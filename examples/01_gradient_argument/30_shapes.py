@@ -64,11 +64,10 @@ import pullback
 pullback.draw.shapes(y, x)
 
 # %%
-# The last line belongs to the table. It has an entry for each pair of a result and a
-# setting, and part 2 of the course reads such tables. You don't need it here.
+# (The last line is about the table, which part 2 comes back to.)
 #
-# Move the prices of two days with two stoves. Each price reaches the stoves of its own day
-# alone:
+# Here are two days with two stoves. Move a price: it reaches the stoves of its own day, and
+# no others.
 
 two_days, prices = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor([1.0, 10.0])
 pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
@@ -109,9 +108,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Write ``torch.tensor(1.0)``, without the brackets. The other way round, when ``y`` is a
-# ``(4,)``, a ``v`` of the shape ``(1, 4)`` is refused too. In a textbook a vector is a row
-# or a column. A tensor of shape ``(4,)`` is neither, so don't turn it into one.
+# Write ``torch.tensor(1.0)``, without the brackets. In the same way, when ``y`` has the
+# shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` is refused. In a textbook a vector is a
+# row or a column. A tensor of shape ``(4,)`` is neither, so don't turn it into one.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
 # in your prices. They may be negative, zero, or larger than the numbers in ``y``. But they

@@ -15,9 +15,8 @@ simulator, or on somebody else's computer? The two questions have the same answe
 # ------------------
 #
 # The house has a new contract. A unit of heat is still worth 10 to us, but now the price
-# of fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7` (the 7
-# makes round numbers). We write down what the heating is worth, and let PyTorch
-# differentiate all of it:
+# of fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7`. We write
+# down what the heating is worth, and let PyTorch differentiate all of it:
 
 import torch
 
@@ -65,9 +64,9 @@ y_more.grad
 # about changes, one rate for each entry of y, at the values that y has now.** In other
 # words, it is the gradient of everything that comes after ``y``.
 #
-# Here is the contract by itself. Its inputs are heat and fuel, which stand in the line of
-# the ``x``, and its table has one row, which holds the two prices. One of them never moves.
-# What does the other depend on?
+# Here is the contract alone. Heat and fuel go in, one number comes out, and so its table
+# has a single row, with the two prices in it. Move the heat, and then the fuel. Which of
+# the prices follows which of them?
 
 import pullback
 
@@ -157,9 +156,9 @@ pullback.draw.graph(edges, numbers, v=1, cut=[("y", "worth")])
 
 # %%
 # Why is nothing lost at the cut? Turn up the first stove a little. Heat rises at a rate of
-# 1, at a price of 10. Fuel rises at a rate of 2, at a price of 4. So the worth changes at a
-# rate of :math:`10\cdot1-4\cdot2=2`. To find this, we had to know two things about the
-# contract, the 10 and the 4, and both of them are in ``v``.
+# 1, and its price is 10. Fuel rises at a rate of 2, and its price is −4. So the worth
+# changes at a rate of :math:`10\cdot1-4\cdot2=2`. To find this, we had to know two things
+# about the contract, the 10 and the −4, and both of them are in ``v``.
 #
 # .. dropdown:: The same in letters
 #

@@ -47,11 +47,12 @@ x.grad
 
 # %%
 # These are the slopes :math:`2x`, one for each point. In the drawing, you can follow each
-# of them down its column:
+# of them down its column. Move a point: one slope follows it, and no other. Then change an
+# entry of ``v``:
 
 import pullback
 
-pullback.draw.vjp(torch.ones(5), J, result_name="x.grad")
+pullback.live(torch.square, x.detach(), torch.ones(5))
 
 # %%
 # Ones *add up* the rows. Here this does no harm, because each input is used by only one
@@ -146,7 +147,7 @@ outputs.backward(torch.ones_like(outputs))
 print(samples.grad)
 
 first = sides.detach()[:1].requires_grad_()
-network(first).backward()
+network(first).backward()  # y holds a single number, so there is nothing to pass
 first.grad
 
 # %%
@@ -176,11 +177,6 @@ w.grad
 # ``backward``, because ``w.grad`` has the shape of ``w`` and holds one number. How to
 # keep them apart is shown in part 2, in :ref:`one-jacobian-per-sample`.
 #
-# Move a point: one slope follows it, and no other. Then change an entry of ``v``:
-
-pullback.live(torch.square, torch.arange(1.0, 6.0))
-
-# %%
 # .. admonition:: Remember
 #
 #    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same: the

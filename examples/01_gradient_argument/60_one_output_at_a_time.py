@@ -4,10 +4,11 @@ r"""
 One output at a time
 ====================
 
-Sometimes you want the outputs kept apart: how does the heat depend on the stoves, and
-how does the fuel? The answer is two gradients, and one call of ``backward`` returns one.
-So you call it twice, and on the way you run into two surprises that catch nearly
-everybody.
+A network puts a picture into one of ten classes, and you want to know which pixels speak
+for *cat*, and which for *dog*. These are two questions, and their answers should not be
+added up. In our house they would be: how does the heat depend on the stoves, and how does
+the fuel? The answer is two gradients, and one call of ``backward`` gives one. So you call
+it twice, and on the way you run into two surprises that catch nearly everybody.
 """
 
 # %%
@@ -49,8 +50,9 @@ except RuntimeError as error:
 # The first surprise is this famous message. While PyTorch computed the fuel, it kept ``x``
 # in its notes, the graph, because the slope :math:`2x` is needed on the walk back. After
 # the first walk it threw away what it had kept, since usually nobody needs it twice. The
-# message calls this the *saved intermediate values*. If you know that you will come back,
-# say so in the first call, with ``retain_graph=True``, as we did on the first page.
+# message calls this the *saved intermediate values*. (A function of sums alone saves
+# nothing, and could be walked twice. Don't rely on it.) If you know that you will come
+# back, say so in the first call, with ``retain_graph=True``, as we did on the first page.
 #
 # .. predict::
 #

@@ -165,16 +165,20 @@ listens_to(network.eval())
 # %%
 # In training mode every output depends on all three samples, so ones would mix them. In
 # eval mode each output listens to its own sample only, and all other places are ``False``.
-# ``pullback.mixing`` asks the same in one call, and says ``True`` where samples mix:
+#
+# If samples do mix, and you really want each output's derivative with respect to its own
+# input, there are two ways. You can ask for one output at a time, as on the last page. Or
+# you can stop the mixing, as ``eval`` does, but then it is the derivative of another
+# function, in which the samples don't mix.
+#
+# .. dropdown:: The same in one call
+#
+#    ``pullback.mixing`` asks the outputs for you. It says ``True`` where samples mix.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 
 # %%
-# If samples do mix, and you really want each output's derivative with respect to its own
-# input, you have two ways. Stop the mixing, as ``eval`` does, if it is not part of what
-# you want to differentiate. Or ask for one output at a time, as on the last page.
-#
 # .. dropdown:: What such a test can miss
 #
 #    Ask every output. The first entry of a cumulative sum sees only itself, and the last

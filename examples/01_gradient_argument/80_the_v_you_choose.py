@@ -117,7 +117,9 @@ torch.equal(by_formula, weighted)
 #    ``losses[mask].mean().backward()`` send to the six losses?
 #
 # To find out, we ask for the gradient with respect to ``losses``, of this number and of two
-# others. ``torch.autograd.grad`` can do this for any tensor on the way:
+# others. ``torch.autograd.grad`` can do this for any tensor on the way. (We walk three
+# times without ``retain_graph``, and are not refused, because each number has a graph of
+# its own down to ``losses``, and the walk ends there.)
 
 mask = weight > 0
 for number in (losses.mean(), losses[mask].mean(), losses.max()):

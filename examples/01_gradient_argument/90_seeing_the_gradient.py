@@ -103,13 +103,13 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
 # An arrow only puts two rates side by side. Why should it show the way on which the output
 # grows fastest? Let us try it. We go to the point with the longest arrow, and from there
 # take eight steps of the same length: one along the arrow, one turned by 45 degrees, and so
-# on around the compass. How much does the output gain with each?
+# on around the compass. Each of them has a part along the arrow and a part across it:
 
 here = gradient.norm(dim=1).argmax()
-arrow = gradient[here] / gradient[here].norm()  # the same direction, length 1
-across = torch.stack([-arrow[1], arrow[0]])  # turned by 90 degrees
-angles = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
-steps = 0.01 * (angles.cos()[:, None] * arrow + angles.sin()[:, None] * across)
+along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
+across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
+turn = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
+steps = 0.01 * (torch.outer(turn.cos(), along) + torch.outer(turn.sin(), across))
 with torch.no_grad():
     gains = (network(points[here] + steps) - y[here])[:, 0]
 
@@ -120,22 +120,22 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # No other step gains as much as the one along the arrow. Against it, at 180 degrees, the
 # output falls most, and across it, at 90 and 270 degrees, next to nothing happens.
 #
-# The reason is the way in which a small step gains: each coordinate brings *its rate times
-# its part of the step*, and the two are added. A step of a given length has only so much to
-# spend. It gains most if it spends more on the coordinate with the larger rate, in the same
-# proportion as the rates, and this proportion is the direction of the arrow. Along the
-# arrow, the gain is the length of the step times the length of the arrow.
+# The reason is in the two bars that are nearly empty. With the rates :math:`a` and
+# :math:`b` the arrow is :math:`(a, b)`, and the direction across it is :math:`(-b, a)`. A
+# small step gains its first coordinate times :math:`a`, plus its second times :math:`b`.
+# Across the arrow this is :math:`-b\cdot a+a\cdot b=0`. So whatever part of a step goes
+# across is wasted, and the step that gains most is the one that wastes nothing. What it
+# gains is its length times the length of the arrow.
 #
 # How far?
 # --------
 #
-# So the gradient promises a gain, the length of the step times the length of the arrow.
-# We go along the same arrow with a short, a longer and a long step, and compare what is
-# promised with what we get:
+# This is what the gradient promises. We go along the same arrow with a short, a longer and
+# a long step, and compare the promise with what we get:
 
 for length in (0.01, 0.5, 3.0):
     with torch.no_grad():
-        gain = (network(points[here] + length * arrow) - y[here]).item()
+        gain = (network(points[here] + length * along) - y[here]).item()
     promised = length * gradient[here].norm().item()
     print(f"length {length:4}: promised {promised:.4f}, gained {gain:.4f}")
 
@@ -157,8 +157,10 @@ for length in (0.01, 0.5, 3.0):
     print(f"length {length:4}: at {grows.sum()} of 81 points")
 
 # %%
-# A gradient is a rate at the point where you stand. It promises nothing about the far end
-# of a long step, and this is one reason why training uses small learning rates.
+# The one exception with steps of 0.5 is the point in the middle, next to the top of the
+# hill. Its arrow is short, and half a unit leads across the top and down the other side. A
+# gradient promises nothing about the far end of a long step, and this is one reason why
+# training uses small learning rates.
 #
 # Now move a point through the town's weather. Where do both rates vanish?
 
@@ -179,7 +181,7 @@ pullback.live(
 #      treats the points one by one.
 #    - Of all small steps of the same length, the one along the gradient gains most, where
 #      the gradient is not zero. Its length is the rate in that direction.
-#    - It is a rate at this point. Long steps do not have to follow it.
+#    - Long steps do not have to follow it.
 #
 # .. admonition:: Try it
 #
@@ -215,6 +217,10 @@ torch.testing.assert_close(one_layer.double(), expected, rtol=1e-4, atol=1e-6)
 expected = by_steps(network.double(), at)
 torch.testing.assert_close(gradient.double(), expected, rtol=1e-4, atol=1e-6)
 
+with torch.no_grad():
+    falls = (network.float()(points + 0.5 * arrows) <= y)[:, 0]
+assert points[falls].tolist() == [[0, 0]]
+network.double()
 assert gains.argmax() == 0
 assert gains.argmin() == 4
 torch.testing.assert_close(gains, steps @ gradient[here], rtol=0, atol=3e-4)

@@ -267,8 +267,8 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 #    prediction.backward((prediction - target).detach() / 32)
 #    optimizer.step()
 #
-# Which shape does ``v`` have? What comes back? What does it mean? And which number does
-# this program make small?
+# Which shape does ``v`` have? What comes back? What does it mean? Which number does this
+# program make small? And what has its author forgotten?
 #
 # .. dropdown:: Answer
 #
@@ -276,8 +276,8 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 #    its own shape. ``v`` is the gradient of what comes next, so ask which number has this
 #    gradient with respect to the predictions: the sum of
 #    :math:`(\text{prediction}-\text{target})^2/64`. This is half of the mean squared error,
-#    and it is what the program makes small. One thing is missing: without
-#    ``optimizer.zero_grad()`` the gradients of all steps add up.
+#    and it is what the program makes small. ``optimizer.zero_grad()`` has been
+#    forgotten, so the gradients of all steps add up.
 #    (:ref:`where-v-comes-from`, :ref:`one-output-at-a-time`)
 
 fit = torch.nn.Linear(2, 1)
