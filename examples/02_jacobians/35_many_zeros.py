@@ -136,8 +136,8 @@ print("right end:", warm[-4:])
 #
 # Where does the saving matter? A push through our corridor is a single line of arithmetic,
 # and to fill and solve the table is more work than a thousand of those. It matters where a
-# push is expensive. If one run of a simulation takes a minute, then three pushes take
-# some minutes and a thousand take most of a day.
+# push is expensive. If one push takes a minute, as it may through a large simulation, then
+# three take three minutes and a thousand take most of a day.
 #
 # Too few colours
 # ---------------
