@@ -83,8 +83,8 @@ pullback.draw.jvp(J, u, **names)
 # %%
 # .. dropdown:: Other names for the same things
 #
-#    In books and in PyTorch a push is a :term:`Jacobian-vector product`, or :term:`JVP`, and
-#    a pull is a *vector-Jacobian* product, or :term:`VJP`. The two names differ only in
+#    In books and in PyTorch a push is a :term:`Jacobian-vector product`, or :term:`JVP`.
+#    A pull is a *vector-Jacobian* product, or :term:`VJP`. The two names differ only in
 #    their order, and people mix them up all the time. Our ``u`` is called the
 #    :term:`tangent`, or in one of PyTorch's messages the *forward gradient*.
 #
@@ -149,9 +149,9 @@ print("wrong backward, plan:", forgot_the_2 @ u)
 # Which way is cheaper?
 # ---------------------
 #
-# A push with a single 1 in ``u`` gives one column, and a pull with a single 1 in ``v`` gives
-# one row. If no entry of the table is known to be zero, the whole table takes as many pushes
-# as there are inputs, or as many pulls as there are outputs.
+# A push with a single 1 in ``u`` gives one column, and a pull with a single 1 in ``v``
+# gives one row. If no entry of the table is known to be zero, the whole table takes as many
+# pushes as there are inputs, or as many pulls as there are outputs.
 #
 # ==============================  ========  =========  =====================
 # function                        outputs   inputs     fewest products
@@ -206,8 +206,8 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 #      along ``u``. ``u`` looks like ``x``, and the result looks like ``y``.
 #    - A pull, the product :math:`v^\top J`, says what each input is worth when the outputs
 #      have the prices ``v``. ``v`` looks like ``y``, and the result looks like ``x``.
-#    - With a single 1, a push gives a column and a pull gives a row. If you know
-#      nothing about its zeros, use whichever you need fewer of.
+#    - With a single 1, a push gives a column and a pull gives a row. For a whole table
+#      in which you know of no zeros, use whichever you need fewer of.
 #
 # .. predict:: Try it
 #    :for: the rates of heat and fuel
