@@ -85,9 +85,9 @@ print(row_by_row)
 print("a and b:", weights)
 
 # %%
-# ``J @ J.T`` holds the four numbers of our table. Each of them was a row of ``J`` times a row
-# of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@`` wants them.
-# ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+# ``J @ J.T`` holds the four numbers of our table. Each of them was a row of ``J`` times a
+# row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@`` wants
+# them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #
 # We need half of the heat's row, less an eighth of the fuel's row. The step is this
 # weighted sum of the rows. The picture is the one from part 1, but there we chose the
@@ -122,13 +122,13 @@ for amount in (0.0, 1.0, 2.0):
     print(f"{amount}: table says {J @ other}, length {other.norm():.2f}")
 
 # %%
-# The length only grows. Multiply the idle movement by a row, entry by entry, and add up: it
-# gives 0 for both rows. You may know from school that two arrows with this property are at
-# right angles. So the idle movement is at right angles to both rows, and to any sum of rows,
-# such as our step. The step and an idle movement are then the two short sides of a triangle
-# with a right angle, and both together are its long side. Our step is the *shortest* of all
-# steps that hit the targets. Short is what we want, because the table is right only near the
-# place where it was computed.
+# The length only grows. Multiply the idle movement by a row, entry by entry, and add up:
+# it gives 0 for both rows. You may know from school that two arrows with this property are
+# at right angles. So the idle movement is at right angles to both rows, and to any sum of
+# rows, such as our step. The step and an idle movement are then the two short sides of a
+# triangle with a right angle, and both together are its long side. Our step is the
+# *shortest* of all steps that hit the targets. Short is what we want, because the table is
+# right only near the place where it was computed.
 #
 # ``torch.linalg.pinv`` finds the same step in one call. A square table often has an
 # *inverse*, a table that leads from the changes back to the step. Ours is not square, and
@@ -139,10 +139,10 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 # %%
 # .. dropdown:: If the targets cannot all be hit
 #
-#    If one row is a multiple of the other, as it is where all stoves are at 2, heat and fuel
-#    can only change together. Then ``solve`` has no single answer to find. ``pinv`` still
-#    gives a step, which comes as near to the targets as a step can, as far as the table
-#    knows.
+#    If one row is a multiple of the other, as it is where all stoves are at 2, heat and
+#    fuel can only change together. Then ``solve`` has no single answer to find. ``pinv``
+#    still gives a step, which comes as near to the targets as a step can, as far as the
+#    table knows.
 #
 # The step in the real house
 # --------------------------
@@ -167,8 +167,8 @@ for _ in range(3):
 # the hand should be. In this part it will come back for a corridor of a thousand rooms,
 # and for the weights of a network.
 #
-# Now choose a step yourself. The two outputs are heat and fuel after the step. With the heat
-# at 6, how little fuel can the house burn?
+# Now choose a step yourself. The two outputs are heat and fuel after the step. With the
+# heat at 6, how little fuel can the house burn?
 
 pullback.live(lambda step: house(x + step), step)
 
@@ -203,8 +203,9 @@ pullback.live(lambda step: house(x + step), step)
 #    goes up a little, by :math:`7/30-4/20=1/30`.
 #
 #    Why not a whole unit more? The table would promise that as well, with ten times the
-#    step. But seven units of heat take at least :math:`3\cdot(7/3)^2`, or 16.3 units of fuel,
-#    with all three stoves at 7/3. That far away the table is wrong, and 14 cannot be reached.
+#    step. But seven units of heat take at least :math:`3\cdot(7/3)^2`, or 16.3 units of
+#    fuel, with all three stoves at 7/3. That far away the table is wrong, and 14 cannot be
+#    reached.
 
 warmer = torch.linalg.pinv(J) @ torch.tensor([0.1, 0.0])
 print("step:", warmer)
