@@ -143,8 +143,8 @@ x.grad
 torch.tensordot(v, J, dims=2)
 
 # %%
-# In general it is ``torch.tensordot(v, J, dims=y.ndim)``: all indices of the output are
-# used up, and all indices of the input remain.
+# In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
+# the output, and those of the input remain. So the result always looks like ``x``.
 #
 # It is a table after all
 # -----------------------
