@@ -5,9 +5,9 @@ Why ``backward`` never builds the Jacobian
 ==========================================
 
 A linear layer with a thousand inputs and a thousand outputs is nothing unusual. For a batch
-of 64 samples, its :term:`Jacobian` with respect to its weights fills 256 gigabytes. Your
-laptop has trained such layers, so ``backward`` cannot have built that table. This page
-shows what it computes instead, and what that costs.
+of 64 samples, its :term:`Jacobian` with respect to its weights fills 256 gigabytes in
+float32. Your laptop has trained such layers, so ``backward`` cannot have built that
+table. This page shows what it computes instead, and what that costs.
 """
 
 # %%
