@@ -220,8 +220,8 @@ pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
 #      derivatives are continuous.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
 #      without building the Hessian.
-#    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature. Where the rate
-#      is negative and the curvature positive, ``-rate / curvature`` is how far to go.
+#    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature. Where the
+#      rate is negative and the curvature positive, go about ``-rate / curvature`` far.
 #
 # .. predict:: Try it
 #    :for: u H for u = ones
