@@ -120,9 +120,9 @@ three.shape
 #    ``jacrev`` gives the same table from a thousand products. (:ref:`the-whole-jacobian`,
 #    :ref:`pushing-forward`)
 
-W = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
+A = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
 at = torch.linspace(-1, 1, 10)
-four = jacfwd(lambda x: torch.tanh(W @ x))(at)
+four = jacfwd(lambda x: torch.tanh(A @ x))(at)
 print("columns:", four.shape[1])
 
 # %%
@@ -187,11 +187,11 @@ six.item()
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
-X = torch.randn(64, 10, requires_grad=True)
+batch = torch.randn(64, 10, requires_grad=True)
 seven = {}
 for mode in (True, False):
     net.train(mode)
-    rows = [torch.autograd.grad(net(X)[:, k].sum(), X)[0] for k in range(3)]
+    rows = [torch.autograd.grad(net(batch)[:, k].sum(), batch)[0] for k in range(3)]
     seven[mode] = torch.stack(rows, dim=1)
     print(f"training={mode}: largest entry {seven[mode].abs().max():.4f}")
 
@@ -279,7 +279,7 @@ for name in wrong:
 layer = torch.nn.Linear(10, 3)
 layer_params = {name: p.detach() for name, p in layer.named_parameters()}
 predict = lambda params, x: functional_call(layer, params, (x,))
-data = X.detach()
+data = batch.detach()
 ten = vmap(jacrev(predict), in_dims=(None, 0))(layer_params, data)["weight"]
 ten.shape
 
@@ -428,7 +428,7 @@ fourteen
 #
 #    (:ref:`pushing-forward`, :ref:`the-whole-jacobian`, :ref:`hitting-targets`)
 
-of_ten = lambda x: torch.tanh(W @ x)
+of_ten = lambda x: torch.tanh(A @ x)
 value, pull = torch.func.vjp(of_ten, at)
 prices, plan = torch.linspace(-1, 1, 1000), torch.linspace(0, 1, 10)
 of_row, worth = pull(torch.eye(1000)[7])[0], pull(prices)[0]
@@ -450,13 +450,15 @@ torch.testing.assert_close(one, directly)
 assert [right_first, left_first] == [2_000_000, 1_001_000_000]
 assert three.shape == (3, 2, 3, 4)
 assert three.count_nonzero() == 24
-torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(W @ x))(at))
+torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(A @ x))(at))
 assert torch.equal(five, torch.diag(2 * leaf.detach()))
 assert torch.equal(torch.autograd.grad(list(leaf**2), leaf)[0], five.sum(0))
 assert rates.tolist() == [2, 5]
 assert six == v @ rates == 15
-assert seven[True].abs().max() < 1e-5  # normalised columns add up to 0, whatever X is
-alone = jacrev(lambda x: net(x[None])[0])(X[5].detach())
+assert (
+    seven[True].abs().max() < 1e-5
+)  # normalised columns add up to 0, whatever the batch is
+alone = jacrev(lambda x: net(x[None])[0])(batch[5].detach())
 torch.testing.assert_close(seven[False][5], alone)
 assert windows.shape == (500, 4)
 assert (colour[windows].sort(1).values == torch.arange(4)).all()
