@@ -7,9 +7,10 @@ A row for each output, a column for each input
 Our house gives 6 units of heat and burns 14 units of fuel. Suppose that we want the same
 heat from 13 units of fuel. Which stoves do we turn, and how far? A gradient watches one
 number, and here there are two to watch. So we need the whole table of the house, its
-:term:`Jacobian`. Five pages from here we hit both targets with it. ``backward`` never
-builds this table, since training needs only one weighted sum of its rows. This part is
-about the table itself, and about the ways to get it. First we have to be able to read it.
+:term:`Jacobian`. Part 1 did without it, and so does ``backward``, because training needs
+only one weighted sum of its rows. This part is about the table itself and about the ways
+to get it. Five pages from here we hit both targets with it. First we have to be able to
+read it.
 """
 
 # %%
@@ -50,8 +51,8 @@ J
 # We can read the table in two directions, and they answer different questions.
 #
 # *Across:* a row belongs to one output. The row of the fuel, ``[2, 4, 6]``, says how the
-# fuel reacts to each stove. It is the :term:`gradient` of the fuel, so the Jacobian is
-# nothing but the gradients of all outputs, written below each other. In part 1 a ``v`` with
+# fuel reacts to each stove. It is the :term:`gradient` of the fuel. So the Jacobian
+# consists of the gradients of all outputs, written below each other. In part 1 a ``v`` with
 # a single 1 picked such a row.
 #
 # *Down:* a column belongs to one input. The column of the second stove, ``[1, 4]``, says

@@ -71,9 +71,9 @@ print(jacobian(whole, t))
 # in the row of the fuel and the column of the second dial. This is the :term:`chain rule`
 # for functions with several inputs and outputs.
 #
-# The order is that of the formula ``house(thermostat(t))``, where the step that comes
-# last stands on the left as well. The inner sizes must fit, ``(2, 3) @ (3, 2)``, because
-# the outputs of the thermostat are the inputs of the house.
+# The order is that of the formula ``house(thermostat(t))``, where the step that comes last
+# stands on the left as well. The sizes in the middle must fit, ``(2, 3) @ (3, 2)``,
+# because the outputs of the thermostat are the inputs of the house.
 #
 # Prices travel through the product from the left
 # -----------------------------------------------
@@ -106,7 +106,7 @@ print(v_dials)
 
 import pullback
 
-pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house", "J_thermostat"))
+pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house ", "J_thermostat"))
 
 # %%
 # ``backward`` does both steps in one call, and needs no table:

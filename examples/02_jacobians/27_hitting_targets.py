@@ -190,6 +190,7 @@ pullback.live(lambda step: house(x + step), step)
 #
 # .. predict:: Try it
 #    :expects: signs
+#    :label: step
 #    :for: the three signs
 #
 #    Now we want 0.1 units of heat *more*, for the same fuel. Which stoves go up, and which

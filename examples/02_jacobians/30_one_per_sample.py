@@ -157,9 +157,9 @@ print("house 0, on its share: ", own)
 
 # %%
 # The sum gives zeros, as it did for the shares of part 1 (:ref:`when-ones-mislead`). House
-# 0 raises its own share and lowers the other three by as much, and the sum adds up all
-# four. Our package tests for this with a few additional products, and raises an error if
-# it finds mixing:
+# 0 raises its own share, and lowers the other three by as much altogether. The sum adds up
+# all four. Our package tests for this with a few additional products, and raises an error
+# if it finds mixing:
 
 try:
     pullback.jacobian(shares, X, batched=True)

@@ -113,8 +113,8 @@ torch.equal(from_pushes(T), J)
 # For a thousand rooms three colours are still enough, since columns that are three
 # apart never meet. The corridor rests where all rates are zero. So, as in
 # :ref:`hitting-targets`, what is missing is zero minus the rates that we have, and we solve
-# ``table @ step = missing``. This table has as many rows as columns, so ``solve`` does it
-# without ``pinv``. We start with all rooms at 5, and each table comes from three pushes:
+# ``table @ step = missing``. The table is square here, and ``solve`` finds the step without
+# ``pinv``. We start with all rooms at 5, and each table comes from three pushes:
 
 warm = torch.full((1000,), 5.0)
 for _ in range(5):
@@ -135,9 +135,9 @@ print("right end:", warm[-4:])
 # such place, and which one depends on where you start.)
 #
 # Where does the saving matter? A push through our corridor is a single line of arithmetic,
-# and to fill and solve the table is more work than a thousand of those. It matters where a
-# push is expensive. If one push takes a minute, as it may through a large simulation, then
-# three take three minutes and a thousand take most of a day.
+# and to solve a table of a thousand rows is more work than a thousand pushes. The saving
+# matters where a push is expensive. If one push takes a minute, as it may through a large
+# simulation, then three take three minutes and a thousand take most of a day.
 #
 # Too few colours
 # ---------------

@@ -90,7 +90,7 @@ for unit in (1, 2, 3):
 # Each line shows how heat and fuel react to the three weights of one unit.
 # (The biases are in the last three columns.) Every one of these weights moves both
 # predictions, so no single weight is the answer. But ``pinv`` finds the shortest step of
-# all twelve that hits both targets:
+# all twelve parameters that hits both targets, as far as the table knows:
 
 missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
 step = torch.linalg.pinv(table) @ missing
@@ -100,14 +100,15 @@ print("step of the weights:", step[:9].reshape(3, 3).round(decimals=3), sep="\n"
 # %%
 # Why this step? Compare it with the three lines above, one unit at a time:
 #
-# * *Unit 1* moves the fuel, and next to nothing of the heat. So its weights go up.
+# * *Unit 1* moves the fuel and hardly the heat. So its weights go up.
 # * *Unit 2* has negative rates. Its weights go down, which raises the fuel, and some of
 #   the heat with it.
 # * *Unit 3* is the one that moves the heat most. Its weights go down a little, and this
 #   takes the additional heat away again.
 #
 # The picture shows how the step is made. As in :ref:`hitting-targets`, it is a weighted
-# sum of the two rows. We draw the columns of the first stove, one for each unit:
+# sum of the two rows. We draw three of the twelve columns. They belong to the weights for
+# the first stove, one in each unit:
 
 import pullback
 
@@ -189,6 +190,18 @@ of_weight, of_bias = torch.autograd.grad(y, parameters, torch.eye(2), is_grads_b
 of_weight[1]
 
 # %%
+# Here is a layer with its six weights as ``x``. Move a weight. Does the table change?
+
+pullback.live(lambda weight: weight @ x, torch.ones(2, 3), torch.tensor([0.0, 1.0]))
+
+# %%
+# .. dropdown:: Answer
+#
+#    No. A single layer only multiplies its weights by the settings and adds up, so the
+#    table holds the settings, wherever the weights are. In our network a curved function
+#    and another layer come after the hidden layer. There the table does change with the
+#    weights, and this is why ten times the step went astray.
+#
 # For each sample of a batch
 # --------------------------
 #
@@ -306,6 +319,10 @@ summed = torch.autograd.grad(net(X)[:, 1].sum(), net[0].weight)[0]
 torch.testing.assert_close(summed, each["0.weight"][:, 1].sum(0))
 assert not off[:, :, 0].any()
 assert off[1, 1, 1:].all()
+of_ones = jacrev(lambda weight: weight @ x)(torch.ones(2, 3))
+assert torch.equal(of_ones, of_weight)  # the same at any weights
+changed = jacrev(network)(add(weights, 10 * step), x)
+assert not torch.allclose(changed["0.weight"], blocks["0.weight"], rtol=0.1)
 assert not any(block.any() for block in wrong.values())
 
 # %%

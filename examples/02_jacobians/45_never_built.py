@@ -66,6 +66,20 @@ print(X.grad, V @ W.detach(), sep="\n")
 # second output of the three samples has the prices 0, 10 and 1, and the second inputs are
 # 2, 1 and 1. So this weight earns :math:`0\cdot2+10\cdot1+1\cdot1=11`.
 #
+# Below is the table that nobody needs, with the weights as ``x``. Change the price of a
+# single output. Which weights earn more or less then?
+
+import pullback
+
+pullback.live(lambda W: X.detach() @ W.T, W.detach(), V)
+
+# %%
+# .. dropdown:: Answer
+#
+#    Only those of the row of ``W`` that makes this output, and each in proportion to the
+#    input that it multiplies. For the second output of the second sample, that is
+#    :math:`W_{11}` alone, because the first input of this sample is 0.
+#
 # The work of a walk back
 # -----------------------
 #
@@ -106,8 +120,6 @@ for size in (10, 100, 1000):
 # PyTorch has such a rule for every operation that it can differentiate. Take the squares
 # in our house, three numbers to three numbers. Here is their table, with the ``v`` that
 # arrives there from the fuel:
-
-import pullback
 
 x = torch.tensor([1.0, 2.0, 3.0])
 v = torch.tensor([-1.0, -1.0, -1.0])
@@ -209,6 +221,10 @@ print(backward_of_weights.get_total_flops() / forward.get_total_flops())
 #    The counts are compared with what the shapes say.
 
 assert torch.equal(v @ J_square, v * 2 * x)
+small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
+one_price = torch.zeros(3, 2)
+one_price[1, 1] = 1
+assert (one_price.T @ small).nonzero().tolist() == [[1, 1]]
 assert many.numel() ** 2 * 4 == 4e12  # four terabytes
 (of_squares,) = torch.autograd.grad(many**2, many, torch.ones_like(many))
 torch.testing.assert_close(of_squares, 2 * many.detach())
