@@ -108,17 +108,19 @@ print("step of the weights:", step[:9].reshape(3, 3).round(decimals=3), sep="\n"
 #
 # The picture shows how the step is made. As in :ref:`hitting-targets`, it is a weighted
 # sum of the two rows. We draw three of the twelve columns. They belong to the weights for
-# the first stove, one in each unit:
+# the first stove, one in each unit. ``v`` holds the amount of each row, and like the step
+# it is in thousandths:
 
 import pullback
 
 amounts = torch.linalg.solve(table @ table.T, missing)
 pullback.draw.vjp(
-    amounts,
-    table[:, [0, 3, 6]],
+    (1000 * amounts).round(decimals=1),
+    table[:, [0, 3, 6]].round(decimals=2),
     rows=["heat", "fuel"],
     columns=["unit 1", "unit 2", "unit 3"],
     result_name="step",
+    digits=True,
 )
 
 # %%

@@ -33,7 +33,7 @@ print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
 # The rule of a linear layer
 # --------------------------
 #
-# How does one get the product without the table? It takes two lines with a pencil. The
+# How can we get the product without the table? It takes two lines with a pencil. The
 # layer multiplies and adds. Output ``i`` of sample ``b`` is
 #
 # .. math::

@@ -192,11 +192,12 @@ for create_graph in (False, True):
 # counted as a constant. It made the loss larger and changed no gradient, so a network
 # would train as if it were not there.
 #
-# The second line contains it, and you can work out by how much. The squares of the
-# gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``. This
-# is the ``v`` that is pulled back through ``g``, and what arrives is ``2 * H @ g``. In
-# numbers this is ``[106, 92, 78]``, and together with ``[8, 7, 8]`` we have the second
-# line. If you write such a penalty, compare the gradient with and without the penalty once.
+# The second line has the penalty in it, and you can work out by how much. The squares of
+# the gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``.
+# This is the ``v`` that is pulled back through ``g``, and what arrives is ``2 * H @ g``.
+# In numbers this is ``[106, 92, 78]``, and together with ``[8, 7, 8]`` we have the second
+# line. If you write such a penalty, compare the gradient with and without the penalty
+# once.
 #
 # Below is the gradient as a function of its own, and its table is the Hessian. Move the
 # first stove. Which entries of the table change?
@@ -207,8 +208,8 @@ pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
 # %%
 # .. dropdown:: Answer
 #
-#    Two of them, in the second row the last and in the last row the second. They hold the
-#    setting of the first stove. Whatever you move, the table stays symmetric.
+#    Two: the last entry of the second row, and the second entry of the last row. Both hold
+#    the setting of the first stove. Whatever you move, the table stays symmetric.
 #
 # .. admonition:: Remember
 #
