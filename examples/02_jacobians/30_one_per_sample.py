@@ -167,10 +167,12 @@ except ValueError as error:
     print(error)
 
 # %%
-# Such a test can miss mixing between a few samples of a large batch.
-# :func:`pullback.mixing` looks at every pair of samples. When the outputs really depend on
-# other samples, only the full Jacobian of shape ``(4, 2, 4, 3)`` holds everything. If you
-# only want the effect of each house on itself, take the blocks on its diagonal.
+# In the products of this test, some samples have random weights and the others have none.
+# What still arrives at the others is mixing, and here it is nearly as large as the largest
+# number of all. Mixing that is hardly more than rounding goes unnoticed.
+# :func:`pullback.mixing` tells which samples mix, and how much. If they do, only the full
+# Jacobian of shape ``(4, 2, 4, 3)`` holds everything. For the effect of each house on
+# itself, take the blocks on its diagonal.
 #
 # .. dropdown:: BatchNorm
 #
@@ -275,6 +277,14 @@ for refusing, sample in ((norm, X[0]), (torch.nn.BatchNorm1d(3), X[:1])):
 assert refused == 2
 no_memory = torch.nn.BatchNorm1d(3, track_running_stats=False).eval()
 assert pullback.mixing(no_memory, X)
+
+
+def barely(X):
+    return X + 1e-6 * X.sum(0)
+
+
+unnoticed = pullback.jacobian(barely, X, batched=True)
+assert torch.allclose(unnoticed, torch.eye(3).expand(4, 3, 3), atol=1e-5)
 assert not pullback.mixing(norm, X)
 
 # %%

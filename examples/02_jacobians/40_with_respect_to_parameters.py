@@ -100,7 +100,8 @@ print("step of the weights:", step[:9].reshape(3, 3).round(decimals=3), sep="\n"
 # %%
 # Why this step? Compare it with the three lines above, one unit at a time:
 #
-# * *Unit 1* moves the fuel and hardly the heat. So its weights go up.
+# * *Unit 1* has positive rates for the fuel, and hardly moves the heat. So its weights go
+#   up.
 # * *Unit 2* has negative rates. Its weights go down, which raises the fuel, and some of
 #   the heat with it.
 # * *Unit 3* is the one that moves the heat most. Its weights go down a little, and this
