@@ -90,7 +90,7 @@ print("products:", min(heating.shape))
 # When you need something else
 # ----------------------------
 #
-# Sometimes the rule is not enough, because of what you have:
+# There are four situations in which you call something else:
 #
 # .. list-table::
 #    :header-rows: 1
