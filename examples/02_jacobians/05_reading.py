@@ -7,10 +7,10 @@ A row for each output, a column for each input
 Our house gives 6 units of heat and burns 14 units of fuel. Suppose that we want the same
 heat from 13 units of fuel. Which stoves do we turn, and how far? A gradient watches one
 number, and here there are two to watch. So we need the whole table of the house, its
-:term:`Jacobian`. Part 1 did without it, and so does ``backward``, because training needs
-only one weighted sum of its rows. This part is about the table itself and about the ways
-to get it. Five pages from here we hit both targets with it. First we have to be able to
-read it.
+:term:`Jacobian`. In part 1 it explained what ``backward`` does. ``backward`` itself never
+builds it, because training needs only one weighted sum of its rows. This part is about the
+table itself and about the ways to get it. Five pages from here we hit both targets with
+it. First we have to be able to read it.
 """
 
 # %%
@@ -159,9 +159,9 @@ print("hers:", copied, sep="\n")
 # have computed ``copied @ v``.
 #
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
-# For a *square* table like hers it does not. But there is a test that always works, and you
-# have already done it: nudge *one* input, here the second stove, and divide the changes by
-# the size of the nudge:
+# For a *square* table like hers it does not. But there is a test that works for square
+# tables, too, and you have already done it: nudge *one* input, here the second stove, and
+# divide the changes by the size of the nudge:
 
 nudged = torch.tensor([1.0, 2.0 + small])
 rates = (house(nudged) - house(two_stoves)) / small

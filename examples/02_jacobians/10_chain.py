@@ -159,7 +159,8 @@ tables_first = multiplications(table, table) + multiplications(row, table)
 # by a table, and get a row again. The other way, the first thing that we compute is a new
 # table of a million entries.
 #
-# This is the cheap side because the chain *ends* in one number, what the house earns. If it
+# Starting on the left is cheap here because the chain *ends* in one number, what the house
+# earns. If it
 # *begins* with one number instead, a single dial that moves everything, then the table of
 # the first step is a column. It stands on the right of the product, and starting there is
 # cheap. :ref:`pushing-forward` is about this direction.

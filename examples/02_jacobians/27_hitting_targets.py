@@ -127,8 +127,8 @@ for amount in (0.0, 1.0, 2.0):
 # at right angles. So the idle movement is at right angles to both rows, and to any sum of
 # rows, such as our step. The step and an idle movement are then the two short sides of a
 # triangle with a right angle, and both together are its long side. Our step is the
-# *shortest* of all steps that hit the targets. Short is what we want, because the table is
-# right only near the place where it was computed.
+# *shortest* of all steps that hit the targets by the table. Short is what we want, because
+# the table is right only near the place where it was computed.
 #
 # ``torch.linalg.pinv`` finds the same step in one call. A square table often has an
 # *inverse*, a table that leads from the changes back to the step. Ours is not square, and

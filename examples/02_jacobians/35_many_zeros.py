@@ -238,7 +238,7 @@ pullback.live(corridor, T)
 #
 #    - Columns that do not meet in any row can share one product, and their entries can be
 #      told apart afterwards: the column tells which product, the row the place in it.
-#    - A tridiagonal Jacobian takes three products, however large it is.
+#    - A tridiagonal Jacobian takes at most three products, however large it is.
 #    - To colour a pattern, give each column the first colour that is not yet used by a
 #      column it meets in a row. ``pullback.sparsity`` finds the pattern and the
 #      colours.
