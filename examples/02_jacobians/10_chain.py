@@ -160,10 +160,9 @@ tables_first = multiplications(table, table) + multiplications(row, table)
 # table of a million entries.
 #
 # Starting on the left is cheap here because the chain *ends* in one number, what the house
-# earns. If it
-# *begins* with one number instead, a single dial that moves everything, then the table of
-# the first step is a column. It stands on the right of the product, and starting there is
-# cheap. :ref:`pushing-forward` is about this direction.
+# earns. If it *begins* with one number instead, a single dial that moves everything, then
+# the table of the first step is a column. It stands on the right of the product, and
+# starting there is cheap. :ref:`pushing-forward` is about this direction.
 #
 # The tables belong to one point
 # ------------------------------

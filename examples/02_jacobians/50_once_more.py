@@ -125,7 +125,8 @@ Hu
 # This is called a :term:`Hessian-vector product`. It takes two walks back, one to get
 # ``g``, and one through everything that was recorded on the way. For layers like those of
 # :ref:`never-built`, it takes a small multiple of the work of a forward pass, whatever
-# their size.
+# their size. With ``torch.func`` you can also push ``u`` through the gradient, by
+# ``jvp(grad(fuel), (x,), (u,))``.
 #
 # .. dropdown:: Other ways to the same product
 #
