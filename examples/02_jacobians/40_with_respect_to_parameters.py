@@ -109,8 +109,8 @@ print("step of the weights:", step[:9].reshape(3, 3).round(decimals=3), sep="\n"
 #
 # The picture shows how the step is made. As in :ref:`hitting-targets`, it is a weighted
 # sum of the two rows. We draw three of the twelve columns. They belong to the weights for
-# the first stove, one in each unit. ``v`` holds the amount of each row, and like the step
-# it is in thousandths:
+# the first stove, one in each unit. ``v`` says how much of each row is needed. Both ``v``
+# and the step are in thousandths:
 
 import pullback
 
