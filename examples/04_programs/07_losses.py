@@ -44,8 +44,8 @@ for name, (height, slope) in lines.items():
     print(f"{name:9} {height:5.2f} + {slope:5.2f} x")
 
 # %%
-# The line that we want is :math:`1+2x`. The absolute errors come close to it, and the squares
-# find a line that fits nothing:
+# The line that we want is :math:`1+2x`. The absolute errors come close to it, and the
+# squares find a line that fits nothing:
 
 import matplotlib.pyplot as plt
 
@@ -92,9 +92,9 @@ for name, loss in losses.items():
 # ---------------------------
 #
 # A network that chooses between three classes puts out three numbers for each sample, its
-# logits. ``F.cross_entropy`` turns them into probabilities and takes the logarithm of one of
-# them. Its ``v`` is simpler than the loss itself: **the probabilities, minus 1 at the true
-# class, divided by the number of samples**.
+# logits. ``F.cross_entropy`` turns them into probabilities and takes the logarithm of one
+# of them. Its ``v`` is simpler than the loss itself: **the probabilities, minus 1 at the
+# true class, divided by the number of samples**.
 
 logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 3.0]], requires_grad=True)
 classes = torch.tensor([0, 1])  # the first sample is nearly right, the second is wrong
@@ -201,9 +201,10 @@ for g in (torch.clone, torch.log, torch.sqrt):
 # -----------------
 #
 # **A softmax in front of cross_entropy.** The loss expects logits and has a softmax of its
-# own. With two of them the program runs, and its loss falls a little. But with three classes
-# it cannot fall below :math:`\log(1+2/e)`. And where the network is sure of a *wrong* class,
-# where one softmax sends its largest ``v``, two of them send next to nothing:
+# own. With two of them the program runs, and its loss falls a little. But with three
+# classes it cannot fall below :math:`\log(1+2/e)`. And where the network is sure of a
+# *wrong* class, where one softmax sends its largest ``v``, two of them send next to
+# nothing:
 
 sure = torch.tensor([[20.0, 0.0, 0.0]], requires_grad=True)
 right, wrong = torch.tensor([0]), torch.tensor([1])
@@ -248,9 +249,9 @@ print(f"{line[0]:.2f} + {line[1]:.2f} x")
 # .. dropdown:: How we checked this page
 #
 #    Each formula in the list is compared with difference quotients of its loss in float64,
-#    entry by entry. The rows of cross-entropy's ``v`` are added up, and its sign is negative
-#    at the true class alone. Logarithm and root are compared with the factors named, and the
-#    lines with the one that we want.
+#    entry by entry. The rows of cross-entropy's ``v`` are added up, and its sign is
+#    negative at the true class alone. Logarithm and root are compared with the factors
+#    named, and the lines with the one that we want.
 
 torch.testing.assert_close(logits.grad, by_hand)
 assert (by_hand.sum(1).abs() < 1e-6).all()
@@ -285,6 +286,6 @@ least = F.cross_entropy(sure.softmax(1), right).item()
 assert abs(least - torch.log(1 + 2 / torch.tensor(1.0).exp()).item()) < 1e-4
 
 # %%
-# **Next:** weights for losses of your own are in :ref:`loss-as-v`, and what the network does
-# with the ``v`` that it receives in :ref:`upstream`. If the loss is computed outside of
-# PyTorch: :ref:`external-loss`. More questions about losses: :ref:`answers-losses`.
+# **Next:** weights for losses of your own are in :ref:`loss-as-v`, and what the network
+# does with the ``v`` that it receives in :ref:`upstream`. If the loss is computed outside
+# of PyTorch: :ref:`external-loss`. More questions about losses: :ref:`answers-losses`.

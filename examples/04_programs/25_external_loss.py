@@ -82,8 +82,8 @@ legend = plt.legend()
 # Three things happen in the line with ``backward``:
 #
 # - ``draws.detach().numpy()`` hands over the numbers without their graph.
-# - ``torch.from_numpy(gradient)`` brings the gradient back. It has one entry for each output,
-#   so it has the shape of ``draws``, as every ``v`` must.
+# - ``torch.from_numpy(gradient)`` brings the gradient back. It has one entry for each
+#   output, so it has the shape of ``draws``, as every ``v`` must.
 # - ``.to(draws)`` gives it the dtype and the device of ``draws``. NumPy computes in float64
 #   as a rule, and networks in float32.
 #
@@ -96,7 +96,8 @@ legend = plt.legend()
 # .. dropdown:: Answer
 #
 #    The gradients of all weights are halved. The steps of plain ``SGD`` are half as long.
-#    ``Adam`` divides by the size of the recent gradients, so its steps stay nearly the same.
+#    ``Adam`` divides by the size of the recent gradients, so its steps stay nearly the
+#    same.
 #
 # The same as one function
 # ------------------------
@@ -176,14 +177,14 @@ leaf.grad
 
 # %%
 # **A gradient of the wrong function.** Nobody checks that what you pass belongs to the loss
-# that you print. If the loss has been written by hand, compare its gradient with differences
-# of the loss once, as in the fold below.
+# that you print. If the loss has been written by hand, compare its gradient with
+# differences of the loss once, as in the fold below.
 #
 # .. predict:: Try it
 #    :for: another goal
 #
-#    Replace the goal by three bumps, ``rng.normal([-3, 0, 2], 0.2, (67, 3)).ravel()[:200]``,
-#    and train again. What in the training loop has to change?
+#    Replace the goal by three bumps, ``rng.normal([-3, 0, 2], 0.2, (67,
+#    3)).ravel()[:200]``, and train again. What in the training loop has to change?
 #
 # .. dropdown:: Answer
 #
@@ -202,9 +203,9 @@ print(f"loss {three_bumps:.3f}")
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The gradient in NumPy is compared with differences of the loss, and the gradients of the
-#    weights with those that PyTorch finds when it sorts by itself. The ``Function`` is held
-#    to the same, with its factor 2.
+#    The gradient in NumPy is compared with differences of the loss, and the gradients of
+#    the weights with those that PyTorch finds when it sorts by itself. The ``Function`` is
+#    held to the same, with its factor 2.
 
 at = rng.normal(size=200)
 h = 1e-6

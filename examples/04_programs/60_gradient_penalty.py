@@ -20,9 +20,9 @@ What do the ones do here, and what is ``create_graph`` for?
 # The penalty
 # -----------
 #
-# The critic takes ``B`` points in the plane, and returns scores of shape ``(B, 1)``. We want
-# its slope at each point, a vector of two numbers with one length per point, and punish the
-# lengths that are not 1 (Gulrajani et al., 2017):
+# The critic takes ``B`` points in the plane, and returns scores of shape ``(B, 1)``. We
+# want its slope at each point, a vector of two numbers with one length per point, and
+# punish the lengths that are not 1 (Gulrajani et al., 2017):
 #
 # .. math::
 #
@@ -48,8 +48,8 @@ def penalty(critic, points):
 #   scores, and the result has the shape of the points.
 # - **create_graph** records how the slopes were computed. The penalty is made of them, and
 #   its own ``backward`` has to walk through that record to reach the weights.
-# - **flatten(1)** does nothing here. It is there for images of shape ``(B, C, H, W)``, where
-#   ``norm(dim=1)`` would give a length for each pixel and not for each image.
+# - **flatten(1)** does nothing here. It is there for images of shape ``(B, C, H, W)``,
+#   where ``norm(dim=1)`` would give a length for each pixel and not for each image.
 #
 # After ``backward``, which of the critic's parameters has no gradient?
 
@@ -101,10 +101,10 @@ ax = pullback.plot.field(grid, slope, title="The critic's gradient points to the
 # From the middle of the ring they point outward, towards the real points. A generator that
 # follows them moves its points there.
 #
-# With a slope of 1 all along the way, the gap is the *transport distance* of the two crowds:
-# how far a false point has to be moved on average, if each of them is sent to a real point
-# and the pairs are chosen as well as possible. SciPy finds the pairs directly, so we can
-# compare:
+# With a slope of 1 all along the way, the gap is the *transport distance* of the two
+# crowds: how far a false point has to be moved on average, if each of them is sent to a
+# real point and the pairs are chosen as well as possible. SciPy finds the pairs directly,
+# so we can compare:
 
 from scipy.optimize import linear_sum_assignment
 
@@ -122,8 +122,8 @@ print(f"gap {gap:.2f}, transport distance {distance:.2f}")
 #
 # **Without create_graph nothing happens, and nothing tells you.** The penalty is still the
 # right number. But it is a constant, and it sends nothing to the weights. As long as the
-# rest of the loss has a graph, ``backward`` does not complain. With ``retain_graph=True`` it
-# is the same, because that flag keeps the graph of the scores and records none for the
+# rest of the loss has a graph, ``backward`` does not complain. With ``retain_graph=True``
+# it is the same, because that flag keeps the graph of the scores and records none for the
 # slopes. Look at ``requires_grad``:
 
 points.requires_grad_()
@@ -177,9 +177,9 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
 #
 # .. dropdown:: Answer
 #
-#    More. The loss is smallest at :math:`s = 1 + 3/20`. A penalty is not a law: the
-#    critic breaks it a little, if it gains more by the gap than it pays. So the gap is
-#    about :math:`1.15\cdot3=3.45`, and the rule of a slope of 1 is kept better with a larger
+#    More. The loss is smallest at :math:`s = 1 + 3/20`. A penalty is not a law: the critic
+#    breaks it a little, if it gains more by the gap than it pays. So the gap is about
+#    :math:`1.15\cdot3=3.45`, and the rule of a slope of 1 is kept better with a larger
 #    factor than 10, or where the crowds are closer, as above.
 
 moved = false + torch.tensor([3.0, 0.0])
@@ -203,10 +203,11 @@ print(f"gap {gap_moved.item():.2f}, transport distance {far:.2f}")
 # .. dropdown:: How we checked this page
 #
 #    The critic's gap is compared with the transport distance, in the exercise with the one
-#    that the slope ``s`` promises; its slopes half-way with 1 and with the way outward. The penalty is computed a second time, by ``vmap`` of
-#    ``grad``, and its gradient with respect to a weight by that route and by a difference
-#    quotient in float64. A norm of exactly zero is tried: ``norm`` sends back 0 there, and a
-#    root of a sum of squares sends back NaN.
+#    that the slope ``s`` promises; its slopes half-way with 1 and with the way outward. The
+#    penalty is computed a second time, by ``vmap`` of ``grad``, and its gradient with
+#    respect to a weight by that route and by a difference quotient in float64. A norm of
+#    exactly zero is tried: ``norm`` sends back 0 there, and a root of a sum of squares
+#    sends back NaN.
 
 assert abs(gap - distance) < 0.1
 assert abs(gap_moved.item() - (1 + far / 20) * far) < 0.1
@@ -238,6 +239,6 @@ assert torch.autograd.grad(root, zero)[0].isnan().all()
 
 # %%
 # **Next:** questions about such penalties are answered in
-# :ref:`answers-gradient-in-the-loss`, from norms of images to the last bias under DDP. Short
-# types have their traps in :ref:`mixed-precision`, and what ``create_graph`` keeps in memory
-# is measured in :ref:`retain-or-create`.
+# :ref:`answers-gradient-in-the-loss`, from norms of images to the last bias under DDP.
+# Short types have their traps in :ref:`mixed-precision`, and what ``create_graph`` keeps in
+# memory is measured in :ref:`retain-or-create`.
