@@ -209,7 +209,8 @@ print(f"loss {three_bumps:.3f}")
 
 at = rng.normal(size=200)
 h = 1e-6
-steps = [(transport(at + h * e)[0] - transport(at - h * e)[0]) / (2 * h) for e in np.eye(200)]
+moves = h * np.eye(200)
+steps = [(transport(at + m)[0] - transport(at - m)[0]) / (2 * h) for m in moves]
 np.testing.assert_allclose(transport(at)[1], steps, atol=1e-8)
 
 draws = net(even)[:, 0]
