@@ -76,8 +76,7 @@ for name, loss in losses.items():
 # points have the same say, 1/20, whether they are off by little or by a lot. Huber's loss
 # is in between. Its ``v`` is the error as long as that is below 1, and then grows no more.
 #
-# .. predict::
-#    :for: fewer points
+# .. admonition:: Before you read on
 #
 #    You double the number of measurements, with the same kind of errors. What becomes of
 #    each entry of ``v`` for ``F.mse_loss``, and what for ``reduction="sum"``?
@@ -223,8 +222,7 @@ of_both = torch.autograd.grad(F.mse_loss(prediction, target), (prediction, targe
 torch.equal(of_both[0], -of_both[1])
 
 # %%
-# .. predict:: Try it
-#    :for: a v of your own
+# .. admonition:: Try it
 #
 #    You want the good points to count as with squares, and a point that is more than 1 off
 #    to count not at all. Which ``v`` is that? Use it for the line, without writing a loss.

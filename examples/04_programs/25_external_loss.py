@@ -87,8 +87,7 @@ legend = plt.legend()
 # - ``.to(draws)`` gives it the dtype and the device of ``draws``. NumPy computes in float64
 #   as a rule, and networks in float32.
 #
-# .. predict::
-#    :for: a smaller v
+# .. admonition:: Before you read on
 #
 #    You pass ``v / 2`` in place of ``v``. What does ``SGD`` do differently, and what
 #    ``Adam``?
@@ -180,8 +179,7 @@ leaf.grad
 # that you print. If the loss has been written by hand, compare its gradient with
 # differences of the loss once, as in the fold below.
 #
-# .. predict:: Try it
-#    :for: another goal
+# .. admonition:: Try it
 #
 #    Replace the goal by three bumps, ``rng.normal([-3, 0, 2], 0.2, (67,
 #    3)).ravel()[:200]``, and train again. What in the training loop has to change?

@@ -193,8 +193,7 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # - **A column cut out afterwards.** ``inputs[:, 0]`` is a new tensor that the network has
 #   not used. Ask for the gradient with respect to ``inputs``, and take its column.
 #
-# .. predict:: Try it
-#    :for: another spring
+# .. admonition:: Try it
 #
 #    A stiffer spring follows :math:`u''=-4u`. Train a network for it. What should it find,
 #    if it starts as before?

@@ -167,8 +167,7 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
 # An LSTM or GRU on a GPU has the same gap in cuDNN's kernel; there the forward pass goes
 # into ``with torch.backends.cudnn.flags(enabled=False)``.
 #
-# .. predict:: Try it
-#    :for: other crowds
+# .. admonition:: Try it
 #
 #    Put the heap at ``(3, 0)``: ``false = 0.1 * torch.randn(256, 2) + torch.tensor([3.0,
 #    0.0])``. SciPy's pairs are then about 3 apart on average. Will the gap be 3, less, or
