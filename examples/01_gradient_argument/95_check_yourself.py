@@ -223,7 +223,7 @@ padded
 #
 #    The author is right. Each layer of this network treats every moment by itself, and each
 #    moment has one output. So ones keep the 500 slopes apart. With two coordinates there
-#    are two ``v``, one for each. (:ref:`ones`, :ref:`one-output-at-a-time`)
+#    are two calls, one for each coordinate. (:ref:`ones`, :ref:`one-output-at-a-time`)
 #
 # 11 · One line, four questions
 # -----------------------------
