@@ -164,11 +164,13 @@ print(f"{rate:.3f}")
 #
 #    Yes, whoever computed it, if the function is smooth where you stand, without a kink or
 #    a jump nearby, and if it gives the same answer when it is asked twice. So switch
-#    dropout off.
+#    dropout off. And compute in float64, as NumPy does here: in float32 a small change may
+#    drown in rounding.
 #
 # .. dropdown:: When there is only one output
 #
-#    Nothing changes. The table then has one row, and ``v`` has one price. Below, the only
+#    Little changes. The table then has one row, which PyTorch gives the shape of ``x``, and
+#    ``v`` has one price. Below, the only
 #    output is the heat, with the price 1 and then 100. With the price 1 the row stays what
 #    it is, so this is what PyTorch takes if you pass nothing.
 

@@ -57,7 +57,8 @@ x.grad
 # That is the whole rule. **v has the shape of y, because it holds one price for each entry
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
 # Here ``y`` is the tensor on which you call ``backward``, and ``x`` is a tensor that you
-# made yourself with ``requires_grad=True``. Both may have as many dimensions as you like:
+# made yourself with ``requires_grad=True``, and not one that was computed from it. Both may
+# have as many dimensions as you like:
 
 import pullback
 

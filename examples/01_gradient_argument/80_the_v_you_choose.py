@@ -91,8 +91,8 @@ pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=scored)
 # .. dropdown:: Why not mark unlabelled pixels with NaN?
 #
 #    Because 0 times NaN is NaN, so a weight of 0 could not remove it. Neither can it remove
-#    an infinite gradient (:ref:`masked-nan`). Use any finite number, as we did with the
-#    target 0 of the last pixel.
+#    an infinite gradient (:ref:`masked-nan`). Use a finite number that the loss
+#    accepts, as we did with the target 0 of the last pixel.
 #
 # The v inside a loss
 # -------------------

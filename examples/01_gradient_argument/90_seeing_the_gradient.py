@@ -178,7 +178,7 @@ pullback.live(
 # .. admonition:: Remember
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
-#      treats the points one by one.
+#      treats the points one by one and has one output for each.
 #    - Of all small steps of the same length, the one along the gradient gains most, where
 #      the gradient is not zero. Its length is the rate in that direction.
 #    - Long steps do not have to follow it.
