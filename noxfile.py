@@ -245,7 +245,7 @@ def links(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time Jacobians, the pages of chapter 7 and the build; record the results."""
+    """Time Jacobians, the pages of 07_measured and the build; record the results."""
     install(session, "docs")
     for script in ("jacobian", "hvp", "operators", "sparse", "pages", "watch", "build"):
         session.run("python", f"benchmarks/{script}.py")
