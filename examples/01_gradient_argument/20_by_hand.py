@@ -119,8 +119,9 @@ by_walk = through_squares + through_heat  # x was used twice: add
 by_walk
 
 # %%
-# However many outputs there are, one walk is enough, and it goes through each operation
-# once.
+# This walk is what people call *backpropagation*, and the rule by which each operation
+# turns the prices of its result into those of its inputs is the *chain rule*. However many
+# outputs there are, one walk is enough, and it goes through each operation once.
 #
 # .. dropdown:: The same with the table
 #

@@ -40,9 +40,10 @@ print("their rates:  ", pushed)
 
 # %%
 # It is so for the heat. But the fuel falls at a rate of 4, because the first stove adds 2
-# and the third saves 6. So the plan costs no heat and saves fuel. (``torch.func.jvp`` takes
-# the function, its inputs and their ``u``. The brackets around ``x`` and ``u`` are there
-# because a function may have several inputs. It returns the value as well.)
+# and the third saves 6. So the plan costs no heat and saves fuel. The two rates are the
+# :term:`Jacobian-vector product`, or JVP, of the table and the plan. (``torch.func.jvp``
+# takes the function, its inputs and their ``u``. The brackets around ``x`` and ``u`` are
+# there because a function may have several inputs. It returns the value as well.)
 #
 # Walking forward
 # ---------------
@@ -150,15 +151,9 @@ print("wrong backward, plan:", forgot_the_2 @ u)
 # ---------------------
 #
 # A push with a single 1 in ``u`` gives one column, and a pull with a single 1 in ``v``
-# gives one row. If no entry of the table is known to be zero, the whole table takes as many
-# pushes as there are inputs, or as many pulls as there are outputs.
-#
-# ==============================  ========  =========  =====================
-# function                        outputs   inputs     fewest products
-# ==============================  ========  =========  =====================
-# our house                       2         3          2 pulls
-# a loss of a million weights     1         1,000,000  1 pull
-# ==============================  ========  =========  =====================
+# gives one row. So the whole table takes as many pushes as there are inputs, or as many
+# pulls as there are outputs. (A table with many zeros may take fewer:
+# :ref:`a-jacobian-of-zeros`.)
 #
 # .. predict::
 #    :for: pushes, pulls

@@ -85,7 +85,8 @@ print(row_by_row)
 print("a and b:", weights)
 
 # %%
-# ``J @ J.T`` holds the four numbers of our table. Each of them was a row of ``J`` times a
+# ``J @ J.T`` holds the four numbers of the table above, of steps along the rows. Each of
+# them was a row of ``J`` times a
 # row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@`` wants
 # them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #

@@ -142,7 +142,7 @@ torch.equal(by_package, tables)
 #
 # Everything in the last section depends on "each sample by itself". Now the street has
 # one supplier, and we ask which *share* of the total each house has. The function has to
-# see all houses, so ``vmap`` is out, and the sum is left:
+# see all houses, so ``vmap`` cannot be used. Here is what the sum does:
 
 
 def shares(X):
