@@ -242,7 +242,8 @@ def links(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Time Jacobians, the pages of chapter 7 and the build; record the results."""
     install(session, "docs")
-    for script in ("jacobian", "hvp", "operators", "sparse", "pages", "build"):
+    scripts = "jacobian", "hvp", "per_sample", "operators", "sparse", "pages", "build"
+    for script in scripts:
         session.run("python", f"benchmarks/{script}.py")
 
 
