@@ -247,7 +247,8 @@ def links(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Time Jacobians, the pages of 07_measured and the build; record the results."""
     install(session, "docs")
-    for script in ("jacobian", "hvp", "operators", "sparse", "pages", "watch", "build"):
+    of_torch = "jacobian", "hvp", "per_sample", "sparse"
+    for script in (*of_torch, "operators", "pages", "watch", "build"):
         session.run("python", f"benchmarks/{script}.py")
 
 
