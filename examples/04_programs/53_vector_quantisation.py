@@ -123,10 +123,10 @@ for name, told in table.items():
     print(f"{name:15}", *(f"{'yes' if t else '-':7}" for t in told.values()))
 
 # %%
-# The codebook learns from its own loss only. Its gradient has a shape that you can read.
-# For a code that B of the points have chosen, it is the sum of the differences to these
-# points. A step against it moves the code towards their mean, as *k-means* does. And for
-# a code that *nobody* has chosen the gradient is zero:
+# The codebook learns from its own loss only, and its gradient can be read. For a code that
+# some of the points have chosen, it is the sum of the differences to these points, times
+# the factor that comes from the mean. A step against it moves the code towards their mean,
+# as *k-means* does. And for a code that *nobody* has chosen the gradient is zero:
 
 losses, chosen, *_ = model(test)
 (g,) = torch.autograd.grad(losses["codebook"], model.codebook, retain_graph=True)
@@ -138,7 +138,7 @@ print("idle:", idle.sum().item(), "of 16; a gradient there?", g[idle].any().item
 # ----------
 #
 # Our codes begin far apart, and most of them far from all points. A code that has never
-# been chosen gets no gradient, so Adam leaves it where it is, and it is idle in the next
+# been chosen has the gradient zero, so Adam leaves it where it is, and it is idle in the next
 # step, too, unless the points come to it. Such codes are called *dead*. A usual cure
 # is to put a code that has not been chosen for some time onto a point of the present batch.
 # This is an ordinary assignment under ``no_grad`` and has nothing to do with ``backward``.

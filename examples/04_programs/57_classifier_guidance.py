@@ -104,9 +104,9 @@ def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
 # %%
 # In ``guidance`` the ``y`` is ``chosen``, with one number for each picture, and ``v`` is
 # ones. Ones ask for the gradient of the *sum* of these numbers, and many programs write
-# ``autograd.grad(chosen.sum(), x)``, which is the same. It is right because the
-# classifier looks at each picture by itself. The picture in row 3 appears in the third
-# number only, so in the gradient of the sum its row is the gradient of its own number.
+# ``autograd.grad(chosen.sum(), x)``, which is the same. It is right because the classifier
+# looks at each picture by itself. The picture in row i appears in number i only, so in the
+# gradient of the sum its row is the gradient of its own number.
 #
 # What the scale does
 # -------------------
@@ -150,8 +150,9 @@ title = figure.suptitle("Samples, coloured by the class that we wanted")
 # %%
 # With scale 0 the sampler ignores our wishes, and a third of the pictures are right by
 # chance. With scale 0.5 many end between the classes, and with scale 1 nearly all are
-# right. With scale 4 the classifier is still more certain, but the pictures have left the
-# clouds. They stand where it has the least doubt, and not where real pictures are.
+# right. With scale 4 the classifier is still more certain, but nearly a quarter of the
+# pictures have left the clouds. They stand where it has the least doubt, and not where real
+# pictures are.
 #
 # The scale could be in ``v`` as well. ``scale * torch.ones_like(chosen)`` gives the
 # gradients times the scale, because the product is linear in ``v``.
@@ -232,13 +233,14 @@ for mode in (torch.no_grad, torch.inference_mode):
 # If you leave it out, and the sampler does not run under ``no_grad``, then ``x`` carries
 # the graph of all earlier steps, and each step needs more memory than the one before.
 #
-# **A classifier that has only seen clean pictures** is asked about something that it
-# does not know. Then programs guess the clean picture first and ask about that. The
+# **A classifier that has only seen clean pictures** is asked about something that it does
+# not know. Some programs then guess the clean picture first, and ask about that. The
 # gradient goes through the denoiser, if you don't cut it: :ref:`classifier-guidance` and
 # :ref:`requires-grad-before-the-network` have both versions.
 #
-# *Classifier-free* guidance, which most large models use, needs no gradient. It
-# takes the difference of two guesses of the denoiser, with and without the class.
+# *Classifier-free* guidance, which many large models use, needs no gradient. It moves the
+# guess by a multiple of the difference between two guesses of the denoiser, with and
+# without the class.
 #
 # .. admonition:: Try it
 #
