@@ -5,7 +5,7 @@ Weighting pixels and segments in a segmentation loss
 ====================================================
 
 You train a network to mark the cells on a microscope slide. It marks every large cell
-and overlooks half of the small ones, because a small cell has so few pixels that hardly
+and overlooks most of the small ones, because a small cell has so few pixels that hardly
 anything is lost with it. You would like each *cell* to count, and not each pixel. For this
 you keep one loss for each pixel and call ``losses.backward(v)``, where ``v`` is a map with
 the weight of every pixel.
@@ -280,9 +280,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# **A batch without a labelled pixel.** Then ``v.sum()`` is 0, and 0/0 is NaN. One such
-# batch is enough to make every weight of the network NaN. Divide by
-# ``v.sum().clamp(min=1)``, if your weights are of the size of ours.
+# **A batch without a labelled pixel.** Then ``v.sum()`` is 0, and every entry of
+# ``v / v.sum()`` is 0/0, which is NaN. Here this does no harm, because ``ignore_index``
+# sends back zeros for an ignored pixel whatever ``v`` says. A loss that has no such
+# argument, as the binary cross-entropy, carries the NaN into the weights, and one such
+# batch ruins the network. Divide by ``v.sum().clamp(min=1)`` there, if your weights are of
+# the size of ours.
 #
 # .. admonition:: Try it
 #
@@ -341,9 +344,19 @@ def one_step(optimizer, scale):
 sgd, adam = torch.optim.SGD, torch.optim.Adam
 torch.testing.assert_close(one_step(sgd, 1e3), 1e3 * one_step(sgd, 1), rtol=1e-3, atol=1e-3)
 torch.testing.assert_close(one_step(adam, 1e3), one_step(adam, 1), rtol=1e-3, atol=0)
-empty = torch.zeros(2)
-assert (empty / empty.sum()).isnan().all()
-assert not (empty / empty.sum().clamp(min=1)).any()
+
+nobody = torch.full((2, 32, 32), VOID)
+empty = (nobody != VOID).float()
+layer = nn.Conv2d(1, 2, 3, padding=1)
+here = cross_entropy(layer(images[:2]), nobody, reduction="none", ignore_index=VOID)
+here.backward(empty / empty.sum())
+assert not layer.weight.grad.any()
+binary = nn.functional.binary_cross_entropy_with_logits
+for divisor, ruined in ((empty.sum(), True), (empty.sum().clamp(min=1), False)):
+    layer.zero_grad()
+    there = binary(layer(images[:2])[:, 1], torch.zeros_like(empty), reduction="none")
+    there.backward(empty / divisor)
+    assert layer.weight.grad[1].isnan().all() == ruined
 
 # %%
 # **Next:** :ref:`pixel-weights` has the short answers about weights of pixels and classes,
