@@ -41,9 +41,10 @@ print("their rates:  ", pushed)
 # %%
 # It is so for the heat. But the fuel falls at a rate of 4, because the first stove adds 2
 # and the third saves 6. So the plan costs no heat and saves fuel. The two rates are the
-# :term:`Jacobian-vector product`, or JVP, of the table and the plan. (``torch.func.jvp``
-# takes the function, its inputs and their ``u``. The brackets around ``x`` and ``u`` are
-# there because a function may have several inputs. It returns the value as well.)
+# :term:`Jacobian-vector product`, or :term:`JVP`, of the table and the plan.
+# (``torch.func.jvp`` takes the function, its inputs and their ``u``. The brackets around
+# ``x`` and ``u`` are there because a function may have several inputs. It returns the value
+# as well.)
 #
 # Walking forward
 # ---------------
