@@ -131,59 +131,6 @@ def test_a_wrong_number_in_the_graph_is_seen():
         certify(live)
 
 
-WHY = {
-    "if": (lambda x: x if x.sum() > 0 else -x, r"looks at a value \(if, float"),
-    "float": (lambda x: x * float(x[0]), r"looks at a value \(if, float"),
-    "tolist": (lambda x: x * sum(x.tolist()), r"looks at a value \(tolist"),
-    "numpy": (lambda x: x * float(x.detach().numpy()[0]), r"looks at a value \(numpy"),
-    "equal": (lambda x: x * torch.equal(x, x), r"looks at a value \(equal"),
-    "shape": (lambda x: x[x > 0], r"index of this kind \(its shape depends on values"),
-    "nonzero": (lambda x: x[x.nonzero()[0]], "nonzero of this kind .its shape depends"),
-    "rand": (lambda x: x * torch.rand(3), "rand draws random numbers"),
-    "dropout": (torch.nn.Dropout(), "draws random numbers"),
-    "half": (lambda x: x.half().float(), "rounds to half precision"),
-    "complex": (lambda x: torch.fft.fft(x).real, "gives complex numbers"),
-    "lacking": (lambda x: torch.linalg.inv(x.outer(x) + torch.eye(3)), "linalg_inv_ex"),
-    "bits": (lambda x: x * (x.long() & 1), "bits of integers"),
-}
-
-
-@pytest.mark.parametrize("why", WHY)
-def test_refused(why):
-    f, message = WHY[why]
-    x = torch.tensor([1.0, 2.0, 3.0])
-    state = torch.get_rng_state()
-    with pytest.raises(NotImplementedError, match=message):
-        pullback.live(f, x)
-    assert torch.equal(state, torch.get_rng_state())
-
-
-def test_the_line_of_f_is_named():
-    def f(x):
-        y = x * 2
-        z = y.exp()
-        return z if z.sum() > 0 else y
-
-    with pytest.raises(NotImplementedError, match=r"test_live_operators.py: return z if z"):
-        pullback.live(f, torch.ones(3))
-
-
-def test_the_line_of_f_whose_backward_is_refused():
-    def f(x):
-        y = x * 2
-        z = torch.nn.functional.hardshrink(y)
-        return z + y
-
-    with pytest.raises(NotImplementedError, match=r"hardshrink_backward.*: z = torch.nn"):
-        pullback.live(f, torch.ones(3))
-
-
-def test_of_one_dtype_alone():
-    convolution = torch.nn.Conv1d(1, 1, 2)
-    with pytest.raises(NotImplementedError, match=r"float64, in which a page\s+computes"):
-        pullback.live(lambda x: convolution(x[None]), torch.ones(3))
-
-
 def test_names():
     """No rule stands for an operation that torch does not have."""
     known = {name for name in [*RULES, *CONSTANT] if hasattr(torch.ops.aten, name)}
