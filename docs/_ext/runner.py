@@ -341,7 +341,7 @@ def show(
         noting.look(names)
         if value is not None:
             if certified := sys.modules.get("certified"):
-                certified.certify(value)
+                shown["certified"] = certified.certify(value)
             shown["html"] = rich(value, "_repr_html_")
             shown["markdown"] = rich(value, "_repr_markdown_")
             shown["text"] = repr(value)
