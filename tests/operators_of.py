@@ -44,35 +44,33 @@ class Calls(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         """Keep the arguments if they are the smallest so far."""
         kwargs = kwargs or {}
-        if isinstance(func, OpOverload) and func.namespace == "aten":
-            tensors = [t for t in pytree.tree_leaves((args, kwargs)) if is_tensor(t)]
+        parts = pytree.tree_leaves((args, kwargs))
+        tensors = [t for t in parts if isinstance(t, torch.Tensor)]
+        own = isinstance(func, OpOverload) and func.namespace == "aten"
+        devices = [*(t.device for t in tensors), kwargs.get("device")]
+        elsewhere = torch.device("meta") in devices
+        if own and any(map(is_real, tensors)) and not elsewhere:
             size = sum(t.numel() for t in tensors)
-            before = self.smallest.get(func, (LARGEST + 1,))[0]
-            if any(map(is_real, tensors)) and size < before:
+            if size < self.smallest.get(func, (LARGEST + 1,))[0]:
                 self.smallest[func] = size, *pytree.tree_map(copied, (args, kwargs))
         return func(*args, **kwargs)
 
 
-def is_tensor(t):
-    """Tell whether it is one."""
-    return isinstance(t, torch.Tensor)
-
-
 def is_real(t):
-    """Tell whether it is a dense tensor of real numbers."""
-    plain = t.is_floating_point() and t.layout is torch.strided and t.device.type == "cpu"
-    return plain and t.numel() > 0
+    """Tell whether a value is a dense tensor of real numbers, and of no other kind."""
+    plain = type(t) in (torch.Tensor, torch.nn.Parameter) and t.is_floating_point()
+    return plain and t.layout is torch.strided and t.numel() > 0
 
 
 def copied(t):
-    """Return a copy that keeps its strides."""
-    return t.detach().clone() if is_tensor(t) else t
+    """Return a copy of a tensor, with its strides."""
+    return t.detach().clone() if isinstance(t, torch.Tensor) else t
 
 
 def outcome(func, args, kwargs):
-    """Return what a live picture makes of a call, as a function of its first real tensor."""
+    """Return what a live picture makes of a call as a function of a real tensor in it."""
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    place = next(i for i, t in enumerate(leaves) if is_tensor(t) and is_real(t))
+    place = next(i for i, t in enumerate(leaves) if is_real(t))
 
     def f(x):
         given = [x if i == place else copied(t) for i, t in enumerate(leaves)]
@@ -88,6 +86,9 @@ def outcome(func, args, kwargs):
                 results = tensors_of(f(x))
         except NotImplementedError as error:
             return re.sub(r"\b\d{4,}", "N", str(error).partition(";")[0])
+        except RuntimeError as error:  # which live takes for this, too
+            assert "must be a float tensor" in str(error), error
+            return "takes float32 alone"
         nodes = [recorder.read(t) for t in results]
         told = json.dumps([[*map(str, numbers)], recorder.program.data(nodes)])
         pages = json.loads(str(engine().eval(f"JSON.stringify(({RUN})({told}))")))
@@ -100,17 +101,18 @@ def outcome(func, args, kwargs):
 
 def tensors_of(out):
     """Return the tensors in a result."""
-    return [t for t in pytree.tree_leaves(out) if is_tensor(t) and t.numel()]
+    leaves = pytree.tree_leaves(out)
+    return [t for t in leaves if isinstance(t, torch.Tensor) and t.numel()]
 
 
 def main(script):
     """Run a script and print what becomes of its operators."""
     os.chdir(Path(script).parent)
     sys.path.insert(0, str(Path(script).parent))
-    with Calls() as calls, contextlib.redirect_stdout(io.StringIO()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            runpy.run_path(script, run_name="__main__")
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with Calls() as calls, quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runpy.run_path(script, run_name="__main__")
     found = {}
     for func, (_, args, kwargs) in calls.smallest.items():
         found.setdefault(named(func), set()).add(outcome(func, args, kwargs))

@@ -1,10 +1,16 @@
 """Which operations a live picture can compute: torch's own samples, compared with it."""
 
+import json
+import os
+import re
+import subprocess
+import sys
 import warnings
+from textwrap import fill
 
 import pytest
 import torch
-from executed import ROOT
+from executed import EXAMPLES, ROOT, name_of
 
 import pullback
 from certified import AGREE, certify, differences
@@ -78,6 +84,95 @@ def test_torch_samples(file_regression):
     record = ROOT / "tests" / "records" / "live_operators.md"
     file_regression.check("\n".join(lines) + "\n", fullpath=record, extension=".md")
 
+
+# ---------------------------------------------------------------- of the examples
+
+SCRIPT = ROOT / "tests" / "operators_of.py"
+TABLE = ROOT / "tests" / "records" / "live_examples.md"
+#: What compiles functions, which a mode that looks at operators keeps from it.
+COMPILES = {"27_custom_op", "70_vmap_limits", "78_compiled_exported"}
+
+
+def table():
+    """Return the outcomes of each operator, as the record has them."""
+    found = {}
+    for part in TABLE.read_text().split("\n\n") if TABLE.exists() else []:
+        outcome, names = part.split(":\n")
+        for name in names.replace(",", "").split():
+            found.setdefault(name, set()).add(outcome)
+    return found
+
+
+def written(found):
+    """Return the text of a record."""
+    outcomes = sorted({outcome for of_one in found.values() for outcome in of_one})
+    parts = []
+    for outcome in outcomes:
+        names = ", ".join(sorted(name for name in found if outcome in found[name]))
+        lines = fill(names, 90, initial_indent="    ", subsequent_indent="    ")
+        parts.append(f"{outcome}:\n{lines}")
+    return "\n\n".join(parts) + "\n"
+
+
+@pytest.mark.sweep(lot=4, file=lambda source: source)
+@pytest.mark.parametrize("source", EXAMPLES, ids=name_of)
+def test_operators_of_an_example(source, request):
+    """Each is computed as torch does, or refused; the record is the table of both.
+
+    With ``--force-regen`` what is new goes into the table.
+    """
+    if source.stem in COMPILES:
+        pytest.skip("compiles functions")
+    ran = subprocess.run(
+        [sys.executable, str(SCRIPT), str(source)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MPLBACKEND": "agg"},
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = {name: set(outcomes) for name, outcomes in json.loads(ran.stdout).items()}
+    known = table()
+    new = {name: of_one - known.get(name, set()) for name, of_one in found.items()}
+    if request.config.getoption("--force-regen"):
+        for name, of_one in new.items():
+            known.setdefault(name, set()).update(of_one)
+        TABLE.write_text(written(known))
+    assert {name: of_one for name, of_one in new.items() if of_one} == {}
+
+
+def test_core_operators_of_the_examples():
+    """What of torch's core operators occurs is computed, or refused by name."""
+    found = table()
+    assert written(found) == TABLE.read_text()
+    core = {name for name in found if is_core(name)}
+    computed = {name for name in core if "computed" in found[name]}
+    assert len(computed) > 100
+    for name in core - computed:
+        assert any(name in why or name == "_local_scalar_dense" for why in found[name])
+    assert core - computed == {
+        *("_cdist_forward", "_embedding_bag", "_fft_r2c", "_local_scalar_dense"),
+        *("avg_pool2d", "avg_pool2d_backward", "convolution", "convolution_backward"),
+        *("nonzero", "scatter_reduce", "topk"),
+    }
+    for why in {why for of_one in found.values() for why in of_one} - {"computed"}:
+        assert WHY.search(why), why
+
+
+WHY = re.compile(
+    r"^a page has no \w+|draws random numbers$|gives complex numbers$"
+    r"|^f looks at a value|(takes|gives) a sparse tensor$|half precision$|float32 alone$"
+)
+
+
+def is_core(name):
+    """Tell whether an operator of ATen is one of those that torch calls its core."""
+    packet = getattr(torch.ops.aten, name)
+    tags = (getattr(packet, overload).tags for overload in packet.overloads())
+    return any(torch.Tag.core in of_one for of_one in tags)
+
+
+# ---------------------------------------------------------------- together
 
 W = torch.linspace(-1, 1, 12).reshape(4, 3)
 MORE = {

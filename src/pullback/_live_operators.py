@@ -368,6 +368,11 @@ def _as_it_is(r: Reader, out: Tensor, t: Tensor) -> int:
     return r.read(t)
 
 
+@rule("copy")
+def _copy(r: Reader, out: Tensor, t: Tensor, source: Tensor, *_: Any) -> int:
+    return r.program.spread(r.read(source, out.shape), out.numel())
+
+
 @rule("cat")
 def _cat(r: Reader, out: Tensor, tensors: Sequence[Tensor], dim: int = 0) -> int:
     parts, numbers, start = [], [], 0

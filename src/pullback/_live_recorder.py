@@ -35,6 +35,7 @@ CALLER = str(Path(__file__).with_name("_live.py"))
 HALF, STRIDED = (torch.float16, torch.bfloat16), torch.strided
 #: Operations that write the arguments of these numbers, and whose schemas do not say so.
 SILENT = {"native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4)}
+SHAPES = {"is_same_size", "_has_same_storage_numel"}  # at which they look, not at values
 DROPOUT = {"bernoulli_", "native_dropout"}
 
 
@@ -210,6 +211,8 @@ class Recorder(Doubled):
             return self.write_in_place(func, name, args, kwargs)
         out = pytree.tree_map(doubled, func(*args, **kwargs))
         results = out if isinstance(out, tuple | list) else (out,)
+        if name in SHAPES or any(isinstance(t, Tensor) and t.is_meta for t in results):
+            return out
         if not all(isinstance(t, Tensor) or t is None for t in results):
             raise self.refusal(looks_at_a_value(name))
         if any(t.is_complex() for t in results if t is not None):
@@ -252,6 +255,8 @@ class Recorder(Doubled):
 
     def write_in_place(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Compute what an operation writes, and let it write."""
+        if "out" in kwargs:
+            raise Lacking("out=")
         target = args[0]
         if name in ("copy_", "copy_to"):
             node = self.read(args[1], target.shape)
@@ -280,6 +285,7 @@ class Recorder(Doubled):
             isinstance(value, Tensor)
             and value.layout is STRIDED
             and value.numel() > 0
+            and not value.is_meta
             and storage_key(value) in self.memory
         )
 

@@ -121,6 +121,15 @@
       });
     }
 
+    function move(which, i, to, typing) {
+      if (to === now[which][i]) return;
+      now[which] = now[which].with(i, to);
+      own[which] = now[which];
+      if (which === "x") compute();
+      else preset[which] = "own";
+      show(typing);
+    }
+
     function control(cell, which, i) {
       const wide = parseFloat(cell.parentNode.style.getPropertyValue("--w"));
       const label = which === "x" ? names.u[i] : `weight of ${names[which][i]}`;
@@ -132,13 +141,12 @@
         input.style.width = `${wide}px`;
         input.setAttribute("aria-label", label + (type === "range" ? ", slider" : ""));
         input.addEventListener("input", () => {
-          if (!Number.isFinite(input.valueAsNumber)) return;
-          now[which] = now[which].with(i, input.valueAsNumber);
-          own[which] = now[which];
-          if (which === "x") compute();
-          else preset[which] = "own";
-          show(input);
+          if (Number.isFinite(input.valueAsNumber)) move(which, i, input.valueAsNumber, input);
         });
+        // a finger that goes on to scroll the page has not meant the slider under it
+        let before;
+        input.addEventListener("pointerdown", () => before = now[which][i]);
+        input.addEventListener("pointercancel", () => move(which, i, before));
         input.addEventListener("wheel", event => {
           if (document.activeElement !== input) return;
           event.preventDefault();
