@@ -24,7 +24,7 @@ MOVE = """() => new Promise(done => {
   const slider = document.querySelector("input[type=range]");
   requestIdleCallback(() => {
     const start = performance.now();
-    slider.value = 0;
+    slider.stepDown();
     slider.dispatchEvent(new Event("input"));
     const frame = new MessageChannel();
     frame.port1.onmessage = () => done(performance.now() - start);
@@ -34,14 +34,32 @@ MOVE = """() => new Promise(done => {
 
 
 def functions():
-    """Return functions and their inputs, from small to as large as a page can show."""
+    """Return functions and their inputs, from small to as large as a page can show.
+
+    Each with whether its graph is shown, too.
+    """
     torch.manual_seed(0)  # the same weights in each run
     mlp = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        return (x @ x.T).softmax(-1) @ x
+
+    def dense(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x[:, None] * x).sum(1) * x.exp()
+
     return {
-        "sum, squares": (lambda x: torch.stack([x.sum(), (x**2).sum()]), torch.ones(3)),
-        "softmax": (lambda x: x.softmax(0), torch.ones(3)),
-        "network": (mlp, torch.ones(3)),
-        "attention": (lambda x: (x @ x.T).softmax(-1) @ x, torch.eye(3, 4)),
+        "sum, squares": (
+            lambda x: torch.stack([x.sum(), (x**2).sum()]),
+            torch.ones(3),
+            False,
+        ),
+        "softmax": (lambda x: x.softmax(0), torch.ones(3), False),
+        "network": (mlp, torch.ones(3), False),
+        "attention": (attention, torch.eye(3, 4), False),
+        "12 by 12": (dense, torch.ones(12), False),
+        "network, graph": (mlp, torch.ones(3), True),
+        "attention, graph": (attention, torch.eye(3, 4), True),
+        "12 by 12, graph": (dense, torch.ones(12), True),
     }
 
 
@@ -60,19 +78,19 @@ def visit(browser, path):
 
 def main():
     """Print a line for each function."""
-    print(f"script        {weight(script())} bytes")
+    print(f"script           {weight(script())} bytes")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        for name, (f, x) in functions().items():
+        for name, (f, x, graph) in functions().items():
             path = Path(folder, "f.html")
-            live = pullback.live(f, x)
+            live = pullback.live(f, x, graph=graph)
             live.save(path)
             visits = [visit(browser, path) for _ in range(VISITS)]
             first, later = map(statistics.median, zip(*visits, strict=True))
             print(
-                f"{name:13} {weight(live.program)} bytes, first move {first:.0f} ms, "
+                f"{name:16} {weight(live.program)} bytes, first move {first:.0f} ms, "
                 f"later {later:.0f} ms, {SLOWER} times slower"
             )
 
