@@ -232,10 +232,14 @@ def live(
         if not y.requires_grad:
             raise RuntimeError("f(x) does not depend on x; a function of x is needed")
         v = _weights(v, y)
+        try:
+            (result,) = torch.autograd.grad(
+                y, leaf, v, retain_graph=True, materialize_grads=True
+            )
+        except (NotImplementedError, TypeError):  # no derivative, torch.cond
+            _recorded(f, x, y.detach(), v, graph=graph)  # says on which line
+            raise
         program, shown = _recorded(f, x, y.detach(), v, graph=graph)
-        (result,) = torch.autograd.grad(
-            y, leaf, v, retain_graph=True, materialize_grads=True
-        )
         with torch.no_grad():
             J = jacobian(y, leaf, allow_unused=True).reshape(y.numel(), x.numel())
         return Live(f, (x.detach(), v, y.detach().clone(), J, result), program, shown)
