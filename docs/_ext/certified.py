@@ -129,14 +129,15 @@ def main() -> None:
     """Say what was compared of the pages that have been executed, and what it weighs."""
     from pages import ROOT, Store, find  # which are executed with this module
 
-    store = Store(ROOT)
-    shown = {page.name: (store.last(page) or {"shown": []})["shown"] for page in find(ROOT)}
-    found = {
-        name: [Certificate(*block["certified"]) for block in blocks if "certified" in block]
-        for name, blocks in shown.items()
-    }
-    pictures = [picture for page in found.values() for picture in page]
-    print(f"pages             {sum(map(bool, found.values()))}")
+    results = filter(None, map(Store(ROOT).last, find(ROOT)))
+    found = [
+        (result["name"], Certificate(*block["certified"]))
+        for result in results
+        for block in result["shown"]
+        if "certified" in block
+    ]
+    pictures = [picture for _, picture in found]
+    print(f"pages             {len({name for name, _ in found})}")
     print(f"pictures          {len(pictures)}")
     print(f"(x, v) compared   {sum(picture.inputs for picture in pictures)}")
     print(f"largest apart     {max(picture.largest for picture in pictures):.1e}")

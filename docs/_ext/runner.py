@@ -99,6 +99,7 @@ class Shown(TypedDict):
     html: NotRequired[str]
     markdown: NotRequired[str]
     figures: NotRequired[list[Figure]]
+    certified: NotRequired[tuple[int, float, int]]  # of a live picture: a Certificate
     raised: NotRequired[list[tuple[str, str]]]  # classes and texts of errors and warnings
 
 
