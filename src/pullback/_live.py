@@ -182,7 +182,8 @@ def live(
     24 they are drawn by module.
 
     The program is that of **one** way through f, so f may not look at values. What is
-    refused names the line of f.
+    refused names the line of f, or the module in it. What f writes into tensors that it has
+    not made, such as running statistics, is as before afterwards.
 
     Args:
         f: Function that maps x to one tensor y.
