@@ -292,6 +292,11 @@ def test_has_numbers():
     assert not _torch.has_numbers(torch._efficientzerotensor((2,)))
 
 
+def test_operations_apart_from_those_that_take_functions():
+    assert isinstance(torch.ops.aten.sin.default, _torch.OpOverload)
+    assert not isinstance(torch.ops.higher_order.cond, _torch.OpOverload)
+
+
 def test_out_of_sight():
     seen = []
 

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch._C import _functorch
 from torch._decomp import decomposition_table
+from torch._ops import OpOverload
 from torch.autograd.graph import Node
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -31,6 +32,7 @@ except ImportError:  # pragma: no cover - its test takes it away
     _run_engine = None  # type: ignore[assignment]
 
 __all__ = [
+    "OpOverload",  # an operation of a dispatch mode; has no public path
     "QuietDispatchMode",
     "TorchDispatchMode",  # sees each operation; has no public path
     "accumulated_leaf",
