@@ -269,3 +269,7 @@ assert answer.tolist() == [18, 11, 4]
 # %%
 # **Next:** every cotangent on the walk had the shape of its tensor. :ref:`shapes-of-v`
 # shows how to read and to use this rule when ``x`` and ``y`` are matrices.
+#
+# .. asked: backpropagation by hand with numbers; compute gradients with pencil and
+#    paper; worked example of backprop; backward step by step; same gradient in NumPy;
+#    how did PyTorch get these numbers; walk back through the graph

@@ -235,3 +235,8 @@ assert four.grad.tolist() == [2, 4, 6, 3]
 # %%
 # **Next:** "each input is used by only one output" is easily said. :ref:`when-ones-mislead`
 # is about functions that break it without looking like it.
+#
+# .. asked: why torch.ones_like(y); what does backward(torch.ones_like(y)) mean;
+#    derivative at many points at once; derivative of a curve at all points without a
+#    loop; gradient for every element of a batch in one call; elementwise derivative;
+#    what do ones in backward do

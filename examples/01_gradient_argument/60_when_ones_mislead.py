@@ -239,3 +239,7 @@ assert answer.tolist() == [3, 2, 1]
 # %%
 # **Next:** one output at a time, what it costs, and how all of them together give you the
 # table: :ref:`one-output-at-a-time`.
+#
+# .. asked: ones give the wrong derivative; samples influence each other; batch norm
+#    mixes samples; is backward with ones right for a network; when is ones_like wrong;
+#    gradient depends on the other samples of the batch

@@ -226,3 +226,7 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
 # %%
 # **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`
 # puts numbers into ``v`` that mean something: weights, masks and means.
+#
+# .. asked: gradient of one output only; gradient of each output separately; one-hot v;
+#    backward(torch.tensor([1., 0.])); which output neuron to differentiate; several
+#    outputs, separate gradients; second call of backward adds up; loop over outputs

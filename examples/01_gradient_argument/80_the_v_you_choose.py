@@ -253,3 +253,7 @@ assert not torch.allclose(as_formula, as_v)
 # %%
 # **Next:** so far a gradient was a tensor full of numbers. :ref:`seeing-the-gradient` draws
 # one.
+#
+# .. asked: how to choose v; weigh pixels or samples in the loss; mask part of the loss;
+#    ignore some pixels; which vector to give backward; v as weights; mean of a vector
+#    loss with v; loss weights as gradient argument; v other than ones

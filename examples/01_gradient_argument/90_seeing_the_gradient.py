@@ -207,3 +207,7 @@ torch.testing.assert_close(gain, promised, rtol=1e-3, atol=1e-12)
 # %%
 # **Next:** you have all you need to read a line with ``backward(v)`` that you have never
 # seen. :ref:`check-yourself-1` lets you try.
+#
+# .. asked: gradient of a network with respect to its input; derivative of the output by
+#    the input; draw gradient arrows; plot the gradient of a neural network; which way
+#    does the prediction grow; how does the output react to the inputs

@@ -255,3 +255,6 @@ torch.testing.assert_close(carried, 3 * 0.5 * 2 * w.detach())  # three coordinat
 # %%
 # **Next:** part 2 is about the table itself. It begins with
 # :ref:`how to read one <reading-a-jacobian>`.
+#
+# .. asked: test yourself on v; quiz about the gradient argument; exercises on backward
+#    with questions and answers

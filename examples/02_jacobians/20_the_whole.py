@@ -203,3 +203,7 @@ for way in (jacrev, jacfwd):
 # %%
 # **Next:** ``jacfwd`` builds the table by columns, and no ``v`` picks a column.
 # :ref:`pushing-forward` shows what it uses instead.
+#
+# .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
+#    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network
+#    output; get all rows in one call

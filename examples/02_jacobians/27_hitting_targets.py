@@ -209,3 +209,7 @@ torch.testing.assert_close(more, torch.tensor([4 / 3, 1 / 3, -2 / 3]), atol=1e-5
 # %%
 # **Next:** a whole street of houses, and we want one table for each.
 # :ref:`one-jacobian-per-sample` gets them without computing the zeros between them.
+#
+# .. asked: Newton's method with a Jacobian; solve nonlinear equations; several targets
+#    at once; find inputs that give wanted outputs; pseudo-inverse of the Jacobian;
+#    least squares step; Gauss-Newton step

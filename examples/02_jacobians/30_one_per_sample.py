@@ -272,3 +272,7 @@ assert refused == 2
 # %%
 # **Next:** the zeros were in blocks here. They can be anywhere, and
 # :ref:`a-jacobian-of-zeros` still gets by with a few products.
+#
+# .. asked: batch Jacobian; Jacobian per sample; Jacobian for each element of a batch;
+#    vmap jacrev over a batch; Jacobian of shape (B, m, n); Jacobian with batch
+#    dimension has zeros; how to get Jacobian per sample fast

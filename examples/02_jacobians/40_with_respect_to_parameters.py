@@ -298,3 +298,7 @@ assert missed.abs().max() > 0.5  # ten times the step is too long for the table
 # %%
 # **Next:** these tables were small. For a real layer they have billions of entries, and
 # yet training runs. :ref:`never-built` looks at how ``backward`` does without them.
+#
+# .. asked: Jacobian with respect to weights; derivative of each output by the
+#    parameters; functional_call and jacrev; Jacobian of a network by its parameters;
+#    neural tangent kernel; how do weights change the outputs

@@ -271,3 +271,7 @@ torch.testing.assert_close(by_table, V @ B)
 # %%
 # **Next:** the gradient is a function of ``x`` as well, so it has a Jacobian.
 # :ref:`once-more` pulls back a second time.
+#
+# .. asked: does backward build the Jacobian; Jacobian too large for memory; how does
+#    backprop avoid the Jacobian matrix; why is backward cheap; size of the Jacobian of
+#    a layer; memory of a Jacobian

@@ -173,3 +173,7 @@ assert twice > 0.5 > once
 # Your own weights for losses: :ref:`loss-as-v`. Where the network continues:
 # :ref:`upstream`. A loss from elsewhere: :ref:`external-loss`. NaN at a root:
 # :ref:`masked-nan`.
+#
+# .. asked: gradient of mse loss; gradient of cross entropy; derivative of softmax cross
+#    entropy with respect to logits; what gradient does the loss send back; residual as
+#    gradient; derivative of L1, Huber and BCE loss

@@ -173,3 +173,7 @@ assert distance < 0.02
 #
 # ``v`` between two PyTorch graphs: :ref:`cut-graphs`. The upstream gradient:
 # :ref:`upstream`. Functions of your own: :ref:`custom-function`.
+#
+# .. asked: loss computed outside of PyTorch; loss from NumPy; gradient from a
+#    simulator; loss in Excel or Fortran; external program gives the gradient; SciPy
+#    loss; train with a loss that is not in torch; I have dL/dy, how do I go on

@@ -196,3 +196,7 @@ assert history[-1] < 1e-2
 #
 # f″ step by step: :ref:`second-derivatives`. The trace of a matrix you cannot form:
 # :ref:`trace-and-norm`. Forces from an energy: :ref:`forces`.
+#
+# .. asked: PINN; physics-informed neural network; derivative of the network in a
+#    differential equation; u_x and u_xx; solve an ODE with a network; PDE residual
+#    loss; boundary conditions; derivative of output with respect to time

@@ -172,3 +172,6 @@ torch.testing.assert_close(of_ratio, as_v)
 #
 # Rewards as weights on losses: :ref:`loss-as-v`. When the weights depend on the policy:
 # :ref:`v-depends-on-x`. Several updates: :ref:`ratio-of-one`.
+#
+# .. asked: REINFORCE; policy gradient; reward has no gradient; log_prob times return;
+#    reinforcement learning loss; backward with advantages

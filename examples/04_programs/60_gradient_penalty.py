@@ -173,3 +173,7 @@ assert (outward > 0.7).all()
 #
 # Why ones: :ref:`ones-trick`. Which shape: :ref:`shape-rule`. What ``create_graph`` keeps:
 # :ref:`retain-or-create`. In short types: :ref:`mixed-precision`.
+#
+# .. asked: gradient penalty; WGAN-GP; norm of the gradient in the loss; penalise the
+#    gradient; Lipschitz constraint; R1 regularisation; gradient in the loss; double
+#    backward in a GAN

@@ -173,3 +173,7 @@ assert slope == table[2] - table[1]
 #
 # What a leaf is: :ref:`leaves-and-roots`. What ``detach`` and ``no_grad`` cut:
 # :ref:`no-grad-detach`. Zeros where there should be none: :ref:`closures-of-zeros`.
+#
+# .. asked: grad is None; .grad is None after backward; no gradient for my tensor;
+#    x.grad is empty; gradient missing; weights have no gradient; non-leaf tensor grad;
+#    lost gradient
