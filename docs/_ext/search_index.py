@@ -75,6 +75,8 @@ its me must my of on or should so that the then there this to was what when whic
 will with would you your
 about also am any been could getting gets got here just ok please possible some something
 such than them these they thing those too very want we were
+actually always anyway explain explained let meaning pytorch really simply still
+tell understand
 """
 FIRST = 100  # words of a text that are counted
 ASKED = "asked: "  # begins a comment with wordings

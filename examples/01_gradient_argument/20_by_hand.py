@@ -272,4 +272,5 @@ assert answer.tolist() == [18, 11, 4]
 #
 # .. asked: backpropagation by hand with numbers; compute gradients with pencil and
 #    paper; worked example of backprop; backward step by step; same gradient in NumPy;
-#    how did PyTorch get these numbers; walk back through the graph
+#    how did PyTorch get these numbers; walk back through the graph; understand backprop
+#    with small numbers; example calculation of a gradient; how is the gradient computed

@@ -242,4 +242,6 @@ assert answer.tolist() == [3, 2, 1]
 #
 # .. asked: ones give the wrong derivative; samples influence each other; batch norm
 #    mixes samples; is backward with ones right for a network; when is ones_like wrong;
-#    gradient depends on the other samples of the batch
+#    gradient depends on the other samples of the batch; is a vector of ones always
+#    right; gradient of one sample changes when the batch changes; per-point derivative
+#    is wrong

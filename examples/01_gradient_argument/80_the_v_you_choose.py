@@ -256,4 +256,6 @@ assert not torch.allclose(as_formula, as_v)
 #
 # .. asked: how to choose v; weigh pixels or samples in the loss; mask part of the loss;
 #    ignore some pixels; which vector to give backward; v as weights; mean of a vector
-#    loss with v; loss weights as gradient argument; v other than ones
+#    loss with v; loss weights as gradient argument; v other than ones; samples with
+#    different importance; give more weight to some outputs; how much each output
+#    counts; leave out some outputs

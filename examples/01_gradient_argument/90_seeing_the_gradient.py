@@ -210,4 +210,6 @@ torch.testing.assert_close(gain, promised, rtol=1e-3, atol=1e-12)
 #
 # .. asked: gradient of a network with respect to its input; derivative of the output by
 #    the input; draw gradient arrows; plot the gradient of a neural network; which way
-#    does the prediction grow; how does the output react to the inputs
+#    does the prediction grow; how does the output react to the inputs; sensitivity of a
+#    network to its inputs; which input influences the output most; derivative of a
+#    trained model; slope of my model

@@ -245,4 +245,6 @@ assert off[1, 0] == 0
 #
 # .. asked: what is a Jacobian; Jacobian explained; how to read a Jacobian; rows and
 #    columns of the Jacobian; table of all slopes; compute a Jacobian in PyTorch; matrix
-#    of partial derivatives; all derivatives of all outputs
+#    of partial derivatives; all derivatives of all outputs; how does each input affect
+#    each output; sensitivities of all outputs; difference between gradient and
+#    Jacobian; rates of change in a table

@@ -282,4 +282,5 @@ assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + d
 #
 # .. asked: chain rule with matrices; chain rule for vector functions; multiply
 #    Jacobians; derivative of a composition; why does backward go from the end to the
-#    beginning; order of multiplication in backprop
+#    beginning; order of multiplication in backprop; derivative of a function inside a
+#    function; combine the derivatives of layers; why multiply matrices in backprop

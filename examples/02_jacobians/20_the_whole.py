@@ -206,4 +206,5 @@ for way in (jacrev, jacfwd):
 #
 # .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
 #    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network
-#    output; get all rows in one call
+#    output; get all rows in one call; all derivatives at once; whole matrix of
+#    derivatives; built-in function for the Jacobian; jacobian of net(x)

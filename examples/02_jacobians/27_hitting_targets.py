@@ -212,4 +212,5 @@ torch.testing.assert_close(more, torch.tensor([4 / 3, 1 / 3, -2 / 3]), atol=1e-5
 #
 # .. asked: Newton's method with a Jacobian; solve nonlinear equations; several targets
 #    at once; find inputs that give wanted outputs; pseudo-inverse of the Jacobian;
-#    least squares step; Gauss-Newton step
+#    least squares step; Gauss-Newton step; solve f(x) = 0; adjust inputs so that
+#    outputs match; invert a network; root finding with the Jacobian

@@ -275,4 +275,5 @@ assert refused == 2
 #
 # .. asked: batch Jacobian; Jacobian per sample; Jacobian for each element of a batch;
 #    vmap jacrev over a batch; Jacobian of shape (B, m, n); Jacobian with batch
-#    dimension has zeros; how to get Jacobian per sample fast
+#    dimension has zeros; how to get Jacobian per sample fast; matrix of derivatives for
+#    every sample; Jacobian of each data point; avoid the big batch Jacobian

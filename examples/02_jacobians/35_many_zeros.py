@@ -319,4 +319,6 @@ assert torch.equal(pull(1 - torch.eye(5)[0])[0][1:], table.diagonal()[1:])
 #
 # .. asked: sparse Jacobian; Jacobian is mostly zeros; banded or tridiagonal Jacobian;
 #    fewer products with colouring; each output depends on few inputs; speed up a sparse
-#    Jacobian; diagonal Jacobian cheap
+#    Jacobian; diagonal Jacobian cheap; most of the table is zeros; each output looks at
+#    few inputs; cheap Jacobian of a local function; save work when the Jacobian has
+#    structure

@@ -301,4 +301,6 @@ assert missed.abs().max() > 0.5  # ten times the step is too long for the table
 #
 # .. asked: Jacobian with respect to weights; derivative of each output by the
 #    parameters; functional_call and jacrev; Jacobian of a network by its parameters;
-#    neural tangent kernel; how do weights change the outputs
+#    neural tangent kernel; how do weights change the outputs; how does each weight
+#    change each output; sensitivity to the weights; derivative of predictions by
+#    weights

@@ -274,4 +274,6 @@ torch.testing.assert_close(by_table, V @ B)
 #
 # .. asked: does backward build the Jacobian; Jacobian too large for memory; how does
 #    backprop avoid the Jacobian matrix; why is backward cheap; size of the Jacobian of
-#    a layer; memory of a Jacobian
+#    a layer; memory of a Jacobian; why is backprop so cheap; table of slopes does not
+#    fit into memory; is a matrix stored in backward; how can backward be fast without
+#    the matrix

@@ -279,4 +279,5 @@ assert not hessian(lambda x: 2 * x.sum())(point).any()
 #
 # .. asked: second derivative in PyTorch; Hessian in PyTorch; differentiate twice;
 #    derivative of the gradient; create_graph=True; how to compute the Hessian;
-#    curvature; gradient of a gradient
+#    curvature; gradient of a gradient; slope of the slope; rate of change of the
+#    gradient; how curved is the loss; acceleration from a network

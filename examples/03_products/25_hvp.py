@@ -186,4 +186,6 @@ pullback.live(gradient, torch.tensor([1.0, 2.0]))
 #
 # .. asked: Hessian-vector product; Hessian times vector without the Hessian; hvp in
 #    PyTorch; curvature along a direction; Pearlmutter trick; large Hessian does not fit
-#    in memory; how curved is the loss surface
+#    in memory; how curved is the loss surface; how bent is the loss surface; product
+#    with the Hessian fast; curvature of the loss cheap; second-order information of a
+#    large network

@@ -176,4 +176,5 @@ assert abs(off.std() / expected.square().mean().sqrt() - 1) < 0.2
 #
 # .. asked: Hutchinson trace estimator; trace of the Jacobian with random vectors;
 #    estimate the Frobenius norm of the Jacobian; random v; divergence estimate;
-#    Rademacher probe
+#    Rademacher probe; random vectors for the trace; estimate without the whole matrix;
+#    what if v is random; Jacobian penalty cheap

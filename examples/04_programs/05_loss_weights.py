@@ -176,4 +176,5 @@ torch.testing.assert_close(out.grad, 2 * (out.detach() - goal) * upstream / 5)
 #
 # .. asked: weighted loss; sample weights; reduction none; masked loss; loss per sample
 #    and backward; mean and sum of losses; vector of losses to backward; class weights;
-#    weight of each sample
+#    weight of each sample; samples with different importance; some samples count more;
+#    average of the losses; leave out bad samples; class imbalance

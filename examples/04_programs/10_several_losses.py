@@ -176,4 +176,5 @@ assert (front[1:, 1] < front[:-1, 1]).all()
 #
 # .. asked: two losses one backward; several losses; add losses or call backward for
 #    each; multi-task loss; backward on each loss separately; retain_graph with two
-#    losses; sum of losses; combine losses
+#    losses; sum of losses; combine losses; combine regression and classification loss;
+#    main loss and auxiliary loss; add a second loss; train two heads

@@ -176,4 +176,6 @@ torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
 #
 # .. asked: per-sample gradients; gradient for each sample of a batch; individual
 #    gradients; gradients of every example; differential privacy gradients; vmap grad;
-#    do not sum the gradients over the batch; gradient of each loss separately
+#    do not sum the gradients over the batch; gradient of each loss separately;
+#    gradients of a batch kept apart; one gradient per row; separate gradient for each
+#    picture; gradient of every data point

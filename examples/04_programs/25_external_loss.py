@@ -176,4 +176,6 @@ assert distance < 0.02
 #
 # .. asked: loss computed outside of PyTorch; loss from NumPy; gradient from a
 #    simulator; loss in Excel or Fortran; external program gives the gradient; SciPy
-#    loss; train with a loss that is not in torch; I have dL/dy, how do I go on
+#    loss; train with a loss that is not in torch; I have dL/dy, how do I go on;
+#    simulator gives me dloss/doutput; error from another program; loss is a black box
+#    with known slope

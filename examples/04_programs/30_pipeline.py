@@ -176,4 +176,5 @@ assert not torch.equal(whole, truncated)
 #
 # .. asked: split a model in two parts; pipeline parallel by hand; send gradients
 #    between machines; split learning; cut the graph and join it; pass the gradient from
-#    one graph to another; backward across two programs
+#    one graph to another; backward across two programs; send the gradient over the
+#    network to another computer; first half on one machine, second half on another

@@ -173,4 +173,5 @@ assert plain < 1e-30 < 0.1 < added
 #
 # .. asked: exploding gradients; vanishing gradients; RNN gradient over many steps;
 #    backpropagation through time; truncated BPTT; gradient too small in early layers;
-#    long sequences; deep network gradient dies
+#    long sequences; deep network gradient dies; early layers do not learn; gradient dies
+#    in a deep network; long sequence forgets; gradient shrinks or grows through layers

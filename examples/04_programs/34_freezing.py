@@ -165,4 +165,6 @@ assert settled == []
 #
 # .. asked: freeze layers; do not train some weights; frozen layers still change;
 #    requires_grad False; fine-tune only the last layer; keep a part of the network
-#    fixed; freeze batch norm; unfreeze later
+#    fixed; freeze batch norm; unfreeze later; this part must not be changed by
+#    training; weights are frozen, but batch norm changes; do not update the backbone;
+#    keep pretrained weights

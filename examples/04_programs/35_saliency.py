@@ -173,4 +173,6 @@ assert (scores.argmax(1) == torch.tensor([0, 1])).all()
 #
 # .. asked: saliency map; which pixels matter; Grad-CAM; explain a prediction; heat map
 #    of an image classifier; class activation map; attribution; feature importance of a
-#    network; why did the network decide so
+#    network; why did the network decide so; which pixels are important for the
+#    prediction; influence of every pixel; what does the network look at; image
+#    explanation is blank; gradient of one class

@@ -166,4 +166,5 @@ assert agree > 0.8
 # Sparse gradients of a table: :ref:`sparse-and-nested`. Hooks: :ref:`hooks`.
 #
 # .. asked: gradient with respect to tokens; embedding gradient; input_ids have no
-#    gradient; which word matters; HotFlip; token importance; gradient of text input
+#    gradient; which word matters; HotFlip; token importance; gradient of text input;
+#    influence of each word

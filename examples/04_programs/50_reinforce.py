@@ -174,4 +174,5 @@ torch.testing.assert_close(of_ratio, as_v)
 # :ref:`v-depends-on-x`. Several updates: :ref:`ratio-of-one`.
 #
 # .. asked: REINFORCE; policy gradient; reward has no gradient; log_prob times return;
-#    reinforcement learning loss; backward with advantages
+#    reinforcement learning loss; backward with advantages; reward is not differentiable;
+#    learn from rewards

@@ -176,4 +176,5 @@ assert (outward > 0.7).all()
 #
 # .. asked: gradient penalty; WGAN-GP; norm of the gradient in the loss; penalise the
 #    gradient; Lipschitz constraint; R1 regularisation; gradient in the loss; double
-#    backward in a GAN
+#    backward in a GAN; make the network smooth; keep the slope of the network small; my
+#    penalty term changes nothing

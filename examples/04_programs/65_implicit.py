@@ -176,4 +176,6 @@ torch.testing.assert_close(guess.detach(), torch.atanh(goal) - W @ goal, atol=1e
 #
 # .. asked: implicit differentiation; differentiate through a solver; fixed point layer;
 #    deep equilibrium model; implicit function theorem; gradient of an optimum; root
-#    finder gradient; differentiable optimisation layer
+#    finder gradient; differentiable optimisation layer; differentiate an argmin;
+#    derivative of the solution of an optimisation; inner problem; layer that solves
+#    equations

@@ -176,4 +176,6 @@ torch.testing.assert_close(by_w[True], factor @ by_w[False])
 #
 # .. asked: hypergradient; bilevel optimisation; differentiate through training;
 #    gradient of the validation loss; learn the learning rate; MAML; influence
-#    functions; train inside the training; meta-learning
+#    functions; train inside the training; meta-learning; effect of a training sample on
+#    the prediction; what if I remove a training sample; optimise hyperparameters by
+#    gradient

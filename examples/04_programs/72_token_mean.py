@@ -171,4 +171,5 @@ torch.testing.assert_close(held("log"), torch.full((2, 1), of_all), rtol=0, atol
 #
 # .. asked: gradient accumulation for language models; mean over tokens;
 #    num_items_in_batch; loss normalisation with padding; accumulation gives another
-#    loss; token average over GPUs; sequences of different lengths
+#    loss; token average over GPUs; sequences of different lengths; padded sequences and
+#    the average loss; short and long sequences in a batch

@@ -176,4 +176,5 @@ torch.testing.assert_close(clipped(each=False), total / total.norm())
 #
 # .. asked: gradient doubles; gradient twice as large; gradient accumulates; x.grad adds
 #    up; forgot zero_grad; gradient grows with each call; reset gradients; grad gets
-#    bigger in each iteration; second backward doubles
+#    bigger in each iteration; second backward doubles; gradient doubles every time I
+#    run the cell; old gradient is still there; forgot to clear the gradient

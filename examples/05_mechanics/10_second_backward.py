@@ -177,4 +177,5 @@ assert spent(second) == ["MulBackward0", "TanhBackward0"]
 #
 # .. asked: backward through the graph a second time; second iteration fails;
 #    retain_graph error; graph was freed; first loop works, second fails; RuntimeError
-#    in the second backward
+#    in the second backward; graph already freed; call backward again; works once and
+#    then fails

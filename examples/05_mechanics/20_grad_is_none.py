@@ -176,4 +176,5 @@ assert slope == table[2] - table[1]
 #
 # .. asked: grad is None; .grad is None after backward; no gradient for my tensor;
 #    x.grad is empty; gradient missing; weights have no gradient; non-leaf tensor grad;
-#    lost gradient
+#    lost gradient; parameter does not receive a gradient; no grad in my module; tensor
+#    made from other tensors has no gradient

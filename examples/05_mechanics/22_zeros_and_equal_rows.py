@@ -195,4 +195,5 @@ pullback.live(lambda x: x.softmax(-1), torch.tensor([1.0, 2.0, 3.0]))
 # :ref:`mixing-samples`. Corners and jumps: :ref:`kinks`. LoRA: :ref:`lora-at-zero`.
 #
 # .. asked: gradient is all zeros; gradients are zero; every row of the gradient is the
-#    same; no gradient flows; zero gradient everywhere; dead network
+#    same; no gradient flows; zero gradient everywhere; dead network; gradient of my
+#    image is blank; all entries of the gradient are equal

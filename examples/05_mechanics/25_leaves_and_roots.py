@@ -175,4 +175,4 @@ assert torch.autograd.grad(c * h**2, h, retain_graph=True)[0] == dy == 60
 #
 # .. asked: what is a leaf; leaf tensor; is_leaf; retain_grad; gradient of an
 #    intermediate tensor; non-leaf; which tensors keep a gradient; root of the graph;
-#    hidden activation gradient
+#    hidden activation gradient; why leaf matters; gradient of a hidden tensor

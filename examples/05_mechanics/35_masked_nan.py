@@ -185,4 +185,5 @@ pullback.live(after, torch.tensor([4.0, 1.0, 0.0]))
 #
 # .. asked: NaN gradient with torch.where; masked loss gives NaN gradient; loss is fine,
 #    gradient is NaN; NaN from the branch that is not used; 0 times inf; sqrt and where;
-#    NaN from unused values
+#    NaN from unused values; infinity times zero; NaN though the bad values are masked
+#    out

@@ -185,4 +185,5 @@ pullback.live(ends, torch.tensor([0.25, 0.0]))
 #
 # .. asked: infinite gradient; gradient is inf; gradient explodes at zero; sqrt at 0;
 #    acos gradient; norm at zero; division by a small number; gradient of a power at
-#    zero
+#    zero; huge gradient near zero; division by zero in the derivative; normalise a tiny
+#    vector

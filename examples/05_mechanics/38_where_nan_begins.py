@@ -175,4 +175,5 @@ assert all(careful_step(mended, optimizer, batch)[1] is None for batch in batche
 # :ref:`infinite-slopes`. Rows that are masked throughout: :ref:`attention-masks`.
 #
 # .. asked: loss became NaN; find the first NaN; where does NaN come from; debug NaN in
-#    training; detect_anomaly; NaN after some steps
+#    training; detect_anomaly; NaN after some steps; find the operation that produced
+#    NaN; training suddenly NaN; which layer gives NaN

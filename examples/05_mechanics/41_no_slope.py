@@ -205,4 +205,5 @@ pullback.live(steps, torch.tensor(0.7))
 #
 # .. asked: operations without a gradient; round has gradient zero; argmax, comparison
 #    and floor; not differentiable operation; int cast cuts the gradient; sign function;
-#    threshold
+#    threshold; operation blocks the gradient; after argmax the gradient is zero; step
+#    function in a network

@@ -175,4 +175,5 @@ assert table["no_grad", "autograd.grad"] == table["inference_mode", "func.jvp"] 
 #
 # .. asked: no_grad or detach; difference of detach and no_grad; inference_mode; stop
 #    tracking gradients; torch.no_grad meaning; detach explained; cut the graph; turn
-#    off autograd
+#    off autograd; do not record operations; with torch.no_grad; cut a tensor from the
+#    graph

@@ -176,4 +176,5 @@ assert counts["loss.detach()"] == counts["loss.item()"] == [(0, 0), (0, 0)]
 #
 # .. asked: memory leak in the training loop; memory grows with each iteration;
 #    total_loss += loss; keep losses in a list; graph stays alive; out of memory after
-#    some epochs; free the graph
+#    some epochs; free the graph; memory goes up after every batch; is it ok to store
+#    losses in a list; GPU memory never freed

@@ -180,4 +180,4 @@ torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=
 #
 # .. asked: gradient checkpointing; save memory in backward; recompute activations;
 #    torch.utils.checkpoint; activation checkpointing; does checkpointing change
-#    gradients
+#    gradients; trade time for memory; forget activations

@@ -176,4 +176,5 @@ assert min(errors[torch.float64]) < 1e-9 < 1e-5 < min(errors[torch.float32])
 #
 # .. asked: gradcheck; finite differences; numerical gradient; check my gradient; verify
 #    a custom backward; gradient checking; is my backward right; numerical and
-#    analytical Jacobian
+#    analytical Jacobian; test whether my gradient is correct; compare with finite
+#    differences; finite difference does not match autograd

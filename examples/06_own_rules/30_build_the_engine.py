@@ -231,4 +231,6 @@ for case in manners:
 #
 # .. asked: build an autograd engine; micrograd; how does autograd work inside; how does
 #    loss.backward() work; implement backpropagation from scratch; automatic
-#    differentiation in NumPy; topological order; what happens inside backward
+#    differentiation in NumPy; topological order; what happens inside backward;
+#    understand how PyTorch computes gradients; write a tiny PyTorch; what does
+#    loss.backward() actually do

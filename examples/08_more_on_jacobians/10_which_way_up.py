@@ -150,4 +150,5 @@ assert a @ Sb == a @ S @ b != a @ S.T @ b
 # two: :ref:`tensor-jacobian`.
 #
 # .. asked: row or column gradient; numerator layout; is the gradient a row or a column;
-#    Jacobian transposed; layout convention
+#    Jacobian transposed; layout convention; gradient or Jacobian or derivative, which is
+#    which
