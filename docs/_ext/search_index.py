@@ -12,7 +12,8 @@ works from a folder, without a server, too:
 ``searchmessages.js``
     By what a pasted message is recognised (``_static/recognition.js``), before the rest.
 ``leads/PAGE.js``
-    How the text of each record of a page begins, which its results show.
+    How the text of each record of a page begins, which its results show; of the page of a
+    message, what to do about it.
 
 The names of a record are its heading and the wordings in which people ask for it: those of
 a box (:mod:`also_asked`), or of a page that shows no box, in its front matter, as in
@@ -21,7 +22,8 @@ a box (:mod:`also_asked`), or of a page that shows no box, in its front matter, 
 ``search_messages`` has ``pages``: what is known of a page beside its text. ``messages`` are
 regular expressions of the messages that it explains, ``line`` is one for the line of code
 that raises them; a query in which one is found, and no other line is said to have raised,
-leads there first. ``asked`` are words under which it is to be found, too.
+leads there first. ``asked`` are words under which it is to be found, too; ``card`` is what
+to do about a message (:func:`error_pages.card`).
 ``_static/recognition.js`` finds them, by the ``expressions`` for what is around a message.
 """
 
@@ -188,6 +190,9 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
             file.unlink()
     for file, page in written.items():
         text = f"LEADS[{encode(page)}] = {encode(leads[page])};\n"
+        known = told.get("pages", {}).get(page.removesuffix(".html"), {})
+        if "card" in known:
+            text += f"CARDS[{encode(page)}] = {encode(known['card'])};\n"
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, text)
 
@@ -311,7 +316,7 @@ def titled(app: Sphinx, text: str) -> str:
     """Put the titles of what a page links to in the places of their labels."""
     labels = app.env.domains.standard_domain.labels
     pattern = LABEL.format("(.+?)")
-    return re.sub(pattern, lambda label: labels.get(label[1], [label[1]])[-1], text)
+    return re.sub(pattern, lambda label: str(labels.get(label[1], [label[1]])[-1]), text)
 
 
 def records(doctree: nodes.document) -> Iterator[dict[str, Any]]:
