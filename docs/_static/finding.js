@@ -42,16 +42,15 @@ const finder = (root) => {
         const matches = entry.messages.map((pattern) => new RegExp(pattern).exec(text));
         return { ...entry, values: matches.find(Boolean)?.groups ?? {} };
       }),
-    answers: async (query) => (await ranking())(query),
     lead: async (url) => {
       const [leads, anchor] = await ofPage(url, LEADS);
       return leads?.[anchor] ?? "";
     },
     card: async (url) => (await ofPage(url, CARDS))[0],
     // All answers, those first whose message the query holds.
-    all: async (query) => {
-      const [held, { records, asks }] = [
-        await (await messages())(query), (await ranking())(query)];
+    all: async (query, typing) => {
+      const held = (await messages())(query);
+      const { records, asks } = (await ranking())(query, typing);
       const urls = new Set(held.map(({ url }) => url));
       const unknown = !held.length && /\b[A-Z]\w*(?:Error|Warning): /.test(query);
       return { records: [...held, ...records.filter(({ url }) => !urls.has(url))], asks, unknown };

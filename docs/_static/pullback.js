@@ -54,8 +54,9 @@ document.addEventListener("keydown", (event) => {
 }
 
 // Where code wraps, each line becomes an element, which shows where it goes on (pullback.css).
-// What is coloured over several lines, such as a docstring, is coloured in each. The spaces
-// before a line are an element, too: a line never wraps behind them, which left a row empty.
+// What is coloured over several lines, such as a docstring, is coloured in each. A
+// line never wraps behind the spaces that it begins with, which would leave a row empty;
+// what is copied has spaces there again.
 const wrapLines = (part) => {
   const TAG = /<(\/?)(\w+)[^>]*>/g;
   for (const block of part.querySelectorAll(":is(.highlight-ipython3, .highlight-python, .highlight-Python) pre")) {
@@ -64,11 +65,21 @@ const wrapLines = (part) => {
       const before = open.join("");
       for (const [tag, closes] of line.matchAll(TAG)) closes ? open.pop() : open.push(tag);
       const after = open.map((tag) => `</${tag.match(/\w+/)[0]}>`).reverse().join("");
-      return `<span class="line">${before}${line}${after}\n</span>`;
+      const indented = line.replace(/^((?:<[^>]*>)*)( +)/, (_, tags, spaces) =>
+        tags + "\xa0".repeat(spaces.length));
+      return `<span class="line">${before}${indented}${after}\n</span>`;
     });
     block.innerHTML = lines.join("");
   }
 };
+
+const withSpaces = (text) => text.replaceAll("\xa0", " ");
+document.addEventListener("copy", (event) => {
+  const text = String(getSelection());
+  if (!text.includes("\xa0") || event.target.closest?.("input, textarea")) return;
+  event.clipboardData.setData("text/plain", withSpaces(text));
+  event.preventDefault();
+});
 
 // A button that copies code as one would type it: no prompt, nothing that is printed, and
 // no assert, which checks this site and nothing of the reader's.
@@ -77,7 +88,7 @@ const addCopyButtons = (part) => {
   const ASSERT = /^assert\b.*\n?(?:[ \t)].*\n?)*/gm; // to the end of its last line
   const icon = (name) => `<i class="icon-${name}"></i>`;
   const typed = (block) => {
-    const text = block.textContent.replace(/\n*$/, "\n");
+    const text = withSpaces(block.textContent).replace(/\n*$/, "\n");
     if (!block.querySelector(".gp")) return text;
     const lines = text.split("\n").filter((line) => PROMPT.test(line));
     return lines.map((line) => `${line.replace(PROMPT, "")}\n`).join("");

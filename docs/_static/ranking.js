@@ -14,6 +14,8 @@ const splitWords = (text) => {
   return [...(plain.match(WORD) ?? []), ...(plain.match(WHOLE_NAME) ?? [])];
 };
 
+const plainly = (text) => splitWords(text).join(" ");
+
 // The same for the forms of one word, in pages and in queries.
 const NEGATED = /^(?:no|never|without|cannot|(?:are|ca|did|do|does|is|was|wo)nt)$/;
 const stemOf = (word) =>
@@ -54,7 +56,8 @@ const WEIGHTS = {
   partial: 0.5, // what a record counts that has next to nothing of a query
   ofPage: 0.35, // what a section counts for its page
   named: 2.5, // what a name counts that is like the query
-  exact: 2, // and one that is the query
+  exact: 2, // and one that has its words, and no other that counts
+  verbatim: 1.5, // and one that is the query, word for word
   linked: 0.12, // how much more a record counts that many pages link to
   page: 1.6, // what a page counts beside a section of one
   entry: 1.3, // and an entry that stands alone: an answer, a term
@@ -66,8 +69,8 @@ const QUOTED = 0.4; // how like its title a query is that quotes a message
 const LIKELY = 1000; // records whose names are looked at
 const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|index\.|measured|play|source_map|version)/;
 
-// Returns a function from a query to its `records`, the best first, and `asks`, which tells
-// the words that count.
+// Returns a function from a query, whose last word may be unfinished, to its `records`, the
+// best first, and `asks`, which tells the words that count.
 const ranker = (records, index, W = WEIGHTS) => {
   const { common, lengths, same } = index;
   const silent = new Set(common);
@@ -100,10 +103,11 @@ const ranker = (records, index, W = WEIGHTS) => {
   records.forEach((record, id) => {
     const { url, page } = record;
     record.id = id;
-    const all = [record.title, ...(record.wordings ?? [])].map(terms);
-    all.forEach((name, at) =>
-      name.forEach((term) => count(term, id, at ? W.wording : W.title)));
-    record.names = all.map((name) => ({ own: [...new Set(name)] }));
+    record.names = [record.title, ...(record.wordings ?? [])].map((name, at) => {
+      const own = terms(name);
+      own.forEach((term) => count(term, id, at ? W.wording : W.title));
+      return { own: [...new Set(own)], said: plainly(name) };
+    });
     // What a section answers is an answer of its page, too; an entry of a list is none.
     if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = pages.get(url.split("#")[0]);
     const kind = url.startsWith("errors/") ? W.message
@@ -150,6 +154,11 @@ const ranker = (records, index, W = WEIGHTS) => {
       .slice(0, 2).map(({ term }) => term);
   };
 
+  // The commonest words that begin like one that is still being typed.
+  const begun = (word) => [...counted.keys()]
+    .filter((term) => term !== word && term.startsWith(word))
+    .sort((a, b) => rarity(a) - rarity(b)).slice(0, 3);
+
   // The two halves of a word that hardly any record writes as one.
   const halves = (word) => {
     const found = [];
@@ -173,7 +182,7 @@ const ranker = (records, index, W = WEIGHTS) => {
   }
 
   // A query as a list of concepts, each with its names: lists of terms with a share.
-  const concepts = (query) => {
+  const concepts = (query, typing) => {
     const asked = [...terms(query)];
     const found = new Map(); // a word that is said twice counts once
     for (let at = 0; at < asked.length; ) {
@@ -198,6 +207,8 @@ const ranker = (records, index, W = WEIGHTS) => {
           if (counted.has(joined)) alternatives.push({ terms: [joined], share: W.joined });
         for (const terms of halves(word)) alternatives.push({ terms, share: W.joined });
       }
+      if (typing && at + longest === asked.length)
+        for (const term of begun(word)) alternatives.push({ terms: [term], share: W.typo });
       found.set(asked.slice(at, at + longest).join(" "), alternatives);
       at += longest;
     }
@@ -231,8 +242,9 @@ const ranker = (records, index, W = WEIGHTS) => {
     return named * (sum([...best.values()]) / total || 0);
   };
 
-  return (query) => {
-    const asked = concepts(query);
+  return (query, typing = false) => {
+    const asked = concepts(query, typing);
+    const same = plainly(query);
     const parts = asked.map(([{ terms }]) => Math.max(...terms.map(rarity)));
     const total = sum(parts);
     const shares = new Map(); // of each term, which concept it names, and how well
@@ -259,7 +271,8 @@ const ranker = (records, index, W = WEIGHTS) => {
       const best = Math.max(...like);
       const kind = like[0] > QUOTED ? (record.quoted ?? record.kind) : record.kind;
       const weighted = value * kind
-        * (1 + W.named * best) * (best > 0.95 ? W.exact : 1);
+        * (1 + W.named * best) * (best > 0.95 ? W.exact : 1)
+        * (record.names.some(({ said }) => said === same) ? W.verbatim : 1);
       add(record, weighted);
       if (record.whole) add(record.whole, W.ofPage * weighted);
     }

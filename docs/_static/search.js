@@ -54,7 +54,7 @@
     if (!card) return null;
     const filled = ({ html, unknown }) =>
       html.replace(/\{(\w+)\}/g, (_, name) =>
-        values[name] ? escaped(plain(values[name])) : unknown[name] ?? "…");
+        values[name] ? `<b>${escaped(plain(values[name]))}</b>` : unknown[name] ?? "…");
     const answer = element("div", { className: "answer", innerHTML: filled(card) });
     if (card.works) answer.append(code(card.works));
     return answer;

@@ -47,7 +47,7 @@
   const suggest = async () => {
     const query = field.value.replace(/\s+/g, " ").trim();
     if (query.length < 2) return open(false);
-    const { records } = await found.all(query);
+    const { records } = await found.all(query, true);
     if (query !== field.value.replace(/\s+/g, " ").trim()) return; // typed on meanwhile
     choose(-1);
     list.replaceChildren(...records.slice(0, SHOWN).map(asOption));
