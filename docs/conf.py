@@ -28,6 +28,7 @@ extensions = [
     "folded",
     "gallery_cards",
     "leave_out",
+    "lighter",
     "live_pictures",
     "markdown_pages",
     "mathml",
