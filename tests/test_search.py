@@ -354,7 +354,8 @@ def test_pasted_message_and_wording_lead_to_their_pages(browser, tmp_path):
         "answers/sums": "Sums\n====\n\nTwice as large\n--------------\n\n.. asked::\n\n   "
         "- Why is my widget doubled?\n   - Two widgets\n\nThey add up.\n",
         "mended": ":asked: wobbly gizmo; two more\n\nMended\n======\n\nIt is.\n",
-        "widgets": "Widgets\n=======\n\nMy doubled widget, again: widget.\n",
+        "widgets": "Widgets\n=======\n\nMy doubled widget, again: widget.\n\n"
+        ".. asked: gadget; small\n   contraption\n",
         "mismatch": "Mismatch in shape: grad_output and output\n"
         "=========================================\n\ntorch.Size([7, 2]) and more.\n",
     }
@@ -427,11 +428,12 @@ def test_pasted_message_and_wording_lead_to_their_pages(browser, tmp_path):
     page.wait_for_function(
         "document.querySelector('#search-results .context')?.textContent === 'They add up.'"
     )
-    # a word that only `asked` has; mistyped; the page that front matter names it for
+    # a word that only `asked` has; mistyped; what front matter names, and a comment
     for query, found in (
         ("lopsided", "shape.html"),
         ("lopsdied", "shape.html"),
         ("wobbly gizmo", "mended.html"),
+        ("small contraption", "widgets.html"),
     ):
         page.fill("#search-words", query)
         page.wait_for_function(

@@ -21,7 +21,7 @@ OWN = ("pygments.css",)  # written by Sphinx
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Go over the files when all have been written."""
-    app.connect("build-finished", lighten)
+    app.connect("build-finished", lighten, priority=900)  # after the theme
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
