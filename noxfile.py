@@ -45,6 +45,13 @@ def install(session: nox.Session, *groups: str, pins: Path = PINS) -> None:
     session.install("-c", str(pins), "-e", *local, *others)
 
 
+def with_torch(session: nox.Session, release: str) -> Path:
+    """Write the pins of constraints.txt for another torch, "==2.6.0" or "" the newest."""
+    own = ("torch==", "sympy==")  # of which a torch asks for one release
+    kept = [pin for pin in PINS.read_text().splitlines() if not pin.startswith(own)]
+    return constraints(session, [*kept, f"torch{release}"])
+
+
 def constraints(session: nox.Session, lines: list[str]) -> Path:
     """Write other pins than those of constraints.txt."""
     pins = Path(session.create_tmp(), "constraints.txt").resolve()
@@ -150,8 +157,7 @@ def twice(session: nox.Session) -> None:
 def compat(session: nox.Session) -> None:
     """Run tests, doctests and examples with the newest torch, or another (-- 2.13.0)."""
     torch = "".join(f"=={release}" for release in session.posargs[:1])
-    kept = [p for p in PINS.read_text().splitlines() if not p.startswith("torch==")]
-    install(session, "tests", pins=constraints(session, [*kept, f"torch{torch}"]))
+    install(session, "tests", pins=with_torch(session, torch))
     session.run("python", "docs/_ext/pages.py")
     args = [*PARALLEL, *PRINTED, "tests", EVERY_CASE, *session.posargs[1:]]
     session.run("pytest", *args, env=ONE_THREAD)
@@ -173,8 +179,7 @@ def oldest(session: nox.Session) -> None:
     The pages need a newer one; so do the tests that execute them.
     """
     release = "".join(session.posargs[:1]) or OLDEST
-    kept = [p for p in PINS.read_text().splitlines() if not p.startswith("torch==")]
-    install(session, "tests", pins=constraints(session, [*kept, f"torch=={release}"]))
+    install(session, "tests", pins=with_torch(session, f"=={release}"))
     tests = {file: file.read_text() for file in sorted(Path("tests").glob("test_*.py"))}
     alone = [str(f) for f, text in tests.items() if OF_PACKAGE.search(text)]
     session.run("pytest", *PARALLEL, *alone, *session.posargs[1:], env=ONE_THREAD)
@@ -253,7 +258,7 @@ def links(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Time Jacobians, the pages of chapter 7 and the build; record the results."""
     install(session, "docs")
-    for script in ("jacobian", "hvp", "operators", "sparse", "pages", "build"):
+    for script in ("jacobian", "hvp", "operators", "sparse", "pages", "watch", "build"):
         session.run("python", f"benchmarks/{script}.py")
 
 

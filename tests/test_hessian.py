@@ -126,7 +126,7 @@ def sums(draw):
 
 
 @given(sums())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_sums(case):
     f, n = case
     x = numbers(n)
@@ -151,7 +151,7 @@ def graphs(draw):
 
 
 @given(graphs(), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_stars(case, ahead):
     """By brute force: neighbours differ, and each path of four has three colours."""
     pattern, order = case

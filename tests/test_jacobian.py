@@ -81,7 +81,7 @@ def test_analytic(mode):
 shapes = st.lists(st.integers(0, 3), max_size=2).map(tuple)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     shapes,
     shapes,

@@ -55,6 +55,18 @@ def test_of_matrices_and_numbers():
     assert x.grad is None
 
 
+def test_names():
+    named = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
+    html = pullback.live(sums, X, V, **named).html
+    assert ">heat = 6</text>" in html
+    assert ">stove 3</text>" in html
+    assert "y[0]" not in html
+    with pytest.raises(ValueError, match="rows has 1 names; 2 are needed"):
+        pullback.live(sums, X, V, rows=["heat"])
+    with pytest.raises(ValueError, match="columns has 2 names; 3 are needed"):
+        pullback.live(sums, X, V, columns=["first", "second"])
+
+
 def test_weight():
     """What each page carries, and what each picture of this one adds, as they are sent."""
     assert len(zlib.compress(script().encode(), 9)) <= 5 * 1024

@@ -57,7 +57,7 @@ def outcome(name, f, x):
         program, _ = _recorded(f, x, y, torch.ones_like(y), graph=False)
     except (NotImplementedError, ValueError) as error:
         return str(error).partition(";")[0]
-    live = Live(f, (x, torch.ones_like(y), y, torch.zeros(1, 1), x), program)
+    live = Live(f, (x, torch.ones_like(y), y, torch.zeros(1, 1), x), ([], []), program)
     try:
         worst = max(differences(live, 6), key=lambda d: d.size)
     except RuntimeError as error:

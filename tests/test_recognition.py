@@ -116,7 +116,7 @@ def test_a_text_is_looked_at_whatever_its_form():
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 def test_the_text_looked_for_first_is_in_all_that_a_pattern_finds(data):
     pattern = data.draw(st.sampled_from(PATTERNS))
     text = data.draw(st.from_regex(pattern))

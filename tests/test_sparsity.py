@@ -648,7 +648,7 @@ def write(x):
 STEPS["write"] = write
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=6), st.data())
 def test_random_compositions(names, data):
     def f(x):
@@ -687,7 +687,6 @@ def test_verify_takes_terms_that_cancel_for_rounding():
 # --- colours ------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32 - 1), st.floats(0, 0.6))
 def test_colours_keep_apart_what_meets(m, n, seed, share):
     matrix = np.random.default_rng(seed).random((m, n)) < share
@@ -699,7 +698,6 @@ def test_colours_keep_apart_what_meets(m, n, seed, share):
     assert colors.max() < min(m, n)
 
 
-@settings(deadline=None)
 @given(st.integers(4, 30), st.integers(4, 30), st.integers(0, 2**32 - 1), st.booleans())
 def test_rows_and_columns_together_give_every_entry(m, n, seed, transposed):
     """From few products, in NumPy, of a matrix with a few long rows and columns."""
@@ -1115,7 +1113,6 @@ def test_the_sets_of_channels_are_kept_once():
     assert peak < 40 * 2**20  # 250 MiB with a set for each element
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_sets_that_are_kept_once_are_those_of_each_element(data):
     columns, rows = 7, 24

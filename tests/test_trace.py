@@ -52,7 +52,7 @@ def test_every_edge_of_a_graph_done_by_hand():
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
 @given(st.integers(0, 10**6))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_cotangents_that_arrive_add_up_to_the_gradient(dtype, seed):
     """At every node, held against autograd.grad with respect to what it made."""
     source = torch.Generator().manual_seed(seed)

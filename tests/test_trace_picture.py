@@ -28,7 +28,7 @@ def acyclic(draw):
 
 
 @given(acyclic())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_layout(edges):
     places, routes = layout(edges)
     assert set(places) == {node for edge in edges for node in edge}

@@ -60,6 +60,7 @@ SHOWN = {
     "docs/fix/not-learning.md": {"loss-broadcast"},
     "docs/fix/zeros.md": {"ones-on-mixed-samples"},
     "docs/play.md": {"clamp-outside"},
+    "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
     "examples/04_programs/05_loss_weights.py": {"not-finite"},
     "examples/04_programs/07_losses.py": {"not-finite"},

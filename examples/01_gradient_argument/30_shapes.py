@@ -24,9 +24,9 @@ import torch
 x = torch.tensor(
     [
         [1.0, 2.0, 3.0],
-        [0.0, 1.0, 1.0],
+        [1.0, 1.0, 2.0],
         [2.0, 2.0, 2.0],
-        [4.0, 0.0, 1.0],
+        [4.0, 1.0, 1.0],
     ],
     requires_grad=True,
 )
@@ -56,15 +56,22 @@ x.grad
 #
 # That is the whole rule. **v has the shape of y, because it holds one price for each entry
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
-# Here ``y`` is the tensor on which you call ``backward``. And ``x`` is a tensor that you
-# made yourself with ``requires_grad=True``, a :term:`leaf`. (Other tensors keep a ``.grad``
-# only after ``retain_grad``.) It does not matter how many dimensions they have. Here are
-# the shapes of our example. The last line is the shape of the table, four outputs by four
-# days by three stoves. Such tables come back further down:
+# Here ``y`` is the tensor on which you call ``backward``, and ``x`` is a tensor that you
+# made yourself with ``requires_grad=True``, and not one that was computed from it. Both may
+# have as many dimensions as you like:
 
 import pullback
 
 pullback.draw.shapes(y, x)
+
+# %%
+# (The last line is about the table, which part 2 comes back to.)
+#
+# Here are two days with two stoves. Move a price: it reaches the stoves of its own day, and
+# no others.
+
+two_days, prices = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor([1.0, 10.0])
+pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
 
 # %%
 # Reading the message
@@ -79,43 +86,48 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# The names in the message are those of PyTorch's engine. ``grad_output[0]`` is the ``v``
-# that you passed, and ``output[0]`` is your ``y``. They carry a number because a call may
-# start from several outputs at once, and yours is the first. So the message says: *your v
-# looks like a (4, 3), but y is a (4,)*. Whenever you meet it, the second shape is the one
-# that ``v`` should have.
+# ``grad_output[0]`` is the ``v`` that you passed, and ``output[0]`` is your ``y``. (A call
+# may start from several tensors at once, so PyTorch counts them, from 0.) The message says:
+# *your v looks like a (4, 3), but y is a (4,)*. Whenever you meet it, the second shape is
+# the one that ``v`` should have.
 #
 # Why does the mistake come so easily? In many first examples ``y`` is computed from ``x``
 # element by element, as in ``y = x**2``. Then ``x``, ``y``, ``v`` and ``x.grad`` all have
 # the same shape, and the example cannot show you whose shape ``v`` has to have.
 #
-# v is neither a row nor a column
-# -------------------------------
+# A number is not a vector with one entry
+# ---------------------------------------
 #
-# In a textbook, a vector is written as a row or as a column, and before you multiply you
-# may have to turn one into the other. A tensor of shape ``(4,)`` is neither, and there is
-# nothing to turn. If you try to help by writing ``v`` as a row, it no longer looks like
-# ``y``. For the same reason, a single number and a vector with one entry are not the same
-# to PyTorch:
+# The rule is taken literally. Here ``y`` is the heat of all four days together, a single
+# number of the shape ``()``. A ``v`` of the shape ``(1,)`` holds one price as well, and
+# still it is refused:
 
-one_row = v.reshape(1, 4)
-total = x.sum()  # shape (): a single number
-for output, attempt in [(y, one_row), (total, torch.tensor([1.0]))]:
-    try:
-        output.backward(attempt)
-    except RuntimeError as error:
-        print(error)
+total = x.sum()
+try:
+    total.backward(torch.tensor([1.0]))
+except RuntimeError as error:
+    print(error)
 
 # %%
-# The second message is a common surprise. ``torch.tensor([1.0])`` has the shape ``(1,)``,
-# while ``total`` has the shape ``()``. Write ``torch.tensor(1.0)`` instead. A safe way to
-# get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill in your
-# prices.
+# Write ``torch.tensor(1.0)``, without the brackets. In the same way, when ``y`` has the
+# shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` is refused. In a textbook a vector is a
+# row or a column. A tensor of shape ``(4,)`` is neither, so don't turn it into one.
 #
-# The numbers themselves are up to you. They may be negative, zero, or larger than the
-# numbers in ``y``. But they have to be in a tensor, on the same device as ``y``. A list of
-# numbers is refused.
+# A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
+# in your prices. They may be negative, zero, or larger than the numbers in ``y``. But they
+# have to be in a tensor, on the same device as ``y``. A list of numbers is refused.
 #
+# .. dropdown:: When may I pass nothing?
+#
+#    When ``y`` is a single real number. Its shape may then be ``()``, ``(1,)`` or
+#    ``(1, 1)``: PyTorch fills in a 1 of the right shape. Only a ``v`` that you *do* pass
+#    must have exactly the shape of ``y``.
+
+alone = torch.tensor([[3.0]], requires_grad=True)
+(alone**2).backward()  # y has the shape (1, 1)
+alone.grad
+
+# %%
 # When y is a matrix
 # ------------------
 #
@@ -128,7 +140,7 @@ for output, attempt in [(y, one_row), (total, torch.tensor([1.0]))]:
 #
 #    ``fuel = x**2`` has the shape ``(4, 3)``. Fuel costs us 2, so its price is −2. On the
 #    second day it was on sale for 1, so on that day the price is −1. What is in the second
-#    row of ``x.grad``? The settings on that day were 0, 1 and 1.
+#    row of ``x.grad``? The settings on that day were 1, 1 and 2.
 
 x.grad = None
 fuel = x**2
@@ -139,34 +151,22 @@ x.grad
 
 # %%
 # Each entry is the slope :math:`2x` times the price. In the second row, where the price is
-# −1, this is ``[0, -2, -2]``, and in the first, with the price −2, it is ``[-4, -8, -12]``.
-# The stove that is turned off costs nothing *for a small turn*, because its square starts
-# out flat. (PyTorch writes ``-0`` there, which is zero with the sign of the price.)
+# −1, this is ``[-2, -2, -4]``, and in the first, with the price −2, it is
+# ``[-4, -8, -12]``.
 #
-# What has become of the table of derivatives? It has an entry for each pair of an output
-# and an input, and there are twelve of each. It is kept in a tensor whose shape is the
-# shape of ``y`` followed by the shape of ``x``:
+# .. dropdown:: And the table, when y and x are matrices?
+#
+#    It has an entry for each of the twelve results and each of the twelve settings. It is
+#    kept in a tensor whose shape is the shape of ``y`` followed by the shape of ``x``. The
+#    idea is still "each row times its price, and add", but now there is a row for each day
+#    *and* stove. ``tensordot`` multiplies and adds over the two dimensions that ``v`` and
+#    the table have in common:
 
 settings = x.detach()
 table = torch.autograd.functional.jacobian(torch.square, settings)
-table.shape
-
-# %%
-# The idea is still "each row times its price, and add". The rows are now numbered by two
-# indices instead of one, the day and the stove. (Each ``None`` adds a dimension
-# of size 1 to ``v``, so that every price multiplies its whole block of the table.)
-
-by_table = (v[:, :, None, None] * table).sum(dim=(0, 1))
+print(table.shape)
+by_table = torch.tensordot(v, table, dims=2)
 torch.equal(by_table, x.grad)
-
-# %%
-# The sum has used up the two dimensions that belong to ``y``, and has left the two that
-# belong to ``x``. You will see more tables like this one in part 2.
-#
-# Here are two days with two stoves for you to move. Each price reaches the stoves of its
-# own day alone:
-
-pullback.live(lambda x: x.sum(dim=1), torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
 
 # %%
 # .. admonition:: Remember
@@ -176,15 +176,16 @@ pullback.live(lambda x: x.sum(dim=1), torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
 #    - ``x.grad`` looks like ``x``.
 #    - In *Mismatch in shape*, ``grad_output[0]`` is your ``v``, ``output[0]`` is your
 #      ``y``, and the second shape is the one to use.
-#    - ``()``, ``(1,)`` and ``(1, 1)`` are three different shapes.
+#    - ``()``, ``(1,)`` and ``(1, 4)`` are three different shapes.
 #
 # .. predict:: Try it
 #    :label: y
 #    :for: the shape of v
 #
-#    ``w`` has the shape ``(3,)`` and holds the power of each stove, and ``y = x @ w`` is
-#    the heat of each day. Both ``x`` and ``w`` require gradients. You call
-#    ``y.backward(v)``. Which shapes do ``v``, ``x.grad`` and ``w.grad`` have?
+#    ``w`` has the shape ``(3,)`` and holds the power of each stove. ``y = x @ w`` is the
+#    heat of each day: every setting times the power of its stove, added up. Both ``x`` and
+#    ``w`` require gradients. You call ``y.backward(v)``. Which shapes do ``v``, ``x.grad``
+#    and ``w.grad`` have?
 #
 # .. dropdown:: Answer
 #
@@ -195,12 +196,11 @@ days, power = x.detach().requires_grad_(), torch.ones(3, requires_grad=True)
 heat = days @ power
 heat.backward(torch.tensor([1.0, 10.0, 5.0, 2.0]))
 print("y:", heat.shape, " x.grad:", days.grad.shape, " w.grad:", power.grad.shape)
-power.grad  # each stove's settings, times the prices of the days
 
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The rule is tried on functions whose inputs and outputs have 0 to 3 dimensions, and
+#    The rule is tried on functions whose inputs and outputs have 0 to 4 dimensions, and
 #    each result is compared with the table.
 
 heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
@@ -208,6 +208,8 @@ day_prices = torch.tensor([1.0, 10.0, 5.0, 2.0])
 by_days = torch.tensordot(day_prices, heat_rates, dims=1)
 assert torch.equal(by_days, day_prices[:, None].expand(4, 3))
 assert torch.equal(x.grad, 2 * settings * v)
+assert torch.equal(power.grad, day_prices @ settings)
+assert alone.grad.tolist() == [[6.0]]
 
 maps = [torch.sum, lambda x: x.sum(0), torch.square, lambda x: x[:, None, None] * x]
 for f in maps:
@@ -222,11 +224,16 @@ for f in maps:
         assert product.shape == t.shape
         torch.testing.assert_close(product, torch.tensordot(v, J, dims=out.ndim))
 
-w = torch.ones(3, requires_grad=True)
-by_both = torch.autograd.grad(x @ w, (x, w), torch.ones(4))
-assert [tuple(g.shape) for g in by_both] == [(4, 3), (3,)]
+refused = []
+for output, attempt in [(x.sum(), torch.ones(1)), (x.sum(dim=1), torch.ones(1, 4))]:
+    try:
+        output.backward(attempt)
+    except RuntimeError as error:
+        refused.append(str(error))
+assert all("Mismatch in shape" in message for message in refused)
+assert len(refused) == 2
 try:
-    (x @ w).backward([1.0, 1.0, 1.0, 1.0])
+    x.sum(dim=1).backward([1.0, 1.0, 1.0, 1.0])  # a list is no tensor
 except TypeError as error:
     refused = str(error)
 assert "can be either Tensors or None" in refused

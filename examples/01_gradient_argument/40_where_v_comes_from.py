@@ -5,8 +5,8 @@ v is the gradient of what comes next
 ====================================
 
 So far we have mostly set the prices ourselves. In a training loop nobody does that, and
-still every layer of the network receives a ``v``. Where does it come from? And what do
-you do when the rest of your calculation is not in PyTorch at all, but in a library, in a
+still every layer that is trained receives a ``v``. Where does it come from? And what do
+you do when the rest of your calculation is not in PyTorch at all, but in a renderer, in a
 simulator, or on somebody else's computer? The two questions have the same answer.
 """
 
@@ -15,9 +15,8 @@ simulator, or on somebody else's computer? The two questions have the same answe
 # ------------------
 #
 # The house has a new contract. A unit of heat is still worth 10 to us, but now the price
-# of fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7` (the 7
-# makes round numbers). We write down what the heating is worth, and let PyTorch
-# differentiate all of it:
+# of fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7`. We write
+# down what the heating is worth, and let PyTorch differentiate all of it:
 
 import torch
 
@@ -42,11 +41,11 @@ in_one_piece
 # %%
 # ``worth(y)`` is a single number, so the call needs no argument. On the way back to
 # ``x``, the walk passes ``y``, and what arrives there is a pair of prices again, 10 and
-# −4. This time nobody has set the second one. It follows from the contract: we burn 14
-# units of fuel at the moment, and the derivative of the bill :math:`\text{fuel}^2/7` at
-# this point is :math:`2\cdot14/7=4`. The whole bill is 28, so that a unit costs 2 on
-# average. But the *next* unit costs 4, and this is what counts if we ask which way to
-# turn a stove. With other settings the price is different:
+# −4. This time nobody has set the second one. It follows from the contract.
+#
+# At the moment we burn 14 units of fuel. The bill is 28, so a unit has cost 2 on average.
+# But to decide which way to turn a stove, we have to know how fast the bill rises *from
+# here on*. This is its derivative, :math:`2\cdot\text{fuel}/7`, and at 14 units it is 4.
 #
 # .. predict::
 #
@@ -60,98 +59,32 @@ worth(y_more).backward()
 y_more.grad
 
 # %%
-# Heat has kept its price, and one more unit of fuel costs :math:`2\cdot29/7\approx8.29`
+# Heat has kept its price, and the bill rises at a rate of :math:`2\cdot29/7\approx8.29`
 # now. This is what ``v`` is in general: **the rates at which the number that you care
 # about changes, one rate for each entry of y, at the values that y has now.** In other
 # words, it is the gradient of everything that comes after ``y``.
 #
-# Cutting the program in two
-# --------------------------
-#
-# Suppose that the contract is not in our program. A consultant has put it into a NumPy
-# function. It takes the heat and the fuel and returns what they are worth to us, and also
-# the two derivatives of this number, with respect to heat and to fuel. PyTorch cannot look
-# inside:
-
-import numpy as np
-
-
-def consultant(y):
-    heat, fuel = y
-    value = 10 * heat - fuel**2 / 7
-    prices = np.array([10.0, -2 * fuel / 7])
-    return value, prices
-
-
-x.grad = None
-y = house(x)
-value, prices = consultant(y.detach().numpy())
-v = torch.from_numpy(prices).to(y)  # in the dtype of y
-y.backward(v)
-x.grad
-
-# %%
-# The result is the same as before, and this is what the ``gradient`` argument is made for.
-# What PyTorch cannot see, somebody else has to differentiate. They only have to tell us
-# the gradient of their number with respect to ``y``, which we pass as ``v``, and
-# ``backward`` carries it on to ``x``:
+# Here is the contract alone. Heat and fuel go in, one number comes out, and so its table
+# has a single row, with the two prices in it. Move the heat, and then the fuel. Which of
+# the prices follows which of them?
 
 import pullback
 
-pullback.draw.graph(
-    [("x", "y", x.grad), ("y", "worth", v)],
-    {"x": x, "y": y, "worth": torch.tensor(value)},
-    v=1,
-    cut=[("y", "worth")],
-)
+pullback.live(worth, y.detach(), rows=["worth"], columns=["heat", "fuel"])
 
 # %%
-# Why is nothing lost at the cut? Turn up the first stove a little. Heat rises at a rate of
-# 1, which is worth 10. Fuel rises at a rate of 2, and each unit of it costs 4. So the
-# worth changes at a rate of :math:`10\cdot1-4\cdot2=2`. It changes through heat *and*
-# through fuel, and we add the two effects. The chain rule for several variables says the
-# same in letters. (You read :math:`\partial` like the d in a derivative; it only says that
-# the other variables are kept as they are. :math:`J_{ij}` is the entry of the table in row
-# :math:`i` and column :math:`j`.)
+# .. dropdown:: What it depends on
 #
-# .. math::
-#
-#    \frac{\partial\,\text{worth}}{\partial x_j}
-#    =\sum_i\frac{\partial\,\text{worth}}{\partial y_i}\,\frac{\partial y_i}{\partial x_j}
-#    =\sum_i v_i\,J_{ij}
-#
-# This is the :term:`vector-Jacobian product` of the first page. So to get from the rates at
-# ``y`` to the rates at ``x``, this product is all that is needed.
-#
-# Both halves may be in PyTorch as well. You cut with ``detach``, which gives you a tensor
-# with the numbers of ``y`` but without their history, and let the second half start there:
-
-x.grad = None
-y = house(x)
-start = y.detach().requires_grad_()
-worth(start).backward()  # this walk ends at start
-print(x.grad)
-y.backward(start.grad)  # and this one goes on from there
-x.grad
-
-# %%
-# After the first call, ``x.grad`` was still ``None``, because the walk ended at
-# ``start``. Then we handed over what it had brought there. Programs are cut like this
-# when the halves run on different machines, or when something has to happen in between,
-# such as changing the gradient before it goes on.
-#
-# .. dropdown:: If the other program writes into what it gets
-#
-#    ``y.detach()`` shares its memory with ``y``. If foreign code such as our consultant's
-#    changes the numbers in its array, it changes ``y`` as well. Hand it a copy,
-#    ``y.detach().numpy().copy()``.
+#    On the fuel alone. The price of fuel is always :math:`-2\cdot\text{fuel}/7`, however
+#    much heat there is.
 #
 # What a loss sends back
 # ----------------------
 #
-# A training loop is the same situation. The network is the first half, the loss is the
-# second, and ``v`` is the gradient of the loss with respect to the predictions. With the
-# mean squared error over four samples, it is
+# Training is the same situation. The network computes predictions, as our house computes
+# heat and fuel. Then the loss makes a single number of them, as the contract does. What
+# the network receives as ``v`` is the gradient of the loss with respect to the
+# predictions. With the mean squared error over four samples, it is
 # :math:`2\,(\text{prediction}-\text{target})/4`:
 #
 # .. predict::
@@ -173,7 +106,8 @@ prediction.grad
 # *more is worse*, and the optimizer goes against it.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
-# direction the output is wrong, and how much this matters.
+# direction the output is wrong, and how much this matters. The last layer turns it into a
+# ``v`` for the layer before it, and so on, in the walk of :ref:`every-number-by-hand`.
 #
 # .. dropdown:: The many names of v
 #
@@ -181,8 +115,87 @@ prediction.grad
 #    ``backward``, and ``grad_outputs`` that of ``torch.autograd.grad``. ``grad_output`` is
 #    what error messages, hooks and your own ``autograd.Function`` call it. *Upstream
 #    gradient* is a word of lectures, because the gradients flow like a stream from the loss
-#    to the inputs. :term:`Cotangent` is the word of mathematicians and of JAX. We say
-#    *price* as long as the example is about money.
+#    to the inputs. :term:`Cotangent` is the word of mathematicians and of JAX, both for
+#    ``v`` and for everything else that arrives at a tensor on the walk back. We say *price*
+#    as long as the example is about money.
+#
+# Cutting the program in two
+# --------------------------
+#
+# Now suppose that the contract is not in our program. A consultant keeps it, and PyTorch
+# cannot look inside. In other programs it is a renderer, or the simulation of a flow. All
+# that we can do is hand over the heat and the fuel. Back come what they are worth to us,
+# and also the two derivatives of this number:
+
+import numpy as np
+
+
+def consultant(y):
+    heat, fuel = y
+    value = 10 * heat - fuel**2 / 7
+    prices = np.array([10.0, -2 * fuel / 7])
+    return value, prices
+
+
+x.grad = None
+y = house(x)
+value, prices = consultant(y.detach().numpy())
+v = torch.from_numpy(prices).to(y)  # in the dtype of y
+y.backward(v)
+x.grad
+
+# %%
+# The result is the same as in one piece, and this is what the ``gradient`` argument is made
+# for. What PyTorch cannot see, somebody else has to differentiate. They only have to tell
+# us the gradient of their number with respect to ``y``. We pass it as ``v``, and
+# ``backward`` carries it on to ``x``:
+
+edges = [("x", "y", x.grad), ("y", "worth", v)]  # from, to, and what comes back
+numbers = {"x": x, "y": y, "worth": torch.tensor(value)}
+pullback.draw.graph(edges, numbers, v=1, cut=[("y", "worth")])
+
+# %%
+# Why is nothing lost at the cut? Turn up the first stove a little. Heat rises at a rate of
+# 1, and its price is 10. Fuel rises at a rate of 2, and its price is −4. So the worth
+# changes at a rate of :math:`10\cdot1-4\cdot2=2`. To find this, we had to know two things
+# about the contract, the 10 and the −4, and both of them are in ``v``.
+#
+# .. dropdown:: The same in letters
+#
+#    This is the chain rule for several variables. You read :math:`\partial` like the d in a
+#    derivative, and :math:`\sum_i` says that we add over the outputs :math:`i`. The entry
+#    of the table for output :math:`i` and stove :math:`j` is :math:`J_{ij}`. On the right
+#    stands the :term:`vector-Jacobian product` of the first page:
+#
+#    .. math::
+#
+#       \frac{\partial\,\text{worth}}{\partial x_j}
+#       =\sum_i\frac{\partial\,\text{worth}}{\partial y_i}
+#        \,\frac{\partial y_i}{\partial x_j}
+#       =\sum_i v_i\,J_{ij}
+#
+# .. dropdown:: When both halves are in PyTorch
+#
+#    You cut with ``detach``, which gives you a tensor with the numbers of ``y`` but without
+#    their graph, and let the second half start there. Programs are cut like this when the
+#    halves run on different machines, or when the gradient is to be changed before it goes
+#    on. After the first call below, ``x.grad`` is still ``None``, because that walk ends at
+#    ``start``. Then we hand over what it has brought there.
+
+x.grad = None
+y = house(x)
+start = y.detach().requires_grad_()
+worth(start).backward()  # this walk ends at start
+print(x.grad)
+y.backward(start.grad)  # and this one goes on from there
+x.grad
+
+# %%
+# .. dropdown:: If the other program writes into what it gets
+#
+#    ``y.detach()`` shares its memory with ``y``. If foreign code such as our consultant's
+#    changes the numbers in its array, it changes ``y`` as well. Hand it a copy,
+#    ``y.detach().numpy().copy()``.
 #
 # What v does not know
 # --------------------
@@ -202,31 +215,24 @@ x.grad
 
 # %%
 # Without the second call it would look as if the first stove still earned 2. With the wear
-# it earns nothing. If you cut a program in two, make sure that everything that leads
-# from ``x`` to the result either passes through the cut or is added like this. A penalty on
-# the weights, which is part of many losses, is a common example: it depends on the weights
-# without passing through the predictions.
+# it earns nothing. A penalty on the weights, which is part of many losses, is like the
+# wear: it depends on the weights without passing through the predictions. Whatever does
+# not pass through the cut has to be added like this.
 #
-# There is one more thing that ``v`` does not know: how the prices themselves would change.
-# It is handed over as plain numbers. For the gradient this is enough. Second derivatives
-# lose something at the cut (the end of part 2 is about them).
+# .. dropdown:: And second derivatives?
 #
-# Here is the second half by itself. What the picture calls ``x[0]`` and ``x[1]`` is what
-# the house has given, heat and fuel, and the one row of its table are the two prices that
-# the house receives as its ``v``. One of them never moves. What does the other depend on?
-
-pullback.live(worth, y.detach())
-
-# %%
+#    ``v`` is handed over as plain numbers. They do not say how the prices themselves would
+#    change. For the gradient this is enough. Second derivatives, which are the subject of
+#    :ref:`once-more`, lose something at such a cut.
+#
 # .. admonition:: Remember
 #
 #    - ``v`` is the gradient of what comes after ``y``, with respect to ``y``, at the
 #      present values.
-#    - If the rest is computed elsewhere, ask for this gradient and pass it to
-#      ``y.backward``.
 #    - In a training loop the loss sends this ``v`` to the predictions, and each layer
-#      sends one to the layer before it.
-#    - What depends on ``x`` without passing through ``y`` has to be added.
+#      sends one to the layer before it, as far back as something is trained.
+#    - If the rest is computed elsewhere, ask for this gradient and pass it to
+#      ``y.backward``. What depends on ``x`` without passing through ``y`` has to be added.
 #
 # .. admonition:: Try it
 #

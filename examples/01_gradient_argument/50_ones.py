@@ -19,7 +19,7 @@ advice for our house. What is different here?
 
 import torch
 
-x = torch.linspace(-2, 2, 5, requires_grad=True)
+x = torch.arange(1.0, 6.0, requires_grad=True)
 y = x**2
 y
 
@@ -29,12 +29,11 @@ y
 # input. It does not care about the other four:
 
 J = torch.autograd.functional.jacobian(torch.square, x.detach())
-J = J + 0.0  # shows -0 as 0
 J
 
 # %%
-# The slopes that we want stand on the diagonal, and everything else is zero. What would you
-# pass to get the five of them in one call?
+# The slopes that we want stand on the diagonal. What would you pass to get the five of them
+# in one call?
 #
 # .. predict::
 #    :expects: v
@@ -55,8 +54,8 @@ import pullback
 pullback.draw.vjp(torch.ones(5), J, result_name="x.grad")
 
 # %%
-# The ones have *added up* the rows, but each column has at most one entry that is not zero,
-# because each input is used by only one output. So nothing was mixed. In our house both
+# Ones *add up* the rows. Here this does no harm, because each input is used by only one
+# output: in each column there is one slope, and zeros are added to it. In our house both
 # outputs use every stove. There, ones add a rate of heat to a rate of fuel.
 #
 # Nothing changes with more points, and so a whole curve and its slope cost one call:
@@ -89,72 +88,81 @@ print(y.grad)
 x.grad
 
 # %%
-# If any entry of ``y`` grows by 1, the sum grows by 1. So the gradient of the sum, with
-# respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``. Both
-# lines ask for the same product, and you may write the one
-# that you find easier to read. With the mean it would be ones divided by the
-# number of entries, so here all slopes would come out five times too small.
+# If any entry of ``y`` grows, the sum grows by the same amount. So the gradient of the sum,
+# with respect to ``y``, is a tensor of ones, and this is the ``v`` that arrives at ``y``.
+# Both lines give the same result, and you may write the one that you find easier to read.
+# With ``y.mean()``, the ones would be divided by the number of entries, and here all slopes
+# would come out five times too small.
 #
+# Move a point: one slope follows it, and no other. Then change an entry of ``v``. Now it is
+# a sum in which that point counts for more:
+
+pullback.live(torch.square, torch.arange(1.0, 6.0))
+
+# %%
 # Points with several coordinates
 # -------------------------------
 #
-# A point may consist of several numbers, as in the plane. Then ``points`` has a row for
-# each point. Take :math:`f(a,b)=-a^2+b^2` at three points :math:`(a,b)`:
+# A point may consist of several numbers. Here each point is a rectangle with two sides, and
+# the output is its area, :math:`a\cdot b`:
 
 
-def saddle(points):
-    a, b = points[:, 0], points[:, 1]
-    return -(a**2) + b**2
+def area(sides):
+    a, b = sides[:, 0], sides[:, 1]
+    return a * b
 
 
-points = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], requires_grad=True)
-heights = saddle(points)
-heights.backward(torch.ones(3))
-in_one_call = points.grad
+sides = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+areas = area(sides)
+areas.backward(torch.ones(3))
+in_one_call = sides.grad
 in_one_call
 
 # %%
-# There is one height for each point, so ``v`` has three ones and not six. Each row of the
-# result is the gradient at one point, :math:`(-2a,\;2b)`. PyTorch does not know that the
-# first dimension counts points. It has added up the gradients of the three heights. Here
-# they are, one after the other:
+# There is one area for each rectangle, so ``v`` has three ones and not six. Each row of the
+# result is the gradient for one rectangle, :math:`(b,\;a)`. PyTorch does not know that rows
+# are rectangles. It has added up the gradients of the three areas. Here they are, one after
+# the other:
 
 for k in range(3):
-    points.grad = None
-    saddle(points)[k].backward()  # one height is a number, so there is nothing to pass
-    print(points.grad + 0.0)  # writes -0 as 0
+    sides.grad = None
+    area(sides)[k].backward()  # one area is a number, so there is nothing to pass
+    print(sides.grad)
 
 # %%
-# The first height does not depend on the second or third point. So in its gradient,
-# only the first row is not zero. In the gradient of the second height it is the second
-# row, and so on. When the three are added, each row keeps what was there.
+# The first area does not depend on the second or third rectangle. So in its gradient only
+# the first row is not zero, in the next one only the second row, and so on. When the three
+# are added, each row keeps what was there.
 #
-# The most common case is a network with one output per sample. If it treats each sample by
-# itself, ones give the gradient of each output with respect to its own sample. We compare
-# the first row with the gradient of the first sample alone. (Its output has the shape
-# ``(1, 1)``, and still we may pass nothing. PyTorch fills in the 1 for any tensor with a
-# single entry. Only a ``v`` that you *do* pass must have exactly that shape.)
+# Most often the rows are the samples of a batch, and the function is a network with one
+# output for each sample. If it treats each sample by itself, ones give the gradient of each
+# output with respect to its own sample. This is how people see which part of an input a
+# network reacts to, as :ref:`seeing-the-gradient` does. We compare the first row with the
+# gradient of the first sample alone:
 
 torch.manual_seed(0)  # so that you see the same numbers
-network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-samples = points.detach().requires_grad_()
+network = torch.nn.Sequential(
+    torch.nn.Linear(2, 8),
+    torch.nn.Tanh(),
+    torch.nn.Linear(8, 1),
+)
+samples = sides.detach().requires_grad_()
 outputs = network(samples)
 outputs.backward(torch.ones_like(outputs))
 print(samples.grad)
 
-first = points.detach()[:1].requires_grad_()
-network(first).backward()
+first = sides.detach()[:1].requires_grad_()
+network(first).backward()  # y holds a single number, so there is nothing to pass
 first.grad
 
 # %%
-# The two numbers are those of the first row. The other rows belong to the other samples in
-# the same way.
+# The two numbers are those of the first row.
 #
 # What ones do to the weights
 # ---------------------------
 #
 # The same call has filled the gradients of the weights, too, and these are a different
-# matter. The samples have a row each, but the weights are used by *all* outputs. So
+# matter. Each sample is used by one output, but the weights are used by *all* outputs. So
 # their gradients have been added up over the samples. A small case shows it:
 #
 # .. predict::
@@ -174,11 +182,6 @@ w.grad
 # ``backward``, because ``w.grad`` has the shape of ``w`` and holds one number. How to
 # keep them apart is shown in part 2, in :ref:`one-jacobian-per-sample`.
 #
-# Move a point: one slope follows it, and no other. Then change an entry of ``v``:
-
-pullback.live(torch.square, torch.linspace(-2, 2, 5))
-
-# %%
 # .. admonition:: Remember
 #
 #    - ``y.backward(torch.ones_like(y))`` and ``y.sum().backward()`` give the same: the
@@ -213,7 +216,7 @@ four.grad
 
 assert torch.equal(x.grad, J.diagonal())
 assert torch.equal(J, J.diagonal().diag())
-assert torch.equal(in_one_call, points.detach() * torch.tensor([-2.0, 2.0]))
+assert torch.equal(in_one_call, sides.detach().flip(1))
 for sample, together in zip(samples, samples.grad, strict=True):
     alone = sample.detach()[None].requires_grad_()
     (gradient,) = torch.autograd.grad(network(alone), alone)
@@ -227,14 +230,13 @@ mixed = torch.softmax(x, 0) * x.cumsum(0)
 (ones,) = torch.autograd.grad(mixed, x, torch.ones(5), retain_graph=True)
 (summed,) = torch.autograd.grad(mixed.sum(), x)
 assert torch.equal(ones, summed)
-
-four = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
-(four[:-1] * four[1:]).backward(torch.ones(3))
+(mean,) = torch.autograd.grad((x**2).mean(), x)
+torch.testing.assert_close(mean, x.grad / 5)
 assert four.grad.tolist() == [2, 4, 6, 3]
 
 # %%
-# **Next:** "each input is used by only one output" is easily said. :ref:`when-ones-mislead`
-# is about functions that break it without looking like it.
+# **Next:** and for our house, where ones mix heat with fuel? :ref:`one-output-at-a-time`
+# keeps the two apart.
 #
 # .. asked: why torch.ones_like(y); what does backward(torch.ones_like(y)) mean;
 #    derivative at many points at once; derivative of a curve at all points without a

@@ -6,8 +6,8 @@ The v you choose: weights, masks and means
 
 A network labels every pixel of an image, and it is bad at the edges, where it matters
 most. You want the pixels at an edge to count three times as much, and the pixels that
-nobody has labelled not at all. One tensor says all of this, and most
-losses have such a tensor inside, from which you can read how much each pixel counts.
+nobody has labelled not at all. A single tensor can say all of this. And whenever you have
+taken the mean of some losses, you have chosen such a tensor without knowing it.
 """
 
 # %%
@@ -15,9 +15,9 @@ losses have such a tensor inside, from which you can read how much each pixel co
 # ---------------------
 #
 # Here is a very small image, two rows of three pixels. The network has given each pixel a
-# score. A positive score says "yes, this is road", and a negative one "no". ``target`` is 1
-# where the answer is yes and 0 where it is no. With ``reduction="none"`` the loss is
-# not averaged, so that we get one number for each pixel:
+# score, which PyTorch calls a *logit*. A positive score says "yes, this is road", and a
+# negative one "no". ``target`` is 1 where the answer is yes and 0 where it is no. With
+# ``reduction="none"`` the loss is not averaged, so that we get one number for each pixel:
 
 import torch
 
@@ -30,37 +30,38 @@ losses
 
 # %%
 # The largest is at the lower left, where the score leans the wrong way. These six numbers
-# are our ``y`` now, so ``v`` has their shape, and says how much each of them counts.
-# Suppose that the middle column is an edge, and that nobody has labelled the last pixel
-# of the second row. (Its target, 0, is a placeholder. Don't use NaN for it: 0 times NaN is
-# NaN, so a weight of 0 could not remove it.)
+# are our ``y`` now. First we pass ones, so that every pixel counts once:
 
-weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 (plain,) = torch.autograd.grad(losses, scores, torch.ones(2, 3), retain_graph=True)
 plain
 
 # %%
-# This is the gradient with ones, that is, with every pixel counted once. Each number is
-# the probability that the network gives to "yes", less the target. The first pixel has
-# the score 2, which the sigmoid turns into a probability of 0.88. The target is 1, so its
-# entry is −0.12: the score should go up, but not by much. The pixel at the lower left has
-# 0.73 where 0 is right, and is pushed down hardest.
+# As for every loss, a negative number says that the score should go up, and a positive one
+# that it should go down. The pixel at the lower left is pushed down hardest.
 #
+# .. dropdown:: Where these numbers come from
+#
+#    If you work out the derivative of this loss, you get the probability that the network
+#    gives to "yes", less the target. The sigmoid turns the score 2 of the first pixel into
+#    a probability of 0.88. The target is 1, and so its entry is −0.12.
+#
+# Now the edge. Suppose that it runs through the middle column, and that nobody has labelled
+# the last pixel of the second row:
+
+weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
+
+# %%
 # .. predict::
 #
-#    We pass ``weight`` as ``v``. Above is the gradient with ones. What will it be with
-#    ``weight``, to two digits?
+#    We pass ``weight`` as ``v``. What becomes of the first row of the gradient? With ones
+#    it was ``[-0.12, 0.27, -0.38]``.
 
 losses.backward(weight, retain_graph=True)
 weighted = scores.grad
-weighted + 0.0  # shows -0 as 0
+weighted[0]
 
 # %%
-# The middle column is three times as large, and the last pixel receives zero. Each score
-# has its own loss here, so each entry of ``v`` has changed only one entry of the result. In
-# a real network all pixels share the parameters of the earlier layers. There the gradient
-# is a sum over the pixels, in which the edge counts three times and the unlabelled pixel
-# does not appear.
+# The pixel at the edge pulls three times as hard. And the last pixel of all is silent:
 
 import pullback
 
@@ -69,21 +70,44 @@ both = {"every pixel counts 1": plain.flatten(), "v = weight": weighted.flatten(
 pullback.draw.bars(both, names=pixels)
 
 # %%
-# The same with a formula
-# -----------------------
+# In a real network all pixels share the parameters of the earlier layers. There the
+# gradient is a sum over the pixels, in which the edge counts three times and the unlabelled
+# pixel does not appear.
+#
+# Here are the three pixels at the top. Move a score until its pixel is right and certain,
+# and watch how little it still sends back, even with a weight of 3:
+
+
+def top_losses(s):
+    loss = torch.nn.functional.binary_cross_entropy_with_logits
+    return loss(s, target[0], reduction="none")
+
+
+scored = ["score 1", "score 2", "score 3"]
+top = scores.detach()[0]
+pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=scored)
+
+# %%
+# .. dropdown:: Why not mark unlabelled pixels with NaN?
+#
+#    Because 0 times NaN is NaN, so a weight of 0 could not remove it. Neither can it remove
+#    an infinite gradient (:ref:`masked-nan`). Use a finite number that the loss
+#    accepts, as we did with the target 0 of the last pixel.
+#
+# The v inside a loss
+# -------------------
 #
 # Perhaps you would have multiplied the losses and added them up. This is the same, and by
 # now you can say why: the gradient of the sum of ``weight * losses``, with respect to
-# ``losses``, is ``weight``. So this is what arrives there:
+# ``losses``, is ``weight``. So this is the ``v`` that arrives there:
 
 by_formula = torch.autograd.grad((weight * losses).sum(), scores, retain_graph=True)[0]
 torch.equal(by_formula, weighted)
 
 # %%
-# Use whichever you like. Most training loops have the formula, because then the loss is a
-# number that can be printed. But in both of them there is a ``v``. Whatever you do to a
-# tensor of losses before you call ``backward``, in the end each of them has been given a
-# weight.
+# Most training loops have the formula, because then the loss is a number that can be
+# printed. But whatever you do to a tensor of losses before you call ``backward``, in the
+# end each of them has been given a weight.
 #
 # .. predict::
 #    :for: v
@@ -92,8 +116,10 @@ torch.equal(by_formula, weighted)
 #    ``mask`` is True for the five labelled pixels. Which ``v`` does
 #    ``losses[mask].mean().backward()`` send to the six losses?
 #
-# To find out, ask for the gradient with respect to ``losses`` itself, of this number and of
-# two others:
+# To find out, we ask for the gradient with respect to ``losses``, of this number and of two
+# others. ``torch.autograd.grad`` can do this for any tensor on the way. (We walk three
+# times without ``retain_graph``, and are not refused, because each number has a graph of
+# its own down to ``losses``, and the walk ends there.)
 
 mask = weight > 0
 for number in (losses.mean(), losses[mask].mean(), losses.max()):
@@ -118,82 +144,27 @@ for number in (losses.mean(), losses[mask].mean(), losses.max()):
 # ``losses.max().backward()``            1 at the largest, 0 elsewhere (ties share the 1)
 # =====================================  ==================================================
 #
-# A weight that has a gradient itself
-# -----------------------------------
+# So when you meet a new way to combine losses, ask which ``v`` it sends to them. It tells
+# you which of them count, and how much.
 #
-# There is a case in which ``backward(weight)`` and the formula differ. Some losses compute
-# their weights from the network, for example to pay more attention to pixels that are
-# still wrong. For our loss, ``torch.exp(-losses)`` is the probability that the network
-# gives to the right answer, for the first pixel :math:`e^{-0.1269}=0.88` as above. So one
-# minus this number is large where the network is wrong, and we use it as the weight. The
-# formula differentiates such a weight as well:
-
-doubt = 1 - torch.exp(-losses)
-as_v = torch.autograd.grad(losses, scores, doubt, retain_graph=True)[0]
-product = (doubt * losses).sum()
-as_formula = torch.autograd.grad(product, scores, retain_graph=True)[0]
-print(as_v[0])
-print(as_formula[0])
-
-# %%
-# With the formula, the gradients in this row are nearly twice as large. ``backward`` does
-# not differentiate ``v``: it takes the prices as given. In the formula the weight is a
-# part of the function. By the product rule there is a second term, ``losses`` times the
-# derivative of ``doubt``, so what arrives at ``losses`` is more than ``doubt``. Neither of
-# the two is wrong. If you want the formula with fixed weights, write ``doubt.detach()`` in
-# it:
-
-fixed = (doubt.detach() * losses).sum()
-torch.equal(torch.autograd.grad(fixed, scores)[0], as_v)
-
-# %%
-# The shapes make another difference. If the weight has another shape than ``losses``,
-# ``backward`` refuses it. The formula may broadcast it, which is not always what you meant.
+# .. dropdown:: When the weights themselves come from the network
 #
-# .. dropdown:: What are the 0.1, 1.0 and 0.0001 in PyTorch's old tutorial?
+#    Then ``losses.backward(weight)`` and the formula differ. ``backward`` takes the prices
+#    as given, and the formula differentiates the weights as well, unless you detach them.
+#    :ref:`v-depends-on-x` shows both. And if the two have different shapes, ``backward``
+#    refuses, while the formula may broadcast them, which is not always what you meant.
 #
-#    They come from nowhere. The tutorial, which has been copied to many places, doubles a
-#    vector until it is long, and then passes these three numbers. Somebody made them up, to
-#    show that any ``v`` will do. Below, the vector is doubled nine times in all, so that
-#    every output is 512 times its input, and the gradient is 512 times ``v``.
-
-x = torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
-y = x * 2
-while y.detach().norm() < 1000:
-    y = y * 2
-y.backward(torch.tensor([0.1, 1.0, 0.0001]))
-doubled = x.grad
-doubled
-
-# %%
-# .. dropdown:: If you keep a v and use it again
+# .. dropdown:: When you keep a v and use it again
 #
-#    If the numbers of ``x`` are only rearranged, joined or shifted on the way to ``y``,
-#    as in ``x.view(6)``, ``x.T``, ``torch.cat`` or ``x.flatten() + 1``, PyTorch may put
-#    your ``v`` itself into ``x.grad`` instead of a copy. Whatever then changes
-#    ``x.grad``, such as the next ``backward`` or clipping, changes your ``v``. Below, the
-#    first call makes ``x.grad`` the same memory as ``kept``, and the second adds ``kept``
-#    to itself. Pass ``kept.clone()``.
-
-kept = torch.ones(6)
-x = torch.zeros(2, 3, requires_grad=True)
-for _ in range(2):
-    x.view(6).backward(kept)
-kept
-
-# %%
-# The three pixels of the upper row. Move a score until its pixel is right and certain, and
-# watch how little it still sends back, even with a weight of 3:
-
-row, weights = scores.detach()[0], torch.tensor([1.0, 3.0, 1.0])
-loss = torch.nn.functional.binary_cross_entropy_with_logits
-pullback.live(lambda s: loss(s, target[0], reduction="none"), row, weights)
-
-# %%
+#    Where the numbers of ``x`` are only rearranged, joined or shifted on the way to ``y``,
+#    as in ``x.view(6)``, PyTorch may put your ``v`` itself into ``x.grad`` instead of a
+#    copy. Whatever changes ``x.grad`` then changes your ``v``. To be safe, pass
+#    ``v.clone()``. :ref:`what-becomes-of-v` has the details.
+#
 # .. admonition:: Remember
 #
-#    - ``v`` says how much each output counts: 0 leaves it out (unless there is a NaN or
-#      an infinity on its way), 3 counts it three times.
+#    - ``v`` says how much each output counts: 3 counts it three times, and 0 leaves it out,
+#      as long as its gradient is finite.
 #    - ``losses.backward(weight)`` and ``(weight * losses).sum().backward()`` are the same,
 #      if the two have the same shape, and the weight does not depend on what you
 #      differentiate.
@@ -219,18 +190,9 @@ counts / counts.sum()
 #    The weighted gradient is compared with the formula for this loss, written out, and each
 #    row of the table of usual weights with the ``v`` that arrives.
 
-w = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
-torch.testing.assert_close(weighted, w * (torch.sigmoid(scores) - target).detach())
-torch.testing.assert_close(plain, (torch.sigmoid(scores) - target).detach())
-torch.testing.assert_close(doubled, 512 * torch.tensor([0.1, 1.0, 0.0001]))
-assert y.detach().norm() >= 1000 > (y / 2).detach().norm()
-
-x = torch.zeros(2, 3, requires_grad=True)
-kept = torch.ones(6)
-for _ in range(2):
-    x.view(6).backward(kept.clone())
-assert torch.equal(kept, torch.ones(6))
-assert torch.equal(x.grad, torch.full((2, 3), 2.0))
+exact = (torch.sigmoid(scores) - target).detach()
+torch.testing.assert_close(plain, exact)
+torch.testing.assert_close(weighted, weight * exact)
 
 largest = torch.zeros(6)
 largest[losses.flatten().argmax()] = 1.0
@@ -240,15 +202,20 @@ expected = {
     losses[mask].sum(): mask.float(),
     losses[mask].mean(): mask / mask.sum(),
     losses.max(): largest.reshape(2, 3),
+    (mask * losses).mean(): 5 / 6 * mask / mask.sum(),
 }
 for number, arrives in expected.items():
     (v,) = torch.autograd.grad(number, losses, retain_graph=True)
     torch.testing.assert_close(v, arrives)
 
-e = torch.exp(-losses)  # the derivative of (1 - exp(-l)) l is 1 - exp(-l) + l exp(-l)
-by_product_rule = (1 - e + losses * e) * (torch.sigmoid(scores) - target)
-torch.testing.assert_close(as_formula, by_product_rule)
-assert not torch.allclose(as_formula, as_v)
+tied = torch.tensor([1.0, 2.0, 2.0], requires_grad=True)
+assert torch.autograd.grad(tied.max(), tied)[0].tolist() == [0, 0.5, 0.5]
+
+x, kept = torch.zeros(2, 3, requires_grad=True), torch.ones(6)
+for _ in range(2):
+    x.view(6).backward(kept.clone())
+assert torch.equal(kept, torch.ones(6))
+assert torch.equal(x.grad, torch.full((2, 3), 2.0))
 
 # %%
 # **Next:** so far a gradient was a tensor full of numbers. :ref:`seeing-the-gradient` draws

@@ -6,171 +6,188 @@ Seeing the gradient of a network
 
 A small neural network looks at two numbers, the temperature and the humidity outside, and
 says how likely it is that people will open their windows. If the weather changes a
-little, in which direction would the answer grow fastest? One ``backward`` call tells you
-this for as many points as you like, and the answer is a picture.
+little, which way would the answer grow fastest? One ``backward`` call tells you this for as
+many points as you like, and the answer is a picture. With the pixels of an image in place
+of the weather, the same call shows to which pixels a network reacts.
 """
 
 # %%
-# Eighty-one points
-# -----------------
+# The network
+# -----------
 #
-# The simplest such network has a single layer. Each of the two inputs gets a weight, a
-# bias is added, and the sigmoid turns the sum into a number between 0 and 1. Nobody has
-# trained it yet, so its weights are random, and we only want to see what such a picture
-# looks like. Both inputs are scaled, so that 0 is an
-# ordinary day. We look at a grid of nine by nine points:
+# Temperature and humidity are scaled, so that 0 is an ordinary day. In this town, people
+# open their windows when the weather is ordinary, that is inside a circle around 0, and
+# close them on extreme days of any kind. We show the network nine by nine days:
 
 import torch
 
 line = torch.linspace(-2, 2, 9)
-points = torch.cartesian_prod(line, line).requires_grad_()
+points = torch.cartesian_prod(line, line)  # all 81 pairs of its numbers
+opened = ((points**2).sum(1, keepdim=True) < 2).float()
 
-torch.manual_seed(1)  # so that you see the same weights
-layer = torch.nn.Linear(2, 1)
-y = torch.sigmoid(layer(points))
+torch.manual_seed(0)  # so that you see the same network
+network = torch.nn.Sequential(
+    torch.nn.Linear(2, 16),
+    torch.nn.Tanh(),
+    torch.nn.Linear(16, 1),
+    torch.nn.Sigmoid(),
+)
 
 # %%
+# And we train it briefly:
+
+optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
+for _ in range(50):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.binary_cross_entropy(network(points), opened)
+    loss.backward()
+    optimizer.step()
+right = ((network(points) > 0.5) == (opened > 0.5)).sum()
+print(f"{right} of 81 days are right")
+
+# %%
+# In the loop, ``loss.backward()`` needs no argument, because ``loss`` is a number, and it
+# fills the gradients of the weights. For our picture we want something else: the gradient
+# of the network's output at each *point*.
+#
 # .. predict::
 #    :for: the shape of points.grad
 #
-#    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. We want the
-#    gradient of the output at each point. Which ``v`` do you pass, of which shape, and
-#    which shape will ``points.grad`` have?
+#    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. Which ``v`` do
+#    you pass, of which shape, and which shape will ``points.grad`` have?
 
+points.requires_grad_()
+y = network(points)
 y.backward(torch.ones_like(y))
 points.grad.shape
 
 # %%
-# Each point goes through the layer by itself, so ones are right here. ``v`` looks like
-# ``y`` and has the shape ``(81, 1)``. ``points.grad`` looks like ``points``: a pair of
-# numbers for each point, which we can draw as an arrow:
+# Each point goes through the network by itself, so ones are right here. ``v`` looks like
+# ``y`` and has the shape ``(81, 1)``. ``points.grad`` looks like ``points``: for each point
+# it has a pair of numbers, the rates at which the output grows with the temperature and
+# with the humidity. We draw each pair as an arrow:
 
 import pullback.plot
 
-one_layer = points.grad.clone()
-ax = pullback.plot.field(points.detach(), one_layer, title="One layer: where y grows")
+gradient = points.grad
+ax = pullback.plot.field(points.detach(), gradient, title="Where the output grows")
 
 # %%
-# Each arrow shows in which direction the output grows fastest from that point. Its length
-# says how fast, compared with the other arrows of the picture, and the colour bar has the
-# numbers. Two things stand
-# out. All arrows point in the same direction, and they are longest along one line across
-# the picture.
-#
-# Both follow from the walk back. The walk starts with a 1 at the output. The sigmoid
-# multiplies it by its slope, which is large in the middle of its curve, where the output
-# is near one half, and small at both ends. This sets the lengths. Then the layer
-# multiplies what is left by its two weights. They are the same at every point, and so is
-# the direction:
-
-slope = (y * (1 - y)).detach()  # the slope of the sigmoid
-torch.allclose(one_layer, slope * layer.weight.detach())
-
-# %%
-# Two layers
-# ----------
-#
-# With a second layer, the line can bend. We train such a network briefly. In this
-# town, people open their windows when the weather is ordinary, that is inside a circle,
-# and close them on extreme days of any kind:
-
-torch.manual_seed(0)  # so that you see the same network
-network = torch.nn.Sequential(
-    torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1), torch.nn.Sigmoid()
-)
-target = ((points**2).sum(1, keepdim=True) < 2).float().detach()
-optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
-for _ in range(50):
-    optimizer.zero_grad()
-    loss = torch.nn.functional.binary_cross_entropy(network(points.detach()), target)
-    loss.backward()
-    optimizer.step()
-right = ((network(points) > 0.5) == (target > 0.5)).sum()
-print(f"{right} of 81 points are right")
-
-# %%
-# The network has learned all of the points. In the loop, ``loss.backward()`` needs no
-# argument, because ``loss`` is a number, and what we want from it are the gradients of
-# the weights. For our picture we want the gradients at the points, so we pass ones:
-
-points.grad = None
-y = network(points)
-y.backward(torch.ones_like(y))
-ax = pullback.plot.field(points.detach(), points.grad, title="Two layers: where y grows")
-
-# %%
-# Now the arrows point inwards, to the days on which the windows are open, and they are
+# The arrows point inwards, to the days on which the windows are open, and they are
 # longest around the circle, where the output changes from 0 to 1. In the middle and far
 # outside they almost vanish. The network is sure of itself there, and a small change of the
 # weather makes no difference.
 #
-# This picture is called a *gradient field*. Do the same for the pixels of an image instead
-# of two numbers, and you get a *saliency map*, which people draw to see to which pixels
-# a score is most sensitive.
+# Such a picture is called a *gradient field*. For the pixels of an image it is a *saliency
+# map* (:ref:`saliency`).
 #
-# Following the arrows
-# --------------------
+# .. dropdown:: And with a single layer?
 #
-# If you take a step along an arrow, the output should grow. By how much? Each coordinate
-# moves by some amount, and for each the gradient says at which rate the output follows. So
-# the gradient promises a gain of *rate times step*, added up over the two coordinates. We
-# look at the point with the longest arrow, and take a short and a long step along it:
+#    Here is a network that has not been trained and has one layer: each input gets a
+#    weight, a bias is added, and the sigmoid makes a number between 0 and 1 of the sum. All
+#    arrows point in the same direction. The walk back says why. It starts with a 1 at the
+#    output, and the sigmoid multiplies it by its slope. This is :math:`y\,(1-y)`, large
+#    where the output is near one half, and it sets the length of the arrow. Then the layer
+#    multiplies what is left by its two weights, which are the same at every point.
 
-gradient = points.grad
-steepest = gradient.norm(dim=1).argmax()
-for size in (0.01, 10.0):
-    step = size * gradient
-    with torch.no_grad():
-        gain = network(points + step) - y
-    promised = (gradient * step).sum(dim=1, keepdim=True)
-    hoped, got = promised[steepest].item(), gain[steepest].item()
-    print(f"{size:5}: promised {hoped:.4f}, gained {got:.4f}")
-    start, end = points[steepest].detach(), (points + step)[steepest].detach()
-    print("       from", start, "to", end)
+torch.manual_seed(1)  # so that you see the same weights
+layer = torch.nn.Linear(2, 1)
+single = torch.sigmoid(layer(points))
+(one_layer,) = torch.autograd.grad(single, points, torch.ones_like(single))
+ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
 
 # %%
-# The short step brings nearly what was promised. The long one promises a gain of more than
-# 20, to an output that cannot exceed 1, and in fact the output falls. You can see why: the
-# step has led across the circle, and far out on the other side.
+# The way up
+# ----------
+#
+# An arrow only puts two rates side by side. Why should it show the way on which the output
+# grows fastest? Let us try it. We go to the point with the longest arrow, and from there
+# take eight steps of the same length: one along the arrow, one turned by 45 degrees, and so
+# on around the compass. Each of them has a part along the arrow and a part across it:
+
+here = gradient.norm(dim=1).argmax()
+along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
+across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
+turn = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
+steps = 0.01 * (torch.outer(turn.cos(), along) + torch.outer(turn.sin(), across))
+with torch.no_grad():
+    gains = (network(points[here] + steps) - y[here])[:, 0]
+
+turns = ["along the arrow", *(f"turned by {a}°" for a in range(45, 360, 45))]
+pullback.draw.bars({"gain": gains}, names=turns)
+
+# %%
+# No other step gains as much as the one along the arrow. Against it, at 180 degrees, the
+# output falls most, and across it, at 90 and 270 degrees, next to nothing happens.
+#
+# The reason is in the two bars that are nearly empty. With the rates :math:`a` and
+# :math:`b` the arrow is :math:`(a, b)`, and the direction across it is :math:`(-b, a)`. A
+# small step gains its first coordinate times :math:`a`, plus its second times :math:`b`.
+# Across the arrow this is :math:`-b\cdot a+a\cdot b=0`. So whatever part of a step goes
+# across is wasted, and the step that gains most is the one that wastes nothing. What it
+# gains is its length times the length of the arrow.
+#
+# How far?
+# --------
+#
+# This is what the gradient promises. We go along the same arrow with a short, a longer and
+# a long step, and compare the promise with what we get:
+
+for length in (0.01, 0.5, 3.0):
+    with torch.no_grad():
+        gain = (network(points[here] + length * along) - y[here]).item()
+    promised = length * gradient[here].norm().item()
+    print(f"length {length:4}: promised {promised:.4f}, gained {gain:.4f}")
+
+# %%
+# The short step brings nearly what was promised, and the longer one less than half of it.
+# The long one has led across the circle and out on the other side, and the output falls.
 #
 # .. predict::
 #    :value: 2
-#    :for: points, with the small step
+#    :for: points, with the short steps
 #
-#    That was one point. At how many of the 81 points will the output grow with the small
-#    step? At all of them? And with the long one?
+#    This was one point. We take a step along its arrow from each of the 81 points. At how
+#    many of them will the output grow, with steps of length 0.01, of 0.5 and of 3?
 
-for size in (0.01, 10.0):
+arrows = gradient / gradient.norm(dim=1, keepdim=True)
+for length in (0.01, 0.5, 3.0):
     with torch.no_grad():
-        gain = network(points + size * gradient) - y
-    print(f"{size:5}: the output grows at {(gain > 0).sum()} of 81 points")
+        grows = network(points + length * arrows) > y
+    print(f"length {length:4}: at {grows.sum()} of 81 points")
 
 # %%
-# With the short step the output grows at every point, with the long one only at some.
-# A gradient is a rate at the point where you stand. It promises nothing about the far end
-# of a long step, and this is one reason why training uses small learning rates.
+# The one exception with steps of 0.5 is the point in the middle, next to the top of the
+# hill. Its arrow is short, and half a unit leads across the top and down the other side. A
+# gradient promises nothing about the far end of a long step, and this is one reason why
+# training uses small learning rates.
 #
-# One point of the field, for the single layer. Wherever you move it, the arrow points the
-# same way, and only its length changes:
+# Now move a point through the town's weather. Where do both rates vanish?
 
-pullback.live(lambda p: torch.sigmoid(layer(p)), torch.tensor([0.5, -1.0]))
+pullback.live(
+    network, points[here].detach(), rows=["windows"], columns=["temperature", "humidity"]
+)
 
 # %%
+# .. dropdown:: Where they vanish
+#
+#    Wherever the network is sure: far out, where the output is close to 0, and near the
+#    middle, where it is close to 1. At the top of the hill they are exactly zero, as the
+#    slope of a curve is at its highest point.
+#
 # .. admonition:: Remember
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
-#      treats the points one by one.
-#    - The gradient points in the direction in which the output grows fastest, and its
-#      length is the rate in that direction.
-#    - It is a rate at this point. Small steps follow it, as long as the gain is not lost in
-#      rounding, and long steps do not have to.
+#      treats the points one by one and has one output for each.
+#    - Of all small steps of the same length, the one along the gradient gains most, where
+#      the gradient is not zero. Its length is the rate in that direction.
+#    - Long steps do not have to follow it.
 #
 # .. admonition:: Try it
 #
-#    ``layer`` has the weights :math:`w_1` and :math:`w_2` and no hidden layer. You pass
-#    ``10 * torch.ones_like(y)`` instead of ones. How do the arrows change? And what
-#    does ``-torch.ones_like(y)`` do to them? (Each row of the table is multiplied by its
-#    entry of ``v``.)
+#    You pass ``10 * torch.ones_like(y)`` instead of ones. How do the arrows change? And
+#    what does ``-torch.ones_like(y)`` do to them? (Each row of the table is multiplied by
+#    its entry of ``v``.)
 #
 # .. dropdown:: Answer
 #
@@ -182,27 +199,42 @@ pullback.live(lambda p: torch.sigmoid(layer(p)), torch.tensor([0.5, -1.0]))
 # .. dropdown:: How we checked this page
 #
 #    The arrows of both networks are compared with small steps in both directions, and the
-#    small step with the gain that was promised.
+#    eight steps, like a small step from every point, with the gain that was promised.
+
+at = points.detach().double()
+slope = (single * (1 - single)).detach()  # the slope of the sigmoid
+torch.testing.assert_close(one_layer, slope * layer.weight.detach())
 
 
 def by_steps(f, at, h=1e-6):
-    at = at.double()
     first, second = torch.eye(2, dtype=torch.float64) * h
     columns = [(f(at + s) - f(at - s)) / (2 * h) for s in (first, second)]
     return torch.cat(columns, dim=1).detach()
 
 
-here = points.detach()
-arrows = by_steps(lambda t: torch.sigmoid(layer.double()(t)), here)
-torch.testing.assert_close(one_layer.double(), arrows, rtol=1e-4, atol=1e-6)
-arrows = by_steps(network.double(), here)
-torch.testing.assert_close(gradient.double(), arrows, rtol=1e-4, atol=1e-6)
+expected = by_steps(lambda t: torch.sigmoid(layer.double()(t)), at)
+torch.testing.assert_close(one_layer.double(), expected, rtol=1e-4, atol=1e-6)
+expected = by_steps(network.double(), at)
+torch.testing.assert_close(gradient.double(), expected, rtol=1e-4, atol=1e-6)
+
+with torch.no_grad():
+    falls = (network.float()(points + 0.5 * arrows) <= y)[:, 0]
+assert points[falls].tolist() == [[0, 0]]
+network.double()
+assert gains.argmax() == 0
+assert gains.argmin() == 4
+torch.testing.assert_close(gains, steps @ gradient[here], rtol=0, atol=3e-4)
 
 step = 1e-6
 with torch.no_grad():
-    gain = network(here.double() + step * gradient.double()) - network(here.double())
+    gain = network(at + step * gradient.double()) - network(at)
 promised = step * (gradient.double() ** 2).sum(1, keepdim=True)
 torch.testing.assert_close(gain, promised, rtol=1e-3, atol=1e-12)
+
+for passed in (10.0, -1.0):
+    y = network(at.requires_grad_())
+    (scaled,) = torch.autograd.grad(y, at, torch.full_like(y, passed))
+    torch.testing.assert_close(scaled, passed * gradient.double(), rtol=1e-4, atol=1e-5)
 
 # %%
 # **Next:** you have all you need to read a line with ``backward(v)`` that you have never

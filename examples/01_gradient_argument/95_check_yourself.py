@@ -1,10 +1,10 @@
 r"""
 .. _check-yourself-1:
 
-Check yourself: nine programs
-=============================
+Check yourself: twelve programs
+===============================
 
-You have seen where ``v`` comes from, which shape it has and what it does. Here are nine
+You have seen where ``v`` comes from, which shape it has and what it does. Here are twelve
 pieces of programs that you have not seen before. Answer each question before you open the
 answer, with pencil and paper if you like. There is no hurry, and if you miss one, the
 answer names the page that explains it.
@@ -21,9 +21,7 @@ answer names the page that explains it.
 # .. dropdown:: Answer
 #
 #    ``v`` looks like ``scores``, so it is ``(16, 10)``. ``images.grad`` looks like
-#    ``images``, ``(16, 3, 32, 32)``. The network has parameters, too. Each that requires
-#    a gradient, and was used, gets a ``.grad`` of its own shape from the same call.
-#    (:ref:`shapes-of-v`)
+#    ``images``, ``(16, 3, 32, 32)``. (:ref:`shapes-of-v`)
 #
 # 2 · By hand
 # -----------
@@ -34,21 +32,16 @@ answer names the page that explains it.
 #    y = torch.stack([x[0] * x[1], x[0] + 3 * x[1], x[1] ** 2])
 #    y.backward(torch.tensor([1.0, 10.0, 100.0]))
 #
-# What is in ``x.grad``? Write down the table first.
+# What is in ``x.grad``?
 #
 # .. dropdown:: Answer
 #
-#    The rows are :math:`(x_1,x_0)=(2,1)`, :math:`(1,3)` and :math:`(0,2x_1)=(0,4)`. So
-#    ``x.grad`` is :math:`1\cdot(2,1)+10\cdot(1,3)+100\cdot(0,4)=(12,431)`.
+#    The rows of the table are :math:`(x_1,x_0)=(2,1)`, :math:`(1,3)` and
+#    :math:`(0,2x_1)=(0,4)`. So ``x.grad`` is
+#    :math:`1\cdot(2,1)+10\cdot(1,3)+100\cdot(0,4)=(12,431)`.
 #    (:ref:`every-number-by-hand`)
 
 import torch
-
-x = torch.tensor([1.0, 2.0], requires_grad=True)
-y = torch.stack([x[0] * x[1], x[0] + 3 * x[1], x[1] ** 2])
-y.backward(torch.tensor([1.0, 10.0, 100.0]))
-second = x.grad
-print(second)
 
 import pullback
 
@@ -57,7 +50,8 @@ def three(x):
     return torch.stack([x[0] * x[1], x[0] + 3 * x[1], x[1] ** 2])
 
 
-pullback.live(three, x.detach(), torch.tensor([1.0, 10.0, 100.0]))
+second = pullback.live(three, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0, 100.0]))
+second
 
 # %%
 # 3 · Twice
@@ -92,38 +86,50 @@ third
 #
 # A renderer that is not written in PyTorch takes the vertices of a shape, ``vertices`` of
 # the shape ``(100, 3)``, which your network has computed. It returns how well the picture
-# fits (larger is better), and an array ``push`` of the shape ``(100, 3)`` with the
-# derivative of this number with respect to each coordinate. Your optimizer minimises.
-# Which line do you write before ``optimizer.step()``?
+# fits (larger is better), and a NumPy array ``push`` of the shape ``(100, 3)`` with the
+# derivative of this number with respect to each coordinate. Your optimizer minimises, and
+# ``optimizer.zero_grad()`` has been called. Which line is missing before
+# ``optimizer.step()``?
 #
 # .. dropdown:: Answer
 #
 #    ``vertices.backward(-torch.from_numpy(push).to(vertices))``. ``push`` is the gradient
 #    of what comes after ``vertices``, so it is ``v``. The minus sign turns "fits well"
-#    into a cost, which is what an optimizer wants to make small.
-#    (:ref:`where-v-comes-from`)
+#    into a cost, which is what an optimizer wants to make small. And ``to(vertices)`` gives
+#    it the dtype and the device of ``vertices``. (:ref:`where-v-comes-from`)
 #
-# 5 · Ones
-# --------
+# 5 · The whole table
+# -------------------
 #
-# ``y = torch.softmax(scores, dim=1)`` has the shape ``(8, 10)``: eight samples and ten
-# classes. Somebody calls ``y.backward(torch.ones_like(y))`` and wonders why
-# ``scores.grad`` is zero everywhere, up to rounding. Why is it, and would ``dim=0`` help?
+# ``y`` has the shape ``(3,)`` and ``x`` the shape ``(4,)``. An author wants the whole
+# table and writes ``y.backward(torch.eye(3))``. After an error message this becomes
+#
+# .. code-block:: python
+#
+#    rows = [torch.autograd.grad(y, x, v)[0] for v in torch.eye(3)]
+#
+# which ends with another one. What did the two messages say, and what should the line be?
 #
 # .. dropdown:: Answer
 #
-#    Ones ask for the gradient of the sum of all entries. In each row the ten
-#    probabilities add up to 1, whatever the scores are, so the sum is always 8 and cannot
-#    change. With ``dim=0`` the columns add up to 1, and the sum is always 10: the same
-#    zero. (:ref:`when-ones-mislead`)
+#    First *Mismatch in shape*: ``v`` looks like a ``(3, 3)``, and ``y`` is a ``(3,)``.
+#    Then, at the second row, *Trying to backward through the graph a second time*. With
+#    ``retain_graph=True`` the loop works, and so does a single call,
+#    ``torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)``.
+#    (:ref:`shapes-of-v`, :ref:`one-output-at-a-time`)
 
-torch.manual_seed(0)  # any scores will do
-scores = torch.randn(8, 10, dtype=torch.float64, requires_grad=True)
-fifth = []
-for dim in (0, 1):
-    y = torch.softmax(scores, dim)
-    fifth += torch.autograd.grad(y, scores, torch.ones_like(y))
-    print(f"dim={dim}: largest entry {fifth[-1].abs().max():.4f}")
+x = torch.arange(4.0, requires_grad=True)
+y = torch.stack([x.sum(), x.prod(), (x**2).sum()])
+refused = []
+for attempt in (
+    lambda: y.backward(torch.eye(3)),
+    lambda: [torch.autograd.grad(y, x, v)[0] for v in torch.eye(3)],
+):
+    try:
+        attempt()
+    except RuntimeError as error:
+        refused.append(str(error))
+        print(refused[-1].partition("(")[0])
 
 # %%
 # 6 · Slopes of a batch
@@ -132,17 +138,40 @@ for dim in (0, 1):
 # ``network`` maps ``(32, 2)`` to ``(32, 1)``. It consists of ``Linear``, ``BatchNorm1d``,
 # ``Tanh`` and ``Linear``, and it is being trained. Its author calls
 # ``torch.autograd.grad(y, x, torch.ones_like(y))`` and takes row ``i`` of the result to
-# be the slope of output ``i`` at sample ``i``. Is it?
+# be the slope of output ``i`` at sample ``i``. Is it? And are the gradients of the weights
+# wrong as well, which the training uses?
 #
 # .. dropdown:: Answer
 #
-#    Not while it is in training mode. BatchNorm uses the mean and the variance of the
-#    batch, so each output depends on all samples, and row ``i`` is the sum of what sample
-#    ``i`` does to all 32 outputs. After ``network.eval()`` it is the slope of the network
-#    in eval mode, which is a different function. For the slope in training mode, ask one
-#    output at a time. (:ref:`when-ones-mislead`)
+#    The slopes are not what the author thinks. In training mode each output depends on all
+#    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. For
+#    the slope in training mode, ask one output at a time. (After ``network.eval()`` ones
+#    are right, but the network is a different function.) With the gradients of the weights
+#    there is nothing wrong, if the slopes are no part of the loss. Training wants the
+#    gradient of the loss of the whole batch. (:ref:`when-ones-mislead`)
 #
-# 7 · A weight for each task
+# 7 · A mask
+# ----------
+#
+# A batch of two sentences has been filled up to four words each. ``losses`` has the shape
+# ``(2, 4)``, and ``mask`` is 1 for the five real words and 0 for the padding. An author
+# calls ``(losses * mask).mean().backward()``. Which ``v`` arrives at ``losses``? Is it the
+# mean over the words?
+#
+# .. dropdown:: Answer
+#
+#    1/8 at the real words and 0 at the padding. The mean over the words would have 1/5
+#    there. So all gradients are too small, by a factor of 5/8 here, and the factor changes
+#    from batch to batch with the amount of padding. ``(losses * mask).sum() / mask.sum()``
+#    is the mean, if the losses at the padding are finite. (:ref:`the-v-you-choose`)
+
+mask = torch.tensor([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
+words = torch.ones(2, 4, requires_grad=True)
+(padded,) = torch.autograd.grad((words * mask).mean(), words)
+padded
+
+# %%
+# 8 · A weight for each task
 # --------------------------
 #
 # A network has two losses, ``losses = torch.stack([depth_loss, colour_loss])``, and
@@ -157,100 +186,177 @@ for dim in (0, 1):
 #    losses become smaller, so do both weights. (:ref:`where-v-comes-from`,
 #    :ref:`the-v-you-choose`)
 #
-# 8 · One output each
-# -------------------
+# 9 · Something is missing
+# ------------------------
 #
-# ``y`` has the shape ``(3,)`` and ``x`` the shape ``(4,)``. An author wants the whole
-# table and writes ``y.backward(torch.eye(3))``. What happens, and what should the line
-# be?
+# A loss is computed on another machine, from the predictions alone. It sends back its
+# gradient, ``received``:
+#
+# .. code-block:: python
+#
+#    prediction = network(images)
+#    received = ask_the_other_machine(prediction.detach())
+#    prediction.backward(received)
+#
+# Later the other machine adds a penalty to its loss: 0.01 times the sum of the squares of
+# the network's weights, which it has a copy of. ``received`` stays what it was. Is
+# something missing on this side?
 #
 # .. dropdown:: Answer
 #
-#    *Mismatch in shape*: ``v`` looks like a ``(3, 3)``, and ``y`` is a ``(3,)``. The rows
-#    of ``torch.eye(3)`` are the right three vectors, but they have to be passed one by
-#    one, or as a batch:
-#    ``torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)`` returns a tuple
-#    with the table of the shape ``(3, 4)``. (:ref:`one-output-at-a-time`)
-
-x = torch.arange(4.0, requires_grad=True)
-y = torch.stack([x.sum(), x.prod(), (x**2).sum()])
-try:
-    y.backward(torch.eye(3))
-except RuntimeError as error:
-    refused = str(error)
-    print(refused)
-(table,) = torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
-table
-
-# %%
-# 9 · A velocity
-# --------------
+#    Yes. The penalty depends on the weights without passing through ``prediction``, so its
+#    gradient is not in ``received``. It has to be added here, with a second call:
+#    ``penalty.backward()``, where ``penalty`` is computed from the network's own weights.
+#    ``backward`` adds it to what is already in ``.grad``. (:ref:`where-v-comes-from`)
+#
+# 10 · A velocity
+# ---------------
 #
 # ``t`` holds 500 moments and has the shape ``(500, 1)``. ``network`` consists of
 # ``Linear``, ``Tanh`` and ``Linear``, and ``height = network(t)`` has the shape
 # ``(500, 1)``. Its author wants the velocity at every moment, and calls
 # ``torch.autograd.grad(height, t, torch.ones_like(height))``. A colleague says that ones
-# mix the samples, and that 500 calls are needed. Who is right?
+# mix the samples, and that 500 calls are needed. Who is right? And how many calls are
+# needed if the network returns two coordinates, ``(500, 2)``?
 #
 # .. dropdown:: Answer
 #
-#    The author is. Each layer of this network treats every moment by itself, and each
-#    moment has one output. So each input is used by only one output, and ones keep the 500
-#    slopes apart. With two coordinates in place of the height there would be two calls, one
-#    for each. Only with a layer such as BatchNorm in training mode would the colleague be
-#    right. (:ref:`ones`)
+#    The author is right. Each layer of this network treats every moment by itself, and each
+#    moment has one output. So ones keep the 500 slopes apart. With two coordinates there
+#    are two calls, one for each coordinate. (:ref:`ones`, :ref:`one-output-at-a-time`)
+#
+# 11 · One line, four questions
+# -----------------------------
+#
+# Somebody wants to know to which pixels a network reacts, and writes
+#
+# .. code-block:: python
+#
+#    probabilities = torch.softmax(network(images), dim=1)
+#    probabilities.backward(torch.ones_like(probabilities))
+#    saliency = images.grad
+#
+# ``images`` is the batch of the first question, and there are ten classes. Which shape does
+# ``v`` have? What comes back, in which shape? What does it mean? And is it what was wanted?
+#
+# .. dropdown:: Answer
+#
+#    ``v`` has the shape ``(16, 10)``, and ``saliency`` the shape ``(16, 3, 32, 32)``. It is
+#    the gradient of the sum of all probabilities. In each row they add up to 1, so the sum
+#    is always 16. A number that cannot change has the gradient zero, and so ``saliency`` is
+#    zero everywhere, up to rounding. Not wanted! To ask about one class, put a 1 into its
+#    column and zeros elsewhere. (:ref:`when-ones-mislead`, :ref:`one-output-at-a-time`)
 
-path = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-t = torch.linspace(0, 1, 500)[:, None].requires_grad_()
-height = path(t)
-(velocity,) = torch.autograd.grad(height, t, torch.ones_like(height), retain_graph=True)
-one_call = torch.autograd.grad(height[123, 0], t)[0][123]
-torch.allclose(velocity[123], one_call)
+torch.manual_seed(0)  # any images and any network will do
+images = torch.randn(16, 3, 32, 32, dtype=torch.float64, requires_grad=True)
+network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 10))
+probabilities = torch.softmax(network.double()(images), dim=1)
+probabilities.backward(torch.ones_like(probabilities))
+saliency = images.grad
+print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
+
+# %%
+# 12 · A program without a loss
+# -----------------------------
+#
+# In this training loop there is no loss at all, and yet the network learns to predict:
+#
+# .. code-block:: python
+#
+#    prediction = network(x)  # of the shape (32, 1), like target
+#    prediction.backward((prediction - target).detach() / 32)
+#    optimizer.step()
+#
+# Which shape does ``v`` have? What comes back? What does it mean? Which number does this
+# program make small? And what has its author forgotten?
+#
+# .. dropdown:: Answer
+#
+#    ``v`` has the shape ``(32, 1)``, and each weight of the network receives a gradient in
+#    its own shape. ``v`` is the gradient of what comes next, so ask which number has this
+#    gradient with respect to the predictions: the sum of
+#    :math:`(\text{prediction}-\text{target})^2/64`. This is half of the mean squared error,
+#    and it is what the program makes small. ``optimizer.zero_grad()`` has been
+#    forgotten, so the gradients of all steps add up.
+#    (:ref:`where-v-comes-from`, :ref:`one-output-at-a-time`)
+
+fit = torch.nn.Linear(2, 1)
+features, target = torch.randn(32, 2), torch.randn(32, 1)
+prediction = fit(features)
+prediction.backward((prediction - target).detach() / 32)
+half = torch.nn.functional.mse_loss(fit(features), target) / 2
+torch.allclose(fit.weight.grad, torch.autograd.grad(half, fit.weight)[0])
 
 # %%
 # .. dropdown:: How we checked this page
 #
 #    Each answer is computed here and compared with what it says above.
 
-network = torch.nn.Sequential(
+assert images.grad.shape == (16, 3, 32, 32)
+assert second.result.tolist() == [12, 431]
+assert third == 12
+
+push = torch.full((2, 3), 0.5, dtype=torch.float64).numpy()
+w = torch.tensor([0.1, 4.0], requires_grad=True)
+vertices = (w[:, None] * torch.ones(2, 3)) ** 2
+(carried,) = torch.autograd.grad(vertices, w, -torch.from_numpy(push).to(vertices))
+torch.testing.assert_close(carried, -3 * 0.5 * 2 * w.detach())  # three coordinates each
+
+mismatch, again = refused
+assert mismatch.startswith("Mismatch in shape")
+assert again.startswith("Trying to backward through the graph a second time")
+y = torch.stack([x.sum(), x.prod(), (x**2).sum()])
+(table,) = torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True, retain_graph=True)
+rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(3)]
+assert torch.equal(table, torch.stack(rows))
+
+mixed = torch.nn.Sequential(
     torch.nn.Linear(2, 4), torch.nn.BatchNorm1d(4), torch.nn.Tanh(), torch.nn.Linear(4, 1)
 ).double()
 samples = torch.randn(32, 2, dtype=torch.float64, requires_grad=True)
 
 
 def first_row(training):
-    network.train(training)
-    y = network(samples)
+    mixed.train(training)
+    y = mixed(samples)
     (ones,) = torch.autograd.grad(y, samples, torch.ones_like(y), retain_graph=True)
     (own,) = torch.autograd.grad(y[0, 0], samples)
     return ones[0], own[0]
 
 
-images = torch.randn(16, 3, 32, 32, requires_grad=True)
-classifier = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 10))
-classifier(images).backward(torch.ones(16, 10))
-
-assert images.grad.shape == (16, 3, 32, 32)
-assert second.tolist() == [12, 431]
-assert third == 12
-for zero in fifth:
-    torch.testing.assert_close(zero, torch.zeros_like(zero))
 assert not torch.allclose(*first_row(training=True))
 assert torch.allclose(*first_row(training=False))
-assert refused.startswith("Mismatch in shape")
-assert table.shape == (3, 4)
-torch.testing.assert_close(velocity[123], one_call)
 
-w = torch.tensor([0.1, 4.0], requires_grad=True)
-losses = torch.stack([w[0], w.prod()])
+torch.testing.assert_close(padded, mask / 8)
+(mean,) = torch.autograd.grad((words * mask).sum() / mask.sum(), words)
+torch.testing.assert_close(mean, mask / 5)
+
+losses = torch.stack([w[0], w[0] * w[1]])
 losses.retain_grad()
 (losses**2).sum().backward()
 torch.testing.assert_close(losses.grad, torch.tensor([0.2, 0.8]))
 
-vertices = (w[:, None] * torch.ones(2, 3)) ** 2
-push = torch.full((2, 3), 0.5, dtype=torch.float64).numpy()
-(carried,) = torch.autograd.grad(vertices, w, torch.from_numpy(push).to(vertices))
-torch.testing.assert_close(carried, 3 * 0.5 * 2 * w.detach())  # three coordinates each
+fit.zero_grad()
+output = fit(features)
+torch.nn.functional.mse_loss(output, target).backward(retain_graph=True)
+(0.01 * (fit.weight**2).sum()).backward()
+both = torch.nn.functional.mse_loss(output, target) + 0.01 * (fit.weight**2).sum()
+torch.testing.assert_close(fit.weight.grad, torch.autograd.grad(both, fit.weight)[0])
+
+path = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+t = torch.linspace(0, 1, 500)[:, None].requires_grad_()
+place = path(t)
+for k in range(2):
+    (velocity,) = torch.autograd.grad(place[:, k].sum(), t, retain_graph=True)
+    (alone,) = torch.autograd.grad(place[123, k], t, retain_graph=True)
+    torch.testing.assert_close(velocity[123], alone[123])
+
+torch.testing.assert_close(saliency, torch.zeros_like(saliency))
+for dim in (0, 1):  # along either, the sum of all entries is a constant
+    scores = torch.randn(8, 10, dtype=torch.float64, requires_grad=True)
+    y = torch.softmax(scores, dim)
+    (zero,) = torch.autograd.grad(y, scores, torch.ones_like(y))
+    torch.testing.assert_close(zero, torch.zeros_like(zero))
 
 # %%
 # **Next:** part 2 is about the table itself. It begins with

@@ -4,12 +4,13 @@ r"""
 A row for each output, a column for each input
 ==============================================
 
-Part 1 used the table of the house, its :term:`Jacobian`, to explain what ``backward``
-does. ``backward`` itself never builds the table. It puts one weighted sum of its rows
-into ``x.grad``, because training needs no more. Sometimes, however, you want to see the
-whole table, since it says which output reacts to which input, and how strongly. This
-part is about the table itself, and about the ways to get it. First we have to be able
-to read it.
+Our house gives 6 units of heat and burns 14 units of fuel. Suppose that we want the same
+heat from 13 units of fuel. Which stoves do we turn, and how far? A gradient watches one
+number, and here there are two to watch. So we need the whole table of the house, its
+:term:`Jacobian`. In part 1 it explained what ``backward`` does. ``backward`` itself never
+builds it, because training needs only one weighted sum of its rows. This part is about the
+table itself and about the ways to get it. Five pages from here we hit both targets with
+it. First we have to be able to read it.
 """
 
 # %%
@@ -50,24 +51,18 @@ J
 # We can read the table in two directions, and they answer different questions.
 #
 # *Across:* a row belongs to one output. The row of the fuel, ``[2, 4, 6]``, says how the
-# fuel reacts to each stove. It is the :term:`gradient` of the fuel, so the Jacobian is
-# nothing but the gradients of all outputs, written below each other.
+# fuel reacts to each stove. It is the :term:`gradient` of the fuel. So the Jacobian
+# consists of the gradients of all outputs, written below each other. In part 1 a ``v`` with
+# a single 1 picked such a row.
 #
 # *Down:* a column belongs to one input. The column of the second stove, ``[1, 4]``, says
-# what happens to everything in the house when we touch that stove.
-#
-# In part 1 we picked a row with a ``v`` that has a single 1. Here it picks the row of the
-# fuel:
+# what happens to everything in the house when we touch that stove. We can pick a column,
+# too, with a tensor ``u`` that has a weight for each column. Here it has a 1 above the
+# second stove:
 
 import pullback
 
 names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
-pullback.draw.vjp([0, 1], J, **names, result_name="row of fuel")
-
-# %%
-# We can also put a weight above each column and add the columns up. The picture calls
-# these weights ``u``. A 1 above the second stove picks its column:
-
 pullback.draw.jvp(J, [0, 1, 0], **names, result_name="effect")
 
 # %%
@@ -92,11 +87,12 @@ print("in the house:   ", change)
 # behaves *near one point*. At another point the rates are usually different, and you
 # need the table of that point.
 #
-# Two special shapes
-# ------------------
+# One row, one column
+# -------------------
 #
 # If there is only one output, the table has only one row. This is the situation of every
-# training loop, where the only output is the loss. The row is the gradient of the loss:
+# training loop, where the only output is the loss. Here the output is what the house
+# earns, at 10 for a unit of heat and −1 for a unit of fuel:
 
 
 def worth(x):
@@ -107,11 +103,9 @@ def worth(x):
 torch.autograd.functional.jacobian(worth, x)
 
 # %%
-# One row and three columns: these are the numbers that part 1 found with the prices
-# ``v = [10, -1]``. (With a real loss, of
-# shape ``()``, even the dimension for the row is gone, and ``jacobian`` returns shape
-# ``(3,)``.) If there is only one *input*, the table has only one column. Let one big
-# lever ``t`` set the stoves to ``t``, ``2t`` and ``3t``:
+# These are the numbers that part 1 found with the prices ``v = [10, -1]``. If there is only
+# one *input*, the table has only one column. Let one big lever ``t`` set the stoves to
+# ``t``, ``2t`` and ``3t``:
 
 
 def lever(t):
@@ -122,45 +116,52 @@ torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
 
 # %%
 # The lever moves all three stoves, so heat rises at a rate of :math:`1+2+3=6` and fuel at
-# a rate of :math:`1\cdot2+2\cdot4+3\cdot6=28`. If ``t`` were the time, and the outputs
-# the coordinates of a moving point, this column would be the velocity of the point.
+# a rate of :math:`1\cdot2+2\cdot4+3\cdot6=28`.
 #
-# Other people write it the other way up
-# --------------------------------------
+# The other way up
+# ----------------
 #
-# Many books put the inputs in rows and the outputs in columns. Their table is our table
-# flipped along its diagonal, ``J.T``, of shape ``(3, 2)``. The numbers are the
-# same, and our ``v @ J`` is their ``table @ v``:
+# A friend has a house with only two stoves, at 1 and 2. It works like ours: the heat is the
+# sum of the settings, the fuel the sum of their squares. She has copied a formula for the
+# table from a book, and with our prices it tells her what each stove earns:
 
 v = torch.tensor([10.0, -1.0])
-flipped = J.T
-print("ours:  ", v @ J)
-print("theirs:", flipped @ v)
+copied = torch.tensor([[1.0, 2.0], [1.0, 4.0]])
+v @ copied
 
 # %%
-# Both give the same three numbers. Our convention is called *numerator layout* in the
-# literature, and the other one *denominator layout*. PyTorch's functions that return a
-# Jacobian put the outputs first, as we do. What ``backward`` leaves in ``x.grad`` is
-# neither a row nor a column. It has the shape of ``x``.
+# "The second stove earns most", she says, "so I shall turn it up."
 #
-# As long as the numbers of outputs and inputs differ, the shape tells you which way up a
-# table is. The danger is a *square* one. Here is our house with only two stoves:
+# .. predict::
+#    :for: the rates of the two stoves
+#
+#    Check her advice with what you know about heat and fuel. A unit of heat is worth 10, a
+#    unit of fuel costs 1, and the stoves are at 1 and 2. At which rate does each stove
+#    really earn?
 
 two_stoves = torch.tensor([1.0, 2.0])
 square = torch.autograd.functional.jacobian(house, two_stoves)
-print("right: ", v @ square)
-print("wrong: ", v @ square.T)
+v @ square
 
 # %%
-# Both lines run, and the second gives wrong advice. In truth a turn of the first stove
-# earns 8 and one of the second only 6. The transposed table says that the second is the
-# one to turn up. Where does the 9 come from? The product has computed
-# :math:`10\cdot[1,2]-1\cdot[1,4]=[9,16]`. These are the columns of our table, one for each
-# *stove*, so it has given prices to the stoves instead of to heat and fuel.
+# The first stove burns fuel at a rate of 2 and earns :math:`10-2=8`. The second burns at a
+# rate of 4 and earns only 6. So the advice is wrong, and yet her table has the right
+# numbers. Put the two side by side:
+
+print("ours:", square, sep="\n")
+print("hers:", copied, sep="\n")
+
+# %%
+# Hers has a row for each *stove*, and heat and fuel are the columns. Many books write it
+# that way. It is our table flipped along its diagonal, so that the rows become columns.
+# This is called the *transpose*, in code ``J.T``. Her product has given the two prices to
+# the two stoves: :math:`10\cdot[1,2]-1\cdot[1,4]=[9,16]`. With the book's table she should
+# have computed ``copied @ v``.
 #
-# There is a test that works for square tables, too, and you
-# have already done it: nudge *one* input, here the second stove, and divide the changes by
-# the size of the nudge:
+# If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
+# For a *square* table like hers it does not. But there is a test that works for square
+# tables, too, and you have already done it: nudge *one* input, here the second stove, and
+# divide the changes by the size of the nudge:
 
 nudged = torch.tensor([1.0, 2.0 + small])
 rates = (house(nudged) - house(two_stoves)) / small
@@ -170,14 +171,28 @@ print("second row:   ", square[1])
 
 # %%
 # The changes are a column of our table, as closely as the size of the nudge allows. If
-# they match the row instead, you hold the table the other way up.
+# they match a row instead, and not the column, you hold the table the other way up.
 #
-# Move a stove, and see which entries of the table change, and which never do. The switch
-# *J u* weighs columns instead of rows:
+# .. dropdown:: What the two ways are called, and what PyTorch does
+#
+#    Our convention is called *numerator layout* in the literature, and the other one
+#    *denominator layout*. PyTorch's functions that return a Jacobian put the outputs first,
+#    as we do. What ``backward`` leaves in ``x.grad`` is neither a row nor a column. It has
+#    the shape of ``x``. For an output of shape ``()``, such as a loss, ``jacobian`` returns
+#    the shape of ``x``, too, without a dimension for the single row.
+#    :ref:`which-way-up` says more.
+#
+# Below is our house again. Move a stove. Which entries of the table change, and which never
+# do?
 
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
 
 # %%
+# .. dropdown:: Answer
+#
+#    The row of the heat never changes, since each stove always counts once. In the row of
+#    the fuel, only the entry of the stove that you move changes. It is twice the setting.
+#
 # .. admonition:: Remember
 #
 #    - ``J[i, j]`` says how fast output ``i`` changes when only input ``j`` moves. Outputs
@@ -185,8 +200,8 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
 #    - A row is the gradient of one output. A column is the effect of one input.
 #    - The rates hold at the point where the table was computed, and approximately near
 #      it, if the function is smooth there.
-#    - Some books write the transpose. For a square table the shape does not tell, but
-#      nudging one input does.
+#    - Many books write the transpose, with inputs in rows. For a square table the shape
+#      does not tell, but nudging one input does.
 #
 # .. predict:: Try it
 #    :label: from the column
@@ -224,13 +239,15 @@ for i in range(2):
     assert torch.equal(row, J[i])
 house(leaf).backward(v)
 assert torch.equal(leaf.grad, v @ J)
-assert torch.equal(leaf.grad, flipped @ v)
+assert torch.equal(leaf.grad, J.T @ v)
 
 torch.testing.assert_close(change, J[:, 1] * small, atol=2e-4, rtol=0)
 pair = two_stoves.clone().requires_grad_()
 house(pair).backward(v)
 assert torch.equal(pair.grad, v @ square)
-assert not torch.equal(pair.grad, v @ square.T)
+assert torch.equal(copied, square.T)
+assert torch.equal(pair.grad, copied @ v)
+assert not torch.equal(pair.grad, v @ copied)
 torch.testing.assert_close(rates, square[:, 1], atol=0.02, rtol=0)
 assert not torch.allclose(rates, square[1], atol=0.02, rtol=0)
 
@@ -238,6 +255,10 @@ torch.testing.assert_close(lower, torch.tensor([-0.1, -0.19]), atol=1e-5, rtol=0
 torch.testing.assert_close(-0.1 * J[:, 0], torch.tensor([-0.1, -0.2]))
 off = torch.func.jacrev(house)(torch.tensor([0.0, 2.0, 3.0]))
 assert off[1, 0] == 0
+assert torch.func.jacrev(lambda x: worth(x)[0])(x).shape == x.shape
+assert torch.autograd.functional.jacobian(lambda x: worth(x)[0], x).shape == x.shape
+elsewhere = torch.func.jacrev(house)(x + torch.tensor([0.0, 0.0, 5.0])) - J
+assert elsewhere.nonzero().tolist() == [[1, 2]]
 
 # %%
 # **Next:** somebody builds a thermostat that moves the stoves for us. Its table and the

@@ -71,23 +71,18 @@ print(jacobian(whole, t))
 # in the row of the fuel and the column of the second dial. This is the :term:`chain rule`
 # for functions with several inputs and outputs.
 #
-# If the second step also used the dials directly, for example because their motors burn
-# some fuel, a part would be missing from the product: the table of this direct use. You
-# would have to add it, in the same way as ``backward`` adds what arrives along two paths.
-#
-# The order is that of the formula ``house(thermostat(t))``, where the step that comes
-# last stands on the left as well. The inner sizes must fit, ``(2, 3) @ (3, 2)``, because
-# the outputs of the thermostat are the inputs of the house.
+# The order is that of the formula ``house(thermostat(t))``, where the step that comes last
+# stands on the left as well. The sizes in the middle must fit, ``(2, 3) @ (3, 2)``,
+# because the outputs of the thermostat are the inputs of the house.
 #
 # Prices travel through the product from the left
 # -----------------------------------------------
 #
-# We are still paid 10 for a unit of heat and pay 1 for a unit of fuel. What does each
-# dial earn? Now there are three things to multiply, and ``v`` comes first:
-# ``v @ J_house @ J_thermostat``.
-#
-# If we start on the left, the first product gives prices for the stoves, and they are the
-# ``[8, 6, 4]`` that we know from part 1. We can use them as the next ``v``.
+# We are still paid 10 for a unit of heat and pay 1 for a unit of fuel. What does each dial
+# earn? Now there are three things to multiply: ``v @ J_house @ J_thermostat``. We start on
+# the left. The first product, ``v @ J_house``, gives what each stove earns, the
+# ``[8, 6, 4]`` that we know from part 1. We can use it as the next ``v``, the prices for
+# the outputs of the thermostat.
 #
 # .. predict::
 #    :value: 2
@@ -106,77 +101,68 @@ print(v_dials)
 
 # %%
 # The first dial earns at a rate of :math:`8+6=14`. The second moves one stove that earns
-# 6 and, three times as fast, one that earns 4, and so gets :math:`6+3\cdot4=18`. The
-# picture shows both steps, with ``H`` for the table of the house and ``D`` for the table
-# of the dials, ``J_thermostat``. In each step a row and a table make a new row:
+# 6 and, three times as fast, one that earns 4, and so gets :math:`6+3\cdot4=18`. In the
+# picture, each step multiplies a row by a table and makes a new row:
 
 import pullback
 
-pullback.draw.chain(J_house, J_thermostat, v=v, names=("H", "D"))
+pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house ", "J_thermostat"))
 
 # %%
-# We wrote both tables down, because they are small. In PyTorch the same walk needs no
-# table. Each call takes the prices of a step's outputs and returns the prices of its
-# inputs. The result of the first call is the ``v`` of the second:
+# ``backward`` does both steps in one call, and needs no table:
 
 t.requires_grad_()
 x = thermostat(t)
 y = house(x)
-(for_stoves,) = torch.autograd.grad(y, x, v, retain_graph=True)
-(for_dials,) = torch.autograd.grad(x, t, for_stoves, retain_graph=True)
-print(for_stoves, for_dials)
-
-y.backward(v)  # both steps in one call
+y.backward(v)
 t.grad
 
 # %%
-# ``backward`` went through both steps by itself and arrived at the same ``[14, 18]``. A
-# network of many layers is a longer chain of the same kind. The walk back starts with
-# ``v`` on the left and takes one step after the other. Each step carries prices from
-# its outputs *back* to its inputs, and for this reason mathematicians call it a
-# :term:`pullback`. We say *pull* for short.
+# A network of many layers is a longer chain of the same kind. The walk back starts with
+# ``v`` on the left and takes one step after the other. Each step takes the prices of its
+# outputs and turns them into prices of its inputs. So it carries prices *back*, and
+# mathematicians call it a :term:`pullback`. We say *pull* for short.
 #
-# Why from the left?
-# ------------------
+# Why start on the left?
+# ----------------------
 #
-# A product of three matrices may be bracketed as we like. The numbers are the same, up to
-# rounding, but the work is not. We can start with ``v @ J_house``, as we did, or we can
-# multiply the two tables first. An ``(a, b)`` matrix times a ``(b, c)`` matrix takes
-# ``a · b · c`` multiplications, and a ``v`` is a matrix with one row:
+# A product of three matrices may be bracketed as we like:
+#
+# .. code-block:: text
+#
+#    (v @ J_house) @ J_thermostat      start on the left: a row, then a row
+#    v @ (J_house @ J_thermostat)      first multiply the two tables
+#
+# The numbers are the same, up to rounding, but the work is not. To multiply an ``(a, b)``
+# matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications, and ``v`` counts as a
+# matrix with one row.
+#
+# .. predict::
+#    :for: start on the left, tables first, in millions
+#
+#    Take a ``v`` of 1000 numbers and two tables of 1000 by 1000. How many millions of
+#    multiplications does it take if we start on the left? And how many if we multiply the
+#    tables first?
 
 
 def multiplications(left, right):
     return left[0] * left[1] * right[1]
 
 
-v_shape, H_shape, D_shape = (1, 2), (2, 3), (3, 2)
-print("(v H) D:", multiplications(v_shape, H_shape) + multiplications((1, 3), D_shape))
-print("v (H D):", multiplications(H_shape, D_shape) + multiplications(v_shape, (2, 2)))
-
-# %%
-# For our small house it is 12 against 16, which nobody would notice.
-#
-# .. predict::
-#    :value: 1
-#    :for: from the left, from the right, in millions
-#
-#    Now take a ``v`` of 1000 numbers and two tables of 1000 by 1000. How many
-#    millions of multiplications is it from the left, and how many from the right?
-
 row, table = (1, 1000), (1000, 1000)
-from_left = multiplications(row, table) + multiplications(row, table)
-from_right = multiplications(table, table) + multiplications(row, table)
-[from_left / 1e6, from_right / 1e6]
+start_left = multiplications(row, table) + multiplications(row, table)
+tables_first = multiplications(table, table) + multiplications(row, table)
+[start_left / 1e6, tables_first / 1e6]
 
 # %%
-# From the left there are two million, from the right a billion. From the left we always
-# multiply a *row* by a table, and get a row again. From the right, the first thing that
-# we compute is a new table of a million entries.
+# It is two million against a billion. If we start on the left, we always multiply a *row*
+# by a table, and get a row again. The other way, the first thing that we compute is a new
+# table of a million entries.
 #
-# The left is the cheap side here because ``v`` makes one number of the two outputs,
-# what the house earns. If the chain *begins* with one number instead, a single dial
-# that moves everything, then the first table is a column, and the right side is the
-# cheap one. :ref:`pushing-forward` is about this direction.
+# Starting on the left is cheap here because the chain *ends* in one number, what the house
+# earns. If it *begins* with one number instead, a single dial that moves everything, then
+# the table of the first step is a column. It stands on the right of the product, and
+# starting there is cheap. :ref:`pushing-forward` is about this direction.
 #
 # The tables belong to one point
 # ------------------------------
@@ -198,9 +184,8 @@ print("with the new table:", fresh)
 # after a change. If you multiply tables yourself, you have to take care of it. The same
 # goes for a ``v`` that you computed before the change.
 #
-# The dials, the table of the whole, and what they earn. At which setting does a dial begin
-# to lose money? In the graph below, the prices of the stoves are what arrives at
-# ``stoves``, and they follow, too:
+# Below are the dials, the table of the whole, and what the dials earn. Turn one dial up,
+# and leave the other at 1. At which setting does it begin to lose money?
 
 
 def installed(t):
@@ -213,22 +198,28 @@ def installed(t):
 pullback.live(installed, torch.tensor([1.0, 1.0]), v, graph=True)
 
 # %%
+# .. dropdown:: Answer
+#
+#    The first dial at 4.5 and the second at 1.9. The second drives the third stove three
+#    times as fast as itself, and the fuel of that stove grows fastest. In the graph, what
+#    arrives at ``stoves`` are the prices of the stoves, and they follow, too.
+#
 # .. admonition:: Remember
 #
 #    - The Jacobian of ``house(thermostat(t))`` is ``J_house @ J_thermostat``, each taken
 #      at the values of the same forward pass, if ``house`` uses the dials only through
-#      the stoves.
-#    - Pulling ``v`` back goes through the product from the left. The result of one step
-#      is the ``v`` of the step that came before it in the forward pass.
-#    - From the left we hold a row all the time. This is cheap when the chain ends in few
-#      numbers, as a loss does.
+#      the stoves. If it also uses them directly, the table of this direct use has to be
+#      added.
+#    - A pull starts on the left of the product. The result of one step is the ``v`` of the
+#      step that came before it in the forward pass.
+#    - Starting on the left, we hold a row all the time. This is cheap when the chain ends
+#      in few numbers, as with a loss.
 #
 # .. predict:: Try it
 #    :for: what the timer earns
 #
 #    A timer ``s`` moves both dials: ``t = [s, s * s]`` at ``s = 1``. Write down its
-#    table, which is a column, and find out with ``v_dials`` at which rate a turn of the
-#    timer earns. (You need one multiplication for each dial.)
+#    table, which is a column. At which rate does a turn of the timer earn?
 #
 # .. dropdown:: Answer
 #
@@ -258,6 +249,9 @@ nudged = [(whole(point + step) - whole(point - step)) / (2 * h) for step in step
 torch.testing.assert_close(torch.stack(nudged, dim=1), (J_house @ J_thermostat).double())
 
 assert torch.equal(v_dials, torch.tensor([14.0, 18.0]))  # 10 (2, 4) - (6, 22), by hand
+x = thermostat(t)
+(for_stoves,) = torch.autograd.grad(house(x), x, v, retain_graph=True)
+(for_dials,) = torch.autograd.grad(x, t, for_stoves)
 assert torch.equal(for_stoves, v_stoves)
 assert torch.equal(for_dials, v_dials)
 assert torch.equal(t.grad, v_dials)
@@ -268,6 +262,13 @@ whole(leaf).backward(v)
 assert torch.equal(leaf.grad, fresh)
 assert not torch.equal(leaf.grad, stale)
 
+
+for dial, turn in enumerate((4.5, 1.9)):  # here the rate of that dial goes through zero
+    at = torch.ones(2)
+    at[dial] = turn
+    rate = (v @ jacobian(whole, at))[dial]
+    torch.testing.assert_close(rate, torch.tensor(0.0), atol=1e-4, rtol=0)
+    torch.testing.assert_close(jacobian(installed, at), jacobian(whole, at))
 
 assert jacobian(timer, s.detach()).tolist() == [1, 2]
 assert s.grad == v_dials @ torch.tensor([1.0, 2.0]) == 50

@@ -4,18 +4,65 @@ r"""
 Tensors in, tensors out
 =======================
 
-A house with two rooms and three stoves in each has two rows of settings. Until now
-``x`` and ``y`` were one-dimensional tensors. As soon as they have more dimensions,
-``jacobian`` returns something with three, four or even more, and it is hard to see a
-table in it. But nothing new has happened. We only have to know which index is which.
+A picture goes into a function, and a picture comes out. Which pixels of the first does one
+pixel of the second depend on, and how strongly? Until now ``x`` and ``y`` were
+one-dimensional, and the :term:`Jacobian` was a table. A picture has rows and columns of its
+own, and so its Jacobian has more than two indices. It answers the same questions. We only
+have to know which index is which.
 """
 
 # %%
-# Let us put three stoves into each of two rooms. Now ``x`` is a matrix, with a row for
-# each room and a column for each stove. For every room we measure heat and fuel. The wall
-# between the rooms is thin, so each room also feels half of the heat of the other one:
+# The function blurs a small picture of shape ``(4, 5)``. It replaces each pixel by the mean
+# of the three by three pixels around it, with zeros beyond the edge:
 
 import torch
+
+
+def blur(picture):
+    return torch.nn.functional.avg_pool2d(picture[None], 3, stride=1, padding=1)[0]
+
+
+picture = torch.arange(20.0).reshape(4, 5)
+blurred = blur(picture)
+blurred.shape
+
+# %%
+# Twenty numbers go in, and twenty come out.
+#
+# .. predict::
+#    :expects: shape
+#    :for: the shape of the Jacobian
+#
+#    There is a rate for each pair of an output and an input, 400 in all. In which shape do
+#    you expect ``jacobian`` to return them?
+
+J_blur = torch.autograd.functional.jacobian(blur, picture)
+J_blur.shape
+
+# %%
+# They do not come as a table of 20 by 20. It takes two indices to name a pixel of the
+# result, and two more to name a pixel of the original. So ``J_blur[r, c, s, d]`` says how
+# the blurred pixel in row ``r`` and column ``c`` reacts to the original pixel in row ``s``
+# and column ``d``.
+#
+# Fix the first two indices, and you have chosen one pixel of the result. What is left is
+# the gradient of that pixel, and it is a picture itself. Here it is, times 9:
+
+9 * J_blur[1, 1]
+
+# %%
+# The blurred pixel in row 1 and column 1 depends on its own pixel and on the eight around
+# it, each with a rate of one ninth, and on no other. **The shape of the Jacobian is the
+# shape of y, followed by the shape of x**, in code ``y.shape + x.shape``. That is "outputs
+# first", as in a table, where ``(2,) + (3,)`` gave ``(2, 3)``.
+#
+# Two rooms
+# ---------
+#
+# The indices of ``y`` and ``x`` need not mean the same. Let us put three stoves into each
+# of two rooms. Now ``x`` has a row for each room and a column for each stove. For every
+# room we measure heat and fuel. The wall between the rooms is thin, so each room also
+# feels half of the heat of the other one:
 
 
 def rooms(x):
@@ -34,17 +81,7 @@ y
 # the wall, and it burns 14 units of fuel. So ``x`` has shape ``(2, 3)`` for room and
 # stove, and ``y`` has shape ``(2, 2)`` for room and measurement.
 #
-# The :term:`Jacobian` has an entry for each pair of an output and an input. To name an
-# output we need two indices now, and to name an input we need two more:
-
-J = torch.autograd.functional.jacobian(rooms, x)
-J.shape
-
-# %%
-# **The shape of the Jacobian is the shape of y, followed by the shape of x.** In code
-# this is ``y.shape + x.shape``, here ``(2, 2) + (2, 3)``. It is still "outputs first", as
-# it was for one-dimensional tensors, where ``(2,) + (3,)`` gave us a table of shape
-# ``(2, 3)``. The four indices are, from left to right:
+# The four indices of the Jacobian are then, from left to right:
 #
 # .. code-block:: text
 #
@@ -57,18 +94,14 @@ J.shape
 #    the second room*. ``J[0, 1, 1, 2]`` asks the same for the *fuel* of the first room.
 #    What are the two numbers?
 
+J = torch.autograd.functional.jacobian(rooms, x)
 J[0, :, 1, 2]  # the colon stands for both measurements
 
 # %%
 # Half of the second room's heat comes through the wall, so the first answer is 0.5. The
-# second is 0, because a stove burns fuel only where it stands. The same four indices turn
-# up whenever a picture goes into a network and a picture comes out. Then
-# ``J[r, c, s, d]`` says how the pixel in row ``r`` and column ``c`` of the result reacts
-# to the pixel in row ``s`` and column ``d`` of the picture that went in.
-#
-# If you fix the two indices of an output, what is left has the shape of ``x``. This is
-# the gradient of that one output, and it can be read like ``x`` itself, with a row for
-# each room and a column for each stove. Here it is for the heat of the first room:
+# second is 0, because a stove burns fuel only where it stands. If you fix an output again,
+# here the heat of the first room, what is left can be read like ``x``, with a row for each
+# room and a column for each stove:
 
 J[0, 0]
 
@@ -110,8 +143,8 @@ x.grad
 torch.tensordot(v, J, dims=2)
 
 # %%
-# In general it is ``torch.tensordot(v, J, dims=y.ndim)``: all indices of the output are
-# used up, and all indices of the input remain.
+# In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
+# the output, and those of the input remain. So the result always looks like ``x``.
 #
 # It is a table after all
 # -----------------------
@@ -138,37 +171,41 @@ inputs = [f"{room}.{stove}" for room in (1, 2) for stove in (1, 2, 3)]
 pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 
 # %%
-# This also clears up two words. When a mathematician says that ``x`` has six
-# *dimensions*, that means the six columns of this table. When PyTorch says
-# ``x.ndim == 2``, it counts the indices. And ``v`` is called a *vector*, although here
-# it is a matrix, because in its flattened form it is one.
+# .. dropdown:: Two words: dimension and vector
 #
-# At the other end, a single number has an empty shape, ``()``, and adds nothing to the
-# shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
-# Jacobian of shape ``() + x.shape``.
+#    When a mathematician says that ``x`` has six *dimensions*, that means the six columns
+#    of this table. When PyTorch says ``x.ndim == 2``, it counts the indices. And ``v`` is
+#    called a *vector*, although here it is a matrix, because in its flattened form it is
+#    one.
 #
-# What ``v @ J`` does now
-# -----------------------
+#    At the other end, a single number has an empty shape, ``()``, and adds nothing to the
+#    shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
+#    Jacobian of shape ``() + x.shape``.
 #
-# The code that worked for one-dimensional tensors runs for our rooms as well, and returns
-# something else:
+# .. dropdown:: What ``v @ J`` does now
+#
+#    The code that worked for one-dimensional tensors runs for our rooms as well, and
+#    returns something else. The result should have the shape of ``x``, ``(2, 3)``. But for
+#    tensors with more than two dimensions, ``@`` treats the last two as a matrix and the
+#    others as a batch. In ``J`` the last two are *input's room* and *stove*. So ``@``
+#    takes each price, which belongs to heat or fuel, and multiplies it by the entries of a
+#    *room*. This has no meaning. It runs only because there happen to be two of both. Use
+#    ``tensordot``, or flatten first.
 
-(v @ J).shape
+print("v @ J:", (v @ J).shape)
 
 # %%
-# The result should have the shape of ``x``, ``(2, 3)``. But for tensors with more than
-# two dimensions, ``@`` treats the last two as a matrix and the others as a batch. Here
-# the matrices in ``J`` have the indices *input's room* and *stove*. So ``@`` pairs the
-# last index of ``v``, the measurement, with the second-last index of ``J``, the input's
-# room. Measurements are matched with rooms, which means nothing. It runs only because
-# both happen to be 2. Use ``tensordot``, or flatten first.
-#
-# The four outputs in rows and the six stoves in columns. Which entries stay 0 wherever
-# you move the stoves? (Those of the fuel of one room and the stoves of the other.)
+# Below are the four outputs in rows and the six stoves in columns. Which entries stay 0
+# wherever you move the stoves?
 
 pullback.live(rooms, x.detach(), torch.tensor([[10.0, -1.0], [0.0, -1.0]]))
 
 # %%
+# .. dropdown:: Answer
+#
+#    Those that join the fuel of one room and the stoves of the other. Only heat goes
+#    through the wall.
+#
 # .. admonition:: Remember
 #
 #    - The Jacobian has shape ``y.shape + x.shape``. The output's indices come first.
@@ -200,6 +237,12 @@ torch.Size([32, 10]) + torch.Size([32, 3, 28, 28])
 #
 #    Every entry of the table is compared with a nudge of one stove in float64. The
 #    product has to agree with ``backward`` in three ways of writing it.
+
+assert J_blur.shape == blurred.shape + picture.shape
+lit = J_blur[1, 1].nonzero().tolist()
+assert lit == [[r, c] for r in (0, 1, 2) for c in (0, 1, 2)]
+torch.testing.assert_close(J_blur[1, 1, :3, :3], torch.full((3, 3), 1 / 9))
+torch.testing.assert_close(torch.tensordot(J_blur, picture, dims=2), blurred)  # linear
 
 point, h = x.detach().double(), 1e-6
 for column, nudge in enumerate(h * torch.eye(6, dtype=torch.float64)):

@@ -6,8 +6,8 @@ The whole Jacobian in one call
 
 **Call** ``torch.func.jacrev`` **if your function has fewer outputs than inputs, and**
 ``torch.func.jacfwd`` **if it has fewer inputs.** Both return the whole :term:`Jacobian`.
-This page says why the numbers decide, and names the cases in which you need something
-else.
+This page shows how each of them builds the table, why the numbers of outputs and inputs
+decide, and in which cases you need something else.
 """
 
 # %%
@@ -29,14 +29,12 @@ table
 # ``jacrev(house)`` is a new function, which takes what ``house`` takes and returns the
 # Jacobian. The second pair of brackets calls it at our settings.
 #
-# One product for each row
-# ------------------------
+# Row by row
+# ----------
 #
-# How does ``jacrev`` get the table? Part 1 has already done it with ``backward``. One
-# walk back with one ``v`` computes ``v @ J``. That is one *vector-Jacobian product*, or
-# pull, and from now on we count these products. A ``v`` with a single 1 gives one row,
-# and the rows of ``torch.eye(2)`` are all such ``v``. So a loop builds the table. It
-# runs the house once, and then takes one product for each output:
+# One walk back with one ``v`` computes ``v @ J``, and a ``v`` with a single 1 gives one
+# row. So a table with two rows takes two such products. The rows of ``torch.eye(2)`` are
+# the two ``v``, and a loop builds the table from a single run of the house:
 
 leaf = x.clone().requires_grad_()
 y = house(leaf)
@@ -44,16 +42,21 @@ rows = [torch.autograd.grad(y, leaf, v, retain_graph=True)[0] for v in torch.eye
 torch.equal(torch.stack(rows), table)
 
 # %%
-# ``jacrev`` takes the same products, but side by side. It stacks the two ``v`` like two
-# samples of a batch, and one walk back carries both. (We still count two products, one
-# for each ``v``.) When there are hundreds of rows,
-# this is usually much faster than a loop in Python (:ref:`ways-measured`). It also
-# takes more memory, because the intermediate numbers of all rows are there together.
-# *rev* stands for reverse, since the walk goes from the outputs back to the inputs.
+# ``jacrev`` takes the same two products, but side by side, like two samples of a batch.
+# When there are hundreds of rows, this is usually much faster than a loop in Python
+# (:ref:`ways-measured`). It also takes more memory, because the intermediate numbers of all
+# rows are there together. The *rev* in its name stands for reverse, since the walk goes
+# from the outputs back to the inputs.
 #
-# Its sister ``jacfwd`` goes *forward*, from the inputs to the outputs, and builds the
-# table column by column, with one product of another kind, a *push*, for each column.
-# The next page is about pushes. For our house it is two products against three:
+# Column by column
+# ----------------
+#
+# Its sister ``jacfwd`` goes *forward*. Turn one stove a little, and watch how fast each
+# output changes. These rates are a column of the table, as you know from
+# :ref:`reading-a-jacobian`. To find them, PyTorch goes through the house from the stoves to
+# the outputs, and carries along how fast every number changes on the way. The next page
+# does this by hand. Such a product gives one column, so our table with its three columns
+# takes three of them:
 
 import pullback
 
@@ -61,86 +64,76 @@ print(torch.equal(jacfwd(house)(x), table))
 pullback.draw.cost(table)
 
 # %%
-# .. predict::
-#    :expects: shape
-#    :for: the shape of its Jacobian
+# Both ways give the same table, and ``jacrev`` needs one product less.
 #
-#    A network takes a picture of 784 pixels to 10 scores. What shape does its Jacobian
-#    have? And which of the two functions needs fewer products for it?
+# .. predict::
+#    :label: products
+#    :for: the number of products
+#
+#    A heating system has 3 dials and 5000 rooms. The function takes the dials to the
+#    temperatures of the rooms. With the better choice of the two, how many products does
+#    the whole table take?
 
-network = torch.nn.Sequential(torch.nn.Linear(784, 10), torch.nn.Softmax(dim=0))
-picture = torch.zeros(784)
-jacrev(network)(picture).shape
+pipes = torch.linspace(0, 1, 15_000).reshape(5000, 3)  # any numbers will do
+dials = torch.tensor([1.0, 2.0, 3.0])
+heating = jacfwd(lambda dials: torch.tanh(pipes @ dials))(dials)
+print("shape:", heating.shape)
+print("products:", min(heating.shape))
 
 # %%
-# There are ten rows and 784 columns, so ``jacrev`` takes 10 products and ``jacfwd`` would
-# take 784. For a function from 3 dials to the temperatures of 5000 rooms it is the other
-# way round: 5000 products or 3. This is the rule from the top of the page. If the two
-# numbers are close and the time matters, measure both, because a product of one kind may
-# cost more than one of the other.
+# There are three columns, so three products of ``jacfwd`` are enough, where ``jacrev``
+# would take 5000. For a network that takes a picture of 784 pixels to 10 scores it is the
+# other way round: 10 products of ``jacrev``, or 784 of ``jacfwd``. This is the rule from
+# the top of the page. If the two numbers are close and the time matters, measure both,
+# because a product of one kind may cost more than one of the other.
 #
 # When you need something else
 # ----------------------------
 #
-# All of these give the same table, up to rounding, so choosing is a matter of what you
-# have:
+# There are four situations in which you call something else:
 #
-# =============================================  =======================================
-# your situation                                 what you call
-# =============================================  =======================================
-# fewer outputs than inputs                      ``jacrev(f)(x)``
-# fewer inputs than outputs                      ``jacfwd(f)(x)``
-# too little memory for all rows at once         ``jacrev(f, chunk_size=100)(x)``, which
-#                                                takes a hundred rows at a time
-# you have ``y``, but not the function           ``autograd.grad`` with all the ``v`` and
-#                                                ``is_grads_batched=True``
-# ``torch.func`` raises an error for your        the loop from above, or
-# function, as for BatchNorm in training, which  ``autograd.functional.jacobian(f, x)``,
-# updates its statistics on the way              which is that loop
-# you do not want to choose                      ``pullback.jacobian(f, x)``, which counts
-#                                                rows and columns for you
-# =============================================  =======================================
+# .. list-table::
+#    :header-rows: 1
+#    :widths: 45 55
 #
-# The last four of them on our house, with its three inputs and two outputs:
+#    * - your situation
+#      - what you call
+#    * - All rows at once take too much memory.
+#      - ``jacrev(f, chunk_size=100)(x)`` takes a hundred rows at a time.
+#    * - You have ``y``, but not the function.
+#      - ``autograd.grad`` with all the ``v`` and ``is_grads_batched=True``
+#    * - ``torch.func`` raises an error for your function. It does so for BatchNorm in
+#        training, which updates its statistics on the way.
+#      - The loop from above, or ``autograd.functional.jacobian(f, x)``, which is that loop
+#    * - You do not want to choose.
+#      - ``pullback.jacobian(f, x)`` counts rows and columns for you.
+#
+# Here are all four on our house:
 
+in_parts = jacrev(house, chunk_size=1)(x)
 y = house(leaf)
 (from_y,) = torch.autograd.grad(y, leaf, torch.eye(2), is_grads_batched=True)
-in_parts = jacrev(house, chunk_size=1)(x)
 by_loop = torch.autograd.functional.jacobian(house, x)
 chosen = pullback.jacobian(house, x)
-all(torch.equal(way, table) for way in (from_y, in_parts, by_loop, chosen))
+all(torch.equal(way, table) for way in (in_parts, from_y, by_loop, chosen))
 
 # %%
-# What a list of outputs gives
-# ----------------------------
+# One way does *not* work. ``autograd.grad`` takes a list of outputs, but
+# ``autograd.grad([y[0], y[1]], leaf)`` returns one row, the *sum* of the two.
 #
-# It is tempting to get all rows from one call of ``autograd.grad`` by passing a list of
-# outputs.
-#
-# .. predict::
-#    :for: what comes back
-#
-#    The next call gets both outputs of the house, heat and fuel, whose rows are
-#    ``[1, 1, 1]`` and ``[2, 4, 6]``. What comes back?
-
-heat, fuel = house(leaf)
-torch.autograd.grad([heat, fuel], leaf)
-
-# %%
-# There is only one row, and it is neither of the two. A list of outputs means *the sum*
-# of what each of them contributes, so we got ``[1, 1, 1] + [2, 4, 6]``. It is a ``v`` of
-# ones in disguise. For two losses that you want to minimise together, this sum is what
-# you need. For a table it is not, and no error tells you.
-#
-# The table below is computed row by row, with a ``v`` for each. Move a stove:
+# Below, the table is computed row by row, with a ``v`` for each. Move a stove. Which row
+# stays as it is, and why?
 
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 
 # %%
+# .. dropdown:: Answer
+#
+#    The row of the heat. The heat is a plain sum, so each stove moves it at a rate of 1,
+#    whatever the settings are.
+#
 # .. admonition:: Remember
 #
-#    - One walk back with one ``v`` is one product, and gives one row if ``v`` has a
-#      single 1.
 #    - Fewer outputs than inputs: ``jacrev(f)(x)``, one product for each row. Fewer
 #      inputs: ``jacfwd(f)(x)``, one product for each column.
 #    - If you have only ``y``:
@@ -149,19 +142,25 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 #    - ``autograd.grad`` with a list of outputs returns the *sum* of their rows.
 #
 # .. predict:: Try it
-#    :for: the table
+#    :for: the table, as a list of four rows
 #
-#    ``x.cumsum(0)`` adds up from the start: its three entries are :math:`x_0`,
-#    :math:`x_0+x_1` and :math:`x_0+x_1+x_2`. Its Jacobian is a table of zeros and ones.
-#    Write it down as a list of three rows. How many products does it take with
-#    ``jacrev``, and how many with ``jacfwd``?
+#    A function takes two numbers ``a`` and ``b`` to four: ``a``, ``b``, ``a + b`` and
+#    ``a * b``. Write down its Jacobian at ``a = 2``, ``b = 3``. Which of the two functions
+#    do you call, and how many products does it take?
 #
 # .. dropdown:: Answer
 #
-#    Each row has a 1 for every stove that was added up. There are three rows and three
-#    columns, so both functions take three products.
+#    The product ``a * b`` changes at a rate of ``b`` when ``a`` moves, and at a rate of
+#    ``a`` when ``b`` moves, so its row is ``[3, 2]``. There are four rows and two columns,
+#    so ``jacfwd`` needs two products, and ``jacrev`` four.
 
-jacrev(lambda x: x.cumsum(0))(x)
+
+def four(x):
+    a, b = x
+    return torch.stack([a, b, a + b, a * b])
+
+
+jacfwd(four)(torch.tensor([2.0, 3.0]))
 
 # %%
 # .. dropdown:: How we checked this page
@@ -196,13 +195,21 @@ except RuntimeError:
 assert refused
 assert functional(norm, batch).shape == (3, 3, 3, 3)  # the loop takes it
 
-lower = torch.ones(3, 3).tril()
+network = torch.nn.Sequential(torch.nn.Linear(784, 10), torch.nn.Softmax(dim=0))
+assert jacrev(network)(torch.zeros(784)).shape == (10, 784)
+assert heating.shape == (5000, 3)
+by_rows = jacrev(lambda dials: torch.tanh(pipes @ dials), chunk_size=500)(dials)
+torch.testing.assert_close(heating, by_rows)
+
+by_hand = [[1, 0], [0, 1], [1, 1], [3, 2]]
 for way in (jacrev, jacfwd):
-    assert torch.equal(way(lambda x: x.cumsum(0))(x), lower)
+    assert way(four)(torch.tensor([2.0, 3.0])).tolist() == by_hand
+moved = jacrev(house)(torch.tensor([4.0, -2.0, 0.5]))
+assert torch.equal(moved[0], J[0])
 
 # %%
-# **Next:** ``jacfwd`` builds the table by columns, and no ``v`` picks a column.
-# :ref:`pushing-forward` shows what it uses instead.
+# **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be done
+# with a product that goes forward.
 #
 # .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
 #    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network

@@ -12,7 +12,8 @@ down at the same time, what do heat and fuel do?
 
 # %%
 # We write the plan as a tensor ``u`` with the shape of ``x``. It says how fast each input
-# moves. The first stove goes up at a rate of 1, the second stays, the third goes down:
+# moves. The first stove goes up at a rate of 1, the second stays, and the third goes down
+# at a rate of 1:
 
 import torch
 
@@ -22,50 +23,31 @@ def house(x):
 
 
 x = torch.tensor([1.0, 2.0, 3.0])
-J = torch.func.jacrev(house)(x)
 u = torch.tensor([1.0, 0.0, -1.0])
-J
 
 # %%
 # .. predict::
 #    :value: 2
 #    :for: the rates of heat and fuel
 #
-#    The columns of the first and the third stove are ``[1, 2]`` and ``[1, 6]``. How
-#    fast do heat and fuel change with this ``u``?
+#    "What the first stove gains, the third one loses. So nothing changes." Is that so? The
+#    columns of the first and the third stove are ``[1, 2]`` and ``[1, 6]``. At which rates
+#    do heat and fuel change?
 
 value, pushed = torch.func.jvp(house, (x,), (u,))
-print(value)
-print(pushed)
+print("heat and fuel:", value)
+print("their rates:  ", pushed)
 
 # %%
-# The heat does not change, because what the first stove adds, the third takes away. The
-# fuel falls at a rate of 4: the first stove adds 2, and the third saves 6. So the plan
-# costs no heat and saves fuel, and we should follow it for a while. (``torch.func.jvp``
-# takes the function, its inputs and their ``u``. The brackets around ``x`` and ``u`` are
-# there because a function may have several inputs. It returns the value as well.)
+# It is so for the heat. But the fuel falls at a rate of 4, because the first stove adds 2
+# and the third saves 6. So the plan costs no heat and saves fuel. (``torch.func.jvp`` takes
+# the function, its inputs and their ``u``. The brackets around ``x`` and ``u`` are there
+# because a function may have several inputs. It returns the value as well.)
 #
-# In terms of the table, each *column* was multiplied by the speed of its input, and the
-# columns were added up. This is the product :math:`Ju`, in code ``J @ u``. It is called
-# the :term:`Jacobian-vector product`, or :term:`JVP`, while ``v @ J`` is the
-# *vector-Jacobian* product, or :term:`VJP`. The names differ only in their order, and
-# people mix them up all the time. So we stay with plainer words. A product with ``v``
-# is the *pull* that you know, because it takes prices back. A product with ``u`` is a
-# *push*, because it takes a change of the inputs forward to the outputs. The shapes
-# tell you which one you have: ``u`` looks like ``x``, and :math:`Ju` looks like ``y``.
-# In the picture ``u`` lies above the columns that it multiplies, and their sum stands
-# at the right:
-
-import pullback
-
-names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
-pullback.draw.jvp(J, u, **names)
-
-# %%
 # Walking forward
 # ---------------
 #
-# ``jvp`` did not build the table either. It ran the house once, from the stoves to the
+# ``jvp`` did not need the table for this. It ran the house once, from the stoves to the
 # outputs, and let every number carry its rate of change along. You can do it in your
 # head. We write each number together with its rate:
 #
@@ -82,61 +64,94 @@ pullback.draw.jvp(J, u, **names)
 # A walk back needs values from the forward pass, so these have to be kept. In forward
 # mode, each value can be forgotten after the last step that uses it.
 #
+# Push and pull
+# -------------
+#
+# In terms of the table, each *column* was multiplied by the speed of its input, and the
+# columns were added up. This is the product :math:`Ju`, in code ``J @ u``. We call it a
+# *push*, because it takes a change of the inputs forward to the outputs. The product with
+# ``v`` that you know is a *pull*, because it takes prices back. The shapes tell you which
+# one you have: ``u`` looks like ``x``, and :math:`Ju` looks like ``y``. In the picture
+# ``u`` lies above the columns that it multiplies, and their sum stands at the right:
+
+import pullback
+
+J = torch.func.jacrev(house)(x)
+names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
+pullback.draw.jvp(J, u, **names)
+
+# %%
+# .. dropdown:: Other names for the same things
+#
+#    In books and in PyTorch a push is a :term:`Jacobian-vector product`, or :term:`JVP`.
+#    A pull is a *vector-Jacobian* product, or :term:`VJP`. The two names differ only in
+#    their order, and people mix them up all the time. Our ``u`` is called the
+#    :term:`tangent`, or in one of PyTorch's messages the *forward gradient*.
+#
+#    You will meet that message if you pass prices to ``jvp`` by mistake, as below. If ``x``
+#    and ``y`` have the same shape, PyTorch cannot notice such a mistake, and the names in
+#    your program are all that protects you.
+
+v = torch.tensor([10.0, -1.0])
+try:
+    torch.func.jvp(house, (x,), (v,))
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+
+# %%
 # One number, two ways to it
 # --------------------------
 #
 # What does the plan *earn*, with our prices of 10 for heat and −1 for fuel? We can push
 # the plan forward and then apply the prices. Or we can pull the prices back and then
 # apply the plan. ``torch.func.vjp`` runs the house, and returns its value together with a
-# function that pulls any ``v`` back:
+# function that pulls any ``v`` back. This function returns a result for each input of the
+# house, and as there is only one, we unpack it with a comma:
 
 v = torch.tensor([10.0, -1.0])
 value, pull = torch.func.vjp(house, x)
 (pulled,) = pull(v)
-print("v · (J u) =", v @ pushed)
-print("(vᵀJ) · u =", pulled @ u)
+print("push, then prices:", v @ pushed)
+print("pull, then plan:  ", pulled @ u)
 
 # %%
-# It earns 4 either way. In the first, heat changes at a rate of 0 and fuel at one of
-# −4, which is worth
-# :math:`10\cdot0+(-1)\cdot(-4)`. In the second, the stoves earn ``[8, 6, 4]``, and the
-# plan gives :math:`8-4`. Both are the same product of three things, only with different
-# brackets:
+# It earns 4 either way. In the first line, heat changes at a rate of 0 and fuel at a rate
+# of −4, which is worth :math:`10\cdot0+(-1)\cdot(-4)`. In the second line, the stoves earn
+# ``[8, 6, 4]``, and the plan gives :math:`8-4`. Both are the same product of three things,
+# only with different brackets:
 #
 # .. math::
 #
 #    v^\top(Ju)=(v^\top J)\,u
 #
-# This makes a good test for a ``backward`` that you have written by hand and do not
-# trust yet. Your ``backward`` gives the right-hand side. The left-hand side needs only
-# the forward pass: nudge the inputs along ``u``, and see how the outputs change:
+# .. dropdown:: A test for a backward of your own
+#
+#    Suppose that you have written a ``backward`` by hand and do not trust it yet. It gives
+#    you the right-hand side. The left-hand side needs only the forward pass: nudge the
+#    inputs along ``u``, and see how the outputs change. Below, somebody has forgotten the 2
+#    in the slope of the square. Then the stoves earn ``[9, 8, 7]``, and the plan 2 instead
+#    of 4.
+#
+#    For a test of your own, draw ``u`` and ``v`` at random, so that they miss no entry of
+#    the table, and switch off layers such as Dropout, which act differently in each run.
+#    ``torch.autograd.gradcheck`` does such a test for you, and :ref:`dot-product-test` goes
+#    on from here.
 
 h = 0.01
 point = x.double()  # a test needs the digits of float64
 nudged = (house(point + h * u) - house(point - h * u)) / (2 * h)
-print("v · nudged =", v.double() @ nudged)
-
-# %%
-# The numbers agree, as far as the nudge and rounding allow, so this ``backward``
-# passes. A wrong one does not. If somebody forgot the 2 in the slope of the square, the
-# stoves would earn ``[9, 8, 7]``, and the plan 2 instead of 4:
-
 forgot_the_2 = torch.tensor([10.0, 10.0, 10.0]) - x
-print("wrong backward:", forgot_the_2 @ u)
+print("nudged, then prices: ", v.double() @ nudged)
+print("right backward, plan:", pulled @ u)
+print("wrong backward, plan:", forgot_the_2 @ u)
 
 # %%
-# For a test of your own, draw ``u`` and ``v`` at random, so that they miss no
-# entry of the table, and switch off layers such as Dropout, which act differently in
-# each run. (``torch.autograd.gradcheck`` does such a test for you.
-# :ref:`dot-product-test` goes on from here.)
-#
 # Which way is cheaper?
 # ---------------------
 #
-# A push with a single 1 in ``u`` gives one column, and this is how ``jacfwd`` builds the
-# table. A pull with a single 1 in ``v`` gives one row, as in ``jacrev``. If you want the
-# whole table, and know nothing about its zeros, it takes as many pushes as there are
-# inputs, or as many pulls as there are outputs.
+# A push with a single 1 in ``u`` gives one column, and a pull with a single 1 in ``v``
+# gives one row. If no entry of the table is known to be zero, the whole table takes as many
+# pushes as there are inputs, or as many pulls as there are outputs.
 #
 # ==============================  ========  =========  =====================
 # function                        outputs   inputs     fewest products
@@ -174,35 +189,25 @@ assert torch.allclose(column, torch.stack(rows))  # both are the whole table
 # millions of inputs. So training uses ``backward``, which goes in *reverse*. Forward mode
 # would need a push for each weight to get the whole gradient.
 #
-# u looks like x
-# --------------
-#
-# If you pass prices to ``jvp`` by mistake, it refuses them, as long as ``x`` and ``y``
-# have different shapes:
-
-try:
-    torch.func.jvp(house, (x,), (v,))
-except RuntimeError as error:
-    print(str(error).splitlines()[0])
-
-# %%
-# The *forward gradient* in this message is our ``u``. Elsewhere it is called the
-# :term:`tangent`. If ``x`` and ``y`` have the same shape, PyTorch cannot notice such a
-# mistake, and the names in your program are all that protects you.
-#
-# Choose *J u*, and try other plans. Along which does the fuel stay where it is?
+# Choose *J u* below, and try other plans. Can you find one, with some stove moving, along
+# which heat and fuel *both* stay as they are?
 
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 
 # %%
+# .. dropdown:: Answer
+#
+#    ``[1, −2, 1]`` is one, and so are its multiples. The heat changes by :math:`1-2+1` and
+#    the fuel by :math:`2-8+6`. The page :ref:`hitting-targets` makes use of it.
+#
 # .. admonition:: Remember
 #
-#    - A push, the JVP :math:`Ju`, says how fast the outputs change when the inputs move
+#    - A push, the product :math:`Ju`, says how fast the outputs change when the inputs move
 #      along ``u``. ``u`` looks like ``x``, and the result looks like ``y``.
-#    - A pull, the VJP :math:`v^\top J`, says what each input is worth when the outputs
+#    - A pull, the product :math:`v^\top J`, says what each input is worth when the outputs
 #      have the prices ``v``. ``v`` looks like ``y``, and the result looks like ``x``.
-#    - With a single 1, a push gives a column and a pull gives a row. For a table without
-#      known zeros, use whichever you need fewer of.
+#    - With a single 1, a push gives a column and a pull gives a row. For a whole table
+#      in which you know of no zeros, use whichever you need fewer of.
 #
 # .. predict:: Try it
 #    :for: the rates of heat and fuel
@@ -229,6 +234,7 @@ kept
 torch.testing.assert_close(nudged, pushed.double())
 assert torch.equal(pushed, J @ u)
 assert torch.equal(v @ pushed, pulled @ u)
+assert not (J @ torch.tensor([1.0, -2.0, 1.0])).any()
 
 torch.manual_seed(0)  # any numbers will do; the same ones in every run
 S = torch.randn(4, 4, dtype=torch.float64)

@@ -79,15 +79,19 @@ print("table says:", J @ downhill)
 #
 #    The first equation says :math:`a=-4b`. Put this into the second. What is ``b``?
 
-four = J @ J.T  # the four numbers above
-weights = torch.linalg.solve(four, missing)
-print(four)
+row_by_row = J @ J.T
+weights = torch.linalg.solve(row_by_row, missing)
+print(row_by_row)
 print("a and b:", weights)
 
 # %%
+# ``J @ J.T`` holds the four numbers of our table. Each of them was a row of ``J`` times a
+# row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@`` wants
+# them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+#
 # We need half of the heat's row, less an eighth of the fuel's row. The step is this
-# weighted sum of the rows. It is the picture from part 1, with one difference. There we
-# chose the weights, and here we have computed which ones hit the targets:
+# weighted sum of the rows. The picture is the one from part 1, but there we chose the
+# weights. Here we have computed which ones hit the targets:
 
 import pullback
 
@@ -118,21 +122,27 @@ for amount in (0.0, 1.0, 2.0):
     print(f"{amount}: table says {J @ other}, length {other.norm():.2f}")
 
 # %%
-# The length only grows, and here is why. That the idle movement changes neither output
-# means that it is at right angles to both rows. Then it is at right angles to our step as
-# well, which is a sum of rows. So the step and an idle movement are two sides of a
-# triangle with a right angle between them, and together they are the long side. Our step
-# is the *shortest* of all steps that hit the targets. And short is what we want, because
+# The length only grows. Multiply the idle movement by a row, entry by entry, and add up:
+# it gives 0 for both rows. You may know from school that two arrows with this property are
+# at right angles. So the idle movement is at right angles to both rows, and to any sum of
+# rows, such as our step. The step and an idle movement are then the two short sides of a
+# triangle with a right angle, and both together are its long side. Our step is the
+# *shortest* of all steps that hit the targets by the table. Short is what we want, because
 # the table is right only near the place where it was computed.
 #
-# ``torch.linalg.pinv`` finds the same step in one call. It computes the *pseudo-inverse*
-# of the table, which takes the place of an inverse where a table is not square:
+# ``torch.linalg.pinv`` finds the same step in one call. A square table often has an
+# *inverse*, a table that leads from the changes back to the step. Ours is not square, and
+# its *pseudo-inverse* is the table that leads back to the shortest step:
 
 torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 
 # %%
-# (Where the targets cannot all be hit, ``pinv`` still gives an answer, which comes as
-# near to them as a step can. ``solve`` fails if one row is a combination of the others.)
+# .. dropdown:: If the targets cannot all be hit
+#
+#    If one row is a multiple of the other, as it is where all stoves are at 2, heat and
+#    fuel can only change together. Then ``solve`` has no single answer to find. ``pinv``
+#    still gives a step, which comes as near to the targets as a step can, as far as the
+#    table knows.
 #
 # The step in the real house
 # --------------------------
@@ -157,12 +167,18 @@ for _ in range(3):
 # the hand should be. In this part it will come back for a corridor of a thousand rooms,
 # and for the weights of a network.
 #
-# Now choose a step yourself. The two outputs are heat and fuel after the step. Can you
-# find another step, with the heat at 6 and the fuel at 13 or less?
+# Now choose a step yourself. The two outputs are heat and fuel after the step. With the
+# heat at 6, how little fuel can the house burn?
 
 pullback.live(lambda step: house(x + step), step)
 
 # %%
+# .. dropdown:: Answer
+#
+#    12, with the step ``[1, 0, −1]`` and all stoves at 2. There the rows of the table are
+#    ``[1, 1, 1]`` and ``[4, 4, 4]``. They point the same way, so no small step lowers the
+#    fuel and keeps the heat.
+#
 # .. admonition:: Remember
 #
 #    - ``J @ step`` is what a small step does to all outputs at once. To hit several
@@ -174,19 +190,27 @@ pullback.live(lambda step: house(x + step), step)
 #
 # .. predict:: Try it
 #    :expects: signs
+#    :label: step
 #    :for: the three signs
 #
-#    Now we want one unit of heat *more*, for the same fuel. Which stoves go up, and which
+#    Now we want 0.1 units of heat *more*, for the same fuel. Which stoves go up, and which
 #    go down? Think first: which stove gives heat at the lowest price in fuel?
 #
 # .. dropdown:: Answer
 #
 #    All stoves give the same heat, and the first burns least for it, so it goes up most.
-#    The third burns most, so it goes down. The equations :math:`3a+12b=1` and
-#    :math:`12a+56b=0` give :math:`a=7/3` and :math:`b=-1/2`. So the second stove, too,
-#    goes up a little, by :math:`7/3-4/2=1/3`.
+#    The third burns most, so it goes down. The equations :math:`3a+12b=0.1` and
+#    :math:`12a+56b=0` give :math:`a=7/30` and :math:`b=-1/20`. So the second stove, too,
+#    goes up a little, by :math:`7/30-4/20=1/30`.
+#
+#    Why not a whole unit more? The table would promise that as well, with ten times the
+#    step. But seven units of heat take at least :math:`3\cdot(7/3)^2`, or 16.3 units of
+#    fuel, with all three stoves at 7/3. That far away the table is wrong, and 14 cannot be
+#    reached.
 
-torch.linalg.pinv(J) @ torch.tensor([1.0, 0.0])
+warmer = torch.linalg.pinv(J) @ torch.tensor([0.1, 0.0])
+print("step:", warmer)
+print("heat and fuel after it:", house(x + warmer))
 
 # %%
 # .. dropdown:: How we checked this page
@@ -203,8 +227,25 @@ assert (weights @ J @ idle).abs() < 1e-6  # at right angles to it
 for amount in torch.linspace(-1, 1, 20):
     assert (step + amount * idle).norm() > step.norm()
 torch.testing.assert_close(house(at), torch.tensor([6.0, 13.0]))
-more = torch.linalg.pinv(J) @ torch.tensor([1.0, 0.0])
-torch.testing.assert_close(more, torch.tensor([4 / 3, 1 / 3, -2 / 3]), atol=1e-5, rtol=0)
+torch.testing.assert_close(warmer, torch.tensor([4.0, 1.0, -2.0]) / 30, atol=1e-5, rtol=0)
+near = x
+for _ in range(4):
+    left = torch.tensor([6.1, 14.0]) - house(near)
+    near = near + torch.linalg.pinv(jacrev(house)(near)) @ left
+torch.testing.assert_close(house(near), torch.tensor([6.1, 14.0]))
+alike = x + 10 * warmer  # three stoves at 7/3, and parallel rows
+torch.testing.assert_close(alike, torch.full((3,), 7 / 3), atol=1e-4, rtol=0)
+assert house(alike)[1] > 16.3
+torch.manual_seed(0)  # any steps will do; the same ones in every run
+others = alike + (torch.randn(1000, 3) @ (torch.eye(3) - 1 / 3))
+assert ((others**2).sum(1) >= house(alike)[1] - 1e-3).all()  # of heat 7, none burns less
+assert house(x + torch.tensor([1.0, 0.0, -1.0])).tolist() == [6, 12]
+flat = jacrev(house)(torch.full((3,), 2.0))
+assert torch.equal(flat[1], 4 * flat[0])
+nearest = torch.linalg.pinv(flat) @ missing
+for _ in range(20):
+    other = nearest + 0.1 * torch.randn(3)
+    assert (flat @ other - missing).norm() >= (flat @ nearest - missing).norm() - 1e-6
 
 # %%
 # **Next:** a whole street of houses, and we want one table for each.

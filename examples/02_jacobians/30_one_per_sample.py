@@ -4,16 +4,17 @@ r"""
 One Jacobian for each sample
 ============================
 
-Four houses stand in our street, and each has three stoves. We put their settings into one
-batch, as one does in PyTorch, and want the table of each house. If we ask for *the*
-:term:`Jacobian` of the batch, we get these four tables. We also get twelve more that are
-full of zeros, and we pay for them.
+Four houses stand in our street, each with three stoves. Every house wants to burn one unit
+of fuel less and to stay as warm as it is. From :ref:`hitting-targets` we know how to do
+that with the table of a house. So we need four tables. If we ask for *the*
+:term:`Jacobian` of all four houses together, we get them, with twelve more that are full
+of zeros.
 """
 
 # %%
-# The batch ``X`` has shape ``(4, 3)``, with a row for each house. The function treats
-# each row by itself and returns heat and fuel for each house, so ``Y`` has shape
-# ``(4, 2)``:
+# The houses are the samples of a batch ``X`` of shape ``(4, 3)``, with a row for each
+# house. The function treats each row by itself. It returns heat and fuel for each house,
+# so its result has shape ``(4, 2)``:
 
 import torch
 
@@ -22,15 +23,14 @@ def street(X):
     return torch.stack([X.sum(1), (X**2).sum(1)], dim=1)
 
 
-X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [4, 1, 1], [1, 1, 5]])
+X = torch.tensor([[1.0, 2, 3], [2, 3, 2], [4, 1, 1], [1, 1, 5]])
 full = torch.func.jacrev(street)(X)
 full.shape
 
 # %%
-# This is ``Y.shape + X.shape``, as it should be: house and measurement, then house and
-# stove. Two indices for houses is one too many. Counting from 0, the entry
-# ``full[0, 1, 3, 2]`` says how the fuel of house 0 reacts to the last stove of house 3,
-# and it is 0, because the two have nothing to do with each other.
+# The shape is that of the result, house and measurement, followed by that of ``X``, house
+# and stove. Counting from 0, ``full[0, 1, 3, 2]`` says how the fuel of house 0 reacts to
+# the last stove of house 3. It is 0, because the two have nothing to do with each other.
 #
 # .. predict::
 #    :label: not zero
@@ -68,78 +68,81 @@ tables[3]
 
 # %%
 # The shape is ``(4, 2, 3)``: a house, then its table. The last house has its third stove
-# at 5, and accordingly the last entry of its table is 10.
+# at 5, and accordingly the last entry of its table is 10. ``pinv`` takes a batch of tables
+# as well, and finds the step of each house. Did every house save one unit of fuel?
+
+missing = torch.tensor([0.0, -1.0])  # heat, fuel
+steps = torch.linalg.pinv(tables) @ missing
+print("before:", street(X), sep="\n")
+print("after:", street(X + steps), sep="\n")
+
+# %%
+# Every house is as warm as before. The fuel has come down in each, though by less than 1,
+# since the rates change on the way. The second house saves least: its stoves are nearly
+# alike, so it needs the longest step, and the rates change most.
 #
-# Inside ``house`` there is no batch dimension at all. This is why ``sum()`` needs no
-# ``dim``, and why one house cannot look at another through its argument. (A tensor of the
-# whole batch that the function takes from outside, such as ``X.sum(0)``, counts as a
-# constant.)
+# Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
+# one house cannot look at another. A tensor that the function takes from outside, such as
+# ``X.sum(0)``, counts as a constant. If it depends on ``X``, that part is missing from the
+# tables.
 #
-# What does it cost? Let us call one walk back through the *whole batch* one product.
-# ``vmap`` needs two of them, one for heat and one for fuel, because all houses walk at
-# the same time. In a street of a thousand houses there are still two, where
-# ``jacrev(street)`` would take 2000.
+# What does it cost? Let us count a walk back through the *whole batch* as one product, as
+# all houses walk at the same time. Then ``vmap`` takes two products, one for heat and one
+# for fuel. For a thousand houses it still takes two, where ``jacrev(street)`` would take
+# 2000, one for each number of the result.
 #
-# A network
-# ---------
-#
-# A module is a function, too, so a network can stand in the place of ``house``.
-# ``vmap`` hands it one sample at a time, of shape ``(3,)``, and linear layers take a
-# sample without a batch dimension:
+# A network can stand in the place of ``house``. ``vmap`` hands it one sample of shape
+# ``(3,)``, and linear layers take a sample without a dimension for the batch:
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
 of_network = torch.func.vmap(torch.func.jacrev(network))(X)
-
-# %%
-# .. predict::
-#    :expects: shape
-#    :for: the shape of of_network
-#
-#    ``X`` holds four samples of three numbers, and the network returns two numbers for
-#    each. What is the shape of ``of_network``?
-
 of_network.shape
 
 # %%
-# If one of your layers insists on a batch dimension, as BatchNorm does in ``eval()`` mode,
-# give it a batch of one: ``vmap(jacrev(lambda x: network(x[None])[0]))``. (In training
-# mode BatchNorm refuses a batch of one, which has no variance.)
-#
 # If you only have the batched function
 # -------------------------------------
 #
-# Sometimes you cannot take the function apart, and all you have is something that turns
-# a batch ``X`` into a batch ``Y``. As long as it treats each sample by itself, two
-# products are enough again, one for each output of a sample.
+# Sometimes you cannot take the function apart, and all you have is something like
+# ``street``, which turns a batch into a batch. As long as it treats each sample by itself,
+# two products are enough again. Add up the fuel of all houses. A stove of house 2 changes
+# this sum only through the fuel of house 2.
 #
-# Take the heat of all houses and add it up. The stoves of house 3 change this sum only
-# through the heat of house 3. So row ``b`` of this gradient is the heat row of house
-# ``b``. This is the trick with ones from part 1, once for each measurement:
+# .. predict::
+#    :item: 2
+#    :for: the row of house 2
+#
+#    We take the gradient of this *sum* with respect to ``X``. House 2 is the third one,
+#    with its stoves at 4, 1 and 1. Which three numbers stand in its row?
 
 leaf = X.clone().requires_grad_()
 Y = street(leaf)
-(heat_rows,) = torch.autograd.grad(Y[:, 0].sum(), leaf, retain_graph=True)
-(fuel_rows,) = torch.autograd.grad(Y[:, 1].sum(), leaf)
-by_sums = torch.stack([heat_rows, fuel_rows], dim=1)
-print(fuel_rows)
-by_sums.shape
+(fuel_rows,) = torch.autograd.grad(Y[:, 1].sum(), leaf, retain_graph=True)
+fuel_rows
 
 # %%
-# ``fuel_rows`` holds the fuel row of every house, ``2 * X``. Stacked at the second place,
-# the rows make four tables of shape ``(2, 3)``. With ``batched=True``, the function of
-# our package takes the first dimension for the samples, and does the same:
+# It is ``[8, 2, 2]``, the fuel row of house 2 alone. The other houses are in the sum, but
+# they do not react to its stoves. So one product has given us the fuel rows of all four
+# houses. A second one gives the heat rows, and stacked they are the four tables:
+
+(heat_rows,) = torch.autograd.grad(Y[:, 0].sum(), leaf)
+by_sums = torch.stack([heat_rows, fuel_rows], dim=1)
+torch.equal(by_sums, tables)
+
+# %%
+# With ``batched=True``, the function of our package takes the first dimension for the
+# samples, and does the same:
 
 by_package = pullback.jacobian(street, X, batched=True)
-by_package.shape
+torch.equal(by_package, tables)
 
 # %%
 # When the samples are not independent
 # ------------------------------------
 #
 # Everything in the last section depends on "each sample by itself". Now the street has
-# one supplier, and we ask which *share* of the total each house has, in heat and in
-# fuel:
+# one supplier, and we ask which *share* of the total each house has. The function has to
+# see all houses, so ``vmap`` is out, and the sum is left:
 
 
 def shares(X):
@@ -147,35 +150,16 @@ def shares(X):
     return Y / Y.sum(0)
 
 
-# %%
-# There is no function of one house that returns its share, because the total takes all of
-# them. So ``vmap`` is out, and the trick with the sum is left.
-#
-# .. predict::
-#    :label: by the sum
-#    :for: three rates
-#
-#    We turn up a stove of house 0, and ask the trick how fast the house's share of the
-#    heat rises. The trick looks at the sum of all four shares. What will it say for the
-#    three stoves?
-
 (trick,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
 own = torch.func.jacrev(shares)(X)[0, 0, 0]
-print("by the sum:         ", trick[0].round(decimals=4) + 0.0)
-print("house 0 on itself:  ", own)
+print("house 0, by the sum:   ", trick[0].round(decimals=4) + 0.0)
+print("house 0, on its share: ", own)
 
 # %%
-# The trick runs, but its numbers are not what we meant. The shares always add up to 1, so
-# the gradient of their sum is zero up to rounding, for every stove of every house. But
-# house 0 does change its own share: each of its stoves raises it at a rate of 0.03. The
-# trick has added the effects on all four houses, and they cancel.
-#
-# The most common function of this kind is BatchNorm. In training mode it normalises each
-# sample with the mean and variance of the whole batch. In ``eval()`` mode it uses the mean
-# and variance that it has collected during training, and the samples are independent
-# again. (With ``track_running_stats=False`` it collects none, and mixes the samples in
-# ``eval()`` mode as well.) Our package tests for mixing with a few additional products,
-# and raises an error if it finds any:
+# The sum gives zeros, as it did for the shares of part 1 (:ref:`when-ones-mislead`). House
+# 0 raises its own share, and lowers the other three by as much altogether. The sum adds up
+# all four. Our package tests for this with a few additional products, and raises an error
+# if it finds mixing:
 
 try:
     pullback.jacobian(shares, X, batched=True)
@@ -183,21 +167,36 @@ except ValueError as error:
     print(error)
 
 # %%
-# The message compares two numbers: the largest derivative of one house's outputs by
-# *another* house's stoves, and the largest derivative of all. The one is 0.76 of the
-# other, which is far more than rounding. Such a test can miss mixing between a few samples
-# of a large batch. :func:`pullback.mixing` looks at every pair of samples.
+# In the products of this test, some samples have random weights and the others have none.
+# What still arrives at the others is mixing, and here it is nearly as large as the largest
+# number of all. Mixing that is hardly more than rounding goes unnoticed.
+# :func:`pullback.mixing` tells which samples mix, and how much. If they do, only the full
+# Jacobian of shape ``(4, 2, 4, 3)`` holds everything. For the effect of each house on
+# itself, take the blocks on its diagonal.
 #
-# When the outputs really depend on other samples, a small table for each house leaves
-# something out, and only the full Jacobian of shape ``(4, 2, 4, 3)`` holds everything. If
-# you only want the effect of each house on itself, take the blocks on its diagonal.
+# .. dropdown:: BatchNorm
 #
-# Two houses of the street, and a table with two empty blocks. Can you move anything that
-# fills them?
+#    The most common function that mixes samples is BatchNorm. In training mode it
+#    normalises each sample with the mean and variance of the whole batch. In ``eval()``
+#    mode it uses the mean and variance that it has collected during training, and the
+#    samples are independent again. (With ``track_running_stats=False`` it collects none,
+#    and mixes the samples in ``eval()`` mode as well.)
+#
+#    BatchNorm also insists on a dimension for the batch. In ``eval()`` mode, give it a
+#    batch of one: ``vmap(jacrev(lambda x: network(x[None])[0]))``. In training mode it
+#    refuses a batch of one, which has no variance.
+#
+# Below are two houses of the street, and a table with two empty blocks. Can you move
+# anything that fills them?
 
 pullback.live(street, torch.tensor([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]))
 
 # %%
+# .. dropdown:: Answer
+#
+#    No. An entry of these blocks says how one house reacts to a stove of the other, and no
+#    formula of a house contains the stoves of another.
+#
 # .. admonition:: Remember
 #
 #    - Call the number of samples ``B``, and let each have ``m`` outputs and ``n``
@@ -244,6 +243,14 @@ for b in range(4):
 assert outside.count_nonzero() == 0
 assert full.count_nonzero() == 24
 
+saved = street(X) - street(X + steps)
+torch.testing.assert_close(saved[:, 0], torch.zeros(4), atol=1e-5, rtol=0)
+assert (saved[:, 1] > 0.5).all()
+assert (saved[:, 1] < 1).all()
+assert saved[:, 1].argmin() == 1 == steps.norm(dim=1).argmax()
+for b in range(4):
+    torch.testing.assert_close(tables[b] @ steps[b], missing, atol=1e-5, rtol=0)
+
 point, h = X.double(), 1e-6
 nudge = torch.zeros_like(point)
 nudge[0] = h
@@ -268,6 +275,17 @@ for refusing, sample in ((norm, X[0]), (torch.nn.BatchNorm1d(3), X[:1])):
     except ValueError:
         refused += 1
 assert refused == 2
+no_memory = torch.nn.BatchNorm1d(3, track_running_stats=False).eval()
+assert pullback.mixing(no_memory, X)
+
+
+def barely(X):
+    return X + 1e-6 * X.sum(0)
+
+
+unnoticed = pullback.jacobian(barely, X, batched=True)
+assert torch.allclose(unnoticed, torch.eye(3).expand(4, 3, 3), atol=1e-5)
+assert not pullback.mixing(norm, X)
 
 # %%
 # **Next:** the zeros were in blocks here. They can be anywhere, and

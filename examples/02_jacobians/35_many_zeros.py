@@ -7,16 +7,17 @@ A Jacobian with many zeros, from a few products
 A long corridor has a thousand rooms, and each exchanges heat with the two rooms beside
 it. At which temperatures does the corridor settle? Newton's method, which moved the stoves
 in :ref:`hitting-targets`, can find them, but it needs the whole :term:`Jacobian` at
-every step. That is a million entries from a thousand products. A room reacts to three
-temperatures only, its own and those of its neighbours, so almost all of the entries are
-zero. If we know where the zeros are, three products are enough.
+every step. That is a million entries from a thousand products. Almost all of the entries
+are zero, because a room reacts only to itself and to its two neighbours. If we know where
+the zeros are, three products are enough.
 """
 
 # %%
 # Let us begin with six rooms, so that we can see the table. ``T`` holds their
-# temperatures. The function says how fast each of them changes: a room gains from its
-# neighbours, twice as much from the right as from the left because of a draught. It loses
-# more the warmer it is, here as the square of its temperature. Outside it is 0:
+# temperatures, and the function says how fast each of them changes. A room gets heat from
+# the room on its left. There is a draught from the right, and so it gets twice as much from
+# there. It loses more the warmer it is, here as the square of its temperature. Beyond both
+# ends of the corridor it is 0:
 
 import torch
 
@@ -32,18 +33,19 @@ J = torch.func.jacrev(corridor)(T)
 J
 
 # %%
-# Each row has at most three entries: 1 for the left neighbour, minus twice the
-# temperature for the room itself, and 2 for the right neighbour. A table of this form is
-# called *tridiagonal*. Everything else is zero, whatever the temperatures are, because
-# the formula of a room does not contain the others.
+# Each row has at most three numbers that are not zero: 1 for the left neighbour, minus
+# twice the temperature for the room itself, and 2 for the right neighbour. A table with
+# three such diagonals is called *tridiagonal*. Everything else is zero, whatever the
+# temperatures are, because the formula of a room does not contain the others. In what
+# follows, "entry" means one of the places that can hold something else than zero.
 #
 # Two columns in one product
 # --------------------------
 #
 # From :ref:`pushing-forward` you know that a push with a single 1 in ``u`` gives one
 # column. Column 0 has entries in rows 0 and 1 only. Column 3 has entries in rows 2, 3 and
-# 4. The two columns do not meet in any row, and this is the whole idea: we push them
-# *together*.
+# 4. There is no row in which both have an entry. We say that the two columns do not
+# *meet*. This is the whole idea: columns that do not meet can be pushed *together*.
 #
 # .. predict::
 #    :for: six numbers
@@ -61,14 +63,14 @@ both
 # entries were added, and we can take the sum apart again without any loss.
 #
 # In the same way columns 1 and 4 go together, and columns 2 and 5. Let us give a
-# *colour* to each of these groups: columns of the same colour have no row in common.
-# The picture shows the table in its three colours, and beside it what the three pushes
-# bring. The two columns of a colour are squeezed into one, and no two of their entries
-# land in the same place:
+# *colour* to each of these groups, so that columns of the same colour do not meet.
+# ``pullback.sparsity`` finds where the entries are, and colours for them. The picture shows
+# the table in its three colours, and beside it what the three pushes bring. The two columns
+# of a colour are squeezed into one, and no two of their entries land in the same place:
 
 import pullback
 
-plan = pullback.sparsity(corridor, T, mode="forward")  # finds the zeros and the colours
+plan = pullback.sparsity(corridor, T, mode="forward")  # forward: it is to push
 pullback.draw.compression(plan)
 
 # %%
@@ -82,11 +84,12 @@ for c in range(3):
     print(f"colour {c}:", torch.func.jvp(corridor, (T,), (u,))[1])
 
 # %%
-# Now the entries have to go back to their places. Take the entry in row 2 and column 3.
-# Column 3 has the colour 0, so the entry is in the first push, in place 2. There stands a
-# 2, as it should. In the same way every entry is found: *in the push of its column's
-# colour, at the place of its row*. The function below does this for a corridor of any
-# length. The entries of the table are where row and column differ by at most 1:
+# Now the entries have to go back to their places. Take the entry in row 2 and column 3. Its
+# column has the colour 0, so we look at the push of colour 0. Its row is 2, so we look at
+# place 2 of this push, counting from 0. There stands a 2, as it should. Every entry is
+# found in this way: the column tells which push, and the row tells the place in it. The
+# function does this for a corridor of any length. Row ``i`` has its entries in the columns
+# ``i - 1``, ``i`` and ``i + 1``, as far as these exist:
 
 
 def from_pushes(T):
@@ -96,7 +99,7 @@ def from_pushes(T):
     pushes = torch.stack([torch.func.jvp(corridor, (T,), (u,))[1] for u in plans])
     table = torch.zeros(n, n)
     for i in range(n):
-        for j in range(max(i - 1, 0), min(i + 2, n)):
+        for j in range(max(i - 1, 0), min(i + 1, n - 1) + 1):
             table[i, j] = pushes[colour[j], i]
     return table
 
@@ -104,41 +107,20 @@ def from_pushes(T):
 torch.equal(from_pushes(T), J)
 
 # %%
-# .. dropdown:: Colours for a pattern of your own
-#
-#    Other functions have their zeros elsewhere. Write down the pattern, a table that is
-#    ``True`` wherever an entry can be different from zero. Then go through the columns from
-#    left to right, and give each column the first colour that is not yet used by a column
-#    it meets. (This may take more colours than necessary, but the entries can always be
-#    told apart.) For the corridor it finds our three:
-
-
-def colours(pattern):
-    meet = (pattern.T.float() @ pattern.float() > 0).tolist()  # j and k share a row?
-    found = []
-    for j in range(len(meet)):
-        taken = {found[k] for k in range(j) if meet[j][k]}
-        found.append(min(set(range(j + 1)) - taken))
-    return torch.tensor(found)
-
-
-pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)
-colours(pattern)
-
-# %%
 # Where the corridor settles
 # --------------------------
 #
 # For a thousand rooms three colours are still enough, since columns that are three
-# apart never meet. The corridor rests where all rates are zero. So we start with all
-# rooms at 5, and take Newton's steps. The table is square here, so ``solve`` finds the
-# step after which the rates would be zero, if the table did not change. Each table
-# comes from three pushes instead of a thousand:
+# apart never meet. The corridor rests where all rates are zero. So, as in
+# :ref:`hitting-targets`, what is missing is zero minus the rates that we have, and we solve
+# ``table @ step = missing``. The table is square here, and ``solve`` finds the step without
+# ``pinv``. We start with all rooms at 5, and each table comes from three pushes:
 
 warm = torch.full((1000,), 5.0)
 for _ in range(5):
-    table = from_pushes(warm)
-    warm = warm - torch.linalg.solve(table, corridor(warm))
+    missing = 0 - corridor(warm)
+    step = torch.linalg.solve(from_pushes(warm), missing)
+    warm = warm + step
     print(f"largest rate: {corridor(warm).abs().max():.4f}")
 
 print("left end: ", warm[:4])
@@ -152,14 +134,82 @@ print("right end:", warm[-4:])
 # from outside. (All rooms at 0 would rest as well. Newton's method finds one
 # such place, and which one depends on where you start.)
 #
-# When all columns meet
-# ---------------------
+# Where does the saving matter? A push through our corridor is a single line of arithmetic,
+# and to solve a table of a thousand rows is more work than a thousand pushes. The saving
+# matters where a push is expensive. If one push takes a minute, as it may through a large
+# simulation, then three take three minutes and a thousand take most of a day.
 #
-# How many products you need depends on the pattern of the zeros. Suppose that a meter
-# shows the total of five rooms, and beside it the loss of the last four. Then all columns
-# meet in the row of the total, and grouping columns saves nothing. But we can colour the
-# *rows* instead, and pull. Only the row of the total has to stay alone, so two pulls are
-# enough:
+# Too few colours
+# ---------------
+#
+# .. predict::
+#    :item: 1
+#    :for: the number in place 1
+#
+#    What if we try with two colours, every other room? The push of the first colour has a
+#    1 for the rooms 0, 2 and 4. Row 1 of the table is ``[1, -4, 2, 0, 0, 0]``. Which number
+#    stands in place 1 of this push?
+
+two = (torch.arange(6) % 2 == 0).float()
+torch.func.jvp(corridor, (T,), (two,))[1]
+
+# %%
+# It is a 3, but the table has no 3 in this row. It is the sum of 1 and 2, from the rooms on
+# the left and on the right. From the sum we cannot get the parts back, and nothing tells us
+# that it is one. So the pattern of the zeros has to be right. It also has to be right for
+# *every* input that you use it for. At ``T = 0`` the diagonal of our table is zero as well,
+# and a pattern that was read off there would be missing it.
+#
+# .. dropdown:: The pattern from the function: ``pullback.sparsity``
+#
+#    :func:`pullback.sparsity` finds the pattern from the operations of the function rather
+#    than from the numbers. So it finds all 16 entries even when it is shown ``T = 0``, and
+#    its plan can then be used at any ``T``. The result is a *sparse* tensor, which stores
+#    the entries of the pattern and leaves out the rest. (Without ``mode="forward"``, the
+#    function chooses between columns and rows itself. For a function that makes decisions
+#    by looking at values, the pattern may change with the input. The page of
+#    ``pullback.sparsity`` says what it can and cannot follow.)
+
+plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
+print("colours:", plan.n_colors)
+sparse = plan.jacobian(corridor, T)
+print("entries:", sparse.values().numel())
+torch.equal(sparse.to_dense(), J)
+
+# %%
+# .. dropdown:: Colours for a pattern of your own
+#
+#    Other functions have their zeros elsewhere. Write down the pattern, a table that is
+#    ``True`` wherever an entry can be different from zero. Then go through the columns from
+#    left to right, and give each column the first colour that is not yet used by a column
+#    it meets. (This may take more colours than necessary, but the entries can always be
+#    told apart.) For the corridor it finds our three:
+
+
+def colours(pattern):
+    shared = pattern.T.float() @ pattern.float()  # in how many rows do j and k meet?
+    meet = (shared > 0).tolist()
+    found = []
+    for j in range(len(meet)):
+        taken = {found[k] for k in range(j) if meet[j][k]}
+        found.append(min(set(range(j + 1)) - taken))
+    return torch.tensor(found)
+
+
+pattern = torch.ones(6, 6, dtype=torch.bool).triu(-1).tril(1)  # at most 1 off the diagonal
+colours(pattern)
+
+# %%
+# .. dropdown:: When all columns meet
+#
+#    How many products you need depends on the pattern. Suppose that a meter shows the total
+#    of five rooms, and beside it the loss of the last four. All columns meet in the row of
+#    the total, so grouping columns saves nothing. But we can colour the *rows* instead, and
+#    pull. Only the row of the total has to stay alone, and two pulls are enough.
+#
+#    You know a case with a single colour already. If every output depends on its own input
+#    alone, the table is diagonal, no two columns meet, and one product with ones gives it
+#    all. That is why ``backward(torch.ones_like(y))`` works for a curve at many points.
 
 
 def meter(T):
@@ -173,51 +223,22 @@ print("first row:   ", pull(torch.tensor([1.0, 0, 0, 0, 0]))[0])
 print("other rows:  ", pull(torch.tensor([0.0, 1, 1, 1, 1]))[0])
 
 # %%
-# You know a case with a single colour already. If every output depends on its own input
-# alone, the table is diagonal, no two columns meet, and one product with ones gives it
-# all. That is why ``backward(torch.ones_like(y))`` works for a curve at many points.
-#
-# Too few colours
-# ---------------
-#
-# What if we try with two colours, every other room?
-
-two = (torch.arange(6) % 2 == 0).float()
-torch.func.jvp(corridor, (T,), (two,))[1]
-
-# %%
-# In place 1 there is a 3, but no such entry exists. It is the sum of 1 and 2, from the
-# rooms on the left and on the right, and from the sum we cannot get the parts back. So
-# the pattern has to be right, and it has to be right for *every* input that you use it
-# for. At ``T = 0`` the diagonal of our table is zero as well, and a pattern that was read
-# off there would be missing it.
-#
-# :func:`pullback.sparsity`, which drew the picture above, finds the pattern from the
-# operations of the function rather than from the numbers. So it finds all 16 entries even
-# when it is shown ``T = 0``, and its plan can then be used at any ``T``:
-
-plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
-print("colours:", plan.n_colors)
-sparse = plan.jacobian(corridor, T)
-print("entries:", sparse.values().numel())
-torch.equal(sparse.to_dense(), J)
-
-# %%
-# The result is a *sparse* tensor, which stores the entries of the pattern and leaves out
-# the rest. (Without ``mode="forward"``, the function chooses between columns and rows
-# itself. For a function that makes decisions by looking at values, the pattern may change
-# with the input. The page of ``pullback.sparsity`` says what it can and cannot follow.)
-#
-# Move a temperature. Which entries change, and where are the zeros that never do?
+# Move a temperature in the six rooms. Which numbers of the table change?
 
 pullback.live(corridor, T)
 
 # %%
+# .. dropdown:: Answer
+#
+#    Only one, on the diagonal: :math:`-2T` of the room that you moved. The ones and twos
+#    beside the diagonal stay, since a room takes a fixed share from its neighbours, and the
+#    zeros stay wherever you move.
+#
 # .. admonition:: Remember
 #
-#    - Columns that have no row in common can share one product, and their entries can be
-#      told apart afterwards.
-#    - A tridiagonal Jacobian takes three products, however large it is.
+#    - Columns that do not meet in any row can share one product, and their entries can be
+#      told apart afterwards: the column tells which product, the row the place in it.
+#    - A tridiagonal Jacobian takes at most three products, however large it is.
 #    - To colour a pattern, give each column the first colour that is not yet used by a
 #      column it meets in a row. ``pullback.sparsity`` finds the pattern and the
 #      colours.
@@ -229,8 +250,8 @@ pullback.live(corridor, T)
 #    :for: the number of colours
 #
 #    The corridor becomes a ring of *seven* rooms: the first room and the last are
-#    neighbours. How many colours do you need now? (Look at which columns meet in the
-#    first row and in the last.)
+#    neighbours. How many colours do you need now, so that columns of the same colour never
+#    meet? (Look at the first row and at the last.)
 #
 # .. dropdown:: Answer
 #
@@ -266,6 +287,10 @@ assert colours(wide).tolist() == [j % 3 for j in range(1000)]
 at_rest = torch.full((1000,), 5.0)
 for _ in range(2000):
     at_rest = at_rest + 0.05 * corridor(at_rest)
+assert torch.equal(two_push := torch.func.jvp(corridor, (T,), (two,))[1], J[:, ::2].sum(1))
+assert two_push[1] == J[1, 0] + J[1, 2] == 3
+changed = torch.func.jacrev(corridor)(T + torch.eye(6)[2]) - J
+assert changed.nonzero().tolist() == [[2, 2]]
 torch.testing.assert_close(warm, at_rest, atol=1e-4, rtol=0)
 assert corridor(warm).abs().max() < 1e-4
 assert not corridor(torch.zeros(1000)).any()

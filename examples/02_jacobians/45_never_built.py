@@ -4,116 +4,37 @@ r"""
 Why ``backward`` never builds the Jacobian
 ==========================================
 
-On the second page of this part, ``v`` travelled through a product of
-:term:`Jacobians <Jacobian>`. For a layer of ordinary size, the Jacobian with respect to
-its weights would fill hundreds of gigabytes, and your laptop has trained such layers
-without them. This page shows what ``backward`` computes instead, and what it costs.
+A linear layer with a thousand inputs and a thousand outputs is nothing unusual. For a batch
+of 64 samples, its :term:`Jacobian` with respect to its weights fills 256 gigabytes in
+float32. Your laptop has trained such layers, so ``backward`` cannot have built that
+table. This page shows what it computes instead, and what that costs.
 """
 
 # %%
-# Look into the house once more, at the step that squares the settings of the stoves. It
-# takes ``x`` to ``x**2``, three numbers to three numbers, so this one step has a table of
-# its own:
+# Here is the layer, ``Y = X @ W.T``. The table would have a row for each output and a
+# column for each weight:
 
 import torch
 
-x = torch.tensor([1.0, 2.0, 3.0])
-J_square = torch.func.jacrev(torch.square)(x)
-J_square
+X = torch.ones(64, 1000)
+W = torch.ones(1000, 1000, requires_grad=True)
+Y = X @ W.T
+entries = Y.numel() * W.numel()
+print(f"the table:    {entries:,} entries, {entries * 4 / 1e9:.0f} GB in float32")
+
+Y.backward(torch.ones_like(Y))
+print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
 
 # %%
-# A square depends on its own stove only, and so the table has ``2 * x`` on its diagonal
-# and zeros elsewhere. Now think of a ``v`` times this table. Each entry of ``v`` meets
-# only one number that is not zero, so the product is an entry-wise multiplication:
-
-v = torch.tensor([-1.0, -1.0, -1.0])  # what arrives here from the fuel
-print(v @ J_square)
-print(v * 2 * x)
-
-# %%
-# The second line is what PyTorch does, and the picture shows why it may. In each column
-# of the table there is only one number to multiply:
-
-import pullback
-
-pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
-
-# %%
-# PyTorch has a rule like this for each operation that it can differentiate. The rule
-# computes the *product*, and does not build the table. For a sum, the formula copies the
-# number that arrives. For a sine, it multiplies by the cosine. The Jacobians are in the
-# mathematics, but not in memory.
+# ``backward`` took a moment, and what it left is 64,000 times smaller. The gradient has the
+# size of a single row, and the table has a row for each output. If you do want the table,
+# ask ``jacrev`` for it, and pay for the memory (:ref:`the-whole-jacobian`).
 #
-# With three stoves that makes little difference. With a million numbers it does:
-
-n = 1_000_000
-many = torch.linspace(0, 1, n, requires_grad=True)
-squares = many**2
-squares.backward(torch.ones(n))
-print(f"entries of the Jacobian: {squares.numel() * many.numel():,}")
-print(f"numbers in x.grad:       {many.grad.numel():,}")
-
-# %%
-# The table of this one step would have a million times a million entries, four terabytes
-# in float32. The product took two multiplications for each number.
+# The rule of a linear layer
+# --------------------------
 #
-# What is kept instead
-# --------------------
-#
-# The rule for the square contains ``x``, and a walk back begins when the forward pass
-# is over. So PyTorch has to keep ``x`` until then. We can look at what it keeps.
-# ``saved_tensors_hooks`` takes two functions. PyTorch hands every tensor that it keeps
-# to the first, and ours writes down its size. The second gets it when it is needed, and
-# ours returns it as it is:
-
-
-def kept_numbers(f, x):
-    sizes = []
-
-    def keep(t):
-        sizes.append(t.numel())
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-        f(x)
-    return torch.tensor(sizes).sum().item()
-
-
-# %%
-# The rule for ``tanh`` needs the result: at a result :math:`t` the slope is
-# :math:`1-t^2`. The rule for a sum only copies what arrives, and needs nothing.
-#
-# .. predict::
-#    :label: ten tanh
-#    :for: ten tanh, in millions
-#
-#    ``x`` has a million numbers. One tanh keeps its result, a million numbers as well.
-#    How many millions do ten of them in a row keep?
-
-
-def ten(x):
-    for _ in range(10):
-        x = torch.tanh(x)
-    return x
-
-
-for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.items():
-    print(name, kept_numbers(f, many) / 1e6)
-
-# %%
-# Ten steps keep ten results. So the memory grows with the number of steps and with the
-# size of what they work on, such as a batch. No Jacobian is among what is kept. If
-# training runs out of memory, this is often where it went. (Besides the kept values, a
-# walk back needs memory for the prices on their way from one step to the next, and for
-# the gradients that it leaves.)
-#
-# A linear layer
-# --------------
-#
-# The tables so far were almost empty, so we could get the product without them. But what
-# about a step in which every output uses many inputs? Most of the work of a network is
-# done in such layers, ``Y = X @ W.T``. Their rule takes two lines with a pencil. Output
-# ``i`` of sample ``b`` is
+# How can we get the product without the table? It takes two lines with a pencil. The
+# layer multiplies and adds. Output ``i`` of sample ``b`` is
 #
 # .. math::
 #
@@ -121,16 +42,16 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #
 # Let ``V`` hold the prices of the outputs. Where does the weight :math:`W_{ij}` earn
 # something? It is used once for each sample: in :math:`Y_{bi}`, where it is multiplied by
-# :math:`X_{bj}`. So it earns :math:`V_{bi}X_{bj}` there, and
+# :math:`X_{bj}`. So it earns :math:`V_{bi}X_{bj}` there, and added up over the samples
 #
 # .. math::
 #
-#    \sum_b V_{bi}X_{bj}
+#    \sum_b V_{bi}X_{bj}.
 #
-# in all. This is the entry in row ``i`` and column ``j`` of a product of two matrices,
-# :math:`V^\top X`. In the same way :math:`X_{bj}` is used once for each output ``i``,
-# where it is multiplied by :math:`W_{ij}`, and so the prices of all inputs are
-# :math:`V\,W`:
+# This is an entry of a product of two matrices. Column ``i`` of ``V`` is multiplied by
+# column ``j`` of ``X``, and so the product is ``V.T @ X``. In the same way :math:`X_{bj}`
+# is used once for each output ``i``, where it is multiplied by :math:`W_{ij}`. So the
+# prices of all inputs are ``V @ W``. We try both on a small layer with three samples:
 
 X = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]], requires_grad=True)
 W = torch.tensor([[1.0, 0.0], [2.0, 1.0]], requires_grad=True)
@@ -145,12 +66,26 @@ print(X.grad, V @ W.detach(), sep="\n")
 # second output of the three samples has the prices 0, 10 and 1, and the second inputs are
 # 2, 1 and 1. So this weight earns :math:`0\cdot2+10\cdot1+1\cdot1=11`.
 #
+# Below is the table that nobody needs, with the weights as ``x``. Change the price of a
+# single output. Which weights earn more or less then?
+
+import pullback
+
+pullback.live(lambda W: X.detach() @ W.T, W.detach(), V)
+
+# %%
+# .. dropdown:: Answer
+#
+#    Only those of the row of ``W`` that makes this output, and each in proportion to the
+#    input that it multiplies. For the second output of the second sample, that is
+#    :math:`W_{11}` alone, because the first input of this sample is 0.
+#
 # The work of a walk back
 # -----------------------
 #
 # The forward pass of this layer is one product of matrices, ``X @ W.T``. From the two
 # formulas you can read what the walk back has to do. PyTorch can count the
-# multiplications and additions in such products, and we let it count both ways.
+# multiplications and additions in such products, and we let it count both directions.
 #
 # .. predict::
 #    :value: 2
@@ -179,28 +114,83 @@ for size in (10, 100, 1000):
 # see other factors, since memory has to be read as well. :ref:`cost-of-one-vjp` has
 # measured some.)
 #
-# What would it have cost with the table? The largest of the three layers has 64 times
-# 1000 outputs and a million weights:
-
-entries = Y.numel() * W.numel()
-print(f"{entries:,} entries, {entries * 4 / 1e9:.0f} GB in float32")
-print(f"{W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB for the gradient")
-
-# %%
-# The gradient is 64,000 times smaller. It has the size of one row, and the table has a
-# row for each output. If you do want the table, ask ``jacrev`` for it, and pay for the
-# memory (:ref:`the-whole-jacobian`).
+# A rule for each operation
+# -------------------------
 #
-# Here the table is built after all, so that you can see what backward leaves out: it needs
-# three of these nine numbers, and multiplies each by its price:
+# PyTorch has such a rule for every operation that it can differentiate. Take the squares
+# in our house, three numbers to three numbers. Here is their table, with the ``v`` that
+# arrives there from the fuel:
 
-pullback.live(torch.square, x.detach(), v)
+x = torch.tensor([1.0, 2.0, 3.0])
+v = torch.tensor([-1.0, -1.0, -1.0])
+J_square = torch.func.jacrev(torch.square)(x)
+pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 
 # %%
+# A square depends on its own stove only, so in each column there is one number to multiply.
+# The rule is ``v * 2 * x``, and it never writes down the zeros. For a sum, the rule copies
+# the number that arrives. For a sine, it multiplies by the cosine. The Jacobians are in the
+# mathematics, but not in memory.
+#
+# What is kept instead
+# --------------------
+#
+# The rule for the square contains ``x``, and a walk back begins when the forward pass is
+# over. So PyTorch has to keep ``x`` until then. ``saved_tensors_hooks`` lets us watch it.
+# It takes two functions. The first is called with every tensor that PyTorch keeps, and ours
+# writes down its size. The second is called when the tensor is needed again, and ours hands
+# it back unchanged:
+
+
+def kept_numbers(f, x):
+    sizes = []
+
+    def keep(t):
+        sizes.append(t.numel())
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+        f(x)
+    return torch.tensor(sizes).sum().item()
+
+
+# %%
+# The rule for ``tanh`` needs the result: at a result :math:`t` the slope is
+# :math:`1-t^2`. The rule for a sum only copies what arrives, and needs nothing.
+#
+# .. predict::
+#    :label: ten tanh
+#    :for: ten tanh, in millions
+#
+#    ``x`` has a million numbers. Each tanh in a row of ten replaces ``x`` by its result,
+#    so the program itself holds on to only one of the ten results. How many millions of
+#    numbers does PyTorch keep for the walk back?
+
+many = torch.linspace(0, 1, 1_000_000, requires_grad=True)
+
+
+def ten(x):
+    for _ in range(10):
+        x = torch.tanh(x)
+    return x
+
+
+for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.items():
+    print(name, kept_numbers(f, many) / 1e6)
+
+# %%
+# All ten results are kept. So the memory grows with the number of steps and with the size
+# of what they work on, such as a batch. No Jacobian is among what is kept. The table of a
+# single tanh would have a million times a million entries, four terabytes in float32. If
+# training runs out of memory, the kept values are often where it went. (Besides them, a
+# walk back needs memory for the prices on their way from one step to the next, and for the
+# gradients that it leaves.)
+#
 # .. admonition:: Remember
 #
 #    - Each operation has a rule that computes the product of ``v`` and its Jacobian
-#      without building the Jacobian.
+#      without building the Jacobian. For ``Y = X @ W.T`` it gives ``V.T @ X`` for the
+#      weights and ``V @ W`` for the inputs.
 #    - In memory you pay for the values that the rules need later, for the prices on
 #      their way, and for the gradients. The kept values grow with the number of steps
 #      and with the size of the batch.
@@ -231,7 +221,13 @@ print(backward_of_weights.get_total_flops() / forward.get_total_flops())
 #    The counts are compared with what the shapes say.
 
 assert torch.equal(v @ J_square, v * 2 * x)
-torch.testing.assert_close(many.grad, 2 * many.detach())
+small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
+one_price = torch.zeros(3, 2)
+one_price[1, 1] = 1
+assert (one_price.T @ small).nonzero().tolist() == [[1, 1]]
+assert many.numel() ** 2 * 4 == 4e12  # four terabytes
+(of_squares,) = torch.autograd.grad(many**2, many, torch.ones_like(many))
+torch.testing.assert_close(of_squares, 2 * many.detach())
 assert backward.get_total_flops() == 2 * (2 * 64 * 1000 * 1000)
 assert forward.get_total_flops() == 2 * 64 * 1000 * 1000
 assert entries == 64_000 * W.grad.numel()

@@ -4,15 +4,16 @@ r"""
 Once more: second derivatives
 =============================
 
-Turn up a stove, and fuel rises at some rate. Turn it up further, and the rate itself has
-risen. How fast does the *rate* rise? You need the answer, for example, to know how far to
-go in a good direction. The rates are in the gradient. So we have to differentiate the
-gradient, and for that PyTorch must know how the gradient was computed.
+The second stove goes up, the third goes down by as much, and the fuel falls. How far should
+we go? The gradient does not know. It says how fast the fuel falls where we stand, but not
+how soon it stops falling. For that we need to know how fast the *rate* changes, and so we
+have to differentiate the gradient.
 """
 
 # %%
-# We give the house a shared chimney. When all three stoves run, they disturb one another,
-# and the fuel gets an additional term, the product of the three settings:
+# Our house gets a shared chimney. When all three stoves run, they disturb one another, and
+# the fuel has an additional term, the product of the three settings. We take the gradient
+# ``g``, with one new argument, and the rate along our plan ``u``:
 
 import torch
 
@@ -22,22 +23,34 @@ def fuel(x):
 
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+u = torch.tensor([0.0, 1.0, -1.0])
 (g,) = torch.autograd.grad(fuel(x), x, create_graph=True)
-g
+print("gradient:", g)
+print("rate along u:", (g @ u).item())
 
 # %%
 # The gradient for the first stove is :math:`2x_0+x_1x_2=2+6=8`, and the others follow the
-# same pattern. What is new is the argument ``create_graph=True``. With it, PyTorch
-# records the walk back as it records a forward pass. The ``grad_fn`` in the output shows
-# that ``g`` now remembers how it was computed from ``x``, and we can ask for derivatives
-# of ``g``.
+# same pattern. Along the plan, fuel falls at a rate of 1. And if we really go?
+
+with torch.no_grad():
+    for size in (0.0, 0.5, 1.0, 1.5):
+        print(f"step {size}: fuel {fuel(x + size * u).item()}")
+
+# %%
+# It falls from 20 to 19.75, and then it rises again. With the rate alone we would have gone
+# on for ever.
 #
 # The table of the second derivatives
 # -----------------------------------
 #
-# The gradient takes three numbers, the settings, to three numbers, the rates. So it has a
-# :term:`Jacobian` with three rows and three columns. It is called the :term:`Hessian` of
-# the fuel, and written :math:`H`. We compute it with a single 1 for each row:
+# The gradient takes three numbers, the settings, to three numbers, the rates of the three
+# stoves. So it has a :term:`Jacobian` of its own, with three rows and three columns. It is
+# called the :term:`Hessian` of the fuel, and written :math:`H`.
+#
+# To compute it, PyTorch must know how the gradient came about. This is what
+# ``create_graph=True`` was for. It records the walk back as a forward pass is recorded. The
+# ``grad_fn`` in the output above shows that ``g`` remembers how it was computed from ``x``.
+# So we can pull through ``g``, with a single 1 for each row:
 
 rows = [torch.autograd.grad(g, x, v, retain_graph=True)[0] for v in torch.eye(3)]
 H = torch.stack(rows)
@@ -54,35 +67,21 @@ H
 # the first has on the rate of the second. This is so wherever the second derivatives of a
 # function are continuous.
 #
-# One direction is often enough
-# -----------------------------
-#
-# For a network with a million weights, the Hessian has a million times a million entries.
-# But often you only want to know how the gradient changes when ``x`` moves along *one*
-# plan ``u``. From :ref:`pushing-forward` we know what that is: the table of the gradient,
-# times ``u``. In letters it is :math:`Hu`.
-#
-# That is a push, a sum of *columns*. But we can also get it with ``autograd.grad``, which
-# pulls. If we pass ``u`` in the place of ``v``, we get the *rows* of :math:`H`, each
-# multiplied by its entry of ``u``, and added up. As long as :math:`H` is symmetric, rows
-# and columns hold the same numbers, and the two sums are equal.
-#
 # .. predict::
-#    :for: H u
+#    :label: H u
+#    :item: 0
+#    :for: the change of the first rate
 #
-#    We turn the second stove up and the third down, ``u = [0, 1, -1]``. The heat stays
-#    the same. How fast do the three *rates* change? Subtract the third column of ``H``
-#    from the second.
+#    Our plan leaves the first stove where it is. Does the *rate* of this stove change along
+#    the plan? If it does, how fast?
 
-u = torch.tensor([0.0, 1.0, -1.0])
-(Hu,) = torch.autograd.grad(g, x, u, retain_graph=True)
-Hu
+print("H u", (H @ u).tolist())
 
 # %%
-# All three change. The first stove does not move, but its rate contains :math:`x_1x_2`,
-# and this product changes at a rate of :math:`3-2=1`. The picture is the one from
-# :ref:`pushing-forward`. The table in it is now ``H``, the Jacobian of the gradient,
-# and the result is ``H u``:
+# It changes at a rate of 1, although the stove does not move. Its rate contains
+# :math:`x_1x_2`, and this product changes at a rate of :math:`3-2=1`. The other two rates
+# change as well. This is a push, as in :ref:`pushing-forward`: the columns of ``H`` are
+# multiplied by the plan and added up. The table is now the Jacobian of the gradient:
 
 import pullback
 
@@ -91,61 +90,64 @@ rates = ["rate 1", "rate 2", "rate 3"]
 pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 
 # %%
-# This is called a :term:`Hessian-vector product`. It takes two walks back, one to get
-# ``g``, and one through everything that was recorded on the way. It never builds ``H``.
-# For layers like those of :ref:`never-built`, it takes a small multiple of the work of
-# a forward pass, whatever their size. You will also meet it in another form. The gradient
-# of ``(g * u).sum()`` is the same product, because the ``v`` that this sum sends to ``g``
-# is ``u``:
-
-torch.autograd.grad((g * u).sum(), x, retain_graph=True)
-
-# %%
 # How far to go
 # -------------
 #
-# Now we can use it. As we follow the plan ``u``, the fuel changes at a rate of
-# ``g @ u``, as in :ref:`pushing-forward`. This rate itself changes at a rate of
-# ``u @ Hu``, which is called the *curvature* along ``u``. If the rate is negative and
-# the curvature positive, we can save fuel until the rate has come up to zero. It
-# reaches zero after a step of ``-rate / curvature``:
+# The fuel changes at a rate of ``g @ u``. Along the plan, the gradient ``g`` changes at a
+# rate of ``H @ u``. So the rate ``g @ u`` changes at a rate of ``u @ (H @ u)``. This number
+# is called the *curvature* along ``u``. If the rate is negative and the curvature positive,
+# we save until the rate has come up to zero:
 
-rate, curvature = (g @ u).item(), (Hu @ u).item()
+rate, curvature = (g @ u).item(), (u @ (H @ u)).item()
 step = -rate / curvature
 print("rate:", rate, " curvature:", curvature, " step:", step)
-with torch.no_grad():
-    for size in (0.0, step, 2 * step):
-        print(f"step {size}: fuel {fuel(x + size * u).item()}")
 
 # %%
-# At first the plan saves fuel at a rate of 1, and this shrinks at a rate of 2. So the
-# saving ends after a step of one half, where the fuel is 19.75 instead of 20. Twice the
-# step would bring us back to 20. The gradient alone could not tell us this, since it says
-# only how fast the fuel falls where we stand. Along this plan the fuel happens to be a
-# parabola, so one step hits the lowest point exactly. In general the step is an
-# approximation, and one computes it again at the new place. Where the curvature is zero
-# or negative, this step does not lead to a lowest point at all.
+# The rate is −1 and rises at a rate of 2, so it is zero after a step of one half. This is
+# where the fuel was lowest. Along this plan the fuel happens to be a parabola, and one
+# step hits its lowest point exactly. In general you compute rate and curvature again at
+# the new place, and take another step. Where the curvature is zero or negative, the
+# formula does not lead to a lowest point at all.
 #
-# Other orders
-# ------------
+# H u without H
+# -------------
 #
-# We pulled back twice, which is called *reverse over reverse*. You can also push ``u``
-# forward through the gradient, *forward over reverse*. For this we need the gradient as
-# a function, and ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel``
-# takes, and returns the gradient of the number that ``fuel`` returns:
+# For a network with a million weights, the Hessian has a million times a million entries.
+# But all that we used of it was ``H @ u``. If we pass ``u`` to ``autograd.grad`` in the
+# place of ``v``, we get a pull, ``u @ H``. It adds up the *rows* of the table instead of
+# the columns. As the table is symmetric, rows and columns hold the same numbers, and the
+# two sums are equal:
+
+(Hu,) = torch.autograd.grad(g, x, u, retain_graph=True)
+Hu
+
+# %%
+# This is called a :term:`Hessian-vector product`. It takes two walks back, one to get
+# ``g``, and one through everything that was recorded on the way. For layers like those of
+# :ref:`never-built`, it takes a small multiple of the work of a forward pass, whatever
+# their size. With ``torch.func`` you can also push ``u`` through the gradient, by
+# ``jvp(grad(fuel), (x,), (u,))``.
+#
+# .. dropdown:: Other ways to the same product
+#
+#    The gradient of ``(g * u).sum()`` is the same product, because the ``v`` that this sum
+#    sends to ``g`` is ``u``.
+#
+#    We pulled back twice, which is called *reverse over reverse*. You can also push ``u``
+#    forward through the gradient, *forward over reverse*. For this we need the gradient as
+#    a function, and ``torch.func.grad`` makes one: ``grad(fuel)`` takes what ``fuel``
+#    takes, and returns the gradient of the number that ``fuel`` returns. Where the Hessian
+#    is symmetric, all of these agree up to rounding. A few of PyTorch's operations have a
+#    rule for only one of the two orders, and raise an error in the other. :ref:`hvp`
+#    compares the ways more closely.
 
 from torch.func import grad, jvp
 
+(from_number,) = torch.autograd.grad((g * u).sum(), x, retain_graph=True)
 value, pushed = jvp(grad(fuel), (x.detach(),), (u,))
-pushed
+print(from_number, pushed)
 
 # %%
-# Where the Hessian is symmetric, the two agree up to rounding. Start with two calls of
-# ``autograd.grad``, since you need nothing else for them, and take ``jvp`` where you
-# work with ``torch.func`` anyway. A few of PyTorch's operations have a rule for only
-# one of the two ways, and raise an error in the other. :ref:`hvp` compares the ways
-# more closely.
-#
 # When the gradient has no graph
 # ------------------------------
 #
@@ -159,18 +161,19 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# There is one case in which you see the same message although you passed
-# ``create_graph=True``. If the function is linear in ``x``, and nothing else in it
-# requires a gradient, the gradient is a constant. It has no graph, and the Hessian is
-# zero. ``torch.func.hessian`` returns these zeros.
+# .. dropdown:: The same message although you passed ``create_graph=True``
+#
+#    If the function is linear in ``x``, and nothing else in it requires a gradient, the
+#    gradient is a constant. It has no graph, and the Hessian is zero.
+#    ``torch.func.hessian`` returns these zeros.
 #
 # When nothing tells you
 # ----------------------
 #
-# The message does not come if the number that you differentiate depends on ``x`` in
-# another way, too. A common example is a *gradient penalty*. One adds the squares of the
-# gradient to the loss, so that a network does not react violently to small changes of its
-# input. Let us add them to the fuel.
+# There is a case without any message. A *gradient penalty* adds the squares of the gradient
+# to the loss, so that a network does not react violently to small changes of its input. The
+# loss itself still depends on ``x``, so the walk back has somewhere to go. Let us add such
+# a penalty to the fuel.
 #
 # .. predict::
 #    :value: 2
@@ -190,29 +193,37 @@ for create_graph in (False, True):
 # counted as a constant. It made the loss larger and changed no gradient, so a network
 # would train as if it were not there.
 #
-# The second line contains it, and you can work out by how much. The squares of the
-# gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``. This
-# is the ``v`` that is pulled back through ``g``, and what arrives is ``2 * H @ g``. In
-# numbers this is ``[106, 92, 78]``, and together with ``[8, 7, 8]`` we have the second
-# line. If you write such a penalty, compare the gradient with and without the penalty once.
+# The second line has the penalty in it, and you can work out by how much. The squares of
+# the gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``.
+# This is the ``v`` that is pulled back through ``g``, and what arrives is ``2 * H @ g``.
+# In numbers this is ``[106, 92, 78]``, and together with ``[8, 7, 8]`` we have the second
+# line. If you write such a penalty, compare the gradient with and without the penalty
+# once.
 #
-# The gradient as a function of its own. Its table is the Hessian; move a stove, and see
-# that it stays its own mirror image:
+# Below is the gradient as a function of its own, and its table is the Hessian. Move the
+# first stove. Which entries of the table change?
 
 gradient = torch.func.grad(fuel)
 pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
 
 # %%
+# .. dropdown:: Answer
+#
+#    Two: the last entry of the second row, and the second entry of the last row. Both hold
+#    the setting of the first stove. Whatever you move, the table stays symmetric.
+#
 # .. admonition:: Remember
 #
 #    - A second derivative differentiates the *gradient*. ``create_graph=True`` records
-#      the walk back, so that this is possible. A second ``backward`` on the same ``y``
-#      raises an error, or with ``retain_graph=True`` adds the first derivatives again.
+#      the walk back, so that this is possible. A second ``backward`` on the same ``y`` is
+#      something else: it raises an error, or with ``retain_graph=True`` adds the first
+#      derivatives again.
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives are continuous.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
 #      without building the Hessian.
-#    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature.
+#    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature. Where the
+#      rate is negative and the curvature positive, go about ``-rate / curvature`` far.
 #
 # .. predict:: Try it
 #    :for: u H for u = ones
@@ -248,7 +259,6 @@ nudged = [
 ]
 torch.testing.assert_close(torch.stack(nudged, dim=1), H.double())
 assert torch.equal(hessian(fuel)(point), H)
-(from_number,) = torch.autograd.grad((g * u).sum(), x, retain_graph=True)
 reverse_over_forward = grad(lambda x: jvp(fuel, (x,), (u,))[1])(point)
 for product in (Hu, from_number, pushed, reverse_over_forward):
     assert torch.equal(product, H @ u)
@@ -256,7 +266,11 @@ for product in (Hu, from_number, pushed, reverse_over_forward):
 along = torch.linspace(-1, 2, 301)
 burnt = torch.stack([fuel(point + s * u) for s in along])
 torch.testing.assert_close(along[burnt.argmin()], torch.tensor(step), atol=0.01, rtol=0)
-assert fuel(point + step * u) == 19.75
+assert fuel(point + step * u) == 19.75 < 20 == fuel(point)
+assert step == 0.5
+assert curvature == u @ Hu == 2
+changed = hessian(fuel)(point + torch.tensor([1.0, 0.0, 0.0])) - H
+assert changed.nonzero().tolist() == [[1, 2], [2, 1]]
 
 (one,) = torch.autograd.grad(g, x, torch.tensor([0.0, 1.0, 0.0]), retain_graph=True)
 assert (one.tolist(), ones.tolist()) == ([3, 2, 1], [7, 6, 5])

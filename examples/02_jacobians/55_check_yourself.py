@@ -10,31 +10,7 @@ and names the page to go back to.
 """
 
 # %%
-# 1 · Which way up
-# ----------------
-#
-# .. predict:: Question
-#    :expects: shape
-#    :for: the shape
-#
-#    A function takes 5 numbers and returns 2. What is the shape of its :term:`Jacobian`?
-#    And is ``J[1]`` the gradient of an output, or the effect of an input?
-#
-# .. dropdown:: Answer
-#
-#    The shape is ``(2, 5)``, outputs first. ``J[1]`` is a row, and so it is the gradient
-#    of the second output. The effect of the second input would be the column ``J[:, 1]``.
-#    (:ref:`reading-a-jacobian`)
-
-import torch
-from torch.func import functional_call, jacfwd, jacrev, vmap
-
-A = torch.arange(10.0).reshape(2, 5)
-one = jacrev(lambda x: A @ x)(torch.ones(5))
-one.shape
-
-# %%
-# 2 · One step after the other
+# 1 · One step after the other
 # ----------------------------
 #
 # .. predict:: Question
@@ -51,6 +27,9 @@ one.shape
 #    the result has shape ``(1, 3)``. ``J2`` has to be taken at ``first(x)`` and not at
 #    ``x``. (:ref:`chain-of-jacobians`)
 
+import torch
+from torch.func import functional_call, jacfwd, jacrev, vmap
+
 M = torch.arange(12.0).reshape(4, 3) / 10
 
 
@@ -64,9 +43,9 @@ def second(x):
 
 x = torch.tensor([0.1, 0.2, 0.3])
 J1, J2 = jacrev(first)(x), jacrev(second)(first(x))
-two = J2 @ J1
+one = J2 @ J1
 directly = jacrev(lambda x: second(first(x)))(x)
-two.shape
+one.shape
 
 # %%
 # Both steps as one, to be moved:
@@ -74,6 +53,33 @@ two.shape
 import pullback
 
 pullback.live(lambda x: second(first(x)), x)
+
+# %%
+# 2 · Where to start
+# ------------------
+#
+# A dial sets 1000 valves, the valves set the temperatures of 1000 rooms, and these decide
+# what 1000 meters show. The three tables have the shapes ``(1000, 1)``, ``(1000, 1000)``
+# and ``(1000, 1000)``. You want the table of the whole, ``J3 @ J2 @ J1``.
+#
+# .. predict:: Question
+#    :label: millions
+#    :for: how many millions
+#
+#    In which order do you multiply? How many millions of multiplications does it take in
+#    the better order, and how many in the other?
+#
+# .. dropdown:: Answer
+#
+#    Start on the right, ``J3 @ (J2 @ J1)``. The chain begins with one number, so
+#    ``J1`` is a column, and a table times a column is a column again. Each of the two
+#    products takes a million multiplications. ``(J3 @ J2) @ J1`` takes a billion for the
+#    first product and a million for the second. Starting on the left is cheap if the
+#    chain *ends* in one number. (:ref:`chain-of-jacobians`)
+
+right_first = 1000 * 1000 * 1 + 1000 * 1000 * 1
+left_first = 1000 * 1000 * 1000 + 1000 * 1000 * 1
+print("millions", [right_first / 1e6, left_first / 1e6])
 
 # %%
 # 3 · Four indices
@@ -114,9 +120,9 @@ three.shape
 #    ``jacrev`` gives the same table from a thousand products. (:ref:`the-whole-jacobian`,
 #    :ref:`pushing-forward`)
 
-W = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
+A = torch.linspace(-1, 1, 10_000).reshape(1000, 10)
 at = torch.linspace(-1, 1, 10)
-four = jacfwd(lambda x: torch.tanh(W @ x))(at)
+four = jacfwd(lambda x: torch.tanh(A @ x))(at)
 print("columns:", four.shape[1])
 
 # %%
@@ -181,11 +187,11 @@ six.item()
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
-X = torch.randn(64, 10, requires_grad=True)
+batch = torch.randn(64, 10, requires_grad=True)
 seven = {}
 for mode in (True, False):
     net.train(mode)
-    rows = [torch.autograd.grad(net(X)[:, k].sum(), X)[0] for k in range(3)]
+    rows = [torch.autograd.grad(net(batch)[:, k].sum(), batch)[0] for k in range(3)]
     seven[mode] = torch.stack(rows, dim=1)
     print(f"training={mode}: largest entry {seven[mode].abs().max():.4f}")
 
@@ -273,7 +279,7 @@ for name in wrong:
 layer = torch.nn.Linear(10, 3)
 layer_params = {name: p.detach() for name, p in layer.named_parameters()}
 predict = lambda params, x: functional_call(layer, params, (x,))
-data = X.detach()
+data = batch.detach()
 ten = vmap(jacrev(predict), in_dims=(None, 0))(layer_params, data)["weight"]
 ten.shape
 
@@ -335,39 +341,34 @@ print("pull:", twelve, " push:", by_push)
 # 13 · What is wrong here?
 # ------------------------
 #
-# Somebody wants to know how a batch of three samples, each of two numbers, changes the
-# *share* that each sample has in the total. The table is meant to be the one of each
-# sample on itself:
+# Somebody has written the walk back of a linear layer ``Y = X @ W.T`` by hand. All shapes
+# fit, and nothing raises an error:
 
-batch = torch.tensor([[1.0, 2.0], [3.0, 4.0], [4.0, 2.0]], requires_grad=True)
-
-
-def share(batch):
-    return batch.sum(1) / batch.sum()
-
-
-(thirteen,) = torch.autograd.grad(share(batch), batch, torch.ones(3))
-thirteen.abs().max() < 1e-6
+X = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]], requires_grad=True)
+W = torch.tensor([[1.0, 5.0], [2.0, 1.0]], requires_grad=True)
+V = torch.tensor([[1.0, 0.0], [0.0, 10.0], [2.0, 1.0]])
+(X @ W.T).backward(V)
+of_weights = V.T @ X.detach()
+of_inputs = V @ W.detach().T
+print("weights right:", torch.equal(of_weights, W.grad))
+print("inputs right: ", torch.equal(of_inputs, X.grad))
 
 # %%
 # .. predict:: Question
-#    :for: the rate of the first share
+#    :for: the two numbers
 #
-#    It says that nothing changes the shares. What did the ones do? The first sample
-#    sums to 3, and the total is 16. If one of the first sample's numbers rises, at
-#    which rate does its share :math:`s/t` rise? (Both :math:`s` and :math:`t` rise at a
-#    rate of 1, so it is
-#    :math:`(t-s)/t^2`.)
+#    The gradient of the inputs is wrong. Take the first sample. Its two outputs have the
+#    prices 1 and 0, and the first output is :math:`1\cdot X_{00}+5\cdot X_{01}`. What is
+#    the right gradient of this sample's two inputs? Which line is to be mended, and how?
 #
 # .. dropdown:: Answer
 #
-#    The ones add up the effects of a sample on *all* shares. The shares always add up
-#    to 1, so the sum of these effects is 0. The samples are not independent, because
-#    each looks at the total. Its own share rises at a rate of :math:`(16-3)/16^2`, and
-#    the full Jacobian has it in its block ``[0, 0]``. (:ref:`one-jacobian-per-sample`)
+#    It is ``[1, 5]``: only the first output counts, and it uses the inputs with the weights
+#    1 and 5. The rule is ``V @ W``. The wrong line has flipped ``W``, and the shapes do not
+#    tell, because ``W`` is square. (:ref:`never-built`, :ref:`reading-a-jacobian`)
 
-own = jacrev(share)(batch.detach())[0, 0]
-own
+thirteen = V @ W.detach()
+thirteen[0]
 
 # %%
 # 14 · And here?
@@ -427,7 +428,7 @@ fourteen
 #
 #    (:ref:`pushing-forward`, :ref:`the-whole-jacobian`, :ref:`hitting-targets`)
 
-of_ten = lambda x: torch.tanh(W @ x)
+of_ten = lambda x: torch.tanh(A @ x)
 value, pull = torch.func.vjp(of_ten, at)
 prices, plan = torch.linspace(-1, 1, 1000), torch.linspace(0, 1, 10)
 of_row, worth = pull(torch.eye(1000)[7])[0], pull(prices)[0]
@@ -444,19 +445,20 @@ print("wish:", wish, " change:", change[[0, 500]].round(decimals=4) + 0.0)
 #    What the answers say is compared with what their code has computed, in the order of
 #    the questions. The lines below give the answers away, so look at them last.
 
-assert one.shape == (2, 5)
-assert torch.equal(one[1], A[1])
-assert two.shape == (1, 3)
-torch.testing.assert_close(two, directly)
+assert one.shape == (1, 3)
+torch.testing.assert_close(one, directly)
+assert [right_first, left_first] == [2_000_000, 1_001_000_000]
 assert three.shape == (3, 2, 3, 4)
 assert three.count_nonzero() == 24
-torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(W @ x))(at))
+torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(A @ x))(at))
 assert torch.equal(five, torch.diag(2 * leaf.detach()))
 assert torch.equal(torch.autograd.grad(list(leaf**2), leaf)[0], five.sum(0))
 assert rates.tolist() == [2, 5]
 assert six == v @ rates == 15
-assert seven[True].abs().max() < 1e-5  # normalised columns add up to 0, whatever X is
-alone = jacrev(lambda x: net(x[None])[0])(X[5].detach())
+assert (
+    seven[True].abs().max() < 1e-5
+)  # normalised columns add up to 0, whatever the batch is
+alone = jacrev(lambda x: net(x[None])[0])(batch[5].detach())
 torch.testing.assert_close(seven[False][5], alone)
 assert windows.shape == (500, 4)
 assert (colour[windows].sort(1).values == torch.arange(4)).all()
@@ -472,8 +474,10 @@ torch.testing.assert_close(torch.stack(sums), ten.sum(0), rtol=1e-4, atol=1e-4)
 assert [t.numel() for t in kept] == [1_000_000, 1_000_000]
 assert torch.equal(torch.func.hessian(f)(x.detach()), torch.tensor([[4.0, 2], [2, 0]]))
 assert twelve.tolist() == by_push.tolist() == [2, 2]
-assert thirteen.abs().max() < 1e-6
-torch.testing.assert_close(own, torch.full((2,), (16 - 3) / 16**2))
+assert torch.equal(thirteen, X.grad)
+assert thirteen[0].tolist() == [1, 5]
+assert torch.equal(of_weights, W.grad)
+assert not torch.equal(of_inputs, X.grad)
 assert torch.equal(point.grad, slope)
 assert torch.equal(slope, 3 * point.detach() ** 2)
 assert fourteen.tolist() == [39, 300]

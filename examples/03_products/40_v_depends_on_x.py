@@ -121,6 +121,24 @@ cut = torch.autograd.grad((weight.detach() * score**2).sum(), score)[0]
 print(kept.round(decimals=3), cut.round(decimals=3))
 
 # %%
+# *A loss that pays more attention to what is still wrong.* For binary cross entropy,
+# ``exp(-loss)`` is the probability that the network gives to the right answer, so one minus
+# it is large where the network is wrong. Passed as ``v``, or detached in the formula, this
+# weight is a constant. Without ``detach`` the formula gives nearly twice the gradient:
+
+scores = torch.tensor([2.0, -1.0, 0.5], requires_grad=True)
+target = torch.tensor([1.0, 0.0, 1.0])
+losses = torch.nn.functional.binary_cross_entropy_with_logits(
+    scores, target, reduction="none"
+)
+doubt = 1 - torch.exp(-losses)
+as_v = torch.autograd.grad(losses, scores, doubt, retain_graph=True)[0]
+fixed, formula = (doubt.detach() * losses).sum(), (doubt * losses).sum()
+as_fixed = torch.autograd.grad(fixed, scores, retain_graph=True)[0]
+as_formula = torch.autograd.grad(formula, scores)[0]
+print(torch.equal(as_v, as_fixed), as_v, as_formula)
+
+# %%
 # The check: difference quotients that hold ``v`` still, or let it move:
 
 
@@ -138,7 +156,12 @@ for found, f in (
     torch.testing.assert_close(found.double(), quotient(f, at))
 
 # %%
-# And the two gradients of the weighted loss, entry by entry:
+# The gradient with the doubt, by the product rule; and the two gradients of the weighted
+# loss, entry by entry:
+
+e, error = torch.exp(-losses).detach(), (torch.sigmoid(scores) - target).detach()
+torch.testing.assert_close(as_v, (1 - e) * error)
+torch.testing.assert_close(as_formula, (1 - e + losses.detach() * e) * error)
 
 at, p = score.detach().double(), weight.detach().double()
 for e, by_kept, by_cut in zip(torch.eye(2).double(), kept, cut, strict=True):

@@ -1,56 +1,117 @@
 r"""
 .. _external-loss:
 
-Backpropagating a loss computed in NumPy or SciPy
-=================================================
+A loss from NumPy or SciPy
+==========================
 
-If something outside PyTorch gives you the loss's gradient ``dL/dy``, pass it as
-``y.backward(slope)``: it is exactly the ``v`` that the rest of the chain needs. No graph
-of the outside computation is required.
+Your network is in PyTorch, and its loss is not. Perhaps it comes from a simulator, from a
+colleague's NumPy code, or from a library written in Fortran. Such a loss has no graph, and
+so there is nothing that you could call ``backward`` on. But if somebody can tell you its
+*gradient* with respect to the predictions, you have all that you need. That gradient is
+``v``.
 """
 
 # %%
-# ``y`` has shape ``(m,)``, and so has :math:`\partial L/\partial y`. With
-# :math:`J=\partial y/\partial x`,
+# A network that learns to draw
+# -----------------------------
+#
+# A network takes evenly spaced numbers, and its outputs are to look as if they had been
+# drawn from two bumps, one around −2 and one around 1. Which output lands where does not
+# matter, only how all of them lie together. The loss for this sorts the outputs, sorts
+# 200 numbers drawn from the bumps, and compares the smallest with the smallest, the second
+# with the second, and so on. Here it is in NumPy, with its gradient:
+
+import numpy as np
+
+rng = np.random.default_rng(0)  # the same goal on every build
+goal = np.sort(rng.normal([-2, 1], [0.3, 0.5], (100, 2)).ravel())
+
+
+def transport(draws):
+    """Return the loss of 200 draws, and its gradient with respect to each of them."""
+    gap = np.empty_like(draws)
+    order = draws.argsort()
+    gap[order] = draws[order] - goal
+    return (gap**2).mean(), 2 * gap / gap.size
+
+
+# %%
+# The gradient says for each output how far it is from its partner, and in which direction.
+# PyTorch knows nothing of this function. All the same, the network can be trained:
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)  # the same network on every build
+net = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
+even = torch.linspace(-4, 4, 200)[:, None]
+optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+for step in range(400):
+    draws = net(even)[:, 0]
+    loss, gradient = transport(draws.detach().numpy())
+    optimizer.zero_grad()
+    draws.backward(torch.from_numpy(gradient).to(draws))
+    optimizer.step()
+    if step % 100 == 0 or step == 399:
+        print(f"step {step:3}  loss {loss:.3f}")
+
+# %%
+# Sorted, the outputs lie on the goal:
+
+import matplotlib.pyplot as plt
+
+plt.plot(goal, label="goal")
+plt.plot(draws.detach().sort().values, "--", label="network")
+plt.title("200 outputs of a network, in order of size")
+legend = plt.legend()
+
+# %%
+# Why this works
+# --------------
+#
+# Write :math:`L` for the loss, :math:`y` for the outputs and :math:`w` for the weights. By
+# the chain rule
 #
 # .. math::
 #
-#    \frac{\partial L}{\partial x}=\Bigl(\frac{\partial L}{\partial y}\Bigr)^{\!\top}J .
+#    \frac{\partial L}{\partial w}
+#      =\Bigl(\frac{\partial L}{\partial y}\Bigr)^{\!\top}\frac{\partial y}{\partial w},
 #
-# A loss in NumPy, with its gradient written by hand. The pieces must be detached on the
-# way out, and come back as a tensor of y's dtype:
-
-import numpy as np
-import torch
-
-
-def outside(y):  # NumPy in, a float and a NumPy gradient out
-    r = y - np.arange(1.0, 4.0)
-    return float(np.log(np.cosh(r)).sum()), np.tanh(r)
-
-
-x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-y = x**2 / 2
-loss, slope = outside(y.detach().numpy())
-y.backward(torch.from_numpy(slope).to(y))
-x.grad
-
-# %%
-# The same as one Function
+# and this is a :term:`vector-Jacobian product`, with the gradient of the loss as ``v``. In
+# ``loss.backward()`` PyTorch computes the first factor itself, and here NumPy has done it.
+# Three things happen in the line with ``backward``:
+#
+# - ``draws.detach().numpy()`` hands over the numbers without their graph.
+# - ``torch.from_numpy(gradient)`` brings the gradient back. It has one entry for each
+#   output, so it has the shape of ``draws``, as every ``v`` must.
+# - ``.to(draws)`` gives it the dtype and the device of ``draws``. NumPy computes in float64
+#   as a rule, and networks in float32.
+#
+# .. admonition:: Before you read on
+#
+#    You pass ``v / 2`` in place of ``v``. What does ``SGD`` do differently, and what
+#    ``Adam``?
+#
+# .. dropdown:: Answer
+#
+#    The gradients of all weights are halved. The steps of plain ``SGD`` are half as long.
+#    ``Adam`` divides by the size of the recent gradients, so its steps stay nearly the
+#    same.
+#
+# The same as one function
 # ------------------------
 #
-# Wrapped once, the outside loss can stand anywhere in a graph. ``backward`` receives the
-# ``v`` of the scalar loss and hands on ``v * dL/dy``. (``once_differentiable``: no graph
-# knows how the gradient was made. Don't differentiate twice: it is refused at best, mostly
-# it is wrong without a word, :ref:`twice-differentiable`.)
+# If the loss is only a part of what you minimise, or stands in the middle of a graph, put
+# it into a ``Function`` once. Its ``backward`` receives the ``v`` for the loss, which is a
+# single number, and hands on that number times the gradient:
 
 
-class Outside(torch.autograd.Function):
+class Transport(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, y):
-        loss, gradient = outside(y.detach().cpu().numpy())
-        ctx.save_for_backward(torch.from_numpy(gradient).to(y))
-        return y.new_tensor(loss)
+    def forward(ctx, draws):
+        loss, gradient = transport(draws.detach().cpu().numpy())
+        ctx.save_for_backward(torch.from_numpy(gradient).to(draws))
+        return draws.new_tensor(loss)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -58,19 +119,22 @@ class Outside(torch.autograd.Function):
         return v * ctx.saved_tensors[0]
 
 
-# %%
-# Used on the same ``x``, with a factor 2 behind it, which arrives as ``v``:
-
-by_hand, x.grad = x.grad, None
-(2 * Outside.apply(x**2 / 2)).backward()
-x.grad
+draws = net(even)[:, 0]
+total = 2 * Transport.apply(draws) + 0.1 * draws.square().mean()
+total.backward()
 
 # %%
-# SciPy the other way round
-# -------------------------
+# ``once_differentiable`` says that nobody has recorded how the gradient was computed, so it
+# cannot be differentiated a second time. Do not rely on being stopped if you try: most ways
+# to a second derivative then give a wrong number without a message
+# (:ref:`twice-differentiable`).
 #
-# SciPy's optimisers ask for a value and a gradient as float64 arrays. PyTorch computes
-# both; the Rosenbrock valley in four dimensions:
+# The other way round: SciPy asks PyTorch
+# ---------------------------------------
+#
+# SciPy's optimisers want the value of a function and its gradient, as float64 arrays. This
+# time nobody passes a ``v``, because the function is a single number. The Rosenbrock valley
+# in four dimensions, with its lowest point at (1, 1, 1, 1):
 
 from scipy.optimize import minimize
 
@@ -86,93 +150,84 @@ result = minimize(value_and_gradient, np.zeros(4), jac=True, method="BFGS")
 print(result.x.round(4), result.success)
 
 # %%
-# A loss that sorts
+# What to watch for
 # -----------------
 #
-# A small network learns to draw from two bumps. The loss, in NumPy, pairs the sorted draws
-# with the sorted goal (transport on a line); its gradient sends each draw to its partner:
+# **A tensor with a graph does not become an array, and an array is not a v.** Both are
+# refused, the first with the cure in the message:
 
-rng = np.random.default_rng(0)  # the same goal on every build
-goal = np.sort(rng.normal([-2, 1], [0.3, 0.5], (100, 2)).ravel())
-
-
-def transport(draws):
-    gap = np.empty_like(draws)
-    order = draws.argsort()
-    gap[order] = draws[order] - goal
-    return (gap**2).mean(), 2 * gap / gap.size
-
-
-# %%
-# Trained through the array:
-
-torch.manual_seed(0)  # the same network on every build
-net = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
-even = torch.linspace(-4, 4, 200)[:, None]
-optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
-for _ in range(400):
-    draws = net(even)[:, 0]
-    distance, push = transport(draws.detach().numpy())
-    optimizer.zero_grad()
-    draws.backward(torch.from_numpy(push).to(draws))
-    optimizer.step()
-
-# %%
-# In order of size:
-
-import matplotlib.pyplot as plt
-
-figure, ax = plt.subplots(layout="constrained")
-ax.plot(goal, label="goal")
-ax.plot(draws.detach().sort().values, "--", label="network")
-ax.legend()
-title = ax.set_title("Draws of a network, sorted, lie on the goal of a NumPy loss")
-
-# %%
-# What goes wrong
-# ---------------
-#
-# A tensor with a graph does not turn into an array, and an array is not a ``v``:
-
-y = x**2 / 2
+draws = net(even)[:, 0]
 try:
-    y.numpy()
+    draws.numpy()
 except RuntimeError as error:
     print(error)
 try:
-    y.backward(slope)
+    draws.backward(gradient)
 except (TypeError, RuntimeError) as error:
     print(error)
 
 # %%
-# A float64 ``v`` for a float32 ``y`` is cast without a word, which matters if it overflows:
+# **A float64 v is cast to the dtype of y without a word.** This is mostly what you want. If
+# a number is too large for float32, it becomes infinite:
 
 leaf = torch.ones(1, requires_grad=True)
 (leaf * 1).backward(torch.tensor([1e300], dtype=torch.float64))
 leaf.grad
 
 # %%
-# The check: the outside gradient against differences of the outside loss:
-
-at, h = np.array([0.5, 2.0, 4.5]), 1e-6
-steps = [(outside(at + h * e)[0] - outside(at - h * e)[0]) / (2 * h) for e in np.eye(3)]
-np.testing.assert_allclose(outside(at)[1], steps, atol=1e-8)
-
-# %%
-# And the whole chain against PyTorch alone:
-
-inside = torch.cosh(x**2 / 2 - torch.arange(1.0, 4.0)).log().sum()
-torch.testing.assert_close(by_hand, torch.autograd.grad(inside, x)[0])
-torch.testing.assert_close(x.grad, 2 * by_hand)
-np.testing.assert_allclose(result.x, np.ones(4), atol=1e-4)
-assert distance < 0.02
-
-# %%
-# Where next
-# ----------
+# **A gradient of the wrong function.** Nobody checks that what you pass belongs to the loss
+# that you print. If the loss has been written by hand, compare its gradient with
+# differences of the loss once, as in the fold below.
 #
-# ``v`` between two PyTorch graphs: :ref:`cut-graphs`. The upstream gradient:
-# :ref:`upstream`. Functions of your own: :ref:`custom-function`.
+# .. admonition:: Try it
+#
+#    Replace the goal by three bumps, ``rng.normal([-3, 0, 2], 0.2, (67,
+#    3)).ravel()[:200]``, and train again. What in the training loop has to change?
+#
+# .. dropdown:: Answer
+#
+#    Nothing: the network and ``v`` know nothing of the bumps. Only ``goal`` has to be
+#    sorted again.
+
+goal = np.sort(rng.normal([-3, 0, 2], 0.2, (67, 3)).ravel()[:200])
+for _ in range(600):
+    draws = net(even)[:, 0]
+    three_bumps, gradient = transport(draws.detach().numpy())
+    optimizer.zero_grad()
+    draws.backward(torch.from_numpy(gradient).to(draws))
+    optimizer.step()
+print(f"loss {three_bumps:.3f}")
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The gradient in NumPy is compared with differences of the loss, and the gradients of
+#    the weights with those that PyTorch finds when it sorts by itself. The ``Function`` is
+#    held to the same, with its factor 2.
+
+at = rng.normal(size=200)
+h = 1e-6
+moves = h * np.eye(200)
+steps = [(transport(at + m)[0] - transport(at - m)[0]) / (2 * h) for m in moves]
+np.testing.assert_allclose(transport(at)[1], steps, atol=1e-8)
+
+draws = net(even)[:, 0]
+pairs = draws.sort().values - torch.from_numpy(goal).to(draws)
+inside = torch.autograd.grad(pairs.square().mean(), net.parameters(), retain_graph=True)
+v = torch.from_numpy(transport(draws.detach().numpy())[1]).to(draws)
+outside = torch.autograd.grad(draws, net.parameters(), v, retain_graph=True)
+wrapped = torch.autograd.grad(2 * Transport.apply(draws), net.parameters())
+for one, other, twice in zip(inside, outside, wrapped, strict=True):
+    torch.testing.assert_close(one, other)
+    torch.testing.assert_close(2 * one, twice)
+np.testing.assert_allclose(result.x, np.ones(4), atol=1e-4)
+assert loss < 0.02
+assert three_bumps < 0.1
+
+# %%
+# **Next:** ``v`` between two graphs of PyTorch: :ref:`cut-graphs`. Other libraries:
+# :ref:`other-libraries`. What the upstream gradient is: :ref:`upstream`. Functions of your
+# own: :ref:`custom-function`.
 #
 # .. asked: loss computed outside of PyTorch; loss from NumPy; gradient from a
 #    simulator; loss in Excel or Fortran; external program gives the gradient; SciPy

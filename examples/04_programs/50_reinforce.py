@@ -1,58 +1,132 @@
 r"""
 .. _reinforce:
 
-REINFORCE as a VJP
-==================
+Learning from rewards (REINFORCE)
+=================================
 
-The policy gradient is one product: the log-probabilities of the actions taken are the
-outputs, and the returns are ``v``. No derivative of the reward is needed; a reward is a
-weight.
+A row of four levers: each pays a different amount, and you don't know which one pays best.
+You pull, you are paid, and you want to pull the good ones more often. A program that learns
+this way has a *policy*, a probability for each lever, and it would like to follow the
+gradient of the average pay. But the pay has no derivative. It comes out of a machine, after
+a random draw, and no graph leads through either of them. Still one line does it:
+
+.. code-block:: python
+
+   log_prob.backward(reward / len(reward))
+
+The rewards are not differentiated at all. They are ``v``.
 """
 
 # %%
-# For B episodes, ``log_prob`` has shape ``(B,)``, and so do the returns R. With J the
-# :term:`Jacobian` of the log-probabilities by the policy's weights,
+# Pull first, then ask
+# --------------------
 #
-# .. math::
-#
-#    \nabla_\theta\,E[R]\approx\frac1B\sum_i R_i\,\nabla_\theta\log p_\theta(a_i)
-#    =v^\top J,\qquad v=\tfrac1B R
-#
-# (Williams, 1992). A choice among four levers, whose mean pay is unknown to the policy:
+# Here are the levers. The policy starts with equal probabilities, and pulls a thousand
+# times:
 
 import torch
+from torch.distributions import Categorical
 
 torch.manual_seed(0)  # the same draws on every build
-pay = torch.tensor([0.25, 0.5, 1.0, 0.25])
+pay = torch.tensor([0.25, 0.5, 1.0, 0.25])  # on average, unknown to the policy
 theta = torch.zeros(4, requires_grad=True)
-policy = torch.distributions.Categorical(logits=theta)
+
+policy = Categorical(logits=theta)
 action = policy.sample((1000,))
 reward = pay[action] + 0.1 * torch.randn(1000)
-log_prob = policy.log_prob(action)
-log_prob.backward(reward / 1000)
-theta.grad.round(decimals=4)
 
 # %%
-# Four numbers from a thousand rewards that no graph leads through. What they estimate can
-# be written down here: :math:`\partial E[R]/\partial\theta_k=p_k(\bar r_k-E[R])`.
+# ``log_prob`` has an entry for each pull, the logarithm of the probability that the policy
+# gave to what it did. It is computed from ``theta``, so it has a graph. Its
+# :term:`Jacobian` has a row for each pull, which says how to make that pull more likely.
+# Now give each row its reward as a weight. Pulls that paid well are made more likely by
+# much, pulls that paid badly by little, and the rows are added up:
+
+log_prob = policy.log_prob(action)
+log_prob.backward(reward / 1000)
+theta.grad
+
+# %%
+# The third lever should be pulled more often, and the others less. Is this really the
+# gradient of the average pay? With probabilities :math:`p_k` and a mean pay of
+# :math:`\bar r_k` the average is :math:`\sum_k p_k\bar r_k`, and its derivative with
+# respect to :math:`\theta_k` can be worked out here, because we know what the levers pay:
 
 p = torch.softmax(theta.detach(), 0)
 exact = p * (pay - p @ pay)
-exact.round(decimals=4)
+exact
 
 # %%
-# Less noise: a baseline
-# ----------------------
+# The two agree up to chance. The reason is a small identity, :math:`\nabla p =
+# p\,\nabla\log p`. The gradient of the average is
 #
-# Subtracting a constant from ``v`` leaves the mean as it is, since the log-probabilities'
-# gradients average to zero. A good one lowers the spread: the mean reward, here 0.5. (The
-# mean of the *same* draws is no constant: it shrinks the gradient by the factor 1 − 1/B.)
+# .. math::
+#
+#    \nabla_\theta\sum_k p_k\,\bar r_k=\sum_k p_k\,\bar r_k\,\nabla_\theta\log p_k
+#    \;\approx\;\frac1B\sum_i R_i\,\nabla_\theta\log p(a_i),
+#
+# and the sum weighted by :math:`p_k` is what you get on average when the levers are *drawn*
+# with these probabilities (Williams, 1992). The right-hand side is a
+# :term:`vector-Jacobian product` with :math:`v=R/B`.
+#
+# The whole program
+# -----------------
+#
+# Two things are added. ``backward`` gives the direction in which the pay grows, and an
+# optimizer goes the opposite way, so ``v`` gets a minus. And from each reward the mean of
+# the rewards is subtracted. The next section says why:
+
+
+def train(steps, pay, batch=32):
+    theta = torch.zeros(len(pay), requires_grad=True)
+    optimizer = torch.optim.SGD([theta], lr=1.0)
+    chosen = []
+    for _ in range(steps):
+        policy = Categorical(logits=theta)
+        action = policy.sample((batch,))
+        reward = pay[action] + 0.1 * torch.randn(batch)
+        v = -(reward - reward.mean()) / batch
+        optimizer.zero_grad()
+        policy.log_prob(action).backward(v)
+        optimizer.step()
+        chosen.append(policy.probs.detach())
+    return torch.stack(chosen)
+
+
+chosen = train(150, pay)
+
+import matplotlib.pyplot as plt
+
+for k, line in enumerate(chosen.T):
+    plt.plot(line, label=f"lever {k}, pays {pay[k]:.2f}")
+plt.xlabel("step")
+plt.title("The share of the pulls that each lever gets")
+legend = plt.legend()
+
+# %%
+# Why the mean is subtracted
+# --------------------------
+#
+# All rewards are positive, so without the mean even a bad pull is made more likely. It
+# comes right only because good pulls are pushed *more*, and because probabilities must add
+# up to 1. That is right on average, and noisy. What happens if a constant is subtracted
+# from all rewards?
+#
+# .. admonition:: Before you read on
+#
+#    The probabilities add up to 1 whatever ``theta`` is. What then is the average of
+#    :math:`\nabla\log p(a)` over the draws, and what does a constant in ``v`` change?
+#
+# .. dropdown:: Answer
+#
+#    It is :math:`\sum_k p_k\nabla\log p_k=\sum_k\nabla p_k=\nabla 1=0`. So a constant adds
+#    nothing on average, and with a good constant the single estimates scatter less.
 
 
 def estimates(baseline):
     found = []
     for _ in range(100):
-        policy = torch.distributions.Categorical(logits=theta)
+        policy = Categorical(logits=theta)
         action = policy.sample((50,))
         v = (pay[action] - baseline) / 50
         found.append(torch.autograd.grad(policy.log_prob(action), theta, v)[0])
@@ -60,119 +134,122 @@ def estimates(baseline):
 
 
 plain, centred = estimates(0.0), estimates(0.5)
-spread = plain.std(0).norm() / centred.std(0).norm()
-print(bool(spread > 1.3))
+print(f"without {plain.std(0).norm():.3f}   with 0.5 {centred.std(0).norm():.3f}")
 
 # %%
-# Learning with it
-# ----------------
+# The mean of the *same* batch, as in the program, is not quite a constant, because each
+# reward is a part of it. It shortens the gradient by the factor :math:`1-1/B` and leaves
+# its direction as it is, on average.
 #
-# The sign: ``backward`` gives the direction of ascent, an optimiser descends, so ``v``
-# carries a minus. The probability of the best lever rises:
-
-theta = torch.zeros(4, requires_grad=True)
-optimizer = torch.optim.SGD([theta], lr=1.0)
-best = []
-for _ in range(150):
-    policy = torch.distributions.Categorical(logits=theta)
-    action = policy.sample((32,))
-    v = -(pay[action] - pay[action].mean()) / 32
-    optimizer.zero_grad()
-    policy.log_prob(action).backward(v)
-    optimizer.step()
-    best.append(policy.probs[2].item())
-
-# %%
-# Its share of the draws, step by step:
-
-import matplotlib.pyplot as plt
-
-figure, ax = plt.subplots(layout="constrained")
-ax.plot(best)
-ax.set_xlabel("step")
-title = ax.set_title("The policy finds the best of four levers")
-
-# %%
-# What goes wrong
-# ---------------
+# What to watch for
+# -----------------
 #
-# Backpropagating through the reward. A sampled action is an integer, and nothing leads
-# through it. (A real-valued action has ``rsample``, if the reward is differentiable too.)
+# **A loss without a gradient.** An action that is a number of a lever has been drawn, and
+# nothing leads back through a draw. (Where an action is a real number and the reward a
+# differentiable function of it, ``rsample`` is the better way.)
 
-policy = torch.distributions.Categorical(logits=theta)
 try:
-    pay[policy.sample((32,))].mean().backward()
+    pay[Categorical(logits=theta).sample((32,))].mean().backward()
 except RuntimeError as error:
     print(error)
 
 # %%
-# *Inference tensors cannot be saved for backward* (GRPO, PPO): the rewards come out of a
-# model run under ``inference_mode``, and a product would save them. Clone them, use
-# ``no_grad``, or pass them as ``v``, which nothing saves:
+# **An advantage with a graph.** In actor-critic programs the weights are not rewards but
+# ``reward - critic(state)``. You may write ``log_prob.backward(-advantage)``, or the usual
+# ``(-log_prob * advantage).sum().backward()``. For the policy they do the same. But in the
+# second form the advantage is part of the graph, and the critic is trained to make the
+# product small, which is not its task. As ``v`` it receives nothing. Write
+# ``advantage.detach()`` in the product:
 
-theta = torch.zeros(4, requires_grad=True)
-action = torch.distributions.Categorical(logits=theta).sample((32,))
-with torch.inference_mode():
-    advantage = pay[action] - pay.mean()
+action = Categorical(logits=theta).sample((32,))
 log_prob = theta.log_softmax(0)[action]
+critic = torch.tensor(0.25, requires_grad=True)
+advantage = pay[action] - critic
+both = (theta, critic)
+for name, A in (("as it is", advantage), ("detached", advantage.detach())):
+    product = (-log_prob * A).sum()
+    _, of_critic = torch.autograd.grad(product, both, retain_graph=True, allow_unused=True)
+    print(f"{name}: the critic gets", None if of_critic is None else "a gradient")
+
+# %%
+# **Rewards from inference mode.** In GRPO and PPO the rewards often come from a model that
+# runs under ``torch.inference_mode()``. A product would have to save them for ``backward``,
+# and that is refused. As ``v`` they are not saved. Otherwise clone them, or use
+# ``no_grad``:
+
+with torch.inference_mode():
+    scores = pay[action] - pay.mean()
 try:
-    (log_prob * advantage).sum()
+    (log_prob * scores).sum()
 except RuntimeError as error:
     print(str(error)[:48])
-(as_v,) = torch.autograd.grad(log_prob, theta, advantage, retain_graph=True)
+(as_v,) = torch.autograd.grad(log_prob, theta, scores, retain_graph=True)
 
 # %%
-# *Is log_prob.backward(-A) the same as (-log_prob * A).sum().backward()?* Where A is a
-# constant. One that comes from a critic has a graph, and the product teaches the critic to
-# make A small; as ``v`` it never does. ``detach`` it:
-
-critic = torch.tensor(0.25, requires_grad=True)
-learned = pay[action] - critic
-for A in (learned, learned.detach()):
-    by_sum = torch.autograd.grad(
-        (-log_prob * A).sum(), (theta, critic), retain_graph=True, allow_unused=True
-    )
-    (by_v,) = torch.autograd.grad(log_prob, theta, -A, retain_graph=True)
-    print(torch.allclose(by_sum[0], by_v), by_sum[1] is None)
-
-# %%
-# *And the ratio in PPO, GRPO?* In the first step the old policy is the new one: the ratio
-# is 1. *Isn't its gradient zero?* The detached copy is a constant, so it is that of the
-# log-probability:
+# **The ratio of PPO and GRPO is 1 in the first step, and its gradient is not 0.** The
+# ratio is ``(log_prob - log_prob.detach()).exp()``. The detached copy is a constant, so the
+# derivative is that of ``log_prob``:
 
 ratio = (log_prob - log_prob.detach()).exp()
-(of_ratio,) = torch.autograd.grad((ratio * advantage.clone()).sum(), theta)
-print(torch.allclose(of_ratio, as_v))
+(of_ratio,) = torch.autograd.grad((ratio * scores.clone()).sum(), theta, retain_graph=True)
+torch.allclose(of_ratio, as_v)
 
 # %%
-# Weighing the *probabilities* in place of their logarithms. It runs, and it is another
-# gradient: actions are drawn with p already, so p counts twice:
+# **Probabilities in place of their logarithms.** It runs, and it is another gradient. The
+# actions have been drawn with :math:`p` already, so that :math:`p` counts twice:
 
 start = torch.zeros(4, requires_grad=True)
-bent = torch.tensor([0.0, 0.0, 2.0, 0.0])
-q = torch.softmax(bent + start, 0)
-right = torch.autograd.grad((q.detach() * pay * q.log()).sum(), start, retain_graph=True)[0]
-wrong = torch.autograd.grad((q.detach() * pay * q).sum(), start)[0]
-print(right.round(decimals=3), wrong.round(decimals=3))
+q = torch.softmax(torch.tensor([0.0, 0.0, 2.0, 0.0]) + start, 0)
+drawn = q.detach()  # how often each lever is pulled
+(with_log,) = torch.autograd.grad((drawn * pay * q.log()).sum(), start, retain_graph=True)
+(without,) = torch.autograd.grad((drawn * pay * q).sum(), start)
+print(with_log.round(decimals=3))
+print(without.round(decimals=3))
 
 # %%
-# The check: the expected gradient exactly, without sampling, and the sampled one near it:
+# .. admonition:: Try it
+#
+#    Let all four levers pay 1. What does the program learn? And without subtracting the
+#    mean?
+#
+# .. dropdown:: Answer
+#
+#    Nothing can be learned, and on average nothing moves. With the mean subtracted, what is
+#    left of the rewards is their noise, and the shares stay near a quarter for long.
+#    Without it each step makes likely what happened to be drawn, and one lever may win by
+#    chance.
 
-exact_q = q.detach() * (pay - q.detach() @ pay)
-torch.testing.assert_close(right, exact_q)
-assert not torch.allclose(wrong, exact_q, atol=0.01)
+same = train(150, torch.ones(4))
+print(same[-1].round(decimals=2))
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The average of a hundred estimates lies within four standard errors of the exact
+#    gradient, and the exact gradient is computed by autograd as well. The form as a product
+#    and the form with ``v`` give the policy the same gradient.
+
 standard_error = (plain.std(0) / 10).max()
 assert (plain.mean(0) - exact).abs().max() < 4 * standard_error
-assert best[-1] > 0.9
+assert plain.std(0).norm() > 1.3 * centred.std(0).norm()
+leaf = torch.zeros(4, requires_grad=True)
+torch.testing.assert_close(torch.autograd.grad(leaf.softmax(0) @ pay, leaf)[0], exact)
+assert chosen[-1].argmax() == pay.argmax()
+assert chosen[-1].max() > 0.9
+for A in (advantage, advantage.detach()):
+    (by_sum,) = torch.autograd.grad((-log_prob * A).sum(), theta, retain_graph=True)
+    (by_v,) = torch.autograd.grad(log_prob, theta, -A.detach(), retain_graph=True)
+    torch.testing.assert_close(by_sum, by_v)
 torch.testing.assert_close(of_ratio, as_v)
+exact_q = drawn * (pay - drawn @ pay)
+torch.testing.assert_close(with_log, exact_q)
+assert not torch.allclose(without, exact_q, atol=0.01)
+assert same[-1].max() < 0.5
 
 # %%
-# Where next
-# ----------
-#
-# Rewards as weights on losses: :ref:`loss-as-v`. When the weights depend on the policy:
-# :ref:`v-depends-on-x`. Several updates: :ref:`ratio-of-one`.
+# **Next:** rewards as weights on losses: :ref:`loss-as-v`. When ``v`` depends on what is
+# trained: :ref:`v-depends-on-x`. Several updates with the same draws: :ref:`ratio-of-one`.
 #
 # .. asked: REINFORCE; policy gradient; reward has no gradient; log_prob times return;
-#    reinforcement learning loss; backward with advantages; reward is not differentiable;
-#    learn from rewards
+#    reinforcement learning loss; backward with advantages; reward is not
+#    differentiable; learn from rewards

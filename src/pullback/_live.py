@@ -27,7 +27,7 @@ from pullback._steps import script as steps_script
 from pullback.draw._graphs import GraphDrawing
 from pullback.draw._graphs import alive as alive_graph
 from pullback.draw._products import alive, row_sentence, row_text
-from pullback.draw._svg import TINTS, Product, elements, listed, minified
+from pullback.draw._svg import TINTS, Product, listed, minified, names_for
 
 LARGEST = 12  # outputs, and inputs, that a page can show side by side
 HEAVIEST = 2048  # compressed bytes that the program of a function may add to a page
@@ -45,6 +45,8 @@ class Live:
         result: The product that ``y.backward(v)`` adds to ``x.grad``, shape ``(n,)``.
         y_shape: Shape of y, m elements.
         x_shape: Shape of x, n elements.
+        rows: Names of the outputs, m of them.
+        columns: Names of the inputs, n of them.
         program: What the page computes: f and its product, as JSON can carry it.
         graph: The drawing of f's graph, if it was asked for.
     """
@@ -53,11 +55,13 @@ class Live:
         self,
         f: Callable[[Tensor], Tensor],
         start: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+        names: tuple[list[str], list[str]],
         program: dict[str, Any],
         graph: GraphDrawing | None = None,
     ) -> None:
         x, v, y, self.J, result = start
         self._f, self.program, self.graph = f, program, graph
+        self.rows, self.columns = names
         self.x, self.v, self.y = x.reshape(-1), v.reshape(-1), y.reshape(-1)
         self.result, self.x_shape, self.y_shape = result.reshape(-1), x.shape, y.shape
 
@@ -69,7 +73,7 @@ class Live:
         numbers = {
             "program": self.program,
             **{name: [carried(n) for n in t.tolist()] for name, t in self._moved().items()},
-            "names": {"v": self._outputs(), "u": self._inputs()},
+            "names": {"v": self.rows, "u": self.columns},
             "views": picture.views,
             "lift": picture.lift,
             "reach": {name: _reach(t.tolist()) for name, t in self._moved().items()},
@@ -127,8 +131,8 @@ class Live:
         return f"At x = {listed(self.x.tolist())}, y = {listed(self.y.tolist())}. {told}"
 
     def _product(self, weights: Tensor, result: Tensor) -> Product:
-        J, rows, columns = self.J.tolist(), self._outputs(), self._inputs()
-        return Product(weights.tolist(), J, result.tolist(), rows, columns)
+        J = self.J.tolist()
+        return Product(weights.tolist(), J, result.tolist(), self.rows, self.columns)
 
     def _moved(self) -> dict[str, Tensor]:
         return {"x": self.x, "v": self.v, "u": self._unit()}
@@ -137,18 +141,14 @@ class Live:
         """Return the direction u to start from."""
         return torch.eye(self.J.shape[1], dtype=torch.int64)[0]
 
-    def _outputs(self) -> list[str]:
-        return elements("y", self.y_shape)
-
-    def _inputs(self) -> list[str]:
-        return elements("x", self.x_shape)
-
 
 def live(
     f: Callable[[Tensor], Tensor],
     x: Tensor,
     v: Tensor | None = None,
     *,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
     graph: bool = False,
 ) -> Live:
     r"""Show :math:`v^\top J` as a picture that lives: move x and v, and f answers.
@@ -179,6 +179,8 @@ def live(
         x: Real floating point tensor with 1 to 12 elements; it and its ``.grad`` stay as
             they are.
         v: Cotangent of exactly y's shape to start from; ones when left out.
+        rows: Names of the outputs; ``y[0]``, ``y[1]``… when left out.
+        columns: Names of the inputs; ``x[0]``, ``x[1]``… when left out.
         graph: Whether the graph of f is shown as well.
 
     Returns:
@@ -189,7 +191,8 @@ def live(
         TypeError: f is no function, x or v is no real floating point tensor, or f returns
             something else than one real tensor.
         ValueError: v does not have y's shape; x or y has none or more than 12 elements,
-            or is on the meta device; or the program is too large for a page.
+            or is on the meta device; there are more or fewer names than rows or
+            columns; or the program is too large for a page.
         RuntimeError: f changes x in place, or its result does not depend on x.
         NotImplementedError: f looks at values (``if x.sum() > 0``, ``.item()``), has
             shapes that depend on them (``x[x > 0]``), draws random numbers, or uses an
@@ -199,11 +202,11 @@ def live(
         >>> import torch, pullback
         >>> x = torch.tensor([1.0, 2.0, 3.0])
         >>> f = lambda x: torch.stack([x.sum(), (x**2).sum()])
-        >>> pullback.live(f, x, v=torch.tensor([10.0, 1.0]))
+        >>> pullback.live(f, x, v=torch.tensor([10.0, 1.0]), rows=["heat", "fuel"])
         v multiplies the rows of J; their sum is vᵀJ
         output  v   x[0]  x[1]  x[2]
-        y[0]    10  1     1     1
-        y[1]    1   2     4     6
+        heat    10  1     1     1
+        fuel    1   2     4     6
         vᵀJ         12    14    16
         >>> pullback.live(lambda x: x if x.sum() > 0 else -x, x)
         Traceback (most recent call last):
@@ -227,12 +230,16 @@ def live(
             f"v has shape {tuple(v.shape)} and y = f(x) has shape {tuple(y.shape)}; "
             "exactly y's shape is needed"
         )
+    names = (
+        names_for("rows", rows, "y", y.shape),
+        names_for("columns", columns, "x", x.shape),
+    )
     v = v.detach().to(y)
     (result,) = torch.autograd.grad(y, leaf, v, retain_graph=True, materialize_grads=True)
     with torch.no_grad():
         J = jacobian(y, leaf, allow_unused=True).reshape(y.numel(), x.numel())
     program, shown = _recorded(f, x, y.detach(), v, graph=graph)
-    return Live(f, (x.detach(), v, y.detach(), J, result), program, shown)
+    return Live(f, (x.detach(), v, y.detach(), J, result), names, program, shown)
 
 
 def _recorded(

@@ -66,7 +66,7 @@ class Mixing(NamedTuple):
             pairs = int(self._elsewhere().sum())
             rows += [
                 ["for example", f"y[{i}] depends on x[{j}]; pairs like it: {pairs}"],
-                ["how much", f"{self.largest:.2g} of the largest derivative"],
+                ["how much", f"{self.largest:.2g} times the largest, with random weights"],
                 [
                     "the ones trick",
                     "sums over samples; it gives no derivative a sample",

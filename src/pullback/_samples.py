@@ -110,7 +110,8 @@ def _compare(products: Sequence[Tensor], masks: Tensor) -> None:
                 "batched=True, and f mixes samples: an output of one depends on "
                 "the input of another; a function that treats each sample on its "
                 "own is needed, or batched=False (pullback.mixing shows which). "
-                f"What mixes is {leak / largest:.2g} of the largest derivative"
+                "In products with random weights, what mixes comes to "
+                f"{leak / largest:.2g} times the largest number"
             )
 
 

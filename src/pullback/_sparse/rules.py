@@ -267,6 +267,7 @@ RULES: dict[str, Rule] = {
     "_adaptive_avg_pool3d": products.adaptive_pools,
     "_cdist_forward": products.distances,
     "_log_softmax": softmax,
+    "_conj_physical": pointwise,  # which some releases before 2.13 do not tag as such
     "_safe_softmax": softmax,
     "_softmax": softmax,
     "_to_copy": keeps_low,

@@ -4,19 +4,20 @@ r"""
 One output at a time
 ====================
 
-Sometimes you want the outputs kept apart: how does the heat depend on the stoves, and
-how does the fuel? The answer is two gradients, and one call of ``backward`` returns one.
-So you call it twice, and on the way you run into two surprises that catch nearly
-everybody.
+A network puts a picture into one of ten classes, and you want to know which pixels speak
+for *cat*, and which for *dog*. These are two questions, and their answers should not be
+added up. In our house they would be: how does the heat depend on the stoves, and how does
+the fuel? The answer is two gradients, and one call of ``backward`` gives one. So you call
+it twice, and on the way you run into two surprises that catch nearly everybody.
 """
 
 # %%
 # A single 1
 # ----------
 #
-# Go back to our house, with its two outputs. If you give heat the price 1 and fuel the
-# price 0, the second row of the table is multiplied by zero, and what remains is the first
-# row, the gradient of the heat:
+# In our house, the price 1 for heat and 0 for fuel left only the first row of the table.
+# Such a ``v``, with a single 1 and zeros elsewhere, is called *one-hot*. The place of the 1
+# selects the row:
 
 import torch
 
@@ -31,10 +32,9 @@ y.backward(torch.tensor([1.0, 0.0]))
 x.grad
 
 # %%
-# A ``v`` with a single 1 and zeros elsewhere is called *one-hot*. The place of the 1
-# selects the row. You may also take the entry out first and call ``y[0].backward()``,
-# which needs no ``v`` because ``y[0]`` is a number. It does the same: indexing has a
-# slope of 1 for the entry that you took, and of 0 for all others.
+# You may also take the entry out first and call ``y[0].backward()``, which needs no ``v``
+# because ``y[0]`` is a number. On the way back, the indexing hands its 1 to the entry that
+# you took, and zeros to all others. So it makes the same one-hot ``v`` for you.
 #
 # Two surprises
 # -------------
@@ -47,19 +47,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# The first surprise is this famous message. While PyTorch computed the fuel, it kept
-# ``x`` for later, because the slope :math:`2x` is needed on the walk back. After the
-# first walk it threw its notes away, since usually nobody needs them twice. The message
-# calls them *saved intermediate values*. If you know that you will come back, say so in
-# the first call, with ``retain_graph=True``.
-#
-# .. dropdown:: What must not happen between the two calls
-#
-#    Nothing may change what the graph needs. If ``x`` were a parameter, a step of the
-#    optimizer would change it, and then the second walk is usually refused. (With
-#    ``fused=True``, an option of some optimizers, nothing notices the change, and the
-#    second result is wrong.) A network under ``torch.compile`` may refuse to be walked
-#    twice at all. Then use the network as it was before it was compiled.
+# The first surprise is this famous message. While PyTorch computed the fuel, it kept ``x``
+# in its notes, the graph, because the slope :math:`2x` is needed on the walk back. After
+# the first walk it threw away what it had kept, since usually nobody needs it twice. The
+# message calls this the *saved intermediate values*. (A function of sums alone saves
+# nothing, and could be walked twice. Don't rely on it.) If you know that you will come
+# back, say so in the first call, with ``retain_graph=True``, as we did on the first page.
 #
 # .. predict::
 #
@@ -79,13 +72,18 @@ x.grad
 #
 # Adding is useful in training, where a big batch can be processed in small pieces before
 # the optimizer takes its step. It is also the reason why a training loop calls
-# ``zero_grad()`` once for each step. Here it is in the way. We could empty ``x.grad``
-# between the calls. But there is also a function that does not touch it:
+# ``zero_grad()`` for each step.
+#
+# Row by row
+# ----------
+#
+# Here the adding is in the way. We could empty ``x.grad`` between the calls. But there is
+# also a function that does not touch it:
 
 y = house(x)
 rows = []
 for v in torch.eye(2):  # the rows of this matrix are [1, 0] and [0, 1]
-    (row,) = torch.autograd.grad(y, x, v, retain_graph=True)  # y is used again below
+    (row,) = torch.autograd.grad(y, x, v, retain_graph=True)
     rows.append(row)
 table = torch.stack(rows)
 table
@@ -96,19 +94,17 @@ table
 # that you asked about, hence the comma after ``row``.
 #
 # The two rows, one under the other, are the :term:`Jacobian`. This is the plainest way to
-# get it: one walk for each output. The drawing shows the second walk:
+# get it: one walk for each output. In the picture, the button *one-hot* goes from row to
+# row, at any settings of the stoves:
 
 import pullback
 
-pullback.draw.vjp(v, table, rows=["heat", "fuel"], result_name="row")
+outputs, stoves = ["heat", "fuel"], ["stove 1", "stove 2", "stove 3"]
+pullback.live(house, x.detach(), v, rows=outputs, columns=stoves)
 
 # %%
-# All rows in one call
-# --------------------
-#
 # A loop in Python is slow when there are many outputs. You can hand over all the ``v`` at
-# once. Then there is one more dimension at the front of ``v``, and of the result, and you
-# have to say that you mean it:
+# once, and say that you mean it:
 
 (at_once,) = torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True)
 at_once
@@ -116,20 +112,18 @@ at_once
 # %%
 # Without ``is_grads_batched=True`` the matrix would be taken for a single ``v`` of the
 # wrong shape, and refused. There are still two products to compute, but PyTorch does them
-# side by side instead of one after the other, which is usually faster when there are many.
-# (A few kinds of operations refuse to be done side by side, with an error. The loop works
-# for them, too.)
+# side by side. For many outputs this is usually much faster (:ref:`ways-measured`).
 #
 # Many points and several outputs
 # -------------------------------
 #
 # Often both come together: a function with several outputs, evaluated at many points.
-# Take :math:`f(x)=(-x^3,\;5x)` at 0, 1 and 2. The result has the shape ``(3, 2)``, with a
+# Take :math:`f(x)=(x^3,\;5x)` at 0, 1 and 2. The result has the shape ``(3, 2)``, with a
 # row for each point and a column for each output:
 
 
 def f(x):
-    return torch.stack([-(x**3), 5 * x], dim=1)
+    return torch.stack([x**3, 5 * x], dim=1)
 
 
 points = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
@@ -137,15 +131,15 @@ values = f(points)
 values
 
 # %%
-# The points don't mix, so within a column ones will do, as on the page about ones. The
-# two outputs of a point share their input, so ones would add them. So we keep the columns
-# apart, with one call for each:
+# Look at one column. Each of its three entries depends on a point of its own, so ones do
+# no harm there. But the two entries of a row depend on the same point, and ones for both
+# would add their slopes. So we make one call for each column:
 #
 # .. predict::
 #    :value: 1
 #    :for: three derivatives
 #
-#    Which ``v`` asks for the derivative of the *first* output, :math:`-x^3`, at all three
+#    Which ``v`` asks for the derivative of the *first* output, :math:`x^3`, at all three
 #    points? And which three numbers come back?
 
 derivatives = []
@@ -153,26 +147,33 @@ for k in range(2):
     v = torch.zeros_like(values)
     v[:, k] = 1.0  # all points, one output
     (column,) = torch.autograd.grad(values, points, v, retain_graph=True)
-    derivatives.append(column + 0.0)  # shows -0 as 0
+    derivatives.append(column)
 derivatives
 
 # %%
-# The first is :math:`-3x^2` at 0, 1 and 2, and the second is 5 everywhere. Two calls were
-# enough for six derivatives. The number of calls is the number of outputs *per point*,
-# however many points there are.
+# The first is :math:`3x^2` at 0, 1 and 2, and the second is 5 everywhere. Two calls were
+# enough for six derivatives. As long as the points don't mix, you need one ``v`` for
+# each output *of a point*, however many points there are.
 #
-# The button *one-hot* goes from row to row, at any settings of the stoves:
-
-pullback.live(house, x.detach(), torch.tensor([0.0, 1.0]))
-
-# %%
+# .. dropdown:: What must not happen between two calls on the same y
+#
+#    Nothing may change what the graph needs. If ``x`` were a parameter, a step of the
+#    optimizer would change it, and then the second walk is usually refused. (With
+#    ``fused=True``, an option of some optimizers, nothing notices the change, and the
+#    second result is wrong.) A network under ``torch.compile`` may refuse to be walked
+#    twice at all. Then use the network as it was before it was compiled.
+#
+# .. dropdown:: If is_grads_batched fails
+#
+#    A few kinds of operations refuse to be done side by side, with an error. For most of
+#    them the loop works.
+#
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
-#      ``y[k].backward()`` is the same.
-#    - To call ``backward`` on the same ``y`` again, pass ``retain_graph=True`` in all
-#      calls but the last, and change nothing in between that the graph needs (an
-#      optimizer's step changes the parameters).
+#    - A one-hot ``v`` gives the row of one output, if the other rows are finite. For a
+#      vector ``y``, ``y[k].backward()`` is the same.
+#    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
+#      the last, and change nothing in between that the graph needs.
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
 #      returns the product instead.
 #    - One call for each output gives the table. With ``is_grads_batched=True`` it is one
@@ -187,9 +188,10 @@ pullback.live(house, x.detach(), torch.tensor([0.0, 1.0]))
 #
 # .. dropdown:: Answer
 #
-#    One. Each image has one entry that you want, and the images don't mix. So ``v`` has
-#    a 1 in each row, at the label. Here it is with a small network and labels drawn by
-#    chance. Each row of the result is the gradient of one score, for one image:
+#    One. Ten would be needed for the gradients of all ten scores. Here you want only one
+#    score of each image, and the images don't mix. So ``v`` has a 1 in each row, at the
+#    label. Below is a small network with labels drawn by chance. Each row of the result is
+#    the gradient of one score, for one image:
 
 torch.manual_seed(0)
 network = torch.nn.Sequential(
@@ -200,7 +202,7 @@ labels = torch.randint(10, (8,))
 scores = network(images)
 v = torch.nn.functional.one_hot(labels, 10).to(scores)
 (together,) = torch.autograd.grad(scores, images, v)
-together
+together.shape
 
 # %%
 # .. dropdown:: How we checked this page
@@ -215,8 +217,13 @@ torch.testing.assert_close(table.double(), nudged)
 assert torch.equal(at_once, table)
 assert torch.equal(x.grad, table.sum(0))
 t = points.detach()
-torch.testing.assert_close(derivatives[0], -3 * t**2)
+torch.testing.assert_close(derivatives[0], 3 * t**2)
 torch.testing.assert_close(derivatives[1], torch.full((3,), 5.0))
+
+y = house(x)
+y.retain_grad()
+y[0].backward()
+assert y.grad.tolist() == [1, 0]
 
 for image, label, gradient in zip(images.detach(), labels, together, strict=True):
     image.requires_grad_()
@@ -224,11 +231,11 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
     torch.testing.assert_close(gradient, alone)
 
 # %%
-# **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`
-# puts numbers into ``v`` that mean something: weights, masks and means.
+# **Next:** ones are right when each point goes through the function by itself.
+# :ref:`when-ones-mislead` is about functions that break this without looking like it.
 #
 # .. asked: gradient of one output only; gradient of each output separately; one-hot v;
 #    backward(torch.tensor([1., 0.])); which output neuron to differentiate; several
 #    outputs, separate gradients; second call of backward adds up; loop over outputs;
-#    network with three outputs, gradient of the second; derivative of each output neuron
-#    separately; want only one class; keep the gradients of the outputs apart
+#    network with three outputs, gradient of the second; derivative of each output
+#    neuron separately; want only one class; keep the gradients of the outputs apart

@@ -1,0 +1,275 @@
+r"""
+.. _when-ones-mislead:
+
+When ones mislead
+=================
+
+Ones give the derivative at every point if each point goes through the function by
+itself. In a formula you can see whether that is so. In a network with twenty layers you
+can't, and one of them may let the samples of a batch look at each other. Then ones still
+return numbers of the right shape, without any error, and they are not what you wanted.
+"""
+
+# %%
+# Shares of the bill
+# ------------------
+#
+# Three flats share the bill for their heating. Each pays in proportion to the setting of
+# its radiator, so the shares are the settings divided by their sum:
+
+import torch
+
+
+def shares(x):
+    return x / x.sum()
+
+
+x = torch.tensor([0.5, 0.5, 1.0], requires_grad=True)
+y = shares(x)
+y
+
+# %%
+# The third flat pays half. How fast does each flat's share rise if it turns up its own
+# radiator? Three numbers go in, three come out, and we want one derivative for each, as we
+# did for the curve. So we pass ones.
+#
+# .. predict::
+#    :for: x.grad
+#
+#    Which three numbers come back?
+
+y.backward(torch.ones_like(y))
+x.grad
+
+# %%
+# Zeros! If you read these as slopes, no flat would pay more for turning up its radiator.
+# But ones ask for the gradient of the sum, and the three shares add up to 1 at any
+# settings, as long as one radiator is on. A number that cannot change has the gradient
+# zero. The answer is correct, but it is the answer to a different question.
+#
+# Look at the table. You may turn the radiators, and the sum under it stays at zero. Which
+# ``v`` shows the first flat's own slope?
+
+import pullback
+
+flats = ["flat 1", "flat 2", "flat 3"]
+pullback.live(shares, x.detach(), rows=flats, columns=flats)
+
+# %%
+# .. dropdown:: The v for the first flat
+#
+#    ``[1, 0, 0]``, which leaves only the first row. The first entry of the result is the
+#    slope of the first share at the first radiator, 0.375 at the settings from above.
+#
+# The slopes that we wanted stand on the diagonal. If the first flat turns up its
+# radiator, its own share rises at a rate of 0.375. But the column goes on: the same turn
+# *lowers* the shares of the other two, at rates of 0.125 and 0.25. When ones add up the
+# rows, all of it lands in the same place, and :math:`0.375-0.125-0.25=0`.
+#
+# Zeros would at least make you suspicious. Usually you get numbers that look quite
+# reasonable, as here, where we divide by ``x.norm()``, the square root of the sum of the
+# squares:
+
+
+def scaled(x):
+    return x / x.norm()
+
+
+K = torch.autograd.functional.jacobian(scaled, x.detach())
+pullback.draw.vjp(torch.ones(3), K, result_name="ones")
+
+# %%
+# Read the third column. The third output rises with its own input, at a rate of 0.27. The
+# ones say that it falls.
+#
+# Samples that look at each other
+# -------------------------------
+#
+# Functions like this are common in networks. ``BatchNorm``, while it is training, subtracts
+# the mean of the batch and divides by its spread. So the output of each sample depends on
+# all samples of the batch.
+#
+# If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
+# the loss of the whole batch with respect to the weights, and the mixing is a part of that
+# loss. The trouble begins when you ask for the gradient of each output with respect to *its
+# own sample*, and use ones. Who does this during training? Somebody whose network has to
+# satisfy a differential equation (:ref:`pinn`), for example, or whose loss has a penalty
+# on the slopes of the network (:ref:`gradient-penalty`).
+#
+# Here is a small network with BatchNorm. We compute the gradient of its first output with
+# respect to the first sample twice: with ones, and by asking for this output alone:
+
+torch.manual_seed(0)  # so that you see the same numbers
+network = torch.nn.Sequential(
+    torch.nn.Linear(2, 4),
+    torch.nn.BatchNorm1d(4),
+    torch.nn.Tanh(),
+    torch.nn.Linear(4, 1),
+).double()  # in float64, so that rounding cannot blur the comparison
+samples = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+
+
+def first_sample():
+    y = network(samples)
+    (ones,) = torch.autograd.grad(y, samples, torch.ones_like(y), retain_graph=True)
+    (alone,) = torch.autograd.grad(y[0, 0], samples)
+    return ones[0], alone[0]
+
+
+# %%
+# .. admonition:: Predict
+#
+#    The network is in training mode at first. Then we put it into eval mode, in which
+#    BatchNorm, with its default settings, uses stored numbers instead of the mean and the
+#    spread of the batch. In which of the two modes will the two gradients agree?
+
+found = {}
+for mode in ("training", "eval"):
+    network.train(mode == "training")  # train(False) is what eval() calls
+    found[mode] = first_sample()
+    print(mode, "mode")
+    print("  with ones       ", found[mode][0])
+    print("  the first alone ", found[mode][1])
+
+# %%
+# In training mode the two differ. With ones, the gradient also contains how the first
+# sample moves the outputs of the *other* two. In eval mode every sample goes through
+# this network alone, and the two agree. (Both differ from the gradients in training mode,
+# because with the stored mean and spread the network is a slightly different function.)
+#
+# .. dropdown:: Other functions that mix
+#
+#    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
+#    that compare samples with each other. A softmax over the *classes* mixes no samples.
+#    But there each sample has several outputs that use the same inputs, and ones add these
+#    up as well. They return zeros again, up to rounding, because the probabilities of each
+#    sample add up to 1.
+#
+# How to find out
+# ---------------
+#
+# You can ask the network itself. Walk back from one output at a time, and see which samples
+# receive something:
+
+
+def listens_to(network):
+    y = network(samples)
+    for k in range(3):
+        (received,) = torch.autograd.grad(y[k, 0], samples, retain_graph=True)
+        print(received.abs().sum(dim=1) > 0)
+
+
+listens_to(network.train())
+listens_to(network.eval())
+
+# %%
+# In training mode every output depends on all three samples, so ones would mix them. In
+# eval mode each output listens to its own sample only, and all other places are ``False``.
+#
+# If samples do mix, and you really want each output's derivative with respect to its own
+# input, there are two ways. You can ask for one output at a time, as on the last page. Or
+# you can stop the mixing, as ``eval`` does, but then it is the derivative of another
+# function, in which the samples don't mix.
+#
+# .. dropdown:: The same in one call
+#
+#    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. Ask
+#    it in float32 or float64. In half precision, a small share of another sample passes for
+#    rounding.
+
+print("training mode:", pullback.mixing(network.train(), samples).mixes)
+print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
+
+# %%
+# .. dropdown:: What such a test can miss
+#
+#    Ask every output. The first entry of a cumulative sum sees only itself, and the last
+#    one sees everything. And the answer is for this batch: a ReLU that happens to be off
+#    hides what stands behind it, so that ``False`` may only mean *not at these numbers*.
+#    Every pass of our loop in training mode also updates the numbers that BatchNorm stores.
+#    If that matters, ask a ``copy.deepcopy`` of the network.
+#
+# .. admonition:: Remember
+#
+#    - Ones always return the gradient of the sum of the outputs. You can rely on them for
+#      each point's own derivative if each point has one output, and no output uses another
+#      point.
+#    - BatchNorm in training mode breaks this. Ordinary training does not suffer from it,
+#      because it does not ask for such derivatives.
+#    - There is no error, and the shapes are right. To find out, walk back from one output
+#      after the other, and look at which samples receive something.
+#
+# .. predict:: Try it
+#    :for: what ones return
+#
+#    ``torch.cumsum(x, 0)`` returns :math:`(x_0,\;x_0+x_1,\;x_0+x_1+x_2)`. Each output uses
+#    its own input with the slope 1. What do ones return, and why? Write down the table
+#    first.
+#
+# .. dropdown:: Answer
+#
+#    ``[3, 2, 1]``. The table has ones on and below the diagonal. The first input is used by
+#    all three outputs, the second by two, the third by one, and ones count them.
+
+three = torch.zeros(3, requires_grad=True)
+torch.cumsum(three, 0).backward(torch.ones(3))
+three.grad
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The tables are compared with formulas for their entries, and both ways of asking the
+#    network with small steps in each sample.
+
+at = x.detach().double()
+total, norm = at.sum(), at.norm()
+J = torch.autograd.functional.jacobian(shares, x.detach())
+torch.testing.assert_close(J.double(), torch.eye(3) / total - at[:, None] / total**2)
+torch.testing.assert_close(K.double(), torch.eye(3) / norm - at.outer(at) / norm**3)
+torch.testing.assert_close(x.grad, J.sum(0))
+assert J[0, 0] == 0.375
+assert K.sum(0)[2] < 0 < K[2, 2]
+
+h = 1e-6
+
+
+def one_at_a_time(y):
+    rows = [torch.autograd.grad(out, samples, retain_graph=True)[0] for out in y[:, 0]]
+    return torch.stack([row[i] for i, row in enumerate(rows)])
+
+
+for mode in ("training", "eval"):
+    network.train(mode == "training")
+    nudged = torch.zeros(3, 3, 2, dtype=torch.float64)
+    for j in range(3):
+        for k in range(2):
+            step = torch.zeros_like(samples)
+            step[j, k] = h
+            with torch.no_grad():
+                change = network(samples + step) - network(samples - step)
+            nudged[:, j, k] = change[:, 0] / (2 * h)
+    own = nudged.diagonal(dim1=0, dim2=1).T
+    y = network(samples)
+    close = {"rtol": 1e-5, "atol": 1e-8}
+    torch.testing.assert_close(one_at_a_time(y), own, **close)
+    (ones,) = torch.autograd.grad(y, samples, torch.ones_like(y))
+    torch.testing.assert_close(ones, nudged.sum(0), **close)
+    assert torch.allclose(own, nudged.sum(0), atol=1e-6) != (mode == "training")
+    if mode == "training":  # the numbers that eval mode uses have moved since
+        torch.testing.assert_close(found[mode], (nudged.sum(0)[0], own[0]), **close)
+torch.testing.assert_close(*found["eval"])
+
+classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+(zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())
+torch.testing.assert_close(zeros, torch.zeros_like(zeros))
+assert three.grad.tolist() == [3, 2, 1]
+
+# %%
+# **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`
+# puts numbers into ``v`` that mean something: weights, masks and means.
+#
+# .. asked: ones give the wrong derivative; samples influence each other; batch norm
+#    mixes samples; is backward with ones right for a network; when is ones_like wrong;
+#    gradient depends on the other samples of the batch; is a vector of ones always
+#    right; gradient of one sample changes when the batch changes; per-point derivative
+#    is wrong
