@@ -31,8 +31,8 @@ COPIED = """() => new Promise((done) => {
 
 @needs_chromium
 def test_a_line_starts_on_its_first_row(show):
-    block = f'<div class="highlight"><pre>{CODE}</pre></div>'
-    page = show(f'<article><div class="highlight-python">{block}</div></article>', width=360)
+    block = f'<div class="highlight-python highlight"><pre>{CODE}</pre></div>'
+    page = show(f"<article>{block}</article>", width=360)
     page.add_style_tag(content=(STATIC / "pullback.css").read_text(encoding="utf-8"))
     page.add_script_tag(content=(STATIC / "pullback.js").read_text(encoding="utf-8"))
     starts = page.evaluate(STARTS)

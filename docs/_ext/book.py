@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,9 @@ class Book(Epub3Builder):
             for page in (part, *self.env.toctree_includes[part])
         ]
 
-    def get_outdated_docs(self) -> str:
-        """Say that the book is written as one."""
-        return "the whole book"
+    def get_outdated_docs(self) -> Iterator[str]:
+        """Yield a page, so that there is something to write: the book, as one."""
+        yield self.config.root_doc
 
     def write_documents(self, docnames: Set[str]) -> None:
         """Write the pages of the book, in this process."""
@@ -183,7 +183,7 @@ def xhtml(body: str) -> tuple[str, str]:
         box["open"] = "open"
     for form in article.select("form, label"):
         form.name = "div" if form.name == "form" else "span"
-        form.attrs = {"class": form.get("class", [])}
+        form.attrs = {"class": form.get("class") or ""}
     names = {name.lower(): name for name in UPPER.findall(body)}
     for part in article.find_all(True):
         if part.name in NAMESPACES:
