@@ -240,3 +240,8 @@ for mine, theirs in zip(ours, kept, strict=True):
 # %%
 # **Next:** on the walk every tensor received prices in its own shape. :ref:`shapes-of-v`
 # makes a rule of this, which explains a famous error message.
+#
+# .. asked: backpropagation by hand with numbers; compute gradients with pencil and
+#    paper; worked example of backprop; backward step by step; same gradient in NumPy;
+#    how did PyTorch get these numbers; walk back through the graph; understand backprop
+#    with small numbers; example calculation of a gradient; how is the gradient computed

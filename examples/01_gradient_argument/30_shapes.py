@@ -241,3 +241,9 @@ assert "can be either Tensors or None" in refused
 # %%
 # **Next:** nearly all our prices were made up so far. :ref:`where-v-comes-from` shows where
 # they come from in a real program.
+#
+# .. asked: which shape must v have; what shape is gradient in backward; v has the shape
+#    of the output; shape of x.grad; grad_output shape error; does the gradient argument
+#    look like x or y; size mismatch in backward; v for a matrix or 2d output; how big
+#    must the tensor in backward be; grad_output has the wrong size; same size as the
+#    output

@@ -276,3 +276,9 @@ torch.testing.assert_close(torch.autograd.grad(total, prediction)[0], 4 * mean_v
 # %%
 # **Next:** ``ones_like`` is the most popular ``v`` of all. :ref:`ones` explains what it
 # asks for, and when that is what you want.
+#
+# .. asked: where does v come from; upstream gradient; what is grad_output in a layer;
+#    gradient of the loss with respect to the output; incoming gradient of a layer; part
+#    of my program is not PyTorch; hand a gradient from another program to backward; how
+#    does v get into each layer; gradient arriving from the next layer; error signal;
+#    pass the error of one program to another; my loss is computed elsewhere

@@ -237,3 +237,9 @@ assert four.grad.tolist() == [2, 4, 6, 3]
 # %%
 # **Next:** and for our house, where ones mix heat with fuel? :ref:`one-output-at-a-time`
 # keeps the two apart.
+#
+# .. asked: why torch.ones_like(y); what does backward(torch.ones_like(y)) mean;
+#    derivative at many points at once; derivative of a curve at all points without a
+#    loop; gradient for every element of a batch in one call; elementwise derivative;
+#    what do ones in backward do; slope at every x; derivative of a function on a grid;
+#    derivative of sin at many values

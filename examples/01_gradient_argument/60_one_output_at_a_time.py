@@ -233,3 +233,9 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
 # %%
 # **Next:** ones are right when each point goes through the function by itself.
 # :ref:`when-ones-mislead` is about functions that break this without looking like it.
+#
+# .. asked: gradient of one output only; gradient of each output separately; one-hot v;
+#    backward(torch.tensor([1., 0.])); which output neuron to differentiate; several
+#    outputs, separate gradients; second call of backward adds up; loop over outputs;
+#    network with three outputs, gradient of the second; derivative of each output
+#    neuron separately; want only one class; keep the gradients of the outputs apart

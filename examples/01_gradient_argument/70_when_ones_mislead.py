@@ -267,3 +267,9 @@ assert three.grad.tolist() == [3, 2, 1]
 # %%
 # **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`
 # puts numbers into ``v`` that mean something: weights, masks and means.
+#
+# .. asked: ones give the wrong derivative; samples influence each other; batch norm
+#    mixes samples; is backward with ones right for a network; when is ones_like wrong;
+#    gradient depends on the other samples of the batch; is a vector of ones always
+#    right; gradient of one sample changes when the batch changes; per-point derivative
+#    is wrong

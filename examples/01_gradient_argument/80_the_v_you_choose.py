@@ -220,3 +220,9 @@ assert torch.equal(x.grad, torch.full((2, 3), 2.0))
 # %%
 # **Next:** so far a gradient was a tensor full of numbers. :ref:`seeing-the-gradient` draws
 # one.
+#
+# .. asked: how to choose v; weigh pixels or samples in the loss; mask part of the loss;
+#    ignore some pixels; which vector to give backward; v as weights; mean of a vector
+#    loss with v; loss weights as gradient argument; v other than ones; samples with
+#    different importance; give more weight to some outputs; how much each output
+#    counts; leave out some outputs

@@ -361,3 +361,6 @@ for dim in (0, 1):  # along either, the sum of all entries is a constant
 # %%
 # **Next:** part 2 is about the table itself. It begins with
 # :ref:`how to read one <reading-a-jacobian>`.
+#
+# .. asked: test yourself on v; quiz about the gradient argument; exercises on backward
+#    with questions and answers

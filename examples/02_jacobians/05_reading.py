@@ -263,3 +263,9 @@ assert elsewhere.nonzero().tolist() == [[1, 2]]
 # %%
 # **Next:** somebody builds a thermostat that moves the stoves for us. Its table and the
 # table of the house belong together, and :ref:`chain-of-jacobians` shows how.
+#
+# .. asked: what is a Jacobian; Jacobian explained; how to read a Jacobian; rows and
+#    columns of the Jacobian; table of all slopes; compute a Jacobian in PyTorch; matrix
+#    of partial derivatives; all derivatives of all outputs; how does each input affect
+#    each output; sensitivities of all outputs; difference between gradient and
+#    Jacobian; rates of change in a table

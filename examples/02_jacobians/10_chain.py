@@ -280,3 +280,8 @@ assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + d
 # %%
 # **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an image,
 # or of anything else that has rows and columns itself? :ref:`tensors-in-tensors-out`.
+#
+# .. asked: chain rule with matrices; chain rule for vector functions; multiply
+#    Jacobians; derivative of a composition; why does backward go from the end to the
+#    beginning; order of multiplication in backprop; derivative of a function inside a
+#    function; combine the derivatives of layers; why multiply matrices in backprop

@@ -213,3 +213,8 @@ assert torch.equal(moved[0], J[0])
 # %%
 # **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be done
 # with a product that goes forward.
+#
+# .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
+#    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network
+#    output; get all rows in one call; all derivatives at once; whole matrix of
+#    derivatives; built-in function for the Jacobian; jacobian of net(x)

@@ -251,3 +251,8 @@ for _ in range(20):
 # %%
 # **Next:** a whole street of houses, and we want one table for each.
 # :ref:`one-jacobian-per-sample` gets them without computing the zeros between them.
+#
+# .. asked: Newton's method with a Jacobian; solve nonlinear equations; several targets
+#    at once; find inputs that give wanted outputs; pseudo-inverse of the Jacobian;
+#    least squares step; Gauss-Newton step; solve f(x) = 0; adjust inputs so that
+#    outputs match; invert a network; root finding with the Jacobian

@@ -343,3 +343,9 @@ assert torch.equal(pull(1 - torch.eye(5)[0])[0][1:], table.diagonal()[1:])
 # %%
 # **Next:** the inputs of a network are one thing, its weights another. They are hidden
 # inside the module, and :ref:`with-respect-to-parameters` brings them out.
+#
+# .. asked: sparse Jacobian; Jacobian is mostly zeros; banded or tridiagonal Jacobian;
+#    fewer products with colouring; each output depends on few inputs; speed up a sparse
+#    Jacobian; diagonal Jacobian cheap; most of the table is zeros; each output looks at
+#    few inputs; cheap Jacobian of a local function; save work when the Jacobian has
+#    structure

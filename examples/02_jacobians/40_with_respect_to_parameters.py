@@ -329,3 +329,9 @@ assert not any(block.any() for block in wrong.values())
 # **Next:** these tables were small. For a real layer they have billions of entries, and
 # yet training runs. :ref:`never-built` looks at how ``backward`` does without them. (More
 # about blocks, and what they are used for: :ref:`jacobian-of-parameters`.)
+#
+# .. asked: Jacobian with respect to weights; derivative of each output by the
+#    parameters; functional_call and jacrev; Jacobian of a network by its parameters;
+#    neural tangent kernel; how do weights change the outputs; how does each weight
+#    change each output; sensitivity to the weights; derivative of predictions by
+#    weights

@@ -293,3 +293,8 @@ assert not hessian(lambda x: 2 * x.sum())(point).any()
 # %%
 # **Next:** you have seen everything that this course is about. :ref:`check-yourself-2`
 # asks you fifteen questions, and keeps the answers hidden until you want them.
+#
+# .. asked: second derivative in PyTorch; Hessian in PyTorch; differentiate twice;
+#    derivative of the gradient; create_graph=True; how to compute the Hessian;
+#    curvature; gradient of a gradient; slope of the slope; rate of change of the
+#    gradient; how curved is the loss; acceleration from a network

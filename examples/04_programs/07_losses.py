@@ -287,3 +287,7 @@ assert abs(least - torch.log(1 + 2 / torch.tensor(1.0).exp()).item()) < 1e-4
 # **Next:** weights for losses of your own are in :ref:`loss-as-v`, and what the network
 # does with the ``v`` that it receives in :ref:`upstream`. If the loss is computed outside
 # of PyTorch: :ref:`external-loss`. More questions about losses: :ref:`answers-losses`.
+#
+# .. asked: gradient of mse loss; gradient of cross entropy; derivative of softmax cross
+#    entropy with respect to logits; what gradient does the loss send back; residual as
+#    gradient; derivative of L1, Huber and BCE loss

@@ -228,3 +228,9 @@ assert three_bumps < 0.1
 # **Next:** ``v`` between two graphs of PyTorch: :ref:`cut-graphs`. Other libraries:
 # :ref:`other-libraries`. What the upstream gradient is: :ref:`upstream`. Functions of your
 # own: :ref:`custom-function`.
+#
+# .. asked: loss computed outside of PyTorch; loss from NumPy; gradient from a
+#    simulator; loss in Excel or Fortran; external program gives the gradient; SciPy
+#    loss; train with a loss that is not in torch; I have dL/dy, how do I go on;
+#    simulator gives me dloss/doutput; error from another program; loss is a black box
+#    with known slope

@@ -247,3 +247,7 @@ assert away < 0.1
 # **Next:** second derivatives step by step: :ref:`second-derivatives`. Forces from an
 # energy, which is the same idea in three dimensions: :ref:`forces`. More questions
 # about equations: :ref:`answers-physics`.
+#
+# .. asked: PINN; physics-informed neural network; derivative of the network in a
+#    differential equation; u_x and u_xx; solve an ODE with a network; PDE residual
+#    loss; boundary conditions; derivative of output with respect to time

@@ -249,3 +249,7 @@ assert same[-1].max() < 0.5
 # %%
 # **Next:** rewards as weights on losses: :ref:`loss-as-v`. When ``v`` depends on what is
 # trained: :ref:`v-depends-on-x`. Several updates with the same draws: :ref:`ratio-of-one`.
+#
+# .. asked: REINFORCE; policy gradient; reward has no gradient; log_prob times return;
+#    reinforcement learning loss; backward with advantages; reward is not
+#    differentiable; learn from rewards

@@ -241,3 +241,8 @@ assert torch.autograd.grad(root, zero)[0].isnan().all()
 # :ref:`answers-gradient-in-the-loss`, from norms of images to the last bias under DDP.
 # Short types have their traps in :ref:`mixed-precision`, and what ``create_graph`` keeps in
 # memory is measured in :ref:`retain-or-create`.
+#
+# .. asked: gradient penalty; WGAN-GP; norm of the gradient in the loss; penalise the
+#    gradient; Lipschitz constraint; R1 regularisation; gradient in the loss; double
+#    backward in a GAN; make the network smooth; keep the slope of the network small; my
+#    penalty term changes nothing

@@ -135,3 +135,6 @@ assert "> 0" in cut
 # ----------
 #
 # How to find a NaN by hand: :ref:`find-the-nan`. Edits in place: :ref:`in-place`.
+#
+# .. asked: which line of my code causes the error; find the line; which line cut the
+#    gradient; anomaly mode; watch a program; find the in-place edit
