@@ -257,6 +257,10 @@ def test_what_runs_now():
     assert run >= 0
     assert _torch.function_of(x.sin().grad_fn) is None
     assert _torch.shapes_received(NothingToSee()) == []
+    assert _torch.shapes_sent(y.grad_fn) == [(3,)]
+    assert _torch.shapes_sent(y.sum().grad_fn) == [(3,)]
+    assert _torch.shapes_sent((y * 2).sum(0).grad_fn) == [(3,)]
+    assert _torch.shapes_sent(torch.stack([x, x[0].expand(3)]).grad_fn) == [(3,), (3,)]
 
 
 def test_the_frame_of_a_backward_in_another_thread():

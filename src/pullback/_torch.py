@@ -55,6 +55,7 @@ __all__ = [
     "saved_tensors_of",
     "schema",
     "shapes_received",
+    "shapes_sent",
     "stack_of_backward",
     "storage_key",
     "tensor_hooks",
@@ -386,6 +387,16 @@ def function_of(node: Node) -> Any:
     return getattr(node, "_forward_cls", None)
 
 
-def shapes_received(node: Node) -> list[tuple[int, ...]]:
+def shapes_sent(node: Node) -> list[tuple[int, ...]]:
+    """Return the shapes of what a node is to send on, as far as they are known."""
+    found = []
+    for target, at in node.next_functions:
+        leaf = accumulated_leaf(target) if target is not None else None
+        known = [tuple(leaf.shape)] if leaf is not None else shapes_received(target)
+        found += known[at : at + 1]
+    return found
+
+
+def shapes_received(node: Node | None) -> list[tuple[int, ...]]:
     """Return the shape of each cotangent that a node receives, if it is known."""
     return [tuple(t.shape) for t in getattr(node, "_input_metadata", ())]
