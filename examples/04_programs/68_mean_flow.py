@@ -191,8 +191,8 @@ print((velocity_at(z, t) - (t - r) * du_dt).numpy().round(4))
 # %%
 # The two lines agree: this u satisfies the equation that the network is trained on. In the
 # picture the three tangents stand above the columns of the :term:`Jacobian` that they
-# multiply. (The site calls a tangent u, so this is what the first row is called.) The column
-# of r gets 0. ``jvp`` finds the sum at the right without the table:
+# multiply. (The site calls a tangent u, so this is what the first row is called.) The
+# column of r gets 0. ``jvp`` finds the sum at the right without the table:
 
 import pullback
 
