@@ -64,6 +64,7 @@ SHOWN = {
     "examples/04_programs/05_loss_weights.py": {"not-finite"},
     "examples/04_programs/07_losses.py": {"not-finite"},
     "examples/04_programs/10_several_losses.py": {"extra-gradients-dropped"},
+    "examples/04_programs/16_surrogate_losses.py": {"not-finite"},
     "examples/04_programs/25_external_loss.py": {"gradient-cast", "not-finite"},
     "examples/04_programs/27_other_libraries.py": {"data-hides-changes"},
     "examples/04_programs/32_through_time.py": {"not-finite"},
