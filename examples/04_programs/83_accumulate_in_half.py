@@ -70,7 +70,7 @@ def train(model, loader, accumulate=4, epochs=30, dtype=torch.float16, clip=0.5)
             for x, y in group:
                 with torch.autocast(device, dtype=dtype):
                     logits = model(x)
-                loss = cross_entropy(logits.float(), y, reduction="sum") / rows
+                loss = cross_entropy(logits.float(), y, reduction="none").sum() / rows
                 scaler.scale(loss).backward()  # once for each micro-batch
                 mean_loss += loss.item()
             scaler.unscale_(optimizer)  # and these once for all of them
@@ -163,7 +163,7 @@ print(f"v is {v[0].item():.0f} for each row; same gradients: {all(same)}")
 for scale in (1.0, 1024.0):
     with torch.autocast("cpu", dtype=torch.float16):
         logits = model(part_x)
-    loss = cross_entropy(logits.float(), part_y, reduction="sum") / 128
+    loss = cross_entropy(logits.float(), part_y, reduction="none").sum() / 128
     (arrived,) = torch.autograd.grad(loss, logits, torch.tensor(scale))
     lost = (arrived == 0).float().mean()
     print(f"scale {scale:4.0f}: {arrived.dtype}, {bool(lost > 0.01)}")
@@ -270,7 +270,7 @@ for dtype, close in ((torch.float32, 1e-6), (torch.float16, 0.01), (torch.bfloat
     for part in order.split(32):
         with torch.autocast("cpu", dtype=dtype, enabled=dtype != torch.float32):
             logits = model(x[part])
-        loss = cross_entropy(logits.float(), y[part], reduction="sum") / 68
+        loss = cross_entropy(logits.float(), y[part], reduction="none").sum() / 68
         scaler.scale(loss).backward()
     scaler.unscale_(optimizer)
     gaps = [p.grad - g for p, g in zip(weights, whole, strict=True)]
