@@ -654,6 +654,29 @@ def test_means_of_unequal_batches_that_are_weighted(by_hand, found):
     assert [finding.rule for finding in seen] == found
 
 
+@pytest.mark.parametrize(("reduction", "found"), [("sum", []), ("mean", [UNEQUAL])])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda y, **kw: nn.functional.mse_loss(y, torch.zeros_like(y), **kw),
+        lambda y, **kw: nn.functional.cross_entropy(
+            y, torch.zeros(len(y), dtype=int), **kw
+        ),
+        lambda y, **kw: nn.functional.binary_cross_entropy_with_logits(
+            y, torch.ones_like(y), **kw
+        ),
+        lambda y, **kw: nn.functional.smooth_l1_loss(y, torch.zeros_like(y), **kw),
+    ],
+    ids=["squares", "cross-entropy", "logits", "smooth"],
+)
+def test_sums_of_unequal_batches_are_no_means(loss, reduction, found):
+    data, w = torch.arange(10.0).reshape(5, 2), torch.ones(2, requires_grad=True)
+    with pullback.watch() as seen:
+        for batch in data.split(4):  # 4 and 1
+            (loss(w * batch, reduction=reduction) / 5).backward()
+    assert [finding.rule for finding in seen] == found
+
+
 def test_a_reentrant_checkpoint_whose_input_requires_no_gradient():
     from torch.utils.checkpoint import checkpoint
 

@@ -14,6 +14,7 @@ from pullback._watch.log import Call, Event, Log, Moment
 from pullback._watch.rules import Found, after, at_begin, at_end, trap, when_done
 
 ZEROING = {"zero_", "_foreach_zero_", "fill_"}
+SUM = 2  # of the reductions of losses
 
 
 @at_begin("extra-gradients-dropped")
@@ -99,7 +100,9 @@ def summed_outputs(log: Log, call: Call) -> Found:
 )
 def count_samples(log: Log, now: Moment) -> Found:
     """Keep how many numbers each mean is over; for :func:`unequal_means`."""
-    if now.event.live and now.outputs and now.outputs[0].ndim == 0:
+    given = [a for a in now.args if type(a) is int]  # of losses, the reduction comes first
+    summed = now.kwargs.get("reduction", (given or [None])[0]) == SUM
+    if now.event.live and now.outputs and now.outputs[0].ndim == 0 and not summed:
         of = now.inputs[1] if now.event.op.startswith("nll") else now.inputs[0]
         log.memory["samples"][now.event.number] = of.numel()
         if len(log.memory["samples"]) > 1000:
