@@ -102,7 +102,7 @@ def render(source: Path) -> Path:
     name = page.with_suffix("").as_posix()
     whole = (BUILT / "html" / "index.html").exists()
     built = BUILT if whole else BUILT / "alone"
-    settings: dict[str, Any] = {"execution_pages": source.stem}
+    settings: dict[str, Any] = {"execution_pages": source.relative_to(ROOT).as_posix()}
     if not whole:
         conf = Config.read(DOCS, overrides={}, tags=Tags())
         settings |= {
