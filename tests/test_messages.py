@@ -295,7 +295,7 @@ def test_what_is_wrong_with_an_entry_is_said_with_its_file(entry, old, new, reas
 
 def test_the_entry_that_contributing_shows_passes_what_an_entry_is_held_to(tmp_path):
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (template,) = re.findall(r"^````md\n(.*?)^````$", text, re.M | re.S)
+    (template,) = re.findall(r"^````md\n(\+{3}.*?)^````$", text, re.M | re.S)
     name = "src/tiny/messages/theme/anchor.md"
     write(tmp_path, {name: template, "src/tiny/__init__.py": ""})
     message = _messages.read(tmp_path / name)
