@@ -30,7 +30,7 @@ class OddInputs(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the table."""
-        store = Store(Path(self.env.app.confdir).parent)
+        store = Store(Path(self.env.srcdir).parent)
         page = Page(store.root, ANSWERS)
         self.env.note_dependency(str(store.file(page)))
         if not (result := store.fresh(page)):
