@@ -115,11 +115,12 @@ def test_in_transform_and_unwrap():
 @pytest.mark.parametrize("door", ["open", "closed"])
 def test_node_number(door, monkeypatch):
     if door == "closed":
-        monkeypatch.delattr(torch.autograd, "_get_sequence_nr")
+        monkeypatch.delattr(torch._C._autograd, "_get_sequence_nr")
         monkeypatch.delattr(torch._C, "_current_autograd_node")
     x, seen = X.clone().requires_grad_(), []
     y = x.sin()
     made = _torch.node_number()
+    assert made == (-1 if door == "closed" else _torch.number_of(y.grad_fn))
     z = y * 2
     later = _torch.node_number()
     y.register_hook(lambda v: seen.append(_torch.node_number()))
