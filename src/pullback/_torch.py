@@ -43,11 +43,13 @@ __all__ = [
     "has_numbers",
     "hook_count",
     "in_transform",
+    "is_compiled",
     "node_number",
     "nodes_made",
     "number_of",
     "out_of_sight",
     "pytree",  # nested tuples, lists and dicts, and paths in them
+    "roots_of_backward",
     "running_backward",
     "running_node",
     "saved_tensors_of",
@@ -121,6 +123,14 @@ def apply_to_rows(
 def in_transform() -> bool:
     """Tell whether a transform of :mod:`torch.func` is running; there is no other way."""
     return torch._C._are_functorch_transforms_active()
+
+
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Tell whether a module is compiled or scripted, and cannot be called in parts.
+
+    Without ``_orig_mod`` a module that :func:`torch.compile` gave is taken for a plain one.
+    """
+    return isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod")
 
 
 def unwrap(t: Tensor) -> Tensor:
@@ -367,6 +377,15 @@ def stack_of_backward(thread: int) -> FrameType | None:
                 return frame
             frame = frame.f_back
     return None
+
+
+def roots_of_backward(frame: FrameType) -> Sequence[Any]:
+    """Return what backward was asked to start from, by the frame that called the engine.
+
+    They are under ``t_outputs`` in it; without that none are known.
+    """
+    roots: Sequence[Any] = frame.f_locals.get("t_outputs", ())
+    return roots
 
 
 def edited_tensors_of(node: Node) -> list[tuple[str, Tensor | None]]:
