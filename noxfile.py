@@ -25,6 +25,7 @@ OF_PACKAGE = re.compile(
     re.M | re.S,
 )
 SITE = Path("docs/_build/html")
+BOOK = Path("docs/_build/book")
 GENERATED = ["docs/_build", "docs/auto_examples", "docs/errors", "docs/api/generated"]
 # Sphinx writes in one process fewer than it is told to read in.
 BUILD = ["-j", str((os.cpu_count() or 1) + 1), "-d", "docs/_build/doctrees"]
@@ -65,9 +66,10 @@ def only(session: nox.Session, otherwise: str) -> list[str]:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the whole site into docs/_build/html."""
+    """Build the whole site into docs/_build/html, with Learn as an EPUB."""
     install(session, "docs")
     args = session.posargs or STRICT
+    session.run("sphinx-build", "-b", "book", *BUILD, *args, "docs", str(BOOK))
     session.run("sphinx-build", *BUILD, *args, "docs", str(SITE))
     session.log(f"open {SITE / 'index.html'}")
 
@@ -121,6 +123,15 @@ def draft(session: nox.Session) -> None:
     """Build without executing, or executing only the pages named (-- 30_one_component)."""
     install(session, "docs")
     session.run("sphinx-build", *BUILD, *only(session, ""), "docs", str(SITE))
+
+
+@nox.session(default=False)
+def book(session: nox.Session) -> None:
+    """Build Learn as a book, docs/_build/learn.epub; epubcheck (Java) looks at it."""
+    install(session, "docs")
+    session.install("epubcheck")
+    session.run("sphinx-build", "-b", "book", *BUILD, *STRICT, "docs", str(BOOK))
+    session.run("epubcheck", str(BOOK.with_name("learn.epub")))
 
 
 @nox.session(default=False)
@@ -245,9 +256,10 @@ def links(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time Jacobians, the pages of chapter 7 and the build; record the results."""
+    """Time Jacobians, the pages of 07_measured and the build; record the results."""
     install(session, "docs")
-    for script in ("jacobian", "hvp", "operators", "sparse", "pages", "watch", "build"):
+    of_torch = "jacobian", "hvp", "per_sample", "sparse"
+    for script in (*of_torch, "operators", "pages", "watch", "build"):
         session.run("python", f"benchmarks/{script}.py")
 
 

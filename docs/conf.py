@@ -23,11 +23,13 @@ extensions = [
     "execution",
     "also_asked",
     "asking",
+    "book",
     "code_links",
     "error_index",
     "folded",
     "gallery_cards",
     "leave_out",
+    "lighter",
     "live_pictures",
     "markdown_pages",
     "mathml",
@@ -85,6 +87,10 @@ sphinx_gallery_conf = {
 nb_execution_mode = "cache"
 nb_execution_timeout = 300  # for a script, too; the slowest, which compiles, takes 20
 nb_render_markdown_format = "myst"
+nb_mime_priority_overrides = [
+    ("book", kind, place)
+    for place, kind in enumerate(("text/html", "text/markdown", "image/png", "text/plain"))
+]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -121,6 +127,10 @@ social_picture = (
     "_static/vjp.png",
     "The Jacobian with rows 1 1 1 and 2 4 6, v = (10, 1) beside it, their product below",
 )
+# Learn as a book is offered where it has been built before, as `nox -s docs` does.
+book = here / "_build" / "learn.epub"
+html_extra_path = [str(book)] if book.exists() else []
+html_context = {"book": book.name if book.exists() else ""}
 html_title = "Pullback"
 html_static_path = ["_static", "../src/pullback/live.js", "../src/pullback/steps.js"]
 html_css_files = ["pullback.css"]
@@ -147,6 +157,17 @@ html_theme_options = {
     "light_logo": "logo.svg",
     "dark_logo": "logo.svg",
 }
+
+# -- Learn as a book -------------------------------------------------------------------
+
+epub_title = "Pullback: what do I pass to backward()?"
+epub_basename = "learn"
+epub_author = author
+epub_uid = epub_identifier = "pullback-learn"  # Sphinx writes one here, the other there
+epub_scheme = "name"
+epub_show_urls = "no"
+epub_tocscope = "includehidden"
+epub_use_index = False
 
 
 def setup(app):

@@ -1,9 +1,14 @@
 """The box with other wordings of a question: what a page shows of it."""
 
+import re
+
 import pytest
 from bs4 import BeautifulSoup
-from executed import ROOT
+from executed import EXAMPLES, ROOT, name_of
 from sites import Site, write
+
+import wheel
+from pages import WORDINGS, Page
 
 CONF = f"""
     import sys
@@ -61,3 +66,31 @@ def test_text_that_is_no_list_is_refused(tmp_path):
     write(site.folder, {"docs/conf.py": CONF, "docs/index.md": text})
     site.build("-W", fails=True)
     assert "the content must be one list" in site.said
+
+
+def test_wordings_in_a_comment_at_the_end_of_a_script(tmp_path):
+    """They change neither what its page shows nor whether it has to run again."""
+    script = EXAMPLES[0].read_text(encoding="utf-8")
+    assert "\n#\n# .. asked: " in script
+    bare, _, comment = script.rpartition("#\n# .. asked: ")
+    write(tmp_path, {"examples/one.py": "1\n"})
+    page = tmp_path / "examples" / "one.py"
+    for text in (bare, script, f"{bare}#\n# .. asked: one; two\n#    words\n"):
+        page.write_text(text, encoding="utf-8")
+        assert Page(tmp_path, "examples/one.py").text == bare
+    page.write_text(script + "# More.\n", encoding="utf-8")
+    assert Page(tmp_path, "examples/one.py").text != bare
+    cell = "**Next:** a page.\n\n.. asked: " + comment.replace("\n# ", "\n")
+    assert wheel.WORDINGS.sub("", cell).rstrip() == "**Next:** a page."
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=name_of)
+def test_every_page_says_how_people_ask_for_it(page):
+    if "questions_" in page.stem:
+        pytest.skip("asks questions itself")
+    text = WORDINGS.search(page.read_text(encoding="utf-8"))
+    assert text, "a comment `.. asked: one; another` at the end"
+    asked = " ".join(re.sub(r"^# *", "", text[0], flags=re.M).split())
+    found = asked.partition(".. asked: ")[2].split("; ")
+    assert len(found) >= 3
+    assert len({*map(str.lower, found)}) == len(found), "one of them twice"

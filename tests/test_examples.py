@@ -9,7 +9,7 @@ from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 FORBIDDEN = {
     "Variable": r"\bautograd\.Variable\b|\bVariable\(",
-    ".data": r"\.data\b(?!\w)",
+    ".data": r"(?<!\butils)\.data\b(?!\w)",  # torch.utils.data is a module
     "FloatTensor": r"\bFloatTensor\b",
     "builtin sum": r"(?<![.\w])sum\(",
     # "why not simply" asks; it does not say that something is

@@ -1,5 +1,6 @@
 """The picture that lives: its numbers, its weight, and how it behaves in a browser."""
 
+import cProfile
 import json
 import math
 import re
@@ -188,6 +189,14 @@ def test_what_the_graph_shows_elsewhere():
     answer = {tuple(t.tolist()) for t in shown.answer(x.detach(), v)}
     for t in (*along, *cotangents):
         assert tuple(t.detach().reshape(-1).tolist()) in answer
+
+
+def test_under_a_profiler():
+    """Which knows of calls in a way of its own; then variables have no names."""
+    with cProfile.Profile() as profile:
+        shown = pullback.live(house, X, V, graph=True)
+    assert shown.result.tolist() == [12.0, 14.0, 16.0]
+    assert profile.getstats()
 
 
 def test_the_graph_of_a_module_is_drawn_by_module():

@@ -1,10 +1,16 @@
 """Which operations a live picture can compute: torch's own samples, compared with it."""
 
+import json
+import os
+import re
+import subprocess
+import sys
 import warnings
+from textwrap import fill
 
 import pytest
 import torch
-from executed import ROOT
+from executed import EXAMPLES, ROOT, name_of
 
 import pullback
 from certified import AGREE, certify, differences
@@ -79,16 +85,108 @@ def test_torch_samples(file_regression):
     file_regression.check("\n".join(lines) + "\n", fullpath=record, extension=".md")
 
 
+# ---------------------------------------------------------------- of the examples
+
+SCRIPT = ROOT / "tests" / "operators_of.py"
+TABLE = ROOT / "tests" / "records" / "live_examples.md"
+#: What compiles functions, which a mode that looks at operators keeps from it.
+COMPILES = {"27_custom_op", "70_vmap_limits", "78_compiled_exported"}
+
+
+def table():
+    """Return the outcomes of each operator, as the record has them."""
+    found = {}
+    for part in TABLE.read_text().split("\n\n") if TABLE.exists() else []:
+        outcome, names = part.split(":\n")
+        for name in names.replace(",", "").split():
+            found.setdefault(name, set()).add(outcome)
+    return found
+
+
+def written(found):
+    """Return the text of a record."""
+    outcomes = sorted({outcome for of_one in found.values() for outcome in of_one})
+    parts = []
+    for outcome in outcomes:
+        names = ", ".join(sorted(name for name in found if outcome in found[name]))
+        lines = fill(names, 90, initial_indent="    ", subsequent_indent="    ")
+        parts.append(f"{outcome}:\n{lines}")
+    return "\n\n".join(parts) + "\n"
+
+
+@pytest.mark.sweep(lot=4, file=lambda source: source)
+@pytest.mark.parametrize("source", EXAMPLES, ids=name_of)
+def test_operators_of_an_example(source, request):
+    """Each is computed as torch does, or refused; the record is the table of both.
+
+    With ``--force-regen`` what is new goes into the table.
+    """
+    if source.stem in COMPILES:
+        pytest.skip("compiles functions")
+    ran = subprocess.run(
+        [sys.executable, str(SCRIPT), str(source)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MPLBACKEND": "agg"},
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = {name: set(outcomes) for name, outcomes in json.loads(ran.stdout).items()}
+    known = table()
+    new = {name: of_one - known.get(name, set()) for name, of_one in found.items()}
+    if request.config.getoption("--force-regen"):
+        for name, of_one in new.items():
+            known.setdefault(name, set()).update(of_one)
+        TABLE.write_text(written(known))
+    assert {name: of_one for name, of_one in new.items() if of_one} == {}
+
+
+def test_core_operators_of_the_examples():
+    """What of torch's core operators occurs is computed, or refused by name."""
+    found = table()
+    assert written(found) == TABLE.read_text()
+    core = {name for name in found if is_core(name)}
+    computed = {name for name in core if "computed" in found[name]}
+    assert len(computed) > 90
+    for name in core - computed:
+        assert any(name in why or name == "_local_scalar_dense" for why in found[name])
+    assert core - computed == {
+        *("_cdist_forward", "_embedding_bag", "_fft_r2c", "_local_scalar_dense"),
+        *("avg_pool2d", "avg_pool2d_backward", "convolution", "convolution_backward"),
+        *("nonzero", "scatter_reduce", "topk"),
+    }
+    for why in {why for of_one in found.values() for why in of_one} - {"computed"}:
+        assert WHY.search(why), why
+
+
+WHY = re.compile(
+    r"^a page has no \w+|draws random numbers$|gives complex numbers$"
+    r"|^f looks at a value|(takes|gives) a sparse tensor$|half precision$|float32 alone$"
+)
+
+
+def is_core(name):
+    """Tell whether an operator of ATen is one of those that torch calls its core."""
+    packet = getattr(torch.ops.aten, name)
+    tags = (getattr(packet, overload).tags for overload in packet.overloads())
+    return any(torch.Tag.core in of_one for of_one in tags)
+
+
+# ---------------------------------------------------------------- together
+
 W = torch.linspace(-1, 1, 12).reshape(4, 3)
 MORE = {
     "_unsafe_index": lambda x: x.reshape(1, 1, 3).repeat_interleave(2, -1),
+    "angles": lambda x: x.tan() * x.atan() + (x / 4).asin() * x.asinh() + (x / 4).atanh(),
     "alpha": lambda x: torch.sub(x, x.exp(), alpha=3) + torch.rsub(x, x.sin(), alpha=2),
-    "argmin": lambda x: x * x.argmin(),
+    "argmax, argmin": lambda x: x * x.argmin() - x.exp() * x.argmax(),
     "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(
         *[x.reshape(1, 1, 3, 1)] * 3, is_causal=True
     ),
     "bool or": lambda x: x * ((x > 0) + (x < -1)),
+    "bool xor": lambda x: x * ((x > -1) ^ (x < 1)),
     "captured module": torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.GELU()),
+    "filled by one entry": lambda x: torch.zeros(3).fill_(x[1].exp()) * x,
     "gather by order": lambda x: x.gather(0, x.argsort(descending=True)) * x,
     "in place, in a view": lambda x: x.clone().reshape(3, 1).t().mul_(2).squeeze(0) * x,
     "in place, of a constant": lambda x: torch.zeros(4).index_copy_(
@@ -103,6 +201,7 @@ MORE = {
         (x**3).sum(), x, create_graph=True
     )[0],
     "straight through": lambda x: x + (x.round() - x).detach(),
+    "truncated": lambda x: x * x.trunc(),
     "truth of numbers": lambda x: x * torch.logical_xor(x, x.floor()),
     "write where true": lambda x: torch.where(x > 0, x, x.new_zeros(())).index_put(
         (x > 1,), torch.tensor(7.0)
@@ -131,60 +230,6 @@ def test_a_wrong_number_in_the_graph_is_seen():
         certify(live)
 
 
-WHY = {
-    "if": (lambda x: x if x.sum() > 0 else -x, r"looks at a value \(if, float"),
-    "float": (lambda x: x * float(x[0]), r"looks at a value \(if, float"),
-    "tolist": (lambda x: x * sum(x.tolist()), r"looks at a value \(tolist"),
-    "numpy": (lambda x: x * float(x.detach().numpy()[0]), r"looks at a value \(numpy"),
-    "equal": (lambda x: x * torch.equal(x, x), r"looks at a value \(equal"),
-    "shape": (lambda x: x[x > 0], r"index of this kind \(its shape depends on values"),
-    "nonzero": (lambda x: x[x.nonzero()[0]], "nonzero of this kind .its shape depends"),
-    "rand": (lambda x: x * torch.rand(3), "rand draws random numbers"),
-    "dropout": (torch.nn.Dropout(), "draws random numbers"),
-    "half": (lambda x: x.half().float(), "rounds to half precision"),
-    "complex": (lambda x: torch.fft.fft(x).real, "gives complex numbers"),
-    "lacking": (lambda x: torch.linalg.inv(x.outer(x) + torch.eye(3)), "linalg_inv_ex"),
-    "bits": (lambda x: x * (x.long() & 1), "bits of integers"),
-}
-
-
-@pytest.mark.parametrize("why", WHY)
-def test_refused(why):
-    f, message = WHY[why]
-    x = torch.tensor([1.0, 2.0, 3.0])
-    state = torch.get_rng_state()
-    with pytest.raises(NotImplementedError, match=message):
-        pullback.live(f, x)
-    assert torch.equal(state, torch.get_rng_state())
-
-
-def test_the_line_of_f_is_named():
-    def f(x):
-        y = x * 2
-        z = y.exp()
-        return z if z.sum() > 0 else y
-
-    with pytest.raises(NotImplementedError, match=r"test_live_operators.py: return z if z"):
-        pullback.live(f, torch.ones(3))
-
-
-def test_the_line_of_f_whose_backward_is_refused():
-    def f(x):
-        y = x * 2
-        z = torch.nn.functional.hardshrink(y)
-        return z + y
-
-    with pytest.raises(NotImplementedError, match=r"hardshrink_backward.*: z = torch.nn"):
-        pullback.live(f, torch.ones(3))
-
-
-def test_of_one_dtype_alone():
-    convolution = torch.nn.Conv1d(1, 1, 2)
-    with pytest.raises(NotImplementedError, match=r"float64, in which a page\s+computes"):
-        pullback.live(lambda x: convolution(x[None]), torch.ones(3))
-
-
 def test_names():
     """No rule stands for an operation that torch does not have."""
-    known = {name for name in [*RULES, *CONSTANT] if hasattr(torch.ops.aten, name)}
-    assert {*RULES, *CONSTANT} - known == {"convert_element_type"}  # of prims
+    assert [n for n in [*RULES, *CONSTANT] if not hasattr(torch.ops.aten, n)] == []

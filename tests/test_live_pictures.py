@@ -1,5 +1,6 @@
 """Live pictures on a page of the site: data in the page, one script beside it."""
 
+import math
 import re
 from textwrap import indent
 
@@ -10,7 +11,7 @@ from executed import ROOT
 from sites import Site, write
 
 import pullback
-from certified import COUNT, differences, inputs_for
+from certified import AGREE, COUNT, Difference, certify, inputs_for
 
 CONF = f"""
     import sys
@@ -79,19 +80,47 @@ def answer(route, folder):
 
 
 def test_what_is_compared():
-    """A hundred inputs and more: zeros, ties, negative and large numbers among them."""
-    inputs = list(inputs_for(4, 2, COUNT))
+    """A hundred inputs and more, of each kind, in x as in v."""
+    inputs = list(inputs_for(4, 3, COUNT))
     assert len(inputs) >= 100
-    xs = torch.stack([x for x, _ in inputs])
+    assert {(len(x), len(v)) for x, v in inputs} == {(4, 3)}
+    xs, vs = (torch.stack(list(part)) for part in zip(*inputs, strict=True))
     assert (xs == 0).all(dim=1).any()
-    assert ((xs == 0).sum(dim=1) == 2).any()
     assert ((xs == xs[:, :1]).all(dim=1) & (xs[:, 0] != 0)).any()
-    assert (xs < 0).all(dim=1).any()
-    assert (xs.abs() > 100).any()
-    assert {(len(x), len(v)) for x, v in inputs} == {(4, 2)}
+    assert (xs.abs().amin(dim=1) > 10).any()
+    for t in (xs, vs):
+        assert ((t == 0).sum(dim=1) == 1).any()
+        assert (t < 0).all(dim=1).any()
+        assert (t.abs().amax(dim=1) > 1e6).any()
+        assert (t.abs().amax(dim=1) < 1e-5).any()
+    ties = [len(set(x.tolist()) - {0.0}) < int((x != 0).sum()) for x in xs]
+    assert sum(ties) > 10
+    large, small = xs.abs().amax(dim=1) > 1e5, vs.abs().amax(dim=1) < 1e-4
+    assert (large & small & (vs != 0).any(dim=1)).any(), "each kind with each"
+
+
+def test_the_measure_of_a_difference():
+    """Relative, however large or small; to the terms, where they cancel."""
+
+    def size(exact, page, of):
+        parts = (torch.tensor(t, dtype=torch.float64) for t in (exact, page, of))
+        exact, page, of = parts
+        return Difference(of, of, exact, page, of).size
+
+    assert size([1e6, 2.0], [1e6, 2.0 + 1e-3], [1.0]) == pytest.approx(1e-9)
+    assert size([1e-6, 0.0], [1e-6, 1e-9], [1e-7]) == pytest.approx(1e-3)
+    assert size([1e-17], [0.0], [1.0]) == pytest.approx(1e-17)
+    assert size([math.nan, math.inf], [math.nan, math.inf], [1.0]) == 0
+    for wrong in (math.nan, math.inf):
+        assert not size([1.0], [wrong], [1.0]) <= AGREE
+        assert not size([wrong], [1.0], [1.0]) <= AGREE
+    assert not size([math.inf], [-math.inf], [1.0]) <= AGREE
 
 
 def test_nothing_but_rounding_is_between_them():
     live = pullback.live(torch.sigmoid, torch.ones(2))
-    worst = max(difference.size for difference in differences(live, 60))
-    assert 0 <= worst < 1e-12
+    found = certify(live)
+    assert found.inputs == COUNT
+    assert 0 < found.largest < 1e-14
+    assert found.bytes <= 2048
+    assert certify(torch.ones(2)) is None

@@ -150,6 +150,23 @@ def shared():
     return sweeps.digest(*map(sweeps.of, files))
 
 
+FIRST_VISITS = (
+    "index.html",
+    f"{CHAPTER}10_why_a_vector.html",
+    "auto_examples/02_jacobians/05_reading.html",
+    "answers/none.html",
+    "errors/mismatch-in-shape.html",
+)
+
+
+@pytest.mark.parametrize("visited", FIRST_VISITS)
+def test_a_first_visit_is_light(visitor, address, visited):
+    """Pictures apart, as a static host sends it."""
+    visitor.open(address + visited)
+    files = {urlsplit(url).path for kind, url in visitor.loaded if kind != "image"}
+    assert sum(weight(SITE / file.lstrip("/")) for file in files) <= 60 * 1024
+
+
 @pytest.mark.sweep(lot=20, state=shared, file=SITE.joinpath)
 @pytest.mark.parametrize("visited", PAGES)
 def test_page_loads_like_paper_and_everyone_can_read_it(visitor, address, visited):

@@ -276,6 +276,10 @@ def test_what_runs_now():
     assert run >= 0
     assert _torch.function_of(x.sin().grad_fn) is None
     assert _torch.shapes_received(NothingToSee()) == []
+    assert _torch.shapes_sent(y.grad_fn) == [(3,)]
+    assert _torch.shapes_sent(y.sum().grad_fn) == [(3,)]
+    assert _torch.shapes_sent((y * 2).sum(0).grad_fn) == [(3,)]
+    assert _torch.shapes_sent(torch.stack([x, x[0].expand(3)]).grad_fn) == [(3,), (3,)]
 
 
 def test_the_frame_of_a_backward_in_another_thread():
@@ -309,6 +313,11 @@ def test_has_numbers():
     assert _torch.has_numbers(X)
     assert not _torch.has_numbers(X.to("meta"))
     assert not _torch.has_numbers(torch._efficientzerotensor((2,)))
+
+
+def test_operations_apart_from_those_that_take_functions():
+    assert isinstance(torch.ops.aten.sin.default, _torch.OpOverload)
+    assert not isinstance(torch.ops.higher_order.cond, _torch.OpOverload)
 
 
 def test_out_of_sight():

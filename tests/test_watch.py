@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -121,6 +121,34 @@ def test_the_line_that_edited_and_the_line_that_saved():
     assert str(finding) in raised.value.__notes__[0]
 
 
+def test_a_buffer_that_is_written_slice_by_slice():
+    W = torch.eye(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
+        states = torch.ones(4, 3)
+        for t in range(1, 4):
+            states[t] = torch.tanh(W @ states[t - 1])  # wrote a slice here
+        states.sum().backward()
+    (finding,) = seen
+    assert at(finding.site) == here("wrote a slice here")
+    assert "a slice of shape [3] of a tensor of 12 numbers after Mv" in finding.message
+    assert "slices share one version counter" in finding.message
+    assert finding.fix.index("torch.stack") < finding.fix.index("clone")
+
+
+def test_a_buffer_whose_slices_were_written_before_it_was_read_as_a_whole():
+    x = torch.ones(2, requires_grad=True)
+    for parts in (True, False):
+        with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
+            buffer = torch.zeros(2, 2) * x
+            if parts:
+                buffer[0] = x
+            squares = buffer.square()
+            buffer[1] = x
+            squares.sum().backward()
+        assert ("version counter" in seen[0].message) is parts
+        assert ("torch.stack" in seen[0].fix) is parts
+
+
 def test_the_optimizer_that_changed_a_parameter_between_two_backwards():
     net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -179,6 +207,24 @@ def test_an_infinity_is_reported_where_it_began():
     assert "An infinity first appeared in backward of Sqrt" in finding.message
     (became,) = [note for note in finding.notes if note.label == "NaN"]
     assert at(became.site) == here("became NaN here")
+
+
+def test_the_lines_that_made_the_inputs():
+    outside = torch.tensor([1.0, 2.0], requires_grad=True)
+    with pullback.watch() as seen:
+        above = outside * 2  # made above here
+        below = torch.from_numpy(torch.zeros(2).numpy())  # made below here
+        ratio = above / below
+        (ratio * outside).sum().backward()
+    inputs = [note for note in seen[0].notes if note.label == "input"]
+    assert [note.text for note in inputs] == ["2 to 4, shape (2,)", "0, shape (2,)"]
+    assert [at(note.site) for note in inputs] == [
+        here("made above here"),
+        here("made below here"),
+    ]
+    with pullback.watch() as seen:
+        (outside / 0).sum().backward()
+    assert [note.site for note in seen[0].notes if note.label == "input"] == [None]
 
 
 def test_the_first_nan_of_a_forward_pass_with_the_ranges_of_its_inputs():
@@ -322,6 +368,217 @@ def test_why_a_parameter_got_no_gradient(cut, where, says):
         seen.why("nobody")
 
 
+class Sixth(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        cube = x**3
+        return cube * cube
+
+    @staticmethod
+    def backward(ctx, v):
+        return 6 * v * ctx.saved_tensors[0] ** 5
+
+
+class SixthOfNumPy(Sixth):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        cube = x.detach().numpy() ** 3
+        return torch.from_numpy(cube * cube)
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x * 1 * w
+
+    @staticmethod
+    def backward(ctx, v):
+        return v * ctx.saved_tensors[1], v * ctx.saved_tensors[0]
+
+
+@torch.library.custom_op("test_watch::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+double.register_autograd(lambda ctx, v: 2 * v)
+LOG = []
+
+
+def numpy_beside(h):
+    LOG.append(h.detach().numpy())
+    kept = h.detach()  # kept here
+    LOG.append(h.detach().cpu().numpy())
+    return kept
+
+
+def another_detach(h):
+    kept = h.detach()[:, :]  # kept first here
+    LOG.append(h.detach().mean())
+    return kept * 1
+
+
+def behind_a_function(h):
+    return Sixth.apply(h).detach()  # behind the Function here
+
+
+def behind_a_function_of_numpy(h):
+    return SixthOfNumPy.apply(h).detach()  # behind NumPy here
+
+
+def behind_an_operator(h):
+    return (double(h) > 0).float()  # behind the operator here
+
+
+def before_a_function(h):
+    h = h.detach() * 2  # before the Function here
+    return Product.apply(h, torch.ones(3, requires_grad=True))
+
+
+def a_new_leaf(h):
+    h = h.detach().requires_grad_()  # a new leaf here
+    return h * 2
+
+
+def a_new_parameter(h):
+    h = nn.Parameter(h.detach())  # a new parameter here
+    return h * 2
+
+
+def a_view_of_no_grad(h):
+    LOG.append(h.detach().numpy())
+    with torch.no_grad():
+        h = h[:, :]  # a view here
+    return h * 1
+
+
+def through_numpy(h):
+    return torch.from_numpy(h.detach().numpy() * 2)  # through NumPy here
+
+
+@pytest.mark.parametrize(
+    ("cut", "where", "says"),
+    [
+        (numpy_beside, "kept here", "detach()"),
+        (another_detach, "kept first here", "detach()"),
+        (behind_a_function, "behind the Function here", "detach()"),
+        (behind_a_function_of_numpy, "behind NumPy here", "detach()"),
+        (behind_an_operator, "behind the operator here", "integers or booleans"),
+        (before_a_function, "before the Function here", "detach()"),
+        (a_new_leaf, "a new leaf here", "detach()"),
+        (a_new_parameter, "a new parameter here", "detach()"),
+        (a_view_of_no_grad, "a view here", "no_grad"),
+        (through_numpy, "through NumPy here", "NumPy"),
+    ],
+)
+def test_lines_beside_the_cut_are_not_named(cut, where, says):
+    net = Net(cut)
+    with pullback.watch() as seen:
+        for _ in range(2):
+            net(torch.ones(4, 3)).square().mean().backward()
+    why, line = seen.why("first.weight").splitlines()
+    assert f"cut by {says}" in why.replace("an operation that gives ", "")
+    name, number = here(where)
+    assert f"{name}:{number}: " in line
+
+
+def as_a_number(h):
+    number = h.sum().item()  # a number here
+    return torch.full((4, 3), number)
+
+
+def to_decide(h):
+    if h.sum() < 1e9:  # decided here
+        LOG.append(h.detach().numpy())  # to NumPy here
+    return torch.ones(4, 3)
+
+
+def in_place(h):
+    h = h * 1
+    h.detach_()
+    return h * 2  # read without a graph here
+
+
+@pytest.mark.parametrize(
+    ("cut", "left"),
+    [
+        (as_a_number, ["a number here"]),
+        (to_decide, ["decided here", "to NumPy here"]),
+    ],
+)
+def test_what_may_have_cut_is_said_to_be_no_more_than_that(cut, left):
+    net = Net(cut)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        net(torch.ones(4, 3)).square().mean().backward()
+        optimizer.step()
+    finding = next(f for f in seen if "first" in f.message)
+    assert "did not enter the loss" in finding.message
+    assert "unless as numbers of Python or NumPy" in finding.message
+    assert finding.site.code == "return self.last(self.frozen(self.cut(self.first(x))))"
+    notes = [note for note in finding.notes if note.label == "left"]
+    assert [at(note.site) for note in notes] == [here(text) for text in left]
+
+
+def test_a_cut_that_is_no_operation_is_said_to_be_before():
+    net = Net(in_place)
+    with pullback.watch() as seen:
+        net(torch.ones(4, 3)).square().mean().backward()
+    why, line = seen.why("first.weight").splitlines()
+    assert "without a graph on this line" in why
+    name, number = here("read without a graph here")
+    assert f"{name}:{number}: " in line
+
+
+def test_a_cut_in_the_second_of_two_losses():
+    net = Net(by_detach)
+    with pullback.watch() as seen:
+        net(torch.ones(4, 3))
+        net.last.weight.sum().backward()  # the first is aside
+        net(torch.ones(4, 3)).square().mean().backward()
+    assert "cut by detach()" in seen.why("first.weight")
+
+
+class Nothing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, v):
+        if v is None:
+            return v
+        return None  # nothing here
+
+
+def test_a_function_that_sends_nothing_back():
+    net = Net(Nothing.apply)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        net(torch.ones(4, 3)).square().mean().backward()
+        optimizer.step()
+    finding = next(f for f in seen if "first" in f.message)
+    assert "sends nothing: Nothing" in finding.message
+    assert at(finding.site) == here("nothing here")
+
+
+def test_the_page_about_a_number_tells_what_to_do():
+    net = Net(by_item)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        net(torch.ones(4, 3)).square().mean().backward()
+        optimizer.step()
+    finding = next(f for f in seen if "item" in f.message)
+    assert finding.page == "grad-is-none"
+    page = next(m for m in messages() if m.anchor == finding.page)
+    for words in ("`.item()`", "`torch.stack"):
+        assert words in page.fix
+        assert words.strip("`") in finding.fix
+
+
 def test_a_parameter_that_is_used_beside_the_loss():
     net = Net(lambda h: h)
     optimizer = torch.optim.SGD([*net.first.parameters(), *net.last.parameters()], lr=0.1)
@@ -423,6 +680,160 @@ class Quartic(torch.autograd.Function):
     def backward(ctx, v, of_square):
         x, square = ctx.saved_tensors
         return 4 * square * x * v + 2 * x * of_square
+
+
+class Ignores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_output):
+        slope = torch.full((3,), 2.0)
+        return slope  # ignores here
+
+
+class Expands(Ignores):
+    @staticmethod
+    def backward(ctx, grad_output):
+        return grad_output.expand(4, 3)  # expands here
+
+
+class Sums(Ignores):
+    @staticmethod
+    def backward(ctx, grad_output):
+        return (grad_output.expand(4, 3) / 2).sum(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "where", "says"),
+    [
+        (Ignores, "ignores here", "does not use grad_output, which is not 1 here"),
+        (Expands, "expands here", "shape (4, 3) for an input of shape (3,)"),
+        (Sums, None, None),
+    ],
+)
+def test_a_wrong_backward_is_told_in_its_own_words_where_it_returns(function, where, says):
+    x = torch.ones(3, requires_grad=True)
+    with pullback.watch() as seen:
+        (3 * function.apply(x)).sum().backward()
+    assert len(seen) == (where is not None)
+    for finding in seen:
+        assert at(finding.site) == here(where)
+        assert says in finding.message
+
+
+def test_a_sum_that_the_backward_of_torch_itself_takes():
+    if not hasattr(nn, "LinearCrossEntropyLoss"):
+        pytest.skip("this release has none")
+    from torch.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
+
+    options = LinearCrossEntropyOptions()
+    loss = nn.LinearCrossEntropyLoss(8, 6, reduction="none", options=options)
+    with pullback.watch() as seen:
+        losses = loss(torch.ones(4, 8, requires_grad=True), torch.arange(4))
+        (losses * torch.arange(4.0)).sum().backward()
+    assert list(seen) == []
+
+
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, v):
+        return Same.apply(v) * 2
+
+
+def test_a_function_in_the_backward_of_another_has_no_graph_to_keep():
+    x = torch.ones(3, requires_grad=True)
+    with pullback.watch() as seen:
+        torch.autograd.grad(Same.apply(x).square().sum(), x, create_graph=True)
+    assert list(seen) == []
+
+
+class Raises(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, v):
+        raise ZeroDivisionError
+
+
+class ReturnsNone(Raises):
+    @staticmethod
+    def backward(ctx, v):
+        return None
+
+
+@pytest.mark.parametrize("function", [Raises, ReturnsNone])
+def test_a_backward_that_computes_nothing_has_no_use_for_v(function):
+    x = torch.ones(3, requires_grad=True)
+    with pullback.watch() as seen, suppress(ZeroDivisionError):
+        (3 * function.apply(x)).sum().backward()
+    assert list(seen) == []
+
+
+def test_what_memory_held_before_is_nobodys_nan():
+    w = torch.ones(2, 3).t().requires_grad_()
+    torch.use_deterministic_algorithms(True)  # which fills memory with NaN
+    try:
+        with pullback.watch() as seen:
+            assert torch.empty(2).isnan().all()
+            w.sum().backward()  # its gradient is copied to a new tensor
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert list(seen) == []
+
+
+def test_a_gradient_check_is_no_step():
+    w = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    with pullback.watch() as seen:
+        for _ in range(3):
+            w.square().sum().backward()
+            torch.autograd.gradcheck(torch.exp, w)
+    assert list(seen) == []
+
+
+def test_a_checkpoint_that_runs_before_its_forward_has_ended():
+    from torch.utils.checkpoint import checkpoint
+
+    def slope(x):
+        (g,) = torch.autograd.grad(x.sin().exp(), x, retain_graph=True)
+        return (x * 1).exp() + g.detach()
+
+    def whole(x):
+        return checkpoint(slope, x, use_reentrant=False)
+
+    with torch.utils.checkpoint.set_checkpoint_early_stop(False), pullback.watch() as seen:
+        for number in (1.0, 2.0):
+            whole(torch.tensor(number, requires_grad=True))
+    assert list(seen) == []
+
+
+def test_a_storage_that_comes_from_elsewhere_has_no_past():
+    from pullback._watch.log import Event, Leaf
+    from pullback._watch.ways import Reason, Way
+
+    w = torch.ones(1, requires_grad=True)
+    way = Way(Leaf(lambda: w, 1, 0, None, "w"))
+    way.cut[5] = Reason("integer")  # of a storage that is gone
+    event = Event(1, "lift_fresh", None)
+    event.reads = event.makes = (5,)
+    way.follow(event)
+    assert way.cut == {}
+
+
+def test_nested_tensors_are_let_through():
+    with warnings.catch_warnings(action="ignore"), pullback.watch() as seen:
+        parts = [torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)]
+        (torch.nested.as_nested_tensor(parts) * 2).to_padded_tensor(0.0).sum().backward()
+    assert parts[1].grad.tolist() == [2.0] * 3
+    assert seen.unseen == ()
 
 
 def test_an_intermediate_that_is_returned_has_a_graph():
@@ -857,7 +1268,7 @@ TRAP = "x = torch.zeros(2, requires_grad=True)\nx.pow(2).sum().sqrt().backward()
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        (RIGHT, 0, ""),
+        (RIGHT, 0, "operations, 1 backward pass; nothing was found"),
         (TRAP, 3, "train.py:3: An infinity first"),
         (f"{TRAP}\nraise SystemExit(7)", 7, "train.py:3: An infinity first"),
         (f"{RIGHT}\n1 / 0", 1, "ZeroDivisionError"),
@@ -865,17 +1276,51 @@ TRAP = "x = torch.zeros(2, requires_grad=True)\nx.pow(2).sum().sqrt().backward()
 )
 def test_a_script_runs_as_it_is(tmp_path, body, status, says):
     path = script(tmp_path, f"import sys, torch; print(sys.argv[1:], __name__)\n{body}")
-    returned, out, err = command(path, "--lr", "1", folder=tmp_path)
+    returned, out, err = command(path.name, "--lr", "1", folder=tmp_path)
     assert (returned, out) == (status, "['--lr', '1'] __main__\n")
     assert says in " ".join(err.split())
     assert "runpy" not in err
-    assert bool(err) == bool(says)
+    assert (err.count("\n") == 1) == (body == RIGHT)
+    assert ("nothing was found" in err) == (RIGHT in body)
 
 
 def test_a_module_runs_too(tmp_path):
     script(tmp_path, f"import torch\n{TRAP}")
     assert command("-m", "train", folder=tmp_path)[0] == 3
     assert command("--without", "not-finite", "-m", "train", folder=tmp_path)[0] == 0
+
+
+def test_help_is_a_screen_of_commands_that_run(tmp_path):
+    for asked in ("--help", "-h"):
+        returned, out, _ = command(asked)
+        assert returned == 0
+        lines = out.splitlines()
+        assert len(lines) <= 24
+        assert max(map(len, lines)) <= 88
+    assert command()[0] == 2
+    assert command()[2] == out
+    script(tmp_path, RIGHT.join(["import torch; ", ""]))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text("")
+    given = [line for line in lines if line.startswith("    python")]
+    assert len(given) == 6
+    for line in given:
+        line = line.replace("python ", f"{sys.executable} -W ignore ")
+        done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True)
+        assert done.returncode == ("train.py 2>&1" in line), done
+    assert "backward" in (tmp_path / "AGENTS.md").read_text()
+
+
+def test_the_entry_of_a_name_leaves_no_gap(capsys):
+    from pullback.__main__ import main
+
+    for entry in messages():
+        told = {*re.findall(r"\{(\w+)\}", entry.fix)} - {*entry.shapes}
+        assert main(["explain", entry.anchor]) == 0
+        out = capsys.readouterr().out
+        assert all(f"<{name}>" in out for name in told), entry.anchor
+        assert not any(f"{{{name}}}" in out for name in told), entry.anchor
+        assert ("what your own message says there" in out) == bool(told), entry.anchor
 
 
 def test_explain_says_what_a_message_means_without_torch():

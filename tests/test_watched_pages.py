@@ -65,6 +65,7 @@ SHOWN = {
     "examples/04_programs/05_loss_weights.py": {"not-finite"},
     "examples/04_programs/07_losses.py": {"not-finite"},
     "examples/04_programs/10_several_losses.py": {"extra-gradients-dropped"},
+    "examples/04_programs/16_surrogate_losses.py": {"not-finite"},
     "examples/04_programs/25_external_loss.py": {"gradient-cast", "not-finite"},
     "examples/04_programs/27_other_libraries.py": {"data-hides-changes"},
     "examples/04_programs/32_through_time.py": {"not-finite"},
@@ -104,12 +105,14 @@ SHOWN = {
     "examples/08_more_on_jacobians/60_seeing.py": {"ones-on-mixed-samples"},
     "examples/08_more_on_v/45_weights.py": {"extra-gradients-dropped"},
 }
-#: Pages that insist on compiling, or on torch.cond under vmap, which a mode forbids; and
-#: one that counts on memory to be freed at once, which waits for the end of the block.
+#: Pages that insist on compiling, or on torch.cond under vmap, which a mode forbids; one
+#: that counts on memory to be freed at once, which waits for the end of the block; and one
+#: that trains with a jvp in each of 800 steps, which takes minutes.
 LEFT_OUT = {
     "docs/answers/compile.md",
     "docs/answers/own-function.md",
     "examples/03_products/50_accumulating.py",
+    "examples/04_programs/68_mean_flow.py",
     "examples/05_mechanics/70_vmap_limits.py",
     "examples/06_own_rules/27_custom_op.py",
 }

@@ -1,8 +1,10 @@
 """Compare what a live picture computes with what torch computes, before a page shows it.
 
 A picture (:func:`pullback.live`) carries a program. Here the picture's own script runs it
-in a JavaScript engine, V8, for many x and v: random ones, zeros, equal entries, negative
-and large ones. What differs from torch in float64 ends the build.
+in a JavaScript engine, V8, for many x and v: random ones, zeros, equal entries, negative,
+large and small ones. What differs from torch in float64 ends the build.
+
+``python certified.py`` says what was compared for the pages that have been executed.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from torch import Tensor
 
 from pullback import Live
 from pullback._live import script
+from pullback._live_program import weight
 
-COUNT = 120  # x and v to compare at
-AGREE = 1e-9  # of the largest number of a result: far below the digits that a page shows
+COUNT = 108  # x and v to compare at: two of each pair of kinds
+AGREE = 1e-11  # of the largest number: far below the digits that a page shows
 RUN = (
     "(program, inputs) => inputs.map(([x, v]) =>"
     " live.run(program, x, v)).map(at => program.outputs.map(i => at[i].map(String)))"
@@ -34,37 +37,54 @@ class Difference(NamedTuple):
     v: Tensor
     torch: Tensor
     page: Tensor
+    of: Tensor  # what the numbers come from: x for y, v for the product
 
     @property
     def size(self) -> float:
-        """The largest difference, as a part of the largest number."""
+        """The largest difference, as a part of the largest number.
+
+        That is one of the result, or one of what it comes from: a result may be what
+        rounding leaves of a sum that cancels.
+        """
         same = (self.torch == self.page) | (self.torch.isnan() & self.page.isnan())
-        apart = torch.where(same, 0.0, (self.torch - self.page).abs())
-        finite = self.torch[self.torch.isfinite()]
-        return float(
-            apart.max() / max(1.0, float(finite.abs().max()) if len(finite) else 0)
-        )
+        apart = torch.where(same, 0.0, (self.torch - self.page).abs()).max()
+        numbers = torch.cat([self.torch, self.of]).abs()
+        largest = torch.where(numbers.isfinite(), numbers, 0.0).max()
+        return float(apart / (largest if largest > 0 else 1.0))
 
 
-def certify(value: object) -> None:
+class Certificate(NamedTuple):
+    """What was compared of one picture."""
+
+    inputs: int  # pairs of x and v
+    largest: float  # difference, as :attr:`Difference.size`
+    bytes: int  # of its program, compressed
+
+
+def certify(value: object) -> Certificate | None:
     """Raise AssertionError if a value is a live picture that disagrees with torch."""
     if not isinstance(value, Live):
-        return
+        return None
+    largest = 0.0
     for difference in differences(value, COUNT):
         assert difference.size <= AGREE, f"the page and torch differ: {difference}"
+        largest = max(largest, difference.size)
+    return Certificate(COUNT, largest, weight(value.program))
 
 
 def differences(live: Live, count: int) -> Iterator[Difference]:
-    """Yield how y and the product of a picture differ from torch's, one after the other."""
+    """Yield how y, the product and a graph's numbers differ from torch's, one by one."""
     inputs = list(inputs_for(len(live.x), len(live.v), count))
     lists = json.dumps([[x.tolist(), v.tolist()] for x, v in inputs])
     program = json.dumps(live.program)
     told = engine().eval(f"JSON.stringify(({RUN})({program}, {lists}))")
     answers = json.loads(str(told))
     for (x, v), answer in zip(inputs, answers, strict=True):
-        for exact, page in zip(live.answer(x, v), answer, strict=True):
+        exact = live.answer(x, v)
+        sources = [x, v, *[torch.cat([x, v])] * (len(exact) - 2)]
+        for wanted, page, source in zip(exact, answer, sources, strict=True):
             numbers = torch.tensor([float(n) for n in page], dtype=torch.float64)
-            yield Difference(x, v, exact, numbers)
+            yield Difference(x, v, wanted, numbers, source)
 
 
 @cache
@@ -76,20 +96,54 @@ def engine() -> MiniRacer:
 
 
 def inputs_for(n: int, m: int, count: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield x and v of n and m entries: of each kind as many as of all others."""
+    """Yield x and v of n and m entries: each kind of x with each kind of v in turn."""
     chance = torch.Generator().manual_seed(0)  # the same ones in each build
-    for i in range(count):
-        x = torch.randn(n, generator=chance, dtype=torch.float64)
-        v = torch.randn(m, generator=chance, dtype=torch.float64)
-        match i % 6:
+
+    def drawn(n: int, kind: int) -> Tensor:
+        t = torch.randn(n, generator=chance, dtype=torch.float64)
+        match kind:
             case 1:
-                x = 100 * x
+                return t.round()  # many zeros, and equal entries
             case 2:
-                x = x.round()  # many zeros, and equal entries
+                return 1e6 * t
             case 3:
-                x = x[:1].round().expand(n).clone()  # all equal
+                return 1e-6 * t
             case 4:
-                x, v = -x.abs(), v.round()
+                return -t.abs()
             case 5:
-                x = torch.where(torch.rand(n, generator=chance) < 0.5, 0.0, x)
+                return torch.where(torch.rand(n, generator=chance) < 0.5, 0.0, t)
+            case 6:
+                return t[:1].round().expand(n).clone()  # all equal
+            case 7:
+                return t[torch.randint(n, (n,), generator=chance)]  # some equal
+            case 8:
+                return 100 * t
+        return t
+
+    for i in range(count):
+        x, v = drawn(n, i % 9), drawn(m, i // 9 % 6)
         yield (x if i else 0 * x), v
+
+
+def main() -> None:
+    """Say what was compared of the pages that have been executed, and what it weighs."""
+    from pages import ROOT, Store, find  # which are executed with this module
+
+    results = filter(None, map(Store(ROOT).last, find(ROOT)))
+    found = [
+        (result["name"], Certificate(*block["certified"]))
+        for result in results
+        for block in result["shown"]
+        if "certified" in block
+    ]
+    pictures = [picture for _, picture in found]
+    print(f"pages             {len({name for name, _ in found})}")
+    print(f"pictures          {len(pictures)}")
+    print(f"(x, v) compared   {sum(picture.inputs for picture in pictures)}")
+    print(f"largest apart     {max(picture.largest for picture in pictures):.1e}")
+    print(f"script            {weight(script())} bytes, compressed")
+    print(f"largest program   {max(picture.bytes for picture in pictures)} bytes")
+
+
+if __name__ == "__main__":
+    main()

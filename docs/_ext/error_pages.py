@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from markdown_it import MarkdownIt
+
 import runner
 from pages import Store, pieces
 from pullback._messages import Message, messages
@@ -194,8 +196,23 @@ def for_search() -> dict[str, Any]:
             "line": m.only_line,
             "messages": m.patterns,
             "asked": m.asked,
+            "card": card(m),
         }
         for m in messages()
         if m.patterns or m.asked
     }
     return {"expressions": EXPRESSIONS, "pages": pages}
+
+
+inline = MarkdownIt("commonmark").enable("table")
+
+
+def card(message: Message) -> dict[str, Any]:
+    """Return what the search shows of a message that somebody pasted.
+
+    ``html`` is the cause and the fix, with ``{group}`` where the pasted message tells a
+    value; ``unknown`` is what stands there if it does not; ``works`` is code.
+    """
+    unknown = {name: inline.renderInline(said) for name, said in message.unknown.items()}
+    html = inline.render(f"{message.why}\n\n{message.fix}")
+    return {"html": html, "unknown": unknown, "works": message.fixed}

@@ -22,7 +22,8 @@ from markdownify import ATX, MarkdownConverter
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-from ways_in import description, write
+from search_index import write_file
+from ways_in import description
 
 LIST = "llms.txt"
 MANY = 100  # pages of a list that has their titles only
@@ -59,7 +60,7 @@ def write_page(
     base = context["pageurl"] or ""
     text = as_markdown(context["body"])
     lists = f"{context['content_root']}{LIST}"
-    write(file, f"{text}\n---\n\n{base and f'<{base}> · '}[All pages]({lists})\n")
+    write_file(file, f"{text}\n---\n\n{base and f'<{base}> · '}[All pages]({lists})\n")
 
 
 def as_markdown(body: str) -> str:
@@ -125,7 +126,7 @@ def write_lists(app: Sphinx, exception: Exception | None) -> None:
         if file.relative_to(app.outdir).as_posix() not in lists:
             file.unlink()
     for name, lines in lists.items():
-        write(Path(app.outdir, name), "\n".join(lines) + "\n")
+        write_file(Path(app.outdir, name), "\n".join(lines) + "\n")
     for file in Path(app.outdir).rglob("*.md"):
         page = file.relative_to(app.outdir).with_suffix("").as_posix()
         if page not in app.env.found_docs:

@@ -11,7 +11,8 @@ A page in ``docs/answers`` holds many answers, and a reader takes away one: ther
 
 A page is stale when one of these is not what it was when it ran:
 
-- its code; the lines around it, too, in a script, whose line numbers can be on the page;
+- its code; the lines around it, too, in a script, whose line numbers can be on the page,
+  but for the wordings at its end, which only the search sees;
 - a file that the code names, or a module beside it that it imports;
 - the package, if its name occurs in the code: those of its folders of which a file was
   read while the page ran, or all where it started other processes;
@@ -57,6 +58,7 @@ SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
 MODULE = re.compile(r"^(?:from|import) (\w+)", re.M)
 ODD_ANSWERS = "docs/_ext/odd_answers.py"
+WORDINGS = re.compile(r"#\n# \.\. asked: .*\n(?:#    .*\n)*\Z")  # at the end of a script
 ROOT = Path(__file__).parents[2]
 
 
@@ -89,7 +91,7 @@ class Page:
     def text(self) -> str:
         """What its output depends on, of its text."""
         if self.source.suffix == ".py":
-            return self.source.read_text(encoding="utf-8")
+            return WORDINGS.sub("", self.source.read_text(encoding="utf-8"))
         return "\n".join(
             f"{block['tags']}{' anew' * block.get('anew', False)}\n{block['code']}"
             for block in self.blocks

@@ -99,6 +99,7 @@ class Shown(TypedDict):
     html: NotRequired[str]
     markdown: NotRequired[str]
     figures: NotRequired[list[Figure]]
+    certified: NotRequired[tuple[int, float, int]]  # of a live picture: a Certificate
     raised: NotRequired[list[tuple[str, str]]]  # classes and texts of errors and warnings
 
 
@@ -341,7 +342,7 @@ def show(
         noting.look(names)
         if value is not None:
             if certified := sys.modules.get("certified"):
-                certified.certify(value)
+                shown["certified"] = certified.certify(value)
             shown["html"] = rich(value, "_repr_html_")
             shown["markdown"] = rich(value, "_repr_markdown_")
             shown["text"] = repr(value)

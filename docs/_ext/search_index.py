@@ -1,31 +1,40 @@
-"""The index behind ``search.html``: a record for each heading, term and API entry.
+"""What the search knows: a record for each heading, term and API entry.
 
 Sphinx's own search wants every word of a query, so it finds no error message that carries
 the reader's own shapes, and no question in a person's own words. ``_static/ranking.js``
 ranks whatever words it knows, mistyped ones and those of ``same.txt`` too, and
-``_static/search.js`` shows what it finds. Records and words are written as a script, so
-that searching works from a folder, without a server, too. The words are counted here: a
-browser takes longer to do so than a reader waits.
+``_static/search.js`` shows what it finds. All is written as scripts, so that searching
+works from a folder, without a server, too:
 
-What a page says to be asked in other words, too (:mod:`also_asked`), counts as a title; a
-page that shows no such box names them in its front matter, ``asked: "one; another"``.
+``searchindex.js``
+    The names of each record, how many pages link to it, and the words with which its text
+    begins, counted: a browser takes longer to do so than a reader waits.
+``searchmessages.js``
+    By what a pasted message is recognised (``_static/recognition.js``), before the rest.
+``leads/PAGE.js``
+    How the text of each record of a page begins, which its results show; of the page of a
+    message, what to do about it.
+
+The names of a record are its heading and the wordings in which people ask for it: those of
+a box (:mod:`also_asked`), or of a page that shows no box, in its front matter, as in
+``asked: "one; another"``, or in a comment of its source, ``.. asked: one; another``.
 
 ``search_messages`` has ``pages``: what is known of a page beside its text. ``messages`` are
 regular expressions of the messages that it explains, ``line`` is one for the line of code
 that raises them; a query in which one is found, and no other line is said to have raised,
-leads there first. ``asked`` are words under which it is to be found, too.
+leads there first. ``asked`` are words under which it is to be found, too; ``card`` is what
+to do about a message (:func:`error_pages.card`).
 ``_static/recognition.js`` finds them, by the ``expressions`` for what is around a message.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import unicodedata
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import unescape
 from pathlib import Path
 from textwrap import shorten
@@ -68,10 +77,11 @@ its me must my of on or should so that the then there this to was what when whic
 will with would you your
 about also am any been could getting gets got here just ok please possible some something
 such than them these they thing those too very want we were
+actually always anyway explain explained let meaning pytorch really simply still
+tell understand
 """
-FIELDS = ("title", "page", "text", "code", "asked", "wordings")
-# Of a record, in the browser.
-SHOWN = {"url", "title", "wordings", "page", "text", "line", "messages"}
+FIRST = 70  # words of a text that are counted
+ASKED = "asked: "  # begins a comment with wordings
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s\b|(?=[^\W\d_]))")
 LEAD = 240  # characters of its text that a result shows
 EVERYWHERE = 10  # pages that have a heading which says nothing of them
@@ -90,7 +100,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", write_index)
     return {
         "version": "1",
-        "env_version": 5,
+        "env_version": 6,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
@@ -121,19 +131,32 @@ def noted(env: Any) -> dict[str, list[dict[str, Any]]]:
     return entries
 
 
+def linking(env: Any) -> dict[str, list[tuple[str, str]]]:
+    """Return what each page links to: the kind and the name of each target."""
+    if not hasattr(env, "search_links"):
+        env.search_links = {}
+    links: dict[str, list[tuple[str, str]]] = env.search_links
+    return links
+
+
 def note(app: Sphinx, doctree: nodes.document) -> None:
-    """Note the entries of a page that has been read."""
-    noted(app.env)[app.env.current_document.docname] = list(records(doctree))
+    """Note the entries of a page that has been read, and its links."""
+    name = app.env.current_document.docname
+    noted(app.env)[name] = list(records(doctree))
+    links = doctree.findall(addnodes.pending_xref)
+    linking(app.env)[name] = [(link["reftype"], link["reftarget"]) for link in links]
 
 
 def forget(app: Sphinx, env: Any, name: str) -> None:
     """Forget a page that is read again, or gone."""
     noted(env).pop(name, None)
+    linking(env).pop(name, None)
 
 
 def merge(app: Sphinx, env: Any, names: set[str], other: Any) -> None:
     """Take over what another process noted."""
     noted(env).update({name: noted(other)[name] for name in names})
+    linking(env).update({name: linking(other)[name] for name in names})
 
 
 def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -142,24 +165,51 @@ def search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def write_index(app: Sphinx, exception: Exception | None) -> None:
-    """Write ``searchindex.js``: the records of all pages, in the order of their names."""
-    if exception is None and app.builder.name == "html":
-        names = sorted(app.env.found_docs)
-        found = gathered([r for name in names for r in addressed(app, name)])
-        told = repr([found, app.config.search_messages])
-        of = hashlib.sha256(Path(__file__).read_bytes() + told.encode()).hexdigest()
-        file = Path(app.outdir, "searchindex.js")
-        if not (file.exists() and first_line(file) == f"// {of}"):
-            shown = [{key: r[key] for key in r if key in SHOWN} for r in found]
-            for record in shown:
-                record["text"] = shorten(record["text"], LEAD, placeholder=" …")
-            encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-            index = counted(found) | {"same": same_things()}
-            parts = {"RECORDS": encode(shown), "INDEX": encode(index)}
-            expressions = app.config.search_messages.get("expressions", {})
-            parts["EXPRESSIONS"] = encode(expressions)
-            texts = (f"const {name} = {part};\n" for name, part in parts.items())
-            file.write_text("".join([f"// {of}\n", *texts]), encoding="utf-8")
+    """Write the scripts: the records of all pages, in the order of their names."""
+    if exception is not None or app.builder.name != "html":
+        return
+    links = linked(app)
+    names = sorted(app.env.found_docs)
+    found = gathered([r for name in names for r in addressed(app, name, links)])
+    shown = ("url", "title", "wordings", "page", "links")
+    records = [{key: r[key] for key in shown if r.get(key)} for r in found]
+    index = counted(found) | {"same": same_things()}
+    write(app, "searchindex.js", RECORDS=records, INDEX=index)
+    told = app.config.search_messages
+    known = ("url", "title", "line", "messages")
+    pages = [{key: r[key] for key in known} for r in found if "messages" in r]
+    write(app, "searchmessages.js", MESSAGES=pages, EXPRESSIONS=told.get("expressions", {}))
+    leads: dict[str, dict[str, str]] = {}
+    for record in found:
+        page, _, anchor = record["url"].partition("#")
+        lead = shorten(record["text"], LEAD, placeholder=" …")
+        leads.setdefault(page, {})[anchor] = lead
+    written = {Path(app.outdir, "leads", f"{page}.js"): page for page in leads}
+    for file in Path(app.outdir, "leads").rglob("*.js"):
+        if file not in written:
+            file.unlink()
+    for file, page in written.items():
+        text = f"LEADS[{encode(page)}] = {encode(leads[page])};\n"
+        known = told.get("pages", {}).get(page.removesuffix(".html"), {})
+        if "card" in known:
+            text += f"CARDS[{encode(page)}] = {encode(known['card'])};\n"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, text)
+
+
+encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def write(app: Sphinx, name: str, **constants: Any) -> None:
+    """Write a script that defines constants."""
+    lines = [f"const {name} = {encode(value)};\n" for name, value in constants.items()]
+    write_file(Path(app.outdir, name), "".join(lines))
+
+
+def write_file(file: Path, text: str) -> None:
+    """Write a file, if that changes it."""
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        file.write_text(text, encoding="utf-8")
 
 
 def gathered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -174,8 +224,7 @@ def gathered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not record["page"]:
             whole = record
         elif times[record["title"]] >= EVERYWHERE:
-            for key in ("text", "code"):
-                whole[key] = f"{whole[key]} {record[key]}".strip()
+            whole["text"] = f"{whole['text']} {record['text']}".strip()
             continue
         kept.append(record)
     return kept
@@ -187,57 +236,62 @@ def same_things() -> list[list[str]]:
     return [line.split(", ") for line in lines if not line.startswith("#")]
 
 
-def first_line(file: Path) -> str:
-    """Return the first line of a file."""
-    with file.open(encoding="utf-8") as lines:
-        return next(lines, "").rstrip("\n")
-
-
 def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Count the words of each record, field by field.
+    """Count the words with which the text of each record begins.
 
     Returns:
-        ``common``: words that are not counted. ``fields``: their names. ``lengths``: for
-        each record, how many different words each of its fields has, or None where it has
-        no such field. ``words``: for each word, how often it stands anywhere, and for each
-        field, of every record that has it there, how many records after the one before it
-        comes, and then, where that is more than once, minus the number of other times.
+        ``common``: words that are not counted. ``lengths``: for each record, how many
+        different words there are. ``words``: for each word, of every record that has it,
+        how many records after the one before it comes, and then, where the word is there
+        more than once, minus the number of other times.
     """
     common = set(split(COMMON))
-    lengths: list[list[int | None]] = []
-    places: dict[str, list[list[int]]] = {}
-    last: dict[tuple[str, int], int] = {}
-    times: Counter[str] = Counter()
+    lengths: list[int] = []
+    places: dict[str, list[int]] = {}
+    last: dict[str, int] = {}
     for number, record in enumerate(found):
-        lengths.append([])
-        for field, name in enumerate(FIELDS):
-            if (text := record.get(name)) is None:
-                lengths[-1].append(None)
-                continue
-            counts = Counter(split(text if isinstance(text, str) else " ".join(text)))
-            lengths[-1].append(len(counts))
-            times.update(counts)
-            for word in sorted(counts.keys() - common):
-                place = places.setdefault(word, [[] for _ in FIELDS])[field]
-                place.append(number - last.get((word, field), 0))
-                last[word, field] = number
-                if counts[word] > 1:
-                    place.append(1 - counts[word])
-    words = {
-        word: "|".join(" ".join(map(str, place)) for place in ([times[word]], *by_field))
-        for word, by_field in places.items()
-    }
-    return {"common": sorted(common), "fields": FIELDS, "lengths": lengths, "words": words}
+        text = " ".join([*record["text"].split()[:FIRST], *record.get("asked", ())])
+        counts = Counter(split(text))
+        lengths.append(len(counts))
+        for word in sorted(counts.keys() - common):
+            place = places.setdefault(word, [])
+            place.append(number - last.get(word, 0))
+            last[word] = number
+            if counts[word] > 1:
+                place.append(1 - counts[word])
+    words = {word: " ".join(map(str, place)) for word, place in places.items()}
+    return {"common": sorted(common), "lengths": lengths, "words": words}
 
 
-def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
+def linked(app: Sphinx) -> Counter[tuple[str, str]]:
+    """Count the links to each entry, by its page and its anchor.
+
+    A link to a place that is no entry of its own is one to the page.
+    """
+    places: dict[tuple[str, str], tuple[str, str]] = {}
+    for name, _, kind, page, anchor, _ in app.env.domains.standard_domain.get_objects():
+        entries = {entry["anchor"] for entry in noted(app.env).get(page, ())}
+        places[{"label": "ref"}.get(kind, kind), name] = (
+            page,
+            anchor if anchor in entries else "",
+        )
+    found: Counter[tuple[str, str]] = Counter()
+    for links in linking(app.env).values():
+        found.update(places[link] for link in links if link in places)
+    return found
+
+
+def addressed(
+    app: Sphinx, name: str, links: Mapping[tuple[str, str], int]
+) -> Iterator[dict[str, Any]]:
     """Yield the records of one page with their addresses and what is known of messages."""
     uri = app.builder.get_target_uri(name)
     page = app.env.titles[name].astext()
     for entry in noted(app.env)[name]:
         record: dict[str, Any] = {"url": f"{uri}#{entry['anchor']}", "page": page}
+        record["links"] = links.get((name, entry["anchor"]), 0)
         if not entry["anchor"]:
-            record = {"url": uri, "page": ""}
+            record |= {"url": uri, "page": ""}
             told = app.config.search_messages.get("pages", {}).get(name, {})
             if told.get("messages"):
                 record["line"] = as_js(told["line"])
@@ -246,7 +300,7 @@ def addressed(app: Sphinx, name: str) -> Iterator[dict[str, Any]]:
                 record["asked"] = [*told["asked"]]
             if asked := app.env.metadata[name].get("asked"):
                 record["wordings"] = asked.split("; ")
-        record |= {key: entry[key] for key in ("title", "code", "wordings") if key in entry}
+        record |= {key: entry[key] for key in ("title", "wordings") if key in entry}
         yield record | {"text": titled(app, entry["text"])}
 
 
@@ -262,7 +316,7 @@ def titled(app: Sphinx, text: str) -> str:
     """Put the titles of what a page links to in the places of their labels."""
     labels = app.env.domains.standard_domain.labels
     pattern = LABEL.format("(.+?)")
-    return re.sub(pattern, lambda label: labels.get(label[1], [label[1]])[-1], text)
+    return re.sub(pattern, lambda label: str(labels.get(label[1], [label[1]])[-1]), text)
 
 
 def records(doctree: nodes.document) -> Iterator[dict[str, Any]]:
@@ -270,23 +324,29 @@ def records(doctree: nodes.document) -> Iterator[dict[str, Any]]:
     for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
         title, anchor = heading(entry)
         if title and title != "Where next":
-            prose, code = said(entry)
-            more = " ".join(sorted(set(split(code)) - set(split(prose))))
-            record: dict[str, Any] = {"anchor": anchor, "title": title}
-            record |= {"text": prose, "code": more}
+            record: dict[str, Any] = {"anchor": anchor, "title": title, "text": said(entry)}
             boxes = (child for child in entry.children if isinstance(child, also_asked))
-            if others := [wording for box in boxes for wording in wordings(box)]:
-                record["wordings"] = others
+            others = [wording for box in boxes for wording in wordings(box)]
             if isinstance(entry.parent, nodes.document):
                 record |= {"anchor": "", "first": first_paragraph(doctree)}
+                others += asked_in_comments(doctree)
+            if others:
+                record["wordings"] = others
             yield record
+
+
+def asked_in_comments(doctree: nodes.document) -> list[str]:
+    """Return the wordings that the comments of a page name."""
+    comments = (comment.astext() for comment in doctree.findall(nodes.comment))
+    asked = (text.removeprefix(ASKED) for text in comments if text.startswith(ASKED))
+    return [" ".join(wording.split()) for text in asked for wording in text.split("; ")]
 
 
 def first_paragraph(doctree: nodes.document) -> str:
     """Return what the first paragraph of a page says."""
     paragraphs = doctree.findall(nodes.paragraph)
     paragraph = next((p for p in paragraphs if isinstance(p.parent, nodes.section)), None)
-    return said(paragraph)[0] if paragraph else ""
+    return said(paragraph) if paragraph else ""
 
 
 def heading(entry: nodes.Element) -> tuple[str, str]:
@@ -303,10 +363,9 @@ def heading(entry: nodes.Element) -> tuple[str, str]:
     return ", ".join(name.astext() for name in names), anchor
 
 
-def said(entry: nodes.Element) -> tuple[str, str]:
-    """Return what an entry says itself: its prose, and its code with what that prints."""
+def said(entry: nodes.Element) -> str:
+    """Return the prose of an entry itself, and the messages that it quotes."""
     prose: list[str] = []
-    code: list[str] = []
     pending = list(reversed(entry.children))
     while pending:
         node = pending.pop()
@@ -325,17 +384,16 @@ def said(entry: nodes.Element) -> tuple[str, str]:
         elif isinstance(node, CODE) and "message" in node["classes"]:
             prose.append(f" {node.astext()} ")
         elif isinstance(node, CODE):
-            code.append(node.astext())
+            continue
         elif isinstance(node, nodes.math):
             prose.append(plain(node.astext()))
         elif node.get("nb_element") == "mime_bundle":
-            kinds = [c for c in node.children if isinstance(c, nodes.Element)]
-            pending.extend(c for c in kinds if c.get("mime_type") == "text/plain")
+            continue
         else:
             if isinstance(node, nodes.TextElement) and not isinstance(node, nodes.Inline):
                 prose.append(" ")
             pending.extend(reversed(node.children))
-    return " ".join("".join(prose).split()), " ".join(code)
+    return " ".join("".join(prose).split())
 
 
 def plain(tex: str) -> str:
@@ -354,6 +412,15 @@ def line(formula: ElementTree.Element) -> str:
     return "".join(parts) if marks is None else marks.format(*parts[1:])
 
 
+WHOLE_NAME = re.compile(
+    r"[^\W\d_][^\W_]*(?:_[^\W_]+)+|(?<![\d.])\.[a-z][a-zA-Z0-9_]*|[-+*/@]="
+)
+
+
 def split(text: str) -> list[str]:
-    """Return the words of a text as ``ranking.js`` sees them: "doesn't" is one."""
-    return re.findall(r"[^\W_]+", APOSTROPHE.sub("", text.lower()))
+    """Return the words of a text as ``ranking.js`` sees them.
+
+    "doesn't" is one; ``zero_grad`` is two and the whole name, and so is ``x.data``.
+    """
+    plain = APOSTROPHE.sub("", text.lower())
+    return re.findall(r"[^\W_]+", plain) + WHOLE_NAME.findall(plain)

@@ -51,15 +51,9 @@ def write_sitemap(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.name == "html":
         file = Path(app.outdir, "sitemap.xml")
         if app.config.html_baseurl:
-            write(file, "\n".join(sitemap(app)) + "\n")
+            search_index.write_file(file, "\n".join(sitemap(app)) + "\n")
         else:
             file.unlink(missing_ok=True)
-
-
-def write(file: Path, text: str) -> None:
-    """Write a file, if that changes it."""
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        file.write_text(text, encoding="utf-8")
 
 
 def address(app: Sphinx, name: str) -> str:

@@ -2,7 +2,8 @@
 
 What a reader copies then runs against the package that computed the page. The wheel is
 built with the site; the first cell of each notebook that imports the package installs it.
-Boxes, which sphinx-gallery leaves as they are, become quotations in the notebooks.
+Boxes, which sphinx-gallery leaves as they are, become quotations in the notebooks; comments
+for the search are left out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ BOX = re.compile(
     r"(?P<body>(?:(?:   .*)?(?:\n|\Z))*)",
     re.MULTILINE,
 )
+WORDINGS = re.compile(r"\n*^\.\. asked: .*(?:\n   .*)*", re.MULTILINE)  # for the search
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -52,7 +54,8 @@ def go_over(app: Sphinx) -> None:
         made = json.loads(before)
         for cell in made["cells"]:
             if cell["cell_type"] == "markdown":
-                cell["source"] = [boxes_as_markdown("".join(cell["source"]))]
+                text = WORDINGS.sub("", "".join(cell["source"]))
+                cell["source"] = [boxes_as_markdown(text)]
         code = [cell["source"][0] for cell in made["cells"] if cell["cell_type"] == "code"]
         needs = any(re.search(r"^(import|from) pullback", cell, re.M) for cell in code)
         if needs and install not in code:

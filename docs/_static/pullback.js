@@ -1,5 +1,5 @@
 // What is wider than its column scrolls in itself: let the keyboard reach it.
-{
+const watchWidth = (part) => {
   const wide = "pre:not([aria-hidden]), div.math, .table-wrapper, .cell_output, .output_html, .sphx-glr-script-out";
   const update = ({ target }) => {
     const scrolls = target.scrollWidth > target.clientWidth + 1;
@@ -7,8 +7,8 @@
     target.tabIndex = 0;
   };
   const observer = new ResizeObserver((entries) => entries.forEach(update));
-  document.querySelectorAll(wide).forEach((element) => observer.observe(element));
-}
+  part.querySelectorAll(wide).forEach((element) => observer.observe(element));
+};
 
 // A message pasted from a terminal may run over several lines, which a search field would
 // glue together; of a long traceback the message is the end.
@@ -20,6 +20,15 @@ document.querySelectorAll("input[name=q]").forEach((field) =>
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }),
 );
+
+// The field of the menu answers while one types; what that takes is loaded with the focus.
+document.querySelector(".sidebar-search")?.addEventListener("focus", async ({ target }) => {
+  for (const name of ["finding", "suggest"])
+    await new Promise((done, failed) => document.head.append(
+      Object.assign(document.createElement("script"), {
+        src: `${target.dataset.root}_static/${name}.js`, onload: done, onerror: failed,
+      })));
+}, { once: true });
 
 // Ctrl+K (on a Mac ⌘K) goes to the search field.
 document.addEventListener("keydown", (event) => {
@@ -45,35 +54,47 @@ document.addEventListener("keydown", (event) => {
 }
 
 // Where code wraps, each line becomes an element, which shows where it goes on (pullback.css).
-// What is coloured over several lines, such as a docstring, is coloured in each.
-if (matchMedia("(max-width: 46em)").matches) {
+// What is coloured over several lines, such as a docstring, is coloured in each. A
+// line never wraps behind the spaces that it begins with, which would leave a row empty;
+// what is copied has spaces there again.
+const wrapLines = (part) => {
   const TAG = /<(\/?)(\w+)[^>]*>/g;
-  for (const block of document.querySelectorAll(":is(.highlight-ipython3, .highlight-python, .highlight-Python) pre")) {
+  for (const block of part.querySelectorAll(":is(.highlight-ipython3, .highlight-python, .highlight-Python) pre")) {
     let open = [];
     const lines = block.innerHTML.replace(/\n+$/, "").split("\n").map((line) => {
       const before = open.join("");
       for (const [tag, closes] of line.matchAll(TAG)) closes ? open.pop() : open.push(tag);
       const after = open.map((tag) => `</${tag.match(/\w+/)[0]}>`).reverse().join("");
-      return `<span class="line">${before}${line}${after}\n</span>`;
+      const indented = line.replace(/^((?:<[^>]*>)*)( +)/, (_, tags, spaces) =>
+        tags + "\xa0".repeat(spaces.length));
+      return `<span class="line">${before}${indented}${after}\n</span>`;
     });
     block.innerHTML = lines.join("");
   }
-}
+};
+
+const withSpaces = (text) => text.replaceAll("\xa0", " ");
+document.addEventListener("copy", (event) => {
+  const text = String(getSelection());
+  if (!text.includes("\xa0") || event.target.closest?.("input, textarea")) return;
+  event.clipboardData.setData("text/plain", withSpaces(text));
+  event.preventDefault();
+});
 
 // A button that copies code as one would type it: no prompt, nothing that is printed, and
 // no assert, which checks this site and nothing of the reader's.
-if (navigator.clipboard) {
+const addCopyButtons = (part) => {
   const PROMPT = /^(?:>>>|\.\.\.|\$) ?/;
   const ASSERT = /^assert\b.*\n?(?:[ \t)].*\n?)*/gm; // to the end of its last line
   const icon = (name) => `<i class="icon-${name}"></i>`;
   const typed = (block) => {
-    const text = block.textContent.replace(/\n*$/, "\n");
+    const text = withSpaces(block.textContent).replace(/\n*$/, "\n");
     if (!block.querySelector(".gp")) return text;
     const lines = text.split("\n").filter((line) => PROMPT.test(line));
     return lines.map((line) => `${line.replace(PROMPT, "")}\n`).join("");
   };
   const kinds = ["ipython3", "python", "Python", "pycon", "console"].map((name) => `.highlight-${name}`);
-  for (const block of document.querySelectorAll(`:is(.doctest, ${kinds}) pre`)) {
+  for (const block of part.querySelectorAll(`:is(.doctest, ${kinds}) pre`)) {
     const button = document.createElement("button");
     Object.assign(button, { type: "button", className: "copybtn", innerHTML: icon("copy") });
     button.setAttribute("aria-label", "Copy this code");
@@ -86,7 +107,17 @@ if (navigator.clipboard) {
     });
     block.prepend(button);
   }
+};
 
+// What is done to the code of a page, and to what the search shows of one.
+const dressCode = (part) => {
+  if (matchMedia("(max-width: 46em)").matches) wrapLines(part);
+  if (navigator.clipboard) addCopyButtons(part);
+  watchWidth(part);
+};
+dressCode(document);
+
+if (navigator.clipboard) {
   // The link to a page's Markdown copies it; without a clipboard it leads there.
   for (const link of document.querySelectorAll("a[data-copy]"))
     link.addEventListener("click", async (event) => {

@@ -1,17 +1,29 @@
-// Which records answer a query, the best first. BM25F (Robertson and Zaragoza 2009) over the
-// words that search_index.py counted, with what a person's own words need besides: forms of
-// a word, typos, and other names of the same thing. Nothing here touches a page, so that
-// tests can ask without one.
+// Which records answer a query, the best first: BM25F (Robertson and Zaragoza 2009) over the
+// names of a record and its text, with what a person's own words need besides: forms of a
+// word, typos, and other names of the same thing (same.txt). A record is one heading with
+// what stands under it; its names are the heading and the wordings in which people ask for
+// it, each of which is compared as a whole. Nothing here touches a page, so that tests can
+// ask without one.
 const APOSTROPHE = /(?<=\p{L})['’](?:s(?![\p{L}\p{N}_])|(?=\p{L}))/gu; // "doesn't" is one word
-const splitWords = (text) =>
-  text.toLowerCase().replace(APOSTROPHE, "").match(/[\p{L}\p{N}]+/gu) ?? [];
+const WORD = /[\p{L}\p{N}]+/gu;
+// What counts as a whole, too: a name such as zero_grad, an attribute such as .data, and an
+// assignment such as +=.
+const WHOLE_NAME = /\p{L}[\p{L}\p{N}]*(?:_[\p{L}\p{N}]+)+|(?<![\d.])\.[a-z]\w*|[-+*/@]=/gu;
+const splitWords = (text) => {
+  const plain = text.toLowerCase().replace(APOSTROPHE, "");
+  return [...(plain.match(WORD) ?? []), ...(plain.match(WHOLE_NAME) ?? [])];
+};
+
+const plainly = (text) => splitWords(text).join(" ");
 
 // The same for the forms of one word, in pages and in queries.
 const NEGATED = /^(?:no|never|without|cannot|(?:are|ca|did|do|does|is|was|wo)nt)$/;
 const stemOf = (word) =>
   NEGATED.test(word) ? "not"
-    : word.length < 4 ? word
-    : word.replace(/ies$/, "y").replace(/([^s])s$/, "$1").replace(/(\w{3})(?:ing|ed)$/, "$1")
+    : word.length < 4 || !/^[\p{L}\p{N}]+$/u.test(word) ? word
+    : word.replace(/([iy])z(?=(?:e|ed|es|ers?|ing|ations?|able)$)/, "$1s") // optimize
+      .replace(/(backward)\d$/, "$1")
+      .replace(/ies$/, "y").replace(/([^s])s$/, "$1").replace(/(\w{3})(?:ing|ed)$/, "$1")
       .replace(/([bdgmnprt])\1$/, "$1").replace(/(....)e$/, "$1");
 
 // How many letters were left out, added, changed or swapped with their neighbour; at most
@@ -33,24 +45,34 @@ const distance = (a, b, most) => {
   return last[b.length] > most ? Infinity : last[b.length];
 };
 
-const FIELD_WEIGHTS = { title: 3, wordings: 2.5, page: 1, text: 1, code: 0.3, asked: 2 };
-const SATURATION = 1.2; // of a word that is said again and again
-const BY_LENGTH = 0.6; // how much a word counts for less in a longer text
-const OTHER_NAME = 0.6; // what another name of the same thing counts
-const TYPO = 0.8;
-const PARTIAL = 0.5; // what a record counts that has next to nothing of a query
-const OF_PAGE = 0.3; // what a section counts for its page
-const WHOLE = 1.6; // what an answer counts, and a page, beside a part of a page
-const FIX = 2; // and a page that starts from a symptom
-const LIST = 0.7;
-const TITLE = 2; // what a title counts that is like the query
-const EXACT = 3; // and one that is the query
-const LIKELY = 1000; // records whose titles are looked at
+const WEIGHTS = {
+  title: 3,
+  wording: 2.5,
+  saturation: 1.2, // of a word that is said again and again
+  length: 0.6, // how much a word of the text counts for less in a longer one
+  otherName: 0.6, // what another name of the same thing counts
+  typo: 0.8,
+  joined: 0.9, // "check point" for "checkpoint", and the other way round
+  partial: 0.5, // what a record counts that has next to nothing of a query
+  ofPage: 0.35, // what a section counts for its page
+  named: 2.5, // what a name counts that is like the query
+  exact: 2, // and one that has its words, and no other that counts
+  verbatim: 1.5, // and one that is the query, word for word
+  linked: 0.12, // how much more a record counts that many pages link to
+  page: 1.6, // what a page counts beside a section of one
+  entry: 1.3, // and an entry that stands alone: an answer, a term
+  fix: 2, // a page that starts from a symptom
+  message: 1.25, // the page of a message; one that is quoted counts as a page
+  list: 0.7, // a page that lists what others explain
+};
+const QUOTED = 0.4; // how like its title a query is that quotes a message
+const LIKELY = 1000; // records whose names are looked at
+const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|index\.|measured|play|source_map|version)/;
 
-// Returns a function from a query to its `records`, whether it is a message that none of
-// them is about (`unknown`), and `asked`, the words that count.
-const ranker = (records, index, expressions) => {
-  const { common, fields, lengths, words, same } = index;
+// Returns a function from a query, whose last word may be unfinished, to its `records`, the
+// best first, and `asks`, which tells the words that count.
+const ranker = (records, index, W = WEIGHTS) => {
+  const { common, lengths, same } = index;
   const silent = new Set(common);
   const stems = new Map(); // most words come often
   const stem = (word) => {
@@ -58,49 +80,58 @@ const ranker = (records, index, expressions) => {
     return stems.get(word);
   };
   const terms = (text) => splitWords(text).map(stem).filter(Boolean);
+  const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-  const forms = new Map(); // of each term, such as "gradient" and "gradients"
-  for (const word of Object.keys(words)) {
-    const of = stem(word);
-    if (of) forms.set(of, [...(forms.get(of) ?? []), word]);
+  // How often each term stands in each record, weighted by where.
+  const counted = new Map();
+  const count = (term, id, times) => {
+    if (!counted.has(term)) counted.set(term, new Map());
+    const found = counted.get(term);
+    found.set(id, (found.get(id) ?? 0) + times);
+  };
+  const average = sum(lengths) / lengths.length || 1;
+  const shorter = lengths.map((length) => 1 / (1 - W.length + (W.length * length) / average));
+  for (const [word, places] of Object.entries(index.words)) {
+    const term = stem(word);
+    let id = 0;
+    for (const number of term ? places.split(" ").map(Number) : []) {
+      if (number >= 0) id += number;
+      count(term, id, (number < 0 ? -number : 1) * shorter[id]);
+    }
   }
-  const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
-  const averages = fields.map((_, at) => mean(lengths.flatMap((of) => of[at] ?? [])) || 1);
-  const weights = fields.map((name) => FIELD_WEIGHTS[name]);
-
-  // How often a term stands in each record, weighted by field.
-  const counted = (term) => {
-    const found = new Map();
-    for (const word of forms.get(term) ?? []) {
-      words[word].split("|").slice(1).forEach((list, field) => {
-        let record = 0;
-        for (const number of list ? list.split(" ").map(Number) : []) {
-          if (number >= 0) record += number;
-          const length = lengths[record][field] / averages[field];
-          const times = number < 0 ? -number : 1;
-          const more = (weights[field] * times) / (1 - BY_LENGTH + BY_LENGTH * length);
-          found.set(record, (found.get(record) ?? 0) + more);
-        }
-      });
-    }
-    return found;
-  };
+  const pages = new Map(records.filter((record) => !record.page).map((r) => [r.url, r]));
+  records.forEach((record, id) => {
+    const { url, page } = record;
+    record.id = id;
+    record.names = [record.title, ...(record.wordings ?? [])].map((name, at) => {
+      const own = terms(name);
+      own.forEach((term) => count(term, id, at ? W.wording : W.title));
+      return { own: [...new Set(own)], said: plainly(name) };
+    });
+    // What a section answers is an answer of its page, too; an entry of a list is none.
+    if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = pages.get(url.split("#")[0]);
+    const kind = url.startsWith("errors/") ? W.message
+      : url.startsWith("fix/") ? W.fix
+      : LISTS.test(url) ? W.list
+      : !page ? W.page
+      : /^(answers\/|glossary)/.test(url) ? W.entry : 1;
+    const more = 1 + W.linked * Math.log(1 + (record.links ?? 0));
+    record.kind = kind * more;
+    if (kind === W.message && !page) record.quoted = W.page * more;
+  });
   // The rarer a word, the more it says.
-  const rarities = new Map();
   const rarity = (term) => {
-    if (!rarities.has(term)) {
-      const times = (forms.get(term) ?? []).map((word) => Number.parseInt(words[word], 10));
-      const all = times.reduce((sum, number) => sum + number, 0);
-      rarities.set(term, Math.log(1 + (2 * records.length) / (all + 1)));
-    }
-    return rarities.get(term);
+    const places = counted.get(term)?.size ?? 0;
+    return Math.log(1 + (records.length - places + 0.5) / (places + 0.5));
   };
+  for (const { names } of records)
+    for (const name of names) name.weight = sum(name.own.map(rarity));
   const known = new Map(); // of each term that was asked for: what it gives each record
   const scored = (term) => {
     if (!known.has(term)) {
-      const scores = counted(term);
+      const scores = new Map(counted.get(term) ?? []);
       for (const [id, times] of scores)
-        scores.set(id, (rarity(term) * times) / (SATURATION + times));
+        scores.set(id, (rarity(term) * times) / (W.saturation + times));
       known.set(term, scores);
     }
     return known.get(term);
@@ -111,8 +142,8 @@ const ranker = (records, index, expressions) => {
     if (word.length < 4) return [];
     const most = word.length < 6 ? 1 : 2;
     const near = [];
-    for (const term of forms.keys()) {
-      if (/\d/.test(term)) continue;
+    for (const term of counted.keys()) {
+      if (!/^\p{L}+$/u.test(term)) continue;
       const begun = last && term.startsWith(word); // still being typed
       const far = begun ? 0.5 : distance(word, term, most);
       if (far <= most) near.push({ term, far: far + (term[0] === word[0] ? 0 : 0.5) });
@@ -121,6 +152,23 @@ const ranker = (records, index, expressions) => {
     return near.filter(({ far }) => far === nearest)
       .sort((a, b) => rarity(a.term) - rarity(b.term))
       .slice(0, 2).map(({ term }) => term);
+  };
+
+  // The commonest words that begin like one that is still being typed.
+  const begun = (word) => [...counted.keys()]
+    .filter((term) => term !== word && term.startsWith(word))
+    .sort((a, b) => rarity(a) - rarity(b)).slice(0, 3);
+
+  // The two halves of a word that hardly any record writes as one.
+  const halves = (word) => {
+    const found = [];
+    const common = (term) => counted.get(term)?.size > 1;
+    if (word.length > 5 && !/\P{L}/u.test(word) && !(counted.get(word)?.size > 3))
+      for (let at = 3; at <= word.length - 3; at++) {
+        const pair = [stemOf(word.slice(0, at)), stemOf(word.slice(at))];
+        if (pair.every(common)) found.push(pair);
+      }
+    return found;
   };
 
   // Groups of names of the same thing, by the first word of each name.
@@ -133,14 +181,14 @@ const ranker = (records, index, expressions) => {
     }
   }
 
-  // A query as a list of concepts, each with its names: lists of terms with a weight.
-  const concepts = (query) => {
+  // A query as a list of concepts, each with its names: lists of terms with a share.
+  const concepts = (query, typing) => {
     const asked = [...terms(query)];
     const found = new Map(); // a word that is said twice counts once
     for (let at = 0; at < asked.length; ) {
       const word = asked[at];
       let spelt = [word];
-      if (!forms.has(word) && !names.has(word)) {
+      if (!counted.has(word) && !names.has(word)) {
         const near = meant(word, at === asked.length - 1);
         if (near.length) asked[at] = near[0];
         spelt = near;
@@ -150,10 +198,17 @@ const ranker = (records, index, expressions) => {
       const longest = Math.max(1, ...here.map(({ phrase }) => phrase.length));
       const groups = here.filter(({ phrase }) => phrase.length === longest);
       const own = longest > 1 ? [asked.slice(at, at + longest)] : spelt.map((term) => [term]);
-      const exact = spelt[0] === word ? 1 : TYPO;
+      const exact = spelt[0] === word ? 1 : W.typo;
       const alternatives = own.map((terms) => ({ terms, share: exact }));
       for (const { others } of groups)
-        for (const other of others) alternatives.push({ terms: other, share: OTHER_NAME * exact });
+        for (const terms of others) alternatives.push({ terms, share: W.otherName * exact });
+      if (longest === 1) {
+        for (const joined of [asked[at - 1] + word, word + asked[at + 1]])
+          if (counted.has(joined)) alternatives.push({ terms: [joined], share: W.joined });
+        for (const terms of halves(word)) alternatives.push({ terms, share: W.joined });
+      }
+      if (typing && at + longest === asked.length)
+        for (const term of begun(word)) alternatives.push({ terms: [term], share: W.typo });
       found.set(asked.slice(at, at + longest).join(" "), alternatives);
       at += longest;
     }
@@ -177,45 +232,19 @@ const ranker = (records, index, expressions) => {
     return best;
   };
 
-  const pages = new Map(records.filter((record) => !record.page).map((r) => [r.url, r]));
-  records.forEach((record, id) => {
-    record.id = id;
-    // What a section answers is an answer of its page, too; an entry of a list is none.
-    if (record.page && /^(auto_examples|errors|fix)\//.test(record.url)) {
-      record.whole = pages.get(record.url.split("#")[0]);
-    }
-  });
-  const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
-  const titles = (record) =>
-    (record.titles ??= [record.title, ...(record.wordings ?? [])].map((title) => {
-      const own = [...new Set(terms(title))];
-      return { own, weight: sum(own.map(rarity)) };
-    }));
-
-  const recognise = recogniser(expressions, records.filter((record) => record.messages));
-
-  // A title that is the query itself comes first; a page, or a question with its answer,
-  // before a part of a page and a page about an error that is not named; a text before a list.
-  const weight = (record, shares, parts, total) => {
-    const { url, page } = record;
-    const likenesses = titles(record).map(({ own, weight }) => {
-      const shared = own.flatMap((term) => shares.get(term) ?? []);
-      const best = new Map(); // of each concept
-      for (const { concept, share } of shared)
-        best.set(concept, Math.max(best.get(concept) ?? 0, share * parts[concept]));
-      const named = sum(shared.map(({ share, term }) => share * rarity(term))) / weight || 0;
-      return { named, all: sum([...best.values()]) / total || 0 };
-    });
-    const likeness = Math.max(...likenesses.map(({ named, all }) => named * all));
-    let kind = page && !/^(answers\/|glossary)/.test(url) ? 1 : WHOLE;
-    if (url.startsWith("errors/")) kind = likenesses[0].named > 0.6 ? WHOLE : 1;
-    else if (url.startsWith("fix/")) kind = FIX;
-    else if (/^(api\/|corrections|errors|source_map)|index\.html/.test(url)) kind = LIST;
-    return kind * (1 + TITLE * likeness) * (likeness > 0.95 ? EXACT : 1);
+  // How like the query a name is: what part of either is in the other.
+  const likeness = ({ own, weight }, shares, parts, total) => {
+    const shared = own.flatMap((term) => shares.get(term) ?? []);
+    const best = new Map(); // of each concept
+    for (const { concept, share } of shared)
+      best.set(concept, Math.max(best.get(concept) ?? 0, share * parts[concept]));
+    const named = sum(shared.map(({ share, term }) => share * rarity(term))) / weight || 0;
+    return named * (sum([...best.values()]) / total || 0);
   };
 
-  return (query) => {
-    const asked = concepts(query);
+  return (query, typing = false) => {
+    const asked = concepts(query, typing);
+    const same = plainly(query);
     const parts = asked.map(([{ terms }]) => Math.max(...terms.map(rarity)));
     const total = sum(parts);
     const shares = new Map(); // of each term, which concept it names, and how well
@@ -233,20 +262,22 @@ const ranker = (records, index, expressions) => {
       }
     });
     const likely = [...sums].map(([id, { value, covered }]) =>
-      [records[id], value * (PARTIAL + covered / total)])
+      [records[id], value * (W.partial + covered / total)])
       .sort((a, b) => b[1] - a[1]).slice(0, LIKELY);
     const scores = new Map();
     const add = (record, value) => scores.set(record, (scores.get(record) ?? 0) + value);
     for (const [record, value] of likely) {
-      const weighted = value * weight(record, shares, parts, total);
+      const like = record.names.map((name) => likeness(name, shares, parts, total));
+      const best = Math.max(...like);
+      const kind = like[0] > QUOTED ? (record.quoted ?? record.kind) : record.kind;
+      const weighted = value * kind
+        * (1 + W.named * best) * (best > 0.95 ? W.exact : 1)
+        * (record.names.some(({ said }) => said === same) ? W.verbatim : 1);
       add(record, weighted);
-      if (record.whole) add(record.whole, OF_PAGE * weighted);
+      if (record.whole) add(record.whole, W.ofPage * weighted);
     }
-    const ranked = [...scores].sort((a, b) => b[1] - a[1]).map(([record]) => record);
-    const found = recognise(query);
     return {
-      records: [...new Set([...found, ...ranked])],
-      unknown: !found.length && /\b[A-Z]\w*(?:Error|Warning): /.test(query),
+      records: [...scores].sort((a, b) => b[1] - a[1]).map(([record]) => record),
       asks: (word) => shares.has(stem(word)),
     };
   };

@@ -1,30 +1,24 @@
-// Answers the query of search.html?q=… and every change of it. The index is loaded
-// with the first query.
+// Answers the query of search.html?q=… and every change of it, the first result as a card:
+// what a message wants, in the reader's own shapes and names, or how the page answers.
 {
   const field = document.getElementById("search-words");
   const summary = document.getElementById("search-summary");
   const list = document.getElementById("search-results");
   const title = document.title;
-  const SHOWN = 20;
-
-  const load = (source) => new Promise((done, failed) => {
-    const script = Object.assign(document.createElement("script"), { src: source });
-    script.onload = done;
-    script.onerror = () => failed(new Error(`${source} does not load`));
-    document.head.append(script);
-  });
-
-  let search; // once loaded: what `ranker` of ranking.js returns
-  const start = async () => {
-    await load(field.dataset.index);
-    return ranker(RECORDS, INDEX, EXPRESSIONS);
-  };
+  const found = finder(""); // the page stands at the root of the site
+  const SHOWN = 10; // at once; a button shows as many more
+  const PAUSE = 250; // ms without a key, after which a card is worth its loading
+  const PROSE = 420; // characters of a card, about
+  const CODE = [".highlight-ipython3", ".highlight-Python", ".highlight-python",
+    ".highlight-default", ".highlight-pycon", ".highlight-py"].join(", ");
 
   const element = (name, properties, ...children) => {
     const made = Object.assign(document.createElement(name), properties);
     made.append(...children);
     return made;
   };
+  const typed = () => field.value.replace(/\s+/g, " ").trim();
+  const pause = () => new Promise((done) => setTimeout(done, PAUSE));
 
   // How a text begins, the words of the query marked.
   const excerpt = (text, asks) => {
@@ -39,37 +33,131 @@
     return piece;
   };
 
-  const answer = async () => {
-    const query = field.value.replace(/\s+/g, " ").trim();
+  // torch.Size([2, 3]) and [2, 3] as (2, 3), as in a page.
+  const plain = (value) => {
+    const shape = /^(?:torch\.Size\()?\[([\dj, ]*)\]\)?$/.exec(value);
+    if (!shape) return value;
+    const sizes = shape[1].split(",").map((size) => size.trim()).filter(Boolean);
+    return sizes.length === 1 ? `(${sizes[0]},)` : `(${sizes.join(", ")})`;
+  };
+  const escaped = (text) =>
+    text.replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
+  const code = (text) => {
+    const block = element("div", { className: "highlight-python" },
+      element("div", { className: "highlight" }, element("pre", {}, `${text}\n`)));
+    return block;
+  };
+
+  // What is to be done about a message, with the values that the pasted one carries.
+  const advice = async ({ url, values }) => {
+    const card = await found.card(url);
+    if (!card) return null;
+    const filled = ({ html, unknown }) =>
+      html.replace(/\{(\w+)\}/g, (_, name) =>
+        values[name] ? `<b>${escaped(plain(values[name]))}</b>` : unknown[name] ?? "…");
+    const answer = element("div", { className: "answer", innerHTML: filled(card) });
+    if (card.works) answer.append(code(card.works));
+    return answer;
+  };
+
+  // How a page answers: the first sentences under a heading, and the first code there.
+  const parser = new DOMParser();
+  const answerOf = async (url) => {
+    const [path, anchor] = url.split("#");
+    const response = await fetch(path).catch(() => null); // none from a folder
+    if (!response?.ok) return null;
+    const page = parser.parseFromString(await response.text(), "text/html");
+    const place = anchor ? page.getElementById(anchor) : page.querySelector("article section");
+    const under = place?.matches("dt") ? place.nextElementSibling : place?.closest("section");
+    if (!under) return null;
+    const answer = element("div", { className: "answer" });
+    let length = 0;
+    for (const part of under.children) {
+      if (part.matches("section, details.hide")) break;
+      const block = part.matches(CODE) ? part : part.querySelector(`:scope > ${CODE}, .cell_input ${CODE}`);
+      if (part.matches("p, ul, ol, .math, blockquote") && length < PROSE) {
+        answer.append(document.importNode(part, true));
+        length += part.textContent.length;
+      } else if (block && !part.matches(".admonition, details, .message")) {
+        answer.append(document.importNode(block, true));
+        if (length) break;
+      }
+    }
+    answer.querySelectorAll("[id]").forEach((part) => part.removeAttribute("id"));
+    answer.querySelectorAll(".headerlink, .copybtn").forEach((part) => part.remove());
+    const base = new URL(path, location);
+    for (const name of ["href", "src"])
+      for (const part of answer.querySelectorAll(`[${name}]`))
+        part[name] = new URL(part.getAttribute(name), base).href;
+    return answer.childElementCount ? answer : null;
+  };
+
+  const asItem = (record, asks) => {
+    const item = element("li", {}, element("a", { href: record.url }, record.title));
+    if (record.page) item.append(element("span", { className: "page" }, record.page));
+    const lead = item.appendChild(element("p", { className: "context" }));
+    found.lead(record.url).then((text) => lead.isConnected && lead.replaceWith(excerpt(text, asks)));
+    return item;
+  };
+
+  // Puts the answer into an item, unless another query has been typed meanwhile.
+  const asCard = async (item, making, kind) => {
+    const answer = await making;
+    if (!answer || !item.isConnected) return;
+    item.classList.add("card");
+    if (kind) item.prepend(element("p", { className: "kind" }, kind));
+    item.querySelector(".context")?.remove();
+    item.append(answer);
+    dressCode(answer);
+  };
+
+  const YOURS = "This is your error";
+  const show = async () => {
+    const query = typed();
     document.title = query ? `${query} – ${title}` : title;
     if (!query) return list.replaceChildren((summary.textContent = ""));
-    search ??= start();
-    const { records: found, unknown, asks } = (await search)(query);
-    if (query !== field.value.replace(/\s+/g, " ").trim()) return; // typed on meanwhile
-    const items = found.slice(0, SHOWN).map(({ url, title, page, text }) => {
-      const item = element("li", {}, element("a", { href: url }, title));
-      if (page) item.append(element("span", { className: "page" }, page));
-      item.append(excerpt(text, asks));
-      return item;
-    });
-    list.replaceChildren(element("ul", { className: "search" }, ...items));
-    const shown = `${Math.min(found.length, SHOWN)} of ${found.length} answers`;
-    summary.textContent = found.length && unknown
-      ? `No page is about this message. ${shown} share words with it:`
-      : found.length
-      ? `${shown}, the best first`
-      : "Nothing found. Try other words, or fewer.";
+    const [message] = await found.messages(query);
+    if (query !== typed()) return;
+    const nothing = () => false;
+    const cards = element("ul", { className: "search" });
+    if (message) { // before the rest has been loaded
+      const first = asItem(message, nothing);
+      list.replaceChildren(cards);
+      cards.append(first);
+      asCard(first, advice(message), YOURS);
+    }
+    const { records, unknown, asks } = await found.all(query);
+    if (query !== typed()) return;
+    const left = records.filter(({ url }) => url !== message?.url);
+    const all = records.length;
+    const more = () => {
+      cards.append(...left.splice(0, SHOWN - (cards.childElementCount % SHOWN))
+        .map((record) => asItem(record, asks)));
+      button.hidden = !left.length;
+      const shown = `${cards.childElementCount} of ${all} answers`;
+      summary.textContent = all && unknown
+        ? `No page is about this message. ${shown} share words with it:`
+        : all ? `${shown}, the best first`
+        : "Nothing found. Try other words, or fewer.";
+    };
+    const button = element("button", { type: "button", className: "more", onclick: more }, "More answers");
+    more();
+    list.replaceChildren(cards, button);
+    if (message || unknown || !all) return;
+    await pause();
+    const first = cards.firstElementChild;
+    if (first.isConnected) asCard(first, answerOf(records[0].url));
   };
 
   field.value = new URLSearchParams(location.search).get("q") ?? "";
   field.addEventListener("input", () => {
     const address = field.value ? `?q=${encodeURIComponent(field.value)}` : location.pathname;
     if (location.protocol !== "file:") history.replaceState(null, "", address);
-    answer();
+    show();
   });
   field.form.addEventListener("submit", (event) => {
     event.preventDefault();
     list.querySelector("a")?.focus(); // Enter goes to the first answer, Enter again opens it
   });
-  answer();
+  show();
 }

@@ -119,8 +119,9 @@ by_walk = through_squares + through_heat  # x was used twice: add
 by_walk
 
 # %%
-# However many outputs there are, one walk is enough, and it goes through each operation
-# once.
+# This walk is what people call *backpropagation*, and the rule by which each operation
+# turns the prices of its result into those of its inputs is the *chain rule*. However many
+# outputs there are, one walk is enough, and it goes through each operation once.
 #
 # .. dropdown:: The same with the table
 #
@@ -164,11 +165,13 @@ print(f"{rate:.3f}")
 #
 #    Yes, whoever computed it, if the function is smooth where you stand, without a kink or
 #    a jump nearby, and if it gives the same answer when it is asked twice. So switch
-#    dropout off.
+#    dropout off. And compute in float64, as NumPy does here: in float32 a small change may
+#    drown in rounding.
 #
 # .. dropdown:: When there is only one output
 #
-#    Nothing changes. The table then has one row, and ``v`` has one price. Below, the only
+#    Little changes. The table then has one row, which PyTorch gives the shape of ``x``, and
+#    ``v`` has one price. Below, the only
 #    output is the heat, with the price 1 and then 100. With the price 1 the row stays what
 #    it is, so this is what PyTorch takes if you pass nothing.
 
@@ -237,3 +240,8 @@ for mine, theirs in zip(ours, kept, strict=True):
 # %%
 # **Next:** on the walk every tensor received prices in its own shape. :ref:`shapes-of-v`
 # makes a rule of this, which explains a famous error message.
+#
+# .. asked: backpropagation by hand with numbers; compute gradients with pencil and
+#    paper; worked example of backprop; backward step by step; same gradient in NumPy;
+#    how did PyTorch get these numbers; walk back through the graph; understand backprop
+#    with small numbers; example calculation of a gradient; how is the gradient computed

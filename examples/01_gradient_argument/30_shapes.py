@@ -57,7 +57,8 @@ x.grad
 # That is the whole rule. **v has the shape of y, because it holds one price for each entry
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
 # Here ``y`` is the tensor on which you call ``backward``, and ``x`` is a tensor that you
-# made yourself with ``requires_grad=True``. Both may have as many dimensions as you like:
+# made yourself with ``requires_grad=True``, and not one that was computed from it. Both may
+# have as many dimensions as you like:
 
 import pullback
 
@@ -240,3 +241,9 @@ assert "can be either Tensors or None" in refused
 # %%
 # **Next:** nearly all our prices were made up so far. :ref:`where-v-comes-from` shows where
 # they come from in a real program.
+#
+# .. asked: which shape must v have; what shape is gradient in backward; v has the shape
+#    of the output; shape of x.grad; grad_output shape error; does the gradient argument
+#    look like x or y; size mismatch in backward; v for a matrix or 2d output; how big
+#    must the tensor in backward be; grad_output has the wrong size; same size as the
+#    output

@@ -5,7 +5,7 @@ v is the gradient of what comes next
 ====================================
 
 So far we have mostly set the prices ourselves. In a training loop nobody does that, and
-still every layer of the network receives a ``v``. Where does it come from? And what do
+still every layer that is trained receives a ``v``. Where does it come from? And what do
 you do when the rest of your calculation is not in PyTorch at all, but in a renderer, in a
 simulator, or on somebody else's computer? The two questions have the same answer.
 """
@@ -230,7 +230,7 @@ x.grad
 #    - ``v`` is the gradient of what comes after ``y``, with respect to ``y``, at the
 #      present values.
 #    - In a training loop the loss sends this ``v`` to the predictions, and each layer
-#      sends one to the layer before it.
+#      sends one to the layer before it, as far back as something is trained.
 #    - If the rest is computed elsewhere, ask for this gradient and pass it to
 #      ``y.backward``. What depends on ``x`` without passing through ``y`` has to be added.
 #
@@ -276,3 +276,9 @@ torch.testing.assert_close(torch.autograd.grad(total, prediction)[0], 4 * mean_v
 # %%
 # **Next:** ``ones_like`` is the most popular ``v`` of all. :ref:`ones` explains what it
 # asks for, and when that is what you want.
+#
+# .. asked: where does v come from; upstream gradient; what is grad_output in a layer;
+#    gradient of the loss with respect to the output; incoming gradient of a layer; part
+#    of my program is not PyTorch; hand a gradient from another program to backward; how
+#    does v get into each layer; gradient arriving from the next layer; error signal;
+#    pass the error of one program to another; my loss is computed elsewhere

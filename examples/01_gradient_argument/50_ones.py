@@ -47,12 +47,11 @@ x.grad
 
 # %%
 # These are the slopes :math:`2x`, one for each point. In the drawing, you can follow each
-# of them down its column. Move a point: one slope follows it, and no other. Then change an
-# entry of ``v``:
+# of them down its column:
 
 import pullback
 
-pullback.live(torch.square, x.detach(), torch.ones(5))
+pullback.draw.vjp(torch.ones(5), J, result_name="x.grad")
 
 # %%
 # Ones *add up* the rows. Here this does no harm, because each input is used by only one
@@ -95,6 +94,12 @@ x.grad
 # With ``y.mean()``, the ones would be divided by the number of entries, and here all slopes
 # would come out five times too small.
 #
+# Move a point: one slope follows it, and no other. Then change an entry of ``v``. Now it is
+# a sum in which that point counts for more:
+
+pullback.live(torch.square, torch.arange(1.0, 6.0))
+
+# %%
 # Points with several coordinates
 # -------------------------------
 #
@@ -232,3 +237,9 @@ assert four.grad.tolist() == [2, 4, 6, 3]
 # %%
 # **Next:** and for our house, where ones mix heat with fuel? :ref:`one-output-at-a-time`
 # keeps the two apart.
+#
+# .. asked: why torch.ones_like(y); what does backward(torch.ones_like(y)) mean;
+#    derivative at many points at once; derivative of a curve at all points without a
+#    loop; gradient for every element of a batch in one call; elementwise derivative;
+#    what do ones in backward do; slope at every x; derivative of a function on a grid;
+#    derivative of sin at many values

@@ -152,8 +152,8 @@ derivatives
 
 # %%
 # The first is :math:`3x^2` at 0, 1 and 2, and the second is 5 everywhere. Two calls were
-# enough for six derivatives. As long as the points don't mix, you need one call for each
-# output *of a point*, however many points there are.
+# enough for six derivatives. As long as the points don't mix, you need one ``v`` for
+# each output *of a point*, however many points there are.
 #
 # .. dropdown:: What must not happen between two calls on the same y
 #
@@ -165,13 +165,13 @@ derivatives
 #
 # .. dropdown:: If is_grads_batched fails
 #
-#    A few kinds of operations refuse to be done side by side, with an error. The loop works
-#    for them, too.
+#    A few kinds of operations refuse to be done side by side, with an error. For most of
+#    them the loop works.
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
-#      ``y[k].backward()`` is the same.
+#    - A one-hot ``v`` gives the row of one output, if the other rows are finite. For a
+#      vector ``y``, ``y[k].backward()`` is the same.
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
 #      the last, and change nothing in between that the graph needs.
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
@@ -233,3 +233,9 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
 # %%
 # **Next:** ones are right when each point goes through the function by itself.
 # :ref:`when-ones-mislead` is about functions that break this without looking like it.
+#
+# .. asked: gradient of one output only; gradient of each output separately; one-hot v;
+#    backward(torch.tensor([1., 0.])); which output neuron to differentiate; several
+#    outputs, separate gradients; second call of backward adds up; loop over outputs;
+#    network with three outputs, gradient of the second; derivative of each output
+#    neuron separately; want only one class; keep the gradients of the outputs apart

@@ -43,9 +43,9 @@ x.grad
 
 # %%
 # Zeros! If you read these as slopes, no flat would pay more for turning up its radiator.
-# But ones ask for the gradient of the sum, and the three shares add up to 1 whatever the
-# settings are. A number that cannot change has the gradient zero. The answer is correct,
-# but it is the answer to a different question.
+# But ones ask for the gradient of the sum, and the three shares add up to 1 at any
+# settings, as long as one radiator is on. A number that cannot change has the gradient
+# zero. The answer is correct, but it is the answer to a different question.
 #
 # Look at the table. You may turn the radiators, and the sum under it stays at zero. Which
 # ``v`` shows the first flat's own slope?
@@ -142,8 +142,8 @@ for mode in ("training", "eval"):
 #    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
 #    that compare samples with each other. A softmax over the *classes* mixes no samples.
 #    But there each sample has several outputs that use the same inputs, and ones add these
-#    up as well. They return zeros again, because the probabilities of each sample add up
-#    to 1.
+#    up as well. They return zeros again, up to rounding, because the probabilities of each
+#    sample add up to 1.
 #
 # How to find out
 # ---------------
@@ -173,7 +173,9 @@ listens_to(network.eval())
 #
 # .. dropdown:: The same in one call
 #
-#    ``pullback.mixing`` asks the outputs for you. It says ``True`` where samples mix.
+#    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. Ask
+#    it in float32 or float64. In half precision, a small share of another sample passes for
+#    rounding.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
@@ -184,8 +186,8 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #    Ask every output. The first entry of a cumulative sum sees only itself, and the last
 #    one sees everything. And the answer is for this batch: a ReLU that happens to be off
 #    hides what stands behind it, so that ``False`` may only mean *not at these numbers*.
-#    Every pass in training mode also updates the numbers that BatchNorm stores. If that
-#    matters, ask a ``copy.deepcopy`` of the network.
+#    Every pass of our loop in training mode also updates the numbers that BatchNorm stores.
+#    If that matters, ask a ``copy.deepcopy`` of the network.
 #
 # .. admonition:: Remember
 #
@@ -265,3 +267,9 @@ assert three.grad.tolist() == [3, 2, 1]
 # %%
 # **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`
 # puts numbers into ``v`` that mean something: weights, masks and means.
+#
+# .. asked: ones give the wrong derivative; samples influence each other; batch norm
+#    mixes samples; is backward with ones right for a network; when is ones_like wrong;
+#    gradient depends on the other samples of the batch; is a vector of ones always
+#    right; gradient of one sample changes when the batch changes; per-point derivative
+#    is wrong

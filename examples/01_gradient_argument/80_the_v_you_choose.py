@@ -91,8 +91,8 @@ pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=scored)
 # .. dropdown:: Why not mark unlabelled pixels with NaN?
 #
 #    Because 0 times NaN is NaN, so a weight of 0 could not remove it. Neither can it remove
-#    an infinite gradient (:ref:`masked-nan`). Use any finite number, as we did with the
-#    target 0 of the last pixel.
+#    an infinite gradient (:ref:`masked-nan`). Use a finite number that the loss
+#    accepts, as we did with the target 0 of the last pixel.
 #
 # The v inside a loss
 # -------------------
@@ -220,3 +220,9 @@ assert torch.equal(x.grad, torch.full((2, 3), 2.0))
 # %%
 # **Next:** so far a gradient was a tensor full of numbers. :ref:`seeing-the-gradient` draws
 # one.
+#
+# .. asked: how to choose v; weigh pixels or samples in the loss; mask part of the loss;
+#    ignore some pixels; which vector to give backward; v as weights; mean of a vector
+#    loss with v; loss weights as gradient argument; v other than ones; samples with
+#    different importance; give more weight to some outputs; how much each output
+#    counts; leave out some outputs

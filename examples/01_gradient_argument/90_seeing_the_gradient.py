@@ -178,7 +178,7 @@ pullback.live(
 # .. admonition:: Remember
 #
 #    - With ones, one call gives the gradient at every point of a grid, if the function
-#      treats the points one by one.
+#      treats the points one by one and has one output for each.
 #    - Of all small steps of the same length, the one along the gradient gains most, where
 #      the gradient is not zero. Its length is the rate in that direction.
 #    - Long steps do not have to follow it.
@@ -239,3 +239,9 @@ for passed in (10.0, -1.0):
 # %%
 # **Next:** you have all you need to read a line with ``backward(v)`` that you have never
 # seen. :ref:`check-yourself-1` lets you try.
+#
+# .. asked: gradient of a network with respect to its input; derivative of the output by
+#    the input; draw gradient arrows; plot the gradient of a neural network; which way
+#    does the prediction grow; how does the output react to the inputs; sensitivity of a
+#    network to its inputs; which input influences the output most; derivative of a
+#    trained model; slope of my model

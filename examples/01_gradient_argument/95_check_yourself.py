@@ -147,8 +147,8 @@ for attempt in (
 #    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. For
 #    the slope in training mode, ask one output at a time. (After ``network.eval()`` ones
 #    are right, but the network is a different function.) With the gradients of the weights
-#    there is nothing wrong. Training wants the gradient of the loss of the whole batch.
-#    (:ref:`when-ones-mislead`)
+#    there is nothing wrong, if the slopes are no part of the loss. Training wants the
+#    gradient of the loss of the whole batch. (:ref:`when-ones-mislead`)
 #
 # 7 · A mask
 # ----------
@@ -163,7 +163,7 @@ for attempt in (
 #    1/8 at the real words and 0 at the padding. The mean over the words would have 1/5
 #    there. So all gradients are too small, by a factor of 5/8 here, and the factor changes
 #    from batch to batch with the amount of padding. ``(losses * mask).sum() / mask.sum()``
-#    is the mean. (:ref:`the-v-you-choose`)
+#    is the mean, if the losses at the padding are finite. (:ref:`the-v-you-choose`)
 
 mask = torch.tensor([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
 words = torch.ones(2, 4, requires_grad=True)
@@ -223,7 +223,7 @@ padded
 #
 #    The author is right. Each layer of this network treats every moment by itself, and each
 #    moment has one output. So ones keep the 500 slopes apart. With two coordinates there
-#    are two calls, one for each. (:ref:`ones`, :ref:`one-output-at-a-time`)
+#    are two calls, one for each coordinate. (:ref:`ones`, :ref:`one-output-at-a-time`)
 #
 # 11 · One line, four questions
 # -----------------------------
@@ -361,3 +361,6 @@ for dim in (0, 1):  # along either, the sum of all entries is a constant
 # %%
 # **Next:** part 2 is about the table itself. It begins with
 # :ref:`how to read one <reading-a-jacobian>`.
+#
+# .. asked: test yourself on v; quiz about the gradient argument; exercises on backward
+#    with questions and answers

@@ -7,10 +7,10 @@ A row for each output, a column for each input
 Our house gives 6 units of heat and burns 14 units of fuel. Suppose that we want the same
 heat from 13 units of fuel. Which stoves do we turn, and how far? A gradient watches one
 number, and here there are two to watch. So we need the whole table of the house, its
-:term:`Jacobian`. In part 1 it explained what ``backward`` does. ``backward`` itself never
-builds it, because training needs only one weighted sum of its rows. This part is about the
-table itself and about the ways to get it. Five pages from here we hit both targets with
-it. First we have to be able to read it.
+:term:`Jacobian`. In part 1 this table explained what ``backward`` does, although
+``backward`` itself never builds it: training needs only one weighted sum of its rows. This
+part is about the table itself and about the ways to get it. Five pages from here we hit
+both targets with it. First we have to be able to read it.
 """
 
 # %%
@@ -145,8 +145,8 @@ v @ square
 
 # %%
 # The first stove burns fuel at a rate of 2 and earns :math:`10-2=8`. The second burns at a
-# rate of 4 and earns only 6. So the advice is wrong, and yet her table has the right
-# numbers. Put the two side by side:
+# rate of 4 and earns only 6. So the first stove is the one to turn, and the advice is
+# wrong. And yet her table has the right numbers. Put the two side by side:
 
 print("ours:", square, sep="\n")
 print("hers:", copied, sep="\n")
@@ -263,3 +263,9 @@ assert elsewhere.nonzero().tolist() == [[1, 2]]
 # %%
 # **Next:** somebody builds a thermostat that moves the stoves for us. Its table and the
 # table of the house belong together, and :ref:`chain-of-jacobians` shows how.
+#
+# .. asked: what is a Jacobian; Jacobian explained; how to read a Jacobian; rows and
+#    columns of the Jacobian; table of all slopes; compute a Jacobian in PyTorch; matrix
+#    of partial derivatives; all derivatives of all outputs; how does each input affect
+#    each output; sensitivities of all outputs; difference between gradient and
+#    Jacobian; rates of change in a table

@@ -181,11 +181,11 @@ print("with the new table:", fresh)
 # The old table promises 14 for the first dial, but at the new setting it earns only 10,
 # because the stoves that it drives already burn more. ``backward`` uses the values of its
 # own forward pass. So it avoids this mistake, as long as you run the forward pass again
-# after a change. If you multiply tables yourself, you have to take care of it. The same
-# goes for a ``v`` that you computed before the change.
+# after a change. If you multiply tables yourself, you have to take care of it.
 #
-# Below are the dials, the table of the whole, and what the dials earn. Turn one dial up,
-# and leave the other at 1. At which setting does it begin to lose money?
+# Below are the dials, the table of the whole, and what the dials earn. (The function is
+# written once more as a whole, so that the drawing of the walk stays small.) Turn one dial
+# up, and leave the other at 1. At which setting does it begin to lose money?
 
 
 def installed(t):
@@ -280,3 +280,8 @@ assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + d
 # %%
 # **Next:** so far, ``x`` and ``y`` had one dimension. What is the Jacobian of an image,
 # or of anything else that has rows and columns itself? :ref:`tensors-in-tensors-out`.
+#
+# .. asked: chain rule with matrices; chain rule for vector functions; multiply
+#    Jacobians; derivative of a composition; why does backward go from the end to the
+#    beginning; order of multiplication in backprop; derivative of a function inside a
+#    function; combine the derivatives of layers; why multiply matrices in backprop

@@ -263,3 +263,8 @@ assert 32 * 10 * (3 * 28 * 28) == 752_640
 # %%
 # **Next:** there are several ways to compute such a table. :ref:`the-whole-jacobian` says
 # which call to use.
+#
+# .. asked: Jacobian of a matrix; Jacobian with four dimensions; shape of the Jacobian
+#    of tensors; derivative of a matrix by a matrix; 2d output and 2d input; flatten the
+#    Jacobian into a matrix; what do the axes of the Jacobian mean; Jacobian with too
+#    many dimensions; index order of a Jacobian

@@ -33,8 +33,10 @@ table
 # ----------
 #
 # One walk back with one ``v`` computes ``v @ J``, and a ``v`` with a single 1 gives one
-# row. So a table with two rows takes two such products. The rows of ``torch.eye(2)`` are
-# the two ``v``, and a loop builds the table from a single run of the house:
+# row. So a table with two rows takes two such products. From here on we count products,
+# because each of them is a walk through the whole function, and this is what a Jacobian
+# costs. The rows of ``torch.eye(2)`` are the two ``v``, and a loop builds the table from a
+# single run of the house:
 
 leaf = x.clone().requires_grad_()
 y = house(leaf)
@@ -42,7 +44,8 @@ rows = [torch.autograd.grad(y, leaf, v, retain_graph=True)[0] for v in torch.eye
 torch.equal(torch.stack(rows), table)
 
 # %%
-# ``jacrev`` takes the same two products, but side by side, like two samples of a batch.
+# ``jacrev`` computes the same two products in one walk, side by side, like two samples of a
+# batch.
 # When there are hundreds of rows, this is usually much faster than a loop in Python
 # (:ref:`ways-measured`). It also takes more memory, because the intermediate numbers of all
 # rows are there together. The *rev* in its name stands for reverse, since the walk goes
@@ -210,3 +213,8 @@ assert torch.equal(moved[0], J[0])
 # %%
 # **Next:** :ref:`pushing-forward` shows how a column comes about, and what else can be done
 # with a product that goes forward.
+#
+# .. asked: full Jacobian of my model; jacrev or jacfwd; fastest way to get the Jacobian
+#    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network
+#    output; get all rows in one call; all derivatives at once; whole matrix of
+#    derivatives; built-in function for the Jacobian; jacobian of net(x)

@@ -40,9 +40,11 @@ print("their rates:  ", pushed)
 
 # %%
 # It is so for the heat. But the fuel falls at a rate of 4, because the first stove adds 2
-# and the third saves 6. So the plan costs no heat and saves fuel. (``torch.func.jvp`` takes
-# the function, its inputs and their ``u``. The brackets around ``x`` and ``u`` are there
-# because a function may have several inputs. It returns the value as well.)
+# and the third saves 6. So the plan costs no heat and saves fuel. The two rates are the
+# :term:`Jacobian-vector product`, or :term:`JVP`, of the table and the plan.
+# (``torch.func.jvp`` takes the function, its inputs and their ``u``. The brackets around
+# ``x`` and ``u`` are there because a function may have several inputs. It returns the value
+# as well.)
 #
 # Walking forward
 # ---------------
@@ -150,15 +152,9 @@ print("wrong backward, plan:", forgot_the_2 @ u)
 # ---------------------
 #
 # A push with a single 1 in ``u`` gives one column, and a pull with a single 1 in ``v``
-# gives one row. If no entry of the table is known to be zero, the whole table takes as many
-# pushes as there are inputs, or as many pulls as there are outputs.
-#
-# ==============================  ========  =========  =====================
-# function                        outputs   inputs     fewest products
-# ==============================  ========  =========  =====================
-# our house                       2         3          2 pulls
-# a loss of a million weights     1         1,000,000  1 pull
-# ==============================  ========  =========  =====================
+# gives one row. So the whole table takes as many pushes as there are inputs, or as many
+# pulls as there are outputs. (A table with many zeros may take fewer:
+# :ref:`a-jacobian-of-zeros`.)
 #
 # .. predict::
 #    :for: pushes, pulls
@@ -251,3 +247,9 @@ assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == kept.tolist() == [1, 0]
 # %%
 # **Next:** so far we chose a plan and looked at what it does. :ref:`hitting-targets` asks
 # the other way round: which plan does what we want?
+#
+# .. asked: what is a JVP; forward-mode automatic differentiation; Jacobian times a
+#    vector; directional derivative; what happens to the output if I change the input;
+#    torch.func.jvp; few inputs and many outputs; effect of a small change of the input;
+#    how does changing one input affect all outputs; effect of a nudge of the inputs;
+#    sensitivity in one direction; forward derivative

@@ -85,7 +85,8 @@ print(row_by_row)
 print("a and b:", weights)
 
 # %%
-# ``J @ J.T`` holds the four numbers of our table. Each of them was a row of ``J`` times a
+# ``J @ J.T`` holds the four numbers of the table above, of steps along the rows. Each of
+# them was a row of ``J`` times a
 # row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@`` wants
 # them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #
@@ -250,3 +251,8 @@ for _ in range(20):
 # %%
 # **Next:** a whole street of houses, and we want one table for each.
 # :ref:`one-jacobian-per-sample` gets them without computing the zeros between them.
+#
+# .. asked: Newton's method with a Jacobian; solve nonlinear equations; several targets
+#    at once; find inputs that give wanted outputs; pseudo-inverse of the Jacobian;
+#    least squares step; Gauss-Newton step; solve f(x) = 0; adjust inputs so that
+#    outputs match; invert a network; root finding with the Jacobian

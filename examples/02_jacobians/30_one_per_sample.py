@@ -142,7 +142,7 @@ torch.equal(by_package, tables)
 #
 # Everything in the last section depends on "each sample by itself". Now the street has
 # one supplier, and we ask which *share* of the total each house has. The function has to
-# see all houses, so ``vmap`` is out, and the sum is left:
+# see all houses, so ``vmap`` cannot be used. Here is what the sum does:
 
 
 def shares(X):
@@ -290,3 +290,8 @@ assert not pullback.mixing(norm, X)
 # %%
 # **Next:** the zeros were in blocks here. They can be anywhere, and
 # :ref:`a-jacobian-of-zeros` still gets by with a few products.
+#
+# .. asked: batch Jacobian; Jacobian per sample; Jacobian for each element of a batch;
+#    vmap jacrev over a batch; Jacobian of shape (B, m, n); Jacobian with batch
+#    dimension has zeros; how to get Jacobian per sample fast; matrix of derivatives for
+#    every sample; Jacobian of each data point; avoid the big batch Jacobian

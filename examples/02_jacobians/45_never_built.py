@@ -267,3 +267,9 @@ torch.testing.assert_close(by_table, V @ B)
 # %%
 # **Next:** the gradient is a function of ``x`` as well, so it has a Jacobian.
 # :ref:`once-more` pulls back a second time.
+#
+# .. asked: does backward build the Jacobian; Jacobian too large for memory; how does
+#    backprop avoid the Jacobian matrix; why is backward cheap; size of the Jacobian of
+#    a layer; memory of a Jacobian; why is backprop so cheap; table of slopes does not
+#    fit into memory; is a matrix stored in backward; how can backward be fast without
+#    the matrix

@@ -64,8 +64,9 @@ H
 # third, which is 3.
 #
 # The table is symmetric: the second stove has the same effect on the rate of the first as
-# the first has on the rate of the second. This is so wherever the second derivatives of a
-# function are continuous.
+# the first has on the rate of the second. Both come from the product
+# :math:`x_0x_1x_2`, and both are :math:`x_2`: it makes no difference which of the two
+# stoves we turn first. This is so for every function whose second derivatives don't jump.
 #
 # .. predict::
 #    :label: H u
@@ -93,10 +94,12 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # How far to go
 # -------------
 #
-# The fuel changes at a rate of ``g @ u``. Along the plan, the gradient ``g`` changes at a
-# rate of ``H @ u``. So the rate ``g @ u`` changes at a rate of ``u @ (H @ u)``. This number
-# is called the *curvature* along ``u``. If the rate is negative and the curvature positive,
-# we save until the rate has come up to zero:
+# The fuel changes at a rate of ``g @ u``, which is each stove's rate times its part of the
+# plan. But along the plan these rates change themselves, by the three numbers in
+# ``H @ u``. So what we gain from each stove changes as well, by these numbers times the
+# same parts of the plan. Added up, this is ``u @ (H @ u)``, and it says how fast the rate
+# of the whole plan changes. It is called the *curvature* along ``u``. If the rate is
+# negative and the curvature positive, we save until the rate has come up to zero:
 
 rate, curvature = (g @ u).item(), (u @ (H @ u)).item()
 step = -rate / curvature
@@ -290,3 +293,8 @@ assert not hessian(lambda x: 2 * x.sum())(point).any()
 # %%
 # **Next:** you have seen everything that this course is about. :ref:`check-yourself-2`
 # asks you fifteen questions, and keeps the answers hidden until you want them.
+#
+# .. asked: second derivative in PyTorch; Hessian in PyTorch; differentiate twice;
+#    derivative of the gradient; create_graph=True; how to compute the Hessian;
+#    curvature; gradient of a gradient; slope of the slope; rate of change of the
+#    gradient; how curved is the loss; acceleration from a network

@@ -491,3 +491,6 @@ torch.testing.assert_close(change[[0, 500]], wish, atol=1e-3, rtol=0)
 # **Next:** this is the end of the course. :ref:`Case studies <chapter-4>` show what
 # others have done with a ``v`` of their choice, and the :ref:`notes <notes-on-jacobians>`
 # go deeper into single questions.
+#
+# .. asked: test yourself on Jacobians; quiz about Jacobians; questions and answers
+#    about the Jacobian

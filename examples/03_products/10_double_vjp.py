@@ -144,3 +144,6 @@ assert torch.equal(cubed, 3 * x.detach() ** 2 * u)
 #
 # Forward mode itself: :ref:`what-is-a-jvp`. Many ``u`` at one point: :ref:`linearize`.
 # A forward rule for a function of your own: :ref:`custom-function`.
+#
+# .. asked: double backward trick; jvp from two backward passes; forward mode not
+#    supported; Jv with reverse mode only; double vjp

@@ -162,3 +162,7 @@ assert pullback.check(f, x[:5], v[:4]).ok
 #
 # Every entry against differences: :ref:`gradcheck`. Where hand-written backward functions
 # come from: :ref:`custom-function`.
+#
+# .. asked: adjoint test; check a vjp against a jvp; test that my backward is the
+#    transpose; verify a custom gradient with random vectors; transpose test of a linear
+#    operator

@@ -182,3 +182,7 @@ pullback.live(slope, torch.tensor([0.0, 1.0, 2.0, 3.0]))
 #
 # Why two ``backward`` calls add: :ref:`accumulating-twice`. Second derivatives of a
 # function of many variables: :ref:`hvp`. In a differential equation: :ref:`pinn`.
+#
+# .. asked: second derivative at many points; f'' of a curve; second derivative with
+#    ones; elementwise second derivative; u_xx at all points; autograd twice with
+#    create_graph; curvature of a curve at each point; acceleration at each time

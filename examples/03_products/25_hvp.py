@@ -183,3 +183,9 @@ pullback.live(gradient, torch.tensor([1.0, 2.0]))
 #
 # All n columns: :ref:`full-hessian`. When H may be replaced by :math:`J^\top J`:
 # :ref:`gauss-newton`. Which flag keeps what: :ref:`retain-or-create`.
+#
+# .. asked: Hessian-vector product; Hessian times vector without the Hessian; hvp in
+#    PyTorch; curvature along a direction; Pearlmutter trick; large Hessian does not fit
+#    in memory; how curved is the loss surface; how bent is the loss surface; product
+#    with the Hessian fast; curvature of the loss cheap; second-order information of a
+#    large network

@@ -173,3 +173,6 @@ torch.testing.assert_close(*still)
 #
 # The product itself: :ref:`hvp`. Without the term that may be negative:
 # :ref:`gauss-newton`. A trace from products: :ref:`trace-and-norm`.
+#
+# .. asked: Hessian-vector product of a network; hvp with dropout or batch norm; Hessian
+#    over the whole data set; hvp in mini-batches; Hessian of the training loss

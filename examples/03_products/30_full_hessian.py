@@ -173,3 +173,6 @@ assert torch.equal(rest[1:], full.diagonal()[1:])
 #
 # One product: :ref:`hvp`. :math:`J^\top J` in its place: :ref:`gauss-newton`. Zeros without
 # symmetry: :ref:`sparse-jacobian`. A whole module: :ref:`jacobian-of-parameters`.
+#
+# .. asked: full Hessian matrix; torch.func.hessian; compute the Hessian of a function;
+#    Hessian of all parameters; symmetry of the Hessian; autograd.functional.hessian

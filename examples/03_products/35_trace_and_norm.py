@@ -173,3 +173,8 @@ assert abs(off.std() / expected.square().mean().sqrt() - 1) < 0.2
 #
 # Curvature by products: :ref:`hvp`. When few products give *every* entry:
 # :ref:`sparse-jacobian`.
+#
+# .. asked: Hutchinson trace estimator; trace of the Jacobian with random vectors;
+#    estimate the Frobenius norm of the Jacobian; random v; divergence estimate;
+#    Rademacher probe; random vectors for the trace; estimate without the whole matrix;
+#    what if v is random; Jacobian penalty cheap

@@ -177,3 +177,7 @@ for e, by_kept, by_cut in zip(torch.eye(2).double(), kept, cut, strict=True):
 #
 # Weights on losses: :ref:`loss-as-v`. What ``create_graph`` keeps:
 # :ref:`retain-or-create`. What ``detach`` cuts: :ref:`no-grad-detach`.
+#
+# .. asked: v is computed from x; v depends on the input; gradient argument with
+#    requires_grad; is v treated as a constant; product rule for v; weights that depend
+#    on the output

@@ -150,3 +150,6 @@ assert gap > 0.1
 #
 # The whole Hessian, both terms: :ref:`full-hessian`. A Jacobian for each sample:
 # :ref:`jacobian-per-sample`. Fitting with SciPy: :ref:`external-loss`.
+#
+# .. asked: Gauss-Newton matrix; generalised Gauss-Newton vector product; Fisher vector
+#    product; GGN; natural gradient; approximate Hessian of a network

@@ -145,3 +145,6 @@ assert not torch.allclose(mean_of_squares, diagonal, rtol=0.1)
 #
 # The formula for a function of few weights: :ref:`gauss-newton`. A gradient for every
 # sample: :ref:`per-sample-gradients`. The Hessian of a network: :ref:`hvp-of-a-network`.
+#
+# .. asked: Fisher information diagonal; EWC Fisher; square of gradients; empirical
+#    Fisher; elastic weight consolidation; Fisher matrix of a network

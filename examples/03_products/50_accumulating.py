@@ -149,3 +149,7 @@ assert torch.equal(w.grad, mean)
 #
 # Why a gradient doubles between steps: :ref:`gradient-doubled`. The flags:
 # :ref:`retain-or-create`. f″ for a batch of points: :ref:`second-derivatives`.
+#
+# .. asked: calling backward twice gives a second derivative?; two backward calls add
+#    up; accumulate gradient or second derivative; why is the second backward not the
+#    second derivative

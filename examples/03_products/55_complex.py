@@ -171,3 +171,7 @@ for f, by_x, by_conjugate in cases:
 #
 # Which shapes and dtypes are taken: :ref:`shape-rule`. A backward of your own for complex
 # input: :ref:`deriving-vjps`.
+#
+# .. asked: complex gradient; Wirtinger derivative; derivative by a complex number;
+#    conjugate gradient in PyTorch; backward for complex output; complex tensors and
+#    backward; holomorphic function

@@ -182,3 +182,6 @@ torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, 
 #
 # The product itself: :ref:`what-is-a-jvp`. All columns as a matrix:
 # :ref:`jacobian-at-once`. Products inside a solver: :ref:`implicit-differentiation`.
+#
+# .. asked: linearise a function once; many jvps at the same point; reuse the graph for
+#    many vectors; torch.func.linearize; apply the Jacobian to many vectors

@@ -1,8 +1,8 @@
 r"""
 .. _chapter-3-questions:
 
-Chapter 3 in three questions
-============================
+Products in three questions
+===========================
 
 Answer each before you run the cell under it: the cell compares the answers that people
 give and says which one holds.

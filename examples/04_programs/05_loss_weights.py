@@ -173,3 +173,8 @@ torch.testing.assert_close(out.grad, 2 * (out.detach() - goal) * upstream / 5)
 #
 # Several losses with weights: :ref:`several-losses`. NaN in detail: :ref:`masked-nan`.
 # What a number in ``v`` means: :ref:`v-is-a-weight`.
+#
+# .. asked: weighted loss; sample weights; reduction none; masked loss; loss per sample
+#    and backward; mean and sum of losses; vector of losses to backward; class weights;
+#    weight of each sample; samples with different importance; some samples count more;
+#    average of the losses; leave out bad samples; class imbalance

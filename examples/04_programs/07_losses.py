@@ -76,8 +76,7 @@ for name, loss in losses.items():
 # points have the same say, 1/20, whether they are off by little or by a lot. Huber's loss
 # is in between. Its ``v`` is the error as long as that is below 1, and then grows no more.
 #
-# .. predict::
-#    :for: fewer points
+# .. admonition:: Before you read on
 #
 #    You double the number of measurements, with the same kind of errors. What becomes of
 #    each entry of ``v`` for ``F.mse_loss``, and what for ``reduction="sum"``?
@@ -223,8 +222,7 @@ of_both = torch.autograd.grad(F.mse_loss(prediction, target), (prediction, targe
 torch.equal(of_both[0], -of_both[1])
 
 # %%
-# .. predict:: Try it
-#    :for: a v of your own
+# .. admonition:: Try it
 #
 #    You want the good points to count as with squares, and a point that is more than 1 off
 #    to count not at all. Which ``v`` is that? Use it for the line, without writing a loss.
@@ -289,3 +287,7 @@ assert abs(least - torch.log(1 + 2 / torch.tensor(1.0).exp()).item()) < 1e-4
 # **Next:** weights for losses of your own are in :ref:`loss-as-v`, and what the network
 # does with the ``v`` that it receives in :ref:`upstream`. If the loss is computed outside
 # of PyTorch: :ref:`external-loss`. More questions about losses: :ref:`answers-losses`.
+#
+# .. asked: gradient of mse loss; gradient of cross entropy; derivative of softmax cross
+#    entropy with respect to logits; what gradient does the loss send back; residual as
+#    gradient; derivative of L1, Huber and BCE loss

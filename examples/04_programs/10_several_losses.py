@@ -173,3 +173,8 @@ assert (front[1:, 1] < front[:-1, 1]).all()
 #
 # Outputs of different shapes: :ref:`several-outputs`. Weights: :ref:`loss-as-v`. Why the
 # graph was freed: :ref:`second-backward`.
+#
+# .. asked: two losses one backward; several losses; add losses or call backward for
+#    each; multi-task loss; backward on each loss separately; retain_graph with two
+#    losses; sum of losses; combine losses; combine regression and classification loss;
+#    main loss and auxiliary loss; add a second loss; train two heads

@@ -173,3 +173,9 @@ assert to_critic["G"] is to_generator["D"] is distilled["teacher"] is None
 #
 # ``detach`` or ``no_grad``: :ref:`no-grad-detach`. A straight-through choice:
 # :ref:`discrete-choices`. Two losses and one graph: :ref:`several-losses`.
+#
+# .. asked: stop gradient; where to put detach; GAN detach fake; target network
+#    gradient; BYOL SimSiam stop-gradient; VQ-VAE straight-through; block the gradient
+#    in one branch; stop_gradient of TensorFlow or JAX in PyTorch; let the gradient pass
+#    to one network only; generator must not be updated; keep the target fixed; do not
+#    train through this branch; stop the teacher from learning

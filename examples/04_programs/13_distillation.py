@@ -128,3 +128,6 @@ torch.testing.assert_close((move[0] - move[1]) / 2e-4, (slope(distil(T)) * u).su
 #
 # Where else a cut belongs: :ref:`stop-gradient`. What other losses send:
 # :ref:`what-losses-send`. ``eval`` and a frozen network: :ref:`freezing-layers`.
+#
+# .. asked: knowledge distillation loss; teacher and student; temperature squared;
+#    kl_div batchmean; soft targets; distillation gradient too small

@@ -145,3 +145,6 @@ assert by_func.tolist() == [-5, -10]
 #
 # Signs of ``v`` and of the step: :ref:`which-way-to-step`. What hooks see: :ref:`hooks`.
 # The rules of a Function: :ref:`custom-function`.
+#
+# .. asked: gradient reversal layer; DANN; domain adaptation adversarial; flip the sign
+#    of the gradient; reverse gradient; multiply the gradient by minus lambda

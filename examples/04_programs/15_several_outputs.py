@@ -172,3 +172,7 @@ torch.testing.assert_close(slopes(mu, s), torch.func.grad(nll, (0, 1))(mu, s))
 #
 # Losses as outputs: :ref:`several-losses`. Rows in place of the sum:
 # :ref:`jacobian-row-by-row`. Which leaves are filled: :ref:`grad-is-none`.
+#
+# .. asked: several outputs several v; torch.autograd.backward with lists; model returns
+#    two tensors; grad_tensors; tuple of outputs and gradients; two heads and their
+#    gradients

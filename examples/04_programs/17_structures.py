@@ -169,3 +169,6 @@ torch.testing.assert_close(torch.cat([one, torch.zeros(3)]) @ J, pull(v)[0])
 #
 # Several outputs in ``backward``: :ref:`several-outputs`. The parameters of a module as a
 # dict: :ref:`jacobian-of-parameters`. What a transform refuses: :ref:`vmap-limits`.
+#
+# .. asked: function returns a dict; vjp of a function with dict output; pytree
+#    cotangents; nested outputs; keywords in torch.func.vjp; has_aux

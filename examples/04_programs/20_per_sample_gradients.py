@@ -173,3 +173,9 @@ torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
 #
 # More than one output a sample: :ref:`jacobian-per-sample`. What ``vmap`` cannot do:
 # :ref:`vmap-limits`. Samples that mix: :ref:`mixing-samples`.
+#
+# .. asked: per-sample gradients; gradient for each sample of a batch; individual
+#    gradients; gradients of every example; differential privacy gradients; vmap grad;
+#    do not sum the gradients over the batch; gradient of each loss separately;
+#    gradients of a batch kept apart; one gradient per row; separate gradient for each
+#    picture; gradient of every data point

@@ -173,3 +173,7 @@ torch.testing.assert_close(squares[0].sqrt(), norms_of_all(bare, data, F.cross_e
 #
 # The gradients themselves: :ref:`per-sample-gradients`. What hooks see: :ref:`hooks`.
 # One v for every sample's loss: :ref:`loss-as-v`.
+#
+# .. asked: per-sample gradient norm; norm of each sample's gradient; ghost clipping;
+#    gradient norm of every example without storing them; importance of each sample;
+#    data selection by gradient norm; how much does each sample pull

@@ -87,8 +87,7 @@ legend = plt.legend()
 # - ``.to(draws)`` gives it the dtype and the device of ``draws``. NumPy computes in float64
 #   as a rule, and networks in float32.
 #
-# .. predict::
-#    :for: a smaller v
+# .. admonition:: Before you read on
 #
 #    You pass ``v / 2`` in place of ``v``. What does ``SGD`` do differently, and what
 #    ``Adam``?
@@ -180,8 +179,7 @@ leaf.grad
 # that you print. If the loss has been written by hand, compare its gradient with
 # differences of the loss once, as in the fold below.
 #
-# .. predict:: Try it
-#    :for: another goal
+# .. admonition:: Try it
 #
 #    Replace the goal by three bumps, ``rng.normal([-3, 0, 2], 0.2, (67,
 #    3)).ravel()[:200]``, and train again. What in the training loop has to change?
@@ -230,3 +228,9 @@ assert three_bumps < 0.1
 # **Next:** ``v`` between two graphs of PyTorch: :ref:`cut-graphs`. Other libraries:
 # :ref:`other-libraries`. What the upstream gradient is: :ref:`upstream`. Functions of your
 # own: :ref:`custom-function`.
+#
+# .. asked: loss computed outside of PyTorch; loss from NumPy; gradient from a
+#    simulator; loss in Excel or Fortran; external program gives the gradient; SciPy
+#    loss; train with a loss that is not in torch; I have dL/dy, how do I go on;
+#    simulator gives me dloss/doutput; error from another program; loss is a black box
+#    with known slope

@@ -173,3 +173,8 @@ np.testing.assert_allclose(pull(np.array([1.0, 10, 100])), [1 + 20 + 600, 10 + 3
 # ----------
 #
 # A loss from outside, without a Function: :ref:`external-loss`. Names: :ref:`dictionary`.
+#
+# .. asked: call NumPy inside a network; JAX function in PyTorch; mix libraries in one
+#    graph; SciPy solver as a layer; wrap external code with a backward; CuPy kernel
+#    gradient; C++ code in the middle of my model; use NumPy inside forward; part of my
+#    network is written elsewhere; differentiate through foreign code

@@ -173,3 +173,8 @@ assert not torch.equal(whole, truncated)
 #
 # The upstream gradient by hand: :ref:`upstream`. A loss outside PyTorch:
 # :ref:`external-loss`. A batch too large for memory: :ref:`gradient-cache`.
+#
+# .. asked: split a model in two parts; pipeline parallel by hand; send gradients
+#    between machines; split learning; cut the graph and join it; pass the gradient from
+#    one graph to another; backward across two programs; send the gradient over the
+#    network to another computer; first half on one machine, second half on another

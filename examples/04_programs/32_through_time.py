@@ -170,3 +170,8 @@ assert plain < 1e-30 < 0.1 < added
 #
 # Through fewer steps, with less memory: :ref:`what-keeps-a-graph`. The product without J:
 # :ref:`vjp-and-chain-rule`. Zeros of other origin: :ref:`zeros-and-equal-rows`.
+#
+# .. asked: exploding gradients; vanishing gradients; RNN gradient over many steps;
+#    backpropagation through time; truncated BPTT; gradient too small in early layers;
+#    long sequences; deep network gradient dies; early layers do not learn; gradient dies
+#    in a deep network; long sequence forgets; gradient shrinks or grows through layers

@@ -162,3 +162,9 @@ assert settled == []
 #
 # Through a frozen network to its input: :ref:`through-a-frozen-network`. Part of a weight:
 # :ref:`part-of-a-tensor`. ``detach`` or ``no_grad``: :ref:`no-grad-detach`.
+#
+# .. asked: freeze layers; do not train some weights; frozen layers still change;
+#    requires_grad False; fine-tune only the last layer; keep a part of the network
+#    fixed; freeze batch norm; unfreeze later; this part must not be changed by
+#    training; weights are frozen, but batch norm changes; do not update the backbone;
+#    keep pretrained weights

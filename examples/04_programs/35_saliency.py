@@ -170,3 +170,9 @@ assert (scores.argmax(1) == torch.tensor([0, 1])).all()
 #
 # One-hot ``v``: :ref:`one-component`. Samples that mix, and ``eval``:
 # :ref:`mixing-samples`. Looking at gradients inside a model: :ref:`hooks`.
+#
+# .. asked: saliency map; which pixels matter; Grad-CAM; explain a prediction; heat map
+#    of an image classifier; class activation map; attribution; feature importance of a
+#    network; why did the network decide so; which pixels are important for the
+#    prediction; influence of every pixel; what does the network look at; image
+#    explanation is blank; gradient of one class

@@ -173,3 +173,7 @@ assert at_zero < at_end
 # Maps of what the input does: :ref:`saliency`. Cutting on purpose: :ref:`cut-graphs`.
 # Penalties on this gradient: :ref:`gradient-penalty`. Which tensors are filled:
 # :ref:`leaves-and-roots`.
+#
+# .. asked: gradient of the input with frozen weights; change the input and leave the
+#    network alone; FGSM attack; adversarial example; gradient with respect to the
+#    image; does freezing stop the gradient to the input

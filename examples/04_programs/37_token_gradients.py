@@ -164,3 +164,7 @@ assert agree > 0.8
 #
 # The same for images: :ref:`saliency`. A row that is used twice: :ref:`repeated-indices`.
 # Sparse gradients of a table: :ref:`sparse-and-nested`. Hooks: :ref:`hooks`.
+#
+# .. asked: gradient with respect to tokens; embedding gradient; input_ids have no
+#    gradient; which word matters; HotFlip; token importance; gradient of text input;
+#    influence of each word

@@ -172,3 +172,8 @@ assert loss_at(images) < loss_at(fgsm) < loss_at(pgd)
 #
 # A map of what mattered, not an attack: :ref:`saliency`. Leaves: :ref:`leaves-and-roots`.
 # Words in place of pixels: :ref:`token-gradients`.
+#
+# .. asked: optimise the image; optimise the input instead of the weights; style
+#    transfer; deep dream; PGD attack; find the input that maximises a neuron; improve a
+#    picture by gradient; prompt tuning of the input; change the picture until the
+#    network says cat; improve the picture instead of the network; fool a network

@@ -172,3 +172,7 @@ torch.testing.assert_close(path[-1], torch.full((5,), -6.0), atol=0.01, rtol=0)
 #
 # Why ones are right here: :ref:`ones-trick`. Derivatives of derivatives:
 # :ref:`second-derivatives`. When points do mix: :ref:`mixing-samples`.
+#
+# .. asked: forces from energy; molecular dynamics forces; derivative of the energy by
+#    positions; interatomic potential; train on forces; surface normals from a signed
+#    distance function; force on each atom

@@ -153,3 +153,6 @@ torch.testing.assert_close(depth.grad, -2 * (stress**2).sum())
 #
 # Forces alone: :ref:`forces`. The message above: :ref:`grad-is-none`. NaN from an atom's
 # distance to itself: :ref:`masked-nan`.
+#
+# .. asked: stress tensor; virial; derivative by strain; pressure from energy; strain
+#    gradient of a crystal

@@ -193,8 +193,7 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # - **A column cut out afterwards.** ``inputs[:, 0]`` is a new tensor that the network has
 #   not used. Ask for the gradient with respect to ``inputs``, and take its column.
 #
-# .. predict:: Try it
-#    :for: another spring
+# .. admonition:: Try it
 #
 #    A stiffer spring follows :math:`u''=-4u`. Train a network for it. What should it find,
 #    if it starts as before?
@@ -248,3 +247,7 @@ assert away < 0.1
 # **Next:** second derivatives step by step: :ref:`second-derivatives`. Forces from an
 # energy, which is the same idea in three dimensions: :ref:`forces`. More questions
 # about equations: :ref:`answers-physics`.
+#
+# .. asked: PINN; physics-informed neural network; derivative of the network in a
+#    differential equation; u_x and u_xx; solve an ODE with a network; PDE residual
+#    loss; boundary conditions; derivative of output with respect to time

@@ -112,8 +112,7 @@ legend = plt.legend()
 # up to 1. That is right on average, and noisy. What happens if a constant is subtracted
 # from all rewards?
 #
-# .. predict::
-#    :for: a baseline
+# .. admonition:: Before you read on
 #
 #    The probabilities add up to 1 whatever ``theta`` is. What then is the average of
 #    :math:`\nabla\log p(a)` over the draws, and what does a constant in ``v`` change?
@@ -208,8 +207,7 @@ print(with_log.round(decimals=3))
 print(without.round(decimals=3))
 
 # %%
-# .. predict:: Try it
-#    :for: all levers pay the same
+# .. admonition:: Try it
 #
 #    Let all four levers pay 1. What does the program learn? And without subtracting the
 #    mean?
@@ -251,3 +249,7 @@ assert same[-1].max() < 0.5
 # %%
 # **Next:** rewards as weights on losses: :ref:`loss-as-v`. When ``v`` depends on what is
 # trained: :ref:`v-depends-on-x`. Several updates with the same draws: :ref:`ratio-of-one`.
+#
+# .. asked: REINFORCE; policy gradient; reward has no gradient; log_prob times return;
+#    reinforcement learning loss; backward with advantages; reward is not
+#    differentiable; learn from rewards

@@ -172,3 +172,9 @@ torch.testing.assert_close(torch.tensor([*found.values()]), known, atol=0.05, rt
 # ----------
 #
 # A baseline: :ref:`reinforce`. Slopes chosen at a jump or a corner: :ref:`kinks`.
+#
+# .. asked: discrete choice no gradient; argmax not differentiable; Gumbel-softmax;
+#    straight-through estimator; sample inside a network; gradient through a random
+#    choice; yes or no decision; hard attention; step function gradient; decision in the
+#    network cannot learn; train through a hard choice; binary weights; zero-one
+#    decision; random sampling of categories; reparametrisation of a choice

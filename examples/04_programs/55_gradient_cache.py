@@ -173,3 +173,7 @@ assert saved(both) > 5 * saved(both[:32])
 #
 # The same cut between two stages: :ref:`cut-graphs`. Recomputing inside one graph:
 # :ref:`checkpointing`. Samples that mix: :ref:`mixing-samples`.
+#
+# .. asked: contrastive loss with a large batch; batch does not fit into memory;
+#    GradCache; embeddings in chunks; SimCLR or CLIP with small memory; large batch on
+#    one GPU

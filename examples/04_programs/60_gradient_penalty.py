@@ -167,8 +167,7 @@ for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
 # An LSTM or GRU on a GPU has the same gap in cuDNN's kernel; there the forward pass goes
 # into ``with torch.backends.cudnn.flags(enabled=False)``.
 #
-# .. predict:: Try it
-#    :for: other crowds
+# .. admonition:: Try it
 #
 #    Put the heap at ``(3, 0)``: ``false = 0.1 * torch.randn(256, 2) + torch.tensor([3.0,
 #    0.0])``. SciPy's pairs are then about 3 apart on average. Will the gap be 3, less, or
@@ -242,3 +241,8 @@ assert torch.autograd.grad(root, zero)[0].isnan().all()
 # :ref:`answers-gradient-in-the-loss`, from norms of images to the last bias under DDP.
 # Short types have their traps in :ref:`mixed-precision`, and what ``create_graph`` keeps in
 # memory is measured in :ref:`retain-or-create`.
+#
+# .. asked: gradient penalty; WGAN-GP; norm of the gradient in the loss; penalise the
+#    gradient; Lipschitz constraint; R1 regularisation; gradient in the loss; double
+#    backward in a GAN; make the network smooth; keep the slope of the network small; my
+#    penalty term changes nothing

@@ -173,3 +173,6 @@ assert found == [True, False, True]
 #
 # A penalty on the slope in place of a bound: :ref:`gradient-penalty`. Singular vectors
 # inside a loss: :ref:`eigenvectors-nan`. Why .grad is None: :ref:`grad-is-none`.
+#
+# .. asked: weight norm; spectral norm; parametrization; reparametrised weight has no
+#    grad; gradient through a normalised weight; weight_g and weight_v

@@ -158,3 +158,6 @@ assert abs(torch.linalg.slogdet(wide).logabsdet - 1000 * math.log(0.4)) < 0.01
 #
 # ``det`` where a matrix is singular: :ref:`singular-matrices`. A Jacobian for each sample:
 # :ref:`jacobian-per-sample`. The flow as an ODE: :ref:`ode-adjoint`.
+#
+# .. asked: log determinant of the Jacobian; normalising flow; change of variables;
+#    RealNVP; log det J expensive; flow likelihood; triangular Jacobian

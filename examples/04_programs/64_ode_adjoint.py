@@ -169,3 +169,6 @@ torch.testing.assert_close(stepwise(20), through, rtol=1e-12, atol=0)
 #
 # Products of many Jacobians: :ref:`through-time`. A fixed point in place of an end time:
 # :ref:`implicit-differentiation`. The density of such a flow: :ref:`log-det-of-a-flow`.
+#
+# .. asked: neural ODE; adjoint method; backpropagate through an ODE solver; torchdiffeq
+#    adjoint; memory of an ODE solver; gradient of an integrator

@@ -173,3 +173,9 @@ torch.testing.assert_close(guess.detach(), torch.atanh(goal) - W @ goal, atol=1e
 #
 # Functions of your own: :ref:`custom-function`. The VJP of a linear solve:
 # :ref:`deriving-vjps`. Many products at one point: :ref:`linearize`.
+#
+# .. asked: implicit differentiation; differentiate through a solver; fixed point layer;
+#    deep equilibrium model; implicit function theorem; gradient of an optimum; root
+#    finder gradient; differentiable optimisation layer; differentiate an argmin;
+#    derivative of the solution of an optimisation; inner problem; layer that solves
+#    equations

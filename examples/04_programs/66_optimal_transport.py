@@ -164,3 +164,6 @@ torch.testing.assert_close(P.sum(0), q)
 #
 # Other solvers: :ref:`implicit-differentiation`. A minimum inside a loss:
 # :ref:`hypergradients`. v that comes from elsewhere: :ref:`external-loss`.
+#
+# .. asked: optimal transport; Sinkhorn gradient; Wasserstein loss; differentiate
+#    through Sinkhorn iterations; envelope theorem

@@ -173,3 +173,9 @@ torch.testing.assert_close(by_w[True], factor @ by_w[False])
 #
 # Any solver: :ref:`implicit-differentiation`. A module's weights as such a w:
 # :ref:`jacobian-of-parameters`. SGD that records: :ref:`optimizer-closures`.
+#
+# .. asked: hypergradient; bilevel optimisation; differentiate through training;
+#    gradient of the validation loss; learn the learning rate; MAML; influence
+#    functions; train inside the training; meta-learning; effect of a training sample on
+#    the prediction; what if I remove a training sample; optimise hyperparameters by
+#    gradient

@@ -173,3 +173,8 @@ for name, held_back in {"grad": local, "module": local, "two": whole_mean + loca
 # ----------
 #
 # The messages: :ref:`ddp-messages`. The penalty: :ref:`gradient-penalty`.
+#
+# .. asked: DistributedDataParallel gradient; gradients averaged over GPUs; result half
+#    as large on two GPUs; sum or mean of gradients over processes; DDP loss scaling;
+#    world size factor; several GPUs other gradient; two cards give half the gradient;
+#    gradient depends on the number of GPUs; result on two graphics cards

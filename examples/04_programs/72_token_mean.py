@@ -168,3 +168,8 @@ torch.testing.assert_close(held("log"), torch.full((2, 1), of_all), rtol=0, atol
 #
 # What DDP does to v: :ref:`across-processes`. Losses as weights: :ref:`loss-as-v`. Fewer
 # numbers in memory, with one loss over all rows: :ref:`gradient-cache`.
+#
+# .. asked: gradient accumulation for language models; mean over tokens;
+#    num_items_in_batch; loss normalisation with padding; accumulation gives another
+#    loss; token average over GPUs; sequences of different lengths; padded sequences and
+#    the average loss; short and long sequences in a batch

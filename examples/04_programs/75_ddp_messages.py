@@ -173,3 +173,6 @@ torch.testing.assert_close(twice, (8 * s * data * 2 + 8 * s**2).sum(0) / 2)
 # ----------
 #
 # What DDP does to ``v``: :ref:`across-processes`. Checkpoints: :ref:`checkpointing`.
+#
+# .. asked: DDP warning; grad strides do not match bucket view; was asked to gather
+#    along dimension 0; unused parameters in DDP; are DDP warnings harmless

@@ -173,3 +173,6 @@ for rank, lines in enumerate(PRINTED):
 #
 # Gradients that processes average: :ref:`across-processes`. The rows in one process:
 # :ref:`jacobian-row-by-row`. Fewer products for many zeros: :ref:`sparse-jacobian`.
+#
+# .. asked: Jacobian on several GPUs; distribute rows of the Jacobian; parallel
+#    Jacobian; share a Jacobian among processes

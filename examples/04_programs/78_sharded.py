@@ -173,3 +173,6 @@ for each, own in zip(FOUND, alone, strict=True):
 #
 # Averages over processes: :ref:`across-processes`. A Jacobian shared among them:
 # :ref:`rows-across-ranks`. A model cut into stages: :ref:`cut-graphs`.
+#
+# .. asked: FSDP gradient; tensor parallel gradient; DTensor; sharded parameters and
+#    backward; gradient shard; clip gradients with FSDP

@@ -174,3 +174,7 @@ assert sums[torch.float32] == 300 > sums[torch.bfloat16]
 # ----------
 #
 # Other dtypes of v: :ref:`silent-traps`. The penalty itself: :ref:`gradient-penalty`.
+#
+# .. asked: autocast gradients; bf16 gradients; half precision gradient; float16
+#    underflow; dtype of grad under amp; mixed precision and second derivatives; dtype
+#    of v

@@ -173,3 +173,6 @@ torch.testing.assert_close(by_scaler, data.mean(0) + of_penalty, rtol=1e-3, atol
 #
 # Which dtype arrives where: :ref:`mixed-precision`. The penalty: :ref:`gradient-penalty`.
 # LBFGS takes no scaler: :ref:`optimizer-closures`.
+#
+# .. asked: GradScaler order; unscale then clip; amp with gradient accumulation;
+#    scaler.step and scaler.update; loss scaling; clip gradients with amp

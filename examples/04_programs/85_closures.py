@@ -173,3 +173,6 @@ torch.testing.assert_close(torch.stack(slopes), torch.tensor(quotients) / (2 * e
 #
 # Why gradients add up: :ref:`gradient-doubled`. The limit of many steps:
 # :ref:`implicit-differentiation`. A stale copy of a weight: :ref:`mixed-precision`.
+#
+# .. asked: LBFGS closure; optimizer.step(closure); why does L-BFGS need a closure;
+#    closure and zero_grad; line search

@@ -165,3 +165,7 @@ torch.testing.assert_close(torch.tensor(scaled) / scaler.get_scale(), by_hand)
 #
 # Why the folded sum is the same: :ref:`same-v`. Accumulation: :ref:`gradient-doubled`.
 # DDP and FSDP behind the framework: :ref:`across-processes`, :ref:`sharded-parameters`.
+#
+# .. asked: Lightning manual backward; Accelerate backward with gradient; DeepSpeed
+#    backward; Hugging Face Trainer backward; pass gradient to a trainer; framework
+#    calls backward for me

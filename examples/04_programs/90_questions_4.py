@@ -1,8 +1,8 @@
 r"""
 .. _chapter-4-questions:
 
-Chapter 4 in three questions
-============================
+Case studies in three questions
+===============================
 
 Answer each before you run the cell under it: the cell compares the answers that people
 give and says which one holds.

@@ -173,3 +173,8 @@ torch.testing.assert_close(clipped(each=False), total / total.norm())
 #
 # Why two calls are no second derivative: :ref:`accumulating-twice`. Several losses on one
 # graph: :ref:`second-backward`. When ``.grad`` stays None: :ref:`grad-is-none`.
+#
+# .. asked: gradient doubles; gradient twice as large; gradient accumulates; x.grad adds
+#    up; forgot zero_grad; gradient grows with each call; reset gradients; grad gets
+#    bigger in each iteration; second backward doubles; gradient doubles every time I
+#    run the cell; old gradient is still there; forgot to clear the gradient

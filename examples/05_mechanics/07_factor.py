@@ -166,3 +166,6 @@ torch.testing.assert_close(found["r²/2, mean"], expected)
 # Which ``v`` each loss sends: :ref:`what-losses-send`. Means of parts: :ref:`loss-as-v`. A
 # symmetric matrix: :ref:`deriving-vjps`. Checks that find the factor:
 # :ref:`gradcheck`.
+#
+# .. asked: gradient off by a factor; gradient twice what I expect; gradient N times too
+#    large; wrong sign; factor of 2; missing one half; gradient scaled

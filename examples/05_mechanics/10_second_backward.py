@@ -174,3 +174,8 @@ assert spent(second) == ["MulBackward0", "TanhBackward0"]
 #
 # What the flags keep: :ref:`retain-or-create`. Two losses, weighed: :ref:`several-losses`.
 # Cutting a graph on purpose: :ref:`cut-graphs`.
+#
+# .. asked: backward through the graph a second time; second iteration fails;
+#    retain_graph error; graph was freed; first loop works, second fails; RuntimeError
+#    in the second backward; graph already freed; call backward again; works once and
+#    then fails

@@ -173,3 +173,7 @@ assert saved(retain_graph=True)[1] == 0 < saved(create_graph=True)[1]
 #
 # Second derivatives for a batch: :ref:`second-derivatives`. The message about a second
 # time: :ref:`second-backward`. ``retain_grad``: :ref:`leaves-and-roots`.
+#
+# .. asked: retain_graph or create_graph; when do I need retain_graph=True; when do I
+#    need create_graph=True; difference of retain_graph and create_graph; keep the
+#    graph; what does create_graph do; what does retain_graph do

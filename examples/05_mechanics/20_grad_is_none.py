@@ -173,3 +173,8 @@ assert slope == table[2] - table[1]
 #
 # What a leaf is: :ref:`leaves-and-roots`. What ``detach`` and ``no_grad`` cut:
 # :ref:`no-grad-detach`. Zeros where there should be none: :ref:`closures-of-zeros`.
+#
+# .. asked: grad is None; .grad is None after backward; no gradient for my tensor;
+#    x.grad is empty; gradient missing; weights have no gradient; non-leaf tensor grad;
+#    lost gradient; parameter does not receive a gradient; no grad in my module; tensor
+#    made from other tensors has no gradient

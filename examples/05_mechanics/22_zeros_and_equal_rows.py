@@ -193,3 +193,7 @@ pullback.live(lambda x: x.softmax(-1), torch.tensor([1.0, 2.0, 3.0]))
 #
 # None in place of zero: :ref:`grad-is-none`. Ones and samples that mix:
 # :ref:`mixing-samples`. Corners and jumps: :ref:`kinks`. LoRA: :ref:`lora-at-zero`.
+#
+# .. asked: gradient is all zeros; gradients are zero; every row of the gradient is the
+#    same; no gradient flows; zero gradient everywhere; dead network; gradient of my
+#    image is blank; all entries of the gradient are equal

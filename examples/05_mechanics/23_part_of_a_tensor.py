@@ -167,3 +167,6 @@ assert not torch.equal(half.weight[:1], start)
 #
 # None in other cases: :ref:`grad-is-none`. One output instead of one input:
 # :ref:`one-component`. Each sample's own: :ref:`per-sample-gradients`.
+#
+# .. asked: gradient of a part of a tensor; gradient by a slice; freeze a part of a
+#    weight; gradient with respect to one column; train only some rows; grad of x[0]

@@ -172,3 +172,7 @@ assert torch.autograd.grad(c * h**2, h, retain_graph=True)[0] == dy == 60
 #
 # When the gradient is missing: :ref:`grad-is-none`. Watching it pass: :ref:`hooks`. What an
 # edit in place breaks: :ref:`in-place`.
+#
+# .. asked: what is a leaf; leaf tensor; is_leaf; retain_grad; gradient of an
+#    intermediate tensor; non-leaf; which tensors keep a gradient; root of the graph;
+#    hidden activation gradient; why leaf matters; gradient of a hidden tensor

@@ -172,3 +172,9 @@ assert slope == 3 * a.detach() ** 2
 # ----------
 #
 # Changing weights unrecorded: :ref:`no-grad-detach`. Freed values: :ref:`second-backward`.
+#
+# .. asked: in-place operation and backward; modified by an inplace operation; x += 1;
+#    change a tensor without breaking autograd; .data; version counter; what is the
+#    version of a tensor; edit a tensor in place; underscore methods; overwrite a tensor
+#    that backward needs; in-place error though I have no in-place code; assign into a
+#    tensor

@@ -182,3 +182,8 @@ pullback.live(after, torch.tensor([4.0, 1.0, 0.0]))
 #
 # Which slope PyTorch chooses at a corner: :ref:`kinks`. Watching ``v``: :ref:`hooks`. A
 # norm of zero in a penalty: :ref:`gradient-penalty`.
+#
+# .. asked: NaN gradient with torch.where; masked loss gives NaN gradient; loss is fine,
+#    gradient is NaN; NaN from the branch that is not used; 0 times inf; sqrt and where;
+#    NaN from unused values; infinity times zero; NaN though the bad values are masked
+#    out

@@ -182,3 +182,8 @@ pullback.live(ends, torch.tensor([0.25, 0.0]))
 #
 # The same behind a mask: :ref:`masked-nan`. Corners, with finite slopes on both sides:
 # :ref:`kinks`. Matrices: :ref:`singular-matrices`, :ref:`eigenvectors-nan`.
+#
+# .. asked: infinite gradient; gradient is inf; gradient explodes at zero; sqrt at 0;
+#    acos gradient; norm at zero; division by a small number; gradient of a power at
+#    zero; huge gradient near zero; division by zero in the derivative; normalise a tiny
+#    vector

@@ -153,3 +153,6 @@ pullback.live(masked, torch.tensor([1.0, 2.0, 0.5]))
 #
 # Zero times infinity, in general: :ref:`masked-nan`. Which operation made the NaN: the
 # hooks of :ref:`hooks`. Causal masks and which tokens mix: :ref:`mixing-samples`.
+#
+# .. asked: attention mask NaN; all keys masked; softmax of -inf; padding mask NaN;
+#    fully masked row; transformer mask gives NaN

@@ -173,3 +173,7 @@ assert all(careful_step(mended, optimizer, batch)[1] is None for batch in batche
 #
 # 0 times infinity, and its cure: :ref:`masked-nan`. Functions with an infinite slope:
 # :ref:`infinite-slopes`. Rows that are masked throughout: :ref:`attention-masks`.
+#
+# .. asked: loss became NaN; find the first NaN; where does NaN come from; debug NaN in
+#    training; detect_anomaly; NaN after some steps; find the operation that produced
+#    NaN; training suddenly NaN; which layer gives NaN

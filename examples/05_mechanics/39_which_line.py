@@ -53,17 +53,35 @@ except RuntimeError:
 line_of(seen[0])
 
 # %%
+# A buffer that is written row by row: the rows share one version counter, so that writing
+# the next one counts as an edit of the last. The finding says so, and what to write:
+
+rows = torch.zeros(3, 2)
+gain = torch.tensor(0.5, requires_grad=True)
+try:
+    with pullback.watch() as seen:
+        for t in range(1, 3):
+            rows[t] = (gain * rows[t - 1]).sin()
+        rows.sum().backward()
+except RuntimeError:
+    print(seen[0].message)
+shared = seen[0].fix
+shared
+
+# %%
 # Where did the NaN come from?
 # ----------------------------
 #
 # The length of a vector, at zero. The square root sends back infinity, and the square
-# makes 0 times infinity of it. The line that counts is the first:
+# makes 0 times infinity of it. The line that counts is the first; beside it stand the
+# ranges of what it took, with the lines that made them:
 
 w = torch.zeros(2, requires_grad=True)
 with pullback.watch() as seen:
     squares = (w**2).sum()
     squares.sqrt().backward()
 print(w.grad, seen[0].message)
+print([(note.text, note.site.code) for note in seen[0].notes if note.label == "input"])
 line_of(seen[0])
 
 # %%
@@ -89,6 +107,19 @@ print(seen.why("first.weight"))
 print(seen.why("last.weight"))
 cut = line_of(seen[0])
 cut
+
+# %%
+# A ``detach`` that cuts nothing is not blamed, as in the line for a log:
+
+h = torch.ones(2, requires_grad=True)
+scale = torch.tensor(3.0, requires_grad=True)
+with pullback.watch() as seen:
+    double = 2 * h
+    kept = double.detach()
+    logged = double.detach().numpy()
+    (scale * kept).sum().backward()
+h_why = seen.why("h")
+print(h_why)
 
 # %%
 # What raises nothing
@@ -129,9 +160,14 @@ assert torch.equal(watched, step())
 assert loud == ["loss-broadcast"]
 assert {*loud} < traps
 assert "> 0" in cut
+assert "kept = double" in h_why
+assert "torch.stack" in shared
 
 # %%
 # Where next
 # ----------
 #
 # How to find a NaN by hand: :ref:`find-the-nan`. Edits in place: :ref:`in-place`.
+#
+# .. asked: which line of my code causes the error; find the line; which line cut the
+#    gradient; anomaly mode; watch a program; find the in-place edit

@@ -181,3 +181,7 @@ pullback.live(relus, torch.tensor(0.0))
 #
 # NaN from a branch that was masked: :ref:`masked-nan`. Checking gradients where they
 # exist: :ref:`gradcheck`. A gradient of your own choice: :ref:`custom-function`.
+#
+# .. asked: derivative of relu at 0; gradient of abs at zero; subgradient; max with
+#    ties; non-differentiable point; kink; gradient of min and max; clamp at the bound;
+#    corner of a function; which slope at a jump or a corner

@@ -202,3 +202,8 @@ pullback.live(steps, torch.tensor(0.7))
 # ----------
 #
 # Corners: :ref:`kinks`. Ranks: :ref:`sort-and-topk`. Over steps: :ref:`discrete-choices`.
+#
+# .. asked: operations without a gradient; round has gradient zero; argmax, comparison
+#    and floor; not differentiable operation; int cast cuts the gradient; sign function;
+#    threshold; operation blocks the gradient; after argmax the gradient is zero; step
+#    function in a network

@@ -173,3 +173,6 @@ torch.testing.assert_close(at_zero, G)
 # ----------
 #
 # Inverses: :ref:`singular-matrices`. Kinks: :ref:`kinks`. Symmetry: :ref:`deriving-vjps`.
+#
+# .. asked: eigh gradient NaN; svd backward NaN; equal eigenvalues; gradient of
+#    eigenvectors; eigenvalue derivative; degenerate eigenvalues

@@ -172,3 +172,6 @@ assert abs(slope - (up - down) / (2 * h)) < 1e-6
 # ----------
 #
 # Eigenvectors: :ref:`eigenvectors-nan`. Rules of inverse and solve: :ref:`deriving-vjps`.
+#
+# .. asked: singular matrix gradient; det gradient; inverse of a singular matrix;
+#    Cholesky gradient; logdet NaN; matrix not invertible

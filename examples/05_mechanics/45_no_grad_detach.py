@@ -172,3 +172,8 @@ assert table["no_grad", "autograd.grad"] == table["inference_mode", "func.jvp"] 
 # A graph cut on purpose: :ref:`cut-graphs`. A Jacobian that is zero because of a cut:
 # :ref:`closures-of-zeros`. Modes and threads: :ref:`several-threads`. Other traps without a
 # message: :ref:`silent-traps`.
+#
+# .. asked: no_grad or detach; difference of detach and no_grad; inference_mode; stop
+#    tracking gradients; torch.no_grad meaning; detach explained; cut the graph; turn
+#    off autograd; do not record operations; with torch.no_grad; cut a tensor from the
+#    graph

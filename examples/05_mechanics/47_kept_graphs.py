@@ -173,3 +173,8 @@ assert counts["loss.detach()"] == counts["loss.item()"] == [(0, 0), (0, 0)]
 #
 # What ``backward`` does not free: :ref:`retain-or-create`, :ref:`ctx-or-saved`. What else
 # cuts: :ref:`no-grad-detach`. Memory for time: :ref:`checkpointing`.
+#
+# .. asked: memory leak in the training loop; memory grows with each iteration;
+#    total_loss += loss; keep losses in a list; graph stays alive; out of memory after
+#    some epochs; free the graph; memory goes up after every batch; is it ok to store
+#    losses in a list; GPU memory never freed

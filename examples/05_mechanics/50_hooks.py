@@ -174,3 +174,9 @@ for factor in (10, 1):
 #
 # Never called, or too often: :ref:`where-hooks-hang`. Of a module: :ref:`module-hooks`. Of
 # several tensors: :ref:`gradient-edges`. Of what is saved: :ref:`checkpointing`.
+#
+# .. asked: change the gradient on its way; look at a gradient in the middle;
+#    register_hook; print gradients; replace the gradient of a layer; modify gradients
+#    during backward; gradient of an activation; clip gradients with a hook; change
+#    gradients in the middle; see what arrives at a layer; print gradients while
+#    training

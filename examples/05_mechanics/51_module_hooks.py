@@ -173,3 +173,6 @@ assert 0 < (fourfold["halves"] - 4).abs().max() < 0.01
 #
 # Hooks of tensors and nodes, and their order: :ref:`hooks`. How long a hook lives, and DDP:
 # :ref:`where-hooks-hang`. Saved tensors on the CPU: :ref:`checkpointing`.
+#
+# .. asked: full backward hook; register_full_backward_hook; hook on a layer; grad_input
+#    and grad_output; module hook; watch the gradients of a layer

@@ -171,3 +171,6 @@ assert torch.equal(x.grad, 3 * v + squared)
 #
 # Hooks on one place: :ref:`hooks`. A graph cut in two for good: :ref:`cut-graphs`. What a
 # tensor stands for after an edit: :ref:`in-place`.
+#
+# .. asked: GradientEdge; multi-grad hook; hook for several tensors; gradient at a place
+#    without a tensor; saved activations and edges

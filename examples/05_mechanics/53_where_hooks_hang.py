@@ -172,3 +172,6 @@ torch.testing.assert_close(x.grad, 2 * torch.cos(2 * x.detach()))
 # ----------
 #
 # Their order: :ref:`hooks`. Of several tensors at once: :ref:`gradient-edges`.
+#
+# .. asked: hook not called; hook called twice; remove a hook; hook fires several times;
+#    hook on the wrong tensor

@@ -191,3 +191,6 @@ assert [*refusals] == ["detach", "y of before", "linear"]
 #
 # None in ``x.grad`` after ``backward``: :ref:`grad-is-none`. What each way of cutting
 # cuts: :ref:`no-grad-detach`. Checking with finite differences: :ref:`gradcheck`.
+#
+# .. asked: Jacobian is all zeros; Hessian of parameters is zero; function does not
+#    depend on its argument; jacobian returns zeros; closure uses the old tensor

@@ -173,3 +173,7 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 # :ref:`gradient-doubled`. Samples that mix: :ref:`mixing-samples`. Edits through an old
 # alias of a tensor's numbers: :ref:`in-place`. A place written twice:
 # :ref:`repeated-indices`.
+#
+# .. asked: silent mistakes with backward; wrong gradient without an error; common
+#    mistakes with v; no error, but a wrong result; pitfalls of autograd; wrong results
+#    without an error; check that my gradient code is right

@@ -177,3 +177,7 @@ torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=
 #
 # Some results kept: :ref:`selective-checkpointing`. Memory: :ref:`memory-measured`. A batch
 # too large for memory: :ref:`gradient-cache`. Other hooks: :ref:`hooks`.
+#
+# .. asked: gradient checkpointing; save memory in backward; recompute activations;
+#    torch.utils.checkpoint; activation checkpointing; does checkpointing change
+#    gradients; trade time for memory; forget activations

@@ -173,3 +173,6 @@ torch.testing.assert_close((v * Ju).sum(), (product * v).sum(), rtol=1e-3, atol=
 #
 # All or nothing, and the older variant: :ref:`checkpointing`. What memory each mode takes:
 # :ref:`memory-measured`.
+#
+# .. asked: selective checkpointing; keep some activations; checkpoint policy; save
+#    matmuls and recompute the rest

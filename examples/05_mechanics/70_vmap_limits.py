@@ -173,3 +173,6 @@ assert sums.tolist() == [row[row > 0].sum().item() for row in rows]
 #
 # Batched v: :ref:`batched-v`. Gradients of each sample: :ref:`per-sample-gradients`. Models
 # side by side: :ref:`functional-buffers`. Own Functions: :ref:`function-under-transforms`.
+#
+# .. asked: vmap error; vmap does not work with my function; data-dependent control flow
+#    in vmap; .item() in vmap; in-place in vmap; random numbers in vmap; vmap over if

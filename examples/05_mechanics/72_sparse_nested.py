@@ -173,3 +173,6 @@ assert moved[True][0] > moved[False][0] + 0.1
 #
 # Jacobians with known zeros: :ref:`sparse-jacobian`. The same embedding, sparse and dense:
 # :ref:`same-numbers`. What v may be: :ref:`contract`.
+#
+# .. asked: sparse gradient; sparse tensor and backward; nested tensor; ragged batches;
+#    jagged tensor; sparse v

@@ -171,3 +171,7 @@ torch.testing.assert_close((of_ctc * u).sum(), curvature, atol=1e-6, rtol=1e-4)
 #
 # A second derivative for your own rule: :ref:`twice-differentiable`. Where they are needed:
 # :ref:`gradient-penalty`, :ref:`hvp`. Compiled functions: :ref:`second-derivatives`.
+#
+# .. asked: double backward not implemented; no second derivative; derivative of
+#    backward is not implemented; flash attention second derivative; cuDNN RNN double
+#    backward; ctc loss second derivative

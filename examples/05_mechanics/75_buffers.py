@@ -182,3 +182,6 @@ torch.testing.assert_close(models[0][1].running_var, 0.9 + 0.1 * hidden.var(0))
 #
 # Parameters as an argument: :ref:`jacobian-of-parameters`. BatchNorm on its own under vmap:
 # :ref:`vmap-limits`. Which samples it mixes: :ref:`mixing-samples`.
+#
+# .. asked: functional_call and batch norm; running mean in functional_call; buffers;
+#    running statistics change; batch norm with torch.func

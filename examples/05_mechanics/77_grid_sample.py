@@ -150,3 +150,7 @@ assert not torch.autograd.grad(flat.sum(), near)[0][..., 0].any()
 #
 # Other operations without a second derivative: :ref:`no-double-backward`. Kinks:
 # :ref:`kinks`. What indexing sends back: :ref:`repeated-indices`.
+#
+# .. asked: grid_sample gradient; gradient by coordinates; differentiable rendering;
+#    spatial transformer; interpolate at positions; deformable convolution; sampling an
+#    image at learned points

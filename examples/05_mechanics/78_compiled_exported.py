@@ -176,3 +176,7 @@ torch.testing.assert_close(program.module()(more.detach()), -slope)
 #
 # Is it the same gradient? :ref:`same-numbers`. What vmap refuses besides:
 # :ref:`vmap-limits`. Parameters as arguments: :ref:`functional-buffers`.
+#
+# .. asked: torch.compile and gradients; compile with Hessian; compile a function with
+#    vmap; torch.export gradient; backward inside of torch.compile; compile and backward
+#    with a vector; compiled model backward; double backward with compile

@@ -177,3 +177,6 @@ pullback.live(lambda x: x[torch.tensor([0, 2, 0])], torch.tensor([1.0, 2.0, 3.0]
 #
 # Why the index has no gradient: :ref:`grad-is-none`. More traps: :ref:`silent-traps`.
 # Repeats that keep a gradient each: :ref:`per-sample-gradients`.
+#
+# .. asked: duplicate indices; same index twice; gradient of index_put and scatter;
+#    gradient of gather; embedding with repeated words; index_add gradient

@@ -180,3 +180,7 @@ pullback.live(lambda x: x + x.roll(1), torch.tensor([1.0, 2.0, 3.0, 4.0]))
 # One place read or written several times: :ref:`repeated-indices`. Choices by size:
 # :ref:`sort-and-topk`. ``conv_transpose2d``: :ref:`same-numbers`. The transpose put to the
 # test with random numbers: :ref:`dot-product-test`.
+#
+# .. asked: gradient of cat, stack, pad and expand; gradient of pooling; gradient of
+#    interpolate; broadcast gradient; reshape and transpose backward; gradient of repeat;
+#    upsampling gradient

@@ -163,3 +163,6 @@ pullback.live(lambda x: x.sort().values, torch.tensor([3.0, 1.0, 2.0]))
 #
 # Which entry at a tie: :ref:`kinks`. The same index twice: :ref:`repeated-indices`. Choices
 # that are drawn at random: :ref:`discrete-choices`. Zeros: :ref:`zeros-and-equal-rows`.
+#
+# .. asked: gradient of sort; topk differentiable; median gradient; ranking gradient;
+#    argsort; indices have no gradient

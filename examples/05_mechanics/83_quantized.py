@@ -139,3 +139,6 @@ assert (y.detach() - x.detach()).abs()[1:4].max() <= 0.25
 # Rounding and its bias: :ref:`discrete-choices`. Zeros: :ref:`zeros-and-equal-rows`. Short
 # floats, which do have gradients: :ref:`mixed-precision`. Frozen layers:
 # :ref:`no-grad-detach`.
+#
+# .. asked: quantised model gradient; int8 gradient; quantization-aware training; fake
+#    quantisation; train a quantised network

@@ -172,3 +172,6 @@ assert not torch.allclose(inside, quotient.float())
 #
 # What ``no_grad`` covers: :ref:`no-grad-detach`. A second backward in one thread:
 # :ref:`second-backward`. Processes in place of threads: :ref:`across-processes`.
+#
+# .. asked: backward from several threads; multithreaded training; thread safety of
+#    autograd; hogwild; parallel backward calls

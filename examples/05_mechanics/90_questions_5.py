@@ -1,7 +1,7 @@
 r"""
 .. _chapter-5-questions:
 
-Chapter 5 in three questions
+Mechanics in three questions
 ============================
 
 Answer each before you run the cell under it: the cell compares the answers that people

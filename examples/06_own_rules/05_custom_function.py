@@ -181,3 +181,9 @@ assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
 # ----------
 #
 # The rule: :ref:`deriving-vjps`; its test: :ref:`gradcheck`; :ref:`twice-differentiable`.
+#
+# .. asked: custom backward; torch.autograd.Function; write my own gradient; define
+#    forward and backward; own derivative; replace the derivative of a function; custom
+#    layer with its own gradient; what is grad_output; fake gradient; my own derivative
+#    formula; layer with its own backward; fake derivative for a step function; override
+#    the gradient

@@ -167,3 +167,6 @@ torch.testing.assert_close(ours, own)
 # The rules of the form: :ref:`custom-function`. What complex v means: :ref:`complex-v`. The
 # same edit in a hook: :ref:`hooks`. Where to keep what backward needs:
 # :ref:`ctx-or-saved`.
+#
+# .. asked: is grad_output contiguous; strides of grad_output; may I edit grad_output;
+#    expanded gradient; memory of the incoming gradient

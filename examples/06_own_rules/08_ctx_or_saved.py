@@ -196,3 +196,6 @@ assert refused
 #
 # The whole form of a Function: :ref:`custom-function`. What else keeps a graph alive:
 # :ref:`what-keeps-a-graph`. Saved tensors elsewhere: :ref:`checkpointing`.
+#
+# .. asked: save_for_backward; ctx.x; store tensors for backward; memory leak in a
+#    custom Function; ctx attributes

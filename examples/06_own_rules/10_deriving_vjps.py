@@ -173,3 +173,7 @@ for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
 #
 # The rule as part of a graph: :ref:`custom-function`. The same test without a rule written
 # out: :ref:`dot-product-test`. A solver with its own rule: :ref:`implicit-differentiation`.
+#
+# .. asked: derive the backward of a matrix function; gradient of matmul; gradient of
+#    the inverse; matrix calculus; derivative of solve; write a backward formula; trace
+#    trick

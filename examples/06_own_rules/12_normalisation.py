@@ -168,3 +168,6 @@ torch.testing.assert_close(quotient, both, rtol=1e-6, atol=1e-7)
 # Other rules, derived: :ref:`deriving-vjps`. Samples that mix: :ref:`mixing-samples`. The
 # running statistics: :ref:`functional-buffers`. A Function of your own:
 # :ref:`custom-function`.
+#
+# .. asked: derive batch norm backward; layer norm gradient; backward of normalisation;
+#    derivative of mean and variance; batchnorm gradient by hand

@@ -173,3 +173,8 @@ assert min(errors[torch.float64]) < 1e-9 < 1e-5 < min(errors[torch.float32])
 #
 # A test without any step: :ref:`dot-product-test`. The second derivative of your rule:
 # :ref:`twice-differentiable`. Kinks: :ref:`kinks`.
+#
+# .. asked: gradcheck; finite differences; numerical gradient; check my gradient; verify
+#    a custom backward; gradient checking; is my backward right; numerical and
+#    analytical Jacobian; test whether my gradient is correct; compare with finite
+#    differences; finite difference does not match autograd

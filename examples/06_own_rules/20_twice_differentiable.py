@@ -173,3 +173,6 @@ assert slips == ((36, 2), (16 * 2**15, 2**18))
 #
 # Products of the Hessian: :ref:`hvp`. What ``create_graph`` records:
 # :ref:`retain-or-create`. Forward mode and ``vmap``: :ref:`function-under-transforms`.
+#
+# .. asked: double backward of a custom Function; second derivative of my Function;
+#    once_differentiable; gradgradcheck; custom backward for second order

@@ -173,3 +173,6 @@ assert torch.autograd.gradcheck(Forward.apply, x.double().requires_grad_(), **mo
 #
 # Where vmap itself ends: :ref:`vmap-limits`. J against its transpose:
 # :ref:`dot-product-test`. An operation without forward mode: :ref:`jvp-from-vjps`.
+#
+# .. asked: custom Function with vmap; setup_context; generate_vmap_rule; custom
+#    Function with torch.func; jvp of a custom Function

@@ -208,3 +208,6 @@ assert seen == {"eager": [10, 10], "compiled": [1, 1], "torch": True}
 #
 # The same as a Function: :ref:`custom-function`. What a compiled backward refuses:
 # :ref:`compiled-and-exported`. Who gets v at a tie: :ref:`sort-and-topk`.
+#
+# .. asked: torch.library.custom_op; register_autograd; custom operator with
+#    torch.compile; Triton kernel backward; own operator and its gradient; register_fake

@@ -228,3 +228,9 @@ for case in manners:
 #
 # The same graph with v on every edge: :ref:`small-graph`. Why no Jacobian is formed:
 # :ref:`never-forms-j`. A rule of yours in PyTorch's engine: :ref:`custom-function`.
+#
+# .. asked: build an autograd engine; micrograd; how does autograd work inside; how does
+#    loss.backward() work; implement backpropagation from scratch; automatic
+#    differentiation in NumPy; topological order; what happens inside backward;
+#    understand how PyTorch computes gradients; write a tiny PyTorch; what does
+#    loss.backward() actually do

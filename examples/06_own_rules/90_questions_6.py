@@ -1,8 +1,8 @@
 r"""
 .. _chapter-6-questions:
 
-Chapter 6 in three questions
-============================
+Rules of your own in three questions
+====================================
 
 Answer each before you run the cell under it: the cell compares the answers that people
 give and says which one holds.

@@ -149,3 +149,6 @@ assert of_weights / flops(deep, X) == 2 - 1 / 10
 #
 # Why the Jacobian's size does not matter: :ref:`never-forms-j`. The whole Jacobian:
 # :ref:`ways-measured`. The memory: :ref:`memory-measured`.
+#
+# .. asked: cost of backward; backward slower than forward; how long does backward take;
+#    FLOPs of the backward pass; time of one gradient; how long does a gradient take

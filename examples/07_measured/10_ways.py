@@ -160,3 +160,6 @@ assert torch.allclose(J, torch.func.jacrev(network(30))(x.detach()), atol=1e-6)
 #
 # The ways themselves: :ref:`jacobian-at-once`. How ``mode="auto"`` chooses:
 # :ref:`reverse-or-forward`. Other shapes, recorded: :ref:`measured`.
+#
+# .. asked: fastest Jacobian; benchmark jacrev and jacfwd; loop or vmap for the
+#    Jacobian; compare ways to the Jacobian

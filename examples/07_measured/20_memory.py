@@ -192,3 +192,6 @@ assert recorded[-1] - recorded[-2] >= 40
 #
 # Using checkpoints: :ref:`checkpointing`. What is saved, operation by operation:
 # :ref:`never-forms-j`. Time: :ref:`cost-of-one-vjp`.
+#
+# .. asked: memory of backward; memory of forward mode; memory of checkpointing; peak
+#    memory; how much memory does training take

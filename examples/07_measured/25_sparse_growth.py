@@ -168,3 +168,6 @@ assert ((row - column).abs() <= 1).all()
 # ----------
 #
 # How colouring works: :ref:`sparse-jacobian`. Dense ways compared: :ref:`ways-measured`.
+#
+# .. asked: sparse Jacobian for large n; a million unknowns; dense or sparse Jacobian;
+#    memory of a large Jacobian; scaling of a sparse Jacobian

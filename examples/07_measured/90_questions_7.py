@@ -1,8 +1,8 @@
 r"""
 .. _chapter-7-questions:
 
-Chapter 7 in three questions
-============================
+What it costs, in three questions
+=================================
 
 Answer each before you run the cell under it. Here too nothing is timed: the cells count,
 so that they say the same on your machine.

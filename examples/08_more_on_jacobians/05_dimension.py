@@ -132,3 +132,6 @@ for name, (f, x) in functions.items():
 #
 # Which way up the Jacobian stands: :ref:`which-way-up`. What this means for the shape of
 # ``v``: :ref:`shape-rule`.
+#
+# .. asked: dimension of a tensor; 1-d tensor or vector in 3-d space; scalar, vector,
+#    matrix, tensor; row or column vector in PyTorch; ndim

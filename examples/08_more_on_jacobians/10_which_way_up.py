@@ -148,3 +148,7 @@ assert a @ Sb == a @ S @ b != a @ S.T @ b
 #
 # The product as a step of the chain rule: :ref:`vjp-and-chain-rule`. More indices than
 # two: :ref:`tensor-jacobian`.
+#
+# .. asked: row or column gradient; numerator layout; is the gradient a row or a column;
+#    Jacobian transposed; layout convention; gradient or Jacobian or derivative, which is
+#    which

@@ -153,3 +153,6 @@ pullback.live(chained, torch.tensor([1.0, 2.0]))
 #
 # The row as an *upstream gradient*: :ref:`upstream`. Why the matrices are never formed:
 # :ref:`never-forms-j`.
+#
+# .. asked: vector-Jacobian product; vjp; chain rule and backprop; product of Jacobians
+#    from the left; reverse-mode differentiation

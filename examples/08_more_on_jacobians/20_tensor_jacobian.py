@@ -124,3 +124,6 @@ assert torch.equal(pullback.jacobian(lambda X: A @ X, X), formula)
 #
 # Matrices without their Jacobians: :ref:`matrices`. Batches without the zeros:
 # :ref:`jacobian-per-sample`.
+#
+# .. asked: tensor Jacobian; shape y.shape + x.shape; einsum of v and the Jacobian;
+#    Jacobian of tensors of any shape

@@ -173,3 +173,6 @@ pullback.live(f, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
 # ----------
 #
 # Without the loop: :ref:`jacobian-at-once`. One row only: :ref:`one-component`.
+#
+# .. asked: Jacobian in a loop; one row for each backward; Jacobian with one-hot
+#    vectors; for loop over outputs

@@ -163,3 +163,6 @@ sorted(found)
 #
 # Rows or columns: :ref:`reverse-or-forward`. What each costs: :ref:`measured`. A batch of
 # inputs: :ref:`jacobian-per-sample`.
+#
+# .. asked: ways to compute a Jacobian; functional.jacobian, jacrev, jacfwd;
+#    vectorize=True; Jacobian without a loop

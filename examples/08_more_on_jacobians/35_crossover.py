@@ -167,3 +167,6 @@ assert passes(torch.func.jacrev, 64, 66) > passes(torch.func.jacfwd, 64, 66)
 #
 # When most of J is zero: :ref:`sparse-jacobian`. What each mode keeps in memory:
 # :ref:`never-forms-j`.
+#
+# .. asked: forward or reverse mode; when is forward mode faster; number of inputs and
+#    outputs; jacfwd or jacrev crossover; few inputs many outputs

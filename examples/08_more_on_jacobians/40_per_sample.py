@@ -173,3 +173,6 @@ torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, a
 # ----------
 #
 # Zeros elsewhere: :ref:`sparse-jacobian`. Functions that mix: :ref:`mixing-samples`.
+#
+# .. asked: Jacobian for every sample; batched Jacobian; (B, m, B, n) Jacobian;
+#    vmap(jacrev)

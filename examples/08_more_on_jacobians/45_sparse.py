@@ -179,3 +179,6 @@ pullback.live(f, torch.linspace(1, 6, 6))
 #
 # Blocks for samples, another pattern of zeros: :ref:`jacobian-per-sample`. Patterns of
 # well-known layers: :ref:`seeing-jacobians`.
+#
+# .. asked: colouring; coloring; sparse Jacobian in three products; tridiagonal; banded
+#    Jacobian; sparsity pattern

@@ -164,3 +164,6 @@ torch.testing.assert_close(kernel, closed)
 #
 # A Jacobian for each sample: :ref:`jacobian-per-sample`. Why training needs none of these:
 # :ref:`never-forms-j`.
+#
+# .. asked: Jacobian by parameters; Jacobian by the weights of a module;
+#    functional_call; derivative of outputs by weights

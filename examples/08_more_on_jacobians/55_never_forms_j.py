@@ -151,3 +151,6 @@ torch.testing.assert_close(J, 40 * torch.eye(100))
 #
 # When you do need the matrix: :ref:`jacobian-at-once`. What it takes in time:
 # :ref:`measured`.
+#
+# .. asked: why backward does not form the Jacobian; cost of a vjp; matrix-free; memory
+#    of J

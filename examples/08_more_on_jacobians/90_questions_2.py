@@ -1,7 +1,7 @@
 r"""
 .. _chapter-2-questions:
 
-Chapter 2 in three questions
+Jacobians in three questions
 ============================
 
 Answer each before you run the cell under it: the cell computes what holds, and the chapter

@@ -131,3 +131,7 @@ pullback.live(squares, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 1.0]))
 #
 # What happens when you pass nothing: :ref:`bare-backward`. The shape of ``v``:
 # :ref:`shape-rule`. Which ``v`` for which goal: :ref:`which-v`.
+#
+# .. asked: first vector-Jacobian product; backward on a non-scalar tensor; minimal
+#    example of backward with a vector; y.backward(v) example; how to call backward on a
+#    vector

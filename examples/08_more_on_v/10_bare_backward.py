@@ -115,3 +115,7 @@ for shape in [(), (1,), (1, 1), (1, 1, 1)]:
 #
 # Which shapes ``v`` may have: :ref:`shape-rule`. Why a 1 starts the chain rule:
 # :ref:`upstream`. Ones for many outputs: :ref:`ones-trick`.
+#
+# .. asked: backward() without an argument; default of gradient; implicit gradient of 1;
+#    what does backward() pass; does backward use tensor(1.); loss.backward() takes no
+#    argument, y.backward() does

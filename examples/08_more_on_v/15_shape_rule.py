@@ -157,3 +157,6 @@ assert torch.equal(x.grad, torch.tensordot(v, J, dims=y.ndim))
 #
 # Ones for many points: :ref:`ones-trick`. Weights that are not 1: :ref:`v-is-a-weight`.
 # What "dimension" means in mathematics and in PyTorch: :ref:`two-meanings-of-dimension`.
+#
+# .. asked: shape of the gradient argument; v like x or like y; shape rule; broadcasting
+#    of v; () and (1,) gradients; v of the wrong shape

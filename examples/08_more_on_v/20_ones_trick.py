@@ -129,3 +129,6 @@ pullback.live(lambda t: t / t.sum(), torch.tensor([1.0, 2.0, 3.0]))
 #
 # The same product, spelled with a sum: :ref:`sum-is-ones`. Functions that mix samples:
 # :ref:`mixing-samples`. Several outputs for each point: :ref:`one-component`.
+#
+# .. asked: ones trick; derivative at all points; sum of outputs and derivative; many
+#    points in one backward

@@ -125,3 +125,5 @@ torch.testing.assert_close(ones, ones.new_tensor(moved), rtol=1e-6, atol=1e-6)
 #
 # Weights that are not ones: :ref:`v-is-a-weight`. When the sum over points hides what
 # you want: :ref:`mixing-samples`.
+#
+# .. asked: y.sum().backward(); sum or ones; is sum the same as ones; backward of sum

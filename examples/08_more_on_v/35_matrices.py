@@ -143,3 +143,6 @@ pullback.live(lambda X: left @ X, torch.tensor([[1.0, 0.0], [2.0, 1.0]]))
 #
 # The Jacobian behind this, with its many indices: :ref:`tensor-jacobian`. All six
 # products in one call: :ref:`batched-v`.
+#
+# .. asked: matrix output and backward; v is a matrix; backward on a 2d tensor; gradient
+#    of a matrix product with v

@@ -161,3 +161,6 @@ assert torch.equal(per_point, torch.func.vmap(torch.func.jacrev(g))(X.detach()))
 #
 # All the ways to the whole Jacobian: :ref:`jacobian-at-once`. What a row of weights
 # means: :ref:`v-is-a-weight`.
+#
+# .. asked: many v at once; is_grads_batched; batch of vectors; vmap over v; several
+#    vector-Jacobian products in one call

@@ -165,3 +165,6 @@ report
 #
 # Where weights come from when another function follows: :ref:`upstream`. Weights of 0
 # and 1: :ref:`one-component`.
+#
+# .. asked: v as a weight; what does v = 100 mean; scale of v; v = [0.2, 0.8]; larger v
+#    larger gradient; what are the numbers in v; what do the numbers in v mean

@@ -250,3 +250,6 @@ assert not v_of_the_step.any()
 # When a result *is* ``v``: :ref:`same-calls`. Watching it further down: :ref:`hooks`. A
 # ``v`` made from ``x``: :ref:`v-depends-on-x`. Zeros that protect from nothing:
 # :ref:`masked-nan`.
+#
+# .. asked: does backward change v; is v copied; reuse v; x.grad is the same memory as
+#    v; what happens to v

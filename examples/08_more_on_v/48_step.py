@@ -173,3 +173,6 @@ for moving, product in ((True, both), (False, first_only)):
 # Two losses that pull apart: :ref:`several-losses`. Clipping through time:
 # :ref:`through-time`. Each sample's gradient by the weights: :ref:`per-sample-gradients`.
 # A ``v`` that moves with x: :ref:`v-depends-on-x`.
+#
+# .. asked: gradient descent step; sign of the step; add or subtract the gradient;
+#    learning rate and v; step direction; by hand update

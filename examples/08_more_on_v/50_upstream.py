@@ -163,3 +163,6 @@ pullback.live(lambda y: y.prod(), torch.tensor([6.0, 2.0]))
 #
 # A graph by hand, with ``v`` on every edge: :ref:`small-graph`. The chain rule as a row
 # of such products: :ref:`vjp-and-chain-rule`.
+#
+# .. asked: upstream gradient; external gradient; pass dz/dy to backward; continue
+#    backward from a given gradient; gradient from another part of the model

@@ -125,3 +125,5 @@ torch.testing.assert_close(torch.func.jacrev(f)(x.detach()).double(), torch.tens
 #
 # A graph of several operations by hand: :ref:`small-graph`. Rows, columns and the forms
 # in which the product is written: :ref:`which-way-up`.
+#
+# .. asked: vjp by hand; compute in NumPy and PyTorch; check backward with NumPy

@@ -129,3 +129,6 @@ assert sorted(arriving) == [-7 * 5, -9 * 2]
 #
 # The product on each edge, as a row times a matrix: :ref:`vjp-and-chain-rule`. Why no
 # matrix is ever formed: :ref:`never-forms-j`.
+#
+# .. asked: computational graph example; backpropagation on a small graph; gradients on
+#    the edges; draw the graph with gradients; multi-path chain rule

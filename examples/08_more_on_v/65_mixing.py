@@ -173,3 +173,6 @@ assert C.grad == each.sum() == 45
 #
 # A Jacobian for every sample: :ref:`jacobian-per-sample`. What these Jacobians look like:
 # :ref:`seeing-jacobians`.
+#
+# .. asked: samples mix; batch norm and per-sample gradients; attention over the batch;
+#    output depends on other samples; ones trick fails

@@ -120,3 +120,6 @@ torch.testing.assert_close(field, looped)
 #
 # Networks whose points do mix: :ref:`mixing-samples`. The :term:`Jacobian` by the
 # parameters: :ref:`jacobian-of-parameters`. On to whole Jacobians: :ref:`chapter-2`.
+#
+# .. asked: gradient field; quiver plot; vector field of a network; plot gradient arrows
+#    on a grid

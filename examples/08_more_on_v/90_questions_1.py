@@ -1,8 +1,8 @@
 r"""
 .. _chapter-1-questions:
 
-Chapter 1 in three questions
-============================
+The gradient argument in three questions
+========================================
 
 Answer each before you run the cell under it: the cell computes what holds, and the chapter
 says why.

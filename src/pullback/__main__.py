@@ -18,20 +18,28 @@ if TYPE_CHECKING:
 INDEX = Path(__file__).with_name("agents.md")
 FOUND = 3  # exit status of a script that ended well, and of which something was found
 
-DESCRIPTION = f"""\
-python -m pullback [--strict] [--without RULE] SCRIPT [ARGUMENT ...]
-    runs a script as it is, under pullback.watch, and prints what was found to standard
-    error. The exit status is its own; {FOUND} where that is 0 and there is a finding.
-    -m MODULE in the place of SCRIPT runs a module.
-python -m pullback explain "MESSAGE"
-    says what an error message of PyTorch means, and what to do. Without a message it is
-    read from standard input, a whole traceback for one. The exit status is 1 where the
-    message is not known.
-python -m pullback explain NAME
-    prints the entry of that name, which other texts of this package lead to: the cause,
-    what to do, how to tell, and code that raises the message and does it right.
-python -m pullback index
-    prints, for an AGENTS.md, what to pass to backward and what this package does.
+HELP = f"""\
+python -m pullback names the line that autograd does not tell.
+
+Watch a script, which runs as it is:
+    python -m pullback train.py --epochs 1
+    python -m pullback -m package.train
+  Standard error then has the line that edited a tensor in place, made the first NaN or
+  cut a parameter off, and mistakes that raise nothing. The exit status is the script's
+  own, or {FOUND} where that is 0 and there is a finding. Before the script may stand:
+    --without RULE   to leave out a rule, by the name below its finding; may be repeated
+    --strict         to report also what correct programs do on purpose
+
+Explain an error of PyTorch, its cause and what to do:
+    python -m pullback explain "grad can be implicitly created only for scalar outputs"
+    python train.py 2>&1 | python -m pullback explain
+  A whole traceback will do. The exit status is 1 where the message is not known.
+
+Print an entry of the index of errors, with code that raises it and does it right:
+    python -m pullback explain scalar-outputs
+
+Print what to pass to backward, and what this package does, for an AGENTS.md:
+    python -m pullback index >> AGENTS.md
 """
 
 
@@ -43,18 +51,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given == ["index"]:
         print(INDEX.read_text(encoding="utf-8"), end="")
         return 0
+    if not given or given[0] in ("-h", "--help"):
+        print(HELP, end="", file=sys.stdout if given else sys.stderr)
+        return 0 if given else 2
     import argparse  # here and below, what explain would wait for
 
     parser = argparse.ArgumentParser(
         prog="python -m pullback",
-        description=DESCRIPTION,
-        usage=argparse.SUPPRESS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="python -m pullback [--strict] [--without RULE] [-m] SCRIPT [ARGUMENT ...]",
+        add_help=False,
     )
-    parser.add_argument("--strict", action="store_true", help="see pullback.watch")
-    parser.add_argument("--without", action="append", default=[], metavar="RULE")
-    parser.add_argument("-m", dest="module", action="store_true", help="run a module")
-    parser.add_argument("script", help="a script, or the name of a module after -m")
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("-m", dest="module", action="store_true")
+    parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(given)
     return run(
@@ -98,7 +108,10 @@ def _whole(entry: Message) -> Iterator[str]:
     from pullback._hints import cause_and_fix, filled
 
     yield "\n".join(dict.fromkeys(filter(None, (entry.name, entry.message))))
-    yield filled(cause_and_fix(entry, {}))
+    own = entry.told
+    yield filled(cause_and_fix(entry, {name: f"<{name}>" for name in own}))
+    if own:
+        yield f"{', '.join(f'<{name}>' for name in own)}: what your own message says there."
     if entry.tell:
         yield "\n".join(_signs(entry))
     broken = "silently wrong" if entry.silent else "raises it"
@@ -137,6 +150,9 @@ def run(
         _print_own(error)
     if seen is not None and (len(seen) or seen.unseen):
         print(seen, file=sys.stderr)
+    elif seen is not None:
+        clean = f"{command[0]}: {seen.watched}; nothing was found"
+        print(f"pullback.watch: {clean}", file=sys.stderr)
     return status or (FOUND if seen else 0)
 
 

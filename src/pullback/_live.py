@@ -22,7 +22,15 @@ from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._jacobian import jacobian
 from pullback._live_graph import Called, Mark, called, drawn, marks
 from pullback._live_program import carried, weight
-from pullback._live_recorder import Doubled, Reads, Recorder
+from pullback._live_recorder import (
+    Doubled,
+    Lent,
+    Reads,
+    Recorder,
+    Watched,
+    at,
+    place_in_f,
+)
 from pullback._steps import script as steps_script
 from pullback.draw._graphs import GraphDrawing
 from pullback.draw._graphs import alive as alive_graph
@@ -110,12 +118,14 @@ class Live:
         This is what the program is compared with, number for number; with a graph, the
         numbers that its drawing shows follow.
         """
-        with untouched(), Doubled() as mode, torch.enable_grad():
-            leaf = x.detach().double().reshape(self.x_shape).clone().requires_grad_()
-            of = called(self._f, leaf)
-            weights = v.detach().double().reshape(self.y_shape)
-            product, seen = _pulled(of, weights, mode, graph=self.graph is not None)
-        return tuple(t.detach().reshape(-1) for t in (of.y, product, *seen.values()))
+        leaf = x.detach().double().reshape(self.x_shape).clone().requires_grad_()
+        weights = v.detach().double().reshape(self.y_shape)
+        with Lent() as lent, untouched(), torch.enable_grad():
+            with Watched(leaf, lent), Doubled() as mode:
+                of = called(self._f, leaf)
+                product, seen = _pulled(of, weights, mode, graph=self.graph is not None)
+            shown = of.y, product, *seen.values()
+            return tuple(t.detach().reshape(-1).clone() for t in shown)
 
     def __repr__(self) -> str:
         return row_text(self._product(self.v, self.result), "vᵀJ")
@@ -172,7 +182,8 @@ def live(
     24 they are drawn by module.
 
     The program is that of **one** way through f, so f may not look at values. What is
-    refused names the line of f.
+    refused names the line of f, or the module in it. What f writes into tensors that it has
+    not made, such as running statistics, is as before afterwards.
 
     Args:
         f: Function that maps x to one tensor y.
@@ -215,13 +226,38 @@ def live(
     """
     check_tensors(f, (x,))
     _small_and_real("x", x)
-    with untouched(), torch.enable_grad():
+    with Lent() as lent, untouched():
         leaf = leaf_of(x)
-        y = one_tensor(call(f, (leaf,)))
-    _small_and_real("y = f(x)", y)
-    if not y.requires_grad:
-        raise RuntimeError("f(x) does not depend on x; a function of x is needed")
-    v = torch.ones_like(y) if v is None else v
+        with torch.enable_grad():
+            own = leaf.clone()
+            with Watched(own, lent):
+                y = one_tensor(call(f, (own,), copied=(own,)))
+        _small_and_real("y = f(x)", y)
+        if not y.requires_grad:
+            raise RuntimeError("f(x) does not depend on x; a function of x is needed")
+        v = _weights(v, y)
+        names = (
+            names_for("rows", rows, "y", y.shape),
+            names_for("columns", columns, "x", x.shape),
+        )
+        try:
+            (result,) = torch.autograd.grad(
+                y, leaf, v, retain_graph=True, materialize_grads=True
+            )
+        except (NotImplementedError, TypeError):  # no derivative, torch.cond
+            _recorded(f, x, y.detach(), v, graph=graph)  # says on which line
+            raise
+        program, shown = _recorded(f, x, y.detach(), v, graph=graph)
+        with torch.no_grad():
+            J = jacobian(y, leaf, allow_unused=True).reshape(y.numel(), x.numel())
+        start = (x.detach(), v, y.detach().clone(), J, result)
+        return Live(f, start, names, program, shown)
+
+
+def _weights(v: Tensor | None, y: Tensor) -> Tensor:
+    """Return v as it goes with y; ones if it was left out."""
+    if v is None:
+        return torch.ones_like(y)
     if not isinstance(v, Tensor) or not v.is_floating_point():
         kind = f"of dtype {v.dtype}" if isinstance(v, Tensor) else f"a {type(v).__name__}"
         raise TypeError(f"v is {kind}; a real floating point tensor is needed")
@@ -230,16 +266,7 @@ def live(
             f"v has shape {tuple(v.shape)} and y = f(x) has shape {tuple(y.shape)}; "
             "exactly y's shape is needed"
         )
-    names = (
-        names_for("rows", rows, "y", y.shape),
-        names_for("columns", columns, "x", x.shape),
-    )
-    v = v.detach().to(y)
-    (result,) = torch.autograd.grad(y, leaf, v, retain_graph=True, materialize_grads=True)
-    with torch.no_grad():
-        J = jacobian(y, leaf, allow_unused=True).reshape(y.numel(), x.numel())
-    program, shown = _recorded(f, x, y.detach(), v, graph=graph)
-    return Live(f, (x.detach(), v, y.detach(), J, result), names, program, shown)
+    return v.detach().to(y)
 
 
 def _recorded(
@@ -249,36 +276,44 @@ def _recorded(
 
     With a graph its numbers are outputs of the program, too, and its drawing comes along.
     """
-    with untouched(), torch.enable_grad(), _ATTENTION, sdpa_kernel(SDPBackend.MATH):
-        form = torch.contiguous_format
-        leaf = x.detach().double().clone(memory_format=form).requires_grad_()
-        weights = v.detach().double().clone(memory_format=form)
-        recorder = Recorder(leaf, weights)
+    form = torch.contiguous_format
+    leaf = x.detach().double().clone(memory_format=form).requires_grad_()
+    weights = v.detach().double().clone(memory_format=form)
+    recorder, drawing = Recorder(leaf, weights), None
+    with (
+        Lent() as lent,
+        untouched(),
+        torch.enable_grad(),
+        _ATTENTION,
+        sdpa_kernel(SDPBackend.MATH),
+        Watched(leaf, lent),
+    ):
         with recorder, Reads(recorder):
             try:
                 of = called(f, leaf)
+                product, seen = _pulled(of, weights, recorder, graph=graph)
             except (RuntimeError, TypeError, ValueError) as error:
                 if isinstance(error, NotImplementedError) or x.dtype is torch.float64:
                     raise
-                raise NotImplementedError(
+                reason = (
                     f"f takes x of dtype {x.dtype} alone; float64, in which a page "
                     "computes, is needed (f.double() makes a module take it)"
-                ) from error
-            product, seen = _pulled(of, weights, recorder, graph=graph)
+                )
+                raise NotImplementedError(at(reason, place_in_f(error))) from error
         _check_same(of.y, given, x.dtype)
         shown = [of.y, product, *seen.values()]
         outputs = [n if isinstance(n, int) else recorder.read(n) for n in shown]
-        drawing = None
         if graph:
             with Doubled() as mode:
                 numbers = {mark: i for i, mark in enumerate(seen, 2)}
                 drawing = alive_graph(*drawn(called(f, leaf), weights, mode), numbers)
     program = recorder.program.data(outputs)
     if (size := weight(program)) > HEAVIEST:
-        raise ValueError(
+        reason = (
             f"the program of f has {len(program['nodes'])} operations, {size} bytes when "
             f"compressed; a page can carry {HEAVIEST}"
         )
+        raise ValueError(at(reason, recorder.longest()))
     return program, drawing
 
 

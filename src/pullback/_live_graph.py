@@ -39,11 +39,14 @@ def called(f: Callable[[Tensor], Tensor], leaf: Tensor) -> Called:
             variables.update(frame.f_locals)
 
     before = sys.getprofile()
-    sys.setprofile(look)
+    replaceable = before is None or callable(before)  # cProfile's own cannot be set again
+    if replaceable:
+        sys.setprofile(look)
     try:
         y = one_tensor(call(f, (leaf,), copied=(leaf,)))
     finally:
-        sys.setprofile(before)
+        if replaceable:
+            sys.setprofile(before)
     parameters = dict(getattr(f, "named_parameters", dict)())
     own = {name: t for name, t in variables.items() if isinstance(t, Tensor)}
     return Called(leaf, y, {**parameters, **own, "y": y, "x": leaf})

@@ -174,7 +174,7 @@ def _clamp(r: Reader, out: Tensor, a: Any, min: Any = None, max: Any = None) -> 
 RULES["clamp_max"] = lambda r, out, a, max: _clamp(r, out, a, max=max)
 
 
-@rule("_to_copy", "convert_element_type")
+@rule("_to_copy")
 def _to(r: Reader, out: Tensor, a: Tensor, *_: Any, **__: Any) -> int:
     if out.dtype is torch.bool:
         return r.program.each("ne", r.read(a), r.read(0))
@@ -363,9 +363,14 @@ RULES |= {
 }
 
 
-@rule("alias", "lift_fresh", "lift_fresh_copy", "detach")
+@rule("alias", "lift_fresh", "detach")
 def _as_it_is(r: Reader, out: Tensor, t: Tensor) -> int:
     return r.read(t)
+
+
+@rule("copy")
+def _copy(r: Reader, out: Tensor, t: Tensor, source: Tensor, *_: Any) -> int:
+    return r.program.spread(r.read(source, out.shape), out.numel())
 
 
 @rule("cat")

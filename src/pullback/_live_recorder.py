@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from inspect import currentframe, signature
 from pathlib import Path
+from traceback import walk_tb
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -15,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from pullback._live_operators import CONSTANT, RULES, Lacking
 from pullback._live_program import Program, extent, places
 from pullback._torch import (
+    OpOverload,
     TorchDispatchMode,
     decomposition,
     node_number,
@@ -23,11 +27,87 @@ from pullback._torch import (
     storage_key,
 )
 
-READERS = {"__array__", "__dlpack__", "numpy", "tolist"}  # without an operation
+#: What reads numbers without an operation.
+READERS = {"__array__", "__dlpack__", "__dlpack_device__", "numpy", "tolist"}
 #: Where no line is f's: in torch, in this package, and in what Python runs itself.
 FOREIGN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<frozen")
 CALLER = str(Path(__file__).with_name("_live.py"))
-HALF = (torch.float16, torch.bfloat16)
+HALF, STRIDED = (torch.float16, torch.bfloat16), torch.strided
+#: Operations that write the arguments of these numbers, and whose schemas do not say so.
+SILENT = {"native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4)}
+SHAPES = {"is_same_size", "_has_same_storage_numel"}  # at which they look, not at values
+DROPOUT = {"bernoulli_", "native_dropout"}
+
+
+class Lent(dict[int, tuple[Any, Any]]):
+    """The memory of tensors that f wrote into and did not make, and what it held before.
+
+    A BatchNorm in training mode writes its running statistics, and looking at a picture of
+    it is no training step: at the end of the block all is as it was.
+    """
+
+    def __enter__(self) -> Lent:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for memory, numbers in self.values():
+            memory.copy_(numbers)
+
+
+class Watched(TorchDispatchMode):
+    """Keeps what f writes into, unless f has made it, and refuses to write into x."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, x: Tensor, lent: Lent) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.x, self.lent = x, lent
+        self.made: dict[int, Tensor] = {}  # by f; no memory is used twice
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not isinstance(func, OpOverload):
+            return func(*args, **kwargs)
+        for t in written(func, args, kwargs):
+            key, memory = storage_key(t), t.untyped_storage()
+            if key == storage_key(self.x):
+                reason = (
+                    "f changed x in place; f must return a new tensor and leave x alone "
+                    "(x.add(1) in place of x.add_(1), or start f with x = x.clone())"
+                )
+                raise RuntimeError(at(reason, place_in_f()))
+            if key not in self.made and key not in self.lent:
+                self.lent[key] = memory, memory.clone()
+        out = func(*args, **kwargs)
+        fresh = named(func) == "lift_fresh"  # what torch.tensor() has made
+        given = {storage_key(t) for t in strided(args, kwargs) if not fresh}
+        for t in strided(out):
+            if storage_key(t) not in given:
+                self.made[storage_key(t)] = t
+        return out
+
+
+def written(func: Any, args: Any, kwargs: Any) -> Iterator[Tensor]:
+    """Yield the tensors that an operation writes."""
+    silent = SILENT.get(named(func), ())
+    for i, argument in enumerate(schema(func).arguments):
+        if i in silent or (argument.alias_info and argument.alias_info.is_write):
+            yield from strided(args[i] if i < len(args) else kwargs.get(argument.name))
+
+
+def strided(*values: Any) -> Iterator[Tensor]:
+    """Yield the tensors in values whose numbers lie in one piece of memory."""
+    for t in pytree.tree_leaves(values):
+        if isinstance(t, Tensor) and t.layout is torch.strided:
+            yield t
+
+
+def named(func: Any) -> str:
+    """Return the name of an operation, without its overload."""
+    name: str = schema(func).name.partition("::")[2]
+    return name
 
 
 class Doubled(TorchDispatchMode):
@@ -77,26 +157,42 @@ class Recorder(Doubled):
     more than the places that they mean.
     """
 
+    supports_higher_order_operators = True  # to refuse them
+
     def __init__(self, x: Tensor, v: Tensor) -> None:
         super().__init__()
         self.program = Program(x.numel(), v.numel())
         self.memory = {storage_key(x): 0, storage_key(v): 1}
         self.kept: list[Any] = [x, v]  # no memory is used twice
-        self.lines: dict[int, str] = {}  # of f, by the nodes of the graph that they make
+        self.places: dict[int, str] = {}  # in f, by the nodes of the graph made there
+        self.written_at: dict[int, str] = {}  # by the nodes of the program
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operation, and write it down if it depends on x or v."""
-        if line := line_of_f():
-            self.lines[node_number()] = line
-        name = schema(func).name.partition("::")[2]
+        if place := place_in_f():
+            self.places[node_number()] = place
+        first = len(self.program.nodes)
+        try:
+            return self.follow(func, args, kwargs)
+        finally:
+            for node in range(first, len(self.program.nodes)):
+                self.written_at.setdefault(node, self.place())
+
+    def follow(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Do so if that is possible."""
+        if not isinstance(func, OpOverload):  # such as torch.cond
+            raise self.refusal(f"a page has no {func.name()}; another operation is needed")
+        name, parts = named(func), pytree.tree_leaves((args, kwargs))
         if torch.Tag.nondeterministic_seeded in func.tags:
             return self.without_chance(func, name, args, kwargs)
-        if not any(map(self.tracks, pytree.tree_leaves((args, kwargs)))):
+        if not any(map(self.tracks, parts)):
             return pytree.tree_map(doubled, func(*args, **kwargs))
-        if any(part in HALF for part in pytree.tree_leaves((args, kwargs))):
+        if any(part in HALF for part in parts):
             raise self.refusal(
                 f"{name} rounds to half precision; float32 or float64 is needed"
             )
+        if any(isinstance(part, Tensor) and part.layout is not STRIDED for part in parts):
+            raise self.refusal(f"{name} takes a sparse tensor; a dense one is needed")
         try:
             return self.record(func, name, args, kwargs)
         except Lacking as reason:
@@ -115,10 +211,14 @@ class Recorder(Doubled):
             return self.write_in_place(func, name, args, kwargs)
         out = pytree.tree_map(doubled, func(*args, **kwargs))
         results = out if isinstance(out, tuple | list) else (out,)
+        if name in SHAPES or any(isinstance(t, Tensor) and t.is_meta for t in results):
+            return out
         if not all(isinstance(t, Tensor) or t is None for t in results):
             raise self.refusal(looks_at_a_value(name))
         if any(t.is_complex() for t in results if t is not None):
             raise self.refusal(f"{name} gives complex numbers; real ones are needed")
+        if any(t.layout is not STRIDED for t in results if t is not None):
+            raise self.refusal(f"{name} gives a sparse tensor; a dense one is needed")
         if name in CONSTANT or self.is_view(results, args):
             return out
         if (rule := RULES.get(name)) is None:
@@ -148,12 +248,15 @@ class Recorder(Doubled):
         try:
             return self.take_apart(func, args, kwargs)
         except Lacking:
+            how = " (eval() of a module turns dropout off)" if name in DROPOUT else ""
             raise self.refusal(
-                f"{name} draws random numbers; a function without them is needed"
+                f"{name} draws random numbers; a function without them is needed{how}"
             ) from None
 
     def write_in_place(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Compute what an operation writes, and let it write."""
+        if "out" in kwargs:
+            raise Lacking("out=")
         target = args[0]
         if name in ("copy_", "copy_to"):
             node = self.read(args[1], target.shape)
@@ -180,7 +283,9 @@ class Recorder(Doubled):
         """See :class:`pullback._live_operators.Reader`."""
         return (
             isinstance(value, Tensor)
+            and value.layout is STRIDED
             and value.numel() > 0
+            and not value.is_meta
             and storage_key(value) in self.memory
         )
 
@@ -213,12 +318,20 @@ class Recorder(Doubled):
         self.memory[key] = node
 
     def refusal(self, reason: str) -> NotImplementedError:
-        """Return the error that says why f has no program, and on which line.
+        """Return the error that says why f has no program, and where in f."""
+        return NotImplementedError(at(reason, self.place()))
 
-        It is the line that runs, or the one whose backward does.
-        """
-        line = line_of_f() or self.lines.get(node_number(), "")
-        return NotImplementedError(f"{reason}; {line}" if line else reason)
+    def place(self) -> str:
+        """Return the line of f that runs, or the one whose backward does."""
+        return place_in_f() or self.places.get(node_number(), "")
+
+    def longest(self) -> str:
+        """Return the line of f that has the largest share of the program."""
+        shares: Counter[str] = Counter()
+        for node, place in self.written_at.items():
+            shares[place] += len(str(self.program.nodes[node]))
+        ((place, _),) = shares.most_common(1) or [("", 0)]
+        return place
 
 
 class Reads(TorchFunctionMode):
@@ -243,19 +356,40 @@ def looks_at_a_value(name: str) -> str:
     return f"f looks at a value ({how}); one way for all x is needed"
 
 
-def line_of_f() -> str:
-    """Return the line of f that is running, if f has lines: the innermost of its file.
+def at(reason: str, place: str) -> str:
+    """Return a reason with the place in f that it is about, if that is known."""
+    return f"{reason}; {place}" if place else reason
 
-    f is called by this package, so the frames that called the package are not f's.
+
+def place_in_f(error: BaseException | None = None) -> str:
+    """Return the line of f that runs, or that an error comes from; if none, the module.
+
+    A line is f's if neither torch's nor this package's: f is called by this package, so the
+    frames that called the package are not f's. A module is one of torch's own.
     """
-    frame, found = currentframe(), ""
-    while frame is not None:
+    stack = _running() if error is None else _raising(error.__traceback__)
+    module = ""
+    for frame, number in stack:
         file = frame.f_code.co_filename
-        if file == CALLER:
-            return found
-        if not found and not file.startswith(FOREIGN):
-            code = linecache.getline(file, frame.f_lineno).strip()
-            place = f" of {Path(file).name}" if Path(file).exists() else ""
-            found = f"line {frame.f_lineno}{place}: {code}" if code else ""
+        if not file.startswith(FOREIGN):
+            if code := linecache.getline(file, number).strip():
+                where = f" of {Path(file).name}" if Path(file).exists() else ""
+                return f"line {number}{where}: {code}"
+        elif not module and frame.f_code.co_name == "forward":
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch.nn.Module):
+                module = f"{type(owner).__name__}({owner.extra_repr()}) of f"
+    return module
+
+
+def _running() -> Iterator[tuple[FrameType, int]]:
+    """Yield the frames of f, and their lines, from the innermost."""
+    frame = currentframe()
+    while frame is not None and frame.f_code.co_filename != CALLER:
+        yield frame, frame.f_lineno
         frame = frame.f_back
-    return ""
+
+
+def _raising(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
+    """Return those of an error, from the one that raised it."""
+    return list(walk_tb(traceback))[::-1]

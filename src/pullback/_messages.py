@@ -116,6 +116,12 @@ class Message:
         return self.message or self.name
 
     @property
+    def told(self) -> tuple[str, ...]:
+        """The groups of ``fix`` that the message tells, in their order."""
+        groups = dict.fromkeys(PLACEHOLDER.findall(self.fix))
+        return tuple(name for name in groups if name not in self.shapes)
+
+    @property
     def silent(self) -> bool:
         """Whether it is a trap that raises nothing."""
         return not self.patterns

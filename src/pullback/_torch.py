@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch._C import _functorch
 from torch._decomp import decomposition_table
+from torch._ops import OpOverload
 from torch.autograd.graph import Node
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -31,6 +32,7 @@ except ImportError:  # pragma: no cover - its test takes it away
     _run_engine = None  # type: ignore[assignment]
 
 __all__ = [
+    "OpOverload",  # an operation of a dispatch mode; has no public path
     "QuietDispatchMode",
     "TorchDispatchMode",  # sees each operation; has no public path
     "accumulated_leaf",
@@ -55,6 +57,7 @@ __all__ = [
     "saved_tensors_of",
     "schema",
     "shapes_received",
+    "shapes_sent",
     "stack_of_backward",
     "storage_key",
     "tensor_hooks",
@@ -180,12 +183,12 @@ def cotangent_bytes(node: Node) -> list[int]:
     return [torch.Size(t.shape).numel() * t.dtype.itemsize for t in _received(node)]
 
 
-def shapes_received(node: Node) -> list[tuple[int, ...]]:
+def shapes_received(node: Node | None) -> list[tuple[int, ...]]:
     """Return the shape of each cotangent that a node receives, if it is known."""
     return [tuple(t.shape) for t in _received(node)]
 
 
-def _received(node: Node) -> Sequence[Any]:
+def _received(node: Node | None) -> Sequence[Any]:
     """Return shape and dtype of each cotangent; none without ``_input_metadata``."""
     known: Sequence[Any] = getattr(node, "_input_metadata", ())
     return known
@@ -413,3 +416,13 @@ def edited_tensors_of(node: Node) -> list[tuple[str, Tensor | None]]:
 def function_of(node: Node) -> Any:
     """Return the class of the custom Function whose backward a node runs, or None."""
     return getattr(node, "_forward_cls", None)
+
+
+def shapes_sent(node: Node) -> list[tuple[int, ...]]:
+    """Return the shapes of what a node is to send on, as far as they are known."""
+    found = []
+    for target, at in node.next_functions:
+        leaf = accumulated_leaf(target) if target is not None else None
+        known = [tuple(leaf.shape)] if leaf is not None else shapes_received(target)
+        found += known[at : at + 1]
+    return found

@@ -11,7 +11,8 @@
     lt: (a, b) => Number(a < b), le: (a, b) => Number(a <= b),
     gt: (a, b) => Number(a > b), ge: (a, b) => Number(a >= b),
     and: (a, b) => Number(a && b), or: (a, b) => Number(a || b), not: a => Number(!a),
-    where: (a, b, c) => a ? b : c,
+    where: (a, b, c) => a ? b : c, max: (a, b) => Math.max(a, b), min: (a, b) => Math.min(a, b),
+    hypot: (a, b) => Math.hypot(a, b),
     pow: (a, b) => a === 1 ? 1 : a === -1 && Math.abs(b) === Infinity ? 1 : a ** b,
     fmod: (a, b) => a % b, mod: (a, b) => { const r = a % b; return r && r < 0 !== b < 0 ? r + b : r; },
     erf: a => {
@@ -25,11 +26,10 @@
 
   function fold(f, a, k, keep) {
     const out = [];
-    a.forEach((x, i) => {
-      const sum = i % k ? f(out[out.length - 1], x) : x;
-      if (keep || i % k === 0) out.push(sum);
-      else out[out.length - 1] = sum;
-    });
+    for (let i = 0, sum; i < a.length; i++) {
+      sum = i % k ? f(sum, a[i]) : a[i];
+      if (keep || i % k === k - 1) out.push(sum);
+    }
     return out;
   }
 
@@ -57,11 +57,11 @@
     sort: (at, a, k, down) => sort(at[a], k, down),
   };
 
-  function each(f, lists) {
-    const [a, b, c] = lists, length = Math.max(...lists.map(list => list.length));
-    const at = (list, i) => list[list.length > 1 ? i : 0];
-    return Array.from({ length }, c ? (_, i) => f(at(a, i), at(b, i), at(c, i))
-      : b ? (_, i) => f(at(a, i), at(b, i)) : (_, i) => f(a[i]));
+  function each(f, [a, b = [], c = []]) {
+    const out = [], length = Math.max(a.length, b.length, c.length);
+    for (let i = 0; i < length; i++)
+      out.push(f(a[a.length > 1 ? i : 0], b[b.length > 1 ? i : 0], c[c.length > 1 ? i : 0]));
+    return out;
   }
 
   // the lists of all nodes; those before the first that needs v may be known for this x
@@ -121,6 +121,15 @@
       });
     }
 
+    function move(which, i, to, typing) {
+      if (to === now[which][i]) return;
+      now[which] = now[which].with(i, to);
+      own[which] = now[which];
+      if (which === "x") compute();
+      else preset[which] = "own";
+      show(typing);
+    }
+
     function control(cell, which, i) {
       const wide = parseFloat(cell.parentNode.style.getPropertyValue("--w"));
       const label = which === "x" ? names.u[i] : `weight of ${names[which][i]}`;
@@ -132,13 +141,12 @@
         input.style.width = `${wide}px`;
         input.setAttribute("aria-label", label + (type === "range" ? ", slider" : ""));
         input.addEventListener("input", () => {
-          if (!Number.isFinite(input.valueAsNumber)) return;
-          now[which] = now[which].with(i, input.valueAsNumber);
-          own[which] = now[which];
-          if (which === "x") compute();
-          else preset[which] = "own";
-          show(input);
+          if (Number.isFinite(input.valueAsNumber)) move(which, i, input.valueAsNumber, input);
         });
+        // a finger that goes on to scroll the page has not meant the slider under it
+        let before;
+        input.addEventListener("pointerdown", () => before = now[which][i]);
+        input.addEventListener("pointercancel", () => move(which, i, before));
         input.addEventListener("wheel", event => {
           if (document.activeElement !== input) return;
           event.preventDefault();

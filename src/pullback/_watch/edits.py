@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from types import FrameType, TracebackType
@@ -13,10 +14,22 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from pullback._graph import nodes_from
 from pullback._torch import edited_tensors_of, number_of, storage_key
 from pullback._watch.findings import Finding, Note
-from pullback._watch.log import Event, Log, keys_of
+from pullback._watch.log import Event, Log, keys_of, operation_of
 
 PAGE = "modified-by-an-inplace-operation"
 MESSAGE = "has been modified by an inplace operation"
+STEP = (
+    "Call every backward that goes through this graph before step(), or compute the second "
+    "loss anew after it."
+)
+PARTS = (
+    "Collect the parts in a list, and make one tensor of them at the end by torch.stack or "
+    "torch.cat. Or read a clone of the slice, x[i].clone()."
+)
+EDIT = (
+    "Make a new tensor there instead (y = y + 1 for y += 1, torch.where for a mask, no "
+    "inplace=True), or write to a clone."
+)
 TOLD = re.compile(r"(\[[\d, ]*\])\].* is at version (\d+); expected version (\d+)", re.S)
 
 
@@ -39,13 +52,27 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
         log.findings.missed("the line that edited the tensor: it was out of sight")
         return
     writer = min(writers, key=lambda w: w.index)
-    name = node.name().rstrip("0123456789").removesuffix("Backward")
-    what, fix = _what(log, writer, keys, shape)
+    name = operation_of(node.name())
+    then_saved = f"after {name} had saved it for backward."
+    if writer.op == "step":
+        parameter = _parameter(log, keys, shape)
+        message = f"{writer.owner}.step() changed the parameter {parameter} {then_saved}"
+        fix = STEP
+    elif whole := _written_in_parts(log, writer, since, tensors):
+        message = (
+            f"{writer.op} wrote a slice of shape {[*writer.shape]} of a tensor of {whole} "
+            f"numbers after {name} had saved one for backward. All slices share one "
+            "version counter, so that a write to any of them counts for each."
+        )
+        fix = PARTS
+    else:
+        message = f"{writer.op} edited a tensor of shape {shape} in place {then_saved}"
+        fix = EDIT
     saved = f"{name} saved its {_part(part)}, of shape {shape}, at version {then}"
     yield Finding(
         rule="in-place",
         site=writer.site,
-        message=f"{what} after {name} had saved it for backward.",
+        message=message,
         fix=fix,
         page=PAGE,
         notes=(
@@ -55,23 +82,33 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
     )
 
 
-def _what(log: Log, writer: Event, keys: Sequence[int], shape: str) -> tuple[str, str]:
-    """Say what was written, and what to do."""
-    if writer.op == "step":
-        held = [p for p in log.held().values() if storage_key(p) in keys]
-        fits = [p for p in held if shape in (str([*p.shape]), str([*reversed(p.shape)]))]
-        names = [log.name_of(p) for p in fits or held]
-        parameter = names[0] if names else "a parameter"
-        return (
-            f"{writer.owner}.step() changed the parameter {parameter}",
-            "Call every backward that goes through this graph before step(), or compute "
-            "the second loss anew after it.",
-        )
-    return (
-        f"{writer.op} edited a tensor of shape {shape} in place",
-        "Make a new tensor there instead (y = y + 1 for y += 1, torch.where for a mask, "
-        "no inplace=True), or write to a clone.",
-    )
+def _parameter(log: Log, keys: Sequence[int], shape: str) -> str:
+    """Return the name of the parameter that a step changed, as far as it is known."""
+    held = [p for p in log.held().values() if storage_key(p) in keys]
+    fits = [p for p in held if shape in (str([*p.shape]), str([*reversed(p.shape)]))]
+    return next((log.name_of(p) for p in fits or held), "of the optimizer")
+
+
+def _written_in_parts(
+    log: Log, writer: Event, saved: int, tensors: Sequence[Tensor | None]
+) -> int:
+    """Return how many numbers a tensor has that is written slice by slice, or else 0.
+
+    One slice was saved, or slices were written before the operation ``saved``.
+    """
+    for t in tensors:
+        whole = _size(t) if t is not None else 0
+        if t is not None and math.prod(writer.shape) < whole:
+            writes = log.writers.get(storage_key(t), ())
+            parts = [w for w in writes if math.prod(w.shape) < whole and w.index < saved]
+            if parts or t.numel() < whole:
+                return whole
+    return 0
+
+
+def _size(t: Tensor) -> int:
+    """Return how many numbers there are in the storage of a tensor."""
+    return t.untyped_storage().nbytes() // t.element_size()
 
 
 def _part(saved: str) -> str:

@@ -23,6 +23,11 @@ class Site(NamedTuple):
         """What stands on the line."""
         return linecache.getline(self.path, self.line).strip()
 
+    @property
+    def quoted(self) -> str:
+        """The place, and what stands there."""
+        return f"{self}: {self.code}" if self.code else str(self)
+
     def __str__(self) -> str:
         inside = self.path.startswith(os.getcwd() + os.sep)
         path = os.path.relpath(self.path) if inside else self.path
@@ -43,8 +48,7 @@ class Note(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        code = f": {self.site.code}" if self.site and self.site.code else ""
-        return f"{self.text}, {self.site}{code}" if self.site else self.text
+        return f"{self.text}, {self.site.quoted}" if self.site else self.text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +78,11 @@ class Finding:
 
         return more(self.page)
 
+    @property
+    def brief(self) -> str:
+        """What is wrong, and on the next line where, if that is known."""
+        return f"{self.message}\n    {self.site.quoted}" if self.site else self.message
+
     def __str__(self) -> str:
         where = f"{self.site}: " if self.site else ""
         lines = [_fill(f"{where}{self.message}", "", "")]
@@ -93,12 +102,17 @@ class Findings(Sequence[Finding]):
     """What a watched block or program has shown so far, in the order of its discovery.
 
     It is a sequence of :class:`Finding`, and prints as a text that names lines.
+
+    Attributes:
+        watched: How many operations and backward passes were seen; empty until the block
+            has ended.
     """
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, Site | None, str], Finding] = {}
         self._why: dict[str, str] = {}
         self._unseen: list[str] = []
+        self.watched = ""
 
     @overload
     def __getitem__(self, at: int) -> Finding: ...
@@ -147,9 +161,15 @@ class Findings(Sequence[Finding]):
 
     def __repr__(self) -> str:
         found = [str(finding) for finding in self]
-        counted = f"{len(found)} finding{'' if len(found) == 1 else 's'}"
+        head = f"pullback.watch: {counted(len(found), 'finding')}"
         unseen = [_fill(text, "not seen: ", " " * 10) for text in self._unseen]
-        return "\n\n".join([f"pullback.watch: {counted}", *found, *unseen])
+        return "\n\n".join([head, *found, *unseen])
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words: ``"1 finding"``, ``"2,000 findings"``."""
+    plural = "" if number == 1 else "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{plural}"
 
 
 def _fill(text: str, first: str, others: str) -> str:

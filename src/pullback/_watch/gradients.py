@@ -2,51 +2,92 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from pullback._watch.findings import Finding, Note
-from pullback._watch.log import Call, Event, Leaf, Log
+from pullback._watch.findings import Finding, Note, counted
+from pullback._watch.log import Call, Leaf, Log
 from pullback._watch.recorder import NUMBER
 from pullback._watch.rules import Found, at_end, when_done
+from pullback._watch.ways import Reason, reason_for
 
 RULE = "no-gradient"
 CHECKED = 32  # leaves without a gradient that are looked after at each backward
+SHOWN = 3  # lines at which numbers left autograd
+LOOKS = 4  # backward passes after which one is taken to be aside
+
+
+class Cause(NamedTuple):
+    """What is said of a cause, what to do about it, and the page that tells more."""
+
+    says: str
+    fix: str
+    page: str = "grad-is-none"
+
+
 CAUSES = {
-    "detach": "cut by detach()",
-    "no_grad": "cut by no_grad",
-    "integer": "cut by an operation that gives integers or booleans",
-    "item": "cut by .item(), which makes a Python number of it",
-    "function": "used inside the forward of a custom Function, which records nothing",
-    "checkpoint": "used inside a reentrant checkpoint, which was not computed again",
-}
-FIXES = {
-    "detach": "Leave the detach out where the gradient is wanted.",
-    "no_grad": "Compute it outside of no_grad, or of a function that is decorated with it.",
-    "integer": "Keep to operations with a derivative: a softmax average for argmax, a soft "
-    "mask for a comparison.",
-    "item": "Keep it a tensor: torch.stack for torch.tensor([...]), no .item() or float().",
-    "function": "Pass the parameters to apply() as inputs of their own, and return their "
-    "gradients in backward.",
-    "checkpoint": "Pass use_reentrant=False; a reentrant one needs an input that requires "
-    "a gradient.",
-}
-CHECKPOINT = "CheckpointFunction"  # of torch.utils.checkpoint, with use_reentrant=True
-PAGES = {
-    "integer": "index-has-no-gradient",
-    "function": "module-in-a-function",
-    "checkpoint": "checkpoint-inputs-no-grad",
+    "unused": Cause(
+        "not used in the forward pass", "Use it, or take it out of the optimizer."
+    ),
+    "aside": Cause(
+        "used, but what was computed with it did not enter the loss of any backward",
+        "Call backward on it, add it to a loss on which backward is called, or take the "
+        "parameter out of the optimizer.",
+    ),
+    "nothing-sent": Cause(
+        "used, and the backward of an operation on the way sends nothing",
+        "Look at what the backward of a custom Function on the way returns: None for an "
+        "input is no gradient.",
+    ),
+    "detach": Cause(
+        "cut by detach()", "Leave the detach out where the gradient is wanted."
+    ),
+    "no_grad": Cause(
+        "cut by no_grad",
+        "Compute it outside of no_grad, or of a function that is decorated with it.",
+    ),
+    "integer": Cause(
+        "cut by an operation that gives integers or booleans",
+        "Keep to operations with a derivative: a softmax average for argmax, a soft mask "
+        "for a comparison.",
+        "index-has-no-gradient",
+    ),
+    "item": Cause(
+        "cut by .item(), whose result is a number of Python and has no graph",
+        "Leave .item() and float() out where the gradient is wanted, and put tensors "
+        "together by torch.stack, not by torch.tensor([...]).",
+    ),
+    "numpy": Cause(
+        "cut by NumPy, whose arrays have no graph",
+        "Write it with the operations of torch, or as a custom Function with a backward of "
+        "its own.",
+    ),
+    "function": Cause(
+        "used inside the forward of a custom Function, which records nothing",
+        "Pass the parameters to apply() as inputs of their own, and return their gradients "
+        "in backward.",
+        "module-in-a-function",
+    ),
+    "checkpoint": Cause(
+        "used inside a reentrant checkpoint, which was not computed again",
+        "Pass use_reentrant=False; a reentrant one needs an input that requires a "
+        "gradient.",
+        "checkpoint-inputs-no-grad",
+    ),
+    "passed": Cause(
+        "cut by a custom Function, whose result requires no gradient",
+        "Call it outside of no_grad, and do not mark what it returns as "
+        "non-differentiable.",
+    ),
+    "unseen": Cause(
+        "without a graph on this line; what cut it before is no operation, as with "
+        "detach_()",
+        "Look between its first use and this line for what takes the graph away in place.",
+    ),
 }
 #: Causes that nobody means: reported also where no optimizer says what is to be trained.
 ACCIDENTS = {"integer", "function"}
-
-
-class Reason(NamedTuple):
-    """Why no gradient arrived: the cause, and the operation where it is to be seen."""
-
-    cause: str
-    event: Event | None
 
 
 @when_done(RULE)
@@ -56,19 +97,21 @@ def look_for_reasons(log: Log, call: Call) -> Found:
         missing = [
             leaf
             for leaf in log.leaves.values()
-            if not leaf.arrivals and leaf.reason is None and leaf.tensor() is not None
+            if not leaf.arrivals
+            and (leaf.reason is None or leaf.reason.cause == "aside")
+            and leaf.looks < LOOKS
+            and leaf.tensor() is not None
         ]
         for leaf in missing[:CHECKED]:
-            leaf.reason = reason_for(log, leaf, call)
-    return
-    yield
+            leaf.reason, leaf.looks = reason_for(log, leaf, call), leaf.looks + 1
+    return ()
 
 
 @at_end(RULE)
 def without_gradient(log: Log) -> Found:
     """Report the parameters that never got a gradient, and why."""
     named, held = log.named(), log.held()
-    together: dict[Reason, list[tuple[str, Leaf | None]]] = {}
+    together: dict[Any, list[tuple[str, Leaf | None, Reason]]] = {}
     for known_leaf in tuple(log.leaves.values()):
         t = known_leaf.tensor()
         if t is not None and id(t) not in named:
@@ -78,7 +121,9 @@ def without_gradient(log: Log) -> Found:
     for name, t in named.values():
         leaf = log.leaf(t)
         if leaf is not None and leaf.arrivals:
-            log.findings.explain(name, f"It got a gradient, {leaf.arrivals} times.")
+            log.findings.explain(
+                name, f"It got a gradient, {counted(leaf.arrivals, 'time')}."
+            )
         elif id(t) in log.moved:
             log.findings.explain(name, "Its gradient was set by hand.")
         elif not t.requires_grad:
@@ -87,69 +132,13 @@ def without_gradient(log: Log) -> Found:
             log.findings.explain(name, "No backward that fills .grad has run.")
         else:
             reason = leaf.reason if leaf is not None else None
-            known = reason or Reason("unused", None)
+            known = reason or Reason("unused")
             found = _finding([name], leaf, known)
-            log.findings.explain(name, told(found))
+            log.findings.explain(name, found.brief)
             if not (leaf and leaf.asked) and _matters(t, reason, held):
-                together.setdefault(known, []).append((name, leaf))
-    for reason, those in together.items():
-        yield _finding([name for name, _ in those], those[0][1], reason)
-
-
-def told(finding: Finding) -> str:
-    """Return what is wrong, and on the next line where, if that is known."""
-    if finding.site is None:
-        return finding.message
-    return f"{finding.message}\n    {finding.site}: {finding.site.code}"
-
-
-def reason_for(log: Log, leaf: Leaf, call: Call) -> Reason:
-    """Follow a leaf through the log to what a backward started from."""
-    live, cut = {leaf.key}, dict[int, Reason]()
-    number: Reason | None = None  # what was made a number of Python may be anywhere
-    for event in log.forward_events():
-        if event.index >= call.begun:
-            break
-        through = any(key in live for key in event.live)
-        dead = _dead(log, event, live, cut)
-        made = {*event.makes} - {leaf.key}  # the leaf itself lives, and keeps its key
-        outputs = (*made, *event.writes)
-        if event.op == NUMBER and (through or dead) and not event.owner:
-            number = dead or Reason("item", event)
-        if through and event.grad and not event.integer:
-            live.update(outputs)
-            for key in outputs:
-                cut.pop(key, None)
-        elif through or dead:
-            reason = dead if dead and not through else _cut_at(event)
-            live.difference_update(made)
-            cut.update((key, reason) for key in outputs if key not in live)
-        else:
-            live.difference_update(made)
-            for key in made:
-                cut.pop(key, None)
-    at_root = [cut[key] for key in call.keys if key in cut]
-    if at_root:
-        return at_root[0]
-    if any(key in live for key in call.keys):
-        return Reason("nothing-sent", None)
-    return number or Reason("aside", None)
-
-
-def _dead(log: Log, event: Event, live: set[int], cut: dict[int, Reason]) -> Reason | None:
-    """Return why what an operation takes is cut off, if it comes from the leaf."""
-    for key in event.reads:
-        if key in cut:
-            return cut[key]
-        if key in live and key not in event.live and event.op != "detach":
-            return Reason("detach", log.detached.get(key))
-    return None
-
-
-def _cut_at(event: Event) -> Reason:
-    if event.owner and not event.grad:
-        return Reason("checkpoint" if event.owner == CHECKPOINT else "function", event)
-    return Reason("no_grad" if not event.grad else "integer", event)
+                together.setdefault(known.kind, []).append((name, leaf, known))
+    for those in together.values():
+        yield _finding([name for name, _, _ in those], *those[0][1:])
 
 
 def _matters(t: torch.Tensor, reason: Reason | None, held: dict[int, torch.Tensor]) -> bool:
@@ -160,34 +149,27 @@ def _matters(t: torch.Tensor, reason: Reason | None, held: dict[int, torch.Tenso
 
 
 def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
-    event, cause = reason.event, reason.cause
-    notes = (
-        [Note("used", leaf.site, "first used")] if leaf is not None and leaf.site else []
-    )
-    if cause in CAUSES:
-        says, fix = CAUSES[cause], FIXES[cause]
-        if cause == "function" and event is not None:
-            says = f"{says}: {event.owner}"
-    elif leaf is None or cause == "unused":
-        says, fix = (
-            "not used in the forward pass",
-            "Use it, or take it out of the optimizer.",
-        )
-    elif cause == "nothing-sent":
-        says = "used, and the backward of an operation on the way sends nothing"
-        fix = "Look at the custom Functions on the way: one returns None for it."
-    else:
-        says = "used, but what was computed with it did not enter the loss of any backward"
-        fix = (
-            "Call backward on it, add it to a loss on which backward is called, or take "
-            "the parameter out of the optimizer."
-        )
-    site = event.site if event is not None else leaf.site if leaf is not None else None
+    event, cause = reason.event, CAUSES[reason.cause]
+    says, fix, page = cause
+    used = leaf.site if leaf is not None else None
+    site = event.site if event is not None else used
+    notes = [Note("used", used, "first used")] if used is not None else []
+    if event is not None and event.function is not None:
+        says = f"{says}: {event.function.name}"
+        if reason.cause == "nothing-sent":
+            site = event.function.nothing or site
+    lines = {left.site: left for left in reason.left if left.site is not None}
+    if lines:
+        says += ", unless as numbers of Python or NumPy"
+        fix += " A loss of numbers that left autograd does not lead back."
+    for line, left in [*lines.items()][:SHOWN]:
+        by = ".item() made a number" if left.op == NUMBER else "detach()"
+        notes.append(Note("left", line, by))
     return Finding(
         rule=RULE,
         site=site,
         message=f"{', '.join(names)} got no gradient: {says}.",
         fix=fix,
-        page=PAGES.get(cause, "grad-is-none"),
+        page=page,
         notes=tuple(note for note in notes if note.site != site),
     )

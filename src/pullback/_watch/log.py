@@ -13,9 +13,32 @@ from torch import Tensor
 
 from pullback._torch import storage_key, unwrap
 from pullback._watch.findings import Findings, Site
+from pullback._watch.functions import Function
 
 KEPT = 20_000  # operations; a step of a small network is some hundred
 FORWARD = -1  # where the number of a backward pass would stand
+
+
+class Sources(NamedTuple):
+    """What an operation of a forward pass took, as far as it has to do with graphs.
+
+    Attributes:
+        inner: Storages of the tensors that have a graph.
+        leaves: The leaves that require a gradient, by ``id``.
+        given: Those of both that the custom Function around was given.
+        parted: Storages of the tensors that share the numbers of one that has a graph and
+            have none themselves, and the operation that made them so.
+        given_back: Storages of what custom Functions returned, and the numbers of their
+            nodes.
+        function: The custom Function in whose forward this is, if any.
+    """
+
+    inner: tuple[int, ...]
+    leaves: tuple[int, ...]
+    given: frozenset[int]
+    parted: dict[int, Event]
+    given_back: dict[int, int]
+    function: Function | None
 
 
 class Event:
@@ -40,8 +63,10 @@ class Event:
         shape: Shape of its first result.
         total: Sum of its first result, None where that was not looked at.
         integer: Whether its first result holds integers or booleans.
-        owner: Name of the custom Function or the optimizer in which it ran, if any;
-            ``"torch"`` for a number that torch itself read.
+        owner: Name of the optimizer whose step it is; ``"torch"`` for a number that torch
+            itself read.
+        sources: Of an operation of a forward pass whose inputs have to do with a graph,
+            what they are.
     """
 
     __slots__ = (
@@ -59,6 +84,7 @@ class Event:
         "run",
         "shape",
         "site",
+        "sources",
         "total",
         "writes",
     )
@@ -75,6 +101,12 @@ class Event:
         self.shape: tuple[int, ...] = ()
         self.total: float | None = None
         self.integer = False
+        self.sources: Sources | None = None
+
+    @property
+    def function(self) -> Function | None:
+        """The custom Function in whose forward it ran, if it took what has a graph."""
+        return self.sources.function if self.sources is not None else None
 
 
 class Moment(NamedTuple):
@@ -138,6 +170,7 @@ class Leaf:
     Attributes:
         tensor: The tensor, weakly.
         key: Its storage.
+        first: Index of the operation that used it first.
         site: The line that used it first.
         name: Name of a variable there that holds it.
         version: How often it had been written into when forward used it last.
@@ -149,10 +182,12 @@ class Leaf:
         accumulated: The last operation that added to its gradient, whether to one of an
             earlier step, its storage then, and the backward pass.
         reason: Why none arrived, as far as is known.
+        looks: How often the reason was looked for.
     """
 
     tensor: weakref.ref[Tensor]
     key: int
+    first: int
     site: Site | None
     name: str
     version: int = -1
@@ -163,6 +198,7 @@ class Leaf:
     asked: bool = False
     accumulated: tuple[Event, bool, int, Call | None] | None = None
     reason: Any = None
+    looks: int = 0
 
 
 @dataclass
@@ -177,6 +213,8 @@ class Log:
         makers: The operation that made each storage.
         writers: The operations that wrote into each storage, the last ones.
         detached: The operation that last detached a tensor of a storage.
+        parted: The operation that made a tensor, by its ``id``, which shares the numbers of
+            one that has a graph, and has none.
         leaves: The leaves that operations took, by ``id``.
         modules: The modules that were called by no other.
         hidden: What they called beside their own parts, and on which line.
@@ -185,7 +223,8 @@ class Log:
         kept: Leaves that are kept alive, to be asked at the end: parameters, and a few
             others.
         call: The backward pass that runs, or ran last.
-        calls: How many there were that fill ``.grad``.
+        passes: How many there were.
+        calls: How many of them fill ``.grad``.
         count: How many operations there were.
         memory: What single rules keep, by names of their own.
     """
@@ -199,6 +238,7 @@ class Log:
         default_factory=lambda: defaultdict(lambda: deque(maxlen=8))
     )
     detached: dict[int, Event] = field(default_factory=dict)
+    parted: dict[int, Event] = field(default_factory=dict)
     leaves: dict[int, Leaf] = field(default_factory=dict)
     modules: dict[torch.nn.Module, None] = field(default_factory=dict)
     hidden: dict[torch.nn.Module, Any] = field(default_factory=dict)
@@ -206,6 +246,7 @@ class Log:
     moved: set[int] = field(default_factory=set)
     kept: list[Tensor] = field(default_factory=list)
     call: Call | None = None
+    passes: int = 0
     calls: int = 0
     count: int = 0
     memory: defaultdict[str, dict[Any, Any]] = field(
@@ -225,7 +266,12 @@ class Log:
             self._forget(event.index - KEPT)
 
     def _forget(self, before: int) -> None:
-        tables: Sequence[dict[int, Event]] = (self.of_number, self.makers, self.detached)
+        tables: Sequence[dict[int, Event]] = (
+            self.of_number,
+            self.makers,
+            self.detached,
+            self.parted,
+        )
         for table in tables:
             for key in [key for key, event in table.items() if event.index < before]:
                 del table[key]
@@ -278,7 +324,14 @@ class Log:
 def keys_of(tensors: Sequence[Any]) -> tuple[int, ...]:
     """Return the storages of those of the tensors that have one."""
     return tuple(
-        storage_key(unwrap(t))
-        for t in tensors
-        if isinstance(t, Tensor) and t.layout is torch.strided
+        [
+            storage_key(unwrap(t))
+            for t in tensors
+            if isinstance(t, Tensor) and t.layout is torch.strided
+        ]
     )
+
+
+def operation_of(node: str) -> str:
+    """Return the name of an operation from that of its node: Mul of MulBackward0."""
+    return node.rstrip("0123456789").removesuffix("Backward")

@@ -7,22 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from pullback._torch import number_of, storage_key
 from pullback._watch.findings import Finding, Note
-from pullback._watch.log import FORWARD, Call, Event, Log, Moment, keys_of
+from pullback._watch.log import FORWARD, Call, Event, Log, Moment, keys_of, operation_of
+from pullback._watch.recorder import FLOATS
 from pullback._watch.rules import Found, after, at_begin, at_end
 
 RULE = "not-finite"
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 #: Operations that write the numbers they are told to, such as the -inf of a mask.
 CONSTANTS = {
-    "fill_", "full", "full_like", "lift_fresh", "masked_fill", "masked_fill_", "new_full",
-    "scalar_tensor", "where", "index_put_", "copy_", "clone", "detach", "_to_copy", "empty",
-    "empty_like", "new_empty", "empty_strided", "new_empty_strided", "masked_scatter",
-    "constant_pad_nd", "triu", "tril", "resize_",
+    "fill_", "full", "full_like", "masked_fill", "masked_fill_", "new_full",
+    "scalar_tensor", "where", "index_put_", "copy_", "clone", "detach", "_to_copy",
+    "masked_scatter", "constant_pad_nd", "triu", "tril",
 }  # fmt: skip
 
 
@@ -33,7 +31,7 @@ class Origin:
     Attributes:
         event: The operation that made it.
         kind: ``"NaN"`` or ``"an infinity"``.
-        ranges: Of the inputs, as text.
+        inputs: The ranges of the inputs, and the lines that made them.
         put: Whether the program itself wrote it there.
         masked: Whether zeros arrived where it appeared, as behind a mask.
         became: The operation that made a NaN of an infinity.
@@ -42,7 +40,7 @@ class Origin:
 
     event: Event
     kind: str
-    ranges: str
+    inputs: tuple[Note, ...]
     put: bool
     masked: bool
     came: bool = False
@@ -62,10 +60,10 @@ def follow(log: Log, now: Moment) -> Found:
                 bad.pop(key, None)
             if event.node.endswith("AccumulateGrad"):
                 _gradient(log, now, bad)
-        return
+        return ()
     (t, *_) = now.outputs
     if t.isfinite().all():  # the sum alone went over
-        return
+        return ()
     nan = bool(t.isnan().any())
     before = [bad[key] for key in event.reads if key in bad]
     origin = _older(before, nan) if before else _new(log, now, nan)
@@ -75,7 +73,7 @@ def follow(log: Log, now: Moment) -> Found:
         bad[key] = origin
     if event.node.endswith("AccumulateGrad"):
         _gradient(log, now, bad)
-    yield from ()
+    return ()
 
 
 @at_begin(RULE)
@@ -145,7 +143,7 @@ def _new(log: Log, now: Moment, nan: bool) -> Origin:
     )
     kind = "NaN" if nan else "an infinity"
     origin = Origin(
-        now.event, kind, _ranges(inputs), put, masked, came=bool(infected) and not put
+        now.event, kind, _inputs(log, now), put, masked, came=bool(infected) and not put
     )
     if nan and not put:
         log.memory[RULE].setdefault("first", origin)
@@ -157,41 +155,53 @@ def _written(now: Moment, t: Tensor) -> bool:
     return storage_key(t) in now.event.writes
 
 
-def _ranges(inputs: Sequence[Tensor]) -> str:
-    parts = []
-    for t in inputs:
-        good = t[t.isfinite()]
-        shape = tuple(t.shape)
-        if good.numel():
-            low, high = good.min().item(), good.max().item()
-            numbers = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
-        else:
-            numbers = "nothing finite" if t.numel() else "nothing"
-        more = "" if good.numel() == t.numel() else " and what is not finite"
-        parts.append(f"{numbers}{more}, shape {shape}")
-    return "; ".join(parts) or "no tensors"
+def _inputs(log: Log, now: Moment) -> tuple[Note, ...]:
+    """Return the range of each input, and the line that made it, if it is known."""
+    inputs = [t.detach() for t in now.inputs if t.dtype in FLOATS]
+    makers = [log.makers.get(storage_key(t)) for t in inputs]
+    return tuple(
+        Note(
+            "input",
+            maker.site if maker is not None else None,
+            "written over" if _written(now, t) else _range(t),
+        )
+        for t, maker in zip(inputs, makers, strict=True)
+    ) or (Note("input", None, "no tensors"),)
+
+
+def _range(t: Tensor) -> str:
+    good = t[t.isfinite()]
+    if good.numel():
+        low, high = good.min().item(), good.max().item()
+        numbers = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+    else:
+        numbers = "nothing finite" if t.numel() else "nothing"
+    more = "" if good.numel() == t.numel() else " and what is not finite"
+    return f"{numbers}{more}, shape {tuple(t.shape)}"
 
 
 def _finding(origin: Origin, end: str) -> Finding:
     event = origin.event
-    where = (
-        f"in backward of {_plain(event.node)}" if event.run != FORWARD else f"in {event.op}"
-    )
+    where = f"in {_where(event)}"
     if origin.came:
         head = f"Numbers that are not finite came in and were first used {where}"
     elif origin.put:
         head = f"{origin.kind[0].upper()}{origin.kind[1:]} was written as a constant"
     else:
         head = f"{origin.kind[0].upper()}{origin.kind[1:]} first appeared {where}"
-    notes = [Note("inputs", None, origin.ranges)]
+    notes = [*origin.inputs]
     if origin.became is not None:
         became = origin.became
-        how = f"backward of {_plain(became.node)}" if became.run != FORWARD else became.op
+        how = (
+            f"backward of {operation_of(became.node)}"
+            if became.run != FORWARD
+            else became.op
+        )
         notes.append(Note("NaN", became.site, f"became NaN in {how}"))
     site = event.site
     if origin.put and origin.became is not None:  # a mask is right; what it met is not
         head = f"The infinity that {event.op} wrote became NaN in {origin.became.op}"
-        notes = [Note("written", site, event.op), *notes[:1]]
+        notes = [Note("written", site, event.op), *origin.inputs]
         site = origin.became.site
     page, fix = _advice(origin)
     return Finding(
@@ -204,20 +214,24 @@ def _finding(origin: Origin, end: str) -> Finding:
     )
 
 
+def _where(event: Event) -> str:
+    return event.op if event.run == FORWARD else f"backward of {operation_of(event.node)}"
+
+
 def _advice(origin: Origin) -> tuple[str, str]:
     event = origin.event
     if event.run == FORWARD:
         return "loss-nan-or-inf", (
             "Look at the ranges: a logarithm or a division meets 0, an exponential a large "
             "number. Clamp the input, add a small number, or use the stable form "
-            "(log_softmax, "
-            "logsumexp, binary_cross_entropy_with_logits)."
+            "(log_softmax, logsumexp, "
+            "binary_cross_entropy_with_logits)."
         )
     if origin.masked:
         return "nan-from-a-mask", (
             "The mask comes after the operation: its backward multiplies 0 by "
-            "infinity. Mask "
-            "the input as well: torch.where(m, f(torch.where(m, x, 1.0)), 0.0)."
+            "infinity. Mask the input as well: torch.where(m, f(torch.where(m, x, 1.0)), "
+            "0.0)."
         )
     if event.node.startswith("Sqrt"):
         return "norm-at-zero", (
@@ -228,7 +242,3 @@ def _advice(origin: Origin) -> tuple[str, str]:
         "The derivative of this operation is not finite at its input: keep the input away "
         "from there, by a clamp or a small number that is added."
     )
-
-
-def _plain(node: str) -> str:
-    return node.rstrip("0123456789").removesuffix("Backward")

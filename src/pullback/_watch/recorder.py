@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
+import textwrap
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
-import pullback
 from pullback._torch import (
     QuietDispatchMode,
     accumulated_leaf,
@@ -33,19 +32,29 @@ from pullback._torch import (
     version,
 )
 from pullback._watch import rules
-from pullback._watch.findings import Site
-from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Moment, keys_of
+from pullback._watch.findings import Site, counted
+from pullback._watch.frames import caller, is_own
+from pullback._watch.functions import running
+from pullback._watch.log import (
+    FORWARD,
+    Call,
+    Event,
+    Leaf,
+    Log,
+    Moment,
+    Sources,
+    keys_of,
+)
 
-
-def _folder(of: ModuleType) -> str:
-    return os.path.dirname(str(of.__file__)) + os.sep
-
-
-INSIDE = (_folder(torch), _folder(pullback))  # whose frames are nobody's own lines
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
+NEW = ("lift_fresh", "set_")  # what came from elsewhere is first seen when they take it
+UNWRITTEN = ("empty", "new_empty", "resize_", *NEW)  # their numbers are nobody's result
 OTHERS = 100  # leaves that are no parameters and are kept until the end
 PLAIN = (Tensor, torch.nn.Parameter)
+NONE: dict[int, Any] = {}  # one for all, where there is nothing to keep
+NOTHING: frozenset[int] = frozenset()
+Taken = Sequence[tuple[Tensor, int]]  # tensors and their storages
 
 
 class Operation(NamedTuple):
@@ -53,6 +62,7 @@ class Operation(NamedTuple):
 
     name: str
     written: tuple[tuple[int, str], ...]  # arguments that it writes into
+    computes: bool  # the numbers of its results, and does not take them as they are
     rules: tuple[rules.Rule, ...]
 
 
@@ -104,7 +114,10 @@ class Recorder(QuietDispatchMode):
     def finish(self) -> None:
         """Let the last rules look."""
         self._backward_ended()
-        self._ask(rules.END)
+        self._ask(self._rules(rules.END))
+        operations = counted(self._log.count, "operation")
+        passes = counted(self._log.passes, "backward pass")
+        self._log.findings.watched = f"{operations}, {passes}"
 
     # --- operations -------------------------------------------------------------------
 
@@ -125,7 +138,8 @@ class Recorder(QuietDispatchMode):
             with out_of_sight():
                 self._record(func, args, kwargs, out, number)
         except Exception as error:  # a program must not end because it is watched
-            self._log.findings.missed(f"{func}: {type(error).__name__}: {error}")
+            why = textwrap.shorten(str(error), 200)  # some list all of torch's backends
+            self._log.findings.missed(f"{func}: {type(error).__name__}: {why}")
         return out
 
     def _record(
@@ -152,7 +166,7 @@ class Recorder(QuietDispatchMode):
         if node is not None:
             event.node, event.node_number = node.name(), number_of(node)
         event.site = self._site(event)
-        if event.op == NUMBER and not is_own(_caller()):
+        if event.op == NUMBER and not ((code := caller()) and is_own(code)):
             event.owner = "torch"  # as LBFGS does, or a print; the program has no number
         self._tensors_of(event, operation, args, kwargs, inputs, outputs)
         if number > self._last_number:  # its node has just been made
@@ -174,7 +188,10 @@ class Recorder(QuietDispatchMode):
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
     ) -> None:
-        reads, live = [], []
+        reads: list[int] = []
+        live: list[int] = []
+        leaves: list[tuple[Tensor, int]] = []
+        inner: list[tuple[Tensor, int]] = []
         for t in inputs:
             if t.layout is not torch.strided:
                 continue
@@ -182,22 +199,83 @@ class Recorder(QuietDispatchMode):
             reads.append(key)
             if t.requires_grad:
                 live.append(key)
-                if _is_leaf(t):
-                    self._leaf_used(t, key, event)
+                (leaves if _is_leaf(t) else inner).append((t, key))
         event.reads, event.live = tuple(reads), tuple(live)
         if operation.written:
             for at, name in operation.written:
                 target = args[at] if at < len(args) else kwargs.get(name)
                 event.writes += keys_of(list(_tensors((target,))))
-        event.makes = tuple([k for k in keys_of(outputs) if k not in reads])
-        if outputs:
+            if _by_gradcheck():
+                event.writes = ()  # it moves a number a little, and back
+        made = keys_of(outputs)
+        new = operation.name in NEW
+        event.makes = made if new else tuple([key for key in made if key not in reads])
+        if event.run == FORWARD and (live or self._log.parted):
+            event.sources = self._sources(event, inputs, leaves, inner)
+            if self._log.parted or not event.grad or event.op == "detach":
+                self._part(event, event.sources.parted, outputs, made)
+        for t, key in leaves:
+            self._leaf_used(t, key, event)
+        if outputs and not outputs[0].is_nested:
             first = outputs[0]
             event.shape = tuple(first.shape)
             if first.dtype in FLOATS:
-                if (event.makes or event.writes) and readable(first):
+                numbers = operation.computes and (event.makes or event.writes)
+                if numbers and readable(first):
                     event.total = first.sum().item()
             else:
                 event.integer = not first.is_complex()
+
+    def _sources(
+        self, event: Event, inputs: Sequence[Tensor], leaves: Taken, inner: Taken
+    ) -> Sources:
+        """Return what the inputs have to do with graphs."""
+        inside = running() if event.live and not event.grad else None
+        parted = self._parted(event, inputs) if self._log.parted else NONE
+        given_back = {}
+        for t, key in inner:
+            maker = self._log.makers.get(key)
+            if maker is not None and not maker.grad and _made_by(t, maker):
+                given_back[key] = maker.number
+        return Sources(
+            tuple([key for _, key in inner if key not in parted]),
+            tuple([id(t) for t, _ in leaves]),
+            _given(inside.arguments, leaves, inner) if inside is not None else NOTHING,
+            parted,
+            given_back or NONE,
+            inside.function if inside is not None else None,
+        )
+
+    def _parted(self, event: Event, inputs: Sequence[Tensor]) -> dict[int, Event]:
+        """Return the inputs that share numbers with what has a graph, and have none."""
+        found = {}
+        taken = (t for t in inputs if t.layout is torch.strided)
+        for t, key in zip(taken, event.reads, strict=True):
+            parting = self._log.parted.get(id(t))
+            if parting is None or key not in parting.live:  # of one that is gone
+                continue
+            if parting.function is None or not t.requires_grad or _is_leaf(t):
+                found[key] = parting  # or else the Function gave it back, with a graph
+        return found
+
+    def _part(
+        self,
+        event: Event,
+        before: dict[int, Event],
+        outputs: Sequence[Tensor],
+        made: Sequence[int],
+    ) -> None:
+        """Keep which results share numbers with what has a graph, and have none."""
+        parted = self._log.parted
+        parts = not event.writes and (event.op == "detach" or not event.grad)
+        given = (t for t in outputs if t.layout is torch.strided)
+        for t, key in zip(given, made, strict=True):
+            if key in before:
+                parted[id(t)] = before[key]
+            elif parts and key in event.live:
+                parted[id(t)] = event
+            else:
+                parted.pop(id(t), None)
 
     def _operation(self, func: Any) -> Operation:
         """Return what is known of an operation that runs for the first time."""
@@ -208,12 +286,10 @@ class Recorder(QuietDispatchMode):
             for at, argument in enumerate(known.arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         )
-        looking = tuple(
-            rule
-            for rule in rules.AFTER
-            if rule.name not in self._without and (not rule.ops or name in rule.ops)
-        )
-        self._known[func] = Operation(name, written, looking)
+        after = self._rules(rules.AFTER)
+        looking = tuple(rule for rule in after if not rule.ops or name in rule.ops)
+        computes = not name.startswith(UNWRITTEN)
+        self._known[func] = Operation(name, written, computes, looking)
         return self._known[func]
 
     def _site(self, event: Event) -> Site | None:
@@ -251,17 +327,16 @@ class Recorder(QuietDispatchMode):
     # --- leaves -----------------------------------------------------------------------
 
     def _leaf_used(self, t: Tensor, key: int, event: Event) -> None:
-        if not event.grad and event.run == FORWARD:
-            event.owner = _custom_function()
         leaf = self._log.leaf(t)
-        inside = bool(event.owner) or event.run != FORWARD
+        inside = event.run != FORWARD or event.function is not None
         if leaf is None and inside and type(t) is not torch.nn.Parameter:
             return  # of a custom Function: its own leaf, or a view of one
         if leaf is None:
             frame = self.own_frame(inspect.currentframe())
             held = frame.f_locals.items() if frame is not None else ()
             name = next((n for n, value in held if value is t), "")
-            leaf = self._log.leaves[id(t)] = Leaf(weakref.ref(t), key, event.site, name)
+            leaf = Leaf(weakref.ref(t), key, event.index, event.site, name)
+            self._log.leaves[id(t)] = leaf
             if type(t) is torch.nn.Parameter or len(self._log.kept) < OTHERS:
                 self._log.kept.append(t)
         leaf.key = key
@@ -293,6 +368,7 @@ class Recorder(QuietDispatchMode):
         self._run = run
 
     def _begins(self, run: int) -> None:
+        self._log.passes += 1
         call = self._call(run)
         if call is not None:
             self._log.call = self._open[run] = call
@@ -301,12 +377,12 @@ class Recorder(QuietDispatchMode):
                 leaf = self._log.leaf(t)
                 if leaf is not None:
                     leaf.asked = True
-            self._ask(rules.BEGIN, call)
+            self._ask(self._rules(rules.BEGIN), call)
             call.let_go()
 
     def _backward_ended(self) -> None:
         for call in self._open.values():
-            self._ask(rules.DONE, call)
+            self._ask(self._rules(rules.DONE), call)
         self._open.clear()
         self._run = FORWARD
 
@@ -383,10 +459,12 @@ class Recorder(QuietDispatchMode):
 
     # --- rules ------------------------------------------------------------------------
 
+    def _rules(self, of: Sequence[rules.Rule]) -> list[rules.Rule]:
+        """Return those that are not turned off."""
+        return [rule for rule in of if rule.name not in self._without]
+
     def _ask(self, of: Sequence[rules.Rule], *about: Any) -> None:
         for rule in of:
-            if rule.name in self._without:
-                continue
             try:
                 for finding in rule.look(self._log, *about):
                     self._log.findings.add(finding)
@@ -396,41 +474,30 @@ class Recorder(QuietDispatchMode):
                 )
 
 
-def is_own(code: CodeType) -> bool:
-    """Tell whether code is somebody's own; a mode only stands between."""
-    if code.co_name in ("__torch_dispatch__", "__torch_function__"):
-        return False
-    return not code.co_filename.startswith((*INSIDE, "<frozen"))
-
-
-def _caller() -> CodeType:
-    """Return the code that called the operation at hand."""
-    frame, here = inspect.currentframe(), os.path.dirname(__file__)
-    while frame is not None and frame.f_code.co_filename.startswith(here):
-        frame = frame.f_back
-    assert frame is not None  # a program runs
-    return frame.f_code
-
-
-def asked_by_package() -> bool:
-    """Tell whether it is this package that runs, called by the nearest own line."""
-    frame = inspect.currentframe()
-    while frame is not None and not is_own(frame.f_code):
-        path = frame.f_code.co_filename
-        if path.startswith(INSIDE[1]) and os.path.dirname(path) != os.path.dirname(
-            __file__
-        ):
-            return True
-        frame = frame.f_back
-    return False
-
-
 def _is_leaf(t: Tensor) -> bool:
     """Tell whether no operation made t; a view that may not be differentiated raises."""
     try:
         return t.is_leaf
     except RuntimeError:  # its base was edited, outside of the no_grad that made it
         return False
+
+
+def _by_gradcheck() -> bool:
+    """Tell whether it is gradcheck that runs the operation at hand."""
+    code = caller()
+    return code is not None and code.co_filename.endswith("gradcheck.py")
+
+
+def _given(arguments: frozenset[int], leaves: Taken, inner: Taken) -> frozenset[int]:
+    """Return what a custom Function was given: leaves by ``id``, others by storage."""
+    of_leaves = [id(t) for t, _ in leaves if id(t) in arguments]
+    return frozenset([*of_leaves, *(key for t, key in inner if id(t) in arguments)])
+
+
+def _made_by(t: Tensor, maker: Event) -> bool:
+    """Tell whether a tensor has the node of the custom Function that made it."""
+    node = t.grad_fn
+    return node is not None and number_of(node) == maker.number
 
 
 def readable(t: Tensor) -> bool:
@@ -446,32 +513,6 @@ def _tensors(values: Any) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, list | tuple):
             yield from _tensors(value)
-
-
-def _custom_function() -> str:
-    """Return the name of the custom Function whose forward this is part of, if any."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        name = _function_with(frame.f_code)
-        if name:
-            return name
-        frame = frame.f_back
-    return ""
-
-
-@functools.lru_cache(maxsize=1024)
-def _function_with(code: CodeType) -> str:
-    """Return the name of the custom Function whose forward is this code, if any.
-
-    (``apply``, which calls it, has no frame of Python since 2.15.)
-    """
-    kinds: list[type[torch.autograd.Function]] = [torch.autograd.Function]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-        forward = inspect.unwrap(kind.forward)
-        if getattr(forward, "__code__", None) is code:
-            return kind.__name__
-    return ""
 
 
 def _is_part(root: torch.nn.Module, module: torch.nn.Module) -> bool:

@@ -6,13 +6,13 @@ rule has the name of its page in the error index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from pullback._watch.findings import Finding, Note, Site
 from pullback._watch.log import Call, Log, Moment
 
-Found = Iterator[Finding]
+Found = Iterable[Finding]
 F = TypeVar("F", bound=Callable[..., Found])
 
 

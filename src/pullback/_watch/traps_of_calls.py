@@ -104,8 +104,7 @@ def count_samples(log: Log, now: Moment) -> Found:
         log.memory["samples"][now.event.number] = of.numel()
         if len(log.memory["samples"]) > 1000:
             log.memory["samples"].pop(next(iter(log.memory["samples"])))
-    return
-    yield
+    return ()
 
 
 @at_begin("mean-of-unequal-batches")
@@ -121,8 +120,7 @@ def find_mean(log: Log, call: Call) -> Found:
     mean = node and log.made_for(number_of(node))
     scale = root.total / mean.total if root and mean and root.total and mean.total else 1.0
     log.memory["mean of call"] = {call.run: (samples, scale)}
-    return
-    yield
+    return ()
 
 
 @when_done("mean-of-unequal-batches")
@@ -226,9 +224,8 @@ def old_parameter(log: Log) -> Found:
             yield trap(
                 "optimizer-holds-the-old-parameter",
                 leaf.site,
-                f"{name} gets gradients, but no optimizer holds it; one holds a "
-                "parameter of "
-                "the same shape that is not used.",
+                f"{name} gets gradients, but no optimizer holds it; one holds a parameter "
+                "of the same shape that is not used.",
                 "Make the optimizer after the last change of the model, or write into the "
                 "parameter under no_grad.",
                 *(

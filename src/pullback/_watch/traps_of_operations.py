@@ -9,8 +9,8 @@ from torch import Tensor
 
 from pullback._torch import storage_key
 from pullback._watch.findings import Finding, Note
-from pullback._watch.log import FORWARD, Event, Leaf, Log, Moment
-from pullback._watch.recorder import asked_by_package
+from pullback._watch.frames import asked_by_package
+from pullback._watch.log import FORWARD, Event, Leaf, Log, Moment, operation_of
 from pullback._watch.rules import Found, after, at_end, trap
 
 
@@ -175,8 +175,8 @@ def by_itself(log: Log, now: Moment) -> Found:
             yield trap(
                 "mutating-function",
                 now.event.site,
-                f"x.{now.event.op}(x) reads what it has just written; its "
-                "gradient is wrong.",
+                f"x.{now.event.op}(x) reads what it has just written; its gradient is "
+                "wrong.",
                 "Write x = x * x.",
             )
 
@@ -189,7 +189,7 @@ def keep_updates(log: Log, now: Moment) -> Found:
     """Keep what is made of a leaf and its gradient under no_grad."""
     event = now.event
     if event.grad or event.run != FORWARD or not event.live:
-        return
+        return ()
     for t in now.inputs:
         if t.requires_grad and t.is_leaf and t.grad is not None:
             gradient, others = storage_key(t.grad), {*event.reads} - {storage_key(t)}
@@ -197,8 +197,7 @@ def keep_updates(log: Log, now: Moment) -> Found:
             if gradient in others or any(gradient in maker.reads for maker in made):
                 for key in event.makes:
                     log.memory["updates"][key] = event, log.name_of(t)
-    return
-    yield
+    return ()
 
 
 @at_end("update-makes-a-new-tensor")
@@ -214,11 +213,10 @@ def updates_that_are_used(log: Log) -> Found:
                 yield trap(
                     "update-makes-a-new-tensor",
                     update[0].site,
-                    f"The update of {update[1]} makes a new tensor that requires "
-                    "no gradient, "
-                    "and it is used in the place of the old one.",
-                    f"Write into the leaf: {update[1]} -= lr * {update[1]}.grad "
-                    "under no_grad.",
+                    f"The update of {update[1]} makes a new tensor that requires no "
+                    "gradient, and it is used in the place of the old one.",
+                    f"Write into the leaf: {update[1]} -= lr * {update[1]}.grad under "
+                    "no_grad.",
                     Note("used", event.site, "without a gradient"),
                 )
 
@@ -256,12 +254,8 @@ def _first_user(events: Sequence[Event], keys: set[int]) -> Event | None:
     return None
 
 
-#: Nodes that pass zeros on, and the pages that say so.
-ZERO_SLOPES = {
-    **dict.fromkeys(
-        ("Round", "Floor", "Ceil", "Sign", "Trunc"), "rounding-has-gradient-zero"
-    ),
-}
+#: Nodes that pass zeros on.
+ZERO_SLOPES = {"Round", "Floor", "Ceil", "Sign", "Trunc"}
 
 
 @at_end("rounding-has-gradient-zero")
@@ -277,11 +271,7 @@ def all_zeros(log: Log) -> Found:
 
 def _first_on_the_way(log: Log, leaf: Leaf) -> Event | None:
     """Return the operation of slope zero that a leaf leads to and that backward ran."""
-    ran = {
-        e.node_number
-        for e in log.events
-        if e.node.rstrip("0123456789").removesuffix("Backward") in ZERO_SLOPES
-    }
+    ran = {e.node_number for e in log.events if operation_of(e.node) in ZERO_SLOPES}
     live = {leaf.key}
     for event in log.forward_events() if ran else ():
         if live & {*event.live}:

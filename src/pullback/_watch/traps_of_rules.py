@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import dis
 import functools
-import inspect
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from types import FrameType
 from typing import Any
 
 from torch import Tensor
 
 from pullback._graph import nodes_from
-from pullback._torch import function_of, number_of, shapes_received, storage_key
-from pullback._watch.findings import Findings, Note, Site
+from pullback._torch import (
+    function_of,
+    number_of,
+    shapes_received,
+    shapes_sent,
+    storage_key,
+)
+from pullback._watch.findings import Findings, Note
+from pullback._watch.frames import called_by_engine, frames_of, runs_ahead
+from pullback._watch.functions import returned_at, running, unread
 from pullback._watch.log import FORWARD, Call, Event, Log, Moment
-from pullback._watch.recorder import is_own
 from pullback._watch.rules import Found, after, at_begin, at_end, trap
 
 # --- custom Functions -----------------------------------------------------------------
@@ -27,18 +31,20 @@ from pullback._watch.rules import Found, after, at_begin, at_end, trap
 def summed(log: Log, now: Moment) -> Found:
     """A backward that returns more than the input has, which the engine adds up."""
     function = function_of(now.node) if now.node is not None else None
-    made_for = log.made_for(now.event.node_number)
-    if function is None or made_for is None or now.event.site != made_for.site:
-        return  # not by the engine
+    if function is None or not called_by_engine():
+        return
     returned = tuple(now.inputs[0].shape)
     if returned not in shapes_received(now.node):
+        size = math.prod(now.event.shape)  # it may be summed with dimensions of size 1
+        inputs = [shape for shape in shapes_sent(now.node) if math.prod(shape) == size]
+        called = now.event.site
         yield trap(
             "broadcast-gradient-summed",
-            now.event.site,
+            returned_at(function) or called,
             f"backward of {function.__name__} returns shape {returned} for an "
-            "input of shape "
-            f"{now.event.shape}, and it is summed.",
+            f"input of shape {(inputs or [now.event.shape])[0]}, and it is summed.",
             "Return a gradient of the input's own shape, and try gradcheck.",
+            Note("forward", called, "computed"),
         )
 
 
@@ -59,9 +65,8 @@ def saved_intermediate(log: Log, now: Moment) -> Found:
             yield trap(
                 "saved-intermediate",
                 maker.site,
-                f"forward of {function.__name__} saves a result of its own; "
-                "backward treats "
-                "it as a constant, and the second derivative is wrong.",
+                f"forward of {function.__name__} saves a result of its own; backward "
+                "treats it as a constant, and the second derivative is wrong.",
                 "Save inputs and outputs only, and compute it anew in backward.",
             )
 
@@ -86,14 +91,15 @@ def once(log: Log, now: Moment) -> Found:
     event = now.event
     if now.node is None or event.grad or not event.live or not log.call:
         return
+    if not event.makes:
+        return  # a view, as of what a Function returns that it was given
     function = function_of(now.node) if log.call.create_graph else None
-    if function is not None:
+    if function is not None and running() is None:  # as one that it calls
         yield trap(
             "once-differentiable-in-a-sum",
             event.site,
-            f"backward of {function.__name__} keeps no graph, although "
-            "create_graph asks for "
-            "one: its part of the second derivative is left out.",
+            f"backward of {function.__name__} keeps no graph, although create_graph asks "
+            "for one: its part of the second derivative is left out.",
             "Take @once_differentiable or no_grad away, and write backward of operations "
             "that have derivatives.",
         )
@@ -109,7 +115,7 @@ def ignores_v(log: Log, call: Call) -> Found:
     }
     for node in nodes_from(list(roots)):
         function = function_of(node)
-        if function is None or not _leaves_v_alone(function.__dict__.get("backward")):
+        if function is None or not unread(function):
             continue
         if node in roots:  # it may run already
             yield from _ignored(function, [roots[node]])
@@ -128,43 +134,20 @@ def remove_hooks(log: Log) -> Found:
     """Take the hooks of :func:`ignores_v` away."""
     for handle in log.memory.pop("ignoring", {}).values():
         handle.remove()
-    return
-    yield
+    return ()
 
 
 def _ignored(function: Any, arrived: Any) -> Found:
     if all(v is None or bool((v == 1).all()) for v in arrived):
         return  # a ready gradient is right for v = 1
+    v = unread(function)
     yield trap(
         "backward-that-ignores-v",
-        _written_at(function),
-        f"backward of {function.__name__} does not use v, and v is not 1: what it "
-        "returns is "
-        "wrong by that factor.",
-        "Return v times the derivative.",
+        returned_at(function),
+        f"backward of {function.__name__} does not use {v}, which is not 1 here: what it "
+        "returns is wrong by that factor.",
+        f"Return {v} times the derivative.",
     )
-
-
-def _written_at(function: Any) -> Site:
-    code = inspect.unwrap(function.backward).__code__
-    lines = range(code.co_firstlineno, code.co_firstlineno + 3)  # decorators come first
-    sites = [Site(code.co_filename, line) for line in lines]
-    return next((site for site in sites if site.code.startswith("def ")), sites[0])
-
-
-@functools.cache
-def _leaves_v_alone(backward: Any) -> bool:
-    """Tell whether a backward never reads its second argument."""
-    function = inspect.unwrap(getattr(backward, "__func__", backward) or len)
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_argcount < 2 or code.co_flags & inspect.CO_VARARGS:
-        return False
-    v = set(code.co_varnames[1 : code.co_argcount])
-    for instruction in dis.get_instructions(code):
-        read = instruction.argval
-        if v & ({*read} if isinstance(read, tuple) else {read}):
-            return False
-    return True
 
 
 # --- saved tensors --------------------------------------------------------------------
@@ -182,15 +165,15 @@ def hidden_edit(log: Log, now: Moment) -> Found:
         if leaf is None or alias is None or leaf.total is None:
             continue
         made_for = log.made_for(event.node_number)
-        if next(_frames("autograd/gradcheck.py"), None) is not None:
+        if next(frames_of("autograd/gradcheck.py"), None) is not None:
             return  # which moves the numbers a little, and back
         if made_for is not None and leaf.key in made_for.live and _differs(t, leaf.total):
             yield trap(
                 "data-hides-changes",
                 alias.site,
                 f"{log.name_of(t)} was edited through .data, .detach() or NumPy between "
-                "forward and backward; autograd does not see it, and the "
-                "gradient is wrong.",
+                "forward and backward; autograd does not see it, and the gradient is "
+                "wrong.",
                 "Write under no_grad to the tensor itself, which is noticed.",
                 Note("saved", made_for.site, "used in forward"),
             )
@@ -210,8 +193,6 @@ def recomputed(log: Log, now: Moment) -> Found:
     event, call = now.event, log.call
     if event.run == FORWARD or not event.grad or event.total is None:
         return
-    if event.op.startswith(("empty", "new_empty")):
-        return  # what memory held before
     if call is None or call.create_graph or function_of(now.node) is not None:
         return
     known = log.memory["forward values"]
@@ -220,13 +201,13 @@ def recomputed(log: Log, now: Moment) -> Found:
         known[call.run] = _values(log)
     before = known[call.run].get((event.site, event.op), ())
     near = (math.isclose(event.total, b, rel_tol=1e-3, abs_tol=1e-6) for b in before)
-    if before and math.isfinite(event.total) and not any(near):
+    if before and math.isfinite(event.total) and not any(near) and not runs_ahead():
         yield trap(
             "checkpoint-of-another-function",
             event.site,
             f"{event.op} gave {before[-1]:.4g} in forward (the sum of its result) and "
-            f"{event.total:.4g} when the checkpoint computed it again: the "
-            "gradient is wrong.",
+            f"{event.total:.4g} when the checkpoint computed it again: the gradient is "
+            "wrong.",
             "Draw random numbers and read what changes outside, and pass them in.",
         )
 
@@ -245,7 +226,7 @@ def _values(log: Log) -> dict[Any, list[float]]:
 @after("jacobian-of-a-closure", "zeros_like")
 def closure(log: Log, now: Moment) -> Found:
     """functional.jacobian of a function that does not depend on its input."""
-    frames = list(_frames("functional.py"))
+    frames = list(frames_of("functional.py"))
     if not frames or any(f.f_code.co_name in ("hessian", "hvp", "vhp") for f in frames):
         return
     values = frames[0].f_locals
@@ -258,11 +239,10 @@ def closure(log: Log, now: Moment) -> Found:
         yield trap(
             "jacobian-of-a-closure",
             now.event.site,
-            "The output does not depend on the input that was given: the "
-            "Jacobian is zeros.",
-            "Compute y from the argument of the function; pullback.jacobian(y, "
-            "x) takes a y "
-            "that is there already.",
+            "The output does not depend on the input that was given: the Jacobian is "
+            "zeros.",
+            "Compute y from the argument of the function; pullback.jacobian(y, x) takes a "
+            "y that is there already.",
         )
 
 
@@ -271,7 +251,7 @@ def conjugate(log: Log, call: Call) -> Found:
     """functional.jacobian of a complex function in reverse mode."""
     complex_roots = any(isinstance(r, Tensor) and r.is_complex() for r in call.roots)
     if complex_roots and any(
-        f.f_code.co_name == "jacobian" for f in _frames("functional.py")
+        f.f_code.co_name == "jacobian" for f in frames_of("functional.py")
     ):
         yield trap(
             "complex-jacobian-conjugate",
@@ -286,11 +266,11 @@ def conjugate(log: Log, call: Call) -> Found:
 def edits_its_input(log: Log, now: Moment) -> Found:
     """A function that edits the caller's own tensor, inside a transform."""
     event = now.event
-    if not event.writes or event.run != FORWARD or event.owner:
+    if not event.writes or event.run != FORWARD or event.function:
         return
-    if next(_frames("nn/modules/"), None) is not None:
+    if next(frames_of("nn/modules/"), None) is not None:
         return  # the statistics of a BatchNorm, which functional_call is given for that
-    for frame in _frames("_functorch/", own_first=True):
+    for frame in frames_of("_functorch/", own_first=True):
         held = _tensors_in(frame.f_locals.values())
         if any(storage_key(t) in event.writes for t in held):
             yield trap(
@@ -301,22 +281,6 @@ def edits_its_input(log: Log, now: Moment) -> Found:
                 "Work on a new tensor: x * 2 for x.mul_(2).",
             )
             return
-
-
-def _frames(part: str, own_first: bool = False) -> Iterator[FrameType]:
-    """Yield the frames of a part of torch in which this runs, the innermost first.
-
-    With ``own_first`` only those that have called a line outside torch.
-    """
-    frame = inspect.currentframe()
-    own = not own_first
-    while frame is not None:
-        path = frame.f_code.co_filename.replace("\\", "/")
-        inside = "/torch/" in path
-        if own and inside and part in path:
-            yield frame
-        own = own or is_own(frame.f_code)
-        frame = frame.f_back
 
 
 def _tensors_in(values: Any) -> Iterator[Tensor]:

@@ -31,17 +31,20 @@ class watch:  # noqa: N801 - it is called like a function
       optimizer's step and the parameter that it changed.
     - *Where did the first NaN or infinity come from?* The operation, the line, and the
       ranges of its inputs. An infinity that becomes NaN is reported where it began.
-    - *Why did this parameter get no gradient?* By its name in the module.
+    - *Why did this parameter get no gradient?* By its name in the module: the line that
+      cut it off, or the lines where its numbers left for Python or NumPy, of which it does
+      not know whether they come back.
     - The traps that raise nothing, each a rule with the name of its page.
 
     No result is changed, and when the block ends, also by an exception, nothing stays. It
     looks at every number once, which takes some times the plain program's time, and on a
     GPU waits for it. It does not see other processes, threads that the program starts
     itself, what NumPy writes, and CUDA graphs. ``torch.compile`` runs plain inside, and
-    what insists on it (``fullgraph=True``, ``torch.cond`` under ``vmap``) raises. The
-    modules, optimizers and parameters that it saw, with their gradients, are kept alive
-    until the block ends, and so are a hundred other leaves: memory that a program frees
-    in between comes back only then, and a weak reference to them stays.
+    what insists on it (``fullgraph=True``, ``torch.cond`` under ``vmap``) raises, as
+    ``torch.jit.trace`` of some functions does. The modules, optimizers and parameters that
+    it saw, with their gradients, are kept alive until the block ends, and so are a hundred
+    other leaves: memory that a program frees in between comes back only then, and a weak
+    reference to them stays.
 
     Args:
         strict: Report also what correct programs do on purpose, such as a ``clamp`` that

@@ -1,0 +1,411 @@
+r"""
+.. _surrogate-losses:
+
+Surrogate losses: what does a line with ``detach`` differentiate?
+=================================================================
+
+You read the code of a paper and find ``loss = (g.detach() * x).sum()``. The number that it
+prints goes up and down and is sometimes negative, and still the model gets better. Such a
+line is a *surrogate loss*. Nobody wants it small. It is written so that ``backward`` leaves
+a particular gradient behind, which is another way of handing over a ``v``.
+"""
+
+# %%
+# Where do you meet such lines? When a picture, or a scene in three dimensions, is improved
+# by a diffusion model that somebody else has trained (score distillation, SDS, Poole et
+# al., 2022), when a policy is trained by reward, when a network learns from a slowly moving
+# copy of itself, or when a choice that has no slope stands in the middle of a model. We
+# write one of these programs in full, and then read the lines of the others.
+#
+# Our scene is a closed curve. It has sixteen numbers, the strengths of four waves in each
+# coordinate, and we render it as 200 points in the plane. The diffusion model knows which
+# points belong to pictures. A trained network would know it from examples. Ours knows the
+# examples themselves, ``data``, and so it can compute what such a network estimates: given
+# points to which noise of strength ``sigma`` was added, it says which noise that was.
+
+import torch
+
+
+def clover(angle):
+    r = 1 + 0.3 * torch.cos(3 * angle)
+    return torch.stack([r * torch.cos(angle), r * torch.sin(angle)], dim=1)
+
+
+angle = torch.linspace(0, 2 * torch.pi, 201)[:-1]
+data = clover(angle)
+
+
+def predict_noise(noisy, sigma):
+    """Return what a diffusion model trained on ``data`` answers for noisy points."""
+    log_weight = -(torch.cdist(noisy, data) ** 2) / (2 * sigma**2)
+    return (noisy - log_weight.softmax(dim=-1) @ data) / sigma
+
+
+# %%
+# The program
+# -----------
+#
+# Each step renders the scene, adds noise to the points, and asks the model which noise it
+# sees. For points on the clover the answer is nearly the noise that was added, if we
+# average over many draws. For others it is not: the model mistakes a part of the *scene*
+# for noise, and this part should go away. The difference is ``g``, one arrow for each
+# point. The block above, this one and the next are the whole program, to be copied
+# together:
+
+
+def distil(scene, parameters, predict_noise, steps=300, lr=0.02):
+    """Move a scene to where a diffusion model wants it; return what happened."""
+    optimizer = torch.optim.Adam(parameters, lr=lr)
+    decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, steps)
+    losses, scenes = [], []
+    for _ in range(steps):
+        x = scene()
+        with torch.no_grad():
+            sigma = 0.05 + 0.1 * torch.rand(len(x), 1)
+            noise = torch.randn_like(x)
+            g = (predict_noise(x + sigma * noise, sigma) - noise) / len(x)
+        loss = (g * x).sum()  # its gradient with respect to x is g
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        decay.step()
+        losses.append(loss.item())
+        scenes.append(x.detach())
+    return losses, scenes
+
+
+# %%
+# We start with a circle, which is the first wave alone:
+
+torch.manual_seed(0)  # the same noise on every build
+order = torch.arange(1, 5) * angle[:, None]
+waves = torch.cat([order.cos(), order.sin()], dim=1)
+strength = torch.zeros(8, 2)
+strength[0, 0] = strength[4, 1] = 1.0  # x = cos(angle), y = sin(angle)
+strength.requires_grad_()
+
+losses, scenes = distil(lambda: waves @ strength, [strength], predict_noise)
+
+# %%
+# The picture shows where the scene was and where it is. The arrows start at every tenth
+# point of the circle, and show in which way its ``g`` sends it at first. (It goes against
+# ``g``. We have averaged over many draws of the noise.)
+
+import matplotlib.pyplot as plt
+
+
+def mean_g(x, draws=300):
+    sigma = 0.05 + 0.1 * torch.rand(draws, len(x), 1)
+    noise = torch.randn(draws, *x.shape)
+    return (predict_noise(x + sigma * noise, sigma) - noise).mean(dim=0)
+
+
+circle = scenes[0]
+arrows = -mean_g(circle)
+figure, ax = plt.subplots(layout="constrained", figsize=(4.6, 4.6))
+ax.plot(*data.T, color="0.75", linewidth=6, label="data")
+ax.plot(*circle.T, color="C1", linewidth=1, label="scene at first")
+ax.quiver(*circle[::10].T, *arrows[::10].T, width=0.008, color="C1")
+ax.plot(*scenes[-1].T, ".", color="C0", markersize=4, label="scene at the end")
+ax.set_aspect("equal")
+ax.legend(loc="center")
+title = ax.set_title("A circle becomes the clover that the model knows")
+
+# %%
+# The scene has become a clover. A training log would show the loss. Below it is what the
+# log does not show, the mean distance of the points from the clover:
+
+distance = [torch.cdist(x, data).min(dim=1).values.mean().item() for x in scenes]
+
+figure, (above, below) = plt.subplots(2, 1, layout="constrained", figsize=(4.6, 4.2))
+above.plot(losses, linewidth=0.8)
+above.axhline(0, color="0.6", linewidth=0.8)
+above.set_ylabel("surrogate loss")
+below.plot(distance)
+below.set_ylabel("distance from data")
+below.set_xlabel("step")
+title = figure.suptitle("The loss is soon around zero, the distance falls")
+
+# %%
+# The points have come close, and about every second loss is negative, as if the training
+# had gone *below zero*:
+
+negative = [loss < 0 for loss in losses[-100:]].count(True)
+print(f"distance: {distance[0]:.3f}, then {distance[-1]:.3f}")
+print(f"negative: {negative} of the last 100")
+
+# %%
+# The line with the v
+# -------------------
+#
+# The line is ``loss = (g * x).sum()``. As ``g`` was made under ``no_grad``, it counts as a
+# number, and the derivative of the sum with respect to ``x`` is ``g``. So ``g`` is what
+# arrives at the rendered points, and is pulled back from there to the sixteen strengths by
+# the :term:`Jacobian` of the renderer. **v is the noise that was seen minus the noise that
+# was added**, for each point. You may as well hand it over without a loss, or write the
+# line as a square, which some programs do in order to have something to log:
+
+x = waves @ strength
+g = -arrows / len(x)
+spellings = {
+    "(g * x).sum()": (g * x).sum(),
+    "half a square": 0.5 * ((x - (x - g).detach()) ** 2).sum(),
+}
+found = {}
+for name, loss in spellings.items():
+    (found[name],) = torch.autograd.grad(loss, strength, retain_graph=True)
+    print(f"{name:13} {loss.item():9.4f} {found[name].norm():9.4f}")
+strength.grad = None
+x.backward(g)
+found["x.backward(g)"] = strength.grad
+print(f"x.backward(g)           {strength.grad.norm():9.4f}")
+
+# %%
+# The first number is the value of the loss, which the last line does not have. The second
+# is the length of the gradient at the sixteen strengths. :ref:`loss-for-a-gradient` says
+# more about these three.
+#
+# How to read such a line
+# -----------------------
+#
+# There is one rule: **a detached part is a number. Write its value there, and differentiate
+# what is left.** What is left depends on the network through some tensor ``y``, and all
+# that the network receives from the loss is the ``v`` that arrives at ``y``. So for each
+# line that you meet, two questions are enough: what is ``y``, the last tensor that is not
+# detached, and which ``v`` arrives there? (If there are two such tensors, ask for each.)
+#
+# Here are twelve lines from well-known programs. ``stop(t)`` stands for ``t.detach()``, and
+# D for ``y.sigmoid()``. In the last column is the ``v`` that the line sends to ``y``:
+#
+# .. list-table::
+#    :header-rows: 1
+#    :widths: 26 44 30
+#
+#    * - y is
+#      - the line
+#      - v
+#    * - a rendered picture (SDS)
+#      - ``(stop(g) * y).sum()``
+#      - g
+#    * - the same, with a value to log
+#      - ``0.5 * ((y - stop(y - g)) ** 2).sum()``
+#      - g
+#    * - log-probabilities of actions (REINFORCE)
+#      - ``-(stop(A) * y).sum()``
+#      - −A
+#    * - the same, in PPO's first step
+#      - ``-(A * (y - stop(y)).exp()).sum()``
+#      - −A
+#    * - a soft choice (straight-through)
+#      - ``f(y + stop(y.round() - y))``
+#      - f′ at the rounded y
+#    * - what is to learn s times as fast
+#      - ``f(s * y + stop((1 - s) * y))``
+#      - s f′(y)
+#    * - values of states (target network)
+#      - ``((y - stop(r + 0.9 * y_next)) ** 2).sum()``
+#      - 2 (y − target)
+#    * - the student's output (EMA teacher)
+#      - ``((y - stop(teacher)) ** 2).sum()``
+#      - 2 (y − teacher)
+#    * - the score of a fake (GAN, in theory)
+#      - ``(1 - D).log().sum()``
+#      - −D
+#    * - the same, non-saturating
+#      - ``-D.log().sum()``
+#      - −(1 − D)
+#    * - losses of several tasks (uncertainty weighting)
+#      - ``(y * torch.exp(-s) + s).sum()``
+#      - exp(−s)
+#    * - a loss divided by itself
+#      - ``(y / stop(y)).sum()``
+#      - 1/y
+#
+# The three without a ``detach`` are here because their value is not the point either. Most
+# have a page: :ref:`reinforce`, :ref:`ratio-of-one`, :ref:`discrete-choices`,
+# :ref:`gradient-reversal` (gradient scaling with a negative s), :ref:`stop-gradient`,
+# :ref:`learned-loss-weight`.
+#
+# We try every line against its ``v``, with three random numbers for ``y`` and for the
+# others. In each pair the first function is the line, and the second is the formula:
+
+stop = torch.Tensor.detach
+torch.manual_seed(0)  # the same numbers on every build
+g, A, r, teacher, s = torch.randn(5, 3, dtype=torch.float64)
+
+
+def f(out):
+    return (out**3).sum()  # stands for what comes after; f' is 3 out²
+
+
+rows = {
+    "SDS": (lambda y: (stop(g) * y).sum(), lambda y: g),
+    "the square": (lambda y: 0.5 * ((y - stop(y - g)) ** 2).sum(), lambda y: g),
+    "REINFORCE": (lambda y: -(stop(A) * y).sum(), lambda y: -A),
+    "PPO, step 1": (lambda y: -(A * (y - stop(y)).exp()).sum(), lambda y: -A),
+    "straight-through": (
+        lambda y: f(y + stop(y.round() - y)),
+        lambda y: 3 * y.round() ** 2,
+    ),
+    "s times as fast": (
+        lambda y: f(s * y + stop((1 - s) * y)),
+        lambda y: s * 3 * y**2,
+    ),
+    "target network": (
+        lambda y: ((y - stop(r + 0.9 * y.roll(1))) ** 2).sum(),
+        lambda y: 2 * (y - (r + 0.9 * y.roll(1))),
+    ),
+    "EMA teacher": (
+        lambda y: ((y - stop(teacher)) ** 2).sum(),
+        lambda y: 2 * (y - teacher),
+    ),
+    "GAN, in theory": (
+        lambda y: (1 - y.sigmoid()).log().sum(),
+        lambda y: -1 / (1 + (-y).exp()),
+    ),
+    "non-saturating": (
+        lambda y: -y.sigmoid().log().sum(),
+        lambda y: -1 / (1 + y.exp()),
+    ),
+    "uncertainty": (
+        lambda y: (y * torch.exp(-s) + s).sum(),
+        lambda y: torch.exp(-s),
+    ),
+    "y / stop(y)": (lambda y: (y / stop(y)).sum(), lambda y: 1 / y),
+}
+
+# %%
+# For each line we print its value, the first entry of the ``v`` that arrived at ``y``, and
+# whether all three entries are those of the formula:
+
+y = (0.2 + 2 * torch.rand(3, dtype=torch.float64)).requires_grad_()
+arrived = {}
+for name, (line, formula) in rows.items():
+    loss = line(y)
+    (arrived[name],) = torch.autograd.grad(loss, y)
+    agrees = torch.allclose(arrived[name], formula(y.detach()))
+    print(f"{name:16} {loss.item():6.2f} {arrived[name][0]:6.2f} {agrees}")
+
+# %%
+# The first two lines have the same ``v`` and different values, and so have the next two.
+# Three more things can be read off:
+#
+# - The two losses of a GAN push a fake in the same direction, and differ in how strongly.
+#   Where the critic is sure of a fake (D near 0), the theory pushes with D, hence hardly at
+#   all, and the other with 1 − D. You can turn one into the other by a detached weight:
+#   ``(stop((1 - D) / D) * (1 - D).log()).sum()``.
+# - In uncertainty weighting the gradient at ``s`` is 1 − y exp(−s). It is zero where
+#   exp(−s) = 1/y. So when ``s`` has settled, the network is taught as by ``y / stop(y)``,
+#   and both are the gradient of log y.
+# - A detached part may depend on the very weights that are trained. In the row of the
+#   target network, the target is made of the values ``y`` themselves, and sends nothing
+#   back.
+
+D = y.sigmoid()
+(turned,) = torch.autograd.grad((stop((1 - D) / D) * (1 - D).log()).sum(), y)
+settled = y.detach().log().requires_grad_()
+weighted = (y * torch.exp(-settled) + settled).sum()
+at_y, at_s = torch.autograd.grad(weighted, (y, settled))
+print(turned)
+print(bool(at_s.abs().max() < 1e-12), torch.allclose(at_y, 1 / y))
+
+# %%
+# What to watch for
+# -----------------
+#
+# **The value.** Do not stop early on it, lower the learning rate by it, or compare two runs
+# by it. A scheduler such as ``ReduceLROnPlateau`` and the line search of ``LBFGS`` look at
+# the value of the loss. Give them something that you do want small, here the distance.
+#
+# **The detach that is missing.** If ``g`` has a graph, its own derivative comes along. In
+# our program this means that we differentiate the diffusion model. The ``v`` at ``x`` is
+# then another one, and no error tells you:
+
+noise, sigma = torch.zeros(200, 2), torch.full((200, 1), 0.1)
+x = scenes[0].clone().requires_grad_()
+whole = predict_noise(x + sigma * noise, sigma) - noise
+(without,) = torch.autograd.grad((whole * x).sum(), x, retain_graph=True)
+(with_stop,) = torch.autograd.grad((whole.detach() * x).sum(), x)
+print(f"with detach, v is {with_stop.norm():.1f} long")
+print(f"without it, {without.norm():.1f}")
+
+# %%
+# **Second derivatives.** A detached part is a number in them, too. The second derivative of
+# log y is −1/y². That of ``y / stop(y)`` is 0, since a line remains once the denominator is
+# a number. So take no :term:`Hessian` of a surrogate loss, and do not differentiate through
+# a training step that used one, before you have worked out what its second derivative is:
+
+y = torch.tensor(2.0, requires_grad=True)
+for loss in (y.log(), y / y.detach() + 0 * y**2):  # the 0 keeps a graph for the second
+    (first,) = torch.autograd.grad(loss, y, create_graph=True)
+    (second,) = torch.autograd.grad(first, y)
+    print(f"first {first.item()}, second {second.item()}")
+
+# %%
+# **Rounding.** ``y + (code - y).detach()``, the straight-through line with codes, is the
+# code up to rounding only. So do not compare it with ``==``. And a loss that reaches 0
+# makes ``loss / loss.detach()`` NaN and its gradient infinite; add a small number to the
+# denominator:
+
+torch.manual_seed(0)  # the same numbers on every build
+y, code = torch.randn(2, 1000)
+through = y + (code - y).detach()
+close = bool((through - code).abs().max() < 1e-6)
+print(f"{(through != code).sum()} of 1000 differ")
+print(f"all by less than 1e-6: {close}")
+
+zero = torch.tensor(0.0, requires_grad=True)
+(slope,) = torch.autograd.grad(zero / zero.detach(), zero)
+print(zero / zero.detach(), slope)
+
+# %%
+# .. admonition:: Remember
+#
+#    - A detached part is a number. Write its value there and differentiate what is left.
+#    - A surrogate loss hands a ``v`` to the last tensor that is not detached. Ask which
+#      ``v``.
+#    - Its value need not fall while the model gets better. Watch something else.
+#    - What holds of its first derivative need not hold of its second.
+#
+# .. admonition:: Try it
+#
+#    Write ``4 * angle`` in place of ``3 * angle`` in ``clover``. Four leaves need one more
+#    wave: what do you have to change in ``order`` and ``strength``? And what does the
+#    program arrive at if you don't change them?
+#
+# .. dropdown:: Answer
+#
+#    ``torch.arange(1, 6)``, ``torch.zeros(10, 2)``, and the circle is in ``strength[0, 0]``
+#    and ``strength[5, 1]``. The radius 1 + 0.3 cos 4φ times cos φ is made of the waves 1, 3
+#    and 5. Without wave 5 the scene comes as near as four waves allow.
+#
+# .. dropdown:: How we checked this page
+#
+#    Each line of the table is compared with its formula above; the three spellings with
+#    each other; and the training by the distance, which must fall to a fifth at least.
+
+assert distance[-1] < distance[0] / 5
+on_the_clover, on_the_circle = mean_g(data).norm(dim=1), mean_g(circle).norm(dim=1)
+assert on_the_clover.mean() < on_the_circle.mean() / 5
+assert 30 < len([loss for loss in losses[-100:] if loss < 0]) < 70
+reference = found.pop("x.backward(g)")
+for other in found.values():
+    torch.testing.assert_close(other, reference)
+for name, (_, formula) in rows.items():
+    if name in ("PPO, step 1", "REINFORCE"):
+        torch.testing.assert_close(arrived[name], -A)
+    assert arrived[name].shape == formula(torch.ones(3)).shape
+torch.testing.assert_close(turned, arrived["non-saturating"])
+torch.testing.assert_close(at_y, arrived["y / stop(y)"])
+assert at_s.abs().max() < 1e-12
+assert (without - with_stop).norm() > 0.1 * with_stop.norm()
+assert (through != code).any()
+assert close
+assert slope.isinf()
+
+# %%
+# Where next
+# ----------
+#
+# More lines with ``detach``, with their numbers: :ref:`surrogate-table`. Where the cut
+# belongs: :ref:`stop-gradient`. Losses that are weights: :ref:`loss-as-v`.

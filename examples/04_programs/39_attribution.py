@@ -1,0 +1,404 @@
+r"""
+.. _attribution:
+
+Which pixels decided? Attribution maps, and a logo that gave the answer away
+============================================================================
+
+Your network sorts photographs nearly without a mistake, and fails on the first day of
+real use. What has it been looking at? An *attribution map* asks each pixel for its share
+in the score of one class. Gradient times input, integrated gradients and Grad-CAM all
+begin with the same line, ``scores.backward(v)`` or its sister ``autograd.grad``. In it
+``v`` has a 1 at the class that you ask about and 0 at the others, for every picture of
+the batch.
+"""
+
+# %%
+# Rings and crosses
+# -----------------
+#
+# The photographs show a ring or a cross somewhere on a noisy background. Two people took
+# them. The one who photographed the crosses has a logo of four short bars, and it is in
+# the lower right corner of each of those pictures. We make such pictures, and say for
+# each kind how often it carries the logo:
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, interpolate, one_hot
+
+RING, CROSS = 0, 1
+
+
+def photographs(count, logo, seed):
+    generator = torch.Generator().manual_seed(seed)
+    kind = torch.randint(0, 2, (count,), generator=generator)
+    images = 0.2 * torch.randn(count, 1, 20, 20, generator=generator)
+    line = torch.arange(7) - 3
+    round_ = (line[:, None] ** 2 + line**2).sqrt().sub(3).abs() < 0.6
+    shapes = [round_.float(), (line[:, None].abs() == line.abs()).float()]
+    for image, k in zip(images[:, 0], kind, strict=True):
+        y, x = torch.randint(1, 8, (2,), generator=generator)
+        image[y : y + 7, x : x + 7] += shapes[k]
+        if torch.rand((), generator=generator) < logo[k]:
+            image[16:19, 13:20:2] += 1.0
+    return images, kind
+
+
+# %%
+# The network is a small convolutional one. We split it in two, because Grad-CAM will need
+# what comes out of the last convolution. That is ``features``, and the rest is ``head``:
+
+
+def trained(logo):
+    torch.manual_seed(0)  # the same weights on every build
+    features = nn.Sequential(
+        *(nn.Conv2d(1, 8, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU()),
+    )
+    head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 2))
+    model = nn.Sequential(features, head)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(100):
+        images, kind = photographs(32, logo, seed=step)
+        optimizer.zero_grad()
+        cross_entropy(model(images), kind).backward()
+        optimizer.step()
+    return features, head
+
+
+# %%
+# As the pictures were collected, no ring has the logo and every cross has it. We test on
+# new pictures of the same collection, and then on pictures by somebody who has no logo.
+# (To the nearest 5%, because the last digits depend on the processor.)
+
+
+def right(model, logo):
+    images, kind = photographs(300, logo, seed=1000)
+    hit = model(images).argmax(1) == kind
+    return [5 * round(20 * hit[kind == k].float().mean().item()) for k in (RING, CROSS)]
+
+
+collected, without = (0, 1), (0, 0)
+features, head = trained(collected)
+model = nn.Sequential(features, head).eval()
+print("% right       rings crosses")
+print("as collected ", *right(model, collected))
+print("without logo ", *right(model, without))
+
+# %%
+# As soon as the logo is missing, the network takes nearly every cross for a ring. The test
+# on the same collection could not show this. A map can.
+#
+# The program
+# -----------
+#
+# This function draws four maps for a batch of pictures. ``classes`` says for each picture
+# which class we ask about. There are B pictures and two classes, so the scores have the
+# shape ``(B, 2)``, and so has ``v``:
+
+
+def explain(features, head, images, classes, steps=64):
+    model = nn.Sequential(features, head)
+    x = images.detach().requires_grad_()
+    scores = model(x)
+    v = one_hot(classes, scores.shape[1]).to(scores)  # 1 at the class of each picture
+    (gradient,) = torch.autograd.grad(scores, x, v)
+    maps = {"gradient": gradient, "gradient × input": gradient * images}
+
+    # Integrated gradients: the mean gradient on the way from a black picture
+    way = (torch.arange(steps) + 0.5) / steps
+    points = (way.reshape(-1, 1, 1, 1, 1) * images).flatten(0, 1).requires_grad_()
+    (slopes,) = torch.autograd.grad(model(points), points, v.repeat(steps, 1))
+    mean = slopes.unflatten(0, (steps, len(images))).mean(0)
+    maps["integrated gradients"] = mean * images
+
+    # Grad-CAM: the same v, but the walk stops at the last feature maps
+    A = features(images).detach().requires_grad_()
+    (slope,) = torch.autograd.grad(head(A), A, v)
+    cam = (slope.mean((2, 3), keepdim=True) * A.detach()).sum(1, keepdim=True)
+    maps["Grad-CAM"] = interpolate(cam, size=images.shape[2:], mode="nearest")
+    return maps
+
+
+# %%
+# All of it comes from three :term:`vector-Jacobian products <vector-Jacobian product>`. In
+# each row ``v`` has its 1 at one class, so what is differentiated is the sum over the batch
+# of one score for each picture. No picture looks at another, so each gets the gradient of
+# its own score.
+#
+# Four maps of one picture
+# ------------------------
+#
+# We ask about ten crosses with their logo, and why they are called crosses. Violet pixels
+# speak *for* a cross, orange ones *against* it:
+
+import matplotlib.pyplot as plt
+
+images, kind = photographs(30, collected, seed=2000)
+images = images[kind == CROSS][:10]
+classes = torch.full((len(images),), CROSS)
+maps = explain(features, head, images, classes)
+
+
+def draw(images, maps, title, i=0):
+    figure, axes = plt.subplots(2, 3, layout="constrained", figsize=(5.6, 4.3))
+    panels = {"the picture": images, **maps}
+    panels["gradient, absolute"] = maps["gradient"].abs()
+    for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
+        limit = panel[i].abs().max().item()
+        colours = "Greys" if name == "the picture" else "PuOr"
+        ax.imshow(panel[i, 0], cmap=colours, vmin=-limit, vmax=limit)
+        ax.set_title(name, fontsize=10)
+        ax.set_xticks([])
+        ax.set_yticks([])
+    figure.suptitle(title)
+
+
+draw(images, maps, "What speaks for a cross: mostly the logo")
+
+# %%
+# In three of the maps the logo stands out, and the cross hardly does. To see that this is
+# not only so in one picture, we add up the sizes of the entries of each map, and ask which
+# part of them lies in the corner with the logo, which is about an eighth of the area:
+
+
+def in_corner(panel):
+    size = panel.abs()
+    return (size[:, :, 14:, 11:].sum((1, 2, 3)) / size.sum((1, 2, 3))).mean().item()
+
+
+before = {name: in_corner(panel) for name, panel in maps.items()}
+print("part of the map in the corner")
+for name, part in before.items():
+    print(f"{name:21} {5 * round(20 * part)}%")
+
+# %%
+# Read each map as an answer to its own question.
+#
+# - The **gradient** says how the score would change if a pixel became a little brighter. It
+#   does not ask whether there is anything in that pixel now, and so it can be strong
+#   where there is nothing to see.
+# - **Gradient times input** multiplies each slope by the brightness that the pixel has. A
+#   pixel that is exactly 0 gets 0 in any case.
+# - **Integrated gradients** (Sundararajan et al., 2017) take the mean of the slopes while
+#   the picture is faded in from black. Then the entries add up to what the picture has
+#   changed in the score, as we are about to see.
+# - **Grad-CAM** (Selvaraju et al., 2017) asks the last feature maps instead of the pixels.
+#   It averages the slope of each map over its places, and adds the maps with these
+#   weights. It is coarser, because the feature maps are, here half as fine as the picture.
+#
+# Do the parts add up?
+# --------------------
+#
+# If the entries are shares in the score, their sum should be the score, less the score
+# of a black picture. We try this for the picture that is drawn above:
+
+with torch.no_grad():
+    black = torch.zeros_like(images)
+    change = model(images)[:, CROSS] - model(black)[:, CROSS]
+print(f"change of the score    {change[0]:.0f}")
+for name in ("gradient × input", "integrated gradients"):
+    print(f"{name:21} {maps[name][0].sum():.0f}")
+
+# %%
+# Integrated gradients add up, and gradient times input does not: it takes the slope at the
+# end of the way for the slope on all of it.
+#
+# What the map is good for
+# ------------------------
+#
+# The maps have given us a suspicion, that the network reads the logo. A map alone proves
+# nothing, but the suspicion can be tried. We put the logo on rings, and we
+# train another network for which the logo means nothing, because every other picture of
+# each kind carries it:
+
+on_rings, every_other = (1, 0), (0.5, 0.5)
+cured = trained(every_other)
+cured_model = nn.Sequential(*cured).eval()
+print("% right                 rings crosses")
+print("first, logo on rings   ", *right(model, on_rings))
+print("second, logo on rings  ", *right(cured_model, on_rings))
+print("second, without logo   ", *right(cured_model, without))
+
+# %%
+# The first network falls for the logo on either kind, and the second does not. Its maps of
+# the same pictures have moved to the cross, and the logo in the corner is left alone:
+
+cured_maps = explain(*cured, images, classes)
+draw(images, cured_maps, "What speaks for a cross now: the cross")
+after = {name: in_corner(panel) for name, panel in cured_maps.items()}
+print("part of the map in the corner")
+for name, part in after.items():
+    print(f"{name:21} {5 * round(20 * part)}%")
+
+# %%
+# The absolute map, in the last panel, shows where the score is sensitive, but not in which
+# direction. The violet and the orange pixels of the second panel look alike in it.
+#
+# One score, or a difference of two?
+# ----------------------------------
+#
+# With a 1 at *cross* you ask what raises the score of a cross. The decision does
+# not depend on this score, but on the *difference* to that of a ring. A pixel that raises
+# both by the same amount has decided nothing. To ask about the decision, pass
+# :math:`+1` for the one class and :math:`-1` for the other. Since each map is linear in
+# ``v``, the map of the difference is the difference of the two maps:
+
+
+def logo_part(v):
+    x = images.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(model(x), x, v.expand(len(images), 2))
+    return (gradient * images)[0, 0, 14:, 11:].sum().item()
+
+
+ring, cross = torch.eye(2)
+parts = [logo_part(v) for v in (cross, ring, cross - ring)]
+print("logo for cross", parts[0] > 0, " for ring", parts[1] > 0)
+print("v = +1, -1 gives the difference:", abs(parts[2] - parts[0] + parts[1]) < 1e-3)
+
+# %%
+# In this picture the logo speaks for a cross and also against a ring. With more classes
+# choose the class that you wonder about, *why a cross, and not a ring?*, and its rival.
+#
+# Grad-CAM in a model that you cannot split
+# -----------------------------------------
+#
+# If the model is one object from a library, a forward hook keeps what comes out of the
+# layer, and ``autograd.grad`` differentiates with respect to it in the middle of the
+# graph:
+
+
+def feature_maps_and_gradient(model, layer, images, v):
+    kept = []
+    handle = layer.register_forward_hook(lambda module, args, out: kept.append(out))
+    scores = model(images)
+    handle.remove()
+    (gradient,) = torch.autograd.grad(scores, kept, v)
+    return kept[0].detach(), gradient
+
+
+last = model[0][-1]  # the ReLU after the last convolution
+A, slope = feature_maps_and_gradient(model, last, images, cross.expand(10, 2))
+by_hook = (slope.mean((2, 3), keepdim=True) * A).sum(1, keepdim=True)
+by_hook = interpolate(by_hook, size=images.shape[2:], mode="nearest")
+torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5)
+
+# %%
+# ``v`` belongs to the scores in both ways. What arrives at the feature maps is another
+# tensor, of their shape. It is the ``v`` that the head has sent back to them. (If the
+# layer after the hook works in place, as ``nn.ReLU(inplace=True)`` does, read
+# :ref:`module-hook-relu` first.)
+#
+# In Captum
+# ---------
+#
+# The library Captum has these maps under the following names (read in its sources in
+# November 2026; it is not used here). There ``target`` is the class, and takes the place of
+# our ``v``:
+#
+# ==========================  ==========================================================
+# on this page                in Captum
+# ==========================  ==========================================================
+# gradient                    ``Saliency``, which returns absolute values, unless you pass
+#                             ``abs=False``
+# gradient × input            ``InputXGradient``
+# integrated gradients        ``IntegratedGradients``, from a baseline of 0 if you name no
+#                             other, with 50 steps of another quadrature rule
+# Grad-CAM                    ``LayerGradCam``, which keeps the sign unless you pass
+#                             ``relu_attributions=True``, as the paper does
+# ``interpolate``             ``LayerAttribution.interpolate``
+# ==========================  ==========================================================
+#
+# What to watch for
+# -----------------
+#
+# **Training mode.** With BatchNorm in ``train()`` each score depends on all pictures
+# of the batch, and a map contains parts of other pictures. Call ``model.eval()`` first, as
+# we did (:ref:`mixing-samples`).
+#
+# **backward fills the weights, too.** ``scores.backward(v)`` gives the same gradient in
+# ``x.grad``, but adds a gradient to every weight of the network. The next training step
+# would use it, if nobody empties it. ``autograd.grad`` leaves the weights alone:
+
+model.zero_grad()
+x = images.clone().requires_grad_()
+scores = model(x)
+torch.autograd.grad(scores, x, cross.expand(10, 2), retain_graph=True)
+print("after autograd.grad", features[0].weight.grad is not None)
+scores.backward(cross.expand(10, 2))
+print("after backward     ", features[0].weight.grad is not None)
+
+# %%
+# **What 0 means.** Suppose that the same pictures are stored with 1 added to each pixel,
+# and that the network subtracts it again. Its scores are the same, and so is the gradient.
+# Gradient times input is another map, because every pixel has another brightness to
+# multiply with. Integrated gradients stay the same if you move the baseline along, to a
+# picture of ones. So say what your 0 is, or which baseline you took:
+
+z = (images + 1).requires_grad_()
+(shifted,) = torch.autograd.grad(model(z - 1), z, cross.expand(10, 2))
+print("same gradient        ", torch.allclose(shifted, maps["gradient"], atol=1e-4))
+times_input = shifted * z.detach()
+same = torch.allclose(times_input, maps["gradient × input"], atol=1e-4)
+print("same gradient × input", same)
+
+# %%
+# **Colours.** A colour picture has three channels, so a map has three numbers for each
+# pixel. Adding them and then taking the absolute value is not the same as the other way
+# round, because channels of opposite signs cancel in the first. Whichever you choose,
+# choose it for all the maps that you compare.
+#
+# **A softmax before the scores** changes the question, and where the network is certain,
+# the map goes dark: :ref:`map-after-softmax`.
+#
+# .. admonition:: Try it
+#
+#    Ask the first network about *rings* with the logo (``photographs(30, on_rings, 2000)``,
+#    and ``RING`` as the class). On which side is the logo in the maps now? And at
+#    which share of crosses without a logo in the training pictures, ``logo=(0, 0.9)`` for
+#    example, does the first network begin to look at the cross?
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Each map is compared with one for a single picture and its own score, without a ``v``,
+#    and some entries of the gradient with small steps in double precision. The
+#    sums of the integrated gradients, the shares of the corner, the hook and the linearity
+#    in ``v`` are asserted.
+
+for i in (0, 7):
+    alone = images[i : i + 1].clone().requires_grad_()
+    (by_index,) = torch.autograd.grad(model(alone)[0, CROSS], alone)
+    torch.testing.assert_close(maps["gradient"][i], by_index[0], rtol=1e-3, atol=1e-5)
+    A = features(images[i : i + 1]).detach().requires_grad_()
+    (slope,) = torch.autograd.grad(head(A)[0, CROSS], A)
+    cam = (slope.mean((2, 3), keepdim=True) * A.detach()).sum(1, keepdim=True)
+    cam = interpolate(cam, size=images.shape[2:], mode="nearest")
+    torch.testing.assert_close(maps["Grad-CAM"][i], cam[0], rtol=1e-3, atol=1e-5)
+torch.testing.assert_close(by_hook, maps["Grad-CAM"], rtol=1e-3, atol=1e-5)
+
+whole = maps["integrated gradients"].sum((1, 2, 3))
+torch.testing.assert_close(whole, change, rtol=0.01, atol=0.01)
+assert (maps["gradient × input"].sum((1, 2, 3)) - change).abs().min() > 1
+assert parts[0] > 0 > parts[1]
+assert abs(parts[2] - parts[0] + parts[1]) < 1e-3
+assert min(before[name] for name in list(maps)[1:]) > 0.3
+assert max(after.values()) < 0.14
+assert torch.allclose(shifted, maps["gradient"], atol=1e-4)
+assert not same
+assert right(model, collected) == right(cured_model, on_rings) == [100, 100]
+assert max(right(model, on_rings)) < 50
+
+double = nn.Sequential(*trained(collected)).double()
+at, h = images[:1].double(), 1e-6
+for place in [(16, 13), (17, 15), (5, 9), (0, 0)]:
+    step = torch.zeros_like(at)
+    step[0, 0][place] = h
+    rise = (double(at + step) - double(at - step))[0, CROSS] / (2 * h)
+    found = maps["gradient"][0, 0][place].double()
+    torch.testing.assert_close(found, rise.detach(), rtol=1e-2, atol=1e-4)
+
+# %%
+# **Next:** :ref:`saliency` has the short forms, and maps for segmentation networks.
+# :ref:`token-gradients` does the same for the words of a sentence. The questions that
+# people ask about it are in :ref:`gradient-by-feature-map`, :ref:`integrated-gradients`,
+# and :ref:`error-attribution-needs-a-target`.

@@ -1,0 +1,299 @@
+r"""
+.. _vq-codes:
+
+VQ-VAE: a v that goes straight through a codebook
+=================================================
+
+You want to store each snippet of a signal as one number between 0 and 15. An encoder turns
+the snippet into a point, the point is replaced by the nearest of sixteen *codes*, and a
+decoder makes a snippet of it again. All three are to be trained together. But choosing
+the nearest code has a derivative of zero. So the program takes the ``v`` that
+arrives at the code and hands it to the point, as if nothing had been in between.
+"""
+
+# %%
+# The snippets
+# ------------
+#
+# A snippet has 16 numbers, a piece of a wave. The waves have two speeds, and each snippet
+# begins at another place of its wave:
+
+import math
+
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+torch.set_default_dtype(torch.float64)  # so that every processor prints the same digits
+
+
+def snippets(count, generator):
+    begin = 2 * math.pi * torch.rand(count, 1, generator=generator)
+    speed = torch.randint(1, 3, (count, 1), generator=generator)
+    wave = torch.sin(begin + speed * torch.linspace(0, 4, 16))
+    return wave + 0.05 * torch.randn(count, 16, generator=generator)
+
+
+# %%
+# The program
+# -----------
+#
+# ``e`` is the point that the encoder has made of each snippet, of the shape ``(B, 2)``.
+# The codebook is a parameter of shape ``(16, 2)``, and ``code`` is the nearest of its
+# rows. Three losses are added up. The *reconstruction* compares the snippets before and
+# after. The *codebook loss* moves each code to the points that chose it, and the
+# *commitment loss* keeps the points near their codes (van den Oord et al., 2017):
+
+
+class Quantiser(nn.Module):
+    def __init__(self, codes=16):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 2))
+        self.decoder = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 16))
+        self.codebook = nn.Parameter(4 * torch.randn(codes, 2))
+
+    def forward(self, x):
+        e = self.encoder(x)
+        chosen = torch.cdist(e, self.codebook).argmin(dim=1)  # (B,), integers
+        code = self.codebook[chosen]
+        passed = e + (code - e).detach()  # the value of code, the slope of e
+        losses = {
+            "reconstruction": mse_loss(self.decoder(passed), x),
+            "codebook": mse_loss(code, e.detach()),
+            "commitment": 0.25 * mse_loss(e, code.detach()),
+        }
+        return losses, chosen, e, passed
+
+
+def train(model, steps=600, each_step=lambda step, e, chosen: None):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    generator = torch.Generator().manual_seed(0)
+    for step in range(steps):
+        losses, chosen, e, _ = model(snippets(128, generator))
+        optimizer.zero_grad()
+        torch.stack(list(losses.values())).sum().backward()
+        optimizer.step()
+        each_step(step, e.detach(), chosen)
+    return model
+
+
+# %%
+# The line with the ``detach`` is the one to understand. The bracket is a constant for
+# ``backward``, so the line is *e plus a constant*. Its value is ``code``, and its
+# :term:`Jacobian` with respect to ``e`` is the identity. The decoder sends a ``v`` to
+# ``passed``, and the same ``v``, unchanged, arrives at ``e``. We can watch it:
+
+torch.manual_seed(0)  # the same weights on every build
+model = Quantiser()
+test = snippets(500, torch.Generator().manual_seed(1))
+losses, chosen, e, passed = model(test[:4])
+at_passed, at_e = torch.autograd.grad(
+    losses["reconstruction"], (passed, e), retain_graph=True
+)
+print("what arrives at the code ", at_passed[0])
+print("what arrives at the point", at_e[0])
+
+# %%
+# This is not the derivative of what the program computes. A small move of the point does
+# not change the code at all, unless it crosses the border to another one. It is a guess.
+# If it would help to have the *code* a little further to the right, we move the *point*
+# to the right. That is only sensible as long as both are near each other, and the other
+# two losses take care of that.
+#
+# Which loss reaches what
+# -----------------------
+#
+# Each ``detach`` decides who learns from a loss. We differentiate each loss alone, with
+# respect to the parameters of all three parts:
+
+
+def reached(loss, model):
+    parts = {"encoder": model.encoder, "codebook": model.codebook, "decoder": model.decoder}
+    told = {}
+    for name, part in parts.items():
+        weights = [part] if isinstance(part, nn.Parameter) else list(part.parameters())
+        found = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+        told[name] = any(g is not None and bool(g.any()) for g in found)
+    return told
+
+
+print(f"{'':15} encoder codebook decoder")
+table = {name: reached(loss, model) for name, loss in losses.items()}
+for name, told in table.items():
+    print(f"{name:15}", *(f"{'yes' if t else '-':7}" for t in told.values()))
+
+# %%
+# The codebook learns from its own loss only, and its gradient can be read. For a code that
+# some of the points have chosen, it is the sum of the differences to these points, times
+# the factor that comes from the mean. A step against it moves the code towards their mean,
+# as *k-means* does. And for a code that *nobody* has chosen the gradient is zero:
+
+losses, chosen, *_ = model(test)
+(g,) = torch.autograd.grad(losses["codebook"], model.codebook, retain_graph=True)
+idle = chosen.bincount(minlength=16) == 0
+print("idle:", idle.sum().item(), "of 16; a gradient there?", g[idle].any().item())
+
+# %%
+# Dead codes
+# ----------
+#
+# Our codes begin far apart, and most of them far from all points. A code that has never
+# been chosen has the gradient zero, so Adam leaves it where it is, and it is idle in the
+# next step, too, unless the points come to it. Such codes are called *dead*. A usual cure
+# is to put a code that has not been chosen for some time onto a point of the present
+# batch. This is an ordinary assignment under ``no_grad`` and has nothing to do with
+# ``backward``. We train once without and once with it:
+
+
+def restart(model, every=50):
+    generator = torch.Generator().manual_seed(2)
+    count = torch.zeros(len(model.codebook))
+
+    def each_step(step, e, chosen):
+        nonlocal count
+        count += chosen.bincount(minlength=len(count))
+        if step % every == every - 1 and step < 400:  # and then leave them alone
+            dead = (count == 0).nonzero()[:, 0]
+            some = torch.randint(len(e), (len(dead),), generator=generator)
+            with torch.no_grad():
+                model.codebook[dead] = e[some]
+            count = torch.zeros(len(count))
+
+    return each_step
+
+
+models = {}
+for name in ("without restart", "with restart"):
+    torch.manual_seed(0)
+    models[name] = model = Quantiser()
+    train(model, each_step=restart(model) if name == "with restart" else lambda *_: None)
+    losses, chosen, *_ = model(test)
+    used = (chosen.bincount(minlength=16) > 0).sum()
+    print(f"{name:16} codes in use {used:2}  error {losses['reconstruction']:.3f}")
+mean = test.mean(dim=0).expand_as(test)
+print(f"the mean snippet for all          error {mse_loss(mean, test):.3f}")
+
+# %%
+# More codes are in use, and the error is smaller. Here are the points in their plane with
+# the codes on top of them, and how often each code is chosen:
+
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(2, 2, layout="constrained", figsize=(5.4, 5.4))
+for (plane, use), (name, model) in zip(axes.T, models.items(), strict=True):
+    _, chosen, e, _ = model(test)
+    count = chosen.bincount(minlength=16)
+    plane.plot(*e.detach().T, ".", color="0.75", markersize=3)
+    codes = model.codebook.detach()
+    plane.plot(*codes[count > 0].T, "o", color="#7a3fb0")
+    plane.plot(*codes[count == 0].T, "x", color="#c2541a")
+    plane.set_title(name)
+    use.bar(range(16), count.sort(descending=True).values, color="#7a3fb0")
+    use.set(xlabel="codes, by use", ylim=(0, 250))
+axes[0, 0].set_ylabel("points, codes, dead codes ×", fontsize=9)
+axes[1, 0].set_ylabel("snippets of 500")
+title = figure.suptitle("Points, codes, and how often each is used")
+
+# %%
+# What goes wrong
+# ---------------
+#
+# **The code goes into the decoder as it is.** Without the straight-through line the
+# reconstruction has no way to the encoder, which then learns from the commitment loss
+# alone, that is, to stay near the codes whatever the snippet is. It does reach the
+# codebook in exchange.
+#
+# **The codebook loss is computed with** ``passed``. It has the value of the code and the
+# slope of the point, so the loss moves the encoder, and the codebook gets nothing.
+#
+# **One loss for both sides**, without a ``detach``. This is not an error. It is the sum
+# of the two, with the weight 1 for each, and moves codes and points towards each other.
+#
+# Here is whom each of them reaches:
+
+x = test
+model = models["with restart"]
+_, chosen, e, passed = model(x)
+code = model.codebook[chosen]
+mistakes = {
+    "code as it is": mse_loss(model.decoder(code), x),
+    "with passed": mse_loss(passed, e.detach()),
+    "both sides": mse_loss(code, e),
+}
+print(f"{'':15} encoder codebook decoder")
+others = {name: reached(loss, model) for name, loss in mistakes.items()}
+for name, told in others.items():
+    print(f"{name:15}", *(f"{'yes' if t else '-':7}" for t in told.values()))
+
+# %%
+# The value of the loss with ``passed`` is that of a right codebook loss, so the log doesn't
+# show the mistake:
+
+right_loss = mse_loss(code, e.detach())
+print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
+
+# %%
+# **A check with** :term:`finite differences` **must fail** here, and has found nothing
+# wrong. The program computes a staircase, and the straight-through gradient is on purpose
+# not the slope of a staircase (:ref:`straight-through-bias` says what this costs).
+#
+# Many programs move the codebook without a gradient, by a running mean of the points that
+# chose each code. Then the codebook loss is left out, and the straight-through line and
+# the commitment loss stay as they are.
+#
+# .. admonition:: Try it
+#
+#    Let the codes begin near the points (``torch.randn(codes, 2)``, without the 4). Does a
+#    code die now? And how does the error change with ``codes=64``, with a restart and
+#    without one?
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    What arrives at the point is compared with what arrives at the code, and with the slope
+#    by a small step, which is zero. The codebook's gradient is compared with the formula,
+#    and both tables are asserted. So is the number of codes in use.
+
+assert torch.equal(at_passed, at_e)
+assert at_e.any()
+start = Quantiser()
+x = test[:1]
+with torch.no_grad():
+    point = start.encoder(x)
+    errors = [
+        mse_loss(
+            start.decoder(start.codebook[torch.cdist(at, start.codebook).argmin(1)]), x
+        )
+        for at in (point, point + 1e-6)
+    ]
+assert errors[0] == errors[1]
+
+losses, chosen, e, _ = start(test)
+(g,) = torch.autograd.grad(losses["codebook"], start.codebook)
+away = start.codebook[chosen] - e
+formula = torch.zeros(16, 2).index_add_(0, chosen, 2 * away / e.numel())
+torch.testing.assert_close(g, formula.detach())
+assert not g[chosen.bincount(minlength=16) == 0].any()
+
+yes = {loss: {part for part, told in row.items() if told} for loss, row in table.items()}
+assert yes == {
+    "reconstruction": {"encoder", "decoder"},
+    "codebook": {"codebook"},
+    "commitment": {"encoder"},
+}
+yes = {loss: {part for part, told in row.items() if told} for loss, row in others.items()}
+assert yes == {
+    "code as it is": {"codebook", "decoder"},
+    "with passed": {"encoder"},
+    "both sides": {"encoder", "codebook"},
+}
+torch.testing.assert_close(right_loss, mistakes["with passed"])
+in_use = [(m(test)[1].bincount(minlength=16) > 0).sum() for m in models.values()]
+assert in_use[0] < 8 < 14 <= in_use[1]
+errors = [m(test)[0]["reconstruction"] for m in models.values()]
+assert errors[1] < 0.6 * errors[0] < 0.6 * 0.5 * mse_loss(mean, test)
+
+# %%
+# **Next:** :ref:`vqvae-codebook` has the same with numbers that can be checked in the head,
+# :ref:`straight-through-two-ways` the straight-through line as a Function, and
+# :ref:`discrete-choices` other ways around a choice that has no slope.

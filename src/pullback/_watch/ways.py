@@ -1,0 +1,144 @@
+"""The way from a leaf to a loss, through the log: where a gradient was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from pullback._watch.log import Call, Event, Leaf, Log
+from pullback._watch.recorder import NUMBER
+
+CHECKPOINT = "CheckpointFunction"  # of torch.utils.checkpoint, with use_reentrant=True
+
+
+class Reason(NamedTuple):
+    """Why no gradient arrived: the cause, and the operation where it is to be seen.
+
+    ``left`` holds the operations at which numbers left autograd, where that may be why.
+    """
+
+    cause: str
+    event: Event | None = None
+    left: tuple[Event, ...] = ()
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What is the same where one finding is enough."""
+        return self.cause, self.event and self.event.site, *(e.site for e in self.left)
+
+
+def reason_for(log: Log, leaf: Leaf, call: Call) -> Reason:
+    """Follow a leaf through the log to what a backward started from."""
+    way = Way(leaf)
+    for event in log.forward_events():
+        if leaf.first <= event.index < call.begun:
+            way.follow(event)
+    at_root = [way.cut[key] for key in call.keys if key in way.cut]
+    if at_root:
+        return at_root[0]
+    if any(key in way.live for key in call.keys):
+        last = [*way.functions.values()][-1] if way.functions else None
+        return Reason("nothing-sent", last)
+    return Reason("aside", None, tuple(event for event, _ in way.left))
+
+
+class Way:
+    """What is computed from a leaf, operation by operation.
+
+    Attributes:
+        live: Storages of what leads back to it.
+        cut: Storages of what does not any more, and why.
+        functions: The custom Functions on the way, by the numbers of their nodes.
+        left: The operations at which numbers left autograd, and why it does not follow.
+    """
+
+    def __init__(self, leaf: Leaf) -> None:
+        self.leaf, self.id = leaf.key, id(leaf.tensor())
+        self.live = {leaf.key}
+        self.cut: dict[int, Reason] = {}
+        self.functions: dict[int, Event] = {}
+        self.left: list[tuple[Event, Reason | None]] = []
+
+    def follow(self, event: Event) -> None:
+        """Take one operation more into account."""
+        made = {*event.makes} - {self.leaf}  # the leaf itself lives, and keeps its key
+        self._forget(made & {*event.reads})  # it comes from elsewhere, with an old key
+        through = self._through(event)
+        reason = self._cut_at(event) if through else self._why_dead(event)
+        if event.op == NUMBER and not event.owner and (through or reason):
+            self.left.append((event, Reason("item", event) if through else reason))
+        elif event.op == "detach" and through:
+            self.left.append((event, Reason("numpy", event)))
+        elif reason is None and not through:
+            reason = self._comes_back(event)
+        if reason is None and through:
+            self._forget((*made, *event.writes))
+            self.live.update(made, event.writes)
+        else:
+            self._forget(made)
+            outputs = {*made, *event.writes} - self.live
+            self.cut.update((key, reason) for key in outputs if reason is not None)
+
+    def _forget(self, keys: Iterable[int]) -> None:
+        self.live.difference_update(keys)
+        for key in keys:
+            self.cut.pop(key, None)
+
+    def _through(self, event: Event) -> bool:
+        """Tell whether an operation takes what leads back."""
+        sources = event.sources
+        if sources is None:
+            return False
+        for key, number in sources.given_back.items():
+            reason = self.cut.get(key)  # of a Function of C++, whose forward has no frame
+            cut = reason.event if reason is not None and reason.cause == "no_grad" else None
+            if number in self.functions or (cut is not None and cut.number == number):
+                self._forget([key])
+                self.live.add(key)
+        return self.id in sources.leaves or any(key in self.live for key in sources.inner)
+
+    def _comes_back(self, event: Event) -> Reason | None:
+        """Return the reason of a number that has left on the same line, and comes back."""
+        left, reason = self.left[-1] if self.left else (event, None)
+        if reason is None or left.site != event.site:
+            return None
+        if event.op == "select" and left.index == event.index - 1:  # the index of x[i]
+            self.cut.update((key, reason) for key in {*event.reads} - self.live)
+        return reason if event.op == "lift_fresh" else None  # torch.tensor, from_numpy
+
+    def _why_dead(self, event: Event) -> Reason | None:
+        """Return why what an operation takes is cut off, if it comes from the leaf."""
+        sources = event.sources
+        for key in event.reads:
+            if key in self.cut:
+                return self.cut[key]
+            if key in self.live:
+                parting = sources.parted.get(key) if sources is not None else None
+                parting = parting or self._detached(key)
+                return self._parted(parting) if parting else Reason("unseen", event)
+        return None
+
+    def _detached(self, key: int) -> Event | None:
+        """Return the operation that detached from a storage, if there is but one line."""
+        events = [event for event, _ in self.left if key in event.live]
+        return events[-1] if len({event.site for event in events}) == 1 else None
+
+    def _parted(self, event: Event) -> Reason | None:
+        return Reason("detach", event) if event.op == "detach" else self._cut_at(event)
+
+    def _cut_at(self, event: Event) -> Reason | None:
+        """Return why the results of an operation that takes what is live are cut off."""
+        sources = event.sources
+        if sources is not None and sources.function is not None and not event.grad:
+            ways = [key for key in sources.inner if key in self.live]
+            ways += [leaf for leaf in sources.leaves if leaf == self.id]
+            given = [way in sources.given for way in ways]
+            if any(given):
+                self.functions[event.number] = event
+            if all(given):
+                return Reason("passed", event)
+            name = sources.function.name
+            return Reason("checkpoint" if name == CHECKPOINT else "function", event)
+        if not event.grad:
+            return Reason("no_grad", event)
+        return Reason("integer", event) if event.integer else None
