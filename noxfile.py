@@ -122,7 +122,7 @@ def page(session: nox.Session) -> None:
 def draft(session: nox.Session) -> None:
     """Build without executing, or executing only the pages named (-- 30_one_component)."""
     install(session, "docs")
-    session.run("sphinx-build", *BUILD, *only(session, "none"), "docs", str(SITE))
+    session.run("sphinx-build", *BUILD, *only(session, ""), "docs", str(SITE))
 
 
 @nox.session(default=False)

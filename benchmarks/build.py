@@ -61,7 +61,7 @@ def main():
         costs["one script edited"] = build(folder)
         shutil.rmtree(folder / "docs" / "_build")
         shutil.rmtree(folder / "docs" / "auto_examples")
-        costs["nothing executed"] = build(folder, "-D", "execution_pages=none")
+        costs["nothing executed"] = build(folder, "-D", "execution_pages=")
     own, processors = sum(seconds), os.cpu_count()
     bound = max(own / processors, costs["nothing executed"]["clock"])
     overhead = (costs["clean"]["clock"] - own / processors) / len(seconds)

@@ -11,7 +11,7 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 
 from error_pages import stored
-from pages import ANSWERS, SKIPPED, Page, Store, find, pieces
+from pages import ODD_ANSWERS, SKIPPED, Page, Store, find, pieces
 
 ROOT = Path(__file__).parents[1]
 PAGES = {page.source: page for page in find(ROOT)}
@@ -60,7 +60,7 @@ def shown_by_messages() -> dict[str, dict[str, dict[str, str]]]:
 
 def odd_answers() -> str:
     """Return what the functions answer to odd input, as JSON."""
-    (block,) = ran(Page(ROOT, ANSWERS))
+    (block,) = ran(Page(ROOT, ODD_ANSWERS))
     return block["stdout"]
 
 

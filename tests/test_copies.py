@@ -18,7 +18,7 @@ from built import SITE, needs_site
 from executed import EXAMPLES, PAGES, ROOT, blocks, name_of
 from hatchling.builders.wheel import WheelBuilder
 
-from pages import LIBRARIES, PRELOAD, RUNNER, answers
+from pages import LIBRARIES, PRELOAD, RUNNER, run_jobs
 from runner import Order
 
 
@@ -77,7 +77,7 @@ def test_every_example_runs_alone(python):
     command = [str(python), "-E", "-s", str(RUNNER)]
     results = {
         result["name"]: result["failure"]
-        for result in answers(order, command, {"PATH": ""})
+        for result in run_jobs(order, command, {"PATH": ""})
     }
     assert results == dict.fromkeys(map(name_of, EXAMPLES), "")
 

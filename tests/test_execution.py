@@ -9,6 +9,7 @@ import pytest
 from executed import ROOT
 from sites import Site, build_apart, differing, write
 
+from execution import is_chosen
 from pages import Store, find
 
 A, B = "examples/one/uses_a.py", "examples/one/uses_b.py"
@@ -176,6 +177,20 @@ def test_another_version_runs_all(project):
     assert ran(project) == ALL
 
 
+@pytest.mark.parametrize(
+    ("part", "chosen"),
+    [
+        ("all", True),
+        ("", False),
+        ("none", True),
+        ("docs/answers/none.md", True),
+        ("b", False),
+    ],
+)
+def test_a_page_is_chosen_by_a_part_of_its_name_and_none_by_nothing(part, chosen):
+    assert is_chosen("docs/answers/none.md", part) is chosen
+
+
 # -- What is built ---------------------------------------------------------------------
 
 
@@ -216,6 +231,8 @@ def test_prose_is_shown_without_a_run(built):
 
 def test_a_page_left_out_shows_no_output_rather_than_an_old_one(built):
     built.edit("src/tiny/_a.py", "number", "figure")
+    assert built.build("-D", "execution_pages=") == set()
+    assert "number" not in built.page(A)
     assert built.build("-D", "execution_pages=uses_a") == {A}
     assert "figure" in built.page(A)
     assert "figure" not in built.page(B)

@@ -25,9 +25,11 @@ SILENT = [m for m in MESSAGES if m.silent]
 FIXED = [m for m in MESSAGES if m.fixed]
 PASTED = json.loads((ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8"))
 ENTRY = """+++
+name = 'Two are too many'
 message = 'got 2'
 kinds = ['RuntimeError']
 patterns = ['got (?P<number>\\d+)']
+asked = ['two of them']
 see = ['shape-rule']
 source = ['torch/autograd']
 
@@ -100,6 +102,10 @@ def test_a_pasted_traceback_is_recognised(message):
 @each(FIXED)
 def test_the_fix_passes_without_a_warning_and_shows_its_result(message):
     assert printed(message, "fixed")
+    the_fix_is_checked_and_not_by_what_is_to_be_copied(message)
+
+
+def the_fix_is_checked_and_not_by_what_is_to_be_copied(message):
     assert "assert" in message.proof
     assert "assert" not in message.fixed, "it is not to be copied"
 
@@ -119,6 +125,10 @@ def test_older_wordings_and_the_title_are_recognised(message):
 
 @each(MESSAGES)
 def test_the_entry_is_whole(message):
+    the_entry_is_whole(message)
+
+
+def the_entry_is_whole(message):
     assert re.fullmatch(r"[a-z0-9-]+", message.anchor)
     assert message.why.endswith((".", ".)"))
     assert message.fix.endswith((".", ".)", "|"))
@@ -130,6 +140,10 @@ def test_the_entry_is_whole(message):
 
 @each(MESSAGES)
 def test_the_entry_is_named_and_asked_for_in_plain_words(message):
+    the_entry_is_named_and_asked_for(message)
+
+
+def the_entry_is_named_and_asked_for(message):
     assert message.name
     assert not re.search(r"\.$|`", message.name), "a heading, without Markdown"
     assert message.name != message.message
@@ -233,17 +247,17 @@ def test_an_entry_is_read_whole(entry):
     assert not message.silent
 
 
-def test_a_trap_has_a_name_and_no_message(entry):
+def test_a_trap_has_no_message(entry):
     pattern = (
-        "message = 'got 2'\nkinds = ['RuntimeError']\npatterns = ['got (?P<number>\\d+)']"
+        "message = 'got 2'\nkinds = ['RuntimeError']\npatterns = ['got (?P<number>\\d+)']\n"
     )
-    file = entry(pattern, "name = 'Two, silently'")
+    file = entry(pattern)
     with pytest.raises(ValueError, match=r"no pattern has a group for \{number\}"):
         _messages.read(file)
     file.write_text(file.read_text().replace("{number}", "2").replace("number =", "#"))
     trap = _messages.read(file)
     assert trap.silent
-    assert trap.title == "Two, silently"
+    assert trap.title == "Two are too many"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +267,8 @@ def test_a_trap_has_a_name_and_no_message(entry):
         ("see =", "also =", "unknown field: also"),
         ("message =", "title =", "unknown field: title"),
         ("see = ['shape-rule']", "", "missing or empty field: see"),
+        ("name = 'Two are too many'", "", "missing or empty field: name"),
+        ("['two of them']", "[]", "missing or empty field: asked"),
         ("['RuntimeError']", "[]", "missing or empty field: kinds"),
         ("kinds = ['RuntimeError']", "", "missing or empty field: kinds"),
         ("['shape-rule']", "'shape-rule'", "the field see is to be a list"),
@@ -275,6 +291,38 @@ def test_what_is_wrong_with_an_entry_is_said_with_its_file(entry, old, new, reas
     with pytest.raises(ValueError, match=reason) as raised:
         _messages.read(file)
     assert str(raised.value).startswith(f"{file}: ")
+
+
+def test_the_entry_that_contributing_shows_passes_what_an_entry_is_held_to(tmp_path):
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (template,) = re.findall(r"^````md\n(\+{3}.*?)^````$", text, re.M | re.S)
+    name = "src/tiny/messages/theme/anchor.md"
+    write(tmp_path, {name: template, "src/tiny/__init__.py": ""})
+    message = _messages.read(tmp_path / name)
+    message.check()
+    the_entry_is_whole(message)
+    the_entry_is_named_and_asked_for(message)
+    the_fix_is_checked_and_not_by_what_is_to_be_copied(message)
+    assert message.find(message.message)
+    for piece, result in Store(tmp_path).execute(list(pieces(tmp_path)), 1):
+        assert not result["failure"], piece.name
+    shown = error_pages.stored(Store(tmp_path))["anchor"]
+    assert error_pages.seen(message, shown)[0] == "RuntimeError"
+    assert error_pages.printed(shown["fixed"])
+    page = error_pages.page_of(message, shown)  # which raises if ``fixed`` does
+    assert f"# {message.name}\n" in page
+
+
+def test_the_fields_that_contributing_lists_are_those_there_are():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text[text.index("| field |") :]
+    listed = [
+        name.strip("[]")
+        for row in table.partition("\n\n")[0].splitlines()[2:]
+        for name in re.findall(r"`([^`]+)`", row.split(" | ")[0])
+    ]
+    fields = _messages.NEEDED | _messages.OF_A_MESSAGE | _messages.OPTIONAL
+    assert sorted(listed) == sorted(fields)
 
 
 def test_a_pattern_that_does_not_compile_is_named_with_its_file(entry):

@@ -1,8 +1,13 @@
 """What `nox -s page` takes a name for, and what it checks."""
 
+import re
+import subprocess
+from types import SimpleNamespace
+
 import pytest
 from executed import EXAMPLES, NOTEBOOKS, ROOT, name_of
 
+import one_page
 from one_page import checks, chosen
 
 
@@ -36,4 +41,29 @@ def test_an_example_is_linted_and_held_to_form_and_record():
 
 def test_a_message_is_held_to_its_tests():
     (tests,) = checks("scalar-outputs", [])
-    assert tests[-3:] == ["tests/test_messages.py", "-k", "[scalar-outputs]"]
+    assert {"tests/test_messages.py", "tests/test_recognition.py"} < {*tests}
+    assert tests[-2:] == ["-k", "[scalar-outputs]"]
+
+
+@pytest.mark.parametrize(
+    ("anchor", "where"),
+    [
+        ("scalar-outputs", {"test_messages.py", "test_recognition.py"}),
+        ("loss-broadcast", {"test_messages.py", "test_watch.py"}),
+    ],
+)
+def test_a_message_is_what_these_tests_are_about(anchor, where):
+    """What people paste, of an error; what `watch` finds, of a trap."""
+    (tests,) = checks(anchor, ["--collect-only"])
+    ran = subprocess.run(tests, cwd=ROOT, capture_output=True, text=True)
+    found = re.findall(rf"^tests/(\w+\.py)::.*\[{anchor}\]$", ran.stdout, re.M)
+    assert {*found} == where
+
+
+@pytest.mark.parametrize(("name", "failed"), [("leaf-inplace", 1), ("what-v-is", 0)])
+def test_a_message_that_no_test_is_about_is_a_failure(name, failed, monkeypatch):
+    none = SimpleNamespace(returncode=one_page.NOTHING_RAN)
+    monkeypatch.setattr(one_page.pages, "main", lambda part: 0)
+    monkeypatch.setattr(one_page.subprocess, "run", lambda *given, **options: none)
+    monkeypatch.setattr(one_page, "render", lambda source: source)
+    assert (one_page.main(name) > 0) == failed

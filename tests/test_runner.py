@@ -7,7 +7,7 @@ import pytest
 from executed import EXAMPLES, NOTEBOOKS
 from sites import write
 
-from pages import ANSWERS, ROOT, Store, executed, find, pieces
+from pages import ODD_ANSWERS, ROOT, Store, executed, find, pieces
 
 PACKAGE = {"src/tiny/__init__.py": "def a():\n    return 'number one'"}
 
@@ -106,14 +106,14 @@ def test_the_prose_of_a_message_is_not_executed(tmp_path):
 
 
 def test_a_script_imports_what_stands_beside_it_and_depends_on_it(tmp_path):
-    script = {ANSWERS: '"""Page."""\nfrom beside import two\ntwo'}
-    beside = str(Path(ANSWERS).with_name("beside.py"))
+    script = {ODD_ANSWERS: '"""Page."""\nfrom beside import two\ntwo'}
+    beside = str(Path(ODD_ANSWERS).with_name("beside.py"))
     write(tmp_path, {**PACKAGE, **script, beside: "two = 2"})
     for value in "23":
         write(tmp_path, {beside: f"two = {value}"})
         (page,) = stale = Store(tmp_path).stale(executed(tmp_path))
         ((_, result),) = Store(tmp_path).execute(stale, 1)
-        assert (page.name, result["shown"][0]["text"]) == (ANSWERS, value)
+        assert (page.name, result["shown"][0]["text"]) == (ODD_ANSWERS, value)
     assert Store(tmp_path).stale(executed(tmp_path)) == []
 
 

@@ -2,7 +2,9 @@
 
 import ast
 import gc
+import inspect
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -115,11 +117,12 @@ def test_in_transform_and_unwrap():
 @pytest.mark.parametrize("door", ["open", "closed"])
 def test_node_number(door, monkeypatch):
     if door == "closed":
-        monkeypatch.delattr(torch.autograd, "_get_sequence_nr")
+        monkeypatch.delattr(torch._C._autograd, "_get_sequence_nr")
         monkeypatch.delattr(torch._C, "_current_autograd_node")
     x, seen = X.clone().requires_grad_(), []
     y = x.sin()
     made = _torch.node_number()
+    assert made == (-1 if door == "closed" else _torch.number_of(y.grad_fn))
     z = y * 2
     later = _torch.node_number()
     y.register_hook(lambda v: seen.append(_torch.node_number()))
@@ -127,6 +130,15 @@ def test_node_number(door, monkeypatch):
     assert (made < later, seen == [made]) == (
         (True, True) if door == "open" else (False, True)
     )
+
+
+def test_is_compiled():
+    layer = torch.nn.Linear(1, 1)
+    assert not _torch.is_compiled(layer)
+    assert _torch.is_compiled(torch.compile(layer, backend="eager"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scripting is deprecated
+        assert _torch.is_compiled(torch.jit.script(layer))
 
 
 def test_accumulated_leaf():
@@ -224,7 +236,7 @@ def test_operations():
 
 
 class Twice(torch.autograd.Function):
-    seen = ()
+    seen = roots = ()
 
     @staticmethod
     def forward(ctx, x):
@@ -237,8 +249,9 @@ class Twice(torch.autograd.Function):
             _torch.running_backward(),
             _torch.function_of(node),
             _torch.shapes_received(node),
-            _torch.stack_of_backward(threading.get_ident()).f_code.co_name,
+            _torch.stack_of_backward(threading.get_ident()),
         )
+        Twice.roots = _torch.roots_of_backward(Twice.seen[-1])
         return 2 * v
 
 
@@ -251,9 +264,15 @@ def test_what_runs_now():
     y = Twice.apply(x)
     assert _torch.number_of(y.grad_fn) == before == _torch.nodes_made() - 1
     assert _torch.number_of(get_gradient_edge(x).node) > 2**60
-    y.sum().backward()
-    run, function, shapes, caller = Twice.seen
-    assert (function, shapes, caller) == (Twice, [(3,)], "_engine_run_backward")
+    z = y.sum()
+    z.backward()
+    run, function, shapes, frame = Twice.seen
+    assert (function, shapes) == (Twice, [(3,)])
+    assert frame.f_code.co_name == "_engine_run_backward"
+    ((root,), Twice.seen) = Twice.roots, ()
+    assert root is z
+    other = inspect.currentframe()
+    assert tuple(_torch.roots_of_backward(other)) == ()
     assert run >= 0
     assert _torch.function_of(x.sin().grad_fn) is None
     assert _torch.shapes_received(NothingToSee()) == []

@@ -14,7 +14,7 @@ from pathlib import Path
 from executed import PAGES, ROOT
 from sweeps import untried
 
-from pages import LIBRARIES, PRELOAD, RUNNER, Page, answers, digest
+from pages import LIBRARIES, PRELOAD, RUNNER, Page, digest, run_jobs
 from runner import Block, Order
 
 BY_LOT, TOGETHER = 36, 6
@@ -192,7 +192,7 @@ def test_pages_show_what_they_are_about_and_nothing_else(names, pytestconfig):
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     wrong = []
     environment = {**os.environ, "PYTHONPATH": path}
-    for result in answers(order, [sys.executable, str(RUNNER)], environment):
+    for result in run_jobs(order, [sys.executable, str(RUNNER)], environment):
         name = result["name"]
         told = [block["stdout"].splitlines()[-1] for block in result["shown"][1::2]]
         found = [pair for line in told for pair in json.loads(line)["found"]]

@@ -174,10 +174,8 @@ def steady(text: str) -> str:
 
 
 def _title(message: Message) -> str:
-    """Return the heading: the name as a sentence, or the message verbatim, as code."""
-    if message.name:
-        return re.sub(r"([_*\[\]<>])", r"\\\1", message.name)
-    return f"`` {message.title} ``" if "`" in message.title else f"`{message.title}`"
+    """Return the heading: the name as a sentence."""
+    return re.sub(r"([_*\[\]<>])", r"\\\1", message.name)
 
 
 def _link(source: str) -> str:

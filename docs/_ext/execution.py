@@ -5,8 +5,8 @@ how). sphinx-gallery is told to execute nothing; its pages get the stored output
 Sphinx reads them, and their figures before, for the thumbnails. MyST-NB finds the executed
 notebooks in its cache. A page that does not run as it should stops the build.
 
-``execution_pages`` is ``all``, or a part of the names of the pages to run (``none`` is in
-no name): the others show their last output where it is still true, and else none.
+``execution_pages`` is ``all``, or a part of the names of the pages to run, or empty for
+none of them: the others show their last output where it is still true, and else none.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class Execution:
         pages = list(find(store.root))
         gallery = Path(app.srcdir, app.config.sphinx_gallery_conf["gallery_dirs"])
         delete_orphans(store.root / "examples", gallery, app)
-        wanted = app.config.execution_pages
+        part = app.config.execution_pages
         stale = store.stale(executed(store.root))
-        execute(app, store, [p for p in stale if wanted == "all" or wanted in p.name])
+        execute(app, store, [page for page in stale if is_chosen(page.name, part)])
         for page in pages:
             result = store.fresh(page)
             name = page.source.with_suffix("").relative_to(store.root)
@@ -203,6 +203,11 @@ class Execution:
             for file in Path(app.outdir, "_downloads").glob("*/*"):
                 if file.relative_to(file.parents[1]).as_posix() not in downloads:
                     shutil.rmtree(file.parent)
+
+
+def is_chosen(name: str, part: str) -> bool:
+    """Tell whether a page is to be executed, by its name and ``execution_pages``."""
+    return part == "all" or (part != "" and part in name)
 
 
 def published(app: Sphinx) -> Path:

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 import pullback
 from certified import AGREE, differences
 from odd_cases import THEMES, Case
 from pullback._inputs import untouched
+from pullback._torch import pytree, tensor_hooks, version
 
 # -- The functions ---------------------------------------------------------------------
 
@@ -212,8 +212,8 @@ def _state(x: Tensor) -> dict[str, Any]:
     return {
         "x": (x.shape, x.stride() if x.layout is torch.strided else None, values(x)),
         "x.grad": values(x.grad) if x.is_leaf else None,
-        "flags": (x.requires_grad, x.is_leaf, x.is_inference(), x._backward_hooks),
-        "version": None if x.is_inference() else x._version,
+        "flags": (x.requires_grad, x.is_leaf, x.is_inference(), tensor_hooks(x)),
+        "version": version(x),
         "random numbers": torch.get_rng_state().tolist(),
         "default dtype": torch.get_default_dtype(),
         "modes": (

@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from pages import ANSWERS, Page, Store
+from pages import ODD_ANSWERS, Page, Store
 
 Groups = dict[str, list[str]]  # functions by what they answer, right answers first
 
@@ -30,8 +30,8 @@ class OddInputs(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the table."""
-        store = Store(Path(self.env.app.confdir).parent)
-        page = Page(store.root, ANSWERS)
+        store = Store(Path(self.env.srcdir).parent)
+        page = Page(store.root, ODD_ANSWERS)
         self.env.note_dependency(str(store.file(page)))
         if not (result := store.fresh(page)):
             return []

@@ -53,11 +53,11 @@ PRELOAD = [
 ]
 RUNNER = Path(__file__).with_name("runner.py")
 TOOLS = [RUNNER, *(RUNNER.with_name(f"{name}.py") for name in ("calls", "certified"))]
-ENTRIES = "docs/answers/"  # pages of entries that stand alone
+ANSWER_PAGES = "docs/answers/"  # pages of entries that stand alone
 SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
 MODULE = re.compile(r"^(?:from|import) (\w+)", re.M)
-ANSWERS = "docs/_ext/odd_answers.py"
+ODD_ANSWERS = "docs/_ext/odd_answers.py"
 WORDINGS = re.compile(r"#\n# \.\. asked: .*\n(?:#    .*\n)*\Z")  # at the end of a script
 ROOT = Path(__file__).parents[2]
 
@@ -81,7 +81,7 @@ class Page:
         if self.source.suffix == ".py":
             return blocks_of(self.source)
         cells = [*cells_of(text)]
-        if self.name.startswith(ENTRIES):
+        if self.name.startswith(ANSWER_PAGES):
             heads = entries_of(text)
             for before, cell in pairwise(cells):
                 cell["anew"] = bisect(heads, before["line"]) != bisect(heads, cell["line"])
@@ -168,8 +168,8 @@ def find(root: Path) -> Iterator[Page]:
 def executed(root: Path) -> Iterator[Page]:
     """Yield all that is executed: the pages, what odd input gives, the messages."""
     yield from find(root)
-    if (root / ANSWERS).exists():
-        yield Page(root, ANSWERS)
+    if (root / ODD_ANSWERS).exists():
+        yield Page(root, ODD_ANSWERS)
     yield from pieces(root)
 
 
@@ -316,7 +316,7 @@ class Store:
         by_name = {page.name: page for page in pages}
         sources = [str(self.package.parent), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sources))}
-        for result in answers(order, [sys.executable, str(RUNNER)], environment):
+        for result in run_jobs(order, [sys.executable, str(RUNNER)], environment):
             page = by_name.pop(result["name"])
             self.keep(page, result)
             yield page, result
@@ -335,7 +335,7 @@ class Store:
         new.replace(file)
 
 
-def answers(
+def run_jobs(
     order: Order, command: list[str], environment: dict[str, str]
 ) -> Iterator[Result]:
     """Start the runner; yield what came of each page, as it comes."""

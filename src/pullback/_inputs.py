@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, get_args
 import torch
 from torch import Tensor
 
-from pullback._torch import in_transform, pytree, version
+from pullback._torch import in_transform, is_compiled, pytree, version
 
 Mode = Literal["auto", "reverse", "forward"]
 ChunkSize = int | Literal["auto"] | None
@@ -142,7 +142,7 @@ def _with_own_buffers(f: Callable[..., Any]) -> Callable[..., Any]:
     """
     if not isinstance(f, torch.nn.Module) or not f.training:
         return f
-    if isinstance(f, torch.jit.ScriptModule) or hasattr(f, "_orig_mod"):
+    if is_compiled(f):
         return f
     buffers = dict(f.named_buffers())
     if not buffers:

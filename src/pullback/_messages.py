@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).with_name("messages")
-NEEDED: dict[str, type] = {"see": list, "source": list}
-OF_A_TRAP: dict[str, type] = {"name": str}  # which raises nothing
+NEEDED: dict[str, type] = {"name": str, "asked": list, "see": list, "source": list}
+# which a trap that raises nothing has not
 OF_A_MESSAGE: dict[str, type] = {"message": str, "kinds": list, "patterns": list}
 OPTIONAL: dict[str, type] = {
     "place": int,
     "older": list,
-    "asked": list,
     "only_line": str,
     "only_from": str,
     "unknown": dict,
@@ -51,10 +50,11 @@ class Message:
         anchor: Name of its file and of its page, ``errors/<anchor>.html``; the label of
             the page is ``error-<anchor>``.
         theme: Name of its folder: the part of the error index that lists it.
+        name: What it means, in plain words, the heading of the page; of a silent trap,
+            what it does.
+        asked: Other words under which the search of the site is to find its page.
         place: Where the list of its theme has it; those without a number come last.
         message: The recognisable beginning of the message; empty for a silent trap.
-        name: What it means, as a sentence, which is then the heading of the page; of a
-            silent trap, what it does.
         why: What autograd was asked to do and why it cannot.
         fix: What to do, with ``{group}`` where the message tells the reader's values.
         kinds: Names of the classes of the exception or warning; none for a silent trap.
@@ -62,7 +62,6 @@ class Message:
             message, whatever shapes, dtypes and names it carries. Their named groups
             may be used in ``fix``.
         older: Earlier wordings, as people still paste them.
-        asked: Other words under which the search of the site is to find its page.
         tell: One line for each possible cause: the sign, and what it calls for.
         unknown: What stands in ``fix`` for a group that a wording does not carry.
         shapes: Groups that are the shape of a variable of the function that raises,
@@ -81,17 +80,17 @@ class Message:
 
     anchor: str
     theme: str
+    name: str
+    asked: tuple[str, ...]
     why: str
     fix: str
     see: tuple[str, ...]
     source: tuple[str, ...]
     place: int | None = None
     message: str = ""
-    name: str = ""
     kinds: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
     tell: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, str] = field(default_factory=dict)
@@ -239,8 +238,8 @@ def _fields(text: str) -> dict[str, Any]:
 
 def _table(table: dict[str, Any]) -> dict[str, Any]:
     trap = not OF_A_MESSAGE.keys() & table.keys()
-    needed = NEEDED | (OF_A_TRAP if trap else OF_A_MESSAGE)
-    known = needed | OPTIONAL | OF_A_TRAP  # a message may have a name, too
+    needed = NEEDED if trap else NEEDED | OF_A_MESSAGE
+    known = needed | OPTIONAL
     if unknown := table.keys() - known.keys():
         raise ValueError(f"unknown field: {', '.join(sorted(unknown))}")
     if missing := [name for name in needed if not table.get(name)]:

@@ -2,8 +2,8 @@
 
 Each gives what no public name gives, or not as fast, and says what stands in its place
 where a release has closed it. All are open in every release from 2.6, the oldest that was
-tried, to 2.13, unless a door says otherwise. ``tests/test_torch.py`` opens each of them and
-closes those that have another way.
+tried, to 2.13, unless a door says otherwise; what is known of later ones stands where it
+matters. ``tests/test_torch.py`` opens each of them and closes those that have another way.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ __all__ = [
     "has_numbers",
     "hook_count",
     "in_transform",
+    "is_compiled",
     "node_number",
     "nodes_made",
     "number_of",
     "out_of_sight",
     "pytree",  # nested tuples, lists and dicts, and paths in them
+    "roots_of_backward",
     "running_backward",
     "running_node",
     "saved_tensors_of",
@@ -126,6 +128,14 @@ def in_transform() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Tell whether a module is compiled or scripted, and cannot be called in parts.
+
+    Without ``_orig_mod`` a module that :func:`torch.compile` gave is taken for a plain one.
+    """
+    return isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod")
+
+
 def unwrap(t: Tensor) -> Tensor:
     """Return the tensor inside those of the transforms; there is no other way."""
     while _functorch.is_functorch_wrapped_tensor(t):
@@ -168,23 +178,48 @@ def _parts(saved: Any) -> Sequence[Any]:
 def cotangent_bytes(node: Node) -> list[int]:
     """Return the size of what each output of the node's operation sends back.
 
-    Without ``_input_metadata`` nothing is known, and nothing counted.
+    Nothing is counted where nothing is known.
     """
-    known = getattr(node, "_input_metadata", ())
-    return [torch.Size(t.shape).numel() * t.dtype.itemsize for t in known]
+    return [torch.Size(t.shape).numel() * t.dtype.itemsize for t in _received(node)]
+
+
+def shapes_received(node: Node | None) -> list[tuple[int, ...]]:
+    """Return the shape of each cotangent that a node receives, if it is known."""
+    return [tuple(t.shape) for t in _received(node)]
+
+
+def _received(node: Node | None) -> Sequence[Any]:
+    """Return shape and dtype of each cotangent; none without ``_input_metadata``."""
+    known: Sequence[Any] = getattr(node, "_input_metadata", ())
+    return known
 
 
 def node_number() -> int:
-    """Return the number of the newest node of this thread; nodes are numbered as made.
+    """Return the number of the node that is running, or else of this thread's newest.
 
-    Where a backward is running, it is that of the node whose turn it is. Without
-    ``_get_sequence_nr`` and ``_current_autograd_node`` all have number -1.
+    It is -1 where neither can be told.
     """
-    running = getattr(torch._C, "_current_autograd_node", lambda: None)()
-    if running is not None:
-        return int(running._sequence_nr())
-    count = getattr(torch.autograd, "_get_sequence_nr", lambda: 0)
-    return int(count()) - 1
+    running = running_node()
+    return nodes_made() - 1 if running is None else number_of(running)
+
+
+def nodes_made() -> int:
+    """Return the number that the next node of this thread will have.
+
+    Autograd makes the node of an operation before it runs it, so that within the
+    operation its node is the last one. Without ``_get_sequence_nr`` it is always 0; there
+    is no other way.
+    """
+    count: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", int)
+    return count()
+
+
+def number_of(node: Node) -> int:
+    """Return the number that a node got when it was made; there is no other way.
+
+    Those that accumulate into a leaf have the largest number of 64 bits.
+    """
+    return node._sequence_nr()
 
 
 def hook_count(handle: RemovableHandle) -> int:
@@ -316,9 +351,13 @@ _MARKS = {"_FrameAction", "_FrameExecStrategy", "set_code_exec_strategy"}
 
 
 def running_node() -> Node | None:
-    """Return the node in whose backward this is, or None; there is no other way."""
-    node: Node | None = torch._C._current_autograd_node()
-    return node
+    """Return the node in whose backward this is, or None; there is no other way.
+
+    Without ``_current_autograd_node`` no node is ever known to run.
+    """
+    current: Callable[[], Node | None]
+    current = getattr(torch._C, "_current_autograd_node", lambda: None)
+    return current()
 
 
 def running_backward() -> int:
@@ -327,23 +366,6 @@ def running_backward() -> int:
     There is no other way.
     """
     return torch._C._current_graph_task_id()
-
-
-def nodes_made() -> int:
-    """Return the number that the next node of this thread will have.
-
-    Autograd makes the node of an operation before it runs it, so that within the
-    operation its node is the last one. There is no other way.
-    """
-    return torch._C._autograd._get_sequence_nr()
-
-
-def number_of(node: Node) -> int:
-    """Return the number that a node got when it was made; there is no other way.
-
-    Those that accumulate into a leaf have the largest number of 64 bits.
-    """
-    return node._sequence_nr()
 
 
 def stack_of_backward(thread: int) -> FrameType | None:
@@ -358,6 +380,15 @@ def stack_of_backward(thread: int) -> FrameType | None:
                 return frame
             frame = frame.f_back
     return None
+
+
+def roots_of_backward(frame: FrameType) -> Sequence[Any]:
+    """Return what backward was asked to start from, by the frame that called the engine.
+
+    They are under ``t_outputs`` in it; without that none are known.
+    """
+    roots: Sequence[Any] = frame.f_locals.get("t_outputs", ())
+    return roots
 
 
 def edited_tensors_of(node: Node) -> list[tuple[str, Tensor | None]]:
@@ -395,8 +426,3 @@ def shapes_sent(node: Node) -> list[tuple[int, ...]]:
         known = [tuple(leaf.shape)] if leaf is not None else shapes_received(target)
         found += known[at : at + 1]
     return found
-
-
-def shapes_received(node: Node | None) -> list[tuple[int, ...]]:
-    """Return the shape of each cotangent that a node receives, if it is known."""
-    return [tuple(t.shape) for t in getattr(node, "_input_metadata", ())]
