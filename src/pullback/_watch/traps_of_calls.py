@@ -100,8 +100,8 @@ def summed_outputs(log: Log, call: Call) -> Found:
 )
 def count_samples(log: Log, now: Moment) -> Found:
     """Keep how many numbers each mean is over; for :func:`unequal_means`."""
-    given = [a for a in now.args if type(a) is int]  # of losses, the reduction comes first
-    summed = now.kwargs.get("reduction", (given or [None])[0]) == SUM
+    given = (a for a in now.args if type(a) is int)  # of losses, the reduction is the first
+    summed = now.kwargs.get("reduction", next(given, None)) == SUM
     if now.event.live and now.outputs and now.outputs[0].ndim == 0 and not summed:
         of = now.inputs[1] if now.event.op.startswith("nll") else now.inputs[0]
         log.memory["samples"][now.event.number] = of.numel()
