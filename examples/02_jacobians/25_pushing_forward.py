@@ -248,8 +248,9 @@ assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == kept.tolist() == [1, 0]
 # **Next:** so far we chose a plan and looked at what it does. :ref:`hitting-targets` asks
 # the other way round: which plan does what we want?
 #
-# .. asked: what is a JVP; forward-mode automatic differentiation; Jacobian times a
-#    vector; directional derivative; what happens to the output if I change the input;
-#    torch.func.jvp; few inputs and many outputs; effect of a small change of the input;
-#    how does changing one input affect all outputs; effect of a nudge of the inputs;
-#    sensitivity in one direction; forward derivative
+# .. asked: vjp vs jvp; difference between a VJP and a JVP; what is a JVP; forward-mode
+#    automatic differentiation; Jacobian times a vector; directional derivative; what
+#    happens to the output if I change the input; torch.func.jvp; few inputs and many
+#    outputs; effect of a small change of the input; how does changing one input affect
+#    all outputs; effect of a nudge of the inputs; sensitivity in one direction; forward
+#    derivative

@@ -291,7 +291,8 @@ assert not pullback.mixing(norm, X)
 # **Next:** the zeros were in blocks here. They can be anywhere, and
 # :ref:`a-jacobian-of-zeros` still gets by with a few products.
 #
-# .. asked: batch Jacobian; Jacobian per sample; Jacobian for each element of a batch;
+# .. asked: batch Jacobian without a loop; Jacobian of a network with BatchNorm or
+#    dropout; batch Jacobian; Jacobian per sample; Jacobian for each element of a batch;
 #    vmap jacrev over a batch; Jacobian of shape (B, m, n); Jacobian with batch
 #    dimension has zeros; how to get Jacobian per sample fast; matrix of derivatives for
 #    every sample; Jacobian of each data point; avoid the big batch Jacobian

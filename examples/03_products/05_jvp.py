@@ -185,5 +185,5 @@ pullback.live(f, torch.tensor([2.0, 3.0]))
 # Where forward mode is missing: :ref:`jvp-from-vjps`. Does my JVP fit my VJP?
 # :ref:`dot-product-test`. A whole J: :ref:`reverse-or-forward`. Dropout: :ref:`linearize`.
 #
-# .. asked: Jacobian-vector product; forward mode AD; dual numbers; jvp in PyTorch;
-#    tangent; derivative along a direction without a graph
+# .. asked: dual numbers in forward mode; Jacobian-vector product; forward mode AD; dual
+#    numbers; jvp in PyTorch; tangent; derivative along a direction without a graph

@@ -175,6 +175,6 @@ torch.testing.assert_close(found["w"], w.grad)
 # Leaves and what is between: :ref:`leaves-and-roots`. A graph that was used up:
 # :ref:`second-backward`. An engine of your own: :ref:`build-the-engine`.
 #
-# .. asked: what is grad_fn; AddBackward0; MulBackward0 meaning; read the autograd
-#    graph; next_functions; print the computation graph; names of backward nodes; draw
-#    the graph
+# .. asked: what is the computation graph; what is grad_fn; AddBackward0; MulBackward0
+#    meaning; read the autograd graph; next_functions; print the computation graph;
+#    names of backward nodes; draw the graph

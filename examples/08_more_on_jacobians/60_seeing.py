@@ -135,5 +135,6 @@ torch.testing.assert_close(layer.sum(1), torch.zeros(9), atol=1e-5, rtol=0)
 # Bands from three products: :ref:`sparse-jacobian`. When samples mix:
 # :ref:`mixing-samples`.
 #
-# .. asked: picture of a Jacobian; heat map of the Jacobian; Jacobian of convolution,
-#    softmax, attention; visualise the Jacobian; which outputs depend on which inputs
+# .. asked: Jacobian of softmax; picture of a Jacobian; heat map of the Jacobian;
+#    Jacobian of convolution, softmax, attention; visualise the Jacobian; which outputs
+#    depend on which inputs
