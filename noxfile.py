@@ -5,7 +5,6 @@
 """What a contributor runs. ``nox -l`` lists it."""
 
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -19,11 +18,7 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 PINS = Path("constraints.txt")
 (TORCH,) = (d for d in PYPROJECT["project"]["dependencies"] if d.startswith("torch"))
 OLDEST = TORCH.removeprefix("torch>=") + ".0"
-# Tests that use the package and neither pages nor what is built of them
-OF_PACKAGE = re.compile(
-    r"\A(?!.*^from (built|entries|executed|sites) )(?=.*^(import|from) pullback)",
-    re.M | re.S,
-)
+OF_PAGES = {"built", "entries", "executed", "sites"}  # what tests of the site import
 SITE = Path("docs/_build/html")
 BOOK = Path("docs/_build/book")
 GENERATED = ["docs/_build", "docs/auto_examples", "docs/errors", "docs/api/generated"]
@@ -57,6 +52,15 @@ def constraints(session: nox.Session, lines: list[str]) -> Path:
     pins = Path(session.create_tmp(), "constraints.txt").resolve()
     pins.write_text("\n".join(lines))
     return pins
+
+
+def uses_package_alone(test: str) -> bool:
+    """Tell whether a test imports the package, and neither pages nor what is built."""
+    imports = [
+        row.split()[1] for row in test.splitlines() if row.startswith(("import ", "from "))
+    ]
+    names = {name.partition(".")[0] for name in imports}
+    return "pullback" in names and not names & OF_PAGES
 
 
 def only(session: nox.Session, otherwise: str) -> list[str]:
@@ -181,7 +185,7 @@ def oldest(session: nox.Session) -> None:
     release = "".join(session.posargs[:1]) or OLDEST
     install(session, "tests", pins=with_torch(session, f"=={release}"))
     tests = {file: file.read_text() for file in sorted(Path("tests").glob("test_*.py"))}
-    alone = [str(f) for f, text in tests.items() if OF_PACKAGE.search(text)]
+    alone = [str(f) for f, text in tests.items() if uses_package_alone(text)]
     session.run("pytest", *PARALLEL, *alone, *session.posargs[1:], env=ONE_THREAD)
 
 

@@ -19,6 +19,13 @@ release = version = installed("pullback")
 
 # -- What builds the pages -------------------------------------------------------------
 
+# By name; where the order matters, a priority says so. Before the pages are read, they run
+# (100) and the messages are written from what they showed (110); sphinx-gallery writes its
+# pages (500), which are then gone over (800, 900). On a page the links in code are made
+# right behind sphinx-gallery's (6), and whole blocks are rewritten when nothing else looks
+# for them (880 to 950). The menu is put into a page (100) before its Markdown is written
+# (800) and files are left out (900). When the build ends, lost pages are looked for (0),
+# pictures follow the deletion of lost ones (600), and the theme's files come last (900).
 extensions = [
     "execution",
     "also_asked",

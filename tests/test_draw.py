@@ -260,7 +260,7 @@ def test_widths_of_text_are_on_the_wide_side():
         (ValueError, r"v has shape \(1,\)", lambda: draw.vjp([1.0], J)),
         (ValueError, r"u has shape \(2,\)", lambda: draw.jvp(J, V)),
         (TypeError, "complex64; real", lambda: draw.vjp(V, J * 1j)),
-        (TypeError, "J is a object", lambda: draw.vjp(V, object())),
+        (TypeError, "J is an object", lambda: draw.vjp(V, object())),
         (ValueError, "rows has 1 names; 2", lambda: draw.vjp(V, J, rows=["a"])),
         (ValueError, "J is 41 × 1", lambda: draw.vjp(torch.ones(41), torch.ones(41, 1))),
         (ValueError, "no gradients", lambda: draw.accumulate()),

@@ -87,7 +87,7 @@ def test_a_process_outside_of_the_group_is_told_so(ranks):
 
 def test_bad_groups():
     for group in ("gloo", 2, object()):
-        with pytest.raises(TypeError, match=r"group is a .* process group"):
+        with pytest.raises(TypeError, match=r"group is (an? \w+|None); a process group"):
             pullback.distributed.jacobian(f, X, group=group)
 
 

@@ -78,13 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def explain(text: str) -> int:
     """Print what a message in any of its wordings means, or the entry of a name."""
     from pullback._hints import note_of
-    from pullback._recognition import found
+    from pullback._recognition import lookup
 
     entry = _named(text)
     if entry is not None:
         print("\n\n".join(_whole(entry)))
         return 0
-    message = next(found(text), None)
+    message = lookup(text)
     if message is None:
         print("This message is not in the index of errors.")
         return 1

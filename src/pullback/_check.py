@@ -25,6 +25,7 @@ from pullback._inputs import (
     check_numbers,
     check_real,
     jvp,
+    kind_of,
     leaf_of,
     named_tensors,
     one_tensor,
@@ -228,7 +229,7 @@ def check(
     check_no_transform()
     check_progress(progress)
     if v is not None and not isinstance(v, Tensor):
-        raise TypeError(f"v is a {type(v).__name__}; a tensor of y's shape is needed")
+        raise TypeError(f"v is {kind_of(v)}; a tensor of y's shape is needed")
     for name in routes:
         if name not in ROUTES:
             raise ValueError(f"routes has {name!r}; names of {ROUTES} are needed")

@@ -14,6 +14,7 @@ from torch import Tensor, no_grad
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
 
+from pullback._site import Site
 from pullback._torch import (
     accumulated_leaf,
     all_tensors,
@@ -21,7 +22,6 @@ from pullback._torch import (
     saved_tensors_of,
     tensor_hooks,
 )
-from pullback._watch.findings import Site
 
 
 class Graph:

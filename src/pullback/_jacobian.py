@@ -30,6 +30,7 @@ from pullback._products import (
     columns_to_blocks,
     fastest_count,
     numbers_in,
+    ramps,
     vjp,
 )
 from pullback._torch import in_transform, pytree
@@ -281,9 +282,7 @@ def _columns_on_graph(graph: Recorded, options: Options) -> list[list[Tensor]] |
     """
     xs, ys = graph.xs, graph.ys
     with torch.enable_grad():
-        ramps = [torch.linspace(1, 2, y.numel(), device=y.device) for y in ys]
-        vs = [r.to(y).reshape(y.shape) for r, y in zip(ramps, ys, strict=True)]
-        vs = [v.requires_grad_() for v in vs]
+        vs = [v.requires_grad_() for v in ramps(ys)]
         try:
             vJ = vjp(ys, xs, create_graph=True)(*vs)
         except RuntimeError:  # "... is not differentiable twice", "once_differentiable"
@@ -354,9 +353,7 @@ def _check_tangents(ys: list[Tensor], xs: list[Tensor], nonzero: list[bool]) -> 
 
     Operations that compute their own derivative in the forward pass can lose tangents.
     """
-    ramps = [torch.linspace(1, 2, y.numel(), device=y.device) for y in ys]
-    vs = [r.to(y).reshape(y.shape) for r, y in zip(ramps, ys, strict=True)]
-    rows = vjp(ys, xs, create_graph=False)(*vs)
+    rows = vjp(ys, xs, create_graph=False)(*ramps(ys))
     if any(bool(row.any()) and not found for row, found in zip(rows, nonzero, strict=True)):
         raise RuntimeError(
             "tangents are lost on their way through f: by forward mode the derivative is "

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
+from pullback._inputs import call, check_tensors, kind_of, leaf_of, one_tensor, untouched
 from pullback._jacobian import jacobian
 from pullback._live_graph import Called, Mark, called, drawn, marks
 from pullback._live_program import carried, weight
@@ -259,7 +259,7 @@ def _weights(v: Tensor | None, y: Tensor) -> Tensor:
     if v is None:
         return torch.ones_like(y)
     if not isinstance(v, Tensor) or not v.is_floating_point():
-        kind = f"of dtype {v.dtype}" if isinstance(v, Tensor) else f"a {type(v).__name__}"
+        kind = f"of dtype {v.dtype}" if isinstance(v, Tensor) else kind_of(v)
         raise TypeError(f"v is {kind}; a real floating point tensor is needed")
     if v.shape != y.shape:
         raise ValueError(

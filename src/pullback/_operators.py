@@ -16,6 +16,7 @@ from pullback._inputs import (
     flatten,
     kind_of,
 )
+from pullback._products import ramps
 from pullback._products import vjp as pull_through
 from pullback._torch import pytree
 
@@ -390,9 +391,7 @@ class _JacobianOf(Operator):
         It does in operations that compute their own derivative in the forward pass.
         """
         with torch.no_grad():
-            ramps = [torch.linspace(1, 2, y.numel(), device=y.device) for y in self._y.like]
-            vs = [r.to(y).view(y.shape) for r, y in zip(ramps, self._y.like, strict=True)]
-            rows = self._pull(vs)
+            rows = self._pull(ramps(self._y.like))
             return any(bool((r * u).any()) for r, u in zip(rows, us, strict=True))
 
 

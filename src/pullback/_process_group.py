@@ -13,6 +13,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from pullback._inputs import kind_of
+
 
 class SharedProducts:
     """The processes of one group, which compute one Jacobian together.
@@ -31,7 +33,7 @@ class SharedProducts:
     def __init__(self, group: Any) -> None:
         if not dist.is_available() or not isinstance(group, dist.ProcessGroup):
             raise TypeError(
-                f"group is a {type(group).__name__}; a process group of "
+                f"group is {kind_of(group)}; a process group of "
                 "torch.distributed that this process belongs to is needed"
             )
         self.group = group

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pullback")
 
+
+def ramps(ys: Sequence[Tensor]) -> list[Tensor]:
+    """Return a cotangent for each y, from 1 to 2: none of its entries is zero."""
+    made = [torch.linspace(1, 2, y.numel(), device=y.device) for y in ys]
+    return [ramp.to(y).reshape(y.shape) for ramp, y in zip(made, ys, strict=True)]
+
+
 # v_1, ..., v_k -> v^T J, one tensor for each x; or t_1, ..., t_k -> J t, one for each y
 Product = Callable[..., tuple[Tensor, ...]]
 

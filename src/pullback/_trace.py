@@ -14,7 +14,7 @@ from torch.autograd.graph import Node as GraphNode
 
 from pullback._cotangents import SMALL, Cotangents, Edge, Leaf, Node, numbers
 from pullback._graph import Graph, line_of, restore_grads, saved_tensors
-from pullback._inputs import check_numbers, untouched
+from pullback._inputs import check_numbers, kind_of, untouched
 from pullback._report import Table
 from pullback._steps import Steps, walk
 from pullback._torch import hook_count
@@ -379,7 +379,7 @@ def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
         raise TypeError(f"y is {y!r}; a tensor, or a sequence of at least one, is needed")
     roots = list(y) if several else [y]
     if several and not (v is None or isinstance(v, Sequence)):
-        raise TypeError(f"v is a {type(v).__name__}; a sequence, one for each y, is needed")
+        raise TypeError(f"v is {kind_of(v)}; a sequence, one for each y, is needed")
     given = [None] * len(roots) if v is None else list(v) if several else [v]
     if len(given) != len(roots):
         raise ValueError(
@@ -389,7 +389,7 @@ def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
     for i, (root, cotangent) in enumerate(zip(roots, given, strict=True)):
         at = f"[{i}]" if several else ""
         if not isinstance(root, Tensor):
-            raise TypeError(f"y{at} is a {type(root).__name__}; a tensor is needed")
+            raise TypeError(f"y{at} is {kind_of(root)}; a tensor is needed")
         if not root.requires_grad:
             raise RuntimeError(
                 f"y{at} has no graph (requires_grad is False); a y computed from a tensor "
@@ -404,7 +404,7 @@ def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
         if cotangent is None:
             cotangent = torch.ones_like(root)
         if not isinstance(cotangent, Tensor):
-            raise TypeError(f"v{at} is a {type(cotangent).__name__}; a tensor is needed")
+            raise TypeError(f"v{at} is {kind_of(cotangent)}; a tensor is needed")
         check_numbers(f"v{at}", cotangent)
         if cotangent.shape != root.shape:
             raise ValueError(
@@ -421,7 +421,7 @@ def _tensor_by_name(names: Any) -> dict[str, Tensor]:
     if isinstance(names, torch.nn.Module):
         return dict(names.named_parameters())
     if not isinstance(names, Mapping):
-        raise TypeError(f"names is a {type(names).__name__}; a dict or a module is needed")
+        raise TypeError(f"names is {kind_of(names)}; a dict or a module is needed")
     found: dict[str, Tensor] = {}
     for name, tensor in names.items():
         if not isinstance(name, str):
@@ -430,9 +430,7 @@ def _tensor_by_name(names: Any) -> dict[str, Tensor]:
             found |= dict(tensor.named_parameters(prefix=name))
             continue
         if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"names[{name!r}] is a {type(tensor).__name__}; a tensor is needed"
-            )
+            raise TypeError(f"names[{name!r}] is {kind_of(tensor)}; a tensor is needed")
         found[name] = tensor
     return found
 

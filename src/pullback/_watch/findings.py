@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import linecache
-import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, overload
 
+from pullback._site import Site as Site
+
 WIDTH = 88
-
-
-class Site(NamedTuple):
-    """A line of source, printed as ``path:line`` so that editors can jump there."""
-
-    path: str
-    line: int
-
-    @property
-    def code(self) -> str:
-        """What stands on the line."""
-        return linecache.getline(self.path, self.line).strip()
-
-    @property
-    def quoted(self) -> str:
-        """The place, and what stands there."""
-        return f"{self}: {self.code}" if self.code else str(self)
-
-    def __str__(self) -> str:
-        inside = self.path.startswith(os.getcwd() + os.sep)
-        path = os.path.relpath(self.path) if inside else self.path
-        return f"{path}:{self.line}"
 
 
 class Note(NamedTuple):

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pullback._inputs import kind_of
+
 DIGIT, WORD = 15, 13  # sizes of the two kinds of text, in pixels
 MARGIN = 3  # around everything, in pixels
 LEGIBLE = 11  # what the smaller of them may shrink to on a narrow screen
@@ -331,7 +333,7 @@ def real(name: str, value: Any) -> Tensor:
         t = value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
-            f"{name} is a {type(value).__name__}; a tensor, or numbers, are needed"
+            f"{name} is {kind_of(value)}; a tensor, or numbers, are needed"
         ) from error
     if t.is_complex():
         raise TypeError(f"{name} has dtype {t.dtype}; real numbers are needed")

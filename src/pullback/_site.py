@@ -1,0 +1,29 @@
+"""A line of source: where something was found, or where a tensor is held."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from typing import NamedTuple
+
+
+class Site(NamedTuple):
+    """A line of source, printed as ``path:line`` so that editors can jump there."""
+
+    path: str
+    line: int
+
+    @property
+    def code(self) -> str:
+        """What stands on the line."""
+        return linecache.getline(self.path, self.line).strip()
+
+    @property
+    def quoted(self) -> str:
+        """The place, and what stands there."""
+        return f"{self}: {self.code}" if self.code else str(self)
+
+    def __str__(self) -> str:
+        inside = self.path.startswith(os.getcwd() + os.sep)
+        path = os.path.relpath(self.path) if inside else self.path
+        return f"{path}:{self.line}"
