@@ -72,7 +72,8 @@ title = ax.set_title("The mean of v'Jv settles on the trace of J (dashed)")
 
 # %%
 # In a continuous normalising flow the logarithm of the density changes at the rate *minus*
-# this number, and one ``v`` a step is often enough: the estimate is right in the mean.
+# this number, and one ``v`` for each solve is often enough: the estimate is right in
+# the mean.
 #
 # *The Laplacian of a function of 400 variables*: it is the trace of the
 # :term:`Hessian`, the Jacobian of the gradient. The same signs estimate it:

@@ -168,8 +168,8 @@ for name, weigh in maps.items():
 # %%
 # With every pixel counted once, the network misses most of the small cells. Weights by
 # class find twice as many, and pay for it with more false alarms. Weights by segment find
-# still more of them for about the same number of false alarms. Here is what each network
-# says about our slide, stronger where it is more certain of a cell:
+# still more of them, here for about the same number of false alarms. Here is what each
+# network says about our slide, stronger where it is more certain of a cell:
 
 figure, axes = plt.subplots(2, 2, layout="constrained", figsize=(5.4, 5.8))
 axes[0, 0].imshow(torch.where(target[i] == VOID, 0.3, target[i]), cmap="Greys")

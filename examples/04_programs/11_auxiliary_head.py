@@ -194,7 +194,8 @@ for way in (one_sum, one_call, two_calls):
 
 # %%
 # Two calls add up in ``.grad`` what one call adds up at ``h``. By linearity this is the
-# same, but the trunk is walked twice. So you need two calls only if you want to see or
+# same (unless something below ``h`` is not linear in ``v``, such as a hook that clips), but
+# the trunk is walked twice. So you need two calls only if you want to see or
 # change the two gradients one by one (:ref:`task-gradient-norms`). (Under
 # DistributedDataParallel two calls are *not* the same: :ref:`ddp-several-backwards`.)
 #

@@ -143,7 +143,9 @@ print(f"negative: {negative} of the last 100")
 # arrives at the rendered points, and is pulled back from there to the sixteen strengths by
 # the :term:`Jacobian` of the renderer. **v is the noise that was seen minus the noise that
 # was added**, for each point. You may as well hand it over without a loss, or write the
-# line as a square, which some programs do in order to have something to log:
+# line as a square, which some programs do in order to have something to log. (The square
+# forms ``x - g``, and loses a ``g`` that is much smaller than ``x``. Compute it in float32,
+# or use the product.)
 
 x = waves @ strength
 g = -arrows / len(x)

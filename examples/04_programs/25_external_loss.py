@@ -125,7 +125,7 @@ total.backward()
 
 # %%
 # ``once_differentiable`` says that nobody has recorded how the gradient was computed, so it
-# cannot be differentiated a second time. Do not rely on being stopped if you try: most ways
+# cannot be differentiated a second time. Do not rely on being stopped if you try: some ways
 # to a second derivative then give a wrong number without a message
 # (:ref:`twice-differentiable`).
 #

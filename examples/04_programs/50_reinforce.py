@@ -120,7 +120,8 @@ legend = plt.legend()
 # .. dropdown:: Answer
 #
 #    It is :math:`\sum_k p_k\nabla\log p_k=\sum_k\nabla p_k=\nabla 1=0`. So a constant adds
-#    nothing on average, and with a good constant the single estimates scatter less.
+#    nothing on average, if the draws come from the present policy, and with a good constant
+#    the single estimates scatter less.
 
 
 def estimates(baseline):
@@ -156,7 +157,8 @@ except RuntimeError as error:
 # %%
 # **An advantage with a graph.** In actor-critic programs the weights are not rewards but
 # ``reward - critic(state)``. You may write ``log_prob.backward(-advantage)``, or the usual
-# ``(-log_prob * advantage).sum().backward()``. For the policy they do the same. But in the
+# ``(-log_prob * advantage).sum().backward()``. For a policy that shares
+# no weights with the critic they do the same. But in the
 # second form the advantage is part of the graph, and the critic is trained to make the
 # product small, which is not its task. As ``v`` it receives nothing. Write
 # ``advantage.detach()`` in the product:

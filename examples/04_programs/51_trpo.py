@@ -295,7 +295,8 @@ print("halved without damping:", any(undamped))
 # %%
 # **The old policy is a constant.** Compute it under ``no_grad``. If both sides of the
 # divergence have a graph, it is the divergence of a policy from itself, which is 0 for all
-# weights. So are all its derivatives, and no error tells you:
+# weights. So are all its derivatives, and no error tells you. (A policy with dropout must
+# be in eval mode: in training, two calls are two different policies.)
 
 weights, states = list(fresh.parameters()), states.double()
 kl = kl_divergence(fresh(states), fresh(states)).mean()

@@ -138,11 +138,11 @@ print("idle:", idle.sum().item(), "of 16; a gradient there?", g[idle].any().item
 # ----------
 #
 # Our codes begin far apart, and most of them far from all points. A code that has never
-# been chosen has the gradient zero, so Adam leaves it where it is, and it is idle in the
-# next step, too, unless the points come to it. Such codes are called *dead*. A usual cure
-# is to put a code that has not been chosen for some time onto a point of the present
-# batch. This is an ordinary assignment under ``no_grad`` and has nothing to do with
-# ``backward``. We train once without and once with it:
+# been chosen has the gradient zero, so plain Adam without weight decay leaves it where it
+# is, and it is idle in the next step, too, unless the points come to it. Such codes are
+# called *dead*. A usual cure is to put a code that has not been chosen for some time onto a
+# point of the present batch. This is an ordinary assignment under ``no_grad`` and has
+# nothing to do with ``backward``. We train once without and once with it:
 
 
 def restart(model, every=50):

@@ -237,7 +237,9 @@ for name, loss in wrong.items():
 # -----------------------
 #
 # The noise has the mean zero, so without it ``v`` would be the same *on average*. But in
-# each single step there would be much more noise in it. We look at the picture of the first
+# each single step with enough noise in it there would be much more noise in ``v``. (For
+# very small ``t`` it is the other way round: there the denoiser does not see the noise, and
+# the subtraction brings it in.) We look at the picture of the first
 # scene of all, and compare the spread of the two over many draws:
 
 x = render(start[:1]).repeat(4000, 1)

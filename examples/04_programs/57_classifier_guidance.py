@@ -203,7 +203,8 @@ classifier = classifier.eval()
 # The last line is a second damage. The noisy pictures of the sampler have gone into the
 # running mean, and calling ``eval()`` afterwards does not take them out again. If you are
 # not sure of a classifier, :func:`pullback.mixing` tells you which samples of a batch look
-# at each other:
+# at each other. It calls the function that you pass, so ask it in eval mode, as here, or
+# pass a module, whose running mean it puts back:
 
 import pullback
 

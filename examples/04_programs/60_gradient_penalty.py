@@ -115,7 +115,8 @@ with torch.no_grad():
 print(f"gap {gap:.2f}, transport distance {distance:.2f}")
 
 # %%
-# The two agree to a few per cent. Why not exactly is the question of the exercise below.
+# With the factor 10 the two agree to a few per cent. Why not exactly is the question of the
+# exercise below.
 #
 # What to watch for
 # -----------------

@@ -177,6 +177,13 @@ for scale in (1.0, 1024.0):
 # What to watch for
 # -----------------
 #
+# **BatchNorm.** In training mode it computes with the rows of one micro-batch, however many
+# of them you accumulate, so such a network does not behave as it would with the big batch.
+#
+# **A scale that falls without end.** A step that is left out now and then is normal. If the
+# data or the loss contain NaN, every step is left out, and the scale is halved until it is
+# 0. Stop when it falls below 1.
+#
 # **The last group.** The line of most tutorials is ``loss = criterion(...) / accumulate``,
 # the mean of a micro-batch over the number of micro-batches. For full groups it is the
 # same. In our last group it is not: there are three micro-batches and not four, and one of
