@@ -362,3 +362,7 @@ for divisor, ruined in ((empty.sum(), True), (empty.sum().clamp(min=1), False)):
 # **Next:** :ref:`pixel-weights` has the short answers about weights of pixels and classes,
 # and :ref:`loss-as-v` more reductions that are a ``v``. If the weights depend on the
 # network, read :ref:`the-v-you-choose`.
+#
+# .. asked: weight pixels in a segmentation loss; some pixels count more; class
+#    imbalance in segmentation; ignore unlabelled pixels; small objects are missed;
+#    weight map for a UNet; mask in cross entropy; weight each segment

@@ -320,3 +320,7 @@ assert abs(ratios["h.detach()"][1] - 1) < 1e-6
 # **Next:** :ref:`several-losses` has weights that balance themselves, and optimizers for
 # parts of a network. :ref:`one-backward-or-two` has the short answer, and
 # :ref:`grad-tensors-keyword` the names of the arguments.
+#
+# .. asked: auxiliary loss at an intermediate layer; deep supervision; two heads and one
+#    trunk; second loss in the middle of a network; early layers do not learn; auxiliary
+#    classifier; sum of two losses at a shared layer

@@ -411,3 +411,7 @@ assert slope.isinf()
 #
 # More lines with ``detach``, with their numbers: :ref:`surrogate-table`. Where the cut
 # belongs: :ref:`stop-gradient`. Losses that are weights: :ref:`loss-as-v`.
+#
+# .. asked: surrogate loss; trick with detach; which loss has this gradient; loss that
+#    only serves its gradient; stop gradient table; straight-through in one line; x * s
+#    + (x * (1 - s)).detach(); magic box; loss divided by its detached value

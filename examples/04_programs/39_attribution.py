@@ -402,3 +402,7 @@ for place in [(16, 13), (17, 15), (5, 9), (0, 0)]:
 # :ref:`token-gradients` does the same for the words of a sentence. The questions that
 # people ask about it are in :ref:`gradient-by-feature-map`, :ref:`integrated-gradients`,
 # and :ref:`error-attribution-needs-a-target`.
+#
+# .. asked: Grad-CAM in PyTorch; integrated gradients by hand; attribution of a
+#    convolutional network; Captum without Captum; heat map for a class; which pixels
+#    matter; signed attribution map; gradient times input

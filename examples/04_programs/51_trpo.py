@@ -429,3 +429,7 @@ assert flat(lost).abs().max() < 1e-12
 # The Hessian of a KL divergence, in small numbers: :ref:`trpo-fisher-vector-product`.
 # Policy gradients: :ref:`reinforce`. Conjugate gradients and products for other matrices:
 # :ref:`gauss-newton`.
+#
+# .. asked: TRPO; KL Hessian vector product; Fisher vector product; conjugate gradients
+#    in reinforcement learning; natural policy gradient; trust region; damping of the
+#    Fisher matrix; line search on the policy

@@ -320,3 +320,6 @@ torch.testing.assert_close(learned(of_prediction=False), torch.tensor([0.0, 0.0,
 # The question in short: :ref:`eligibility-traces`. Policy gradients, whose traces are of
 # the log-probability: :ref:`reinforce`. Losses with a constant target:
 # :ref:`surrogate-losses`.
+#
+# .. asked: eligibility traces; TD lambda; accumulate gradients with decay;
+#    semi-gradient TD; value function trace; actor-critic with traces; lambda return

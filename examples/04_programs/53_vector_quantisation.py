@@ -297,3 +297,7 @@ assert errors[1] < 0.6 * errors[0] < 0.6 * 0.5 * mse_loss(mean, test)
 # **Next:** :ref:`vqvae-codebook` has the same with numbers that can be checked in the head,
 # :ref:`straight-through-two-ways` the straight-through line as a Function, and
 # :ref:`discrete-choices` other ways around a choice that has no slope.
+#
+# .. asked: VQ-VAE; straight-through estimator for codes; codebook collapse; commitment
+#    loss; dead codes; gradient through nearest neighbour; vector quantisation; codebook
+#    gets no gradient

@@ -313,3 +313,7 @@ assert near_a_place.values.max() < 0.2
 # :ref:`where-v-comes-from` why ``v`` is all that ``x.backward`` needs to know. In
 # :ref:`classifier-guided-sampling` the gradient changes the picture itself instead of a
 # scene.
+#
+# .. asked: score distillation sampling; SDS loss; DreamFusion gradient;
+#    latents.backward(gradient=grad); text to 3D; diffusion model as a loss;
+#    SpecifyGradient; skip the UNet Jacobian

@@ -291,3 +291,7 @@ assert kept.grad_fn is not None  # not under no_grad, x has a history
 # **Next:** :ref:`ones` and :ref:`when-ones-mislead` are the course's pages about ones and
 # samples that look at each other. In :ref:`score-distillation` the gradient goes on to the
 # parameters of a scene.
+#
+# .. asked: classifier guidance; gradient of the classifier in a diffusion sampler;
+#    guidance scale; cond_fn; gradient of log p(y given x); classifier-guided sampling;
+#    gradient per sample in a sampler

@@ -333,3 +333,7 @@ torch.testing.assert_close(arrived, 2 * (u - target) / 256)
 # What may stand inside such a ``jvp``: :ref:`meanflow-jvp`. A push and a pull of one
 # Jacobian: :ref:`dot-product-test`. Neural ODEs, which walk in training too:
 # :ref:`ode-adjoint`.
+#
+# .. asked: MeanFlow; jvp in MeanFlow; average velocity; one-step generation;
+#    consistency model with jvp; jvp for training a consistency model; stop gradient of
+#    the target in MeanFlow

@@ -381,3 +381,7 @@ assert abs(wrong.item() - curvature.item()) > 0.1
 # The same with a solver and an ``autograd.Function``: :ref:`implicit-differentiation`. What
 # hooks may do: :ref:`answers-hooks`. Short answers about fixed points:
 # :ref:`through-a-solver`.
+#
+# .. asked: deep equilibrium model; DEQ backward hook; fixed point layer; implicit layer
+#    with a hook; register_hook and fixed point solver; gradient of a fixed point;
+#    memory of a DEQ; one-step gradient; Jacobian-free backpropagation

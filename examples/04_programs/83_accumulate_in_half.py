@@ -302,3 +302,7 @@ assert [len(y) for _, y in [*in_groups(loader, 4)][-1]] == [32, 32, 4]
 # Each wrong order, with its number: :ref:`grad-scaler-order`. Which dtype arrives where:
 # :ref:`mixed-precision`. When the rows have different lengths, and on several ranks:
 # :ref:`token-mean`.
+#
+# .. asked: gradient accumulation with mixed precision; GradScaler and accumulation;
+#    clip gradients with accumulation; unscale_ before clip; order of scale, unscale,
+#    clip and step; last incomplete batch; big batch on a small GPU
