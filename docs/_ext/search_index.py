@@ -80,7 +80,7 @@ such than them these they thing those too very want we were
 actually always anyway explain explained let meaning pytorch really simply still
 tell understand
 """
-FIRST = 60  # words of a text that are counted
+FIRST = 70  # words of a text that are counted
 ASKED = "asked: "  # begins a comment with wordings
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s\b|(?=[^\W\d_]))")
 LEAD = 240  # characters of its text that a result shows
