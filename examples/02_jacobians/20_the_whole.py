@@ -45,8 +45,7 @@ torch.equal(torch.stack(rows), table)
 
 # %%
 # ``jacrev`` computes the same two products in one walk, side by side, like two samples of a
-# batch.
-# When there are hundreds of rows, this is usually much faster than a loop in Python
+# batch. When there are hundreds of rows, this is usually much faster than a loop in Python
 # (:ref:`ways-measured`). It also takes more memory, because the intermediate numbers of all
 # rows are there together. The *rev* in its name stands for reverse, since the walk goes
 # from the outputs back to the inputs.

@@ -85,10 +85,9 @@ print(row_by_row)
 print("a and b:", weights)
 
 # %%
-# ``J @ J.T`` holds the four numbers of the table above, of steps along the rows. Each of
-# them was a row of ``J`` times a
-# row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@`` wants
-# them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+# ``J @ J.T`` holds the four numbers of our list of steps. Each of them was a row of ``J``
+# times a row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@``
+# wants them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #
 # We need half of the heat's row, less an eighth of the fuel's row. The step is this
 # weighted sum of the rows. The picture is the one from part 1, but there we chose the

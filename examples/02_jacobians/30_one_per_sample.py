@@ -79,12 +79,13 @@ print("after:", street(X + steps), sep="\n")
 # %%
 # Every house is as warm as before. The fuel has come down in each, though by less than 1,
 # since the rates change on the way. The second house saves least: its stoves are nearly
-# alike, so it needs the longest step, and the rates change most.
+# alike, so that none of them can take over from another at a much lower price. It needs
+# the longest step, and on a long way the rates change most.
 #
 # Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
-# one house cannot look at another. A tensor that the function takes from outside, such as
-# ``X.sum(0)``, counts as a constant. If it depends on ``X``, that part is missing from the
-# tables.
+# one house cannot look at another, unless you reach around its argument: a ``house`` that
+# uses ``X.sum(0)``, the ``X`` of the whole program, would run. But ``jacrev`` asks only
+# what happens when the *argument* changes, and so takes ``X.sum(0)`` for a constant.
 #
 # What does it cost? Let us count a walk back through the *whole batch* as one product, as
 # all houses walk at the same time. Then ``vmap`` takes two products, one for heat and one
@@ -167,9 +168,10 @@ except ValueError as error:
     print(error)
 
 # %%
-# In the products of this test, some samples have random weights and the others have none.
-# What still arrives at the others is mixing, and here it is nearly as large as the largest
-# number of all. Mixing that is hardly more than rounding goes unnoticed.
+# The test puts prices on the outputs of some houses and none on those of the others. Then
+# only the stoves of the first should earn something. What the other stoves earn is mixing,
+# and here it is nearly as much as the most that any stove earns. (Mixing that is hardly
+# more than rounding goes unnoticed.)
 # :func:`pullback.mixing` tells which samples mix, and how much. If they do, only the full
 # Jacobian of shape ``(4, 2, 4, 3)`` holds everything. For the effect of each house on
 # itself, take the blocks on its diagonal.

@@ -94,23 +94,26 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # How far to go
 # -------------
 #
-# The fuel changes at a rate of ``g @ u``, which is each stove's rate times its part of the
-# plan. But along the plan these rates change themselves, by the three numbers in
-# ``H @ u``. So what we gain from each stove changes as well, by these numbers times the
-# same parts of the plan. Added up, this is ``u @ (H @ u)``, and it says how fast the rate
-# of the whole plan changes. It is called the *curvature* along ``u``. If the rate is
-# negative and the curvature positive, we save until the rate has come up to zero:
+# The plan raises the second stove and lowers the third. So the fuel changes at the rate of
+# the second stove minus that of the third, and this is :math:`7-8=-1`. Along the plan the
+# first of these two rates grows at a speed of 1, and the other falls at a speed of 1, as we
+# have seen. So their difference grows at a speed of :math:`1-(-1)=2`. It began at −1,
+# and after half a step it is up at zero. There we should stop.
+#
+# In symbols, the rate of the plan is ``g @ u``. When we move along the plan, ``g`` changes
+# by ``H @ u``, and so ``g @ u`` changes by ``u @ (H @ u)``. This number is called the
+# *curvature* along ``u``. If the rate is negative and the curvature positive, we save
+# until the rate has come up to zero:
 
 rate, curvature = (g @ u).item(), (u @ (H @ u)).item()
 step = -rate / curvature
 print("rate:", rate, " curvature:", curvature, " step:", step)
 
 # %%
-# The rate is −1 and rises at a rate of 2, so it is zero after a step of one half. This is
-# where the fuel was lowest. Along this plan the fuel happens to be a parabola, and one
-# step hits its lowest point exactly. In general you compute rate and curvature again at
-# the new place, and take another step. Where the curvature is zero or negative, the
-# formula does not lead to a lowest point at all.
+# One half is the step at which the fuel was lowest in our trial. Along this plan the fuel
+# happens to be a parabola, and one step hits its lowest point exactly. In general you
+# compute rate and curvature again at the new place, and take another step. Where the
+# curvature is zero or negative, the formula does not lead to a lowest point at all.
 #
 # H u without H
 # -------------
