@@ -190,8 +190,8 @@ assert spent(second) == ["MulBackward0", "TanhBackward0"]
 # Where next
 # ----------
 #
-# :ref:`retain-or-create` tells what the two flags keep, :ref:`several-losses` how to give two
-# losses different weights, and :ref:`cut-graphs` how to cut a graph on purpose.
+# :ref:`retain-or-create` tells what the two flags keep, :ref:`several-losses` how to give
+# two losses different weights, and :ref:`cut-graphs` how to cut a graph on purpose.
 #
 # .. asked: backward through the graph a second time; second iteration fails;
 #    retain_graph error; graph was freed; first loop works, second fails; RuntimeError
