@@ -59,7 +59,8 @@ print("table says:", J @ downhill)
 # How much of each row?
 # ---------------------
 #
-# Let the step be ``a`` times the row of the heat plus ``b`` times the row of the fuel.
+# So we look for a step that is made of the two rows, ``a`` times the row of the heat plus
+# ``b`` times the row of the fuel. (Why only of rows? We shall see in a moment.)
 # We ask for each row what a step along it does to heat and fuel:
 #
 # ==========================  ===================  =====================

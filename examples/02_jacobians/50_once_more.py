@@ -64,9 +64,11 @@ H
 # third, which is 3.
 #
 # The table is symmetric: the second stove has the same effect on the rate of the first as
-# the first has on the rate of the second. Both come from the product
-# :math:`x_0x_1x_2`, and both are :math:`x_2`: it makes no difference which of the two
-# stoves we turn first. This is so for every function whose second derivatives don't jump.
+# the first has on the rate of the second. The rate of the first stove contains
+# :math:`x_1x_2`, which grows by :math:`x_2` for each unit of the second stove. The rate of
+# the second contains :math:`x_0x_2`, which grows by :math:`x_2` for each unit of the first.
+# It makes no difference which of the two stoves we turn first. This is so for every
+# function whose second derivatives don't jump.
 #
 # .. predict::
 #    :label: H u
@@ -173,8 +175,8 @@ except RuntimeError as error:
 #    gradient is a constant. It has no graph, and the Hessian is zero.
 #    ``torch.func.hessian`` returns these zeros.
 #
-# When nothing tells you
-# ----------------------
+# A gradient inside of the loss
+# -----------------------------
 #
 # There is a case without any message. A *gradient penalty* adds the squares of the gradient
 # to the loss, so that a network does not react violently to small changes of its input. The
@@ -196,8 +198,9 @@ for create_graph in (False, True):
 
 # %%
 # The first line is still the gradient of the fuel alone. Without a graph the penalty
-# counted as a constant. It made the loss larger and changed no gradient, so a network
-# would train as if it were not there.
+# counted as a constant. It made the loss larger and changed no gradient. In a network the
+# same happens with the gradient of the weights, which then train as if there were no
+# penalty.
 #
 # The second line has the penalty in it, and you can work out by how much. The squares of
 # the gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``.

@@ -5,10 +5,10 @@ A JVP from two VJPs
 ===================
 
 You need :math:`Ju`, how fast the outputs change when the inputs move along ``u``, but some
-operation of your function has no rule for :term:`forward mode`. Two products in reverse
-mode give the same. The :term:`vector-Jacobian product` is a function of ``v``.
-Differentiate it with respect to ``v``, and what comes back for the :term:`cotangent` ``u``
-is :math:`Ju`.
+operation of your function has no rule for :term:`forward mode`. Two products in
+:term:`reverse mode` give the same. The :term:`vector-Jacobian product` is a function of
+``v``. Differentiate it with respect to ``v``, and what comes back for the :term:`cotangent`
+``u`` is :math:`Ju`.
 """
 
 # %%
