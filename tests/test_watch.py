@@ -777,6 +777,31 @@ def test_a_function_in_the_backward_of_another_has_no_graph_to_keep():
     assert list(seen) == []
 
 
+class ByNumPy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.from_numpy(x.numpy() ** 2)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return torch.from_numpy(2 * x.numpy() * v.numpy())  # by NumPy here
+
+
+def test_a_backward_that_leaves_torch_keeps_no_graph():
+    x = torch.ones(3, requires_grad=True)
+    with pullback.watch() as seen:
+        y = (ByNumPy.apply(x) + x**3).sum()
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+    assert second.tolist() == [6, 6, 6]  # it is 8
+    (finding,) = seen
+    assert finding.rule == "once-differentiable-in-a-sum"
+    assert at(finding.site) == here("by NumPy here")
+
+
 class Raises(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
