@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from functions import OldCube, OldSquare
 from torch import nn
 
 import pullback
@@ -162,26 +163,15 @@ def test_the_optimizer_that_changed_a_parameter_between_two_backwards():
     assert "SGD.step() changed the parameter 2.weight" in finding.message
 
 
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**2
-
-    @staticmethod
-    def backward(ctx, v):
-        return 2 * v * ctx.saved_tensors[0]
-
-
 def test_what_a_custom_function_saved():
     x = torch.ones(3, requires_grad=True) * 1
     with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
-        y = Square.apply(x)
+        y = OldSquare.apply(x)
         x[0] = 5.0  # written here
         y.sum().backward()
     (finding,) = seen
     assert at(finding.site) == here("written here")
-    assert "after Square had saved" in finding.message
+    assert "after OldSquare had saved" in finding.message
 
 
 def test_an_edit_before_the_block_is_said_to_be_out_of_sight():
@@ -1024,21 +1014,10 @@ def with_hooks():
     return steps_of(net, squares, torch.optim.SGD(net.parameters(), lr=0.1)) + arrived
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, v):
-        return 3 * v * ctx.saved_tensors[0] ** 2
-
-
 def with_a_custom_function():
     net = a_net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    return steps_of(net, lambda net, x: Cube.apply(net(x)).mean(), optimizer)
+    return steps_of(net, lambda net, x: OldCube.apply(net(x)).mean(), optimizer)
 
 
 def with_checkpoints(use_reentrant):
