@@ -2,16 +2,11 @@
 
 import pytest
 import torch
+from functions import numbers
 
 import pullback
 
 close = torch.testing.assert_close
-
-
-def numbers(*shape, dtype=torch.float64):
-    # fixed and irregular, away from zero
-    n = torch.Size(shape).numel()
-    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().add(2).reshape(shape)
 
 
 W = numbers(6, 6).cos()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from functions import OldCube, noting, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,12 +14,6 @@ import pullback
 from pullback._sparse import star
 
 close = torch.testing.assert_close
-
-
-def numbers(*shape, dtype=torch.float64):
-    # fixed and irregular, away from zero
-    n = torch.Size(shape).numel()
-    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().add(2).reshape(shape)
 
 
 def tridiagonal(x):
@@ -49,24 +44,12 @@ def products_of(plan, f, x):
     """Count the products with the Hessian: what is pulled back through the gradient."""
     seeds = []
 
-    class Gradient(torch.autograd.Function):
-        @staticmethod
-        def forward(t):
-            return t.clone()
+    gradient = noting(seeds)
 
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
+    class Argument(gradient):
         @staticmethod
         def backward(ctx, v):
-            seeds.append(v)
-            return v
-
-    class Argument(Gradient):
-        @staticmethod
-        def backward(ctx, v):
-            return Gradient.apply(v)
+            return gradient.apply(v)
 
     plan.hessian(lambda x: f(Argument.apply(x)), x, chunk_size=1)
     assert all(seed.shape == x.shape for seed in seeds)
@@ -221,22 +204,9 @@ def test_batched_leaves_the_zeros_between_samples_out():
         pullback.hessian(lambda X: X.sum(0).prod() * X.prod(1), X, batched=True)
 
 
-class Cubed(torch.autograd.Function):
-    """In the old form, with ctx in forward, which torch.func refuses."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, v):
-        return 3 * v * ctx.saved_tensors[0] ** 2
-
-
 def test_through_a_function_in_the_old_form():
     def f(x):
-        return (Cubed.apply(x[1:]) * x[:-1]).sum()
+        return (OldCube.apply(x[1:]) * x[:-1]).sum()
 
     def same(x):
         return (x[1:] ** 3 * x[:-1]).sum()

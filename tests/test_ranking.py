@@ -50,6 +50,7 @@ PAGES = [
     record("k.html", "Why a vector", "It is one row.", wordings=["What is v?"]),
     record("l.html", "One gradient", "Rare words.", links=0),
     record("m.html", "One gradient", "Rare words.", links=40),
+    record("m.html#deep", "A deep well", page="One gradient"),
 ]
 
 
@@ -58,7 +59,7 @@ def answers():
     """Return what ranks the records above."""
     index = search_index.counted(PAGES) | {"same": [["gpu", "graphics card"]]}
     racer = MiniRacer()
-    shown = [{key: page[key] for key in page if key != "text"} for page in PAGES]
+    shown = [search_index.briefly(page) for page in PAGES]
     sources = [STATIC.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
     start = f"const rank = ranker({json.dumps(shown)}, {json.dumps(index)}); 0;"
     racer.eval("\n".join([*sources, start]))
@@ -87,6 +88,7 @@ def answers():
             "what is v",
             "k",
         ),  # word for word, before a heading with the only word that counts
+        ("deep wells", "m"),  # a section: the address of its page stands before its anchor
         ("one gradient", "m"),  # what many pages link to, before its equal
     ],
 )

@@ -65,6 +65,7 @@ const WEIGHTS = {
   message: 1.25, // the page of a message; one that is quoted counts as a page
   list: 0.7, // a page that lists what others explain
 };
+const ZERO = "@".charCodeAt(0); // of the numbers in the index
 const QUOTED = 0.4; // how like its title a query is that quotes a message
 const LIKELY = 1000; // records whose names are looked at
 const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|index\.|measured|play|source_map|version)/;
@@ -94,13 +95,16 @@ const ranker = (records, index, W = WEIGHTS) => {
   for (const [word, places] of Object.entries(index.words)) {
     const term = stem(word);
     let id = 0;
-    for (const number of term ? places.split(" ").map(Number) : []) {
+    for (const sign of term ? places : "") {
+      const number = sign.charCodeAt(0) - ZERO;
       if (number >= 0) id += number;
       count(term, id, (number < 0 ? -number : 1) * shorter[id]);
     }
   }
-  const pages = new Map(records.filter((record) => !record.page).map((r) => [r.url, r]));
+  let whole; // the page of the sections after it
   records.forEach((record, id) => {
+    if (!record.url.startsWith("#")) whole = record;
+    else Object.assign(record, { url: whole.url + record.url, page: whole.title });
     const { url, page } = record;
     record.id = id;
     record.names = [record.title, ...(record.wordings ?? [])].map((name, at) => {
@@ -109,7 +113,7 @@ const ranker = (records, index, W = WEIGHTS) => {
       return { own: [...new Set(own)], said: plainly(name) };
     });
     // What a section answers is an answer of its page, too; an entry of a list is none.
-    if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = pages.get(url.split("#")[0]);
+    if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = whole;
     const kind = url.startsWith("errors/") ? W.message
       : url.startsWith("fix/") ? W.fix
       : LISTS.test(url) ? W.list
