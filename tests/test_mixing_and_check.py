@@ -198,6 +198,63 @@ def test_what_mixes_is_measured():
         pullback.jacobian(f, X[:, 0], batched=True)
 
 
+HALF = [torch.float16, torch.bfloat16]
+
+
+def of_the_mean(x):
+    """Each sample itself, and a hundredth of the mean of all."""
+    return x + 0.01 * x.mean(0)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("count", [2, 8, 64])
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_half_precision_hides_no_mixing(dtype, count, mode):
+    x = torch.linspace(-1, 1, 3 * count).reshape(count, 3).to(dtype)
+    for f in (of_the_mean, lambda x: x - x.mean(0), lambda x: x.cos().softmax(0)):
+        report = pullback.mixing(f, x)
+        exact = pullback.mixing(f, x.double())
+        assert report.mixes
+        assert torch.equal(report.matrix, exact.matrix)
+        assert report.largest == pytest.approx(exact.largest, rel=0.5)
+        with pytest.raises(ValueError, match="f mixes samples"):
+            pullback.jacobian(f, x, batched=True, mode=mode)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("count", [3, 40])
+def test_what_half_precision_rounds_is_no_mixing(dtype, count):
+    torch.manual_seed(0)
+    x = torch.randn(count, 5).to(dtype)
+
+    def f(x):  # softmax does not see what is added to all, up to rounding
+        return (3 * x - x.mean()).softmax(1)
+
+    assert _amount_between(f, x) > 0  # it is rounding that is left
+    assert not pullback.mixing(f, x)
+    pullback.jacobian(f, x, batched=True)
+
+
+def _amount_between(f, x):
+    """Return what the product for one sample leaves in the others."""
+    leaf = x.clone().requires_grad_()
+    (g,) = torch.autograd.grad(f(leaf)[0].sum(), leaf)
+    return g[1:].abs().max()
+
+
+def test_mixing_where_float64_is_refused_says_what_it_takes_for_rounding():
+    def f(x):
+        assert x.dtype == torch.bfloat16
+        return of_the_mean(x)
+
+    x = torch.linspace(-1, 1, 4, dtype=torch.bfloat16)
+    report = pullback.mixing(f, x)
+    assert not report
+    assert 0 < report.largest <= report.rounding == 8 * torch.finfo(x.dtype).eps
+    assert f"taken for rounding  {report.largest:.2g} times the largest" in repr(report)
+    assert pullback.mixing(lambda x: f(x) + x.mean(0), x)
+
+
 def test_assert_checked_names_the_entry():
     pullback.assert_checked(torch.sin, X)
     with pytest.raises(AssertionError, match=r"x\.grad\[\d, \d\]: expected .*\nroute"):

@@ -32,7 +32,7 @@ from pullback._inputs import (
 )
 from pullback._products import check_progress, progress_bar
 from pullback._report import Table
-from pullback._wide import InFloat64
+from pullback._wide import REFUSED, InFloat64
 
 #: What the routes of PyTorch may differ by, relative to what is added up in the product.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -47,7 +47,6 @@ ROUTES = (GRAD, VJP, SUM, EXPLICIT, DIFFERENCES, DOT_PRODUCT)
 
 OTHER_VALUES = "f gives another y there (random numbers?)"
 WRONG_JVP = "the JVP is wrong: differences agree with backward(v)"
-FAR_TOO_COARSE = (RuntimeError, ValueError, TypeError, AssertionError)  # of f in float64
 
 
 class Entry(NamedTuple):
@@ -389,7 +388,7 @@ class _Question:
             if y.dtype != torch.float64 or not self._same_y(y):
                 return None
             return _Wide(f, pull, xs, pull(*xs))
-        except FAR_TOO_COARSE:  # f ran before; what it refuses is float64
+        except REFUSED:
             return None
 
     def _measure_rounding(self) -> None:

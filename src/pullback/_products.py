@@ -51,6 +51,7 @@ class Options(NamedTuple):
     bytes_each: int = 0  # bytes that one product needs on its way through the graph
     fastest: int | None = None  # products at a time where chunk_size is None; all if None
     group: SharedProducts | None = None  # processes that share the products
+    decide: Callable[[], float | None] | None = None  # what mixes, by f in float64
 
     def check(self) -> None:
         """Raise TypeError, ValueError or ImportError unless all can be done."""
@@ -154,7 +155,7 @@ def apply(
     first = start
     probes: Probes | None = None
     if options.batched and not in_transform() and not any(t.is_meta for t in like):
-        probes = Probes(like)
+        probes = Probes(like, options.decide)
         probed: list[Tensor] = []
     # "auto" learns from one product how many fit
     size = options.fastest or total - first
