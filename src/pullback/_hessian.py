@@ -56,8 +56,8 @@ def hessian(
         create_graph: Whether H may be differentiated again, as in :func:`jacobian`.
 
     Returns:
-        H, on the device and in the dtype of the inputs. What f does not depend on, or only linearly, gives
-        zeros.
+        H, on the device and in the dtype of the inputs. What f does not depend on, or only
+        linearly, gives zeros.
 
     Raises:
         TypeError: f, an input or an output is of the wrong kind or dtype, or complex.
@@ -90,7 +90,6 @@ def hessian(
                 [[ 0., 10.],
                  [10.,  4.]]])
     """
-
     if isinstance(f, Tensor):
         with torch.enable_grad():
             slopes = jacobian(

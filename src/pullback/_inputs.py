@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -117,6 +118,14 @@ def call(
                 "pullback: f ran under a transform of torch.func, as it does for "
                 "Jacobian-vector products; with mode='reverse' of pullback.jacobian (of "
                 "pullback.sparsity, where a plan takes them) it runs as it is"
+            )
+        raise
+    except TypeError as error:
+        if len(inputs) == 1 and re.search(r"missing \d+ required positional", str(error)):
+            error.add_note(
+                f"pullback: f was called with one input, {kind_of(inputs[0])}; several are "
+                "given one after the other, pullback.jacobian(f, a, b), and as a tuple to "
+                "pullback.check(f, (a, b))"
             )
         raise
     changed = [

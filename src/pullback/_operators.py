@@ -327,13 +327,16 @@ class _Side:
         found, structure = flatten(value)
         if structure != self.structure:
             raise ValueError(
-                f"{name} is {kind_of(value)} with {len(found)} leaves and {self.name} "
-                f"{kind_of(self.tree(self.like))} with {len(self.like)}; the structure of "
-                f"{self.name} is needed"
+                f"{name} is {_counted(value, found)} and {self.name} is "
+                f"{_counted(self.tree(self.like), self.like)}; the structure of "
+                f"{self.name} is needed (to_scipy() of an operator takes flat vectors)"
             )
         for t, like in zip(found, self.like, strict=True):
             if not isinstance(t, Tensor):
-                raise TypeError(f"{name} is {kind_of(t)}; a tensor is needed")
+                raise TypeError(
+                    f"{name} is {kind_of(t)}; a tensor is needed (to_scipy() of an operator "
+                    "takes arrays of NumPy)"
+                )
             check_real(name, t)
             if t.shape != like.shape:
                 raise ValueError(
@@ -354,6 +357,13 @@ class _Side:
     def flat(self, leaves: Sequence[Tensor]) -> Tensor:
         """Return the numbers of the tensors, one after the other, on the CPU."""
         return torch.cat([t.detach().reshape(-1).cpu() for t in leaves])
+
+
+def _counted(value: Any, leaves: Sequence[Any]) -> str:
+    kind = kind_of(value)
+    if isinstance(value, Tensor):
+        return kind
+    return f"{kind} of {len(leaves)} tensor{'s' if len(leaves) > 1 else ''}"
 
 
 class _JacobianOf(Operator):
