@@ -433,6 +433,8 @@ def test_check_of_a_dict_of_outputs():
     assert report.ok, report
     v = {"a": torch.ones(4, 3), "b": [torch.tensor(0.0), torch.zeros(4, 3)]}
     torch.testing.assert_close(pullback.check(f, X, v).result, X.cos())
+    alone = pullback.check(lambda x: [x.sin()], X, torch.ones(4, 3))  # no list needed
+    torch.testing.assert_close(alone.result, X.cos())
     with pytest.raises(TypeError, match=r"output\['n'\] of f has dtype torch.int64"):
         pullback.check(lambda x: {"x": x, "n": x.argmax()}, X)
 

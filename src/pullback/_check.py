@@ -195,8 +195,8 @@ def check(
     Args:
         f: Function that returns a tensor y, or a tuple, list or dict of tensors.
         x: What f is called with: a real floating point tensor of any shape, or a dict or
-            list of them; or a tuple of inputs, ``f(*x)``. What is something else in a tuple,
-            such as class numbers or an option, is a constant. All stay as they are.
+            list of them; or a tuple of inputs, ``f(*x)``. What is something else in a
+            tuple, such as class numbers or an option, is a constant. All stay as they are.
         v: Cotangent, in the structure and shapes of y; when left out, random weights.
         routes: The routes to take, by the names that the table shows.
         progress: Whether to show a bar (needs ``pullback[progress]``).
@@ -208,8 +208,8 @@ def check(
     Raises:
         TypeError: f is no function, x or v is no real floating point tensor, or f
             returns something else than such tensors.
-        ValueError: v does not have y's structure and shapes, a route has another name, or x or y is on the
-            meta device.
+        ValueError: v does not have y's shapes, a route has another name, or x or y is on
+            the meta device.
         RuntimeError: f changes x in place, or its result does not depend on x.
         ImportError: progress is asked for, and tqdm is not installed.
 
@@ -618,7 +618,9 @@ class _Question:
             )
             return ((parts[0] + 0.5) * (2 * parts[1].round() - 1)).to(y)
         given, structure = flatten(v)
-        if structure != self._structure or not all(isinstance(t, Tensor) for t in given):
+        alone = isinstance(v, Tensor) and len(self._like) == 1
+        fits = alone or structure == self._structure
+        if not fits or not all(isinstance(t, Tensor) for t in given):
             wanted = "a tensor of y's shape" if len(self._like) == 1 else "y's structure"
             raise TypeError(f"v is {kind_of(v)}; {wanted} is needed")
         for t, like in zip(given, self._like, strict=True):
@@ -628,9 +630,8 @@ class _Question:
                     f"v has shape {tuple(t.shape)} and y = f(x) has shape "
                     f"{tuple(like.shape)}; exactly y's shape is needed"
                 )
-        if len(given) == 1:
-            return given[0].detach().to(y)
-        return torch.cat([t.detach().reshape(-1).to(y) for t in given])
+        parts: list[Tensor] = [t.detach().to(y) for t in given]
+        return parts[0] if len(parts) == 1 else torch.cat([t.reshape(-1) for t in parts])
 
     def _like_x(self, leaves: Sequence[Tensor]) -> Any:
         found = self.function.like_inputs(leaves)

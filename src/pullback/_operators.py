@@ -334,8 +334,8 @@ class _Side:
         for t, like in zip(found, self.like, strict=True):
             if not isinstance(t, Tensor):
                 raise TypeError(
-                    f"{name} is {kind_of(t)}; a tensor is needed (to_scipy() of an operator "
-                    "takes arrays of NumPy)"
+                    f"{name} is {kind_of(t)}; a tensor is needed (to_scipy() of an "
+                    "operator takes arrays of NumPy)"
                 )
             check_real(name, t)
             if t.shape != like.shape:
