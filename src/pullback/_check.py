@@ -168,7 +168,7 @@ def check(
     x: Any,
     v: Any = None,
     *,
-    routes: Sequence[str] = ROUTES,
+    routes: str | Sequence[str] = ROUTES,
     progress: bool = False,
 ) -> Check:
     r"""Compute :math:`J_f(x)^\top v` by independent routes and compare them.
@@ -198,7 +198,7 @@ def check(
             list of them; or a tuple of inputs, ``f(*x)``. What is something else in a
             tuple, such as class numbers or an option, is a constant. All stay as they are.
         v: Cotangent, in the structure and shapes of y; when left out, random weights.
-        routes: The routes to take, by the names that the table shows.
+        routes: The route to take, or some, by the names that the table shows.
         progress: Whether to show a bar (needs ``pullback[progress]``).
 
     Returns:
@@ -235,6 +235,7 @@ def check(
     """
     check_no_transform()
     check_progress(progress)
+    routes = (routes,) if isinstance(routes, str) else routes
     for name in routes:
         if name not in ROUTES:
             raise ValueError(f"routes has {name!r}; names of {ROUTES} are needed")
@@ -253,7 +254,7 @@ def assert_checked(
     x: Any,
     v: Any = None,
     *,
-    routes: Sequence[str] = ROUTES,
+    routes: str | Sequence[str] = ROUTES,
     progress: bool = False,
 ) -> None:
     """Raise AssertionError, with the table, if :func:`check` finds a product wrong.
@@ -618,8 +619,8 @@ class _Question:
             )
             return ((parts[0] + 0.5) * (2 * parts[1].round() - 1)).to(y)
         given, structure = flatten(v)
-        alone = isinstance(v, Tensor) and len(self._like) == 1
-        fits = alone or structure == self._structure
+        alone = len(self._like) == 1
+        fits = structure == self._structure or (alone and isinstance(v, Tensor))
         if not fits or not all(isinstance(t, Tensor) for t in given):
             wanted = "a tensor of y's shape" if len(self._like) == 1 else "y's structure"
             raise TypeError(f"v is {kind_of(v)}; {wanted} is needed")
@@ -630,8 +631,8 @@ class _Question:
                     f"v has shape {tuple(t.shape)} and y = f(x) has shape "
                     f"{tuple(like.shape)}; exactly y's shape is needed"
                 )
-        parts: list[Tensor] = [t.detach().to(y) for t in given]
-        return parts[0] if len(parts) == 1 else torch.cat([t.reshape(-1) for t in parts])
+        pieces: list[Tensor] = [t.detach().to(y) for t in given]
+        return pieces[0] if alone else torch.cat([t.reshape(-1) for t in pieces])
 
     def _like_x(self, leaves: Sequence[Tensor]) -> Any:
         found = self.function.like_inputs(leaves)

@@ -333,9 +333,10 @@ class _Side:
             )
         for t, like in zip(found, self.like, strict=True):
             if not isinstance(t, Tensor):
+                more = " (to_scipy() of an operator takes arrays of NumPy)"
                 raise TypeError(
-                    f"{name} is {kind_of(t)}; a tensor is needed (to_scipy() of an "
-                    "operator takes arrays of NumPy)"
+                    f"{name} is {kind_of(t)}; a tensor is needed"
+                    f"{more if hasattr(t, '__array__') else ''}"
                 )
             check_real(name, t)
             if t.shape != like.shape:
