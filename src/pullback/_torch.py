@@ -413,6 +413,19 @@ def edited_tensors_of(node: Node) -> list[tuple[str, Tensor | None]]:
     return found
 
 
+def is_freed(node: Node) -> bool:
+    """Tell whether a backward has freed what a node had saved."""
+    for attribute in dir(node):
+        if attribute.startswith("_raw_saved_"):
+            name = attribute.removeprefix("_raw_saved_")
+            try:
+                getattr(node, "saved_tensors" if name == "tensors" else f"_saved_{name}")
+            except RuntimeError as error:
+                if "already been freed" in str(error):
+                    return True
+    return False
+
+
 def function_of(node: Node) -> Any:
     """Return the class of the custom Function whose backward a node runs, or None."""
     return getattr(node, "_forward_cls", None)

@@ -80,6 +80,16 @@ CAUSES = {
         "Call it outside of no_grad, and do not mark what it returns as "
         "non-differentiable.",
     ),
+    "leaf": Cause(
+        "the loss is put together anew on this line, of numbers, and leads back to nothing",
+        "Put losses together by torch.stack or by +, and not by torch.tensor([...]); "
+        "requires_grad=True does not bring a graph back.",
+    ),
+    "frozen": Cause(
+        "nothing that it was computed from requires a gradient",
+        "Look at requires_grad of the parameters, and for a no_grad or "
+        "set_grad_enabled(False) around it.",
+    ),
     "unseen": Cause(
         "without a graph on this line; what cut it before is no operation, as with "
         "detach_()",
