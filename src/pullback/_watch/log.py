@@ -60,6 +60,7 @@ class Event:
         live: Those of them that required a gradient.
         makes: Storages that it made.
         writes: Storages that it wrote into.
+        room: How many numbers there are in the storage that it wrote into.
         shape: Shape of its first result.
         total: Sum of its first result, None where that was not looked at.
         integer: Whether its first result holds integers or booleans.
@@ -81,6 +82,7 @@ class Event:
         "op",
         "owner",
         "reads",
+        "room",
         "run",
         "shape",
         "site",
@@ -98,6 +100,7 @@ class Event:
         self.live: tuple[int, ...] = ()
         self.makes: tuple[int, ...] = ()
         self.writes: tuple[int, ...] = ()
+        self.room = 0
         self.shape: tuple[int, ...] = ()
         self.total: float | None = None
         self.integer = False

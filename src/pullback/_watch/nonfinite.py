@@ -24,6 +24,49 @@ CONSTANTS = {
 }  # fmt: skip
 
 
+RANGES = (
+    "Look at the ranges: a logarithm or a division meets 0, an exponential a large number. "
+    "Clamp the input, add a small number, or use the stable form (log_softmax, logsumexp, "
+    "binary_cross_entropy_with_logits)."
+)
+#: What to do about an operation of a forward pass; RANGES about the others.
+FIXES = {
+    **dict.fromkeys(
+        ("log", "log2", "log10"),
+        "The logarithm of 0 is infinite, and of a negative number NaN. Take log_softmax or "
+        "logsigmoid of the scores, torch.special.entr(p) for -p log p, or clamp the input "
+        "from below.",
+    ),
+    **dict.fromkeys(
+        ("std", "var", "std_mean", "var_mean"),
+        "Of a single number, std and var divide by 0, and a small number that is added "
+        "later does not help: pass correction=0, or leave out groups of one.",
+    ),
+    **dict.fromkeys(
+        ("mean", "_softmax", "_log_softmax"),
+        "A mean of no numbers, and the softmax of a row of nothing but -inf, are 0 / 0: a "
+        "mask or a filter has let nothing through. Leave such rows out, or mask by "
+        "torch.finfo(x.dtype).min.",
+    ),
+    **dict.fromkeys(
+        ("div", "reciprocal", "rsqrt"),
+        "It divides by 0. Add a small number to what it divides by, clamp that from below, "
+        "or take torch.where around input and result.",
+    ),
+    **dict.fromkeys(
+        ("exp", "expm1", "sinh", "cosh"),
+        "The exponential of more than 88 is too large for float32, of more than 11 for "
+        "float16. Use logsumexp or softmax, which subtract the largest first, or clamp the "
+        "input.",
+    ),
+    **dict.fromkeys(
+        ("sqrt", "acos", "asin", "acosh", "atanh"),
+        "The input is outside of where the function is defined, often by rounding alone: "
+        "clamp it.",
+    ),
+}
+
+
 @dataclass
 class Origin:
     """Where a number that is not finite began.
@@ -221,17 +264,14 @@ def _where(event: Event) -> str:
 def _advice(origin: Origin) -> tuple[str, str]:
     event = origin.event
     if event.run == FORWARD:
-        return "loss-nan-or-inf", (
-            "Look at the ranges: a logarithm or a division meets 0, an exponential a large "
-            "number. Clamp the input, add a small number, or use the stable form "
-            "(log_softmax, logsumexp, "
-            "binary_cross_entropy_with_logits)."
-        )
+        where = origin.became if origin.put and origin.became is not None else event
+        return "loss-nan-or-inf", FIXES.get(where.op, RANGES)
     if origin.masked:
+        root = "add a small number under the root, or " if "Sqrt" in event.node else ""
         return "nan-from-a-mask", (
-            "The mask comes after the operation: its backward multiplies 0 by "
-            "infinity. Mask the input as well: torch.where(m, f(torch.where(m, x, 1.0)), "
-            "0.0)."
+            "Zeros arrive where the derivative is infinite, as behind a mask, and 0 times "
+            f"infinity is NaN: {root}mask the input as well, "
+            "torch.where(m, f(torch.where(m, x, 1.0)), 0.0)."
         )
     if event.node.startswith("Sqrt"):
         return "norm-at-zero", (

@@ -222,7 +222,9 @@ class Recorder(QuietDispatchMode):
         if operation.written:
             for at, name in operation.written:
                 target = args[at] if at < len(args) else kwargs.get(name)
-                event.writes += keys_of(list(_tensors((target,))))
+                targets = list(_tensors((target,)))
+                event.writes += keys_of(targets)
+                event.room = max([event.room, *map(_room, targets)])
             if _by_gradcheck():
                 event.writes = ()  # it moves a number a little, and back
         made = keys_of(outputs)
@@ -520,6 +522,13 @@ def _is_leaf(t: Tensor) -> bool:
         return t.is_leaf
     except RuntimeError:  # its base was edited, outside of the no_grad that made it
         return False
+
+
+def _room(t: Tensor) -> int:
+    """Return how many numbers there are in the storage of a tensor."""
+    if t.layout is not torch.strided or not has_numbers(t):
+        return 0
+    return t.untyped_storage().nbytes() // t.element_size()
 
 
 def _by_gradcheck() -> bool:

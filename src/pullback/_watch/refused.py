@@ -23,9 +23,10 @@ NO_GRAPH = "no-graph"
 USED_UP = "graph-used-up"
 LEAVES = 64  # of which the way is looked for
 AGAIN = (
-    "Where a state is carried over, detach it before the next step; put losses that share "
-    "a part of the graph into one, (a + b).backward(). retain_graph=True is for passes "
-    "that are meant to go through the same numbers."
+    "Detach what is carried into the next step (state.detach()), or what the first loss is "
+    "not to train (D(fake.detach())); put losses that share a part of the graph into one, "
+    "(a + b).backward(). retain_graph=True is for passes that are meant to go through the "
+    "same numbers."
 )
 ASIDE = {"aside", "nothing-sent"}  # no line is known to have cut
 
