@@ -109,9 +109,11 @@ def clipped(log: Log, now: Moment) -> Found:
 def while_scaled(log: Log, now: Moment) -> Found:
     """Gradients that are divided by the scale after they were clipped."""
     for key in keys_of(now.args[0]):
-        clip, own = log.memory["clipped"].get(key), now.event
-        writers = [w for w in log.writers.get(key, ()) if w is not own]
-        if clip is not None and writers and writers[-1] is clip:
+        clip, own = log.memory["clipped"].pop(key, None), now.event
+        maker = log.makers.get(key)
+        if clip is None or (maker is not None and maker.index > clip.index):
+            continue  # what was clipped is gone, and this is a new gradient
+        if [w for w in log.writes_since(key, clip.index) if w is not own] == []:
             yield trap(
                 "clipped-while-scaled",
                 clip.site,
