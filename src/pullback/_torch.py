@@ -46,6 +46,7 @@ __all__ = [
     "hook_count",
     "in_transform",
     "is_compiled",
+    "is_freed",
     "node_number",
     "nodes_made",
     "number_of",

@@ -27,8 +27,8 @@ PARTS = (
     "torch.cat. Or read a clone of the slice, x[i].clone()."
 )
 EDIT = (
-    "Make a new tensor there instead (y = y + 1 for y += 1, y = z for y[:] = z, torch.where "
-    "for a mask, no inplace=True), or write to a clone."
+    "Make a new tensor there instead (y = y + 1 for y += 1, y = z for y[:] = z, "
+    "torch.where for a mask, no inplace=True), or write to a clone."
 )
 TOLD = re.compile(r"(\[[\d, ]*\])\].* is at version (\d+); expected version (\d+)", re.S)
 

@@ -176,8 +176,8 @@ class Recorder(QuietDispatchMode):
             self._last_number = number
             log.of_number[number] = event
         log.add(event)
-        if run == FORWARD:
-            self._last = event, calling()
+        if run == FORWARD and (instruction := calling()) is not None:
+            self._last = event, instruction
         if node is not None and event.node.endswith("AccumulateGrad"):
             self._arrived(node, event, outputs)
         if operation.rules:

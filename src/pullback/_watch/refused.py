@@ -1,4 +1,4 @@
-"""Where backward refuses: the line that cut its graph off, or that goes through it again."""
+"""Where backward refuses: the line that cut its graph off, or leads into an old one."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ ASIDE = {"aside", "nothing-sent"}  # no line is known to have cut
 
 def without_graph(log: Log, error: BaseException) -> Iterator[Finding]:
     """Yield the line that cut off what backward starts from, if that is the error."""
-    told = re.match(
-        r"element (\d+) of (?:tensors|variables) does not require", str(error)
-    )
+    told = re.match(r"element (\d+) of (?:tensors|variables) does not require", str(error))
     frame = engine_frame(error.__traceback__) if told else None
     if told is None or frame is None:
         return

@@ -85,4 +85,6 @@ def trap(page: str, site: Site | None, message: str, fix: str, *notes: Note) -> 
 
 def names() -> list[str]:
     """Return the names of all rules."""
-    return sorted({rule.name for rules in (AFTER, BEGIN, DONE, STEP, END) for rule in rules})
+    return sorted(
+        {rule.name for rules in (AFTER, BEGIN, DONE, STEP, END) for rule in rules}
+    )

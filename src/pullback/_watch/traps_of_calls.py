@@ -230,8 +230,8 @@ def old_parameter(log: Log) -> Found:
             yield trap(
                 "optimizer-holds-the-old-parameter",
                 leaf.site,
-                f"{name}, of shape {[*p.shape]}, gets gradients, but no optimizer holds it; "
-                f"one holds a parameter of shape {[*old.shape]} that is not used.",
+                f"{name}, of shape {[*p.shape]}, gets gradients, but no optimizer holds "
+                f"it; one holds a parameter of shape {[*old.shape]} that is not used.",
                 "Make the optimizer after the last change of the model, or write into the "
                 "parameter under no_grad.",
                 *(

@@ -34,8 +34,9 @@ def broadcast_in_a_loss(log: Log, now: Moment) -> Found:
     frame = next(frames_of("nn/functional.py"), None) if now.event.run == FORWARD else None
     if frame is None or not frame.f_code.co_name.endswith("_loss"):
         return
-    pair = [frame.f_locals.get(name) for name in ("input", "target")]
-    if any(not isinstance(t, Tensor) for t in pair) or now.event.op != "expand":
+    given = (frame.f_locals.get(name) for name in ("input", "target"))
+    pair = [t for t in given if isinstance(t, Tensor)]
+    if len(pair) != 2:
         return
     a, b = sorted(pair, key=lambda t: -t.ndim)
     n = b.shape[0] if b.ndim == 1 else 0

@@ -161,7 +161,7 @@ def hidden_edit(log: Log, now: Moment) -> Found:
     if event.run == FORWARD or not event.live or not detached:
         return
     for t in now.inputs:
-        key = storage_key(t) if t.requires_grad and t.layout is torch.strided else None
+        key = storage_key(t) if t.requires_grad and t.layout is torch.strided else 0
         alias, leaf = detached.get(key), log.leaf_of.get(key)
         if leaf is None or alias is None or leaf.total is None or key != leaf.key:
             continue
@@ -170,13 +170,17 @@ def hidden_edit(log: Log, now: Moment) -> Found:
             continue
         if next(frames_of("autograd/gradcheck.py"), None) is not None:
             return  # which moves the numbers a little, and back
-        if made_for is not None and leaf.key in made_for.live and _differs(whole, leaf.total):
+        if (
+            made_for is not None
+            and leaf.key in made_for.live
+            and _differs(whole, leaf.total)
+        ):
             yield trap(
                 "data-hides-changes",
                 alias.site,
-                f"{log.name_of(whole)} was edited through .data, .detach() or NumPy between "
-                "forward and backward; autograd does not see it, and the gradient is "
-                "wrong.",
+                f"{log.name_of(whole)} was edited through .data, .detach() or NumPy "
+                "between forward and backward; autograd does not see it, and the gradient "
+                "is wrong.",
                 "Write under no_grad to the tensor itself, which is noticed.",
                 Note("saved", made_for.site, "used in forward"),
             )

@@ -15,10 +15,11 @@ from pullback._watch.rules import Found, after, at_step, trap
 
 ZEROING = {"zero_", "_foreach_zero_", "fill_"}
 TWICE = 2  # of a step that is odd; one alone may be meant
+#: What does another thing in evaluation mode.
 IN_TRAINING = (
-    nn.modules.batchnorm._BatchNorm,
-    nn.modules.dropout._DropoutNd,
-)  # which do another thing in evaluation mode
+    nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm,
+    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout,
+)  # fmt: skip
 
 
 def _parameters(optimizer: Any) -> list[Tensor]:
@@ -99,9 +100,9 @@ def _trains_otherwise(part: nn.Module) -> bool:
 def clipped(log: Log, now: Moment) -> Found:
     """Keep which gradients were clipped, for :func:`while_scaled`."""
     event = now.event
-    if event.run == FORWARD and not event.grad:
-        if next(frames_of("nn/utils/clip_grad.py"), None) is not None:
-            log.memory["clipped"].update(dict.fromkeys(event.writes, event))
+    by_hand = event.run == FORWARD and not event.grad
+    if by_hand and next(frames_of("nn/utils/clip_grad.py"), None) is not None:
+        log.memory["clipped"].update(dict.fromkeys(event.writes, event))
     return ()
 
 
