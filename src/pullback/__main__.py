@@ -134,9 +134,11 @@ def run(
     """Run a script under watch, print what was found, and return the exit status."""
     import runpy
 
+    from pullback._hints import hints
     from pullback._watch.watching import watch
 
     status = 0
+    hints.enable()  # beside warnings, and errors of threads
     sys.argv = list(command)
     sys.path[0] = "" if module else str(Path(command[0]).resolve().parent)
     seen = None
@@ -151,6 +153,7 @@ def run(
     except BaseException as error:
         status = 130 if isinstance(error, KeyboardInterrupt) else 1
         _print_own(error)
+    hints.disable()
     if seen is not None and (len(seen) or seen.unseen):
         print(seen, file=sys.stderr)
     elif seen is not None:

@@ -81,6 +81,12 @@ CAUSES = {
         "Call it outside of no_grad, and do not mark what it returns as "
         "non-differentiable.",
     ),
+    "gradient": Cause(
+        "cut by a gradient that was taken without create_graph=True, which has no graph",
+        "Pass create_graph=True to torch.autograd.grad where the gradient enters a loss or "
+        "is differentiated again.",
+        "does-not-require-grad",
+    ),
     "leaf": Cause(
         "the loss leads back to this line, which makes a new tensor, and no further",
         "Put losses together by torch.stack or by +, and not by torch.tensor([...]); "
@@ -146,8 +152,9 @@ def without_gradient(log: Log) -> Found:
     for name, t in named.values():
         leaf = log.leaf(t)
         if leaf is not None and leaf.arrivals:
+            beside = ", and no optimizer holds it" if held and id(t) not in held else ""
             log.findings.explain(
-                name, f"It got a gradient, {counted(leaf.arrivals, 'time')}."
+                name, f"It got a gradient, {counted(leaf.arrivals, 'time')}{beside}."
             )
         elif id(t) in log.moved:
             log.findings.explain(name, "Its gradient was set by hand.")

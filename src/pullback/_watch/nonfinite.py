@@ -43,10 +43,10 @@ FIXES = {
         "later does not help: pass correction=0, or leave out groups of one.",
     ),
     **dict.fromkeys(
-        ("mean", "_softmax", "_log_softmax"),
-        "A mean of no numbers, and the softmax of a row of nothing but -inf, are 0 / 0: a "
-        "mask or a filter has let nothing through. Leave such rows out, or mask by "
-        "torch.finfo(x.dtype).min.",
+        ("mean", "_softmax", "_log_softmax", "nll_loss_forward", "nll_loss2d_forward"),
+        "A mean of no numbers or targets, and the softmax of a row of nothing but -inf, "
+        "are 0 / 0: a mask or a filter has let nothing through. Leave such batches or rows "
+        "out, or mask by torch.finfo(x.dtype).min.",
     ),
     **dict.fromkeys(
         ("div", "reciprocal", "rsqrt"),
@@ -63,6 +63,18 @@ FIXES = {
         ("sqrt", "acos", "asin", "acosh", "atanh"),
         "The input is outside of where the function is defined, often by rounding alone: "
         "clamp it.",
+    ),
+}
+
+#: What to do about the derivative of an operation.
+SLOPES = {
+    "Sqrt": "The slope of the square root at 0 is infinite: add a small number under it.",
+    "Pow": "The slope of a power below 1 is infinite at 0: add a small number to the base.",
+    "Log": "The slope of the logarithm at 0 is infinite: clamp the input from below.",
+    **dict.fromkeys(
+        ("Acos", "Asin"),
+        "The slope of acos and asin at 1 and -1 is infinite: clamp the input a little "
+        "inside, or take the angle by torch.atan2.",
     ),
 }
 
@@ -266,18 +278,19 @@ def _advice(origin: Origin) -> tuple[str, str]:
     if event.run == FORWARD:
         where = origin.became if origin.put and origin.became is not None else event
         return "loss-nan-or-inf", FIXES.get(where.op, RANGES)
+    slope = SLOPES.get(operation_of(event.node), "")
     if origin.masked:
-        root = "add a small number under the root, or " if "Sqrt" in event.node else ""
         return "nan-from-a-mask", (
-            "Zeros arrive where the derivative is infinite, as behind a mask, and 0 times "
-            f"infinity is NaN: {root}mask the input as well, "
+            f"{slope}{' ' * bool(slope)}Zeros arrive where the derivative is infinite, as "
+            "behind a mask, and 0 times infinity is NaN. To mask, mask the input as well: "
             "torch.where(m, f(torch.where(m, x, 1.0)), 0.0)."
         )
     if event.node.startswith("Sqrt"):
         return "norm-at-zero", (
-            "The slope of the square root at 0 is infinite. Use torch.linalg.vector_norm, "
-            "whose gradient there is 0, or add a small number under the root."
+            f"{slope} Of a norm use torch.linalg.vector_norm, whose gradient there is 0."
         )
+    if slope:
+        return "returned-nan-values", slope
     return "returned-nan-values", (
         "The derivative of this operation is not finite at its input: keep the input away "
         "from there, by a clamp or a small number that is added."

@@ -218,14 +218,17 @@ def _accumulated(log: Log, t: Tensor, event: Event, call: Call | None) -> Any:
 def old_parameter(log: Log) -> Found:
     """An optimizer updates a parameter that nobody uses, beside one that nobody updates."""
     held = log.held()
-    unused = [p for p in held.values() if not ((leaf := log.leaf(p)) and leaf.arrivals)]
     named = log.named()
+    last = {id(p): of.last if (of := log.leaf(p)) else -1 for p in held.values()}
     for name, p in named.values():
         leaf = log.leaf(p)
         if not log.optimizers or id(p) in held or leaf is None or not leaf.arrivals:
             continue
-        for old in unused:
-            if not old.requires_grad or not _may_replace(p, old, id(old) in named):
+        for old in held.values():
+            placed = id(old) in named
+            if last[id(old)] > (-1 if placed else leaf.first):
+                continue  # it gets gradients, or did when the other was there already
+            if not old.requires_grad or not _may_replace(p, old, placed):
                 continue
             yield trap(
                 "optimizer-holds-the-old-parameter",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
 
 from torch.autograd.graph import Node
@@ -14,18 +14,17 @@ from pullback._watch import traps_of_calls as traps_of_calls
 from pullback._watch import traps_of_operations as traps_of_operations
 from pullback._watch import traps_of_rules as traps_of_rules
 from pullback._watch import traps_of_steps as traps_of_steps
-from pullback._watch.findings import Findings
+from pullback._watch.findings import Finding, Findings
 from pullback._watch.log import Log
 from pullback._watch.recorder import Recorder
 
+Looks = dict[str, Callable[[Log, BaseException], Iterable[Finding]]]
 #: What looks at an error of backward that leaves the block, by the name of its rule.
-REFUSED = {
-    "in-place": edits.edited,
-    refused.NO_GRAPH: refused.without_graph,
-    refused.USED_UP: refused.again,
-}
+REFUSED: Looks = {"in-place": edits.edited, refused.USED_UP: refused.again}
 #: The rules by name: those for what people ask, and one for each silent trap.
-RULES = (*sorted({*REFUSED, gradients.RULE, nonfinite.RULE, *rules.names()}),)
+RULES = (
+    *sorted({*REFUSED, refused.NO_GRAPH, gradients.RULE, nonfinite.RULE, *rules.names()}),
+)
 
 
 class watch:  # noqa: N801 - it is called like a function
@@ -102,23 +101,27 @@ class watch:  # noqa: N801 - it is called like a function
         LINES.remove(self._line_of)
         self._recorder.__exit__(kind, error, traceback)
         if isinstance(error, RuntimeError):
-            self._refused(error)
+            self._refused(error, REFUSED)
         self._recorder.finish()
+        if isinstance(error, RuntimeError):
+            self._refused(error, {refused.NO_GRAPH: refused.without_graph})
         del self._log, self._recorder
 
-    def _refused(self, error: RuntimeError) -> None:
-        """Let the rules look at an error of backward; none of them may raise another."""
+    def _refused(self, error: RuntimeError, looks: Looks) -> None:
+        """Let rules look at an error of backward; none of them may raise another."""
         log = self._log
-        for name in REFUSED.keys() - self._without:
+        for name in looks.keys() - self._without:
             try:
-                found = [*REFUSED[name](log, error)]
+                found = [*looks[name](log, error)]
             except Exception as failure:
                 why = f"{type(failure).__name__}: {failure}"
                 log.findings.missed(f"the rule {name} failed: {why}")
                 continue
             for finding in found:
-                log.findings.add(finding)
-                error.add_note(f"pullback.watch: {finding}")
+                known = [f for f in log.findings if f.site == finding.site]
+                if not known:  # or else it is told already what is wrong with this line
+                    log.findings.add(finding)
+                error.add_note(f"pullback.watch: {known[0] if known else finding}")
 
     def _line_of(self, node: Node) -> str:
         """Return the line of the operation that a node was made for (:mod:`_graph`)."""
