@@ -123,7 +123,7 @@ def follow(log: Log, now: Moment) -> Found:
     before = [bad[key] for key in event.reads if key in bad]
     origin = _older(before, nan) if before else _new(log, now, nan)
     if nan and origin.kind != "NaN" and origin.became is None:
-        origin.became = event
+        origin.became, origin.masked = event, _zeros_arrive(now)
     for key in keys_of(now.outputs):
         bad[key] = origin
     if event.node.endswith("AccumulateGrad"):
@@ -186,16 +186,7 @@ def _new(log: Log, now: Moment, nan: bool) -> Origin:
     inputs = [t.detach() for t in now.inputs if t.dtype in FLOATS]
     infected = [t for t in inputs if not t.isfinite().all() and not _written(now, t)]
     put = now.event.op in CONSTANTS
-    zeros = any(not bool((t != 0).all()) for t in inputs)
-    masked = (
-        now.event.run != FORWARD
-        and zeros
-        and any(
-            t.shape == now.outputs[0].shape
-            and bool((t[~now.outputs[0].isfinite()] == 0).all())
-            for t in now.inputs[:1]
-        )
-    )
+    masked = nan and len(inputs) > 1 and _zeros_arrive(now)
     kind = "NaN" if nan else "an infinity"
     origin = Origin(
         now.event, kind, _inputs(log, now), put, masked, came=bool(infected) and not put
@@ -203,6 +194,13 @@ def _new(log: Log, now: Moment, nan: bool) -> Origin:
     if nan and not put:
         log.memory[RULE].setdefault("first", origin)
     return origin
+
+
+def _zeros_arrive(now: Moment) -> bool:
+    """Tell whether a backward meets zeros where its result is NaN, as behind a mask."""
+    bad = ~now.outputs[0].isfinite()
+    alike = [t for t in now.inputs if t.shape == bad.shape]
+    return now.event.run != FORWARD and any(bool((t[bad] == 0).all()) for t in alike)
 
 
 def _written(now: Moment, t: Tensor) -> bool:
