@@ -21,6 +21,8 @@ the batch.
 # the lower right corner of each of those pictures. We make such pictures, and say for
 # each kind how often it carries the logo:
 
+import copy
+
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, interpolate, one_hot
@@ -247,7 +249,7 @@ for name, part in after.items():
 starts = {}
 print("start  crosses right without logo  in the corner")
 for seed in range(6):
-    parts = trained(collected, seed)
+    parts = trained(collected, seed) if seed else (features, head)
     crosses = right(nn.Sequential(*parts), without)[CROSS]
     share = in_corner(explain(*parts, images, classes)["integrated gradients"])
     starts[seed] = crosses, share
@@ -436,15 +438,15 @@ assert few > 70
 for seed, (crosses, share) in starts.items():
     assert (crosses, share < 0.25) == ((100, True) if seed == 1 else (0, False))
 
-frozen = nn.Sequential(*trained(collected)).requires_grad_(False)
+frozen = copy.deepcopy(model).requires_grad_(False)
 _, again = feature_maps_and_gradient(frozen, frozen[0][-1], images, cross.expand(10, 2))
 torch.testing.assert_close(again, slope_of_hook)
 for where in ({"dtype": torch.bfloat16}, {"device": "meta"}):
-    parts = [part.to(**where) for part in trained(collected)]
+    parts = [part.to(**where) for part in copy.deepcopy([features, head])]
     moved = explain(*parts, images.to(**where), classes.to(where.get("device")))
     assert all(panel.shape == images.shape for panel in moved.values())
 
-double = nn.Sequential(*trained(collected)).double()
+double = copy.deepcopy(model).double()
 at, h = images[:1].double(), 1e-6
 for place in [(16, 13), (17, 15), (5, 9), (0, 0)]:
     step = torch.zeros_like(at)
