@@ -202,7 +202,7 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
 #    - The rates hold at the point where the table was computed, and approximately near
 #      it, if the function is smooth there.
 #    - Many books write the transpose, with inputs in rows. For a square table the shape
-#      does not tell, but nudging one input does.
+#      does not tell, but nudging an input does, if its row and its column differ.
 #
 # .. predict:: Try it
 #    :label: from the column

@@ -45,12 +45,11 @@ torch.equal(torch.stack(rows), table)
 
 # %%
 # ``jacrev`` computes the same two products at the same time, side by side, like two samples
-# of a batch. The work with the numbers is the same, but each operation is called once for
-# all rows instead of once for each. When there are hundreds of rows, this is usually much
-# faster than a loop in Python
-# (:ref:`ways-measured`). It also takes more memory, because the intermediate numbers of all
-# rows are there together. The *rev* in its name stands for reverse, since the walk goes
-# from the outputs back to the inputs.
+# of a batch. The work with the numbers is the same, but nearly every operation is called
+# once for all rows instead of once for each. When there are hundreds of rows, this is
+# usually much faster than a loop in Python (:ref:`ways-measured`). It also takes more
+# memory, because the intermediate numbers of all rows are there together. The *rev* in its
+# name stands for reverse, since the walk goes from the outputs back to the inputs.
 #
 # Column by column
 # ----------------
@@ -108,7 +107,8 @@ print("products:", min(heating.shape))
 #      - ``autograd.grad`` with all the ``v`` and ``is_grads_batched=True``
 #    * - ``torch.func`` raises an error for your function. It does so for BatchNorm in
 #        training, which updates its statistics on the way.
-#      - The loop from above, or ``autograd.functional.jacobian(f, x)``, which is that loop
+#      - The loop from above, or ``autograd.functional.jacobian(f, x, strict=True)``, which
+#        is that loop
 #    * - You do not want to choose.
 #      - ``pullback.jacobian(f, x)`` counts rows and columns for you.
 #
@@ -117,11 +117,23 @@ print("products:", min(heating.shape))
 in_parts = jacrev(house, chunk_size=1)(x)
 y = house(leaf)
 (from_y,) = torch.autograd.grad(y, leaf, torch.eye(2), is_grads_batched=True)
-by_loop = torch.autograd.functional.jacobian(house, x)
+by_loop = torch.autograd.functional.jacobian(house, x, strict=True)
 chosen = pullback.jacobian(house, x)
 all(torch.equal(way, table) for way in (in_parts, from_y, by_loop, chosen))
 
 # %%
+# (Without ``strict=True``, ``functional.jacobian`` returns a table of zeros if the function
+# does not depend on its argument, for example because it goes through NumPy. The loop
+# raises an error there.)
+#
+# .. dropdown:: Can ``jacrev`` be wrong?
+#
+#    We know of one function for which it is. In every release that we tried, up to 2.15,
+#    ``jacrev`` of ``torch.cdist`` returns wrong numbers without a message, because PyTorch
+#    makes a mistake when it takes the products of this operation side by side. One at a
+#    time they are right (:ref:`jacrev-of-cdist`). If much depends on a table, compare it
+#    once with that of ``functional.jacobian``.
+#
 # One way looks right and is not. ``autograd.grad`` takes a list of outputs, so people write
 # ``autograd.grad([y[0], y[1]], leaf)`` and hope for two rows. It returns one, the *sum* of
 # the two.

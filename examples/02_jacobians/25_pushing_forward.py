@@ -136,8 +136,8 @@ print("pull, then plan:  ", pulled @ u)
 #
 #    For a test of your own, draw ``u`` and ``v`` at random, so that they miss no entry of
 #    the table, and switch off layers such as Dropout, which act differently in each run.
-#    ``torch.autograd.gradcheck`` does such a test for you, and :ref:`dot-product-test` goes
-#    on from here.
+#    ``torch.autograd.gradcheck`` with ``fast_mode=True`` does such a test for you. (Without
+#    it, it compares the whole table.) :ref:`dot-product-test` goes on from here.
 
 h = 0.01
 point = x.double()  # a test needs the digits of float64

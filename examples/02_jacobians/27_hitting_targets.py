@@ -5,9 +5,9 @@ Hitting two targets at once
 ===========================
 
 Our house gives 6 units of heat and burns 14 units of fuel. We want the same heat from 13
-units of fuel. How do we move the three stoves? If one number is to get better, its
-gradient says which way to go. Here there are two numbers to watch, and the step that saves
-fuel must leave the heat alone. This is the kind of question that needs the whole
+units of fuel. How do we move the three stoves? If one number is to get better, its gradient
+says which way to go. Here there are two numbers to watch, and the step that saves fuel must
+leave the heat alone. This is the kind of question that takes more than one row of the
 :term:`Jacobian`, and this page answers it.
 """
 
@@ -163,7 +163,7 @@ for _ in range(3):
     print(house(at))
 
 # %%
-# This is *Newton's method*. It solves equations, and for this it needs the whole Jacobian.
+# This is *Newton's method*. It solves equations, here with the whole Jacobian at each step.
 # In robotics, for example, ``x`` holds the angles of the joints and the targets say where
 # the hand should be. In this part it will come back for a corridor of a thousand rooms,
 # and for the weights of a network.

@@ -90,8 +90,10 @@ print("after:", street(X + steps), sep="\n")
 # fuel. For a thousand houses it still takes two, where ``jacrev(street)`` would take 2000,
 # one for each number of the result.
 #
-# A network can stand in the place of ``house``. ``vmap`` hands it one sample of shape
-# ``(3,)``, and linear layers take a sample without a dimension for the batch:
+# A network can stand in the place of ``house``, in ``eval()`` mode if it has layers such as
+# Dropout. ``vmap`` hands it one sample of shape ``(3,)``, and linear layers take a sample
+# without a dimension for the batch. (Layers that insist on one, such as Flatten, get a
+# batch of one: ``lambda x: network(x[None])[0]``.)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
@@ -175,7 +177,8 @@ except ValueError as error:
 #    In one product, some houses get prices for their outputs, and the other houses get
 #    none. If no house looks at another, only the stoves of the houses with prices can earn
 #    something. Whatever the others earn is mixing, and here it is nearly as much as the
-#    most that any stove earns. Mixing that is hardly more than rounding goes unnoticed.
+#    most that any stove earns. What is hardly more than rounding, beside
+#    the largest of all the numbers, goes unnoticed.
 #
 #    ``vmap`` cannot make such a test. If ``house`` used ``X.sum(0)``, with the ``X`` of the
 #    whole program instead of its own argument, it would run. But ``jacrev`` asks only what
@@ -192,7 +195,9 @@ except ValueError as error:
 #
 #    BatchNorm also insists on a dimension for the batch. In ``eval()`` mode, give it a
 #    batch of one: ``vmap(jacrev(lambda x: network(x[None])[0]))``. In training mode it
-#    refuses a batch of one, which has no variance.
+#    refuses a batch of one if each feature has a single number, which has no variance. One
+#    *image* it accepts, and normalises with the mean of that image, which is not what it
+#    does in a batch.
 #
 # Below are two houses of the street, and a table with two empty blocks. Can you move
 # anything that fills them?
@@ -211,7 +216,7 @@ pullback.live(street, torch.tensor([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]))
 #      inputs. Then the Jacobian of the batch has shape ``(B, m, B, n)``. If the samples
 #      are independent, at most one in every ``B`` entries can be different from zero.
 #    - ``torch.func.vmap(torch.func.jacrev(f))(X)``, with ``f`` for one sample, gives
-#      ``(B, m, n)``.
+#      ``(B, m, n)``, if ``f`` decides nothing by looking at values, as with an ``if``.
 #    - For a batched function of independent samples, sum each output over the batch. The
 #      gradients of the ``m`` sums hold all tables.
 #    - If the samples look at one another, this sum adds up a sample's effects on all of
@@ -285,6 +290,13 @@ for refusing, sample in ((norm, X[0]), (torch.nn.BatchNorm1d(3), X[:1])):
 assert refused == 2
 no_memory = torch.nn.BatchNorm1d(3, track_running_stats=False).eval()
 assert pullback.mixing(no_memory, X)
+for_images, picture = torch.nn.BatchNorm2d(3), torch.randn(1, 3, 4, 4)
+assert for_images(picture).shape == picture.shape  # a batch of one image
+try:
+    torch.func.vmap(torch.func.jacrev(lambda x: x**2 if x.sum() > 5 else x))(X)
+except RuntimeError:
+    refused += 1
+assert refused == 3
 
 
 def barely(X):

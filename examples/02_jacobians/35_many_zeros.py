@@ -4,13 +4,14 @@ r"""
 A Jacobian with many zeros, from a few products
 ===============================================
 
-A long corridor has a thousand rooms, and each exchanges heat with the two rooms beside
-it. At which temperatures does the corridor settle? Newton's method, which moved the stoves
-in :ref:`hitting-targets`, can find them, but it needs the whole :term:`Jacobian` at
-every step. That is a million entries from a thousand products. If the rooms are part of a
-large simulation and each product takes a minute, it takes most of a day. But almost all of
-the entries are zero, because a room reacts only to itself and to its two neighbours. If we
-know where the zeros are, three products are enough, and three minutes.
+A long corridor has a thousand rooms, and each exchanges heat with the two rooms beside it.
+At which temperatures does the corridor settle? Newton's method, which moved the stoves in
+:ref:`hitting-targets`, can find them, and as we have written it, it takes the whole
+:term:`Jacobian` at every step. That is a million entries from a thousand products. If the
+rooms are part of a large simulation and each product takes a minute, it takes most of a
+day. But almost all of the entries are zero, because a room reacts only to itself and to its
+two neighbours. If we know where the zeros are, three products are enough, and three
+minutes.
 """
 
 # %%
@@ -134,14 +135,15 @@ print("right end:", warm[-4:])
 # After five steps the warming is zero everywhere, up to rounding. In the middle of the
 # corridor the rooms settle at 3, where a room gains :math:`3+2\cdot3` and loses
 # :math:`3^2`. Towards both ends it gets colder, and coldest at the right, where the draught
-# comes in from outside. (All rooms at 0 would rest as well. Newton's method finds one such
-# place, and which one depends on where you start.)
+# comes in from outside. (All rooms at 0 would rest as well. Which place Newton's method
+# finds, and whether it finds one, depends on where you start. With all rooms at 1 it goes
+# astray.)
 #
-# In our corridor a push is a single line of arithmetic, and solving a table of a thousand
-# rows is more work than a thousand pushes. So here the saving does not matter yet. It does
-# where a push is expensive, and where a table of zeros no longer fits into memory: with
-# 10,000 rooms it has 100 million places for 30,000 entries. Then keep the entries alone, in
-# a sparse matrix, as ``pullback.sparsity`` does below.
+# In our corridor a push is a single line of arithmetic, and if ``jacfwd`` does a thousand
+# of them side by side, solving the table is more work. So here the saving hardly matters.
+# It does where a push is expensive, and where a table of zeros no longer fits into memory:
+# with 10,000 rooms it has 100 million places for 30,000 entries. Then keep the entries
+# alone, in a sparse matrix, as ``pullback.sparsity`` does below.
 #
 # Too few colours
 # ---------------
@@ -301,6 +303,10 @@ assert not corridor(torch.zeros(1000)).any()
 assert warm[:500].diff().min() > -1e-5
 assert warm[500:].diff().max() < 1e-5
 assert warm[-1] == warm.min() < warm[0] < 3
+astray = torch.ones(1000)
+for _ in range(5):
+    astray = astray - torch.linalg.solve(from_pushes(astray), corridor(astray))
+assert not corridor(astray).abs().max() < 1  # from 1 it does not arrive
 
 from itertools import product
 

@@ -40,8 +40,9 @@ print("predicted:", net(x).detach().round(decimals=2), " true: heat 6, fuel 14")
 #
 # ``jacrev`` differentiates with respect to the *argument* of a function. The argument of
 # ``net`` is ``x``, so ``jacrev(net)(x)`` is the table for the stoves. We need a function
-# whose argument is the weights. ``functional_call`` makes one from any module. It runs the
-# module with the parameters that you hand it, and afterwards puts the module's own back:
+# whose argument is the weights. ``functional_call`` makes one from almost any module (not
+# from one that was scripted). It runs the module with the parameters that you hand it, and
+# afterwards puts the module's own back:
 
 from torch.func import functional_call, jacrev, jvp, vmap
 

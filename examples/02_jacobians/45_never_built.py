@@ -142,7 +142,8 @@ pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 # over. So PyTorch has to keep ``x`` until then. The two rules of the linear layer contain
 # ``X`` and ``W``, so it has to keep these. ``saved_tensors_hooks`` lets us watch it.
 # It takes two functions. The first is called with every tensor that PyTorch keeps, and ours
-# writes down its size. The second is called when the tensor is needed again, and ours hands
+# writes down its size. (So a tensor that two rules keep, as the ``x`` in ``x * x``, is
+# counted twice.) The second is called when the tensor is needed again, and ours hands
 # it back unchanged:
 
 

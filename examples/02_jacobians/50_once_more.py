@@ -225,14 +225,16 @@ pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
 #
 #    - A second derivative differentiates the *gradient*. ``create_graph=True`` records
 #      the walk back, so that this is possible. A second ``backward`` on the same ``y`` is
-#      something else: it raises an error, or with ``retain_graph=True`` adds the first
-#      derivatives again.
+#      something else: where values were kept it raises an error, and otherwise, as with
+#      ``retain_graph=True``, it adds the first derivatives again.
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
 #      derivatives are continuous.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
 #      without building the Hessian.
 #    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature. Where the
-#      rate is negative and the curvature positive, go about ``-rate / curvature`` far.
+#      rate is negative and the curvature positive, go ``-rate / curvature`` far, if the
+#      curvature stays about the same on the way. If the function has grown there, go half
+#      as far.
 #
 # .. predict:: Try it
 #    :for: u H for u = ones

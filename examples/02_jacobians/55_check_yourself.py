@@ -415,7 +415,7 @@ fourteen
 # c. the whole table
 # d. how the outputs change when ``x`` moves along a plan ``u``
 # e. what each input is worth at given prices ``v``
-# f. a step of ``x`` that changes the outputs 0 and 500 as you wish
+# f. a small step of ``x`` that changes the outputs 0 and 500 by given small amounts
 #
 # .. dropdown:: Answer
 #
