@@ -171,7 +171,7 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     links = linked(app)
     names = sorted(app.env.found_docs)
     found = gathered([r for name in names for r in addressed(app, name, links)])
-    shown = ("url", "title", "wordings", "page", "links")
+    shown = ("url", "title", "wordings", "links")
     records = [{key: r[key] for key in shown if r.get(key)} for r in found]
     index = counted(found) | {"same": same_things()}
     write(app, "searchindex.js", RECORDS=records, INDEX=index)
@@ -240,19 +240,16 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Count the words with which the text of each record begins.
 
     Returns:
-        ``common``: words that are not counted. ``lengths``: for each record, how many
-        different words there are. ``words``: for each word, of every record that has it,
-        how many records after the one before it comes, and then, where the word is there
-        more than once, minus the number of other times.
+        ``common``: words that are not counted. ``words``: for each other word, of every
+        record that has it, how many records after the one before it comes, and then, where
+        the word is there more than once, minus the number of other times.
     """
     common = set(split(COMMON))
-    lengths: list[int] = []
     places: dict[str, list[int]] = {}
     last: dict[str, int] = {}
     for number, record in enumerate(found):
         text = " ".join([*record["text"].split()[:FIRST], *record.get("asked", ())])
         counts = Counter(split(text))
-        lengths.append(len(counts))
         for word in sorted(counts.keys() - common):
             place = places.setdefault(word, [])
             place.append(number - last.get(word, 0))
@@ -260,7 +257,7 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
             if counts[word] > 1:
                 place.append(1 - counts[word])
     words = {word: " ".join(map(str, place)) for word, place in places.items()}
-    return {"common": sorted(common), "lengths": lengths, "words": words}
+    return {"common": sorted(common), "words": words}
 
 
 def linked(app: Sphinx) -> Counter[tuple[str, str]]:
