@@ -124,9 +124,41 @@ const addCopyButtons = (part) => {
   }
 };
 
+// Printed text without columns, such as a message, wraps on a phone, too; numbers in columns
+// would fall apart.
+const wrapPrinted = (part) => {
+  for (const block of part.querySelectorAll(":is(.sphx-glr-script-out, .cell_output) pre"))
+    block.classList.toggle("wraps", !/\S {2,}\S|^ /m.test(block.textContent));
+};
+
+// Code in the narrow columns of a table may break behind a bracket, a comma, a dot or _.
+const breakNames = (part) => {
+  for (const code of part.querySelectorAll("td code, td code .pre")) {
+    const [text] = code.childNodes;
+    if (code.childNodes.length !== 1 || text.nodeType !== Node.TEXT_NODE) continue;
+    const pieces = text.data.split(
+      /(?<=\w\()(?=-|\w{2})|(?<=\w[,=])(?=\w)|(?<=[\w)\]]\.)(?=[a-z])|(?<=\w_)(?=[a-z])/);
+    code.replaceChildren(...pieces.flatMap((piece, at) =>
+      at ? [document.createElement("wbr"), piece] : [piece]));
+  }
+};
+
+// A live picture that is wider than the phone begins with what it shows, not with what it
+// leaves free for longer numbers.
+const showPicture = (box) => {
+  const parts = [...box.querySelectorAll("text, rect")].map((part) => part.getBoundingClientRect());
+  const first = Math.min(...parts.filter(({ width }) => width).map(({ left }) => left));
+  box.scrollLeft += first - box.getBoundingClientRect().left - 4;
+};
+
 // What is done to the code of a page, and to what the search shows of one.
 const dressCode = (part) => {
-  if (matchMedia("(max-width: 46em)").matches) wrapLines(part);
+  if (matchMedia("(max-width: 46em)").matches) {
+    wrapLines(part);
+    wrapPrinted(part);
+    breakNames(part);
+    part.querySelectorAll(".pb-scroll").forEach(showPicture);
+  }
   if (navigator.clipboard) addCopyButtons(part);
   watchWidth(part);
 };
