@@ -46,6 +46,22 @@ def test_a_line_starts_on_its_first_row(show):
 
 
 @needs_chromium
+def test_a_line_of_code_wraps_behind_a_dot_or_a_bracket(show):
+    path = ["torch", "nn", "functional", "mse_loss"]
+    names = [f'<span class="n">{name}</span>' for name in path]
+    line = '<span class="o">.</span>'.join(names) + '<span class="p">(</span>'
+    code = line + '<span class="n">predictions</span>'
+    block = f'<div class="highlight-python highlight"><pre>{code}</pre></div>'
+    page = show(f"<article>{block}</article>", width=230)
+    page.add_style_tag(content=(STATIC / "pullback.css").read_text(encoding="utf-8"))
+    page.add_script_tag(content=(STATIC / "pullback.js").read_text(encoding="utf-8"))
+    rects = "e => e.getClientRects().length"
+    assert {name.evaluate(rects) for name in page.locator(".line .n").all()} == {1}
+    tops = {name.bounding_box()["y"] for name in page.locator(".line .n").all()}
+    assert len(tops) > 1, "it wraps"
+
+
+@needs_chromium
 def test_printed_text_wraps_where_it_has_no_columns(show):
     message = "grad can be implicitly created only for scalar outputs, whatever they are"
     table = "never emptied:   1.5   3.75   5.62   6.19   5.1\nemptied:   1.5   2.25   2.62"

@@ -70,7 +70,8 @@ document.addEventListener("keydown", (event) => {
 
 // Where code wraps, each line becomes an element, which shows where it goes on (pullback.css).
 // What is coloured over several lines, such as a docstring, is coloured in each. A
-// line never wraps behind the spaces that it begins with, which would leave a row empty;
+// line wraps behind a dot or a bracket rather than within a name, and never behind the
+// spaces that it begins with, which would leave a row empty;
 // what is copied has spaces there again.
 const wrapLines = (part) => {
   const TAG = /<(\/?)(\w+)[^>]*>/g;
@@ -80,7 +81,8 @@ const wrapLines = (part) => {
       const before = open.join("");
       for (const [tag, closes] of line.matchAll(TAG)) closes ? open.pop() : open.push(tag);
       const after = open.map((tag) => `</${tag.match(/\w+/)[0]}>`).reverse().join("");
-      const indented = line.replace(/^((?:<[^>]*>)*)( +)/, (_, tags, spaces) =>
+      const parted = line.replace(/(<span class="[op]">[^<]*[(.]<\/span>)(?=<span)/g, "$1<wbr>");
+      const indented = parted.replace(/^((?:<[^>]*>)*)( +)/, (_, tags, spaces) =>
         tags + "\xa0".repeat(spaces.length));
       return `<span class="line">${before}${indented}${after}\n</span>`;
     });
