@@ -50,13 +50,14 @@ PAGES = [
     record("k.html", "Why a vector", "It is one row.", wordings=["What is v?"]),
     record("l.html", "One gradient", "Rare words.", links=0),
     record("m.html", "One gradient", "Rare words.", links=40),
+    record("m.html#deep", "A deep well", page="One gradient"),
 ]
 
 
 def ranked(records):
     """Return what ranks some records, as a function from a query to their addresses."""
     index = search_index.counted(records) | {"same": [["gpu", "graphics card"]]}
-    shown = [{key: page[key] for key in page if key != "text"} for page in records]
+    shown = [search_index.briefly(page) for page in records]
     sources = [STATIC.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
     start = f"const rank = ranker({json.dumps(shown)}, {json.dumps(index)}); 0;"
 
@@ -95,6 +96,7 @@ def answers():
             "what is v",
             "k",
         ),  # word for word, before a heading with the only word that counts
+        ("deep wells", "m"),  # a section: the address of its page stands before its anchor
         ("one gradient", "m"),  # what many pages link to, before its equal
     ],
 )
@@ -120,6 +122,7 @@ def test_what_a_query_asks_for_comes_first():
         [
             record("errors/adjoint.html", "The adjoint has no parameters", "It stops."),
             record("a.html", "The adjoint of a solver", "A method.", links=3),
+            record("glossary.html", "Glossary"),
             record("glossary.html#adjoint", "adjoint, transpose", "A map.", "Glossary"),
         ]
     )
@@ -135,6 +138,7 @@ def test_many_wordings_do_not_carry_a_page_before_the_answer():
             record(
                 "page.html", "Through time", "A network.", wordings=[*others, "its rows"]
             ),
+            record("answers/time.html", "Time"),
             record(
                 "answers/time.html#rows",
                 "Rows and their state, once ended",

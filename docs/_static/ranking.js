@@ -71,6 +71,7 @@ const WEIGHTS = {
   raised: 1.4, // and more where the query says that something raises, fails or warns
   list: 0.7, // a page that lists what others explain
 };
+const ZERO = "@".charCodeAt(0); // of the numbers in the index
 const WORDINGS = 14; // words in all the wordings of a record, on the average
 const QUOTED = 0.4; // how like its title a query is that quotes a message
 const LIKELY = 1000; // records whose names are looked at
@@ -101,9 +102,11 @@ const ranker = (records, index, W = WEIGHTS) => {
   const places = Object.entries(index.words).map(([word, numbers]) => {
     const found = [];
     let id = 0;
-    for (const number of numbers.split(" ").map(Number))
+    for (const sign of numbers) {
+      const number = sign.charCodeAt(0) - ZERO;
       if (number < 0) found.at(-1).times = 1 - number;
       else found.push({ id: (id += number), times: 1 });
+    }
     return { term: stem(word), found };
   });
   const lengths = records.map(() => 0); // different words of each text
@@ -112,13 +115,12 @@ const ranker = (records, index, W = WEIGHTS) => {
   for (const { term, found } of places)
     for (const { id, times } of found)
       if (term) count(term, id, times / (1 - W.length + (W.length * lengths[id]) / average));
-  const pages = new Map(records.filter(({ url }) => !url.includes("#")).map((r) => [r.url, r]));
+  let whole; // the page of the sections after it
   records.forEach((record, id) => {
-    const { url } = record;
-    const part = url.includes("#");
-    const page = part ? pages.get(url.split("#")[0]) : undefined;
+    if (!record.url.startsWith("#")) whole = record;
+    else Object.assign(record, { url: whole.url + record.url, page: whole.title });
+    const { url, page } = record;
     record.id = id;
-    record.page = page?.title ?? "";
     const titles = url.startsWith("glossary") ? record.title.split(", ") : [record.title];
     const names = [...titles, ...(record.wordings ?? [])].map((name) => [name, terms(name)]);
     const many = sum(names.slice(titles.length).map(([, own]) => own.length)) / WORDINGS;
@@ -128,16 +130,16 @@ const ranker = (records, index, W = WEIGHTS) => {
       return { own: [...new Set(own)], said: plainly(name) };
     });
     // What a section answers is an answer of its page, too; an entry of a list is none.
-    if (/^(auto_examples|errors|fix)\//.test(url)) record.whole = page;
+    if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = whole;
     const kind = url.startsWith("errors/") ? W.message
       : url.startsWith("fix/") ? W.fix
       : LISTS.test(url) ? W.list
-      : !part ? W.page
+      : !page ? W.page
       : url.startsWith("answers/") ? W.answer
       : url.startsWith("glossary") ? W.term : 1;
     const more = 1 + W.linked * Math.log(1 + (record.links ?? 0));
     record.kind = kind * more;
-    if (kind === W.message && !part) record.quoted = W.page * more;
+    if (kind === W.message && !page) record.quoted = W.page * more;
   });
   // The rarer a word, the more it says.
   const rarity = (term) => {
