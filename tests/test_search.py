@@ -283,15 +283,15 @@ def test_a_pasted_traceback_gets_a_card_with_the_shapes_in_it(browser, address):
     ("message", "anchor", "values"),
     [
         (
-            "RuntimeError: Mismatch in shape: grad_output[0] has a shape of torch.Size([16]) "
+            "Mismatch in shape: grad_output[0] has a shape of torch.Size([16]) "
             "and output[0] has a shape of torch.Size([16, 1]).",
             "mismatch-in-shape",
             ["(16,)", "(16, 1)"],
         ),
         (
-            "RuntimeError: one of the variables needed for gradient computation has been "
-            "modified by an inplace operation: [torch.FloatTensor [64, 10]], which is output "
-            "0 of ReluBackward0, is at version 3; expected version 2 instead.",
+            "one of the variables needed for gradient computation has been modified by an "
+            "inplace operation: [torch.FloatTensor [64, 10]], which is output 0 of "
+            "ReluBackward0, is at version 3; expected version 2 instead.",
             "modified-by-an-inplace-operation",
             ["(64, 10)", "ReluBackward0", "2", "3"],
         ),
