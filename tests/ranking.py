@@ -91,4 +91,3 @@ if __name__ == "__main__":
     first = sum(place == 0 for place in found.values())
     three = sum(place in (0, 1, 2) for place in found.values())
     print(f"of {len(found)}: {first} first, {three} among three")
-    engine().close()  # or Python waits for it without end

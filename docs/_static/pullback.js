@@ -22,13 +22,28 @@ document.querySelectorAll("input[name=q]").forEach((field) =>
 );
 
 // The field of the menu answers while one types; what that takes is loaded with the focus.
-document.querySelector(".sidebar-search")?.addEventListener("focus", async ({ target }) => {
-  for (const name of ["finding", "suggest"])
-    await new Promise((done, failed) => document.head.append(
-      Object.assign(document.createElement("script"), {
-        src: `${target.dataset.root}_static/${name}.js`, onload: done, onerror: failed,
-      })));
-}, { once: true });
+const menuField = document.querySelector(".sidebar-search");
+const loadedScripts = new Map();
+const loadScripts = async (...names) => {
+  for (const name of names) {
+    if (!loadedScripts.has(name))
+      loadedScripts.set(name, new Promise((done, failed) => document.head.append(
+        Object.assign(document.createElement("script"), {
+          src: `${menuField.dataset.root}_static/${name}.js`, onload: done, onerror: failed,
+        }))));
+    await loadedScripts.get(name);
+  }
+};
+menuField?.addEventListener("focus", () => loadScripts("finding", "suggest"), { once: true });
+
+// The page of a message that was pasted says what to do with the reader's own shapes.
+if (menuField && location.pathname.includes("/errors/")) {
+  let yours;
+  try {
+    yours = JSON.parse(sessionStorage.getItem("yours"));
+  } catch {} // none is kept for this reader
+  if (yours && location.pathname.endsWith(`/${yours.url}`)) loadScripts("finding", "yours");
+}
 
 // Ctrl+K (on a Mac ⌘K) goes to the search field.
 document.addEventListener("keydown", (event) => {
@@ -55,7 +70,8 @@ document.addEventListener("keydown", (event) => {
 
 // Where code wraps, each line becomes an element, which shows where it goes on (pullback.css).
 // What is coloured over several lines, such as a docstring, is coloured in each. A
-// line never wraps behind the spaces that it begins with, which would leave a row empty;
+// line wraps behind a dot or a bracket rather than within a name, and never behind the
+// spaces that it begins with, which would leave a row empty;
 // what is copied has spaces there again.
 const wrapLines = (part) => {
   const TAG = /<(\/?)(\w+)[^>]*>/g;
@@ -65,7 +81,8 @@ const wrapLines = (part) => {
       const before = open.join("");
       for (const [tag, closes] of line.matchAll(TAG)) closes ? open.pop() : open.push(tag);
       const after = open.map((tag) => `</${tag.match(/\w+/)[0]}>`).reverse().join("");
-      const indented = line.replace(/^((?:<[^>]*>)*)( +)/, (_, tags, spaces) =>
+      const parted = line.replace(/(<span class="[op]">[^<]*[(.]<\/span>)(?=<span)/g, "$1<wbr>");
+      const indented = parted.replace(/^((?:<[^>]*>)*)( +)/, (_, tags, spaces) =>
         tags + "\xa0".repeat(spaces.length));
       return `<span class="line">${before}${indented}${after}\n</span>`;
     });
@@ -109,9 +126,41 @@ const addCopyButtons = (part) => {
   }
 };
 
+// Printed text without columns, such as a message, wraps on a phone, too; numbers in columns
+// would fall apart.
+const wrapPrinted = (part) => {
+  for (const block of part.querySelectorAll(":is(.sphx-glr-script-out, .cell_output) pre"))
+    block.classList.toggle("wraps", !/\S {2,}\S|^ /m.test(block.textContent));
+};
+
+// Code in the narrow columns of a table may break behind a bracket, a comma, a dot or _.
+const breakNames = (part) => {
+  for (const code of part.querySelectorAll("td code, td code .pre")) {
+    const [text] = code.childNodes;
+    if (code.childNodes.length !== 1 || text.nodeType !== Node.TEXT_NODE) continue;
+    const pieces = text.data.split(
+      /(?<=\w\()(?=-|\w{2})|(?<=\w[,=])(?=\w)|(?<=[\w)\]]\.)(?=[a-z])|(?<=\w_)(?=[a-z])/);
+    code.replaceChildren(...pieces.flatMap((piece, at) =>
+      at ? [document.createElement("wbr"), piece] : [piece]));
+  }
+};
+
+// A live picture that is wider than the phone begins with what it shows, not with what it
+// leaves free for longer numbers.
+const showPicture = (box) => {
+  const parts = [...box.querySelectorAll("text, rect")].map((part) => part.getBoundingClientRect());
+  const first = Math.min(...parts.filter(({ width }) => width).map(({ left }) => left));
+  box.scrollLeft += first - box.getBoundingClientRect().left - 4;
+};
+
 // What is done to the code of a page, and to what the search shows of one.
 const dressCode = (part) => {
-  if (matchMedia("(max-width: 46em)").matches) wrapLines(part);
+  if (matchMedia("(max-width: 46em)").matches) {
+    wrapLines(part);
+    wrapPrinted(part);
+    breakNames(part);
+    part.querySelectorAll(".pb-scroll").forEach(showPicture);
+  }
   if (navigator.clipboard) addCopyButtons(part);
   watchWidth(part);
 };

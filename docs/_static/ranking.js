@@ -82,7 +82,7 @@ const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|in
 // Returns a function from a query, whose last word may be unfinished, to its `records`, the
 // best first, and `asks`, which tells the words that count.
 const ranker = (records, index, W = WEIGHTS) => {
-  const { common, lengths, same } = index;
+  const { common, same } = index;
   const silent = new Set(common);
   const stems = new Map(); // most words come often
   const stem = (word) => {
@@ -99,17 +99,22 @@ const ranker = (records, index, W = WEIGHTS) => {
     const found = counted.get(term);
     found.set(id, (found.get(id) ?? 0) + times);
   };
-  const average = sum(lengths) / lengths.length || 1;
-  const shorter = lengths.map((length) => 1 / (1 - W.length + (W.length * length) / average));
-  for (const [word, places] of Object.entries(index.words)) {
-    const term = stem(word);
+  const places = Object.entries(index.words).map(([word, numbers]) => {
+    const found = [];
     let id = 0;
-    for (const sign of term ? places : "") {
+    for (const sign of numbers) {
       const number = sign.charCodeAt(0) - ZERO;
-      if (number >= 0) id += number;
-      count(term, id, (number < 0 ? -number : 1) * shorter[id]);
+      if (number < 0) found.at(-1).times = 1 - number;
+      else found.push({ id: (id += number), times: 1 });
     }
-  }
+    return { term: stem(word), found };
+  });
+  const lengths = records.map(() => 0); // different words of each text
+  for (const { found } of places) for (const { id } of found) lengths[id] += 1;
+  const average = sum(lengths) / lengths.length || 1;
+  for (const { term, found } of places)
+    for (const { id, times } of found)
+      if (term) count(term, id, times / (1 - W.length + (W.length * lengths[id]) / average));
   let whole; // the page of the sections after it
   records.forEach((record, id) => {
     if (!record.url.startsWith("#")) whole = record;
