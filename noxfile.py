@@ -155,7 +155,8 @@ def live(session: nox.Session) -> None:
 def twice(session: nox.Session) -> None:
     """Build the site twice and compare every byte; run each example with the wheel."""
     install(session, "tests")
-    session.run("pytest", "-m", "whole", "tests", *session.posargs)
+    patient = ["-o", "faulthandler_timeout=10800"]  # two builds may take an hour
+    session.run("pytest", "-m", "whole", *patient, "tests", *session.posargs)
 
 
 @nox.session(default=False)
