@@ -325,3 +325,59 @@ def test_each_plan_for_its_own():
 def test_f_that_changes_its_input():
     with pytest.raises(RuntimeError, match="in place"):
         pullback.hessian(lambda x: x.mul_(2).sum(), X)
+
+
+def of_parameters(p):
+    return (p["w"].sin() @ p["b"]).exp() + (p["b"] ** 3).sum()
+
+
+PARAMETERS = {"w": numbers(3) / 3, "b": numbers(3).cos()}
+
+
+def with_graph(tree):
+    return {name: t.clone().requires_grad_() for name, t in tree.items()}
+
+
+def test_the_hessian_of_a_loss_that_is_computed():
+    p = with_graph(PARAMETERS)
+    loss = of_parameters(p)
+    expected = torch.func.hessian(of_parameters)(PARAMETERS)
+    close(pullback.hessian(loss, p), expected)
+    with torch.no_grad():
+        close(pullback.hessian(loss, p), expected)
+    assert not pullback.hessian(loss, p, create_graph=False)["w"]["b"].requires_grad
+    w, b = p.values()
+    u = {"w": numbers(3), "b": numbers(3).sin()}
+    both = pullback.hvp(loss, w, b, u=tuple(u.values()), argnums=(0, 1))
+    close(both, tuple(pullback.hvp(of_parameters, PARAMETERS, u=u).values()))
+    H = pullback.hessian_operator(loss, p)
+    close(H @ u, pullback.hvp(of_parameters, PARAMETERS, u=u))
+    assert w.grad is None is b.grad
+    loss.backward()  # whose graph is still there
+
+
+def test_the_hessian_of_samples_that_are_computed():
+    X = numbers(4, 3).requires_grad_()
+    y = (X**3).sum(1) * X.prod(1)
+    expected = pullback.hessian(lambda X: (X**3).sum(1) * X.prod(1), X, batched=True)
+    close(pullback.hessian(y, X, batched=True), expected)
+    close(pullback.hessian(y[:1], X)[0, 0, :, 0], expected[0])
+    with pytest.raises(ValueError, match=r"y has shape \(4,\); one number is needed"):
+        pullback.hessian_operator(y, X)
+
+
+def test_grads_on_the_way_stay():
+    x = numbers(3).requires_grad_()
+    h = x.sin()
+    h.retain_grad()
+    loss = (h**3).sum()
+    close(pullback.hessian(loss, x), torch.func.hessian(lambda x: (x.sin() ** 3).sum())(x))
+    pullback.hvp(loss, x, u=numbers(3))
+    assert h.grad is None is x.grad
+
+
+def test_a_loss_without_graph_says_so():
+    with pytest.raises(RuntimeError, match="x does not require grad"):
+        pullback.hessian(numbers(3).sum(), numbers(3))
+    with pytest.raises(RuntimeError, match="x does not require grad"):
+        pullback.hvp(numbers(3).sum(), numbers(3), u=numbers(3))

@@ -311,6 +311,30 @@ def test_edited_tensors_of():
     assert _torch.edited_tensors_of(z.grad_fn) == []  # freed
 
 
+def test_is_freed():
+    x = X.clone().requires_grad_()
+    nodes = [(y := x.sin()).grad_fn, Square.apply(x).grad_fn, (x + 1).grad_fn]
+    assert not any(map(_torch.is_freed, nodes))
+    y.sum().backward(retain_graph=True)
+    assert not _torch.is_freed(nodes[0])
+    y.sum().backward()
+    assert [*map(_torch.is_freed, nodes)] == [True, False, False]
+    z = Square.apply(x)
+    z.sum().backward()
+    assert _torch.is_freed(z.grad_fn)
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, v):
+        return 2 * v * ctx.saved_tensors[0]
+
+
 def test_has_numbers():
     assert _torch.has_numbers(X)
     assert not _torch.has_numbers(X.to("meta"))

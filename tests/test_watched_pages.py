@@ -21,11 +21,13 @@ BY_LOT, TOGETHER = 36, 6
 #: What pages show on purpose: the names of the rules.
 SHOWN = {
     "docs/answers/batches.md": {"mean-of-unequal-batches"},
+    "docs/answers/calculus.md": {"not-finite"},
     "docs/answers/checkpoints.md": {"checkpoint-of-another-function"},
     "docs/answers/clipping-and-steps.md": {"not-finite"},
     "docs/answers/ddp.md": {"mean-of-unequal-batches", "all-gather-has-no-gradient"},
     "docs/answers/frameworks.md": {"mean-of-unequal-batches"},
     "docs/answers/in-place.md": {"gradients-accumulate"},
+    "docs/answers/joins.md": {"not-finite"},
     "docs/answers/kinks.md": {
         "clamp-outside",
         "det-of-a-singular-matrix",
@@ -112,6 +114,7 @@ SHOWN = {
 #: that trains with a jvp in each of 800 steps, which takes minutes.
 LEFT_OUT = {
     "docs/answers/compile.md",
+    "docs/answers/hessian-products.md",
     "docs/answers/own-function.md",
     "examples/03_products/50_accumulating.py",
     "examples/04_programs/68_mean_flow.py",

@@ -51,6 +51,7 @@ class Options(NamedTuple):
     bytes_each: int = 0  # bytes that one product needs on its way through the graph
     fastest: int | None = None  # products at a time where chunk_size is None; all if None
     group: SharedProducts | None = None  # processes that share the products
+    decide: Callable[[], float | None] | None = None  # what mixes, by f in float64
 
     def check(self) -> None:
         """Raise TypeError, ValueError or ImportError unless all can be done."""
@@ -152,7 +153,7 @@ def apply(
     if options.group:  # past the last number, seeds are empty, too
         start, total = options.group.share(total)
     take, made = Together(product, options.chunk_size), Joined(total - start)
-    probes = Probes(like) if _are_samples(like, options) else None
+    probes = Probes(like, options.decide) if _are_samples(like, options) else None
     size = options.fastest or made.total
     if options.chunk_size:  # "auto" learns from one product how many fit
         size = 1 if options.chunk_size == "auto" else options.chunk_size

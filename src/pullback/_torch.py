@@ -47,6 +47,7 @@ __all__ = [
     "hook_count",
     "in_transform",
     "is_compiled",
+    "is_freed",
     "node_number",
     "nodes_made",
     "number_of",
@@ -417,6 +418,19 @@ def edited_tensors_of(node: Node) -> list[tuple[str, Tensor | None]]:
                 raw = _parts(getattr(node, attribute))
                 found += [(name, getattr(part, "data", None)) for part in raw if part]
     return found
+
+
+def is_freed(node: Node) -> bool:
+    """Tell whether a backward has freed what a node had saved."""
+    for attribute in dir(node):
+        if attribute.startswith("_raw_saved_"):
+            name = attribute.removeprefix("_raw_saved_")
+            try:
+                getattr(node, "saved_tensors" if name == "tensors" else f"_saved_{name}")
+            except RuntimeError as error:
+                if "already been freed" in str(error):
+                    return True
+    return False
 
 
 def function_of(node: Node) -> Any:

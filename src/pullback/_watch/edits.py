@@ -33,8 +33,8 @@ PARTS = (
     "torch.cat. Or read a clone of the slice, x[i].clone()."
 )
 EDIT = (
-    "Make a new tensor there instead (y = y + 1 for y += 1, torch.where for a mask, no "
-    "inplace=True), or write to a clone."
+    "Make a new tensor there instead (y = y + 1 for y += 1, y = z for y[:] = z, "
+    "torch.where for a mask, no inplace=True), or write to a clone."
 )
 TOLD = re.compile(r"(\[[\d, ]*\])\].* is at version (\d+); expected version (\d+)", re.S)
 
@@ -64,7 +64,7 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
         parameter = _parameter(log, keys, shape)
         message = f"{writer.owner}.step() changed the parameter {parameter} {then_saved}"
         fix = STEP
-    elif whole := _written_in_parts(log, writer, since, tensors):
+    elif whole := _written_in_parts(log, writer, since, keys, shape):
         message = (
             f"{writer.op} wrote a slice of shape {[*writer.shape]} of a tensor of {whole} "
             f"numbers after {name} had saved one for backward. All slices share one "
@@ -96,25 +96,20 @@ def _parameter(log: Log, keys: Sequence[int], shape: str) -> str:
 
 
 def _written_in_parts(
-    log: Log, writer: Event, saved: int, tensors: Sequence[Tensor | None]
+    log: Log, writer: Event, since: int, keys: Sequence[int], saved: str
 ) -> int:
     """Return how many numbers a tensor has that is written slice by slice, or else 0.
 
-    One slice was saved, or slices were written before the operation ``saved``.
+    One slice was saved, of a shape as in ``[3, 4]``, or slices were written before the
+    operation ``since`` that saved it.
     """
-    for t in tensors:
-        whole = _size(t) if t is not None else 0
-        if t is not None and math.prod(writer.shape) < whole:
-            writes = log.writers.get(storage_key(t), ())
-            parts = [w for w in writes if math.prod(w.shape) < whole and w.index < saved]
-            if parts or t.numel() < whole:
-                return whole
-    return 0
-
-
-def _size(t: Tensor) -> int:
-    """Return how many numbers there are in the storage of a tensor."""
-    return t.untyped_storage().nbytes() // t.element_size()
+    whole = writer.room
+    if math.prod(writer.shape) >= whole:
+        return 0
+    writes = [w for key in keys for w in log.writers.get(key, ())]
+    parts = [w for w in writes if math.prod(w.shape) < whole and w.index < since]
+    one = math.prod(map(int, re.findall(r"\d+", saved))) < whole
+    return whole if parts or one else 0
 
 
 def _part(saved: str) -> str:

@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Iterator
 from types import CodeType, FrameType, ModuleType
+from typing import NamedTuple
 
 import torch
 
@@ -34,6 +35,21 @@ def caller() -> CodeType | None:
     while frame is not None and frame.f_code.co_filename.startswith(HERE):
         frame = frame.f_back
     return frame.f_code if frame is not None else None
+
+
+class Instruction(NamedTuple):
+    """Where in a program an operation was called, more closely than by its line."""
+
+    code: CodeType
+    at: int
+
+
+def calling() -> Instruction | None:
+    """Return the instruction that called the operation at hand."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(HERE):
+        frame = frame.f_back
+    return Instruction(frame.f_code, frame.f_lasti) if frame is not None else None
 
 
 def called_by_engine() -> bool:
