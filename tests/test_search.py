@@ -244,7 +244,6 @@ def test_words_of_the_texts_are_counted():
         {"title": "Many", "text": "four " * search_index.FIRST + "five"},
     ]
     index = search_index.counted(found)
-    assert index["lengths"] == [4, 0, 1]
     assert index["words"] == {
         "ones": numbers(0, -1),  # records after the last one, then what is more than once
         "threes": numbers(0),
@@ -276,6 +275,59 @@ def test_a_pasted_traceback_gets_a_card_with_the_shapes_in_it(browser, address):
     page.wait_for_timeout(300)
     assert page.locator("#search-results img").count() == 0
     assert_accessible(page)
+    page.close()
+
+
+@needs_site
+@pytest.mark.parametrize(
+    ("message", "anchor", "values"),
+    [
+        (
+            "RuntimeError: Mismatch in shape: grad_output[0] has a shape of torch.Size([16]) "
+            "and output[0] has a shape of torch.Size([16, 1]).",
+            "mismatch-in-shape",
+            ["(16,)", "(16, 1)"],
+        ),
+        (
+            "RuntimeError: one of the variables needed for gradient computation has been "
+            "modified by an inplace operation: [torch.FloatTensor [64, 10]], which is output "
+            "0 of ReluBackward0, is at version 3; expected version 2 instead.",
+            "modified-by-an-inplace-operation",
+            ["(64, 10)", "ReluBackward0", "2", "3"],
+        ),
+        (
+            "RuntimeError: one of the variables needed for gradient computation has been "
+            "modified by an inplace operation",
+            "modified-by-an-inplace-operation",
+            None,
+        ),
+        (
+            "AttributeError: 'MSELoss' object has no attribute 'backward'",
+            "no-attribute-backward",
+            ["MSELoss"],
+        ),
+    ],
+)
+def test_the_page_of_a_pasted_message_has_its_shapes_in_the_fix(
+    browser, address, message, anchor, values
+):
+    """Whoever opens it from the search; nobody else, and not where it carries none."""
+    page = browser.new_page(viewport=PHONE)
+    page.goto(f"{address}errors/{anchor}.html", wait_until="networkidle")
+    told = page.locator("#do-this").inner_text()
+    assert page.locator(".yours").count() == 0
+    page.goto(f"{address}search.html?q={quote(message)}")
+    page.locator("#search-results .card .answer").wait_for()
+    page.locator(f"#search-results a[href='errors/{anchor}.html']").first.click()
+    page.wait_for_url(f"**/errors/{anchor}.html")
+    page.wait_for_load_state("networkidle")
+    if values:
+        page.locator(".yours").wait_for()
+        assert page.locator("#do-this b").all_inner_texts() == values
+        filled = page.locator("#do-this").inner_text().splitlines()
+        assert len(filled) >= len(told.splitlines())  # all the rest is there
+    else:
+        assert page.locator("#do-this").inner_text() == told
     page.close()
 
 

@@ -69,7 +69,7 @@ def lists(context: dict[str, Any]) -> str:
 
 
 def as_markdown(body: str, base: str = "") -> str:
-    """Return the HTML of an article as Markdown;links are whole with `base`."""
+    """Return the HTML of an article as Markdown; links are whole with `base`."""
     article = BeautifulSoup(SPAN.sub("", body), "html.parser")
     for part in article.select(LEFT_OUT):
         part.decompose()

@@ -250,20 +250,17 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Count the words with which the text of each record begins.
 
     Returns:
-        ``common``: words that are not counted. ``lengths``: for each record, how many
-        different words there are. ``words``: for each word, of every record that has it,
-        how many records after the one before it comes, and then, where the word is there
-        more than once, minus the number of other times (no more than 30); each number is
-        the character of the code ``ZERO`` more, which takes less room than its digits.
+        ``common``: words that are not counted. ``words``: for each other word, of every
+        record that has it, how many records after the one before it comes, and then, where
+        the word is there more than once, minus the number of other times (no more than 30);
+        each number is the character of the code ``ZERO`` more, shorter than its digits.
     """
     common = set(split(COMMON))
-    lengths: list[int] = []
     places: dict[str, list[int]] = {}
     last: dict[str, int] = {}
     for number, record in enumerate(found):
         text = " ".join([*record["text"].split()[:FIRST], *record.get("asked", ())])
         counts = Counter(split(text))
-        lengths.append(len(counts))
         for word in sorted(counts.keys() - common):
             place = places.setdefault(word, [])
             place.append(number - last.get(word, 0))
@@ -274,7 +271,7 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
         word: "".join(chr(ZERO + number) for number in place)
         for word, place in places.items()
     }
-    return {"common": sorted(common), "lengths": lengths, "words": words}
+    return {"common": sorted(common), "words": words}
 
 
 def linked(app: Sphinx) -> Counter[tuple[str, str]]:

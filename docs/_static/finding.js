@@ -3,6 +3,28 @@
 const LEADS = {}; // of each page, how its records begin
 const CARDS = {}; // of the page of a message: what to do
 
+// torch.Size([2, 3]) and [2, 3] as (2, 3), as in a page.
+const plain = (value) => {
+  const shape = /^(?:torch\.Size\()?\[([\dj, ]*)\]\)?$/.exec(value);
+  if (!shape) return value;
+  const sizes = shape[1].split(",").map((size) => size.trim()).filter(Boolean);
+  return sizes.length === 1 ? `(${sizes[0]},)` : `(${sizes.join(", ")})`;
+};
+const escaped = (text) =>
+  text.replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
+
+// What is to be done about a message, with the values that the pasted one carries.
+const filled = ({ html, unknown }, values) =>
+  html.replace(/\{(\w+)\}/g, (_, name) =>
+    values[name] ? `<b>${escaped(plain(values[name]))}</b>` : unknown[name] ?? "…");
+
+// Leaves the values to the page of the message, where yours.js puts them into the fix.
+const leave = ({ url, values }) => {
+  try {
+    sessionStorage.setItem("yours", JSON.stringify({ url, values }));
+  } catch {} // not for this reader: the page then shows the values of its example
+};
+
 const finder = (root) => {
   const loading = new Map();
   const load = (name) => {

@@ -22,13 +22,28 @@ document.querySelectorAll("input[name=q]").forEach((field) =>
 );
 
 // The field of the menu answers while one types; what that takes is loaded with the focus.
-document.querySelector(".sidebar-search")?.addEventListener("focus", async ({ target }) => {
-  for (const name of ["finding", "suggest"])
-    await new Promise((done, failed) => document.head.append(
-      Object.assign(document.createElement("script"), {
-        src: `${target.dataset.root}_static/${name}.js`, onload: done, onerror: failed,
-      })));
-}, { once: true });
+const menuField = document.querySelector(".sidebar-search");
+const loadedScripts = new Map();
+const loadScripts = async (...names) => {
+  for (const name of names) {
+    if (!loadedScripts.has(name))
+      loadedScripts.set(name, new Promise((done, failed) => document.head.append(
+        Object.assign(document.createElement("script"), {
+          src: `${menuField.dataset.root}_static/${name}.js`, onload: done, onerror: failed,
+        }))));
+    await loadedScripts.get(name);
+  }
+};
+menuField?.addEventListener("focus", () => loadScripts("finding", "suggest"), { once: true });
+
+// The page of a message that was pasted says what to do with the reader's own shapes.
+if (menuField && location.pathname.includes("/errors/")) {
+  let yours;
+  try {
+    yours = JSON.parse(sessionStorage.getItem("yours"));
+  } catch {} // none is kept for this reader
+  if (yours && location.pathname.endsWith(`/${yours.url}`)) loadScripts("finding", "yours");
+}
 
 // Ctrl+K (on a Mac ⌘K) goes to the search field.
 document.addEventListener("keydown", (event) => {

@@ -82,7 +82,7 @@ const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|in
 // Returns a function from a query, whose last word may be unfinished, to its `records`, the
 // best first, and `asks`, which tells the words that count.
 const ranker = (records, index, W = WEIGHTS) => {
-  const { common, lengths, same } = index;
+  const { common, same } = index;
   const silent = new Set(common);
   const stems = new Map(); // most words come often
   const stem = (word) => {
@@ -99,23 +99,31 @@ const ranker = (records, index, W = WEIGHTS) => {
     const found = counted.get(term);
     found.set(id, (found.get(id) ?? 0) + times);
   };
-  const average = sum(lengths) / lengths.length || 1;
-  const shorter = lengths.map((length) => 1 / (1 - W.length + (W.length * length) / average));
-  for (const [word, places] of Object.entries(index.words)) {
-    const term = stem(word);
+  const places = Object.entries(index.words).map(([word, numbers]) => {
+    const found = [];
     let id = 0;
-    for (const sign of term ? places : "") {
+    for (const sign of numbers) {
       const number = sign.charCodeAt(0) - ZERO;
-      if (number >= 0) id += number;
-      count(term, id, (number < 0 ? -number : 1) * shorter[id]);
+      if (number < 0) found.at(-1).times = 1 - number;
+      else found.push({ id: (id += number), times: 1 });
     }
-  }
-  let whole; // the page of the sections after it
+    return { term: stem(word), found };
+  });
+  const lengths = records.map(() => 0); // different words of each text
+  for (const { found } of places) for (const { id } of found) lengths[id] += 1;
+  const average = sum(lengths) / lengths.length || 1;
+  for (const { term, found } of places)
+    for (const { id, times } of found)
+      if (term) count(term, id, times / (1 - W.length + (W.length * lengths[id]) / average));
+  let whole; // the page of the sections behind it, which have but their anchors
   records.forEach((record, id) => {
-    if (!record.url.startsWith("#")) whole = record;
-    else Object.assign(record, { url: whole.url + record.url, page: whole.title });
-    const { url, page } = record;
+    const part = record.url.startsWith("#");
+    const page = part ? whole : undefined;
+    if (part) record.url = whole.url + record.url;
+    else whole = record;
+    const { url } = record;
     record.id = id;
+    record.page = page?.title ?? "";
     const titles = url.startsWith("glossary") ? record.title.split(", ") : [record.title];
     const names = [...titles, ...(record.wordings ?? [])].map((name) => [name, terms(name)]);
     const many = sum(names.slice(titles.length).map(([, own]) => own.length)) / WORDINGS;
@@ -125,16 +133,16 @@ const ranker = (records, index, W = WEIGHTS) => {
       return { own: [...new Set(own)], said: plainly(name) };
     });
     // What a section answers is an answer of its page, too; an entry of a list is none.
-    if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = whole;
+    if (/^(auto_examples|errors|fix)\//.test(url)) record.whole = page;
     const kind = url.startsWith("errors/") ? W.message
       : url.startsWith("fix/") ? W.fix
       : LISTS.test(url) ? W.list
-      : !page ? W.page
+      : !part ? W.page
       : url.startsWith("answers/") ? W.answer
       : url.startsWith("glossary") ? W.term : 1;
     const more = 1 + W.linked * Math.log(1 + (record.links ?? 0));
     record.kind = kind * more;
-    if (kind === W.message && !page) record.quoted = W.page * more;
+    if (kind === W.message && !part) record.quoted = W.page * more;
   });
   // The rarer a word, the more it says.
   const rarity = (term) => {

@@ -33,15 +33,6 @@
     return piece;
   };
 
-  // torch.Size([2, 3]) and [2, 3] as (2, 3), as in a page.
-  const plain = (value) => {
-    const shape = /^(?:torch\.Size\()?\[([\dj, ]*)\]\)?$/.exec(value);
-    if (!shape) return value;
-    const sizes = shape[1].split(",").map((size) => size.trim()).filter(Boolean);
-    return sizes.length === 1 ? `(${sizes[0]},)` : `(${sizes.join(", ")})`;
-  };
-  const escaped = (text) =>
-    text.replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
   const code = (text) => {
     const block = element("div", { className: "highlight-python" },
       element("div", { className: "highlight" }, element("pre", {}, `${text}\n`)));
@@ -52,10 +43,7 @@
   const advice = async ({ url, values }) => {
     const card = await found.card(url);
     if (!card) return null;
-    const filled = ({ html, unknown }) =>
-      html.replace(/\{(\w+)\}/g, (_, name) =>
-        values[name] ? `<b>${escaped(plain(values[name]))}</b>` : unknown[name] ?? "…");
-    const answer = element("div", { className: "answer", innerHTML: filled(card) });
+    const answer = element("div", { className: "answer", innerHTML: filled(card, values) });
     if (card.works) answer.append(code(card.works));
     return answer;
   };
@@ -121,6 +109,7 @@
     const nothing = () => false;
     const cards = element("ul", { className: "search" });
     if (message) { // before the rest has been loaded
+      leave(message);
       const first = asItem(message, nothing);
       list.replaceChildren(cards);
       cards.append(first);

@@ -49,6 +49,8 @@
     if (query.length < 2) return open(false);
     const { records } = await found.all(query, true);
     if (query !== field.value.replace(/\s+/g, " ").trim()) return; // typed on meanwhile
+    const [message] = await found.messages(query);
+    if (message) leave(message);
     choose(-1);
     list.replaceChildren(...records.slice(0, SHOWN).map(asOption));
     open(records.length > 0 && document.activeElement === field);
