@@ -111,7 +111,8 @@ def coverage(session: nox.Session) -> None:
     package = sorted(Path("tests").glob("test_*.py")) if not session.posargs else []
     args = [str(file) for file in package if "pullback" in file.read_text()]
     args += [EVERY_CASE, *session.posargs]
-    session.run("pytest", *PARALLEL, "--cov", *args, env=ONE_THREAD)
+    # Behind --cov an option: it would take the name of a file for what to look at.
+    session.run("pytest", "--cov", *PARALLEL, *args, env=ONE_THREAD)
 
 
 @nox.session(default=False)
@@ -154,7 +155,8 @@ def live(session: nox.Session) -> None:
 def twice(session: nox.Session) -> None:
     """Build the site twice and compare every byte; run each example with the wheel."""
     install(session, "tests")
-    session.run("pytest", "-m", "whole", "tests", *session.posargs)
+    patient = ["-o", "faulthandler_timeout=10800"]  # two builds may take an hour
+    session.run("pytest", "-m", "whole", *patient, "tests", *session.posargs)
 
 
 @nox.session(default=False)

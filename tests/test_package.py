@@ -51,6 +51,13 @@ def test_contributing_says_of_each_module_what_it_does(folder):
     assert sorted(named) == sorted({*modules, *folders} - {"__init__"})
 
 
+def test_the_readme_says_of_each_function_what_it_does():
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    rows = [row.split("|")[1:3] for row in text.splitlines() if row.startswith("| `")]
+    told = set(re.findall(r"\w+", " ".join(cell for row in rows for cell in row)))
+    assert {name for name in pullback.__all__ if name.islower()} <= told
+
+
 def python(script):
     command = [sys.executable, "-c", script]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
