@@ -269,9 +269,11 @@ def test_what_runs_now():
     run, function, shapes, frame = Twice.seen
     assert (function, shapes) == (Twice, [(3,)])
     assert frame.f_code.co_name == "_engine_run_backward"
+    assert _torch.calls_engine(frame.f_code)
     ((root,), Twice.seen) = Twice.roots, ()
     assert root is z
     other = inspect.currentframe()
+    assert not _torch.calls_engine(other.f_code)
     assert tuple(_torch.roots_of_backward(other)) == ()
     assert run >= 0
     assert _torch.function_of(x.sin().grad_fn) is None
@@ -307,6 +309,30 @@ def test_edited_tensors_of():
     z = x.sin()
     z.sum().backward()
     assert _torch.edited_tensors_of(z.grad_fn) == []  # freed
+
+
+def test_is_freed():
+    x = X.clone().requires_grad_()
+    nodes = [(y := x.sin()).grad_fn, Square.apply(x).grad_fn, (x + 1).grad_fn]
+    assert not any(map(_torch.is_freed, nodes))
+    y.sum().backward(retain_graph=True)
+    assert not _torch.is_freed(nodes[0])
+    y.sum().backward()
+    assert [*map(_torch.is_freed, nodes)] == [True, False, False]
+    z = Square.apply(x)
+    z.sum().backward()
+    assert _torch.is_freed(z.grad_fn)
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    def backward(ctx, v):
+        return 2 * v * ctx.saved_tensors[0]
 
 
 def test_has_numbers():

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from functions import OldCube, OldSquare
 from torch import nn
 
 import pullback
@@ -162,26 +163,15 @@ def test_the_optimizer_that_changed_a_parameter_between_two_backwards():
     assert "SGD.step() changed the parameter 2.weight" in finding.message
 
 
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**2
-
-    @staticmethod
-    def backward(ctx, v):
-        return 2 * v * ctx.saved_tensors[0]
-
-
 def test_what_a_custom_function_saved():
     x = torch.ones(3, requires_grad=True) * 1
     with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
-        y = Square.apply(x)
+        y = OldSquare.apply(x)
         x[0] = 5.0  # written here
         y.sum().backward()
     (finding,) = seen
     assert at(finding.site) == here("written here")
-    assert "after Square had saved" in finding.message
+    assert "after OldSquare had saved" in finding.message
 
 
 def test_an_edit_before_the_block_is_said_to_be_out_of_sight():
@@ -192,6 +182,112 @@ def test_an_edit_before_the_block_is_said_to_be_out_of_sight():
         y.sum().backward()
     assert len(seen) == 0
     assert "out of sight" in str(seen)
+
+
+# --- backward that refuses ------------------------------------------------------------
+
+
+def of_integers(net, x):
+    return (net(x) > 0).float().mean()  # a comparison here
+
+
+def of_numbers(net, x):
+    return torch.tensor([net(row).item() for row in x]).mean()  # numbers here
+
+
+def of_no_grad(net, x):
+    with torch.no_grad():
+        y = net(x)  # no graph here
+    return y.square().mean()
+
+
+def of_what_is_frozen(net, x):
+    return net.requires_grad_(False)(x).mean()  # frozen here
+
+
+def of_a_gradient(net, x):
+    x = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(net(x).tanh().sum(), x)  # without create_graph here
+    return (slope + 1).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "where", "says"),
+    [
+        (of_integers, "a comparison here", "integers or booleans"),
+        (of_numbers, "numbers here", ".item()"),
+        (of_no_grad, "no graph here", "no_grad"),
+        (of_what_is_frozen, "frozen here", "requires a gradient"),
+        (of_a_gradient, "without create_graph here", "create_graph"),
+    ],
+)
+def test_the_line_that_cut_a_loss_off_its_graph(loss_of, where, says):
+    with pytest.raises(RuntimeError, match="grad_fn") as raised, pullback.watch() as seen:
+        loss_of(nn.Linear(3, 1), torch.ones(4, 3)).backward()
+    (finding,) = seen
+    assert finding.page == "does-not-require-grad"
+    assert at(finding.site) == here(where)
+    assert says in finding.message
+    assert str(finding) in raised.value.__notes__[0]
+
+
+def test_a_line_about_which_all_is_said_has_one_finding():
+    w, x = torch.zeros(3, requires_grad=True), torch.ones(4, 3)
+    with pytest.raises(RuntimeError, match="grad_fn"), pullback.watch() as seen:
+        for _ in range(2):
+            (x @ w - 1).square().mean().backward()
+            with torch.no_grad():
+                w = w - 0.1 * w.grad  # updated here
+    (finding,) = seen
+    assert finding.rule == "update-makes-a-new-tensor"
+    assert at(finding.site) == here("updated here")
+
+
+def with_a_state(net):
+    state = torch.ones(2, 3)
+    for _ in range(2):
+        state = net(state)  # enters here
+        state.square().mean().backward()  # used up by the state here
+
+
+def with_two_losses(net):
+    y = net(torch.ones(2, 3)).tanh()
+    y.mean().backward()  # used up by the first here
+    y.square().mean().backward()  # again here
+
+
+def with_what_another_made(net):
+    last, fake = nn.Linear(3, 1), net(torch.ones(2, 3)).tanh()
+    last(fake).mean().backward()  # used up by the critic here
+    loss = last(fake).neg().mean()  # goes back here
+    loss.backward()
+
+
+@pytest.mark.parametrize(
+    ("program", "where", "freed"),
+    [
+        (with_a_state, "enters here", "used up by the state here"),
+        (with_two_losses, "again here", "used up by the first here"),
+        (with_what_another_made, "goes back here", "used up by the critic here"),
+    ],
+)
+def test_the_line_that_leads_into_a_graph_that_is_used_up(program, where, freed):
+    with pytest.raises(RuntimeError, match="second time"), pullback.watch() as seen:
+        program(nn.Linear(3, 3))
+    (finding,) = seen
+    assert finding.page == "backward-second-time"
+    assert at(finding.site) == here(where)
+    (note,) = [note for note in finding.notes if note.label == "freed"]
+    assert at(note.site) == here(freed)
+
+
+@pytest.mark.parametrize("rule", ["no-graph", "graph-used-up"])
+def test_what_looks_at_errors_can_be_turned_off(rule):
+    program = with_two_losses if rule == "graph-used-up" else of_integers
+    given = (nn.Linear(3, 3), torch.ones(4, 3))[: 1 + (program is of_integers)]
+    with suppress(RuntimeError), pullback.watch(without=[rule]) as seen:
+        program(*given).backward()
+    assert list(seen) == []
 
 
 # --- what is not finite ---------------------------------------------------------------
@@ -296,6 +392,29 @@ def test_a_scaled_loss_may_overflow_and_one_that_is_infinite_by_itself_not():
             scaler.step(optimizer)
         assert len(seen) == found, seen
     assert "first appeared in log" in seen[0].message
+
+
+@pytest.mark.filterwarnings("ignore:std")
+@pytest.mark.parametrize(
+    ("f", "x", "page", "says"),
+    [
+        (lambda x: -(x * x.log()).sum(), [0.0, 1.0], "loss-nan-or-inf", "entr(p)"),
+        (lambda x: x.std(), [1.0], "loss-nan-or-inf", "correction=0"),
+        (lambda x: x[x > 5].mean(), [1.0], "loss-nan-or-inf", "let nothing through"),
+        (lambda x: (x / (x - x)).sum(), [1.0], "loss-nan-or-inf", "divides by 0"),
+        (lambda x: x.exp().log().sum(), [100.0], "loss-nan-or-inf", "more than 88"),
+        (lambda x: x.sqrt().sum(), [-1.0], "loss-nan-or-inf", "outside"),
+        (lambda x: x.acos().sum(), [1.0], "returned-nan-values", "torch.atan2"),
+        (lambda x: (x**0.5).sum(), [0.0], "returned-nan-values", "below 1"),
+        (lambda x: x.acos().square().sum(), [1.0], "nan-from-a-mask", "0 times"),
+    ],
+)
+def test_what_to_do_about_an_operation(f, x, page, says):
+    with pullback.watch() as seen:
+        f(torch.tensor(x, requires_grad=True)).backward()
+    (finding,) = seen
+    assert finding.page == page
+    assert says in finding.fix
 
 
 # --- missing gradients ----------------------------------------------------------------
@@ -554,6 +673,54 @@ class Nothing(torch.autograd.Function):
         return None  # nothing here
 
 
+def test_a_loss_that_is_put_together_of_numbers():
+    net = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with warnings.catch_warnings(action="ignore"), pullback.watch() as seen:
+        losses = [net(x).square().sum() for x in torch.ones(4, 3)]
+        losses = torch.tensor(losses, requires_grad=True)  # put together here
+        losses.mean().backward()
+        optimizer.step()
+    (finding,) = seen
+    assert "0.weight, 0.bias, 2.weight, 2.bias got no gradient" in finding.message
+    assert at(finding.site) == here("put together here")
+    assert "torch.stack" in finding.fix
+
+
+def test_a_parameter_is_not_used_where_it_is_made():
+    with pullback.watch() as seen:
+        net = nn.Linear(3, 1)  # as in a script that is run by the command
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        y = net(torch.ones(2, 3))  # used first here
+        (y.detach() * torch.ones(1, requires_grad=True)).sum().backward()
+        optimizer.step()
+    (finding,) = seen
+    assert [at(note.site) for note in finding.notes] == [here("used first here")]
+
+
+def test_many_parameters_are_not_all_named():
+    net = nn.Sequential(*[nn.Linear(2, 2) for _ in range(10)])
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        (
+            net(torch.ones(1, 2)).detach() * torch.ones(1, requires_grad=True)
+        ).sum().backward()
+        optimizer.step()
+    (finding,) = seen
+    assert "1.bias and 16 more parameters got no gradient" in finding.message
+    assert "cut by detach()" in seen.why("9.bias")
+
+
+def test_a_parameter_that_no_optimizer_holds():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(net[0].parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        net(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert "no optimizer holds it" in seen.why("1.bias")
+    assert "no optimizer" not in seen.why("0.bias")
+
+
 def test_a_function_that_sends_nothing_back():
     net = Net(Nothing.apply)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -642,6 +809,217 @@ def test_a_gradient_that_was_not_cleared_and_one_that_was():
                 (w**2).sum().backward()
                 optimizer.step()
         assert [f.page for f in seen] == ["gradients-accumulate"] * found
+
+
+class Unregistered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = [nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)) for _ in range(2)]
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)  # called here
+        return x
+
+
+def test_of_what_a_list_hides_the_blocks_alone_are_named():
+    with pullback.watch() as seen:
+        Unregistered()(torch.ones(1, 2)).square().sum().backward()
+    (finding,) = seen
+    assert "calls a Sequential" in finding.message
+    assert at(finding.site) == here("called here")
+
+
+@pytest.mark.parametrize("classes", [10, 3])
+def test_a_head_that_is_replaced_after_the_optimizer_was_made(classes):
+    net = nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 10))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net[1] = nn.Linear(4, classes)
+    with pullback.watch() as seen:
+        net(torch.ones(1, 2)).square().sum().backward()
+        optimizer.step()
+    (finding,) = [f for f in seen if f.rule == "optimizer-holds-the-old-parameter"]
+    assert f"1.weight, of shape [{classes}, 4]" in finding.message
+    assert "one of shape [10, 4]" in finding.message.replace("a parameter", "one")
+
+
+def test_a_parameter_that_is_replaced_while_it_trains():
+    net = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.ones(1, 2)).square().sum().backward()
+            optimizer.step()
+            net.weight = nn.Parameter(net.weight.data * 0.9)
+        net(torch.ones(1, 2)).square().sum().backward()
+    (finding,) = [f for f in seen if f.rule == "optimizer-holds-the-old-parameter"]
+    assert finding.message.startswith("weight, of shape")
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.parametrize("loss", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
+@pytest.mark.parametrize(("shape", "found"), [((4,), ["loss-broadcast"]), ((4, 1), [])])
+def test_a_loss_of_torch_that_stretches_its_target(loss, shape, found):
+    with pullback.watch() as seen:
+        y = nn.Linear(3, 1)(torch.ones(4, 3))
+        getattr(nn.functional, loss)(y, torch.ones(shape)).backward()
+    assert [finding.rule for finding in seen] == found
+
+
+SCORES = torch.tensor([[2.0, -1.0, 0.5], [0.0, 3.0, -2.0]])
+LABELS = torch.tensor([0, 2])
+
+
+@pytest.mark.parametrize(
+    ("loss", "found"),
+    [
+        (lambda y: nn.functional.cross_entropy(y.softmax(1), LABELS), 1),
+        (lambda y: nn.functional.cross_entropy(y.sigmoid().double(), LABELS), 1),
+        (lambda y: nn.BCEWithLogitsLoss()(y.sigmoid(), torch.ones(2, 3)), 1),
+        (lambda y: nn.functional.nll_loss(y.softmax(1), LABELS), 1),
+        (lambda y: nn.NLLLoss()(y @ torch.eye(3), LABELS), 1),
+        (lambda y: nn.NLLLoss()(y.log_softmax(1), LABELS), 0),
+        (lambda y: nn.NLLLoss()((y.softmax(1) / 2 + 0.1).log(), LABELS), 0),
+        (lambda y: nn.CrossEntropyLoss()(y, SCORES.softmax(1)), 0),
+        (lambda y: nn.CrossEntropyLoss()(y.softmax(1) @ torch.eye(3), LABELS), 0),
+        (lambda y: nn.BCELoss()(y.sigmoid(), torch.ones(2, 3)), 0),
+        (lambda y: y.softmax(1).log_softmax(1).sum(), 0),  # no loss; it may be meant
+    ],
+)
+def test_what_a_loss_wants(loss, found):
+    with pullback.watch() as seen:
+        loss(SCORES.clone().requires_grad_() * 1).backward()
+    assert [f.rule for f in seen] == ["probabilities-for-scores"] * found
+
+
+def net_that_drops():
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 1))
+
+
+def each_epoch_in(*modes):
+    """Train in each of some modes of a network, in turn, from one line."""
+    net = net_that_drops()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for mode in modes:
+        mode(net)
+        optimizer.zero_grad()
+        net(torch.randn(4, 3)).square().mean().backward()
+        optimizer.step()
+
+
+def evaluate_one(net):
+    net.train()
+    net[1].eval()
+
+
+@pytest.mark.parametrize(
+    ("modes", "found"),
+    [
+        ([nn.Module.train, nn.Module.eval, nn.Module.eval], 1),
+        ([nn.Module.train, nn.Module.eval, nn.Module.train, nn.Module.eval], 0),
+        ([nn.Module.eval] * 4, 0),  # fine-tuned in evaluation mode
+        ([nn.Module.train, evaluate_one, evaluate_one, evaluate_one], 0),
+    ],
+)
+def test_evaluation_mode_that_stays_on(modes, found):
+    with pullback.watch() as seen:
+        each_epoch_in(*modes)
+    assert [f.rule for f in seen] == ["evaluation-mode-stays-on"] * found
+
+
+def test_attacks_in_evaluation_mode_are_right():
+    net = net_that_drops()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def loss_of(x):
+        return net(x).square().mean()
+
+    with pullback.watch() as seen:
+        for _ in range(4):
+            x = torch.randn(4, 3, requires_grad=True)
+            net.eval()
+            loss_of(x).backward()
+            net.train()
+            optimizer.zero_grad()
+            loss_of((x + x.grad.sign()).detach()).backward()
+            optimizer.step()
+    assert list(seen) == []
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_gradients_that_are_cleared_before_the_step(to_none):
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pullback.watch() as seen:
+        for _ in range(3):
+            net(torch.ones(2, 3)).sum().backward()  # filled here
+            optimizer.zero_grad(set_to_none=to_none)
+            optimizer.step()  # in vain here
+    (finding,) = seen
+    assert at(finding.site) == here("in vain here")
+    assert [at(note.site) for note in finding.notes] == [here("filled here")]
+
+
+def test_gradients_that_are_put_together_by_hand_are_not_cleared():
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    total = [torch.zeros_like(p) for p in net.parameters()]
+    with pullback.watch() as seen:
+        for step in range(4):
+            for x in torch.ones(2, 1, 3):
+                optimizer.zero_grad(set_to_none=step < 2)
+                net(x).sum().backward()
+                torch._foreach_add_(total, [p.grad for p in net.parameters()])
+            optimizer.zero_grad(set_to_none=step < 2)
+            for p, g in zip(net.parameters(), total, strict=True):
+                if step < 2:
+                    p.grad = g.clone()
+                else:
+                    p.grad.add_(g)
+            optimizer.step()
+        optimizer.zero_grad()
+        optimizer.step()  # without a backward in between
+        optimizer.step()
+    assert list(seen) == []
+
+
+@pytest.mark.parametrize(("unscaled", "found"), [(True, 0), (False, 1)])
+def test_gradients_that_are_clipped_while_they_are_scaled(unscaled, found):
+    net, scaler = nn.Linear(3, 1), torch.amp.GradScaler("cpu", init_scale=1024.0)
+    optimizer = torch.optim.Adam(net.parameters())
+    with pullback.watch() as seen:
+        for _ in range(3):  # in the second, gradients may lie where clipped ones lay
+            optimizer.zero_grad()
+            scaler.scale(net(torch.ones(2, 3)).square().sum()).backward()
+            if unscaled:
+                scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(net.parameters(), 0.1)  # clipped here
+            scaler.step(optimizer)
+            scaler.update()
+    assert [at(f.site) for f in seen] == [here("clipped here")] * found
+
+
+@pytest.mark.parametrize(("late", "found"), [(True, ["data-hides-changes"]), (False, [])])
+def test_weights_that_are_clipped_through_data(late, found):
+    torch.manual_seed(0)  # any weights beyond the limit do
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    optimizer = torch.optim.RMSprop(net.parameters())
+
+    def clip():
+        for p in net.parameters():
+            p.data.clamp_(-0.01, 0.01)
+
+    with pullback.watch() as seen:
+        for _ in range(3):
+            loss = net(torch.randn(2, 3)).mean() - net(torch.randn(2, 3)).mean()
+            if late:
+                clip()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            clip()
+    assert [finding.rule for finding in seen] == found
 
 
 @pytest.mark.parametrize(("by_hand", "found"), [(True, []), (False, [UNEQUAL])])
@@ -775,6 +1153,31 @@ def test_a_function_in_the_backward_of_another_has_no_graph_to_keep():
     with pullback.watch() as seen:
         torch.autograd.grad(Same.apply(x).square().sum(), x, create_graph=True)
     assert list(seen) == []
+
+
+class ByNumPy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.from_numpy(x.numpy() ** 2)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return torch.from_numpy(2 * x.numpy() * v.numpy())  # by NumPy here
+
+
+def test_a_backward_that_leaves_torch_keeps_no_graph():
+    x = torch.ones(3, requires_grad=True)
+    with pullback.watch() as seen:
+        y = (ByNumPy.apply(x) + x**3).sum()
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+    assert second.tolist() == [6, 6, 6]  # it is 8
+    (finding,) = seen
+    assert finding.rule == "once-differentiable-in-a-sum"
+    assert at(finding.site) == here("by NumPy here")
 
 
 class Raises(torch.autograd.Function):
@@ -999,21 +1402,10 @@ def with_hooks():
     return steps_of(net, squares, torch.optim.SGD(net.parameters(), lr=0.1)) + arrived
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, v):
-        return 3 * v * ctx.saved_tensors[0] ** 2
-
-
 def with_a_custom_function():
     net = a_net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    return steps_of(net, lambda net, x: Cube.apply(net(x)).mean(), optimizer)
+    return steps_of(net, lambda net, x: OldCube.apply(net(x)).mean(), optimizer)
 
 
 def with_checkpoints(use_reentrant):
@@ -1305,6 +1697,33 @@ def test_a_script_runs_as_it_is(tmp_path, body, status, says):
     assert "runpy" not in err
     assert (err.count("\n") == 1) == (body == RIGHT)
     assert ("nothing was found" in err) == (RIGHT in body)
+
+
+def test_an_error_is_explained_below_a_traceback_of_the_script_alone(tmp_path):
+    path = script(tmp_path, f"import torch\n{RIGHT}\ntorch.ones(2) @ torch.ones(3)")
+    returned, _, err = command(path.name, folder=tmp_path)
+    assert returned == 1
+    assert "_watch" not in err
+    assert "_ops.py" not in err
+    assert "nothing was found beside that error" in err
+    path = script(tmp_path, "import torch\ntorch.ones(3, requires_grad=True).backward()")
+    assert (
+        "\nfix:  Reduce the output, of shape (3,)" in command(path.name, folder=tmp_path)[2]
+    )
+
+
+def test_a_warning_is_explained(tmp_path):
+    path = script(
+        tmp_path, "import torch\n((torch.ones(2, requires_grad=True) * 2).grad)\n1 / 0"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "pullback", path.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert "more: python -m pullback explain non-leaf-grad" in ran.stderr
+    assert ran.stderr.count("more:") == 1
 
 
 def test_a_module_runs_too(tmp_path):

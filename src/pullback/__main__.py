@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from traceback import FrameSummary
+
     from pullback._messages import Message
 
 INDEX = Path(__file__).with_name("agents.md")
+WATCH = Path(__file__).with_name("_watch")
 FOUND = 3  # exit status of a script that ended well, and of which something was found
 
 HELP = f"""\
@@ -131,9 +134,11 @@ def run(
     """Run a script under watch, print what was found, and return the exit status."""
     import runpy
 
+    from pullback._hints import hints
     from pullback._watch.watching import watch
 
     status = 0
+    hints.enable()  # beside warnings, and errors of threads
     sys.argv = list(command)
     sys.path[0] = "" if module else str(Path(command[0]).resolve().parent)
     seen = None
@@ -148,10 +153,12 @@ def run(
     except BaseException as error:
         status = 130 if isinstance(error, KeyboardInterrupt) else 1
         _print_own(error)
+    hints.disable()
     if seen is not None and (len(seen) or seen.unseen):
         print(seen, file=sys.stderr)
     elif seen is not None:
-        clean = f"{command[0]}: {seen.watched}; nothing was found"
+        beside = " beside that error" if status else ""
+        clean = f"{command[0]}: {seen.watched}; nothing was found{beside}"
         print(f"pullback.watch: {clean}", file=sys.stderr)
     return status or (FOUND if seen else 0)
 
@@ -163,20 +170,45 @@ def _status(code: object) -> int:
 
 
 def _print_own(error: BaseException) -> None:
-    """Print a traceback from the script's own first line on, as Python does."""
+    """Print a traceback as Python does, without the frames of this package.
+
+    Below an error that no rule explains stands what the index of errors says.
+    """
     import traceback
 
-    error.__notes__ = [
-        note for note in getattr(error, "__notes__", ()) if "pullback.watch" not in note
-    ]  # which is printed with the others
-    frames = error.__traceback__
-    while frames is not None and _is_ours(frames.tb_frame.f_code.co_filename):
-        frames = frames.tb_next
-    traceback.print_exception(type(error), error, frames or error.__traceback__)
+    from pullback._hints import annotate
+
+    notes = getattr(error, "__notes__", [])
+    error.__notes__ = [note for note in notes if "pullback.watch" not in note]
+    if len(error.__notes__) == len(notes):  # else it is printed with the others
+        annotate(error)
+    shown = traceback.TracebackException.from_exception(error)
+    parts = [shown]
+    for part in parts:
+        before = (part.__cause__, part.__context__, *(part.exceptions or ()))
+        parts += [other for other in before if other is not None]
+        part.stack = traceback.StackSummary.from_list(_without_ours(part.stack))
+    print(*shown.format(), sep="", end="", file=sys.stderr)
+
+
+def _without_ours(stack: Iterable[FrameSummary]) -> Iterator[FrameSummary]:
+    """Yield the frames that there are without this command, in which torch calls it."""
+    called = False
+    for frame in stack:
+        ours = _is_ours(frame.filename)
+        if not ours and not (called and Path(frame.filename).name == "_ops.py"):
+            yield frame
+        called = ours
 
 
 def _is_ours(path: str) -> bool:
-    return path == __file__ or path.startswith("<frozen") or Path(path).name == "runpy.py"
+    name = Path(path).name
+    return (
+        path == __file__
+        or path.startswith("<frozen")
+        or name == "runpy.py"
+        or Path(path).parent == WATCH
+    )
 
 
 if __name__ == "__main__":

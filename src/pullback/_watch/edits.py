@@ -12,7 +12,13 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from pullback._graph import nodes_from
-from pullback._torch import edited_tensors_of, number_of, storage_key
+from pullback._torch import (
+    calls_engine,
+    edited_tensors_of,
+    number_of,
+    roots_of_backward,
+    storage_key,
+)
 from pullback._watch.findings import Finding, Note
 from pullback._watch.log import Event, Log, keys_of, operation_of
 
@@ -27,8 +33,8 @@ PARTS = (
     "torch.cat. Or read a clone of the slice, x[i].clone()."
 )
 EDIT = (
-    "Make a new tensor there instead (y = y + 1 for y += 1, torch.where for a mask, no "
-    "inplace=True), or write to a clone."
+    "Make a new tensor there instead (y = y + 1 for y += 1, y = z for y[:] = z, "
+    "torch.where for a mask, no inplace=True), or write to a clone."
 )
 TOLD = re.compile(r"(\[[\d, ]*\])\].* is at version (\d+); expected version (\d+)", re.S)
 
@@ -38,7 +44,7 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
     if not isinstance(error, RuntimeError) or MESSAGE not in str(error):
         return
     frame = engine_frame(error.__traceback__)
-    found = frame and edited_node(frame.f_locals["t_outputs"])
+    found = edited_node(roots_of_backward(frame)) if frame else None
     if not found:
         return
     node, part, tensors = found
@@ -58,7 +64,7 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
         parameter = _parameter(log, keys, shape)
         message = f"{writer.owner}.step() changed the parameter {parameter} {then_saved}"
         fix = STEP
-    elif whole := _written_in_parts(log, writer, since, tensors):
+    elif whole := _written_in_parts(log, writer, since, keys, shape):
         message = (
             f"{writer.op} wrote a slice of shape {[*writer.shape]} of a tensor of {whole} "
             f"numbers after {name} had saved one for backward. All slices share one "
@@ -90,25 +96,20 @@ def _parameter(log: Log, keys: Sequence[int], shape: str) -> str:
 
 
 def _written_in_parts(
-    log: Log, writer: Event, saved: int, tensors: Sequence[Tensor | None]
+    log: Log, writer: Event, since: int, keys: Sequence[int], saved: str
 ) -> int:
     """Return how many numbers a tensor has that is written slice by slice, or else 0.
 
-    One slice was saved, or slices were written before the operation ``saved``.
+    One slice was saved, of a shape as in ``[3, 4]``, or slices were written before the
+    operation ``since`` that saved it.
     """
-    for t in tensors:
-        whole = _size(t) if t is not None else 0
-        if t is not None and math.prod(writer.shape) < whole:
-            writes = log.writers.get(storage_key(t), ())
-            parts = [w for w in writes if math.prod(w.shape) < whole and w.index < saved]
-            if parts or t.numel() < whole:
-                return whole
-    return 0
-
-
-def _size(t: Tensor) -> int:
-    """Return how many numbers there are in the storage of a tensor."""
-    return t.untyped_storage().nbytes() // t.element_size()
+    whole = writer.room
+    if math.prod(writer.shape) >= whole:
+        return 0
+    writes = [w for key in keys for w in log.writers.get(key, ())]
+    parts = [w for w in writes if math.prod(w.shape) < whole and w.index < since]
+    one = math.prod(map(int, re.findall(r"\d+", saved))) < whole
+    return whole if parts or one else 0
 
 
 def _part(saved: str) -> str:
@@ -116,9 +117,10 @@ def _part(saved: str) -> str:
 
 
 def engine_frame(traceback: TracebackType | None) -> FrameType | None:
+    """Return the innermost frame of a traceback that called the engine, if any."""
     found = None
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_name == "_engine_run_backward":
+        if calls_engine(traceback.tb_frame.f_code):
             found = traceback.tb_frame
         traceback = traceback.tb_next
     return found

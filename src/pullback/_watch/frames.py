@@ -6,10 +6,12 @@ import inspect
 import os
 from collections.abc import Iterator
 from types import CodeType, FrameType, ModuleType
+from typing import NamedTuple
 
 import torch
 
 import pullback
+from pullback._torch import calls_engine
 
 
 def _folder(of: ModuleType) -> str:
@@ -35,10 +37,25 @@ def caller() -> CodeType | None:
     return frame.f_code if frame is not None else None
 
 
+class Instruction(NamedTuple):
+    """Where in a program an operation was called, more closely than by its line."""
+
+    code: CodeType
+    at: int
+
+
+def calling() -> Instruction | None:
+    """Return the instruction that called the operation at hand."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(HERE):
+        frame = frame.f_back
+    return Instruction(frame.f_code, frame.f_lasti) if frame is not None else None
+
+
 def called_by_engine() -> bool:
     """Tell whether the engine itself runs the operation at hand, and no code in Python."""
     code = caller()
-    return code is None or code.co_name == "_engine_run_backward"
+    return code is None or calls_engine(code)
 
 
 def asked_by_package() -> bool:
@@ -55,7 +72,7 @@ def asked_by_package() -> bool:
 def runs_ahead() -> bool:
     """Tell whether backward runs code anew that has asked for it, and has not ended yet."""
     frame, anew = inspect.currentframe(), set[CodeType]()
-    while frame is not None and frame.f_code.co_name != "_engine_run_backward":
+    while frame is not None and not calls_engine(frame.f_code):
         if is_own(frame.f_code):
             anew.add(frame.f_code)
         frame = frame.f_back

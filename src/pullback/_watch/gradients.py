@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pullback._watch.findings import Finding, Note, counted
-from pullback._watch.log import Call, Leaf, Log
+from pullback._watch.log import Call, Event, Leaf, Log
 from pullback._watch.recorder import NUMBER
 from pullback._watch.rules import Found, at_end, when_done
 from pullback._watch.ways import Reason, reason_for
@@ -15,6 +15,7 @@ from pullback._watch.ways import Reason, reason_for
 RULE = "no-gradient"
 CHECKED = 32  # leaves without a gradient that are looked after at each backward
 SHOWN = 3  # lines at which numbers left autograd
+LISTED = 8  # parameters that are named in one finding
 LOOKS = 4  # backward passes after which one is taken to be aside
 
 
@@ -80,12 +81,30 @@ CAUSES = {
         "Call it outside of no_grad, and do not mark what it returns as "
         "non-differentiable.",
     ),
+    "gradient": Cause(
+        "cut by a gradient that was taken without create_graph=True, which has no graph",
+        "Pass create_graph=True to torch.autograd.grad where the gradient enters a loss or "
+        "is differentiated again.",
+        "does-not-require-grad",
+    ),
+    "leaf": Cause(
+        "the loss leads back to this line, which makes a new tensor, and no further",
+        "Put losses together by torch.stack or by +, and not by torch.tensor([...]); "
+        "requires_grad=True does not bring a graph back.",
+    ),
+    "frozen": Cause(
+        "nothing that it was computed from requires a gradient",
+        "Look at requires_grad of the parameters, and for a no_grad or "
+        "set_grad_enabled(False) around it.",
+    ),
     "unseen": Cause(
         "without a graph on this line; what cut it before is no operation, as with "
         "detach_()",
         "Look between its first use and this line for what takes the graph away in place.",
     ),
 }
+#: Causes that another backward may show to be none.
+OPEN = {"aside", "leaf"}
 #: Causes that nobody means: reported also where no optimizer says what is to be trained.
 ACCIDENTS = {"integer", "function"}
 
@@ -94,17 +113,29 @@ ACCIDENTS = {"integer", "function"}
 def look_for_reasons(log: Log, call: Call) -> Found:
     """Keep, for leaves that have had no gradient so far, why this backward gave none."""
     if call.accumulates and not call.inputs:
+        new = _new_leaf(log, call)
         missing = [
             leaf
             for leaf in log.leaves.values()
             if not leaf.arrivals
-            and (leaf.reason is None or leaf.reason.cause == "aside")
+            and (leaf.reason is None or leaf.reason.cause in OPEN)
             and leaf.looks < LOOKS
             and leaf.tensor() is not None
         ]
         for leaf in missing[:CHECKED]:
             leaf.reason, leaf.looks = reason_for(log, leaf, call), leaf.looks + 1
+            if leaf.reason.cause == "aside" and new and new.index > leaf.first:
+                leaf.reason = Reason("leaf", new)
     return ()
+
+
+def _new_leaf(log: Log, call: Call) -> Event | None:
+    """Return what made the only leaf of a backward, if that is a new tensor of numbers."""
+    reached = [leaf for leaf in log.leaves.values() if leaf.arrived == call.run]
+    if len(reached) != 1 or type(reached[0].tensor()) is torch.nn.Parameter:
+        return None
+    maker = log.makers.get(reached[0].key)
+    return maker if maker is not None and maker.op == "lift_fresh" else None
 
 
 @at_end(RULE)
@@ -121,8 +152,9 @@ def without_gradient(log: Log) -> Found:
     for name, t in named.values():
         leaf = log.leaf(t)
         if leaf is not None and leaf.arrivals:
+            beside = ", and no optimizer holds it" if held and id(t) not in held else ""
             log.findings.explain(
-                name, f"It got a gradient, {counted(leaf.arrivals, 'time')}."
+                name, f"It got a gradient, {counted(leaf.arrivals, 'time')}{beside}."
             )
         elif id(t) in log.moved:
             log.findings.explain(name, "Its gradient was set by hand.")
@@ -168,8 +200,16 @@ def _finding(names: list[str], leaf: Leaf | None, reason: Reason) -> Finding:
     return Finding(
         rule=RULE,
         site=site,
-        message=f"{', '.join(names)} got no gradient: {says}.",
+        message=f"{_listed(names)} got no gradient: {says}.",
         fix=fix,
         page=page,
         notes=tuple(note for note in notes if note.site != site),
     )
+
+
+def _listed(names: list[str]) -> str:
+    """Return names in a row, of very many only the first."""
+    if len(names) <= LISTED:
+        return ", ".join(names)
+    shown = LISTED // 2
+    return f"{', '.join(names[:shown])} and {len(names) - shown} more parameters"

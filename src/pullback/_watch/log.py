@@ -60,6 +60,7 @@ class Event:
         live: Those of them that required a gradient.
         makes: Storages that it made.
         writes: Storages that it wrote into.
+        room: How many numbers there are in the storage that it wrote into.
         shape: Shape of its first result.
         total: Sum of its first result, None where that was not looked at.
         integer: Whether its first result holds integers or booleans.
@@ -81,6 +82,7 @@ class Event:
         "op",
         "owner",
         "reads",
+        "room",
         "run",
         "shape",
         "site",
@@ -98,6 +100,7 @@ class Event:
         self.live: tuple[int, ...] = ()
         self.makes: tuple[int, ...] = ()
         self.writes: tuple[int, ...] = ()
+        self.room = 0
         self.shape: tuple[int, ...] = ()
         self.total: float | None = None
         self.integer = False
@@ -173,10 +176,12 @@ class Leaf:
         first: Index of the operation that used it first.
         site: The line that used it first.
         name: Name of a variable there that holds it.
+        used: Whether an operation that is differentiated has taken it.
         version: How often it had been written into when forward used it last.
         total: Sum of its numbers then.
         arrivals: How many gradients have arrived, one in each backward pass.
         arrived: The pass in which the last one did.
+        last: Index of the last operation that stored one.
         nonzero: Whether one of them was not all zeros.
         asked: Whether a backward was restricted to it, among others.
         accumulated: The last operation that added to its gradient, whether to one of an
@@ -190,10 +195,12 @@ class Leaf:
     first: int
     site: Site | None
     name: str
+    used: bool = False
     version: int = -1
     total: float | None = None
     arrivals: int = 0
     arrived: int = FORWARD
+    last: int = -1
     nonzero: bool = False
     asked: bool = False
     accumulated: tuple[Event, bool, int, Call | None] | None = None
@@ -216,13 +223,17 @@ class Log:
         parted: The operation that made a tensor, by its ``id``, which shares the numbers of
             one that has a graph, and has none.
         leaves: The leaves that operations took, by ``id``.
+        leaf_of: The leaf that has a storage.
         modules: The modules that were called by no other.
+        called: Those that were called since the last step, where gradients are enabled:
+            whether in training mode, and on which line.
         hidden: What they called beside their own parts, and on which line.
         optimizers: The optimizers that made a step.
         moved: What they moved, by ``id``: it had a gradient, if one set by hand.
         kept: Leaves that are kept alive, to be asked at the end: parameters, and a few
             others.
         call: The backward pass that runs, or ran last.
+        of_run: The backward passes that have run, by their numbers, the last ones.
         passes: How many there were.
         calls: How many of them fill ``.grad``.
         count: How many operations there were.
@@ -240,12 +251,15 @@ class Log:
     detached: dict[int, Event] = field(default_factory=dict)
     parted: dict[int, Event] = field(default_factory=dict)
     leaves: dict[int, Leaf] = field(default_factory=dict)
+    leaf_of: dict[int, Leaf] = field(default_factory=dict)
     modules: dict[torch.nn.Module, None] = field(default_factory=dict)
+    called: dict[torch.nn.Module, tuple[bool, Site | None]] = field(default_factory=dict)
     hidden: dict[torch.nn.Module, Any] = field(default_factory=dict)
     optimizers: dict[Any, Site | None] = field(default_factory=dict)
     moved: set[int] = field(default_factory=set)
     kept: list[Tensor] = field(default_factory=list)
     call: Call | None = None
+    of_run: dict[int, Call] = field(default_factory=dict)
     passes: int = 0
     calls: int = 0
     count: int = 0
@@ -277,8 +291,11 @@ class Log:
                 del table[key]
         for key in [key for key, of in self.writers.items() if of[-1].index < before]:
             del self.writers[key]
-        for key in [key for key, leaf in self.leaves.items() if leaf.tensor() is None]:
-            del self.leaves[key]
+        for leaves in (self.leaves, self.leaf_of):
+            for key in [key for key, leaf in leaves.items() if leaf.tensor() is None]:
+                del leaves[key]
+        for run in [run for run, call in self.of_run.items() if call.begun < before]:
+            del self.of_run[run]
 
     def leaf(self, t: Tensor) -> Leaf | None:
         """Return what is known of a leaf, if it was used."""

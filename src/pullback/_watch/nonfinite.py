@@ -24,6 +24,61 @@ CONSTANTS = {
 }  # fmt: skip
 
 
+RANGES = (
+    "Look at the ranges: a logarithm or a division meets 0, an exponential a large number. "
+    "Clamp the input, add a small number, or use the stable form (log_softmax, logsumexp, "
+    "binary_cross_entropy_with_logits)."
+)
+#: What to do about an operation of a forward pass; RANGES about the others.
+FIXES = {
+    **dict.fromkeys(
+        ("log", "log2", "log10"),
+        "The logarithm of 0 is infinite, and of a negative number NaN. Take log_softmax or "
+        "logsigmoid of the scores, torch.special.entr(p) for -p log p, or clamp the input "
+        "from below.",
+    ),
+    **dict.fromkeys(
+        ("std", "var", "std_mean", "var_mean"),
+        "Of a single number, std and var divide by 0, and a small number that is added "
+        "later does not help: pass correction=0, or leave out groups of one.",
+    ),
+    **dict.fromkeys(
+        ("mean", "_softmax", "_log_softmax", "nll_loss_forward", "nll_loss2d_forward"),
+        "A mean of no numbers or targets, and the softmax of a row of nothing but -inf, "
+        "are 0 / 0: a mask or a filter has let nothing through. Leave such batches or rows "
+        "out, or mask by torch.finfo(x.dtype).min.",
+    ),
+    **dict.fromkeys(
+        ("div", "reciprocal", "rsqrt"),
+        "It divides by 0. Add a small number to what it divides by, clamp that from below, "
+        "or take torch.where around input and result.",
+    ),
+    **dict.fromkeys(
+        ("exp", "expm1", "sinh", "cosh"),
+        "The exponential of more than 88 is too large for float32, of more than 11 for "
+        "float16. Use logsumexp or softmax, which subtract the largest first, or clamp the "
+        "input.",
+    ),
+    **dict.fromkeys(
+        ("sqrt", "acos", "asin", "acosh", "atanh"),
+        "The input is outside of where the function is defined, often by rounding alone: "
+        "clamp it.",
+    ),
+}
+
+#: What to do about the derivative of an operation.
+SLOPES = {
+    "Sqrt": "The slope of the square root at 0 is infinite: add a small number under it.",
+    "Pow": "The slope of a power below 1 is infinite at 0: add a small number to the base.",
+    "Log": "The slope of the logarithm at 0 is infinite: clamp the input from below.",
+    **dict.fromkeys(
+        ("Acos", "Asin"),
+        "The slope of acos and asin at 1 and -1 is infinite: clamp the input a little "
+        "inside, or take the angle by torch.atan2.",
+    ),
+}
+
+
 @dataclass
 class Origin:
     """Where a number that is not finite began.
@@ -68,7 +123,7 @@ def follow(log: Log, now: Moment) -> Found:
     before = [bad[key] for key in event.reads if key in bad]
     origin = _older(before, nan) if before else _new(log, now, nan)
     if nan and origin.kind != "NaN" and origin.became is None:
-        origin.became = event
+        origin.became, origin.masked = event, _zeros_arrive(now)
     for key in keys_of(now.outputs):
         bad[key] = origin
     if event.node.endswith("AccumulateGrad"):
@@ -131,16 +186,7 @@ def _new(log: Log, now: Moment, nan: bool) -> Origin:
     inputs = [t.detach() for t in now.inputs if t.dtype in FLOATS]
     infected = [t for t in inputs if not t.isfinite().all() and not _written(now, t)]
     put = now.event.op in CONSTANTS
-    zeros = any(not bool((t != 0).all()) for t in inputs)
-    masked = (
-        now.event.run != FORWARD
-        and zeros
-        and any(
-            t.shape == now.outputs[0].shape
-            and bool((t[~now.outputs[0].isfinite()] == 0).all())
-            for t in now.inputs[:1]
-        )
-    )
+    masked = nan and len(inputs) > 1 and _zeros_arrive(now)
     kind = "NaN" if nan else "an infinity"
     origin = Origin(
         now.event, kind, _inputs(log, now), put, masked, came=bool(infected) and not put
@@ -148,6 +194,13 @@ def _new(log: Log, now: Moment, nan: bool) -> Origin:
     if nan and not put:
         log.memory[RULE].setdefault("first", origin)
     return origin
+
+
+def _zeros_arrive(now: Moment) -> bool:
+    """Tell whether a backward meets zeros where its result is NaN, as behind a mask."""
+    bad = ~now.outputs[0].isfinite()
+    alike = [t for t in now.inputs if t.shape == bad.shape]
+    return now.event.run != FORWARD and any(bool((t[bad] == 0).all()) for t in alike)
 
 
 def _written(now: Moment, t: Tensor) -> bool:
@@ -221,23 +274,21 @@ def _where(event: Event) -> str:
 def _advice(origin: Origin) -> tuple[str, str]:
     event = origin.event
     if event.run == FORWARD:
-        return "loss-nan-or-inf", (
-            "Look at the ranges: a logarithm or a division meets 0, an exponential a large "
-            "number. Clamp the input, add a small number, or use the stable form "
-            "(log_softmax, logsumexp, "
-            "binary_cross_entropy_with_logits)."
-        )
+        where = origin.became if origin.put and origin.became is not None else event
+        return "loss-nan-or-inf", FIXES.get(where.op, RANGES)
+    slope = SLOPES.get(operation_of(event.node), "")
     if origin.masked:
         return "nan-from-a-mask", (
-            "The mask comes after the operation: its backward multiplies 0 by "
-            "infinity. Mask the input as well: torch.where(m, f(torch.where(m, x, 1.0)), "
-            "0.0)."
+            f"{slope}{' ' * bool(slope)}Zeros arrive where the derivative is infinite, as "
+            "behind a mask, and 0 times infinity is NaN. To mask, mask the input as well: "
+            "torch.where(m, f(torch.where(m, x, 1.0)), 0.0)."
         )
     if event.node.startswith("Sqrt"):
         return "norm-at-zero", (
-            "The slope of the square root at 0 is infinite. Use torch.linalg.vector_norm, "
-            "whose gradient there is 0, or add a small number under the root."
+            f"{slope} Of a norm use torch.linalg.vector_norm, whose gradient there is 0."
         )
+    if slope:
+        return "returned-nan-values", slope
     return "returned-nan-values", (
         "The derivative of this operation is not finite at its input: keep the input away "
         "from there, by a clamp or a small number that is added."

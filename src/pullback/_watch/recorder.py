@@ -24,6 +24,7 @@ from pullback._torch import (
     nodes_made,
     number_of,
     out_of_sight,
+    roots_of_backward,
     running_backward,
     running_node,
     schema,
@@ -33,7 +34,7 @@ from pullback._torch import (
 )
 from pullback._watch import rules
 from pullback._watch.findings import Site, counted
-from pullback._watch.frames import caller, is_own
+from pullback._watch.frames import Instruction, caller, calling, is_own
 from pullback._watch.functions import running
 from pullback._watch.log import (
     FORWARD,
@@ -81,6 +82,7 @@ class Recorder(QuietDispatchMode):
         self._own: dict[CodeType, bool] = {}
         self._sites: dict[tuple[CodeType, int], Site] = {}
         self._last_number = nodes_made() - 1
+        self._last: tuple[Event, Instruction] | None = None
         self._run = FORWARD
         self._open: dict[int, Call] = {}
         self._thread = threading.get_ident()
@@ -159,6 +161,8 @@ class Recorder(QuietDispatchMode):
         run = running_backward()
         if run != self._run:
             self._run_changed(run)
+        if self._saves_result(operation, inputs, run):
+            return
         node = None if run == FORWARD else running_node()
         event = Event(log.count, operation.name, None, run)
         log.count += 1
@@ -173,11 +177,26 @@ class Recorder(QuietDispatchMode):
             self._last_number = number
             log.of_number[number] = event
         log.add(event)
+        if run == FORWARD and (instruction := calling()) is not None:
+            self._last = event, instruction
         if node is not None and event.node.endswith("AccumulateGrad"):
             self._arrived(node, event, outputs)
         if operation.rules:
             moment = Moment(event, args, kwargs, inputs, outputs, node)
             self._ask(operation.rules, moment)
+
+    def _saves_result(
+        self, operation: Operation, inputs: Sequence[Tensor], run: int
+    ) -> bool:
+        """Tell whether it is autograd that detaches a result, to save it for backward.
+
+        It does so as part of the operation before: in the same instruction of Python.
+        """
+        if operation.name != "detach" or run != FORWARD or self._last is None:
+            return False
+        event, instruction = self._last
+        key = storage_key(inputs[0]) if inputs[0].layout is torch.strided else None
+        return key in (*event.makes, *event.writes) and instruction == calling()
 
     def _tensors_of(
         self,
@@ -204,7 +223,9 @@ class Recorder(QuietDispatchMode):
         if operation.written:
             for at, name in operation.written:
                 target = args[at] if at < len(args) else kwargs.get(name)
-                event.writes += keys_of(list(_tensors((target,))))
+                targets = list(_tensors((target,)))
+                event.writes += keys_of(targets)
+                event.room = max([event.room, *map(_room, targets)])
             if _by_gradcheck():
                 event.writes = ()  # it moves a number a little, and back
         made = keys_of(outputs)
@@ -331,17 +352,23 @@ class Recorder(QuietDispatchMode):
         inside = event.run != FORWARD or event.function is not None
         if leaf is None and inside and type(t) is not torch.nn.Parameter:
             return  # of a custom Function: its own leaf, or a view of one
-        if leaf is None:
+        if leaf is None and key in event.writes and not event.makes:
+            return  # its numbers are set, as when it is made
+        used = event.run == FORWARD and event.grad and event.op != "detach"
+        if leaf is None or (used and not leaf.used):
             frame = self.own_frame(inspect.currentframe())
             held = frame.f_locals.items() if frame is not None else ()
             name = next((n for n, value in held if value is t), "")
-            leaf = Leaf(weakref.ref(t), key, event.index, event.site, name)
-            self._log.leaves[id(t)] = leaf
-            if type(t) is torch.nn.Parameter or len(self._log.kept) < OTHERS:
-                self._log.kept.append(t)
-        leaf.key = key
+            if leaf is None:
+                leaf = Leaf(weakref.ref(t), key, event.index, event.site, name)
+                self._log.leaves[id(t)] = leaf
+                if type(t) is torch.nn.Parameter or len(self._log.kept) < OTHERS:
+                    self._log.kept.append(t)
+            leaf.site, leaf.name, leaf.used = event.site, name or leaf.name, used
+        if leaf.key != key or key not in self._log.leaf_of:
+            leaf.key = key
+            self._log.leaf_of[key] = leaf
         now = version(t)
-        used = event.run == FORWARD and event.grad and event.op != "detach"
         changed = leaf.version != now or key in self._log.detached  # .data counts nothing
         if used and changed and t.dtype in FLOATS and readable(t):
             leaf.version, leaf.total = now, t.detach().sum().item()
@@ -353,6 +380,7 @@ class Recorder(QuietDispatchMode):
             return
         if leaf.arrived != event.run:  # in 2.6 its node takes two operations to store it
             leaf.arrivals, leaf.arrived = leaf.arrivals + 1, event.run
+        leaf.last = event.index
         if not leaf.nonzero and outputs and readable(outputs[0]):
             leaf.nonzero = bool(outputs[0].any())
 
@@ -371,7 +399,7 @@ class Recorder(QuietDispatchMode):
         self._log.passes += 1
         call = self._call(run)
         if call is not None:
-            self._log.call = self._open[run] = call
+            self._log.call = self._open[run] = self._log.of_run[run] = call
             self._log.calls += call.accumulates
             for t in call.inputs:
                 leaf = self._log.leaf(t)
@@ -396,7 +424,7 @@ class Recorder(QuietDispatchMode):
         outer = frame.f_back
         asked = outer.f_locals if outer is not None else {}
         argument = asked.get("grad_tensors", asked.get("grad_outputs"))
-        roots = values["t_outputs"]
+        roots = roots_of_backward(frame)
         return Call(
             run=run,
             site=self._line(frame),
@@ -422,14 +450,24 @@ class Recorder(QuietDispatchMode):
         self._optimizer = ""  # a step that raised has not said that it ended
         if self._stack:
             root = self._stack[0]()
-            if root is not None and not _is_part(root, module):
+            if root is not None and not self._has_part(root, module):
                 self._log.hidden.setdefault(
                     module, (root, self._line(inspect.currentframe()))
                 )
         elif module not in self._log.modules:
             self._log.modules[module] = None
             _parts_of.cache_clear()
+        if not self._stack and torch.is_grad_enabled():
+            site = self._line(inspect.currentframe())
+            self._log.called[module] = module.training, site
         self._stack.append(weakref.ref(module))
+
+    def _has_part(self, root: torch.nn.Module, module: torch.nn.Module) -> bool:
+        """Tell whether a module is part of the root, or of another that runs."""
+        if _is_part(root, module):
+            return True
+        others = (of() for of in self._stack[1:])
+        return any(other is not None and _is_part(other, module) for other in others)
 
     def _module_returned(self, module: torch.nn.Module, args: Any, out: Any) -> None:
         if self._stack and self._here():
@@ -440,6 +478,11 @@ class Recorder(QuietDispatchMode):
             return
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         self._optimizer = "" if closure else type(optimizer).__name__
+        if not closure:
+            site = self._line(inspect.currentframe())
+            with out_of_sight():
+                self._ask(self._rules(rules.STEP), optimizer, site)
+        self._log.called.clear()
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._here():
@@ -480,6 +523,13 @@ def _is_leaf(t: Tensor) -> bool:
         return t.is_leaf
     except RuntimeError:  # its base was edited, outside of the no_grad that made it
         return False
+
+
+def _room(t: Tensor) -> int:
+    """Return how many numbers there are in the storage of a tensor."""
+    if t.layout is not torch.strided or not has_numbers(t):
+        return 0
+    return t.untyped_storage().nbytes() // t.element_size()
 
 
 def _by_gradcheck() -> bool:

@@ -7,7 +7,7 @@ rule has the name of its page in the error index.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pullback._watch.findings import Finding, Note, Site
 from pullback._watch.log import Call, Log, Moment
@@ -24,10 +24,12 @@ class Rule(NamedTuple):
     ops: frozenset[str]
 
 
-#: After an operation; when a backward pass begins and ends; at the end of the block.
+#: After an operation; when a backward pass begins and ends; before an optimizer's step; at
+#: the end of the block.
 AFTER: list[Rule] = []
 BEGIN: list[Rule] = []
 DONE: list[Rule] = []
+STEP: list[Rule] = []
 END: list[Rule] = []
 
 
@@ -52,6 +54,15 @@ def when_done(
     return _to(DONE, name)
 
 
+def at_step(
+    name: str,
+) -> Callable[
+    [Callable[[Log, Any, Site | None], Found]], Callable[[Log, Any, Site | None], Found]
+]:
+    """Make a function a rule that looks before an optimizer makes a step."""
+    return _to(STEP, name)
+
+
 def at_end(name: str) -> Callable[[Callable[[Log], Found]], Callable[[Log], Found]]:
     """Make a function a rule that looks when the block has ended."""
     return _to(END, name)
@@ -74,4 +85,6 @@ def trap(page: str, site: Site | None, message: str, fix: str, *notes: Note) -> 
 
 def names() -> list[str]:
     """Return the names of all rules."""
-    return sorted({rule.name for rules in (AFTER, BEGIN, DONE, END) for rule in rules})
+    return sorted(
+        {rule.name for rules in (AFTER, BEGIN, DONE, STEP, END) for rule in rules}
+    )

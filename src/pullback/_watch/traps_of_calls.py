@@ -218,17 +218,23 @@ def _accumulated(log: Log, t: Tensor, event: Event, call: Call | None) -> Any:
 def old_parameter(log: Log) -> Found:
     """An optimizer updates a parameter that nobody uses, beside one that nobody updates."""
     held = log.held()
-    unused = [p for p in held.values() if not ((leaf := log.leaf(p)) and leaf.arrivals)]
-    for name, p in log.named().values():
+    named = log.named()
+    last = {id(p): of.last if (of := log.leaf(p)) else -1 for p in held.values()}
+    for name, p in named.values():
         leaf = log.leaf(p)
         if not log.optimizers or id(p) in held or leaf is None or not leaf.arrivals:
             continue
-        if any(old.shape == p.shape and old.requires_grad for old in unused):
+        for old in held.values():
+            placed = id(old) in named
+            if last[id(old)] > (-1 if placed else leaf.first):
+                continue  # it gets gradients, or did when the other was there already
+            if not old.requires_grad or not _may_replace(p, old, placed):
+                continue
             yield trap(
                 "optimizer-holds-the-old-parameter",
                 leaf.site,
-                f"{name} gets gradients, but no optimizer holds it; one holds a parameter "
-                "of the same shape that is not used.",
+                f"{name}, of shape {[*p.shape]}, gets gradients, but no optimizer holds "
+                f"it; one holds a parameter of shape {[*old.shape]} that is not used.",
                 "Make the optimizer after the last change of the model, or write into the "
                 "parameter under no_grad.",
                 *(
@@ -236,6 +242,19 @@ def old_parameter(log: Log) -> Found:
                     for site in log.optimizers.values()
                 ),
             )
+            break
+
+
+def _may_replace(new: Tensor, old: Tensor, has_a_place: bool) -> bool:
+    """Tell whether a parameter stands where an old one stood, as far as shapes tell.
+
+    A new head has another number of classes.
+    """
+    if new.shape == old.shape:
+        return True
+    sizes = zip(new.shape, old.shape, strict=False)
+    alike = sum(a == b for a, b in sizes)
+    return not has_a_place and new.ndim == old.ndim > 1 and alike == new.ndim - 1
 
 
 @at_end("plain-list-of-layers")

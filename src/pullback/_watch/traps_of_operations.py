@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pullback._torch import storage_key
 from pullback._watch.findings import Finding, Note
-from pullback._watch.frames import asked_by_package
+from pullback._watch.frames import asked_by_package, frames_of
 from pullback._watch.log import FORWARD, Event, Leaf, Log, Moment, operation_of
 from pullback._watch.rules import Found, after, at_end, trap
 
@@ -25,9 +25,30 @@ def broadcast_loss(log: Log, now: Moment) -> Found:
         return
     if storage_key(a) == storage_key(b) or not _own(a):
         return
-    yield trap(
+    yield _broadcast(now.event, a, b)
+
+
+@after("loss-broadcast", "expand")
+def broadcast_in_a_loss(log: Log, now: Moment) -> Found:
+    """The same in a loss of torch, which gives both one shape by itself."""
+    frame = next(frames_of("nn/functional.py"), None) if now.event.run == FORWARD else None
+    if frame is None or not frame.f_code.co_name.endswith("_loss"):
+        return
+    given = (frame.f_locals.get(name) for name in ("input", "target"))
+    pair = [t for t in given if isinstance(t, Tensor)]
+    if len(pair) != 2:
+        return
+    a, b = sorted(pair, key=lambda t: -t.ndim)
+    n = b.shape[0] if b.ndim == 1 else 0
+    if n > 1 and a.shape == (n, 1) and a.requires_grad != b.requires_grad:
+        yield _broadcast(now.event, a, b)
+
+
+def _broadcast(event: Event, a: Tensor, b: Tensor) -> Finding:
+    n = b.shape[0]
+    return trap(
         "loss-broadcast",
-        now.event.site,
+        event.site,
         f"Shapes {tuple(a.shape)} and {tuple(b.shape)} make a difference of shape "
         f"({n}, {n}): each prediction is compared with each target.",
         "Give both one shape: prediction.squeeze(1), or target.unsqueeze(1).",
@@ -92,6 +113,45 @@ def saturated(log: Log, now: Moment) -> Found:
             "A probability is exactly 0 or 1 and wrong: the loss stops at 100, and the "
             "gradient behind the sigmoid is 0.",
             "Leave the sigmoid out and use binary_cross_entropy_with_logits.",
+        )
+
+
+#: What a loss wants: the operations whose result it takes for something else.
+WANTS = {
+    "_log_softmax": ("scores", {"_softmax", "sigmoid"}),
+    "binary_cross_entropy_with_logits": ("scores", {"_softmax", "sigmoid"}),
+    "nll_loss_forward": ("logarithms", {"_softmax", "sigmoid", "addmm", "mm", "bmm"}),
+    "nll_loss2d_forward": ("logarithms", {"_softmax", "sigmoid", "convolution"}),
+}
+GIVES = {"_softmax": "probabilities of a softmax", "sigmoid": "probabilities of a sigmoid"}
+MOVES = {"_to_copy", "clone", "view", "_unsafe_view", "transpose", "t", "permute"}
+
+
+@after("probabilities-for-scores", *WANTS)
+def wrong_kind(log: Log, now: Moment) -> Found:
+    """Probabilities where a loss takes the softmax itself, or scores for logarithms."""
+    event = now.event
+    if not event.live or event.run != FORWARD or not now.inputs[0].requires_grad:
+        return
+    if event.op == "_log_softmax":
+        frame = next(frames_of("nn/functional.py"), None)
+        if frame is None or frame.f_code.co_name != "cross_entropy":
+            return
+    wants, mistaken = WANTS[event.op]
+    maker = log.makers.get(storage_key(now.inputs[0]))
+    while maker is not None and maker.op in MOVES and maker.reads:
+        maker = log.makers.get(maker.reads[0])
+    if maker is not None and maker.op in mistaken and maker.run == FORWARD:
+        given = GIVES.get(maker.op, "scores")
+        loss = "cross_entropy" if event.op == "_log_softmax" else event.op
+        loss = "nll_loss" if loss.startswith("nll_loss") else loss
+        yield trap(
+            "probabilities-for-scores",
+            event.site,
+            f"{loss} wants {wants} and gets the {given}.",
+            "Give scores to cross_entropy and binary_cross_entropy_with_logits, which take "
+            "the softmax and the sigmoid themselves, and log_softmax of them to nll_loss.",
+            Note("made", maker.site, given),
         )
 
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from pullback._graph import nodes_from
@@ -21,7 +22,7 @@ from pullback._torch import (
 from pullback._watch.findings import Findings, Note
 from pullback._watch.frames import called_by_engine, frames_of, runs_ahead
 from pullback._watch.functions import returned_at, running, unread
-from pullback._watch.log import FORWARD, Call, Event, Log, Moment
+from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Moment
 from pullback._watch.rules import Found, after, at_begin, at_end, trap
 
 # --- custom Functions -----------------------------------------------------------------
@@ -87,12 +88,16 @@ def _from_live(log: Log, event: Event) -> bool:
 
 @after("once-differentiable-in-a-sum")
 def once(log: Log, now: Moment) -> Found:
-    """A backward without a graph of its own, where one was asked for."""
+    """A backward without a graph of its own, where one was asked for.
+
+    It computes without one, or takes the numbers out of torch, as NumPy does. No other view
+    counts: torch makes one of what a Function in the backward returns as it was given.
+    """
     event = now.event
     if now.node is None or event.grad or not event.live or not log.call:
         return
-    if not event.makes:
-        return  # a view, as of what a Function returns that it was given
+    if not (event.makes or event.op == "detach"):
+        return
     function = function_of(now.node) if log.call.create_graph else None
     if function is not None and running() is None:  # as one that it calls
         yield trap(
@@ -160,23 +165,36 @@ def hidden_edit(log: Log, now: Moment) -> Found:
     if event.run == FORWARD or not event.live or not detached:
         return
     for t in now.inputs:
-        leaf = log.leaf(t) if t.requires_grad and t.is_leaf else None
-        alias = detached.get(leaf.key) if leaf is not None else None
-        if leaf is None or alias is None or leaf.total is None:
+        key = storage_key(t) if t.requires_grad and t.layout is torch.strided else 0
+        alias, leaf = detached.get(key), log.leaf_of.get(key)
+        if leaf is None or alias is None or leaf.total is None or key != leaf.key:
             continue
-        made_for = log.made_for(event.node_number)
+        whole, made_for = leaf.tensor(), log.made_for(event.node_number)
+        if whole is None or (t is not whole and not _written(log, leaf, alias, made_for)):
+            continue
         if next(frames_of("autograd/gradcheck.py"), None) is not None:
             return  # which moves the numbers a little, and back
-        if made_for is not None and leaf.key in made_for.live and _differs(t, leaf.total):
+        if (
+            made_for is not None
+            and leaf.key in made_for.live
+            and _differs(whole, leaf.total)
+        ):
             yield trap(
                 "data-hides-changes",
                 alias.site,
-                f"{log.name_of(t)} was edited through .data, .detach() or NumPy between "
-                "forward and backward; autograd does not see it, and the gradient is "
-                "wrong.",
+                f"{log.name_of(whole)} was edited through .data, .detach() or NumPy "
+                "between forward and backward; autograd does not see it, and the gradient "
+                "is wrong.",
                 "Write under no_grad to the tensor itself, which is noticed.",
                 Note("saved", made_for.site, "used in forward"),
             )
+
+
+def _written(log: Log, leaf: Leaf, alias: Event, since: Event | None) -> bool:
+    """Tell whether a leaf whose view was saved was written after that by its alias."""
+    if since is None or alias.index < since.index:
+        return False
+    return bool(log.writes_since(leaf.key, alias.index))
 
 
 def _differs(t: Tensor, total: float) -> bool:

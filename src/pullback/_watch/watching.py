@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
 
 from torch.autograd.graph import Node
 
 from pullback._graph import LINES
 from pullback._torch import number_of
-from pullback._watch import edits, gradients, nonfinite, rules
+from pullback._watch import edits, gradients, nonfinite, refused, rules
 from pullback._watch import traps_of_calls as traps_of_calls
 from pullback._watch import traps_of_operations as traps_of_operations
 from pullback._watch import traps_of_rules as traps_of_rules
-from pullback._watch.findings import Findings
+from pullback._watch import traps_of_steps as traps_of_steps
+from pullback._watch.findings import Finding, Findings
 from pullback._watch.log import Log
 from pullback._watch.recorder import Recorder
 
-#: The rules by name: three for what people ask, and one for each silent trap.
-RULES = (*sorted({"in-place", gradients.RULE, nonfinite.RULE, *rules.names()}),)
+Looks = dict[str, Callable[[Log, BaseException], Iterable[Finding]]]
+#: What looks at an error of backward that leaves the block, by the name of its rule.
+REFUSED: Looks = {"in-place": edits.edited, refused.USED_UP: refused.again}
+#: The rules by name: those for what people ask, and one for each silent trap.
+RULES = (
+    *sorted({*REFUSED, refused.NO_GRAPH, gradients.RULE, nonfinite.RULE, *rules.names()}),
+)
 
 
 class watch:  # noqa: N801 - it is called like a function
@@ -29,6 +35,8 @@ class watch:  # noqa: N801 - it is called like a function
     - *Which line edited my tensor in place?* When ``modified by an inplace operation``
       leaves the block: the line that wrote and the line that had saved, or the
       optimizer's step and the parameter that it changed.
+    - *Why has my loss no graph, and why is it used up?* When either error leaves the
+      block: the line that cut the graph off, or that leads back into an old one.
     - *Where did the first NaN or infinity come from?* The operation, the line, and the
       ranges of its inputs. An infinity that becomes NaN is reported where it began.
     - *Why did this parameter get no gradient?* By its name in the module: the line that
@@ -92,12 +100,28 @@ class watch:  # noqa: N801 - it is called like a function
     ) -> None:
         LINES.remove(self._line_of)
         self._recorder.__exit__(kind, error, traceback)
-        if error is not None and "in-place" not in self._without:
-            for finding in edits.edited(self._log, error):
-                self._log.findings.add(finding)
-                error.add_note(f"pullback.watch: {finding}")
+        if isinstance(error, RuntimeError):
+            self._refused(error, REFUSED)
         self._recorder.finish()
+        if isinstance(error, RuntimeError):
+            self._refused(error, {refused.NO_GRAPH: refused.without_graph})
         del self._log, self._recorder
+
+    def _refused(self, error: RuntimeError, looks: Looks) -> None:
+        """Let rules look at an error of backward; none of them may raise another."""
+        log = self._log
+        for name in looks.keys() - self._without:
+            try:
+                found = [*looks[name](log, error)]
+            except Exception as failure:
+                why = f"{type(failure).__name__}: {failure}"
+                log.findings.missed(f"the rule {name} failed: {why}")
+                continue
+            for finding in found:
+                known = [f for f in log.findings if f.site == finding.site]
+                if not known:  # or else it is told already what is wrong with this line
+                    log.findings.add(finding)
+                error.add_note(f"pullback.watch: {known[0] if known else finding}")
 
     def _line_of(self, node: Node) -> str:
         """Return the line of the operation that a node was made for (:mod:`_graph`)."""

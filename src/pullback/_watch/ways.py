@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from pullback._watch.log import Call, Event, Leaf, Log
+from pullback._watch.log import FORWARD, Call, Event, Leaf, Log
 from pullback._watch.recorder import NUMBER
 
 CHECKPOINT = "CheckpointFunction"  # of torch.utils.checkpoint, with use_reentrant=True
@@ -30,9 +30,13 @@ class Reason(NamedTuple):
 def reason_for(log: Log, leaf: Leaf, call: Call) -> Reason:
     """Follow a leaf through the log to what a backward started from."""
     way = Way(leaf)
-    for event in log.forward_events():
-        if leaf.first <= event.index < call.begun:
+    for event in tuple(log.events):
+        if not leaf.first <= event.index < call.begun:
+            continue
+        if event.run == FORWARD:
             way.follow(event)
+        elif event.makes:
+            way.differentiate(event, log.of_run.get(event.run))
     at_root = [way.cut[key] for key in call.keys if key in way.cut]
     if at_root:
         return at_root[0]
@@ -78,6 +82,17 @@ class Way:
             self._forget(made)
             outputs = {*made, *event.writes} - self.live
             self.cut.update((key, reason) for key in outputs if reason is not None)
+
+    def differentiate(self, event: Event, call: Call | None) -> None:
+        """Take an operation of a backward pass into account: it makes gradients."""
+        self._forget({*event.makes} - {self.leaf})
+        if call is None or call.accumulates or self.live.isdisjoint(call.keys):
+            return
+        if call.create_graph:
+            self.live.update(event.makes)
+        else:
+            reason = Reason("gradient", Event(event.index, "grad", call.site, event.run))
+            self.cut.update(dict.fromkeys(event.makes, reason))
 
     def _forget(self, keys: Iterable[int]) -> None:
         self.live.difference_update(keys)

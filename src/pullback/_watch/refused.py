@@ -1,0 +1,159 @@
+"""Where backward refuses: the line that cut its graph off, or leads into an old one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+
+from pullback._graph import nodes_from
+from pullback._torch import is_freed, number_of, roots_of_backward
+from pullback._watch.edits import engine_frame
+from pullback._watch.findings import Finding, Note, Site
+from pullback._watch.frames import is_own
+from pullback._watch.gradients import CAUSES
+from pullback._watch.log import Call, Event, Log, keys_of, operation_of
+from pullback._watch.ways import Reason, reason_for
+
+NO_GRAPH = "no-graph"
+USED_UP = "graph-used-up"
+LEAVES = 64  # of which the way is looked for
+AGAIN = (
+    "Detach what is carried into the next step (state.detach()), or what the first loss is "
+    "not to train (D(fake.detach())); put losses that share a part of the graph into one, "
+    "(a + b).backward(). retain_graph=True is for passes that are meant to go through the "
+    "same numbers."
+)
+ASIDE = {"aside", "nothing-sent"}  # no line is known to have cut
+
+
+def without_graph(log: Log, error: BaseException) -> Iterator[Finding]:
+    """Yield the line that cut off what backward starts from, if that is the error."""
+    told = re.match(r"element (\d+) of (?:tensors|variables) does not require", str(error))
+    frame = engine_frame(error.__traceback__) if told else None
+    if told is None or frame is None:
+        return
+    root = roots_of_backward(frame)[int(told[1])]
+    if not isinstance(root, Tensor):
+        return
+    reason = _cut(log, keys_of([root]))
+    event = reason.event
+    if event is None:
+        return
+    says, fix, _ = CAUSES[reason.cause]
+    yield Finding(
+        rule=NO_GRAPH,
+        site=event.site,
+        message=f"What backward starts from has no graph: {says}.",
+        fix=fix,
+        page="does-not-require-grad",
+    )
+
+
+def _cut(log: Log, keys: tuple[int, ...]) -> Reason:
+    """Return why no leaf leads to a root: of several cuts, the last one."""
+    asked = Call(-1, None, True, False, (), (), None, (), keys, log.count)
+    leaves = [leaf for leaf in log.leaves.values() if leaf.tensor() is not None][-LEAVES:]
+    reasons = [reason_for(log, leaf, asked) for leaf in leaves]
+    cuts = [r for r in reasons if r.event is not None and r.cause not in ASIDE]
+    if cuts:
+        return max(cuts, key=lambda r: r.event.index if r.event else -1)
+    maker = log.makers.get(keys[0]) if keys else None
+    if maker is not None and maker.op == "lift_fresh":
+        return Reason("leaf", maker)
+    left = [event for reason in reasons for event in reason.left if event.op != "detach"]
+    if left:
+        return Reason("item", max(left, key=lambda event: event.index))
+    if maker is not None and not leaves:
+        return Reason("frozen", maker)
+    return Reason("aside")
+
+
+def again(log: Log, error: BaseException) -> Iterator[Finding]:
+    """Yield the line that leads into a graph that is used up, if that is the error."""
+    frame = None
+    if "through the graph a second time" in str(error):
+        frame = engine_frame(error.__traceback__)
+    if frame is None:
+        return
+    starts = _nodes(roots_of_backward(frame))
+    nodes = nodes_from(starts)
+    first: dict[int, int] = {}  # the pass in which each node ran first
+    for event in log.events:
+        first.setdefault(event.node_number, event.run)
+    freed = {node for node in nodes if is_freed(node)}
+    now = log.call.run if log.call is not None else -1
+    before = [n for n in freed if first.get(number_of(n), now) != now] or [*freed]
+    if not before:
+        return
+    gone = max(before, key=number_of)
+    call = log.of_run.get(first.get(number_of(gone), now))
+    made, into = log.made_for(number_of(gone)), _entered(log, nodes, freed, call)
+    if call is None or made is None:
+        return
+    notes = [Note("freed", call.site, "the backward that has used it up")]
+    if into is None:
+        message = "This backward goes through a graph that is used up."
+        site = _asked(error.__traceback__)
+        notes.insert(0, Note("graph", made.site, f"{operation_of(gone.name())} is in it"))
+    else:
+        event, old = into
+        site = event.site
+        message = (
+            f"{event.op} takes a tensor that was computed before an earlier backward, "
+            "which has used up its graph; the next backward goes back into it."
+        )
+        if old.site != site:
+            notes.insert(0, Note("graph", old.site, f"{old.op} made the tensor"))
+    yield Finding(
+        rule=USED_UP,
+        site=site,
+        message=message,
+        fix=AGAIN,
+        page="backward-second-time",
+        notes=tuple(note for note in notes if note.site is not None),
+    )
+
+
+def _nodes(roots: Sequence[Any]) -> list[Node]:
+    edges = [r if isinstance(r, GradientEdge) else get_gradient_edge(r) for r in roots]
+    return [edge.node for edge in edges]
+
+
+def _asked(traceback: TracebackType | None) -> Site | None:
+    """Return the line of the program that called backward."""
+    site = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if code.co_name == "_engine_run_backward":
+            return site
+        if is_own(code):
+            site = Site(code.co_filename, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return None
+
+
+def _entered(
+    log: Log, nodes: Sequence[Node], freed: set[Node], call: Call | None
+) -> tuple[Event, Event] | None:
+    """Return the first operation after a backward that takes what was made before it.
+
+    With the operation that had made that.
+    """
+    if call is None:
+        return None
+    found, behind = [], freed.copy()
+    for node in reversed(nodes):  # targets of edges before their sources
+        targets = [t for t, _ in node.next_functions if t in behind]
+        if targets:
+            behind.add(node)
+        event = log.made_for(number_of(node))
+        if event is None or event.index < call.begun:
+            continue
+        olds = (log.made_for(number_of(t)) for t in targets)
+        found += [(event, old) for old in olds if old and old.index < call.begun]
+    return min(found, key=lambda pair: pair[0].index, default=None)
