@@ -402,28 +402,33 @@ class _JacobianOf(Operator):
 
     def _push(self, us: Sequence[Tensor]) -> list[Tensor]:
         function = self._function
-        xs = [x.contiguous() for x in function.xs]
+        try:
+            return self._push_once(us, self._graph)
+        except RuntimeError as error:
+            fused = stops_at_fused_attention(error)
+            reason = str(error).partition("\n")[0]
+        if fused and not function.computed:
+            with plain_attention():
+                try:
+                    return self._push_once(us, function.record())
+                except RuntimeError as error:
+                    reason = str(error).partition("\n")[0]
+        logger.info("J u is computed from all rows of J, for without it raises: %s", reason)
+        return _push_by_rows(self._graph, us, function)
+
+    def _push_once(self, us: Sequence[Tensor], graph: Recorded) -> list[Tensor]:
+        """Return J u by tangents, or where an operation has no rule, by two pulls."""
+        function = self._function
         if not function.computed:
+            xs = [x.contiguous() for x in function.xs]
             try:
                 tangents = pytree.tree_leaves(function.push(xs, us)[1])
             except RuntimeError:  # an operation has no rule for tangents
                 pass
             else:
                 if any(t.is_meta or t.any() for t in tangents) or not self._lost(us):
-                    return self._as_asked(tangents)
-        try:
-            return _push_by_pulling(self._graph, us, function)
-        except RuntimeError as error:
-            fused = stops_at_fused_attention(error)
-            reason = str(error).partition("\n")[0]
-        if fused and not function.computed:
-            with plain_attention():
-                return self._as_asked(pytree.tree_leaves(function.push(xs, us)[1]))
-        logger.info("J u is computed from all rows of J, for without it raises: %s", reason)
-        return _push_by_rows(self._graph, us, function)
-
-    def _as_asked(self, tangents: list[Tensor]) -> list[Tensor]:
-        return [t if self._graph.again else t.detach() for t in tangents]
+                    return [t if graph.again else t.detach() for t in tangents]
+        return _push_by_pulling(graph, us, function)
 
     def _lost(self, us: Sequence[Tensor]) -> bool:
         """Tell whether forward mode has lost the tangents, for v^T J u is not zero.
