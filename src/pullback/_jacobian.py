@@ -168,9 +168,26 @@ def value_and_jacobian(
 ) -> tuple[Any, ...]:
     """Return ``(f(*inputs), J)`` from one forward pass.
 
-    The arguments, errors and J are those of :func:`jacobian`; with ``has_aux=True`` aux
-    comes third. (With
-    ``mode="forward"`` and a ``chunk_size``, every chunk is a forward pass of its own.)
+    With ``mode="forward"`` and a ``chunk_size``, every chunk is a forward pass of its own.
+
+    Args:
+        f: As for :func:`jacobian`, like all the others.
+        *inputs: What f is called with.
+        argnums: The input, or the inputs, to differentiate with respect to.
+        mode: ``"auto"``, ``"reverse"`` or ``"forward"``.
+        chunk_size: Products at a time.
+        batched: Whether f treats the samples of a batch on their own.
+        allow_unused: Whether an input that no output depends on gives zeros.
+        progress: Whether to show a bar.
+        has_aux: f returns ``(y, aux)``, and aux comes third.
+        create_graph: Whether y and J may be differentiated again.
+
+    Returns:
+        A tuple: what f returned, in its shapes and dtypes, and J, of shape
+        ``y.shape + x.shape``.
+
+    Raises:
+        TypeError, ValueError, RuntimeError, ImportError: as :func:`jacobian`.
 
     Examples:
         >>> import torch, pullback
