@@ -576,3 +576,12 @@ def test_create_graph_false_leaves_no_graph(mode):
         assert torch.equal(J, torch.diag(2 * weight * x))
         assert {t.requires_grad for t in (y, J, total)} == {again}
     assert torch.is_grad_enabled()
+
+
+def test_where_j_does_not_fit_in_memory_its_size_is_told():
+    X = torch.ones(1, dtype=torch.float64).expand(2**22)  # J has 2**44 numbers
+    with pytest.raises(RuntimeError, match="memory") as raised:
+        jacobian(torch.square, X)
+    (note,) = raised.value.__notes__
+    assert "J has 4194304 x 4194304 numbers, 1.41e+05 GB" in note
+    assert "pullback.sparsity" in note

@@ -52,9 +52,9 @@ def own_buffers(f: Callable[..., Any]) -> Iterator[None]:
         for name, b in module.named_buffers(recurse=False, remove_duplicate=False):
             copy = copies.setdefault(id(b), b.clone())
             lent.append((module, name, b, copy))
-    for module, name, _, copy in lent:
-        setattr(module, name, copy)
     try:
+        for module, name, _, copy in lent:
+            setattr(module, name, copy)
         yield
     finally:
         for module, name, b, copy in lent:

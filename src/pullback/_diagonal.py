@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._function import CalledFunction, function_or_tensor
+from pullback._function import (
+    CalledFunction,
+    function_or_tensor,
+    without_fused_attention,
+)
 from pullback._inputs import check_argnum, check_no_transform, check_real, check_single
 from pullback._jacobian import jacobian
 from pullback._products import CHUNK_BYTES, Together, one_hot, vjp
@@ -181,13 +185,15 @@ def laplacian(
     if isinstance(f, Tensor):
         with torch.enable_grad():
             of = slope(*inputs)
-    return divergence(
-        of,
-        *inputs,
-        argnums=argnums,
-        batched=batched,
-        samples=samples,
-        generator=generator,
+    return without_fused_attention(
+        lambda: divergence(
+            of,
+            *inputs,
+            argnums=argnums,
+            batched=batched,
+            samples=samples,
+            generator=generator,
+        )
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from pullback._graph import keep_grads, reach
 from pullback._inputs import (
@@ -22,6 +24,9 @@ from pullback._inputs import (
 )
 from pullback._torch import pytree
 
+T = TypeVar("T")
+logger = logging.getLogger("pullback")
+
 
 def function_or_tensor(
     f: Callable[..., Any] | Tensor, inputs: Sequence[Any], argnums: int | tuple[int, ...]
@@ -34,6 +39,36 @@ def function_or_tensor(
     if isinstance(f, Tensor):
         return ComputedTensor(f, inputs, argnums)
     return CalledFunction(f, inputs, argnums)
+
+
+def without_fused_attention(compute: Callable[[], T]) -> T:
+    """Return ``compute()``, with attention in plain operations where that is needed.
+
+    The fused kernels of ``scaled_dot_product_attention`` have a first derivative in reverse
+    mode and no other; what they are made of has all. That they are left, the logger
+    ``"pullback"`` says at level INFO.
+    """
+    try:
+        return compute()
+    except RuntimeError as error:
+        if not stops_at_fused_attention(error):
+            raise
+    with plain_attention():
+        return compute()
+
+
+def stops_at_fused_attention(error: RuntimeError) -> bool:
+    """Tell whether a fused kernel of attention had no derivative."""
+    reason = str(error).partition("\n")[0]
+    if "scaled_dot_product" not in reason:
+        return False
+    logger.info("attention runs in plain operations, for fused it raises: %s", reason)
+    return True
+
+
+def plain_attention() -> AbstractContextManager[None]:
+    """Have ``scaled_dot_product_attention`` run in plain operations."""
+    return sdpa_kernel(SDPBackend.MATH)
 
 
 class Recorded(NamedTuple):
@@ -105,8 +140,10 @@ class CalledFunction:
         with torch.enable_grad():
             xs = [x.clone() for x in xs]  # for f, and what is differentiated
             ys, structure = flatten(self(*xs, copied=True))
-        used, captured, alone = reach(ys, xs)
-        return Recorded(xs, ys, structure, used, alone, outer or (again and captured))
+        met = reach(ys, xs)
+        met.check_whole()
+        again = outer or (again and met.captured)
+        return Recorded(xs, ys, structure, met.used, met.alone, again)
 
     def push(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> tuple[Any, Any]:
         """Return the output at xs, and J t."""
@@ -162,8 +199,9 @@ class ComputedTensor(CalledFunction):
             )
         again = torch.is_grad_enabled() if again is None else again
         ys, structure = flatten(self.f)
-        used, _, alone = reach(ys, self.xs)
-        return Recorded(self.xs, ys, structure, used, alone, again)
+        met = reach(ys, self.xs)
+        met.check_whole()
+        return Recorded(self.xs, ys, structure, met.used, met.alone, again)
 
     def push(self, xs: Sequence[Tensor], ts: Sequence[Tensor]) -> tuple[Any, Any]:
         """Raise ValueError, for there is no function to push tangents through."""

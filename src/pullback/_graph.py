@@ -197,15 +197,30 @@ class Reach(NamedTuple):
         used: Which xs the ys reach.
         captured: Whether they reach another leaf.
         alone: Whether a node gives wrong products when several run together.
+        cut: Whether they come from a backward that ``once_differentiable`` cuts off.
     """
 
     used: list[bool]
     captured: bool
     alone: bool
+    cut: bool
+
+    def check_whole(self) -> None:
+        """Raise RuntimeError if something is cut off, whose derivative would be zero."""
+        if self.cut:
+            raise RuntimeError(
+                "what is differentiated comes from a backward marked with "
+                "once_differentiable, which has no derivative (torch.autograd.grad would "
+                "leave it out, or give zeros); a backward without the mark, made of "
+                "operations of torch, is needed for second derivatives of f"
+            )
 
 
 #: Nodes whose backward is wrong under :func:`torch.func.vmap`, without an error.
 ALONE = {"CdistBackward0"}
+
+#: The node that ``once_differentiable`` puts in the place of a backward's graph.
+CUT = "Error"
 
 
 def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
@@ -213,7 +228,7 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
     ends = [_edge(x) for x in xs]
     todo = [_edge(y) for y in ys if y.requires_grad]
     seen: set[Any] = set()
-    captured = alone = False
+    captured = alone = cut = False
     stop = {end[0] for end in ends}
     while todo:
         edge = todo.pop()
@@ -226,10 +241,11 @@ def reach(ys: list[Tensor], xs: list[Tensor]) -> Reach:
         following = node.next_functions  # a new tuple at every look
         if following:
             todo += following
-            alone = alone or type(node).__name__ in ALONE
+            name = type(node).__name__
+            alone, cut = alone or name in ALONE, cut or name == CUT
         else:
             captured = True
-    return Reach([end in seen for end in ends], captured, alone)
+    return Reach([end in seen for end in ends], captured, alone, cut)
 
 
 def bytes_on_the_way(ys: list[Tensor]) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pullback._function import without_fused_attention
 from pullback._inputs import ChunkSize
 from pullback._jacobian import jacobian
 from pullback._torch import pytree
@@ -41,6 +42,9 @@ def hessian(
     Programming 28, 1984). What symmetry needs is that the second derivatives of f are
     continuous.
 
+    Fused attention (``scaled_dot_product_attention``) has no second derivative in torch;
+    f is called again then, with attention in plain operations.
+
     In place of f you may give a tensor y that is already computed, such as a loss, and the
     tensors that it was computed from, as for :func:`jacobian`.
 
@@ -64,7 +68,10 @@ def hessian(
         ValueError: an option is out of range; ``batched=True`` and the batch sizes differ
             or the samples mix.
         RuntimeError: f changes an input in place, an operation in it has no second
-            derivative, or x does not require grad and y is given in place of f.
+            derivative, such as a ``torch.autograd.Function`` that is marked with
+            ``once_differentiable``, or x does not require grad and y is given in place of
+            f. (What a ``Function`` without the mark computes out of sight of torch, as in
+            NumPy, is a constant to second derivatives, here as everywhere.)
 
     Examples:
         >>> import torch, pullback
@@ -111,12 +118,14 @@ def hessian(
     def slope(*inputs: Any) -> Any:
         return jacobian(f, *inputs, argnums=argnums, batched=batched, allow_unused=True)
 
-    return jacobian(
-        slope,
-        *inputs,
-        argnums=argnums,
-        chunk_size=chunk_size,
-        batched=batched,
-        allow_unused=True,
-        create_graph=create_graph,
+    return without_fused_attention(
+        lambda: jacobian(
+            slope,
+            *inputs,
+            argnums=argnums,
+            chunk_size=chunk_size,
+            batched=batched,
+            allow_unused=True,
+            create_graph=create_graph,
+        )
     )

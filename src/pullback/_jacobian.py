@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -167,9 +168,26 @@ def value_and_jacobian(
 ) -> tuple[Any, ...]:
     """Return ``(f(*inputs), J)`` from one forward pass.
 
-    The arguments, errors and J are those of :func:`jacobian`; with ``has_aux=True`` aux
-    comes third. (With
-    ``mode="forward"`` and a ``chunk_size``, every chunk is a forward pass of its own.)
+    With ``mode="forward"`` and a ``chunk_size``, every chunk is a forward pass of its own.
+
+    Args:
+        f: As for :func:`jacobian`, like all the others.
+        *inputs: What f is called with.
+        argnums: The input, or the inputs, to differentiate with respect to.
+        mode: ``"auto"``, ``"reverse"`` or ``"forward"``.
+        chunk_size: Products at a time.
+        batched: Whether f treats the samples of a batch on their own.
+        allow_unused: Whether an input that no output depends on gives zeros.
+        progress: Whether to show a bar.
+        has_aux: f returns ``(y, aux)``, and aux comes third.
+        create_graph: Whether y and J may be differentiated again.
+
+    Returns:
+        A tuple: what f returned, in its shapes and dtypes, and J, of shape
+        ``y.shape + x.shape``.
+
+    Raises:
+        TypeError, ValueError, RuntimeError, ImportError: as :func:`jacobian`.
 
     Examples:
         >>> import torch, pullback
@@ -264,11 +282,34 @@ def _on_graph(function: CalledFunction, options: Options) -> _Found:
         options = options._replace(fastest=fastest_count(ys, xs, options))
 
     blocks = None
-    if options.mode == "auto" and _has_cheaper_columns(ys, xs, options):
-        blocks = _columns_on_graph(graph, options)
-    if blocks is None:
-        blocks = by_rows(vjp(ys, xs, graph.again), ys, xs, options)
+    with _told_of_memory(ys, xs, options):
+        if options.mode == "auto" and _has_cheaper_columns(ys, xs, options):
+            blocks = _columns_on_graph(graph, options)
+        if blocks is None:
+            blocks = by_rows(vjp(ys, xs, graph.again), ys, xs, options)
     return _Found(function.value(graph), graph.structure, blocks, graph.used)
+
+
+@contextmanager
+def _told_of_memory(
+    ys: Sequence[Tensor], xs: Sequence[Tensor], options: Options
+) -> Iterator[None]:
+    """Say how large J is where there is no memory for it."""
+    try:
+        yield
+    except RuntimeError as error:
+        full = re.search("can't allocate memory|not enough memory", str(error))
+        if full or isinstance(error, torch.OutOfMemoryError):
+            m, n = numbers_in(ys, options), numbers_in(xs, options)
+            batch = f"{len(xs[0])} x " if options.batched else ""
+            size = m * n * (len(xs[0]) if options.batched else 1) * xs[0].element_size()
+            error.add_note(
+                f"pullback: J has {batch}{m} x {n} numbers, {size / 1e9:.3g} GB, and no "
+                "memory was left. batched=True leaves out the zeros between samples where "
+                "f treats each on its own; pullback.sparsity, those that it finds; "
+                "pullback.jacobian_operator gives products, and J is never formed"
+            )
+        raise
 
 
 def _has_cheaper_columns(ys: list[Tensor], xs: list[Tensor], options: Options) -> bool:

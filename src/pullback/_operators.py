@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pullback._function import CalledFunction, Recorded, function_or_tensor
+from pullback._function import (
+    CalledFunction,
+    Recorded,
+    function_or_tensor,
+    plain_attention,
+    stops_at_fused_attention,
+)
+from pullback._graph import reach
 from pullback._inputs import (
     check_devices,
     check_no_transform,
@@ -16,7 +23,7 @@ from pullback._inputs import (
     flatten,
     kind_of,
 )
-from pullback._products import ramps
+from pullback._products import CHUNK_BYTES, Together, logger, one_hot, ramps
 from pullback._products import vjp as pull_through
 from pullback._torch import pytree
 
@@ -72,7 +79,9 @@ def jvp(
 
     It is the rate at which y changes when x moves along u. f runs once, with tangents
     (:func:`torch.func.jvp`). Where an operation has no rule for them, and for a tensor y,
-    it is the derivative of :math:`v\mapsto J^\top v`, two reverse passes.
+    it is the derivative of :math:`v\mapsto J^\top v`, two reverse passes. Where a backward
+    has no derivative either, all rows of J are taken, some at a time, which the logger
+    ``"pullback"`` says at level INFO; fused attention runs in plain operations instead.
 
     Args:
         f: Function of the inputs, or a tensor y, as for :func:`vjp`.
@@ -393,6 +402,23 @@ class _JacobianOf(Operator):
 
     def _push(self, us: Sequence[Tensor]) -> list[Tensor]:
         function = self._function
+        try:
+            return self._push_once(us, self._graph)
+        except RuntimeError as error:
+            fused = stops_at_fused_attention(error)
+            reason = str(error).partition("\n")[0]
+        if fused and not function.computed:
+            with plain_attention():
+                try:
+                    return self._push_once(us, function.record())
+                except RuntimeError as error:
+                    reason = str(error).partition("\n")[0]
+        logger.info("J u is computed from all rows of J, for without it raises: %s", reason)
+        return _push_by_rows(self._graph, us, function)
+
+    def _push_once(self, us: Sequence[Tensor], graph: Recorded) -> list[Tensor]:
+        """Return J u by tangents, or where an operation has no rule, by two pulls."""
+        function = self._function
         if not function.computed:
             xs = [x.contiguous() for x in function.xs]
             try:
@@ -401,8 +427,8 @@ class _JacobianOf(Operator):
                 pass
             else:
                 if any(t.is_meta or t.any() for t in tangents) or not self._lost(us):
-                    return [t if self._graph.again else t.detach() for t in tangents]
-        return _push_by_pulling(self._graph, us, function)
+                    return [t if graph.again else t.detach() for t in tangents]
+        return _push_by_pulling(graph, us, function)
 
     def _lost(self, us: Sequence[Tensor]) -> bool:
         """Tell whether forward mode has lost the tangents, for v^T J u is not zero.
@@ -417,12 +443,49 @@ class _JacobianOf(Operator):
 def _push_by_pulling(
     graph: Recorded, us: Sequence[Tensor], function: CalledFunction
 ) -> list[Tensor]:
-    """Return J u as the derivative of v -> J^T v, which is linear, so any v will do."""
+    """Return J u as the derivative of v -> J^T v, which is linear, so any v will do.
+
+    Raises:
+        RuntimeError: a backward has no derivative, or one that leaves out what is computed
+            out of sight, as in NumPy.
+    """
     again = graph.again and torch.is_grad_enabled()
     with torch.enable_grad(), function.keep_grads():
-        vs = [torch.zeros_like(y).requires_grad_() for y in graph.ys]
+        vs = [v.requires_grad_() for v in ramps(graph.ys)]
         rows = pull_through(graph.ys, graph.xs, create_graph=True)(*vs)
-        return list(pull_through(rows, vs, again)(*us))
+        reach([*rows], vs).check_whole()
+        found = list(pull_through(rows, vs, again)(*us))
+    if any(t.is_meta for t in rows):
+        return found
+    with torch.no_grad():  # v^T (J u) is (J^T v)^T u
+        left = [a * b for a, b in zip(found, vs, strict=True)]
+        right = [a * b for a, b in zip(rows, us, strict=True)]
+        gap = abs(sum(float(t.sum()) for t in left) - sum(float(t.sum()) for t in right))
+        size = sum(float(t.abs().sum()) for t in (*left, *right))
+    if gap > size * max(torch.finfo(t.dtype).eps for t in (*rows, *found)) ** 0.5:
+        raise RuntimeError("the derivative of v -> J^T v is not J; a backward hides it")
+    return found
+
+
+def _push_by_rows(
+    graph: Recorded, us: Sequence[Tensor], function: CalledFunction
+) -> list[Tensor]:
+    """Return J u from every row of J, some at a time: what every f can do."""
+    again = graph.again and torch.is_grad_enabled()
+    numbers = sum(y.numel() for y in graph.ys)
+    width = sum(x.nbytes for x in graph.xs) + sum(y.nbytes for y in graph.ys)
+    size = max(1, CHUNK_BYTES // max(1, width))
+    take = Together(pull_through(graph.ys, graph.xs, again), 1 if graph.alone else None)
+    found = []
+    for start in range(0, numbers, size):
+        seeds = one_hot(graph.ys, start, min(start + size, numbers), False)
+        with function.keep_grads():
+            rows = take(seeds)
+        terms = [(r * u).flatten(1).sum(1) for r, u in zip(rows, us, strict=True)]
+        found.append(torch.stack(terms).sum(0))
+    flat = torch.cat(found) if found else graph.ys[0].new_zeros(0)
+    parts = flat.split([y.numel() for y in graph.ys])
+    return [p.to(y).reshape(y.shape) for p, y in zip(parts, graph.ys, strict=True)]
 
 
 class _HessianOf(Operator):
@@ -432,18 +495,34 @@ class _HessianOf(Operator):
         check_no_transform()
         self._function = function_or_tensor(f, inputs, argnums)
         _check_all_real("an input", self._function.xs)
-        with self._function.keep_grads():
-            graph = self._function.record()
-            name = "y" if self._function.computed else "the output of f"
-            self._slope = _gradient(name, graph.ys, graph.xs)
-        self._xs, self._again = graph.xs, graph.again
+        self._graph, self._slope = self._differentiated()
         side = _side_of_inputs(self._function)
         super().__init__("H", side, side, self.through, self.through)
 
     def through(self, us: Sequence[Tensor]) -> list[Tensor]:
-        again = self._again and torch.is_grad_enabled()
+        """Return H u."""
+        try:
+            return self._product(us)
+        except RuntimeError as error:
+            if self._function.computed or not stops_at_fused_attention(error):
+                raise
+        with plain_attention():
+            self._graph, self._slope = self._differentiated()
+        return self._product(us)
+
+    def _differentiated(self) -> tuple[Recorded, list[Tensor]]:
+        """Return the graph of the number, and its gradient with a graph."""
         with self._function.keep_grads():
-            return list(pull_through(self._slope, self._xs, again)(*us))
+            graph = self._function.record()
+            name = "y" if self._function.computed else "the output of f"
+            slope = _gradient(name, graph.ys, graph.xs)
+            reach(slope, graph.xs).check_whole()
+            return graph, slope
+
+    def _product(self, us: Sequence[Tensor]) -> list[Tensor]:
+        again = self._graph.again and torch.is_grad_enabled()
+        with self._function.keep_grads():
+            return list(pull_through(self._slope, self._graph.xs, again)(*us))
 
 
 class _GaussNewtonOf(_JacobianOf):

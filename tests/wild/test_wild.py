@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from wild.programs import PROGRAMS
 
 import pullback
@@ -80,3 +81,36 @@ def test_the_pattern_holds_every_entry(program, request):
     J = pullback.jacobian(f, x).reshape(-1, x.numel())
     assert not J[~plan.pattern.to_dense()].any()
     assert {*plan.assumed_dense} <= BY_VALUES.get(name, set())
+
+
+def test_jacobian_vector_products_are_those_of_the_jacobian(program):
+    f, x = program.f, program.x
+    u = torch.randn_like(x)
+    found, J = pullback.jvp(f, x, u=u), pullback.jacobian(f, x)
+    expected = J.reshape(found.numel(), -1) @ u.flatten()
+    torch.testing.assert_close(found.flatten(), expected.to(found), rtol=1e-5, atol=1e-6)
+
+
+def by_hand(f, x, u):
+    """Return the Hessian-vector product by two calls of torch, attention not fused."""
+    leaf = x.clone().requires_grad_()
+    with sdpa_kernel(SDPBackend.MATH):
+        (g,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
+    return torch.autograd.grad(g, leaf, u)[0]
+
+
+def test_hessian_vector_products_are_those_of_torch(program):
+    def f(x):
+        return (program.f(x) ** 2).sum()
+
+    x, u = program.x, torch.randn_like(program.x)
+    try:
+        expected = by_hand(f, x, u)
+    except RuntimeError as error:
+        reason = str(error)
+        assert "is not implemented" in reason  # hardsigmoid's and cdist's second derivative
+        with pytest.raises(RuntimeError, match="is not implemented"):
+            pullback.hvp(f, x, u=u)
+    else:
+        found = pullback.hvp(f, x, u=u)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)

@@ -12,7 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pullback._function import CalledFunction, function_or_tensor, gradient
+from pullback._function import (
+    CalledFunction,
+    function_or_tensor,
+    gradient,
+    without_fused_attention,
+)
 from pullback._inputs import (
     ChunkSize,
     Mode,
@@ -378,7 +383,9 @@ class Sparsity:
         check_inputs(f, inputs, self.argnum)
         slope = gradient(f, self.argnum)
         # a linear f has zeros
-        return self._evaluate(slope, inputs, chunk_size, True, verify)[1]
+        return without_fused_attention(
+            lambda: self._evaluate(slope, inputs, chunk_size, True, verify)[1]
+        )
 
     def _evaluate(
         self,
