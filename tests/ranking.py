@@ -7,6 +7,7 @@ after a build.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 from pathlib import Path
@@ -33,6 +34,8 @@ const answers = (query) => JSON.stringify([...new Set(
 def engine() -> MiniRacer:
     """Return what runs the scripts, with the index loaded."""
     racer = MiniRacer()
+    # What is left to the end of Python may wait there for a thread that waits for Python.
+    atexit.register(racer.close)
     files = [*(SITE / name for name in INDEX), *(STATIC / name for name in SCRIPTS)]
     racer.eval("\n".join([*(file.read_text(encoding="utf-8") for file in files), START]))
     return racer
@@ -46,10 +49,16 @@ def answers(query: str) -> list[str]:
 
 @functools.cache
 def addresses() -> dict[str, str]:
-    """Return where the search leads for each label: an entry, or else its page."""
+    """Return where the search leads for each label: an entry, or else its page.
+
+    A term of the glossary is named as one: ``term cotangent``.
+    """
     entries = set(json.loads(engine().eval("entries")))
     inventory = InventoryFile.loads((SITE / "objects.inv").read_bytes(), uri="")
     labels = {name: item.uri for name, item in inventory.data["std:label"].items()}
+    labels |= {
+        f"term {name}": item.uri for name, item in inventory.data["std:term"].items()
+    }
     return {
         label: uri if uri in entries else uri.partition("#")[0]
         for label, uri in labels.items()
@@ -82,3 +91,4 @@ if __name__ == "__main__":
     first = sum(place == 0 for place in found.values())
     three = sum(place in (0, 1, 2) for place in found.values())
     print(f"of {len(found)}: {first} first, {three} among three")
+    engine().close()  # or Python waits for it without end

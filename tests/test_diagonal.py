@@ -2,16 +2,11 @@
 
 import pytest
 import torch
+from functions import numbers
 
 import pullback
 
 close = torch.testing.assert_close
-
-
-def numbers(*shape, dtype=torch.float64):
-    # fixed and irregular, away from zero
-    n = torch.Size(shape).numel()
-    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().add(2).reshape(shape)
 
 
 W = numbers(6, 6).cos()
@@ -153,3 +148,39 @@ def test_bad_input(case):
     function, f, options, error, message = BAD[case]
     with pytest.raises(error, match=message):
         function(f, numbers(2, 3), **options)
+
+
+def test_of_a_tensor_that_is_computed():
+    x = numbers(2, 3).requires_grad_()
+    y, u = mixed(x), height(x)
+    close(pullback.diagonal(y, x), pullback.diagonal(mixed, x))
+    close(pullback.divergence(y, x), pullback.divergence(mixed, x))
+    close(pullback.laplacian(u, x), pullback.laplacian(height, x))
+    with torch.no_grad():
+        close(pullback.laplacian(u, x), pullback.laplacian(height, x))
+    found = pullback.laplacian(u, x, samples=4, generator=torch.manual_seed(0))
+    again = pullback.laplacian(height, x, samples=4, generator=torch.manual_seed(0))
+    close(found.value, again.value)
+    assert x.grad is None
+    y.sum().backward()  # whose graph is still there
+    with pytest.raises(ValueError, match=r"y has shape \(\) and inputs\[0\]"):
+        pullback.diagonal(u, x)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1)])
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_number_for_each_sample(shape, computed):
+    X = numbers(5, 6).requires_grad_()
+
+    def u(X):
+        return (X**3).prod(1).reshape(shape)
+
+    expected = torch.stack([pullback.laplacian(lambda x: (x**3).prod(), x) for x in X])
+    close(pullback.laplacian(u(X) if computed else u, X, batched=True), expected)
+
+
+def test_laplacian_of_samples_asks_for_batched():
+    with pytest.raises(ValueError, match=r"shape \(5, 1\); one number.*batched=True"):
+        pullback.laplacian(lambda X: X.sum(1, keepdim=True), numbers(5, 6))
+    with pytest.raises(ValueError, match=r"shape \(5, 6\); \(B,\), a number"):
+        pullback.laplacian(torch.sin, numbers(5, 6), batched=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from functions import OldCube, noting, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,12 +14,6 @@ import pullback
 from pullback._sparse import star
 
 close = torch.testing.assert_close
-
-
-def numbers(*shape, dtype=torch.float64):
-    # fixed and irregular, away from zero
-    n = torch.Size(shape).numel()
-    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().add(2).reshape(shape)
 
 
 def tridiagonal(x):
@@ -49,24 +44,12 @@ def products_of(plan, f, x):
     """Count the products with the Hessian: what is pulled back through the gradient."""
     seeds = []
 
-    class Gradient(torch.autograd.Function):
-        @staticmethod
-        def forward(t):
-            return t.clone()
+    gradient = noting(seeds)
 
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
+    class Argument(gradient):
         @staticmethod
         def backward(ctx, v):
-            seeds.append(v)
-            return v
-
-    class Argument(Gradient):
-        @staticmethod
-        def backward(ctx, v):
-            return Gradient.apply(v)
+            return gradient.apply(v)
 
     plan.hessian(lambda x: f(Argument.apply(x)), x, chunk_size=1)
     assert all(seed.shape == x.shape for seed in seeds)
@@ -221,22 +204,9 @@ def test_batched_leaves_the_zeros_between_samples_out():
         pullback.hessian(lambda X: X.sum(0).prod() * X.prod(1), X, batched=True)
 
 
-class Cubed(torch.autograd.Function):
-    """In the old form, with ctx in forward, which torch.func refuses."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, v):
-        return 3 * v * ctx.saved_tensors[0] ** 2
-
-
 def test_through_a_function_in_the_old_form():
     def f(x):
-        return (Cubed.apply(x[1:]) * x[:-1]).sum()
+        return (OldCube.apply(x[1:]) * x[:-1]).sum()
 
     def same(x):
         return (x[1:] ** 3 * x[:-1]).sum()
@@ -355,3 +325,59 @@ def test_each_plan_for_its_own():
 def test_f_that_changes_its_input():
     with pytest.raises(RuntimeError, match="in place"):
         pullback.hessian(lambda x: x.mul_(2).sum(), X)
+
+
+def of_parameters(p):
+    return (p["w"].sin() @ p["b"]).exp() + (p["b"] ** 3).sum()
+
+
+PARAMETERS = {"w": numbers(3) / 3, "b": numbers(3).cos()}
+
+
+def with_graph(tree):
+    return {name: t.clone().requires_grad_() for name, t in tree.items()}
+
+
+def test_the_hessian_of_a_loss_that_is_computed():
+    p = with_graph(PARAMETERS)
+    loss = of_parameters(p)
+    expected = torch.func.hessian(of_parameters)(PARAMETERS)
+    close(pullback.hessian(loss, p), expected)
+    with torch.no_grad():
+        close(pullback.hessian(loss, p), expected)
+    assert not pullback.hessian(loss, p, create_graph=False)["w"]["b"].requires_grad
+    w, b = p.values()
+    u = {"w": numbers(3), "b": numbers(3).sin()}
+    both = pullback.hvp(loss, w, b, u=tuple(u.values()), argnums=(0, 1))
+    close(both, tuple(pullback.hvp(of_parameters, PARAMETERS, u=u).values()))
+    H = pullback.hessian_operator(loss, p)
+    close(H @ u, pullback.hvp(of_parameters, PARAMETERS, u=u))
+    assert w.grad is None is b.grad
+    loss.backward()  # whose graph is still there
+
+
+def test_the_hessian_of_samples_that_are_computed():
+    X = numbers(4, 3).requires_grad_()
+    y = (X**3).sum(1) * X.prod(1)
+    expected = pullback.hessian(lambda X: (X**3).sum(1) * X.prod(1), X, batched=True)
+    close(pullback.hessian(y, X, batched=True), expected)
+    close(pullback.hessian(y[:1], X)[0, 0, :, 0], expected[0])
+    with pytest.raises(ValueError, match=r"y has shape \(4,\); one number is needed"):
+        pullback.hessian_operator(y, X)
+
+
+def test_grads_on_the_way_stay():
+    x = numbers(3).requires_grad_()
+    h = x.sin()
+    h.retain_grad()
+    loss = (h**3).sum()
+    close(pullback.hessian(loss, x), torch.func.hessian(lambda x: (x.sin() ** 3).sum())(x))
+    pullback.hvp(loss, x, u=numbers(3))
+    assert h.grad is None is x.grad
+
+
+def test_a_loss_without_graph_says_so():
+    with pytest.raises(RuntimeError, match="x does not require grad"):
+        pullback.hessian(numbers(3).sum(), numbers(3))
+    with pytest.raises(RuntimeError, match="x does not require grad"):
+        pullback.hvp(numbers(3).sum(), numbers(3), u=numbers(3))

@@ -1,5 +1,6 @@
 """The Jacobian against oracles that share no code with it."""
 
+import functools
 import gc
 import importlib.util
 import weakref
@@ -7,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from functions import OldSquare, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call, grad, jacrev, vmap
@@ -17,17 +19,12 @@ from pullback._jacobian import jacobian, value_and_jacobian
 
 MODES = ["auto", "reverse", "forward"]
 close = torch.testing.assert_close
+numbers = functools.partial(numbers, about=0)
 
 
 @pytest.fixture(params=MODES)
 def mode(request):
     return request.param
-
-
-def numbers(*shape, dtype=torch.float64):
-    # fixed and irregular: no rows that agree by chance
-    n = torch.Size(shape).numel()
-    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().reshape(shape)
 
 
 def finite_differences(f, x, h=1e-6):
@@ -236,13 +233,8 @@ def test_the_dtype_does_not_depend_on_the_way_that_auto_takes(count):
     close(auto, rows)
 
 
-class Alone(torch.autograd.Function):
+class Alone(OldSquare):
     """A square whose backward looks at the cotangent, which vmap cannot."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.square()
 
     @staticmethod
     def backward(ctx, v):
@@ -399,13 +391,8 @@ def test_untouched_when_f_raises(mode):
     assert not x.detach().requires_grad
 
 
-class NotTwice(torch.autograd.Function):
+class NotTwice(OldSquare):
     """A square whose backward is cut off from its argument."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**2
 
     @staticmethod
     def backward(ctx, v):

@@ -34,8 +34,8 @@ def test_a_script_of_the_site_means_the_same(file):
     text = file.read_text(encoding="utf-8")
     short = lighter.script(text)
     assert len(short) < len(text)
-    parses = MiniRacer()
-    parses.eval(f"new Function({quoted(text)}), new Function({quoted(short)}), 0")
+    with MiniRacer() as parses:
+        parses.eval(f"new Function({quoted(text)}), new Function({quoted(short)}), 0")
     for literal in text.split("`")[1::2]:
         assert "\n" not in literal
 

@@ -1,8 +1,10 @@
 """A page as Markdown (docs/_ext/markdown_pages.py)."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from markdown_pages import as_markdown
+from markdown_pages import as_markdown, write_page
 
 CODE = '<div class="highlight-{}"><div class="highlight"><pre>{}</pre></div></div>'
 
@@ -31,6 +33,24 @@ def test_formulas_are_tex():
 def test_links_lead_to_markdown():
     links = '<p><a href="../a.html#b">a</a> <a href="https://x.org/c.html">c</a></p>'
     assert as_markdown(links) == "[a](../a.md#b) [c](https://x.org/c.html)\n"
+    whole = "[a](https://site.org/a.md#b) [c](https://x.org/c.html)\n"
+    assert as_markdown(links, "https://site.org/part/d.html") == whole
+
+
+def test_each_page_says_where_all_pages_are(tmp_path):
+    """Under its title, where a program that reads no further than that finds it."""
+    app = SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path)
+    body = '<h1>A</h1><p>b <a href="c.html">c</a></p>'
+    context = {"body": body, "pageurl": None, "content_root": "../"}
+    write_page(app, "part/a", "page.html", context, doctree=object())
+    assert context["markdown"] == "a.md"
+    written = tmp_path.joinpath("part", "a.md").read_text(encoding="utf-8")
+    assert written == "# A\n\n> [All pages](../llms.txt)\n\nb [c](c.md)\n"
+    address = "https://site.org/part/a.html"
+    write_page(app, "part/a", "page.html", context | {"pageurl": address}, object())
+    written = tmp_path.joinpath("part", "a.md").read_text(encoding="utf-8")
+    first = f"> <{address}> · [All pages](https://site.org/llms.txt)"
+    assert written == f"# A\n\n{first}\n\nb [c](https://site.org/part/c.md)\n"
 
 
 def test_a_box_keeps_its_title_and_a_drawing_what_it_shows():

@@ -198,6 +198,58 @@ def test_what_mixes_is_measured():
         pullback.jacobian(f, X[:, 0], batched=True)
 
 
+HALF = [torch.float16, torch.bfloat16]
+
+
+def of_the_mean(x):
+    """Each sample itself, and a hundredth of the mean of all."""
+    return x + 0.01 * x.mean(0)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("count", [2, 8, 64])
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_half_precision_hides_no_mixing(dtype, count, mode):
+    x = torch.linspace(-1, 1, 3 * count).reshape(count, 3).to(dtype)
+    for f in (of_the_mean, lambda x: x - x.mean(0), lambda x: x.cos().softmax(0)):
+        report = pullback.mixing(f, x)
+        exact = pullback.mixing(f, x.double())
+        assert report.mixes
+        assert torch.equal(report.matrix, exact.matrix)
+        assert report.largest == pytest.approx(exact.largest, rel=0.5)
+        with pytest.raises(ValueError, match="f mixes samples"):
+            pullback.jacobian(f, x, batched=True, mode=mode)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("count", [3, 40])
+def test_what_half_precision_rounds_is_no_mixing(dtype, count):
+    torch.manual_seed(0)
+    x = torch.randn(count, 5).to(dtype)
+
+    def f(x):  # softmax does not see what is added to all, up to rounding
+        return (3 * x - x.mean()).softmax(1)
+
+    weights = torch.zeros_like(x)
+    weights[0] = torch.linspace(0.5, 1.5, 5)
+    assert pullback.vjp(f, x, v=weights)[1:].any()  # rounding is left in other samples
+    assert not pullback.mixing(f, x)
+    pullback.jacobian(f, x, batched=True)
+
+
+def test_mixing_where_float64_is_refused_says_what_it_takes_for_rounding():
+    def f(x):
+        assert x.dtype == torch.bfloat16
+        return of_the_mean(x)
+
+    x = torch.linspace(-1, 1, 4, dtype=torch.bfloat16)
+    report = pullback.mixing(f, x)
+    assert not report
+    assert 0 < report.largest <= report.rounding == 8 * torch.finfo(x.dtype).eps
+    assert f"taken for rounding  {report.largest:.2g} times the largest" in repr(report)
+    assert pullback.mixing(lambda x: f(x) + x.mean(0), x)
+
+
 def test_assert_checked_names_the_entry():
     pullback.assert_checked(torch.sin, X)
     with pytest.raises(AssertionError, match=r"x\.grad\[\d, \d\]: expected .*\nroute"):
@@ -331,3 +383,78 @@ def test_check_where_f_rounds_to_a_constant():
     pullback.assert_checked(torch.special.ndtr, x)
     report = pullback.check(lambda x: Wrong.apply(x).detach() + 0 * x + x - x.detach(), x)
     assert not report.ok  # a slope of 1 that is not there
+
+
+class Two(torch.autograd.Function):
+    """The cube of x times a, and the sum of x; its backward may forget the sum."""
+
+    @staticmethod
+    def forward(ctx, x, a, power, right):
+        ctx.save_for_backward(x, a)
+        ctx.power, ctx.right = power, right
+        return a * x**power, x.sum()
+
+    @staticmethod
+    def backward(ctx, v, w):
+        x, a = ctx.saved_tensors
+        power = ctx.power
+        of_x = v * a * power * x ** (power - 1) + (w if ctx.right else 0)
+        return of_x, (v * x**power).sum(), None, None
+
+
+def test_check_of_a_function_with_several_outputs_and_constants():
+    x, a = X[0] + 2, torch.tensor(1.5, dtype=X.dtype)
+    report = pullback.check(Two.apply, (x, a, 3, True))
+    assert report.ok, report
+    assert report.result[0].shape == (3,)
+    assert report.result[2:] == (None, None)
+    v = torch.ones(3), torch.tensor(2.0)
+    result = pullback.check(Two.apply, (x, a, 3, True), v).result
+    torch.testing.assert_close(result[0], 1.5 * 3 * x**2 + 2)
+    torch.testing.assert_close(result[1], (x**3).sum())
+    wrong = pullback.check(Two.apply, (x, a, 3, False))
+    assert "inputs[0].grad[" in wrong.error
+    with pytest.raises(TypeError, match="v is a Tensor; y's structure is needed"):
+        pullback.check(Two.apply, (x, a, 3, True), torch.ones(3))
+    with pytest.raises(ValueError, match=r"v has shape \(2,\)"):
+        pullback.check(Two.apply, (x, a, 3, True), (torch.ones(2), torch.tensor(1.0)))
+
+
+def test_check_of_a_dict_of_outputs():
+    def f(x):
+        return {"a": x.sin(), "b": [x.sum(), torch.relu(x)]}
+
+    report = pullback.check(f, X)
+    assert report.ok, report
+    v = {"a": torch.ones(4, 3), "b": [torch.tensor(0.0), torch.zeros(4, 3)]}
+    torch.testing.assert_close(pullback.check(f, X, v).result, X.cos())
+    alone = pullback.check(lambda x: [x.sin()], X, torch.ones(4, 3))  # no list needed
+    torch.testing.assert_close(alone.result, X.cos())
+    with pytest.raises(TypeError, match=r"output\['n'\] of f has dtype torch.int64"):
+        pullback.check(lambda x: {"x": x, "n": x.argmax()}, X)
+
+
+def test_check_of_a_loss_and_its_classes():
+    classes = torch.tensor([0, 2, 1, 1])
+    report = pullback.check(torch.nn.functional.cross_entropy, (X, classes))
+    assert report.ok, report
+    assert report.result[1] is None
+    with pytest.raises(TypeError, match=r"inputs\[0\]\['n'\] has dtype torch.int64"):
+        pullback.check(lambda d, x: d["w"] * x, ({"w": X, "n": classes}, X))
+    with pytest.raises(TypeError, match="inputs_embeds"):
+        pullback.check(torch.nn.Embedding(4, 2), classes)
+
+
+@pytest.mark.parametrize("ask", [pullback.jacobian, pullback.hessian, pullback.check])
+@pytest.mark.parametrize("inputs", [[X, X], (X, X), X], ids=["list", "tuple", "tensor"])
+def test_how_several_inputs_are_given(ask, inputs):
+    if ask is pullback.check and isinstance(inputs, tuple):
+        inputs = inputs[:1]
+    with pytest.raises(TypeError, match="missing 1 required") as raised:
+        ask(lambda a, b: a * b, inputs)
+    assert "pullback.check(f, (a, b))" in raised.value.__notes__[0]
+
+
+def test_check_takes_one_route_by_its_name():
+    (route,) = pullback.check(torch.sin, X, routes="finite differences").routes
+    assert route.name == "finite differences"

@@ -238,7 +238,7 @@ def test_junk_is_refused_by_name(name, x, v, returned, good):
     kept = numbers()
     with unchanged(kept):
         try:
-            EVERY[name](lambda x: returned, x, v)
+            EVERY[name](lambda *inputs: returned, x, v)
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             text = str(error)
             assert re.search(r"needed|can be shown|is on", text), text

@@ -5,18 +5,12 @@ import logging
 import numpy as np
 import pytest
 import torch
-from functions import Square
+from functions import OldSquare, Square, numbers
 from torch.func import functional_call
 
 import pullback
 
 close = torch.testing.assert_close
-
-
-def numbers(*shape, dtype=torch.float64):
-    # fixed and irregular, away from zero
-    n = torch.Size(shape).numel()
-    return torch.arange(1.0, n + 1, dtype=dtype).mul(0.7).sin().add(2).reshape(shape)
 
 
 def f(x):
@@ -29,19 +23,6 @@ def energy(x):
 
 X, U, V = numbers(2, 2), numbers(2, 2).cos(), numbers(3).sin()
 J = torch.func.jacrev(f)(X).reshape(3, 4)
-
-
-class OnceOnly(torch.autograd.Function):
-    """A square in the old form, without a rule for tangents."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**2
-
-    @staticmethod
-    def backward(ctx, v):
-        return 2 * v * ctx.saved_tensors[0]
 
 
 def test_products_are_those_with_the_jacobian():
@@ -63,8 +44,8 @@ def test_a_tangent_finds_its_way_without_a_rule():
     x = numbers(3)
     u = numbers(3).cos()
     with pytest.raises(RuntimeError, match="setup_context"):
-        torch.func.jvp(OnceOnly.apply, (x,), (u,))
-    close(pullback.jvp(OnceOnly.apply, x, u=u), 2 * x * u)
+        torch.func.jvp(OldSquare.apply, (x,), (u,))
+    close(pullback.jvp(OldSquare.apply, x, u=u), 2 * x * u)
 
 
 def test_products_keep_the_structure_of_outputs_and_of_inputs():
@@ -88,7 +69,7 @@ def test_hvp_is_the_hessian_times_u():
 
 def test_hvp_through_a_function_in_the_old_form():
     def g(x):
-        return (OnceOnly.apply(x) * x).sum()
+        return (OldSquare.apply(x) * x).sum()
 
     x, u = numbers(4), numbers(4).cos()
     close(pullback.hvp(g, x, u=u), 6 * x * u)
@@ -187,7 +168,7 @@ BAD = {
     "another shape": (X.flatten(), ValueError, r"u has shape \(4,\) and x has shape"),
     "no tensor": ([[1.0, 0.0], [0.0, 1.0]], ValueError, "u is a list"),
     "a number": (3.0, TypeError, "u is a float; a tensor"),
-    "a dict": ({"x": X}, ValueError, "u is a dict with 1 leaves and x a Tensor"),
+    "a dict": ({"x": X}, ValueError, "u is a dict of 1 tensor and x is a Tensor"),
     "complex": (X * 1j, TypeError, "u has dtype torch.complex128"),
 }
 
@@ -242,7 +223,7 @@ def test_a_gradient_for_each_sample(chunk_size):
 
 def test_samples_that_vmap_cannot_take_together_go_one_by_one(caplog):
     def loss(p, x, y):
-        return OnceOnly.apply(x @ p["w"] + p["b"] - y).sum()
+        return OldSquare.apply(x @ p["w"] + p["b"] - y).sum()
 
     with caplog.at_level(logging.INFO, "pullback"):
         found = pullback.per_sample_gradients(loss, P, XS, YS)

@@ -39,13 +39,15 @@ def test_imports_form_no_circle():
         assert f"pullback.{name}" in order, "a module that the circle was of"
 
 
-def test_contributing_says_of_each_module_what_it_does():
-    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    table = text.partition("## `src/pullback`: who does what\n")[2].partition("\n## ")[0]
+@pytest.mark.parametrize("folder", ["src/pullback", "docs/_ext"])
+def test_contributing_says_of_each_module_what_it_does(folder):
+    root = Path(__file__).parents[1]
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition(f"## `{folder}`: who does what\n")[2].partition("\n## ")[0]
     cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("|")]
     named = re.findall(r"`(\w+)/?`", " ".join(cells))
-    modules = {path.name.removesuffix(".py") for path in PACKAGE.glob("*.py")}
-    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    modules = {path.stem for path in (root / folder).glob("*.py")}
+    folders = {path.parent.name for path in (root / folder).glob("*/__init__.py")}
     assert sorted(named) == sorted({*modules, *folders} - {"__init__"})
 
 

@@ -269,9 +269,11 @@ def test_what_runs_now():
     run, function, shapes, frame = Twice.seen
     assert (function, shapes) == (Twice, [(3,)])
     assert frame.f_code.co_name == "_engine_run_backward"
+    assert _torch.calls_engine(frame.f_code)
     ((root,), Twice.seen) = Twice.roots, ()
     assert root is z
     other = inspect.currentframe()
+    assert not _torch.calls_engine(other.f_code)
     assert tuple(_torch.roots_of_backward(other)) == ()
     assert run >= 0
     assert _torch.function_of(x.sin().grad_fn) is None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from functions import OldCube, OldSquare
 from torch import nn
 
 import pullback
@@ -162,26 +163,15 @@ def test_the_optimizer_that_changed_a_parameter_between_two_backwards():
     assert "SGD.step() changed the parameter 2.weight" in finding.message
 
 
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**2
-
-    @staticmethod
-    def backward(ctx, v):
-        return 2 * v * ctx.saved_tensors[0]
-
-
 def test_what_a_custom_function_saved():
     x = torch.ones(3, requires_grad=True) * 1
     with pytest.raises(RuntimeError, match="inplace"), pullback.watch() as seen:
-        y = Square.apply(x)
+        y = OldSquare.apply(x)
         x[0] = 5.0  # written here
         y.sum().backward()
     (finding,) = seen
     assert at(finding.site) == here("written here")
-    assert "after Square had saved" in finding.message
+    assert "after OldSquare had saved" in finding.message
 
 
 def test_an_edit_before_the_block_is_said_to_be_out_of_sight():
@@ -1165,6 +1155,31 @@ def test_a_function_in_the_backward_of_another_has_no_graph_to_keep():
     assert list(seen) == []
 
 
+class ByNumPy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.from_numpy(x.numpy() ** 2)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return torch.from_numpy(2 * x.numpy() * v.numpy())  # by NumPy here
+
+
+def test_a_backward_that_leaves_torch_keeps_no_graph():
+    x = torch.ones(3, requires_grad=True)
+    with pullback.watch() as seen:
+        y = (ByNumPy.apply(x) + x**3).sum()
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+    assert second.tolist() == [6, 6, 6]  # it is 8
+    (finding,) = seen
+    assert finding.rule == "once-differentiable-in-a-sum"
+    assert at(finding.site) == here("by NumPy here")
+
+
 class Raises(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -1387,21 +1402,10 @@ def with_hooks():
     return steps_of(net, squares, torch.optim.SGD(net.parameters(), lr=0.1)) + arrived
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, v):
-        return 3 * v * ctx.saved_tensors[0] ** 2
-
-
 def with_a_custom_function():
     net = a_net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    return steps_of(net, lambda net, x: Cube.apply(net(x)).mean(), optimizer)
+    return steps_of(net, lambda net, x: OldCube.apply(net(x)).mean(), optimizer)
 
 
 def with_checkpoints(use_reentrant):

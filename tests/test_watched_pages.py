@@ -21,11 +21,13 @@ BY_LOT, TOGETHER = 36, 6
 #: What pages show on purpose: the names of the rules.
 SHOWN = {
     "docs/answers/batches.md": {"mean-of-unequal-batches"},
+    "docs/answers/calculus.md": {"not-finite"},
     "docs/answers/checkpoints.md": {"checkpoint-of-another-function"},
     "docs/answers/clipping-and-steps.md": {"not-finite"},
     "docs/answers/ddp.md": {"mean-of-unequal-batches", "all-gather-has-no-gradient"},
     "docs/answers/frameworks.md": {"mean-of-unequal-batches"},
     "docs/answers/in-place.md": {"gradients-accumulate"},
+    "docs/answers/joins.md": {"not-finite"},
     "docs/answers/kinks.md": {
         "clamp-outside",
         "det-of-a-singular-matrix",
@@ -34,6 +36,7 @@ SHOWN = {
     },
     "docs/answers/losses.md": {"loss-broadcast", "not-finite"},
     "docs/answers/many-points.md": {"ones-on-mixed-samples"},
+    "docs/answers/methods-networks.md": {"not-finite"},
     "docs/answers/mixed-precision.md": {"not-finite"},
     "docs/answers/nan.md": {"not-finite"},
     "docs/answers/none.md": {"no-gradient", "optimizer-holds-the-old-parameter"},
@@ -70,9 +73,8 @@ SHOWN = {
     "examples/04_programs/27_other_libraries.py": {"data-hides-changes"},
     "examples/04_programs/32_through_time.py": {"not-finite"},
     "examples/04_programs/40_forces.py": {"not-finite"},
-    "examples/04_programs/85_closures.py": {"gradients-accumulate", "no-gradient"},
-    "docs/answers/methods-networks.md": {"not-finite"},
     "examples/04_programs/72_token_mean.py": {"not-finite"},
+    "examples/04_programs/85_closures.py": {"gradients-accumulate", "no-gradient"},
     "examples/05_mechanics/05_gradient_doubled.py": {"gradients-accumulate"},
     "examples/05_mechanics/22_zeros_and_equal_rows.py": {"ones-on-mixed-samples"},
     "examples/05_mechanics/35_masked_nan.py": {"not-finite"},
@@ -99,7 +101,10 @@ SHOWN = {
     "examples/05_mechanics/90_questions_5.py": {"jacobian-of-a-closure"},
     "examples/06_own_rules/05_custom_function.py": {"broadcast-gradient-summed"},
     "examples/06_own_rules/08_ctx_or_saved.py": {"saved-intermediate"},
-    "examples/06_own_rules/20_twice_differentiable.py": {"saved-intermediate"},
+    "examples/06_own_rules/20_twice_differentiable.py": {
+        "once-differentiable-in-a-sum",
+        "saved-intermediate",
+    },
     "examples/06_own_rules/90_questions_6.py": {"saved-intermediate"},
     "examples/08_more_on_jacobians/60_seeing.py": {"ones-on-mixed-samples"},
     "examples/08_more_on_v/45_weights.py": {"extra-gradients-dropped"},
@@ -109,6 +114,7 @@ SHOWN = {
 #: that trains with a jvp in each of 800 steps, which takes minutes.
 LEFT_OUT = {
     "docs/answers/compile.md",
+    "docs/answers/hessian-products.md",
     "docs/answers/own-function.md",
     "examples/03_products/50_accumulating.py",
     "examples/04_programs/68_mean_flow.py",

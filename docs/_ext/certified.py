@@ -9,6 +9,7 @@ large and small ones. What differs from torch in float64 ends the build.
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -91,6 +92,8 @@ def differences(live: Live, count: int) -> Iterator[Difference]:
 def engine() -> MiniRacer:
     """Return an engine that has read the script; one serves all pictures of a process."""
     started = MiniRacer()
+    # What is left to the end of Python may wait there for a thread that waits for Python.
+    atexit.register(started.close)
     started.eval(f"const live = {script()}")
     return started
 

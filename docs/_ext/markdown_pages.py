@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Tag
 from markdownify import ATX, MarkdownConverter
@@ -58,16 +58,23 @@ def write_page(
     file = Path(app.outdir, f"{page}.md")
     file.parent.mkdir(parents=True, exist_ok=True)
     base = context["pageurl"] or ""
-    text = as_markdown(context["body"])
-    lists = f"{context['content_root']}{LIST}"
-    write_file(file, f"{text}\n---\n\n{base and f'<{base}> · '}[All pages]({lists})\n")
+    place = f"> {base and f'<{base}> · '}[All pages]({urljoin(base, lists(context))})\n"
+    title, _, text = as_markdown(context["body"], base).partition("\n")
+    write_file(file, f"{title}\n\n{place}{text}")
 
 
-def as_markdown(body: str) -> str:
-    """Return the HTML of an article as Markdown."""
+def lists(context: dict[str, Any]) -> str:
+    """Return where the list of all pages lies, seen from a page."""
+    return f"{context['content_root']}{LIST}"
+
+
+def as_markdown(body: str, base: str = "") -> str:
+    """Return the HTML of an article as Markdown;links are whole with `base`."""
     article = BeautifulSoup(SPAN.sub("", body), "html.parser")
     for part in article.select(LEFT_OUT):
         part.decompose()
+    for link in article.select("a[href]"):
+        link["href"] = urljoin(base, as_text(str(link["href"])))
     text: str = Converter(heading_style=ATX, bullets="-").convert_soup(article)
     return text.strip() + "\n"
 
@@ -97,14 +104,13 @@ class Converter(MarkdownConverter):
         """Write the title of a box that opens."""
         return f"\n\n**{text.strip()}**\n\n"
 
-    def convert_a(self, element: Tag, text: str, parent_tags: set[str]) -> str:
-        """Lead from one Markdown file to the other."""
-        target = urlsplit(str(element.get("href", "")))
-        if not target.netloc and target.path.endswith(".html"):
-            path = target.path.removesuffix(".html") + ".md"
-            element["href"] = target._replace(path=path).geturl()
-        link: str = super().convert_a(element, text, parent_tags)  # type: ignore[misc]
+
+def as_text(link: str) -> str:
+    """Return where a link of a page leads from its Markdown: to that of another page."""
+    target = urlsplit(link)
+    if target.netloc or not target.path.endswith(".html"):
         return link
+    return target._replace(path=target.path.removesuffix(".html") + ".md").geturl()
 
 
 def kind_of(block: Tag) -> str:

@@ -8,7 +8,8 @@ works from a folder, without a server, too:
 
 ``searchindex.js``
     The names of each record, how many pages link to it, and the words with which its text
-    begins, counted: a browser takes longer to do so than a reader waits.
+    begins, counted: a browser takes longer to do so than a reader waits. It is written in
+    as few bytes as it takes (:func:`briefly`, :func:`counted`).
 ``searchmessages.js``
     By what a pasted message is recognised (``_static/recognition.js``), before the rest.
 ``leads/PAGE.js``
@@ -81,6 +82,7 @@ actually always anyway explain explained let meaning pytorch really simply still
 tell understand
 """
 FIRST = 70  # words of a text that are counted
+ZERO = ord("@")  # of the numbers in the index, as ranking.js reads them
 ASKED = "asked: "  # begins a comment with wordings
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s\b|(?=[^\W\d_]))")
 LEAD = 240  # characters of its text that a result shows
@@ -171,8 +173,7 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     links = linked(app)
     names = sorted(app.env.found_docs)
     found = gathered([r for name in names for r in addressed(app, name, links)])
-    shown = ("url", "title", "wordings", "page", "links")
-    records = [{key: r[key] for key in shown if r.get(key)} for r in found]
+    records = [briefly(record) for record in found]
     index = counted(found) | {"same": same_things()}
     write(app, "searchindex.js", RECORDS=records, INDEX=index)
     told = app.config.search_messages
@@ -230,6 +231,15 @@ def gathered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
+def briefly(record: dict[str, Any]) -> dict[str, Any]:
+    """Return what ranking needs of a record; a section has its page before it."""
+    page, mark, anchor = record["url"].partition("#")
+    brief = {"url": mark + anchor if record["page"] else page}
+    return brief | {
+        key: record[key] for key in ("title", "wordings", "links") if record.get(key)
+    }
+
+
 def same_things() -> list[list[str]]:
     """Return the groups of names of the same thing, each a line of ``same.txt``."""
     lines = Path(__file__).with_name("same.txt").read_text(encoding="utf-8").splitlines()
@@ -243,7 +253,8 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
         ``common``: words that are not counted. ``lengths``: for each record, how many
         different words there are. ``words``: for each word, of every record that has it,
         how many records after the one before it comes, and then, where the word is there
-        more than once, minus the number of other times.
+        more than once, minus the number of other times (no more than 30); each number is
+        the character of the code ``ZERO`` more, which takes less room than its digits.
     """
     common = set(split(COMMON))
     lengths: list[int] = []
@@ -258,8 +269,11 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
             place.append(number - last.get(word, 0))
             last[word] = number
             if counts[word] > 1:
-                place.append(1 - counts[word])
-    words = {word: " ".join(map(str, place)) for word, place in places.items()}
+                place.append(max(1 - counts[word], -30))
+    words = {
+        word: "".join(chr(ZERO + number) for number in place)
+        for word, place in places.items()
+    }
     return {"common": sorted(common), "lengths": lengths, "words": words}
 
 

@@ -47,26 +47,36 @@ const distance = (a, b, most) => {
 
 const WEIGHTS = {
   title: 3,
-  wording: 2.5,
+  wording: 1.2,
+  wordings: 0.4, // how much a word of the wordings counts for less among many of them
   saturation: 1.2, // of a word that is said again and again
   length: 0.6, // how much a word of the text counts for less in a longer one
+  rare: 0.7, // the power of how much more a rare word says
   otherName: 0.6, // what another name of the same thing counts
   typo: 0.8,
   joined: 0.9, // "check point" for "checkpoint", and the other way round
-  partial: 0.5, // what a record counts that has next to nothing of a query
-  ofPage: 0.35, // what a section counts for its page
+  partial: 0.75, // what a record counts that has next to nothing of a query
+  ofPage: 0.1, // what its best section counts for a page
   named: 2.5, // what a name counts that is like the query
-  exact: 2, // and one that has its words, and no other that counts
+  covered: 1.4, // the power of what part of the query is in a name
+  exact: 2, // a name that has the words of the query, and no other that counts
   verbatim: 1.5, // and one that is the query, word for word
   linked: 0.12, // how much more a record counts that many pages link to
-  page: 1.6, // what a page counts beside a section of one
-  entry: 1.3, // and an entry that stands alone: an answer, a term
+  page: 1.15, // what a page counts beside a section of one
+  answer: 1.17,
+  term: 1.3,
+  defined: 2, // and a term, where it is asked what something is
   fix: 2, // a page that starts from a symptom
-  message: 1.25, // the page of a message; one that is quoted counts as a page
+  message: 1.4, // the page of a message; one that is quoted counts as a page
+  raised: 1.4, // and more where the query says that something raises, fails or warns
   list: 0.7, // a page that lists what others explain
 };
+const ZERO = "@".charCodeAt(0); // of the numbers in the index
+const WORDINGS = 14; // words in all the wordings of a record, on the average
 const QUOTED = 0.4; // how like its title a query is that quotes a message
 const LIKELY = 1000; // records whose names are looked at
+const RAISES = /\b(?:errors?|warnings?|warns|exception|raises?|crash(?:es|ed)?|complains?|message|fail(?:s|ed)?|not (?:implemented|supported|allowed)|must be|expected|cannot|can['’]?t)\b/i;
+const DEFINES = /\b(?:what(?:['’]?s| is| are| does)|define|definition|meaning|mean\W*$)/i;
 const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|index\.|measured|play|source_map|version)/;
 
 // Returns a function from a query, whose last word may be unfinished, to its `records`, the
@@ -94,27 +104,34 @@ const ranker = (records, index, W = WEIGHTS) => {
   for (const [word, places] of Object.entries(index.words)) {
     const term = stem(word);
     let id = 0;
-    for (const number of term ? places.split(" ").map(Number) : []) {
+    for (const sign of term ? places : "") {
+      const number = sign.charCodeAt(0) - ZERO;
       if (number >= 0) id += number;
       count(term, id, (number < 0 ? -number : 1) * shorter[id]);
     }
   }
-  const pages = new Map(records.filter((record) => !record.page).map((r) => [r.url, r]));
+  let whole; // the page of the sections after it
   records.forEach((record, id) => {
+    if (!record.url.startsWith("#")) whole = record;
+    else Object.assign(record, { url: whole.url + record.url, page: whole.title });
     const { url, page } = record;
     record.id = id;
-    record.names = [record.title, ...(record.wordings ?? [])].map((name, at) => {
-      const own = terms(name);
-      own.forEach((term) => count(term, id, at ? W.wording : W.title));
+    const titles = url.startsWith("glossary") ? record.title.split(", ") : [record.title];
+    const names = [...titles, ...(record.wordings ?? [])].map((name) => [name, terms(name)]);
+    const many = sum(names.slice(titles.length).map(([, own]) => own.length)) / WORDINGS;
+    const wording = W.wording * Math.min(1.5, 1 / (1 - W.wordings + W.wordings * many));
+    record.names = names.map(([name, own], at) => {
+      own.forEach((term) => count(term, id, at < titles.length ? W.title : wording));
       return { own: [...new Set(own)], said: plainly(name) };
     });
     // What a section answers is an answer of its page, too; an entry of a list is none.
-    if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = pages.get(url.split("#")[0]);
+    if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = whole;
     const kind = url.startsWith("errors/") ? W.message
       : url.startsWith("fix/") ? W.fix
       : LISTS.test(url) ? W.list
       : !page ? W.page
-      : /^(answers\/|glossary)/.test(url) ? W.entry : 1;
+      : url.startsWith("answers/") ? W.answer
+      : url.startsWith("glossary") ? W.term : 1;
     const more = 1 + W.linked * Math.log(1 + (record.links ?? 0));
     record.kind = kind * more;
     if (kind === W.message && !page) record.quoted = W.page * more;
@@ -122,7 +139,7 @@ const ranker = (records, index, W = WEIGHTS) => {
   // The rarer a word, the more it says.
   const rarity = (term) => {
     const places = counted.get(term)?.size ?? 0;
-    return Math.log(1 + (records.length - places + 0.5) / (places + 0.5));
+    return Math.log(1 + (records.length - places + 0.5) / (places + 0.5)) ** W.rare;
   };
   for (const { names } of records)
     for (const name of names) name.weight = sum(name.own.map(rarity));
@@ -142,8 +159,9 @@ const ranker = (records, index, W = WEIGHTS) => {
     if (word.length < 4) return [];
     const most = word.length < 6 ? 1 : 2;
     const near = [];
+    const like = word.includes("_") ? /^\p{L}+_[\p{L}_]+$/u : /^\p{L}+$/u; // such as retian_graph
     for (const term of counted.keys()) {
-      if (!/^\p{L}+$/u.test(term)) continue;
+      if (!like.test(term)) continue;
       const begun = last && term.startsWith(word); // still being typed
       const far = begun ? 0.5 : distance(word, term, most);
       if (far <= most) near.push({ term, far: far + (term[0] === word[0] ? 0 : 0.5) });
@@ -203,7 +221,7 @@ const ranker = (records, index, W = WEIGHTS) => {
       for (const { others } of groups)
         for (const terms of others) alternatives.push({ terms, share: W.otherName * exact });
       if (longest === 1) {
-        for (const joined of [asked[at - 1] + word, word + asked[at + 1]])
+        for (const joined of [asked[at - 1] + word, word + asked[at + 1]].map(stemOf))
           if (counted.has(joined)) alternatives.push({ terms: [joined], share: W.joined });
         for (const terms of halves(word)) alternatives.push({ terms, share: W.joined });
       }
@@ -239,11 +257,13 @@ const ranker = (records, index, W = WEIGHTS) => {
     for (const { concept, share } of shared)
       best.set(concept, Math.max(best.get(concept) ?? 0, share * parts[concept]));
     const named = sum(shared.map(({ share, term }) => share * rarity(term))) / weight || 0;
-    return named * (sum([...best.values()]) / total || 0);
+    return named * (sum([...best.values()]) / total || 0) ** W.covered;
   };
 
   return (query, typing = false) => {
     const asked = concepts(query, typing);
+    const raises = RAISES.test(query);
+    const defines = terms(query).length <= (DEFINES.test(query) ? 2 : 1);
     const same = plainly(query);
     const parts = asked.map(([{ terms }]) => Math.max(...terms.map(rarity)));
     const total = sum(parts);
@@ -265,17 +285,22 @@ const ranker = (records, index, W = WEIGHTS) => {
       [records[id], value * (W.partial + covered / total)])
       .sort((a, b) => b[1] - a[1]).slice(0, LIKELY);
     const scores = new Map();
-    const add = (record, value) => scores.set(record, (scores.get(record) ?? 0) + value);
+    const best = new Map(); // what the best section gives its page
     for (const [record, value] of likely) {
       const like = record.names.map((name) => likeness(name, shares, parts, total));
-      const best = Math.max(...like);
+      const most = Math.max(...like);
       const kind = like[0] > QUOTED ? (record.quoted ?? record.kind) : record.kind;
-      const weighted = value * kind
-        * (1 + W.named * best) * (best > 0.95 ? W.exact : 1)
+      const fits = raises && record.url.startsWith("errors/") ? W.raised
+        : defines && record.url.startsWith("glossary.html#") ? W.defined : 1;
+      const weighted = value * kind * fits
+        * (1 + W.named * most) * (most > 0.95 ? W.exact : 1)
         * (record.names.some(({ said }) => said === same) ? W.verbatim : 1);
-      add(record, weighted);
-      if (record.whole) add(record.whole, W.ofPage * weighted);
+      scores.set(record, weighted);
+      const { whole } = record;
+      if (whole) best.set(whole, Math.max(weighted, best.get(whole) ?? 0));
     }
+    for (const [page, value] of best)
+      scores.set(page, (scores.get(page) ?? 0) + W.ofPage * value);
     return {
       records: [...scores].sort((a, b) => b[1] - a[1]).map(([record]) => record),
       asks: (word) => shares.has(stem(word)),

@@ -65,8 +65,6 @@ import pullback
 pullback.draw.shapes(y, x)
 
 # %%
-# (The last line is about the table, which part 2 comes back to.)
-#
 # Here are two days with two stoves. Move a price: it reaches the stoves of its own day, and
 # no others.
 
@@ -111,7 +109,8 @@ except RuntimeError as error:
 # %%
 # Write ``torch.tensor(1.0)``, without the brackets. In the same way, when ``y`` has the
 # shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` is refused. In a textbook a vector is a
-# row or a column. A tensor of shape ``(4,)`` is neither, so don't turn it into one.
+# row or a column, and has two dimensions. A tensor of shape ``(4,)`` has one, and so must
+# its ``v``.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
 # in your prices. They may be negative, zero, or larger than the numbers in ``y``. But they

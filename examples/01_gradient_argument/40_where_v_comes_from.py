@@ -123,9 +123,9 @@ prediction.grad
 # --------------------------
 #
 # Now suppose that the contract is not in our program. A consultant keeps it, and PyTorch
-# cannot look inside. In other programs it is a renderer, or the simulation of a flow. All
-# that we can do is hand over the heat and the fuel. Back come what they are worth to us,
-# and also the two derivatives of this number:
+# cannot look inside. In other programs the part that PyTorch cannot see is a renderer, or
+# the simulation of a flow. All that we can do is hand over the heat and the fuel. The
+# consultant tells us what they are worth, and how fast this number changes with each:
 
 import numpy as np
 
@@ -223,7 +223,8 @@ x.grad
 #
 #    ``v`` is handed over as plain numbers. They do not say how the prices themselves would
 #    change. For the gradient this is enough. Second derivatives, which are the subject of
-#    :ref:`once-more`, lose something at such a cut.
+#    :ref:`once-more`, lose a part at such a cut, because for them the change of the
+#    prices counts as well.
 #
 # .. admonition:: Remember
 #

@@ -195,7 +195,7 @@ w.grad
 #
 #    Four numbers ``x = [1, 2, 3, 4]``, and three outputs, each the product of two
 #    neighbours: ``y = x[:-1] * x[1:]``. What do ones give? Write down the table, and say
-#    for which of the four inputs the result is "the derivative of its output".
+#    for which of the four inputs the result is the slope of a single output.
 #
 # .. dropdown:: Answer
 #

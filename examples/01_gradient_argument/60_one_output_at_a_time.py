@@ -6,8 +6,8 @@ One output at a time
 
 A network puts a picture into one of ten classes, and you want to know which pixels speak
 for *cat*, and which for *dog*. These are two questions, and their answers should not be
-added up. In our house they would be: how does the heat depend on the stoves, and how does
-the fuel? The answer is two gradients, and one call of ``backward`` gives one. So you call
+added up. In our house the two questions are how the heat depends on the stoves, and how the
+fuel does. The answer is two gradients, and one call of ``backward`` gives one. So you call
 it twice, and on the way you run into two surprises that catch nearly everybody.
 """
 
@@ -34,7 +34,7 @@ x.grad
 # %%
 # You may also take the entry out first and call ``y[0].backward()``, which needs no ``v``
 # because ``y[0]`` is a number. On the way back, the indexing hands its 1 to the entry that
-# you took, and zeros to all others. So it makes the same one-hot ``v`` for you.
+# you took, and zeros to all others. So indexing makes the same one-hot ``v`` for you.
 #
 # Two surprises
 # -------------
@@ -170,8 +170,9 @@ derivatives
 #
 # .. admonition:: Remember
 #
-#    - A one-hot ``v`` gives the row of one output, if the other rows are finite. For a
-#      vector ``y``, ``y[k].backward()`` is the same.
+#    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
+#      ``y[k].backward()`` is the same. (A row that holds infinity or NaN spoils both, since
+#      0 times these is NaN.)
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
 #      the last, and change nothing in between that the graph needs.
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which

@@ -47,8 +47,19 @@ x.grad
 # settings, as long as one radiator is on. A number that cannot change has the gradient
 # zero. The answer is correct, but it is the answer to a different question.
 #
-# Look at the table. You may turn the radiators, and the sum under it stays at zero. Which
-# ``v`` shows the first flat's own slope?
+# The table shows what each flat's share does when each of the radiators is turned up:
+
+table = torch.autograd.functional.jacobian(shares, x.detach())
+table
+
+# %%
+# The slopes that we wanted stand on the diagonal. If the first flat turns up its
+# radiator, its own share rises at a rate of 0.375. But the column goes on: the same turn
+# *lowers* the shares of the other two, at rates of 0.125 and 0.25. When ones add up the
+# rows, all of it lands in the same place, and :math:`0.375-0.125-0.25=0`.
+#
+# You may turn the radiators, and the sum under the table stays at zero. Which ``v`` shows
+# the first flat's own slope?
 
 import pullback
 
@@ -60,11 +71,6 @@ pullback.live(shares, x.detach(), rows=flats, columns=flats)
 #
 #    ``[1, 0, 0]``, which leaves only the first row. The first entry of the result is the
 #    slope of the first share at the first radiator, 0.375 at the settings from above.
-#
-# The slopes that we wanted stand on the diagonal. If the first flat turns up its
-# radiator, its own share rises at a rate of 0.375. But the column goes on: the same turn
-# *lowers* the shares of the other two, at rates of 0.125 and 0.25. When ones add up the
-# rows, all of it lands in the same place, and :math:`0.375-0.125-0.25=0`.
 #
 # Zeros would at least make you suspicious. Usually you get numbers that look quite
 # reasonable, as here, where we divide by ``x.norm()``, the square root of the sum of the
@@ -142,8 +148,8 @@ for mode in ("training", "eval"):
 #    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
 #    that compare samples with each other. A softmax over the *classes* mixes no samples.
 #    But there each sample has several outputs that use the same inputs, and ones add these
-#    up as well. They return zeros again, up to rounding, because the probabilities of each
-#    sample add up to 1.
+#    up as well. So the ones return zeros again, up to rounding, because the probabilities
+#    of each sample add up to 1.
 #
 # How to find out
 # ---------------

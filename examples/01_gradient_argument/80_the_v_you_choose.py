@@ -116,10 +116,9 @@ torch.equal(by_formula, weighted)
 #    ``mask`` is True for the five labelled pixels. Which ``v`` does
 #    ``losses[mask].mean().backward()`` send to the six losses?
 #
-# To find out, we ask for the gradient with respect to ``losses``, of this number and of two
-# others. ``torch.autograd.grad`` can do this for any tensor on the way. (We walk three
-# times without ``retain_graph``, and are not refused, because each number has a graph of
-# its own down to ``losses``, and the walk ends there.)
+# To find out, we ask for the gradient of this number with respect to ``losses``. Then we do
+# the same for two other numbers. ``torch.autograd.grad`` can do this for any tensor on the
+# way:
 
 mask = weight > 0
 for number in (losses.mean(), losses[mask].mean(), losses.max()):
@@ -146,6 +145,11 @@ for number in (losses.mean(), losses[mask].mean(), losses.max()):
 #
 # So when you meet a new way to combine losses, ask which ``v`` it sends to them. It tells
 # you which of them count, and how much.
+#
+# .. dropdown:: Three walks, and no ``retain_graph``?
+#
+#    Each of the three numbers has a graph of its own down to ``losses``, and the walk ends
+#    there. So no part of a graph was walked twice.
 #
 # .. dropdown:: When the weights themselves come from the network
 #

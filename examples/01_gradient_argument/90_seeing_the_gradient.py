@@ -100,16 +100,19 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
 # The way up
 # ----------
 #
-# An arrow only puts two rates side by side. Why should it show the way on which the output
-# grows fastest? Let us try it. We go to the point with the longest arrow, and from there
-# take eight steps of the same length: one along the arrow, one turned by 45 degrees, and so
-# on around the compass. Each of them has a part along the arrow and a part across it:
+# What do people do with such an arrow? They follow it. Training takes a step along the
+# gradient, or against it, in the space of the weights, and to change a picture until the
+# network sees a cat in it you do the same with pixels. But an arrow only puts two rates
+# side by side. Why should it show the way on which the output grows fastest? Let us try it.
+# We go to the point with the longest arrow, and from there take eight steps of the same
+# length: one along the arrow, one turned by 45 degrees, and so on around the compass. Each
+# of them has a part along the arrow and a part across it:
 
 here = gradient.norm(dim=1).argmax()
 along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
 across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
 turn = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
-steps = 0.01 * (torch.outer(turn.cos(), along) + torch.outer(turn.sin(), across))
+steps = 0.01 * torch.stack([a.cos() * along + a.sin() * across for a in turn])
 with torch.no_grad():
     gains = (network(points[here] + steps) - y[here])[:, 0]
 
@@ -124,14 +127,16 @@ pullback.draw.bars({"gain": gains}, names=turns)
 # :math:`b` the arrow is :math:`(a, b)`, and the direction across it is :math:`(-b, a)`. A
 # small step gains its first coordinate times :math:`a`, plus its second times :math:`b`.
 # Across the arrow this is :math:`-b\cdot a+a\cdot b=0`. So whatever part of a step goes
-# across is wasted, and the step that gains most is the one that wastes nothing. What it
-# gains is its length times the length of the arrow.
+# across is wasted, and the step that gains most is the one that wastes nothing. And the
+# longer the arrow, the more a step along it gains: the arrow's length is the rate at which
+# the output grows on this way.
 #
 # How far?
 # --------
 #
-# This is what the gradient promises. We go along the same arrow with a short, a longer and
-# a long step, and compare the promise with what we get:
+# So the gradient makes a promise. A step along the arrow should gain its own length times
+# this rate. We go along the same arrow with a short, a longer and a long step, and compare
+# the promise with what we get:
 
 for length in (0.01, 0.5, 3.0):
     with torch.no_grad():
@@ -148,7 +153,8 @@ for length in (0.01, 0.5, 3.0):
 #    :for: points, with the short steps
 #
 #    This was one point. We take a step along its arrow from each of the 81 points. At how
-#    many of them will the output grow, with steps of length 0.01, of 0.5 and of 3?
+#    many of them will the output grow, if the steps are as short as 0.01? And what do you
+#    expect of longer steps, for a point close to the top of the hill?
 
 arrows = gradient / gradient.norm(dim=1, keepdim=True)
 for length in (0.01, 0.5, 3.0):
@@ -181,7 +187,7 @@ pullback.live(
 #      treats the points one by one and has one output for each.
 #    - Of all small steps of the same length, the one along the gradient gains most, where
 #      the gradient is not zero. Its length is the rate in that direction.
-#    - Long steps do not have to follow it.
+#    - The gradient says nothing about the far end of a long step.
 #
 # .. admonition:: Try it
 #

@@ -138,8 +138,8 @@ for attempt in (
 # ``network`` maps ``(32, 2)`` to ``(32, 1)``. It consists of ``Linear``, ``BatchNorm1d``,
 # ``Tanh`` and ``Linear``, and it is being trained. Its author calls
 # ``torch.autograd.grad(y, x, torch.ones_like(y))`` and takes row ``i`` of the result to
-# be the slope of output ``i`` at sample ``i``. Is it? And are the gradients of the weights
-# wrong as well, which the training uses?
+# be the slope of output ``i`` at sample ``i``. Is it? And what about the gradients of
+# the weights, which the training uses: are they wrong as well?
 #
 # .. dropdown:: Answer
 #
@@ -275,10 +275,11 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 #    ``v`` has the shape ``(32, 1)``, and each weight of the network receives a gradient in
 #    its own shape. ``v`` is the gradient of what comes next, so ask which number has this
 #    gradient with respect to the predictions: the sum of
-#    :math:`(\text{prediction}-\text{target})^2/64`. This is half of the mean squared error,
-#    and it is what the program makes small. ``optimizer.zero_grad()`` has been
-#    forgotten, so the gradients of all steps add up.
-#    (:ref:`where-v-comes-from`, :ref:`one-output-at-a-time`)
+#    :math:`(\text{prediction}-\text{target})^2/64`, whose derivative is
+#    :math:`2\,(\text{prediction}-\text{target})/64`. This is half of the mean squared
+#    error, and it is what the program makes small. ``optimizer.zero_grad()`` has been
+#    forgotten, so the gradients of all steps add up. (:ref:`where-v-comes-from`,
+#    :ref:`one-output-at-a-time`)
 
 fit = torch.nn.Linear(2, 1)
 features, target = torch.randn(32, 2), torch.randn(32, 1)

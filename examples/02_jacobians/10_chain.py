@@ -159,10 +159,11 @@ tables_first = multiplications(table, table) + multiplications(row, table)
 # by a table, and get a row again. The other way, the first thing that we compute is a new
 # table of a million entries.
 #
-# Starting on the left is cheap here because the chain *ends* in one number, what the house
-# earns. If it *begins* with one number instead, a single dial that moves everything, then
-# the table of the first step is a column. It stands on the right of the product, and
-# starting there is cheap. :ref:`pushing-forward` is about this direction.
+# Starting on the left is cheap because there is a single row to carry along. It is ``v``
+# that makes one number, the earnings, of all the outputs at the end of the chain. If it
+# *begins* with one number instead, a single dial that moves everything, then the table of
+# the first step is a column. It stands on the right of the product, and starting there is
+# cheap. :ref:`pushing-forward` is about this direction.
 #
 # The tables belong to one point
 # ------------------------------
@@ -184,12 +185,12 @@ print("with the new table:", fresh)
 # after a change. If you multiply tables yourself, you have to take care of it.
 #
 # Below are the dials, the table of the whole, and what the dials earn. (The function is
-# written once more as a whole, so that the drawing of the walk stays small.) Turn one dial
+# the same, written in fewer steps, so that the drawing stays small.) Turn one dial
 # up, and leave the other at 1. At which setting does it begin to lose money?
 
 
 def installed(t):
-    stoves = J_thermostat @ t  # as thermostat(t), which only scales and adds
+    stoves = J_thermostat @ t  # the same as thermostat(t)
     heat, squares = stoves.sum(), stoves**2
     fuel = squares.sum()
     return torch.stack([heat, fuel])

@@ -13,7 +13,8 @@ have to know which index is which.
 
 # %%
 # The function blurs a small picture of shape ``(4, 5)``. It replaces each pixel by the mean
-# of the three by three pixels around it, with zeros beyond the edge:
+# of the three by three pixels around it, with zeros beyond the edge. (``avg_pool2d`` wants
+# one more dimension, for colours. ``[None]`` adds it, and ``[0]`` takes it away again.)
 
 import torch
 
@@ -59,8 +60,9 @@ J_blur.shape
 # Two rooms
 # ---------
 #
-# The indices of ``y`` and ``x`` need not mean the same. Let us put three stoves into each
-# of two rooms. Now ``x`` has a row for each room and a column for each stove. For every
+# In the picture, outputs and inputs are both pixels. Mostly they are different things, and
+# then the four indices have different meanings, too. Let us put three stoves into each of
+# two rooms. Now ``x`` has a row for each room and a column for each stove. For every
 # room we measure heat and fuel. The wall between the rooms is thin, so each room also
 # feels half of the heat of the other one:
 
@@ -145,6 +147,26 @@ torch.tensordot(v, J, dims=2)
 # %%
 # In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
 # the output, and those of the input remain. So the result always looks like ``x``.
+#
+# Back to the picture. There ``v`` is a picture, too, and says what each blurred pixel is
+# worth. Suppose that all we want is a bright result, so that every blurred pixel counts 1.
+# The result says what each pixel of the *original* is worth.
+#
+# .. predict::
+#    :item: 0, 0
+#    :for: ninths
+#
+#    A pixel inside stands in nine windows, and counts a ninth in each. So it is worth nine
+#    ninths. How many ninths is the pixel in the corner worth?
+
+leaf = picture.clone().requires_grad_()
+(worth,) = torch.autograd.grad(blur(leaf), leaf, torch.ones_like(blurred))
+9 * worth
+
+# %%
+# Four. The corner stands in only four windows, and at the edge a pixel stands in six. So
+# this blur makes a picture darker at its edges, and the gradient shows where. The formula
+# with ``tensordot`` gives the same picture.
 #
 # It is a table after all
 # -----------------------
@@ -243,6 +265,8 @@ lit = J_blur[1, 1].nonzero().tolist()
 assert lit == [[r, c] for r in (0, 1, 2) for c in (0, 1, 2)]
 torch.testing.assert_close(J_blur[1, 1, :3, :3], torch.full((3, 3), 1 / 9))
 torch.testing.assert_close(torch.tensordot(J_blur, picture, dims=2), blurred)  # linear
+torch.testing.assert_close(worth, torch.tensordot(torch.ones(4, 5), J_blur, dims=2))
+assert (9 * worth).round().int().tolist()[:2] == [[4, 6, 6, 6, 4], [6, 9, 9, 9, 6]]
 
 point, h = x.detach().double(), 1e-6
 for column, nudge in enumerate(h * torch.eye(6, dtype=torch.float64)):

@@ -33,10 +33,10 @@ table
 # ----------
 #
 # One walk back with one ``v`` computes ``v @ J``, and a ``v`` with a single 1 gives one
-# row. So a table with two rows takes two such products. From here on we count products,
-# because each of them is a walk through the whole function, and this is what a Jacobian
-# costs. The rows of ``torch.eye(2)`` are the two ``v``, and a loop builds the table from a
-# single run of the house:
+# row. So a table with two rows takes two such products. From here on we count products.
+# Each of them takes the work of a walk through the whole function, and this is what a
+# Jacobian costs. The rows of ``torch.eye(2)`` are the two ``v``, and a loop builds the
+# table from a single run of the house:
 
 leaf = x.clone().requires_grad_()
 y = house(leaf)
@@ -44,9 +44,10 @@ rows = [torch.autograd.grad(y, leaf, v, retain_graph=True)[0] for v in torch.eye
 torch.equal(torch.stack(rows), table)
 
 # %%
-# ``jacrev`` computes the same two products in one walk, side by side, like two samples of a
-# batch.
-# When there are hundreds of rows, this is usually much faster than a loop in Python
+# ``jacrev`` computes the same two products at the same time, side by side, like two samples
+# of a batch. The work with the numbers is the same, but each operation is called once for
+# all rows instead of once for each. When there are hundreds of rows, this is usually much
+# faster than a loop in Python
 # (:ref:`ways-measured`). It also takes more memory, because the intermediate numbers of all
 # rows are there together. The *rev* in its name stands for reverse, since the walk goes
 # from the outputs back to the inputs.
@@ -121,19 +122,20 @@ chosen = pullback.jacobian(house, x)
 all(torch.equal(way, table) for way in (in_parts, from_y, by_loop, chosen))
 
 # %%
-# One way does *not* work. ``autograd.grad`` takes a list of outputs, but
-# ``autograd.grad([y[0], y[1]], leaf)`` returns one row, the *sum* of the two.
+# One way looks right and is not. ``autograd.grad`` takes a list of outputs, so people write
+# ``autograd.grad([y[0], y[1]], leaf)`` and hope for two rows. It returns one, the *sum* of
+# the two.
 #
-# Below, the table is computed row by row, with a ``v`` for each. Move a stove. Which row
-# stays as it is, and why?
+# Below is the table once more. Suppose that three more stoves are put into the house. How
+# many products does ``jacrev`` take then, and how many does ``jacfwd`` take?
 
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]))
 
 # %%
 # .. dropdown:: Answer
 #
-#    The row of the heat. The heat is a plain sum, so each stove moves it at a rate of 1,
-#    whatever the settings are.
+#    ``jacrev`` still takes two, one for each row, only that the rows are longer.
+#    ``jacfwd`` takes six, one for each column.
 #
 # .. admonition:: Remember
 #

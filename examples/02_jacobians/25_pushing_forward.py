@@ -156,30 +156,35 @@ print("wrong backward, plan:", forgot_the_2 @ u)
 # pulls as there are outputs. (A table with many zeros may take fewer:
 # :ref:`a-jacobian-of-zeros`.)
 #
-# .. predict::
-#    :for: pushes, pulls
-#
-#    One dial sets the heating of a thousand rooms, some of which react more strongly than
-#    others. How many pushes does the whole table take, and how many pulls?
+# Suppose that one dial sets the temperatures of three rooms. For a turn of the dial the
+# rooms get warmer by 1, 2 and 4 degrees. One push gives all three slopes:
 
-reaction = torch.linspace(0.1, 1.0, 1000)
+reaction = torch.tensor([1.0, 2.0, 4.0])
 
 
-def all_rooms(dial):
-    return torch.tanh(reaction * dial)
+def rooms(dial):
+    return reaction * dial
 
 
 dial = torch.tensor(2.0)
-value, column = torch.func.jvp(all_rooms, (dial,), (torch.tensor(1.0),))
-value, pull = torch.func.vjp(all_rooms, dial)
-rows = [pull(one_hot)[0] for one_hot in torch.eye(1000)]
-assert torch.allclose(column, torch.stack(rows))  # both are the whole table
-[1, len(rows)]  # pushes, pulls
+value, column = torch.func.jvp(rooms, (dial,), (torch.tensor(1.0),))
+column
 
 # %%
-# A single push gave the slopes of all thousand rooms, and it took a thousand pulls to
-# get the same. A pull with ones would give one number, the sum of the slopes, because
-# all rooms share the dial.
+# .. predict::
+#    :for: a number
+#
+#    Could one *pull* do the same? For a curve at many points, one ``backward`` with ones
+#    gave all slopes. What does a pull with ``v = [1, 1, 1]`` give here?
+
+value, pull = torch.func.vjp(rooms, dial)
+pull(torch.ones(3))[0]
+
+# %%
+# It gives the sum of the three slopes, 7. All rooms share the dial, and a pull looks like
+# the input, so there is only one number to return. To tell the slopes apart takes three
+# pulls, with a single 1 each, and for a thousand rooms a thousand, where one push is
+# enough.
 #
 # For training it is the other way round. There is one output, the loss, and there are
 # millions of inputs. So training uses ``backward``, which goes in *reverse*. Forward mode
@@ -241,7 +246,14 @@ pushed = torch.func.jvp(curved, (p,), (b,))[1]
 pulled_back = torch.func.vjp(curved, p)[1](a)[0]
 torch.testing.assert_close(a @ pushed, pulled_back @ b)
 assert not torch.allclose(a @ torch.func.jacrev(curved)(p).T @ b, a @ pushed)
-torch.testing.assert_close(column, reaction * (1 - torch.tanh(2 * reaction) ** 2))
+assert torch.equal(torch.stack([pull(one_hot)[0] for one_hot in torch.eye(3)]), column)
+many = torch.linspace(0.1, 1.0, 1000)
+all_rooms = lambda dial: torch.tanh(many * dial)
+column = torch.func.jvp(all_rooms, (dial,), (torch.tensor(1.0),))[1]
+torch.testing.assert_close(column, many * (1 - torch.tanh(2 * many) ** 2))
+pull = torch.func.vjp(all_rooms, dial)[1]
+one_by_one = torch.stack([pull(one_hot)[0] for one_hot in torch.eye(1000)])
+torch.testing.assert_close(one_by_one, column)  # a thousand pulls, or one push
 assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == kept.tolist() == [1, 0]
 
 # %%

@@ -59,7 +59,8 @@ print("table says:", J @ downhill)
 # How much of each row?
 # ---------------------
 #
-# Let the step be ``a`` times the row of the heat plus ``b`` times the row of the fuel.
+# So we look for a step that is made of the two rows, ``a`` times the row of the heat plus
+# ``b`` times the row of the fuel. (Why only of rows? We shall see in a moment.)
 # We ask for each row what a step along it does to heat and fuel:
 #
 # ==========================  ===================  =====================
@@ -85,10 +86,9 @@ print(row_by_row)
 print("a and b:", weights)
 
 # %%
-# ``J @ J.T`` holds the four numbers of the table above, of steps along the rows. Each of
-# them was a row of ``J`` times a
-# row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@`` wants
-# them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+# ``J @ J.T`` holds the four numbers of our list of steps. Each of them was a row of ``J``
+# times a row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@``
+# wants them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
 #
 # We need half of the heat's row, less an eighth of the fuel's row. The step is this
 # weighted sum of the rows. The picture is the one from part 1, but there we chose the

@@ -79,17 +79,16 @@ print("after:", street(X + steps), sep="\n")
 # %%
 # Every house is as warm as before. The fuel has come down in each, though by less than 1,
 # since the rates change on the way. The second house saves least: its stoves are nearly
-# alike, so it needs the longest step, and the rates change most.
+# alike, so that none of them can take over from another at a much lower price. It needs
+# the longest step, and on a long way the rates change most.
 #
 # Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
-# one house cannot look at another. A tensor that the function takes from outside, such as
-# ``X.sum(0)``, counts as a constant. If it depends on ``X``, that part is missing from the
-# tables.
+# its argument holds one house only, which cannot look at another.
 #
-# What does it cost? Let us count a walk back through the *whole batch* as one product, as
-# all houses walk at the same time. Then ``vmap`` takes two products, one for heat and one
-# for fuel. For a thousand houses it still takes two, where ``jacrev(street)`` would take
-# 2000, one for each number of the result.
+# What does it cost? All houses take the walk at the same time, so let us count a product
+# for the *whole batch* as one. Then ``vmap`` takes two products, one for heat and one for
+# fuel. For a thousand houses it still takes two, where ``jacrev(street)`` would take 2000,
+# one for each number of the result.
 #
 # A network can stand in the place of ``house``. ``vmap`` hands it one sample of shape
 # ``(3,)``, and linear layers take a sample without a dimension for the batch:
@@ -152,7 +151,7 @@ def shares(X):
 
 (trick,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
 own = torch.func.jacrev(shares)(X)[0, 0, 0]
-print("house 0, by the sum:   ", trick[0].round(decimals=4) + 0.0)
+print("house 0, by the sum:   ", trick[0].round(decimals=4) + 0.0)  # -0.0 becomes 0.0
 print("house 0, on its share: ", own)
 
 # %%
@@ -167,12 +166,21 @@ except ValueError as error:
     print(error)
 
 # %%
-# In the products of this test, some samples have random weights and the others have none.
-# What still arrives at the others is mixing, and here it is nearly as large as the largest
-# number of all. Mixing that is hardly more than rounding goes unnoticed.
 # :func:`pullback.mixing` tells which samples mix, and how much. If they do, only the full
 # Jacobian of shape ``(4, 2, 4, 3)`` holds everything. For the effect of each house on
 # itself, take the blocks on its diagonal.
+#
+# .. dropdown:: How the test finds mixing, and what it does not see
+#
+#    In one product, some houses get prices for their outputs, and the other houses get
+#    none. If no house looks at another, only the stoves of the houses with prices can earn
+#    something. Whatever the others earn is mixing, and here it is nearly as much as the
+#    most that any stove earns. Mixing that is hardly more than rounding goes unnoticed.
+#
+#    ``vmap`` cannot make such a test. If ``house`` used ``X.sum(0)``, with the ``X`` of the
+#    whole program instead of its own argument, it would run. But ``jacrev`` asks only what
+#    happens when the *argument* changes. ``X.sum(0)`` counts as a constant, and that part
+#    is missing from the tables.
 #
 # .. dropdown:: BatchNorm
 #

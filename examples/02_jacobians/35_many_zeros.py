@@ -15,7 +15,8 @@ know where the zeros are, three products are enough, and three minutes.
 
 # %%
 # Let us begin with six rooms, so that we can see the table. ``T`` holds their
-# temperatures, and the function says how fast each of them changes. A room gets heat from
+# temperatures, and the function says how fast each room warms up. Let us call this
+# its *warming*. A room gets heat from
 # the room on its left. There is a draught from the right, and so it gets twice as much from
 # there. It loses more the warmer it is, here as the square of its temperature. Beyond both
 # ends of the corridor it is 0:
@@ -63,11 +64,12 @@ both
 # are from column 3. In each row at least one of the two columns is zero, so no two
 # entries were added, and we can take the sum apart again without any loss.
 #
-# In the same way columns 1 and 4 go together, and columns 2 and 5. Let us give a
-# *colour* to each of these groups, so that columns of the same colour do not meet.
-# ``pullback.sparsity`` finds where the entries are, and colours for them. The picture shows
-# the table in its three colours, and beside it what the three pushes bring. The two columns
-# of a colour are squeezed into one, and no two of their entries land in the same place:
+# In the same way columns 1 and 4 go together, and columns 2 and 5. Let us give a *colour*
+# to each of these groups, so that columns of the same colour do not meet.
+# ``pullback.sparsity`` finds where the entries are, and gives colours to the columns. The
+# picture shows the table in its three colours, and beside it what the three pushes bring.
+# The two columns of a colour are squeezed into one, and no two of their entries land in the
+# same place:
 
 import pullback
 
@@ -96,8 +98,8 @@ for c in range(3):
 def from_pushes(T):
     n = len(T)
     colour = torch.arange(n) % 3
-    plans = [(colour == c).float() for c in range(3)]
-    pushes = torch.stack([torch.func.jvp(corridor, (T,), (u,))[1] for u in plans])
+    groups = [(colour == c).float() for c in range(3)]
+    pushes = torch.stack([torch.func.jvp(corridor, (T,), (u,))[1] for u in groups])
     table = torch.zeros(n, n)
     for i in range(n):
         for j in range(max(i - 1, 0), min(i + 1, n - 1) + 1):
@@ -111,29 +113,29 @@ torch.equal(from_pushes(T), J)
 # Where the corridor settles
 # --------------------------
 #
-# For a thousand rooms three colours are still enough, since columns that are three
-# apart never meet. The corridor rests where all rates are zero. So, as in
-# :ref:`hitting-targets`, what is missing is zero minus the rates that we have, and we solve
-# ``table @ step = missing``. The table is square here, and ``solve`` finds the step without
-# ``pinv``. We start with all rooms at 5, and each table comes from three pushes:
+# For a thousand rooms three colours are still enough, since columns that are three apart
+# never meet. The corridor rests where the warming of every room is zero. So, as in
+# :ref:`hitting-targets`, what is missing is zero minus the warming that we have, and we
+# solve ``table @ step = missing``. The table is square here, and ``solve`` finds the step
+# without ``pinv``. We start with all rooms at 5, and each table comes from three pushes:
 
 warm = torch.full((1000,), 5.0)
 for _ in range(5):
     missing = 0 - corridor(warm)
     step = torch.linalg.solve(from_pushes(warm), missing)
     warm = warm + step
-    print(f"largest rate: {corridor(warm).abs().max():.4f}")
+    print(f"largest warming: {corridor(warm).abs().max():.4f}")
 
 print("left end: ", warm[:4])
 print("middle:   ", warm[498:502])
 print("right end:", warm[-4:])
 
 # %%
-# After five steps the rates are zero, up to rounding. In the middle of the corridor the
-# rooms settle at 3, where a room gains :math:`3+2\cdot3` and loses :math:`3^2`. Towards
-# both ends it gets colder, and coldest at the right, where the draught comes in
-# from outside. (All rooms at 0 would rest as well. Newton's method finds one
-# such place, and which one depends on where you start.)
+# After five steps the warming is zero everywhere, up to rounding. In the middle of the
+# corridor the rooms settle at 3, where a room gains :math:`3+2\cdot3` and loses
+# :math:`3^2`. Towards both ends it gets colder, and coldest at the right, where the draught
+# comes in from outside. (All rooms at 0 would rest as well. Newton's method finds one such
+# place, and which one depends on where you start.)
 #
 # In our corridor a push is a single line of arithmetic, and solving a table of a thousand
 # rows is more work than a thousand pushes. So here the saving does not matter yet. It does

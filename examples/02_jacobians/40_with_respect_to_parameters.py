@@ -81,7 +81,8 @@ blocks["0.weight"].shape
 # There is a quick answer: add the missing 0.69 to the fuel's own bias in the last layer. It
 # corrects this prediction, and spoils the others, because it raises the fuel by 0.69 at
 # *every* setting of the stoves, and on average the network was right. So we rather change
-# the hidden layer, whose units react more to some settings than to others. It has nine
+# the hidden layer. Its units react more to some settings than to others, so that a change
+# there need not move all predictions alike. It has nine
 # weights and three biases. We put their two blocks side by side, and have a table as for
 # the stoves, with two rows and twelve columns:
 
@@ -92,7 +93,9 @@ for unit in (1, 2, 3):
 
 # %%
 # Each line shows how heat and fuel react to the three weights of one unit.
-# (The biases are in the last three columns.) Every one of these weights moves both
+# In each line the rates stand to one another as 1, 2 and 3. These are the settings of
+# the stoves, which the weights are multiplied by, as we shall see with a pencil below. (The
+# biases are in the last three columns.) Every one of these weights moves both
 # predictions, so no single one of them is the answer. But ``pinv`` finds the shortest step
 # of all twelve parameters that hits both targets, as far as the table knows:
 
@@ -147,8 +150,8 @@ print("network:   ", network(add(weights, 10 * step), x).round(decimals=2))
 # method. (If you correct many predictions at once, this
 # is called a *Gauss-Newton step*, see :ref:`gauss-newton`.)
 #
-# A table of zeros
-# ----------------
+# If you forget functional_call
+# -----------------------------
 #
 # .. predict::
 #    :for: two rows of two

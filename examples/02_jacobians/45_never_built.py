@@ -26,7 +26,9 @@ Y.backward(torch.ones_like(Y))
 print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
 
 # %%
-# ``backward`` took a moment, and what it left is 64,000 times smaller. The gradient has the
+# The table would have 64,000 rows, one for each number of ``Y``, and a million columns, and
+# each entry takes four bytes. ``backward`` took a moment, and what it left is 64,000 times
+# smaller. The gradient has the
 # size of a single row, and the table has a row for each output. If you do want the table,
 # ask ``jacrev`` for it, and pay for the memory (:ref:`the-whole-jacobian`).
 #
@@ -48,10 +50,11 @@ print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
 #
 #    \sum_b V_{bi}X_{bj}.
 #
-# This is an entry of a product of two matrices. Column ``i`` of ``V`` is multiplied by
-# column ``j`` of ``X``, and so the product is ``V.T @ X``. In the same way :math:`X_{bj}`
-# is used once for each output ``i``, where it is multiplied by :math:`W_{ij}`. So the
-# prices of all inputs are ``V @ W``. We try both on a small layer with three samples:
+# This is an entry of a product of two matrices. Column ``i`` of ``V``, which is row ``i``
+# of ``V.T``, is multiplied by column ``j`` of ``X``. So the product is ``V.T @ X``. In the
+# same way the input :math:`X_{bj}` is used once for each output ``i``, where it is
+# multiplied by :math:`W_{ij}`. So it earns :math:`\sum_i V_{bi}W_{ij}`, and the prices of
+# all inputs are ``V @ W``. We try both on a small layer with three samples:
 
 X = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]], requires_grad=True)
 W = torch.tensor([[1.0, 0.0], [2.0, 1.0]], requires_grad=True)
@@ -136,7 +139,8 @@ pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 # --------------------
 #
 # The rule for the square contains ``x``, and a walk back begins when the forward pass is
-# over. So PyTorch has to keep ``x`` until then. ``saved_tensors_hooks`` lets us watch it.
+# over. So PyTorch has to keep ``x`` until then. The two rules of the linear layer contain
+# ``X`` and ``W``, so it has to keep these. ``saved_tensors_hooks`` lets us watch it.
 # It takes two functions. The first is called with every tensor that PyTorch keeps, and ours
 # writes down its size. The second is called when the tensor is needed again, and ours hands
 # it back unchanged:
@@ -256,6 +260,9 @@ assert backward_of_weights.get_total_flops() == forward.get_total_flops()
 million = 1_000_000
 kept = [kept_numbers(f, many) for f in (torch.square, torch.tanh, ten, torch.sum)]
 assert kept == [million, million, 10 * million, 0]
+weight = torch.ones(20, 30, requires_grad=True)
+data = torch.ones(64, 30, requires_grad=True)
+assert kept_numbers(lambda X: X @ weight.T, data) == data.numel() + weight.numel()
 
 A, B = torch.linspace(-1, 1, 12).reshape(4, 3), torch.linspace(0, 1, 6).reshape(2, 3)
 V = torch.arange(8.0).reshape(4, 2)

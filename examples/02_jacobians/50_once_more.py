@@ -64,9 +64,11 @@ H
 # third, which is 3.
 #
 # The table is symmetric: the second stove has the same effect on the rate of the first as
-# the first has on the rate of the second. Both come from the product
-# :math:`x_0x_1x_2`, and both are :math:`x_2`: it makes no difference which of the two
-# stoves we turn first. This is so for every function whose second derivatives don't jump.
+# the first has on the rate of the second. The rate of the first stove contains
+# :math:`x_1x_2`, which grows by :math:`x_2` for each unit of the second stove. The rate of
+# the second contains :math:`x_0x_2`, which grows by :math:`x_2` for each unit of the first.
+# It makes no difference which of the two stoves we turn first. This is so for every
+# function whose second derivatives don't jump.
 #
 # .. predict::
 #    :label: H u
@@ -94,23 +96,26 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # How far to go
 # -------------
 #
-# The fuel changes at a rate of ``g @ u``, which is each stove's rate times its part of the
-# plan. But along the plan these rates change themselves, by the three numbers in
-# ``H @ u``. So what we gain from each stove changes as well, by these numbers times the
-# same parts of the plan. Added up, this is ``u @ (H @ u)``, and it says how fast the rate
-# of the whole plan changes. It is called the *curvature* along ``u``. If the rate is
-# negative and the curvature positive, we save until the rate has come up to zero:
+# The plan raises the second stove and lowers the third. So the fuel changes at the rate of
+# the second stove minus that of the third, and this is :math:`7-8=-1`. Along the plan the
+# first of these two rates grows at a speed of 1, and the other falls at a speed of 1, as we
+# have seen. So their difference grows at a speed of :math:`1-(-1)=2`. It began at −1,
+# and after half a step it is up at zero. There we should stop.
+#
+# In symbols, the rate of the plan is ``g @ u``. When we move along the plan, ``g`` changes
+# by ``H @ u``, and so ``g @ u`` changes by ``u @ (H @ u)``. This number is called the
+# *curvature* along ``u``. If the rate is negative and the curvature positive, we save
+# until the rate has come up to zero:
 
 rate, curvature = (g @ u).item(), (u @ (H @ u)).item()
 step = -rate / curvature
 print("rate:", rate, " curvature:", curvature, " step:", step)
 
 # %%
-# The rate is −1 and rises at a rate of 2, so it is zero after a step of one half. This is
-# where the fuel was lowest. Along this plan the fuel happens to be a parabola, and one
-# step hits its lowest point exactly. In general you compute rate and curvature again at
-# the new place, and take another step. Where the curvature is zero or negative, the
-# formula does not lead to a lowest point at all.
+# One half is the step at which the fuel was lowest in our trial. Along this plan the fuel
+# happens to be a parabola, and one step hits its lowest point exactly. In general you
+# compute rate and curvature again at the new place, and take another step. Where the
+# curvature is zero or negative, the formula does not lead to a lowest point at all.
 #
 # H u without H
 # -------------
@@ -170,8 +175,8 @@ except RuntimeError as error:
 #    gradient is a constant. It has no graph, and the Hessian is zero.
 #    ``torch.func.hessian`` returns these zeros.
 #
-# When nothing tells you
-# ----------------------
+# A gradient inside of the loss
+# -----------------------------
 #
 # There is a case without any message. A *gradient penalty* adds the squares of the gradient
 # to the loss, so that a network does not react violently to small changes of its input. The
@@ -193,8 +198,9 @@ for create_graph in (False, True):
 
 # %%
 # The first line is still the gradient of the fuel alone. Without a graph the penalty
-# counted as a constant. It made the loss larger and changed no gradient, so a network
-# would train as if it were not there.
+# counted as a constant. It made the loss larger and changed no gradient. In a network the
+# same happens with the gradient of the weights, which then train as if there were no
+# penalty.
 #
 # The second line has the penalty in it, and you can work out by how much. The squares of
 # the gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``.

@@ -175,7 +175,8 @@ six.item()
 # A network takes a batch of shape ``(64, 10)`` to ``(64, 3)``. You want a table of shape
 # ``(3, 10)`` for each sample. So you sum each of the three outputs over the batch, and
 # take the gradient of each sum with respect to the batch. When are these the tables that
-# you want? Are they, if the network ends in a BatchNorm?
+# you want? Are they, if the network ends in a BatchNorm, in
+# training mode and in ``eval()`` mode?
 #
 # .. dropdown:: Answer
 #

@@ -4,20 +4,23 @@ r"""
 A JVP from two VJPs
 ===================
 
-Where an operation has no :term:`forward mode`, differentiate the :term:`vector-Jacobian
-product` with respect to ``v``: it is linear in ``v``, and its own :term:`Jacobian`,
-applied to ``u``, is :math:`Ju`.
+You need :math:`Ju`, how fast the outputs change when the inputs move along ``u``, but some
+operation of your function has no rule for :term:`forward mode`. Two products in
+:term:`reverse mode` give the same. The :term:`vector-Jacobian product` is a function of
+``v``. Differentiate it with respect to ``v``, and what comes back for the :term:`cotangent`
+``u`` is :math:`Ju`.
 """
 
 # %%
-# Call :math:`g(v)=J^\top v`, a map from ``y``'s shape to ``x``'s shape. Its Jacobian is
-# :math:`J^\top`, so a :term:`VJP` of g with the :term:`cotangent` ``u``, of x's shape, is
+# Why is that so? Let :math:`g(v)=J^\top v`. This function takes a tensor that looks like
+# ``y`` to one that looks like ``x``, and it is linear in ``v``. So its :term:`Jacobian` is
+# :math:`J^\top`, wherever ``v`` is. A :term:`VJP` of g multiplies by the transpose of that:
 #
 # .. math::
 #
-#    (J^\top)^\top u = J u ,
+#    (J^\top)^\top u = J u .
 #
-# and ``v`` itself does not matter: g is linear, so its Jacobian is the same everywhere.
+# We try it on a function from two numbers to three:
 
 import torch
 
@@ -30,23 +33,26 @@ x = torch.tensor([2.0, 3.0], requires_grad=True)
 y = f(x)
 
 # %%
-# The first product keeps its own graph (``create_graph=True``), with ``v`` as a leaf:
+# The first product is computed with ``create_graph=True``, so that it has a graph of its
+# own, and with a ``v`` that is a leaf. Which numbers ``v`` holds does not matter. We take
+# zeros:
 
 v = torch.zeros(3, requires_grad=True)
 (g,) = torch.autograd.grad(y, x, v, create_graph=True)
 g
 
 # %%
-# It is zero, since ``v`` is; its graph is what counts. The second product pulls ``u``
-# back through it, to ``v``, not to ``x``:
+# The result is zero because ``v`` is, and we need only its graph. The second product pulls
+# ``u`` back through this graph, to ``v`` and not to ``x``:
 
 u = torch.tensor([1.0, 10.0])
 (Ju,) = torch.autograd.grad(g, v, u)
 Ju
 
 # %%
-# Another ``u`` needs another second product only. ``retain_graph=True`` keeps the graph of
-# g; here ``v`` holds other numbers, and the columns of J are the same:
+# For another ``u`` you only repeat the second product, if ``retain_graph=True`` has kept
+# the graph of g. With the two one-hot ``u`` we get the columns of J. This time ``v`` holds
+# other numbers, to show that they do not matter:
 
 v = torch.tensor([5.0, -1.0, 2.0], requires_grad=True)
 (g,) = torch.autograd.grad(f(x), x, v, create_graph=True)
@@ -56,7 +62,8 @@ columns = [
 torch.stack(columns, dim=1)
 
 # %%
-# With :func:`torch.func.vjp` the trick is two lines, and nothing needs ``requires_grad``:
+# With :func:`torch.func.vjp` the trick takes two lines, and no tensor needs
+# ``requires_grad``:
 
 
 def jvp(f, x, u):
@@ -70,9 +77,9 @@ jvp(f, x.detach(), u)
 # When you need it
 # ----------------
 #
-# *"You must implement the jvp function for custom autograd.Function"*: a function with a
-# backward and no forward rule. Forward mode refuses it; its backward is made of ordinary
-# operations, so the trick passes:
+# *"You must implement the jvp function for custom autograd.Function"*. This is what forward
+# mode says to a Function that has a ``backward`` and no forward rule. If that ``backward``
+# is made of ordinary operations, as it is here, the trick works:
 
 
 class Cube(torch.autograd.Function):
@@ -103,8 +110,8 @@ cubed
 # What goes wrong
 # ---------------
 #
-# The trick differentiates a backward. Fused attention has a backward that cannot be
-# differentiated, and no forward rule either, so both ways fail:
+# The trick differentiates a backward, so the backward must be differentiable. That of fused
+# attention is not, and on the CPU it has no forward rule either. So both ways fail:
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -122,15 +129,15 @@ for way in (jvp, lambda f, x, u: torch.func.jvp(f, (x,), (u,))):
         print(str(error).splitlines()[0][:95])
 
 # %%
-# The plain backend, ``SDPBackend.MATH``, allows both, at the price of the matrix of
-# attention weights that the fused one never forms:
+# The plain backend, ``SDPBackend.MATH``, allows both. The price is the matrix of attention
+# weights, which it forms in memory and the fused backend does not:
 
 with sdpa_kernel(SDPBackend.MATH):
     both = jvp(attention, q, q), torch.func.jvp(attention, (q,), (q,))[1]
 torch.testing.assert_close(*both)
 
 # %%
-# Forward mode and the formulas agree with the trick:
+# The trick is compared with formulas, and with forward mode where there is one:
 
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(Ju, J @ u)
@@ -142,8 +149,8 @@ assert torch.equal(cubed, 3 * x.detach() ** 2 * u)
 # Where next
 # ----------
 #
-# Forward mode itself: :ref:`what-is-a-jvp`. Many ``u`` at one point: :ref:`linearize`.
-# A forward rule for a function of your own: :ref:`custom-function`.
+# :ref:`what-is-a-jvp` explains forward mode itself, :ref:`linearize` is for many ``u`` at
+# one point, and :ref:`custom-function` for functions of your own.
 #
 # .. asked: double backward trick; jvp from two backward passes; forward mode not
 #    supported; Jv with reverse mode only; double vjp

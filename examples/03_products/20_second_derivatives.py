@@ -4,14 +4,15 @@ r"""
 f″ at many points
 =================
 
-Take the first derivative with ``create_graph=True`` and ones, then differentiate that
-result with ones again. Both times each point keeps its own derivative, because no point
-looks at another.
+You have a curve at many points and want its second derivative at each of them. Take the
+first derivative with ones and ``create_graph=True``, and then differentiate the result with
+ones again. Each point keeps its own derivative both times, as long as no point looks at
+another.
 """
 
 # %%
-# For :math:`f(x)=x^3` at N points, ``x``, ``y`` and both ``v`` have shape ``(N,)``.
-# :math:`f'(x)=3x^2` and :math:`f''(x)=6x`:
+# Our curve is :math:`f(x)=x^3` at five points. So :math:`f'(x)=3x^2` and
+# :math:`f''(x)=6x`, and ``x``, ``y`` and both ``v`` have the shape ``(5,)``:
 
 import torch
 
@@ -21,21 +22,25 @@ y = x**3
 first
 
 # %%
-# ``first`` has a graph of its own, which says how it depends on ``x``:
+# ``create_graph=True`` has recorded how ``first`` depends on ``x``. So it can be
+# differentiated like any other result:
 
 (second,) = torch.autograd.grad(first, x, torch.ones_like(first))
 second
 
 # %%
-# The same by composing functions, which nests as deep as you like:
+# With :mod:`torch.func` you write down the derivative at *one* point, and ``vmap`` takes it
+# to all of them. This can be nested as deep as you like:
 
 derivative = torch.func.grad
 f2 = torch.func.vmap(derivative(derivative(lambda x: x**3)))
 f2(x.detach())
 
 # %%
-# *By the weights, then by the data* (gradient matching): two tensors, and ``create_graph``.
-# How far the weights' gradient is from one that was seen, here ones, by the image:
+# The two derivatives need not be with respect to the same tensor. In *gradient matching*,
+# somebody has seen the gradient of the weights, here ones, and looks for the image that it
+# came from. The distance between the two gradients is then differentiated with respect to
+# the image:
 
 w, image = (torch.tensor(values, requires_grad=True) for values in ([1.0, 1.0], [1.0, 2.0]))
 (g,) = torch.autograd.grad((image @ w) ** 2, w, create_graph=True)
@@ -46,7 +51,8 @@ by_image
 # A curve with both derivatives
 # -----------------------------
 #
-# :math:`f(x)=\sin(3x)\,e^{-x^2/4}` at 200 points, with two calls in all:
+# Here are both derivatives of :math:`f(x)=\sin(3x)\,e^{-x^2/4}` at 200 points. It takes two
+# calls, whatever the number of points is:
 
 t = torch.linspace(-4, 4, 200, requires_grad=True)
 curve = torch.sin(3 * t) * torch.exp(-(t**2) / 4)
@@ -64,8 +70,11 @@ legend = ax.legend(["f", "f'", "f''"])
 # Derivatives of a straight line
 # ------------------------------
 #
-# *The third derivative of a·x gives None or an error.* So does the second: the first
-# derivative is a constant, and its graph, if it has one, does not lead back to ``x``:
+# *The third derivative of a·x gives None or an error.* So does the second. The first
+# derivative of a straight line is the constant ``a``. If ``a`` is a plain number, the
+# derivative has no graph at all, and you get an error. If ``a`` requires a gradient, there
+# is a graph, but it does not lead back to ``x``, and with ``allow_unused=True`` you get
+# None:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 (first,) = torch.autograd.grad(3 * x, x, torch.ones(2), create_graph=True)
@@ -78,8 +87,9 @@ a = torch.tensor(3.0, requires_grad=True)
 print(torch.autograd.grad(first, x, torch.ones(2), allow_unused=True, retain_graph=True))
 
 # %%
-# The mathematical answer is zero. Where the first derivative has a graph, to ``a`` here,
-# ``materialize_grads=True`` gives the zeros; the function form gives them always:
+# The right answer is zero. If the first derivative has a graph, as with ``a`` here, then
+# ``materialize_grads=True`` returns these zeros. ``torch.func.grad`` needs no flag for it, as
+# for ``3 * x`` here:
 
 print(torch.autograd.grad(first, x, torch.ones(2), materialize_grads=True)[0])
 print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
@@ -88,9 +98,9 @@ print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
 # The n-th derivative
 # -------------------
 #
-# *For a Taylor series it is slow*: each order differentiates the whole graph of the one
-# before. For :math:`e^{\sin x}` the number of tensor operations more than doubles with each
-# order. Counted with this:
+# For a Taylor series you need many orders, and this becomes slow, because each order
+# differentiates the whole graph of the order before. To see how slow, we count the tensor
+# operations:
 
 import math
 
@@ -106,8 +116,8 @@ class Count(TorchDispatchMode):
 
 
 # %%
-# PyTorch has no Taylor mode, which would carry all coefficients in one pass; a
-# :term:`JVP` of a JVP gives the same number with more operations still. Keep n small:
+# We compute the coefficients of :math:`e^{\sin x}` up to the fourth order, once by nesting
+# ``grad`` and once by nesting a :term:`JVP`:
 
 
 def along(f):
@@ -124,12 +134,17 @@ for step in (derivative, along):
     print(taylor, counts)
 
 # %%
+# The coefficients agree, and for this function the number of operations more than doubles
+# with each order, for both. A *Taylor mode* would carry all coefficients in one pass, but
+# PyTorch has none. So keep the order small.
+#
 # What goes wrong
 # ---------------
 #
-# *backward twice for the second derivative gives 32.* Two calls of ``backward`` add up
-# the first derivative; they never differentiate it. For :math:`2x^3+5x^2` at 1, with the
-# slope :math:`6x^2+10x=16`:
+# *I called backward twice for the second derivative, and got 32.* Two calls of ``backward``
+# add up the first derivative. They never differentiate it. The curve is
+# :math:`2x^3+5x^2` at 1, with the slope :math:`6x^2+10x=16` and the second derivative
+# :math:`12x+10=22`:
 
 x = torch.tensor(1.0, requires_grad=True)
 y = 2 * x**3 + 5 * x**2
@@ -139,10 +154,11 @@ y.backward()
 print(x.grad, torch.autograd.grad(g, x)[0])
 
 # %%
-# 32 is twice the slope; the second derivative is :math:`12x+10=22`.
+# 32 is twice the slope, and ``autograd.grad`` of the slope gives 22.
 #
-# *torch.compile and a second derivative*: a compiled function has a backward, and that one
-# has none. Differentiate the uncompiled function:
+# A function that went through ``torch.compile`` has a backward, but this backward cannot be
+# differentiated again. For second derivatives use the function as it was before it was
+# compiled:
 
 compiled = torch.compile(torch.square, backend="aot_eager")
 (g,) = torch.autograd.grad(compiled(x), x, create_graph=True)
@@ -152,7 +168,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# The check: a second difference quotient, which shares no code with autograd.
+# We compare the bend of the curve with a second difference quotient, which shares no code
+# with autograd, and the others with formulas:
 
 h, s = 1e-4, t.detach().double()
 
@@ -168,8 +185,8 @@ assert by_image.tolist() == [168, 240]  # 2 (g - 1) times 2 (image wᵀ + 3 I), 
 assert taylor == [1, 1 / 2, 0, -1 / 8]  # e^sin(x) = 1 + x + x^2/2 + 0 x^3 - x^4/8 + ...
 
 # %%
-# The slope of :math:`\sin` at four points, and the :term:`Jacobian` of that slope, with f″
-# on its diagonal. Move a point:
+# Below is the slope of :math:`\sin` at four points, with the :term:`Jacobian` of that
+# slope. Its diagonal holds f″. Move a point. Which entries change?
 
 import pullback
 
@@ -177,11 +194,16 @@ slope = torch.func.grad(lambda x: x.sin().sum())
 pullback.live(slope, torch.tensor([0.0, 1.0, 2.0, 3.0]))
 
 # %%
+# .. dropdown:: Answer
+#
+#    One entry, on the diagonal, since the slope at a point depends on that point alone.
+#
 # Where next
 # ----------
 #
-# Why two ``backward`` calls add: :ref:`accumulating-twice`. Second derivatives of a
-# function of many variables: :ref:`hvp`. In a differential equation: :ref:`pinn`.
+# :ref:`accumulating-twice` explains why two calls of ``backward`` add up. :ref:`hvp` is
+# about second derivatives of a function of many variables, and :ref:`pinn` about a
+# differential equation.
 #
 # .. asked: second derivative at many points; f'' of a curve; second derivative with
 #    ones; elementwise second derivative; u_xx at all points; autograd twice with

@@ -4,21 +4,25 @@ r"""
 Hessian-vector products without the Hessian
 ===========================================
 
-Differentiate the number :math:`\nabla f\cdot u`: its gradient is :math:`Hu`. That takes
-the work of a few gradients, whatever n is, and never forms the n×n :term:`Hessian`.
+How curved is a loss with a million weights? Its :term:`Hessian` would have a million times
+a million entries. But most methods that use curvature, such as Newton's with conjugate
+gradients, only ask for the product of the Hessian with a vector, :math:`Hu`. That product
+is the gradient of the number :math:`\nabla f\cdot u`. It takes the work of a few gradients,
+however many variables there are, and never forms the Hessian.
 """
 
 # %%
-# For :math:`f:\mathbb R^n\to\mathbb R` the gradient has shape ``(n,)``, the :term:`Hessian`
-# ``(n, n)``, and ``u`` and :math:`Hu` again ``(n,)``. The Hessian is the :term:`Jacobian`
-# of the gradient, and symmetric where f is twice continuously differentiable, so a
-# :term:`VJP` and a :term:`JVP` of the gradient are the same vector:
+# Let f take n numbers to one. Its gradient has shape ``(n,)``, the Hessian ``(n, n)``, and
+# ``u`` and :math:`Hu` have shape ``(n,)`` again. The Hessian is the :term:`Jacobian` of the
+# gradient. Where f is twice continuously differentiable it is symmetric, so pulling ``u``
+# back through the gradient (a :term:`VJP`) and pushing it forward (a :term:`JVP`) give the
+# same numbers. This is the :term:`Hessian-vector product`:
 #
 # .. math::
 #
 #    u^\top H = (Hu)^\top
 #
-# For :math:`f(x)=x_1^2x_2+x_2^3` at :math:`(1,2)`,
+# Here are two ways to pull, for :math:`f(x)=x_1^2x_2+x_2^3` at :math:`(1,2)`, where
 # :math:`H=\begin{bmatrix}2x_2&2x_1\\2x_1&6x_2\end{bmatrix}`:
 
 import torch
@@ -36,8 +40,11 @@ u = torch.tensor([1.0, 10.0])
 print(from_number, Hu)
 
 # %%
-# In the second form ``u`` sits where ``grad_outputs`` goes: it is the :term:`cotangent` of
-# the *gradient*. This is reverse over reverse. The other orders, with :mod:`torch.func`:
+# The first way makes the number ``g @ u`` and takes its gradient. In the second, ``u``
+# stands in the place of ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*.
+# Both walk back through a walk back, which is called *reverse over reverse*. With
+# :mod:`torch.func` you can have the other two orders, a push through the gradient and the
+# gradient of a push:
 
 grad = torch.func.grad(f)
 point = x.detach()
@@ -46,16 +53,19 @@ reverse_over_forward = torch.func.grad(lambda x: torch.func.jvp(f, (x,), (u,))[1
 print(forward_over_reverse, reverse_over_forward)
 
 # %%
-# Forward over reverse needs a forward rule for every operation (:ref:`jvp-from-vjps`), and
-# by ``torch.func.grad`` more memory (:ref:`memory-measured`) than reverse over reverse.
+# Forward over reverse needs a forward rule for every operation in f (:ref:`jvp-from-vjps`).
+# With ``torch.func.grad`` it also took more memory than reverse over reverse in our
+# measurements (:ref:`memory-measured`).
 #
-# *torch.autograd.functional.hvp or vhp?* Both give the value of f and the vector. ``hvp``
-# makes its JVP out of two VJPs, so ``vhp`` is the cheaper of the two (:ref:`same-or-not`).
+# ``torch.autograd.functional`` has two functions for the product, ``hvp`` and ``vhp``. Both
+# return the value of f and the vector. ``hvp`` makes its push out of two pulls, so ``vhp``
+# is the cheaper of the two (:ref:`same-or-not`).
 #
 # The parameters of a module
 # --------------------------
 #
-# The product with a dict of parameters, in the shape of each of them:
+# For a network, x is a dict of parameters, and so are ``u`` and the product. Each entry has
+# the shape of its parameter:
 
 torch.manual_seed(0)  # weights that are the same on every build
 model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
@@ -73,8 +83,8 @@ _, Hd = torch.func.jvp(torch.func.grad(loss), (w,), (direction,))
 {name: tuple(p.shape) for name, p in Hd.items()}
 
 # %%
-# The same with ``model.parameters()`` as they are. A list of gradients takes a list of
-# cotangents, one for each:
+# You can do the same with ``model.parameters()`` as they are, without ``functional_call``.
+# The gradients are a list then, and they take a list of cotangents, one for each:
 
 weights = list(model.parameters())
 value = ((model(data) - target) ** 2).mean()
@@ -83,9 +93,11 @@ products = torch.autograd.grad(gradients, weights, list(direction.values()))
 torch.testing.assert_close(list(products), list(Hd.values()))
 
 # %%
-# *The last bias "appears to not have been used in the graph".* Not in the gradient: a sum
-# of outputs is linear in it, so that H has zeros there. ``materialize_grads=True`` gives
-# them (``allow_unused=True``: None). A squared error, as above, is not, and raises nothing:
+# *The last bias "appears to not have been used in the graph".* It is used in the outputs,
+# but not in their gradient. A sum of outputs is linear in the last bias, so H has only
+# zeros there. With ``materialize_grads=True`` you get these zeros, and with
+# ``allow_unused=True`` you get None in their place. (With a squared error, as above, the
+# message does not come, because it is not linear in the bias.)
 
 slopes = torch.autograd.grad(model(data).sum(), weights, create_graph=True)
 for flag in ({"retain_graph": True}, {"materialize_grads": True}):
@@ -98,9 +110,12 @@ for flag in ({"retain_graph": True}, {"materialize_grads": True}):
 # The norm of the gradient
 # ------------------------
 #
-# *I penalise the gradient's norm by the weights* (for flat minima, say). That takes
-# :math:`Hg`. As ``grad_outputs`` g is constant, graph or not; in :math:`g\cdot g` both
-# factors move, which gives :math:`2Hg`. Halve it, or detach one. For the first f:
+# Some methods look for flat minima by adding the squared norm of the gradient to the loss.
+# The gradient of this term is such a product, in which ``u`` is the gradient
+# itself. Mind the factor of 2. If you pass ``g`` as ``grad_outputs``, it counts as a
+# constant, and the result is :math:`Hg`. In :math:`g\cdot g` both factors depend on x, and
+# the gradient is :math:`2Hg`. If you want :math:`Hg`, halve the number or detach one
+# factor:
 
 (g,) = torch.autograd.grad(f(x), x, create_graph=True)
 Hg = torch.autograd.grad(g, x, g, retain_graph=True)[0]
@@ -111,8 +126,9 @@ for number in (g @ g, g @ g / 2, g @ g.detach()):
 # Solving with H, never forming it
 # --------------------------------
 #
-# Conjugate gradients need products only. Newton's step for a convex function of 200
-# variables takes a handful of them:
+# Newton's method takes the step that solves :math:`H\,\text{step}=-g`. The method of
+# *conjugate gradients* solves such a system with products alone, if H is positive definite.
+# Our example is a convex function of 200 variables:
 
 A = torch.randn(200, 200, dtype=torch.float64) / 200**0.5
 z = torch.zeros(200, dtype=torch.float64)
@@ -125,8 +141,9 @@ def convex(z):
 slope = torch.func.grad(convex)(z)
 
 # %%
-# From a zero step, each turn moves along ``p`` and makes the residual ``r`` orthogonal
-# to all earlier ones; its size falls, relative to the slope:
+# It starts from a step of zero. Each turn moves along a direction ``p``, so that what is
+# left, the residual ``r``, becomes orthogonal to all residuals before it. The size of
+# ``r``, relative to the slope, falls quickly:
 
 step, r = torch.zeros_like(z), -slope
 p = r
@@ -141,8 +158,8 @@ for i in range(3):
 # What goes wrong
 # ---------------
 #
-# ``backward`` on the gradient without ``create_graph=True`` meets a tensor without a
-# graph, one of the most pasted messages of all:
+# Without ``create_graph=True`` the gradient has no graph, and a second walk back has
+# nowhere to go. This is one of the messages that people paste most often:
 
 try:
     torch.autograd.grad(f(x), x)[0].backward(u)
@@ -150,15 +167,17 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *I want the diagonal, and grad of g.sum() gives something else.* That is :math:`H\mathbf
-# 1`, the sums of rows. The diagonal of a full H takes all n products (for random signs u
-# in place of ones, :math:`u\odot Hu` has it as its mean: :ref:`trace-and-norm`):
+# *I want the diagonal of H, and the gradient of g.sum() gives something else.* That
+# gradient is :math:`H\mathbf 1`, the sums of the rows of H. If nothing is known about H,
+# its diagonal takes all n products. (It can be estimated from fewer: with random signs for
+# u, the mean of :math:`u\odot Hu` is the diagonal, see :ref:`trace-and-norm`.)
 
 (sums,) = torch.autograd.grad(g.sum(), x)
 print(sums, torch.func.hessian(f)(point).diagonal())
 
 # %%
-# The check against the Hessian written out, and the step against a direct solve:
+# All ways are compared with the Hessian that we have written down by hand, and the step
+# with a direct solution:
 
 H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 for found in (from_number, Hu, forward_over_reverse, reverse_over_forward):
@@ -168,9 +187,8 @@ full = torch.func.hessian(convex)(z)
 torch.testing.assert_close(full @ step, -slope, rtol=1e-4, atol=1e-6)
 
 # %%
-# A Hessian with its product, for :math:`x_0^2x_1+x_1^3`: the function that the picture
-# shows is the gradient, so v (or u) is the vector of the product. Where does H have a
-# zero row?
+# Below is the gradient of our f as a function of its own, so its table is the Hessian, and
+# v is the vector of the product. Move x. Where does H have a row of zeros?
 
 import pullback
 
@@ -178,11 +196,16 @@ gradient = torch.func.grad(lambda x: x[0] ** 2 * x[1] + x[1] ** 3)
 pullback.live(gradient, torch.tensor([1.0, 2.0]))
 
 # %%
+# .. dropdown:: Answer
+#
+#    Only at ``x = [0, 0]``, where all of H is zero. Both rows hold multiples of the two
+#    numbers, and neither leaves one out.
+#
 # Where next
 # ----------
 #
-# All n columns: :ref:`full-hessian`. When H may be replaced by :math:`J^\top J`:
-# :ref:`gauss-newton`. Which flag keeps what: :ref:`retain-or-create`.
+# :ref:`full-hessian` computes all n columns. :ref:`gauss-newton` tells when H may be
+# replaced by :math:`J^\top J`, and :ref:`retain-or-create` which flag keeps what.
 #
 # .. asked: Hessian-vector product; Hessian times vector without the Hessian; hvp in
 #    PyTorch; curvature along a direction; Pearlmutter trick; large Hessian does not fit

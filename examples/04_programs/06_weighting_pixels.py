@@ -119,13 +119,14 @@ def by_segment(target, segment):
 # Here are the maps for one slide. No colour is a weight of 0, and the strongest violet is a
 # weight of 8 or more:
 
+maps = {"every pixel": every_pixel, "by class": by_class, "by segment": by_segment}
+
 import matplotlib.pyplot as plt
 
 i = 20  # a slide with five small cells
 figure, axes = plt.subplots(2, 2, layout="constrained", figsize=(5.4, 5.8))
 axes[0, 0].imshow(images[i, 0], cmap="Greys")
 axes[0, 0].set_title("the slide")
-maps = {"every pixel": every_pixel, "by class": by_class, "by segment": by_segment}
 for ax, (name, weigh) in zip(axes.flat[1:], maps.items(), strict=True):
     ax.imshow(weigh(target, segment)[i], cmap="Purples", vmin=0, vmax=8)
     ax.set_title(f"v, {name}")
@@ -151,7 +152,7 @@ for ax in axes.flat:
 def judge(p, threshold=0.5):
     marked = p > threshold
     hit = torch.zeros(len(area)).index_add_(0, segment.flatten(), 1.0 * marked.flatten())
-    found = (hit >= area / 2)[area > 0][1:]
+    found = (hit >= area / 2)[area > 0][1:]  # without the first, which is background
     small = (area < 40)[area > 0][1:]
     alarms = marked[target == 0].float().mean()
     parts = found[small].float().mean(), found[~small].float().mean(), alarms
@@ -232,8 +233,9 @@ for name, p in chances.items():
 #
 # **A weight changes what the network means by a chance.** Add up the chances that it gives
 # to all labelled pixels, and divide by the number of those that are cells. Counted once,
-# the chances are about right on average, and with weights they are too high. If you need
-# chances, count every pixel once and move the threshold. (Again to the nearest 5%.)
+# the chances are about right on average (100% would be exactly right), and with weights
+# they are too high. If you need chances, count every pixel once and move the threshold.
+# (Again to the nearest 5%.)
 
 labelled = target != VOID
 for name, p in chances.items():
@@ -266,7 +268,8 @@ for (name, number), v in zip(numbers.items(), chosen, strict=True):
 # %%
 # **The sum instead of the mean** multiplies every gradient by the number of labelled
 # pixels. With plain SGD this is a learning rate that is thousands of times larger. Adam
-# divides by the size of the gradients, so that it hardly notices.
+# divides by the size of the gradients, so that it hardly notices, unless you clip them or
+# give it a ``weight_decay``, which it adds to the gradients before it divides.
 #
 # **A weight map with one dimension too many.** Images have a channel, so a map is often
 # stored as ``(B, 1, 32, 32)``. Multiplied by the losses it broadcasts, and every slide gets
@@ -282,7 +285,9 @@ except RuntimeError as error:
 # %%
 # **A batch without a labelled pixel.** Then ``v.sum()`` is 0, and every entry of
 # ``v / v.sum()`` is 0/0, which is NaN. Here this does no harm, because ``ignore_index``
-# sends back zeros for an ignored pixel whatever ``v`` says. A loss that has no such
+# sends back zeros for an ignored pixel whatever ``v`` says. (If you multiply the losses by
+# the weights yourself, the number in your log is NaN, and the gradient still is not.) A
+# loss that has no such
 # argument, as the binary cross-entropy, carries the NaN into the weights, and one such
 # batch ruins the network. Divide by ``v.sum().clamp(min=1)`` there, if your weights are of
 # the size of ours.
@@ -293,6 +298,14 @@ except RuntimeError as error:
 #    ``slides``). Is there still something to gain from weights? Then go back to the strong
 #    noise and give the segments a worth of 800 instead of 80. Which of the numbers gets
 #    better, and which gets worse?
+#
+# .. dropdown:: Answer
+#
+#    With half the noise there is next to nothing to gain: every pixel counted once, the
+#    network finds 95% of the small cells, and with either weight all of them, with 0% false
+#    alarms each time. A weight decides doubtful pixels, and there are hardly any left. With
+#    a worth of 800 it finds 95% of the small cells instead of 80%, for 23% false alarms
+#    instead of 4%, and its chances are 230% of the right ones instead of 125%.
 
 # %%
 # .. dropdown:: How we checked this page

@@ -100,7 +100,7 @@ classes = torch.tensor([0, 1])  # the first sample is nearly right, the second i
 F.cross_entropy(logits, classes).backward()
 by_hand = (logits.detach().softmax(1) - F.one_hot(classes, 3)) / 2
 print(logits.grad)
-by_hand
+print(by_hand)
 
 # %%
 # Each row adds up to 0: what the true class is pulled up is pushed down at the others, most
@@ -179,16 +179,24 @@ for name, (loss, formula) in pairs.items():
 
 # %%
 # Note what each of them divides by. Cross-entropy with class indices divides by the number
-# of samples, and the two-way loss by the number of all entries, here three times as many.
-# Class weights divide by the sum of the weights of the samples that came; a sample with
-# ``ignore_index`` counts as weight 0.
+# of targets, which are the samples here, and all the pixels or tokens if each has a target
+# of its own. The two-way loss divides by the number of all entries, here three times as
+# many. Class weights divide by the sum of the weights of the samples that came; a sample
+# with ``ignore_index`` counts as weight 0. If the targets are probabilities instead of
+# indices, class weights multiply, and it still divides by the number of samples. Two lines
+# of the list may not be combined as they stand: with label smoothing, a class weight also
+# multiplies the smoothed part of each other class.
+#
+# The list wants ``t`` in the shape of ``y``. If ``y`` is ``(4, 1)`` and ``t`` is ``(4,)``,
+# they broadcast to 16 numbers, and PyTorch warns.
 #
 # A function of the loss
 # ----------------------
 #
 # People also minimise the logarithm of a loss, or its root (RMSE). This multiplies all of
 # ``v`` by one number, :math:`1/L` or :math:`1/(2\sqrt L)`, so the direction stays, and the
-# size changes as the loss falls. Only where the loss is exactly 0 there is no such number:
+# size changes as the loss falls. Where the loss is 0, there is no such number. In float16
+# this happens soon, because the square of an error of 0.0001 rounds to 0:
 
 perfect = layer(X).detach().requires_grad_()
 for g in (torch.clone, torch.log, torch.sqrt):

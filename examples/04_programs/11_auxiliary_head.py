@@ -26,7 +26,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-torch.set_default_dtype(torch.float64)  # so that every processor prints the same digits
+# For the printed digits, which then are the same on every processor; leave it out:
+torch.set_default_dtype(torch.float64)
 
 
 def spirals(count, generator):
@@ -111,12 +112,17 @@ title = figure.suptitle("What the main head says about each point")
 
 # %%
 # Without the second loss the main head has found a straight line, and with it the spirals.
+# (Other weights at the start have ended between 80% and 100% with it, and at two thirds
+# without it.)
+#
 # Note that the auxiliary loss does not pass through the ten layers of the main part. It has
 # taught the trunk only, and with a trunk that tells the points apart, the main part could
 # learn as well.
 #
 # Where the two gradients meet
 # ----------------------------
+#
+# The program is complete now, and the rest of the page looks into it.
 #
 # We go back to the untrained network, and ask for the gradient at ``h`` of each loss alone,
 # and then for what arrives there if both are in one call:
@@ -195,8 +201,8 @@ for way in (one_sum, one_call, two_calls):
 # %%
 # Two calls add up in ``.grad`` what one call adds up at ``h``. By linearity this is the
 # same (unless something below ``h`` is not linear in ``v``, such as a hook that clips), but
-# the trunk is walked twice. So you need two calls only if you want to see or
-# change the two gradients one by one (:ref:`task-gradient-norms`). (Under
+# the trunk is walked twice. Two calls are useful if you want to see or change the two
+# gradients one by one (:ref:`task-gradient-norms`). (Under
 # DistributedDataParallel two calls are *not* the same: :ref:`ddp-several-backwards`.)
 #
 # What goes wrong
@@ -253,7 +259,8 @@ for name, (first, head) in ratios.items():
     print(f"{name:16} {first:.2f} {head:.2f}")
 
 # %%
-# - **No retain_graph** raises, because both walks need the trunk.
+# - **No retain_graph** raises, because both walks need what the trunk has saved. (A frozen
+#   trunk has saved nothing for a walk, and two calls pass.)
 # - **No v at all** is not an error, since each loss is a number and may stand without one.
 #   Both losses count 1 then, and the auxiliary part is more than three times what you
 #   wanted.
@@ -268,6 +275,15 @@ for name, (first, head) in ratios.items():
 #    Replace ``nn.Tanh`` by ``nn.ReLU``, or make the main part twenty layers deep. Does the
 #    auxiliary loss still help the main head? And what becomes of the main head if the
 #    weight is 10?
+#
+# .. dropdown:: Answer
+#
+#    With ReLU there is nothing left to help: 100% right with and without the second loss.
+#    ReLU passes the gradient of a positive number on as it is, where Tanh shortens it.
+#    With twenty layers the remedy fails: 52% right without the second loss and 58% with
+#    it, little better than tossing a coin. The trunk has learned, but the main part is now
+#    too deep to learn from it. With the weight 10 the main head is again 100% right: it
+#    has its layers for itself, and Adam does not mind that the trunk's gradient is larger.
 
 # %%
 # .. dropdown:: How we checked this page

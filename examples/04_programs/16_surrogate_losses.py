@@ -61,7 +61,7 @@ def distil(scene, parameters, predict_noise, steps=300, lr=0.02):
     for _ in range(steps):
         x = scene()
         with torch.no_grad():
-            sigma = 0.05 + 0.1 * torch.rand(len(x), 1)
+            sigma = 0.05 + 0.1 * torch.rand_like(x[:, :1])
             noise = torch.randn_like(x)
             g = (predict_noise(x + sigma * noise, sigma) - noise) / len(x)
         loss = (g * x).sum()  # its gradient with respect to x is g
@@ -222,6 +222,12 @@ print(f"x.backward(g)           {strength.grad.norm():9.4f}")
 #    * - a loss divided by itself
 #      - ``(y / stop(y)).sum()``
 #      - 1/y
+#
+# In code, write ``-logsigmoid(y)`` for the line ``-D.log()`` and ``logsigmoid(-y)`` for
+# ``(1 - D).log()``: where a score is very sure, D rounds to 0 or 1, and the lines as they
+# stand send NaN. The line of PPO is the one of the same forward pass. If the old
+# log-probabilities were stored, and Dropout has drawn another mask since, the ratio is not
+# 1, and multiplies ``v``.
 #
 # The three without a ``detach`` are here because their value is not the point either. Most
 # have a page: :ref:`reinforce`, :ref:`ratio-of-one`, :ref:`discrete-choices`,

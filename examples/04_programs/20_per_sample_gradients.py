@@ -4,90 +4,157 @@ r"""
 Per-sample gradients
 ====================
 
-``backward`` adds the gradients of all samples into one. To keep them apart, take the
-gradient of the loss of *one* sample and let :func:`torch.func.vmap` run it over the
-batch: every parameter gets a gradient of shape ``(B, *parameter)``.
+After ``loss.backward()`` there is one gradient for the whole batch, and you need one for
+*each sample*: to limit what a single patient's record may do to a network, to find the
+picture with the wrong label, or to see which samples pull against each other. A loop over
+the batch is right and slow. This page does it in one call with :func:`torch.func.vmap`, and
+finds that for clipping you need not even keep the gradients, if you choose ``v`` well.
 """
 
 # %%
-# The losses of B samples are a vector; its :term:`Jacobian` by the parameters has a row for
-# each sample. A sum or a mean is :math:`v^\top J`, in which the rows are lost:
+# Why they are not there any more
+# -------------------------------
+#
+# The losses of ``B`` samples are ``B`` numbers. Their :term:`Jacobian` with respect to the
+# weights has a row for each sample, and these rows are what you are looking for. But a
+# training loop asks for the gradient of the sum or the mean, which is a product
+# :math:`v^\top J` with equal weights. It *adds up the rows*, and no tool can take a sum
+# apart afterwards. So we have to ask differently.
+#
+# We write the loss of **one** sample as a function of the weights, take its gradient with
+# ``grad``, and let ``vmap`` run it over the batch. ``in_dims`` says what is different for
+# each sample: not the weights (None), but the sample and its target (dimension 0):
 
 import torch
+from torch import nn
+
+
+def per_sample_gradients(model, loss_of_one, data, target):
+    """Return a dict with the gradient of each sample's loss, of shape (B, *parameter)."""
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(weights, sample, goal):
+        out = torch.func.functional_call(model, weights, (sample,))
+        return loss_of_one(out, goal)
+
+    gradient = torch.func.grad(loss)
+    return torch.func.vmap(gradient, in_dims=(None, 0, 0))(weights, data, target)
+
+
+# %%
+# That is the part to take along. (``weights`` are copies without a graph, so that nothing
+# is written into ``.grad``.) We try it with a small network, six points, and a squared
+# error:
 
 torch.manual_seed(0)  # weights and data that are the same on every build
-model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
 data, target = torch.randn(6, 2), torch.randn(6, 1)
-w = {name: p.detach() for name, p in model.named_parameters()}
 
 
-def loss(w, sample, goal):
-    out = torch.func.functional_call(model, w, (sample,))
+def squared(out, goal):
     return ((out - goal) ** 2).sum()
 
 
-per_sample = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
-gradients = per_sample(w, data, target)
-{name: tuple(g.shape) for name, g in gradients.items()}
+gradients = per_sample_gradients(model, squared, data, target)
+for name, g in gradients.items():
+    print(f"{name:9} {tuple(g.shape)}")
 
 # %%
-# *Gradient of each term of a sum, not the sum of gradients*: that is what this is, at the
-# price of B times the memory of the parameters (``vmap`` has a ``chunk_size``). What
-# ``backward`` leaves is their sum, for a mean loss their mean, as long as samples do not
-# mix and dropout draws the same masks:
+# Each parameter's gradient has got a first dimension of 6, one entry for each sample. That
+# is also the price: six times the memory of the parameters. If it is too much, pass a
+# ``chunk_size`` to ``vmap``, and it takes a few samples at a time.
+#
+# The sum over that dimension should be what ``backward`` leaves for a sum of losses, and
+# the mean what it leaves for a mean. (This is so as long as samples do not mix and no
+# dropout draws other masks.)
 
 for reduce in (torch.sum, torch.mean):
     model.zero_grad()
     reduce((model(data) - target) ** 2).backward()
-    for name, p in model.named_parameters():
-        torch.testing.assert_close(p.grad, reduce(gradients[name], 0))
+    same = [
+        torch.allclose(p.grad, reduce(gradients[name], 0), atol=1e-6)
+        for name, p in model.named_parameters()
+    ]
+    print(reduce.__name__, all(same))
 
 # %%
-# *Can I expand the weights instead, one copy for each sample?* For layers that you can
-# write as a batched product, yes. Each copy gets a gradient of its own from one backward:
-
-first = w["0.weight"].expand(6, 3, 2).clone().requires_grad_()
-hidden = torch.tanh((first @ data[:, :, None])[..., 0] + w["0.bias"])
-((model[2](hidden) - target) ** 2).sum().backward()
-torch.testing.assert_close(first.grad, gradients["0.weight"])
-
-# %%
-# What for: clipping each sample
-# ------------------------------
+# Which sample pulls hardest?
+# ---------------------------
 #
-# Private training (DP-SGD, Abadi et al., 2016) limits what one sample can do to a step.
-# After ``backward`` it is too late: ``clip_grad_norm_`` sees the sum alone. The norm of
-# each sample's gradient, over all parameters, and the factor that brings it below C:
+# The first use: look at the lengths. Suppose that somebody has mistyped a target, and the
+# number 30 has slipped in between others that are about 1 in size. Each sample's gradient
+# over *all* parameters becomes one row of ``flat``:
 
-flat = torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
+
+def rows(gradients):
+    return torch.cat([g.flatten(1) for g in gradients.values()], dim=1)
+
+
+mistyped = target.clone()
+mistyped[4] = 30.0
+lengths = rows(per_sample_gradients(model, squared, data, mistyped)).norm(dim=1)
+
+import pullback
+
+pullback.draw.bars(
+    {"length of the gradient": lengths},
+    names=[f"sample {i}" for i in range(6)],
+    alt="The length of each sample's gradient; that of sample 4 is far above the others",
+)
+
+# %%
+# Sample 4 alone would decide where this step goes. In the mean of the six it would have
+# been one gradient that is rather large, with no sign of which sample has caused it.
+#
+# Clipping each sample (DP-SGD)
+# -----------------------------
+#
+# Private training goes one step further (Abadi et al., 2016). No sample, however odd, may
+# move the weights by more than a bound ``C``, so each gradient that is longer is shortened
+# to it. After ``backward`` it is too late, because ``clip_grad_norm_`` sees the sum alone.
+# With the rows it is one factor for each sample:
+
+flat = rows(gradients)
 norms = flat.norm(dim=1)
 C = 1.0
 factor = (C / norms).clamp(max=1)
-print(norms.round(decimals=2), (flat * factor[:, None]).norm(dim=1).max().round(decimals=4))
+print("lengths", [round(n, 2) for n in norms.tolist()])
+print("longest after clipping", round((flat * factor[:, None]).norm(dim=1).max().item(), 4))
 
 # %%
-# The clipped *sum* is one more product: the factor of each sample weighs its loss. So a
-# pass that finds the norms alone and one ``backward`` are enough. Noise goes on that sum,
-# σ times the bound C; the division by the batch size comes last:
+# Now comes the point for this site. What we want in the end is the *sum of the clipped
+# rows*, :math:`\sum_i f_i\,J_i`, and that is a product with the factors as ``v``. So if
+# you know the factors, an ordinary ``backward`` on the vector of losses gives the clipped
+# sum, and the gradients themselves need not be kept:
 
 model.zero_grad()
-losses = ((model(data) - target) ** 2).sum(1)
+losses = ((model(data) - target) ** 2).sum(1)  # (6,), not reduced
 losses.backward(factor)
 clipped = torch.cat([p.grad.flatten() for p in model.parameters()])
-torch.testing.assert_close(clipped, factor @ flat)
+print(torch.allclose(clipped, factor @ flat, atol=1e-6))
 sigma = 1.1
 private = (clipped + sigma * C * torch.randn(clipped.shape)) / len(data)
 
 # %%
-# And the tangent kernel
-# ----------------------
+# The last line adds the noise that makes the step private. It goes on the *sum*, with a
+# size that is given by the bound ``C`` and not by the data, and the division by the batch
+# size comes last. Libraries for private training find the norms without forming the rows,
+# and then do the same second pass.
 #
-# *How do I get the NTK?* Rows against rows: :math:`K=J J^\top`, B×B for one output.
+# Who moves whom? The tangent kernel
+# ----------------------------------
+#
+# A third use compares the rows with each other. Take the Jacobian of the *outputs* instead
+# of the losses, and multiply each row with each: :math:`K=JJ^\top` is the *neural tangent
+# kernel*, ``B`` by ``B`` for one output. Entry (i, j) says how far the output of sample i
+# moves if a step is taken for sample j:
 
-J = torch.func.vmap(
-    torch.func.grad(lambda w, s: torch.func.functional_call(model, w, (s,))[0]), (None, 0)
-)(w, data)
-J = torch.cat([g.flatten(1) for g in J.values()], dim=1)
+
+def output(out, goal):
+    return out[0]
+
+
+J = rows(per_sample_gradients(model, output, data, target))
 kernel = J @ J.T
 
 import pullback.plot
@@ -100,27 +167,32 @@ ax = pullback.plot.heatmap(
 )
 
 # %%
-# What it says: after a small step of gradient descent on the losses, the outputs have moved
-# by :math:`-\eta K r`, with r the slopes of the losses by the outputs:
+# The diagonal is a sample's influence on itself. A large entry beside it means that the
+# network cannot learn the one sample without moving the other. We can check that reading.
+# After a small step of gradient descent on the sum of the losses, the outputs should have
+# moved by :math:`-\eta K r`, with :math:`r` the slopes of the losses at the outputs:
 
 rate = 1e-4
 out = model(data).detach()
-moved = {name: w[name] - rate * g.sum(0) for name, g in gradients.items()}
+moved = {
+    name: p.detach() - rate * gradients[name].sum(0) for name, p in model.named_parameters()
+}
 change = torch.func.functional_call(model, moved, (data,)) - out
 predicted = -rate * kernel @ (2 * (out - target))
 print(((change - predicted).norm() / change.norm() < 0.01).item())
 
 # %%
-# What goes wrong
-# ---------------
+# What to watch for
+# -----------------
 #
-# Inside ``vmap`` a sample has no batch dimension. *vmap(jacrev) with BatchNorm: expected
-# 4D input (got 3D)* for images; here 2D or 3D. With the dimension added BatchNorm still
-# wants company, as in training it mixes samples and one alone has no spread. (An image has
-# one, over its pixels; there it is the running statistics that cannot be written.)
+# **BatchNorm.** Inside ``vmap`` a sample has no batch dimension, and so the first message
+# is about the shape. People then add the dimension with ``sample[None]``, and get the
+# second one: in training, BatchNorm computes with the spread of the batch, and one sample
+# alone has none. (A single image has one, over its pixels. There it is the running
+# statistics that cannot be written, the third message.)
 
-norm = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1))
-image = lambda s: torch.nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))
+norm = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
+image = lambda s: nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))
 for f in (norm, lambda sample: norm(sample[None])[0], image):
     try:
         torch.func.vmap(f)(data)
@@ -128,25 +200,28 @@ for f in (norm, lambda sample: norm(sample[None])[0], image):
         print(str(error).partition(", which")[0])
 
 # %%
-# The gradient of one sample's loss does not *exist* there, whatever tool you take. In
-# ``eval`` mode it does; or train with GroupNorm, which looks at one sample at a time:
+# No tool can help here. If the loss of one sample depends on the others, the gradient of
+# *one sample's* loss does not exist. In ``eval`` mode it does, and with GroupNorm, which
+# looks at one sample at a time, also in training:
 
 norm.eval()
-torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape
+print(torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape)
 
 # %%
-# Dropout is refused until you say whether the samples share a mask:
+# **Dropout** is refused until you say whether all samples share a mask (``"same"``) or each
+# draws its own (``"different"``, as in an ordinary batch):
 
-noisy = torch.nn.Dropout(0.5)
+noisy = nn.Dropout(0.5)
 try:
     torch.func.vmap(noisy)(data)
 except RuntimeError as error:
     print(str(error)[:66])
-torch.func.vmap(noisy, randomness="different")(data).shape
+print(torch.func.vmap(noisy, randomness="different")(data).shape)
 
 # %%
-# *I append w.grad in a loop over samples, and all entries of my list are the same.* They
-# are one tensor, which ``zero_()`` and the next ``backward`` edit. Append a clone:
+# **A loop that collects** ``.grad`` **collects one tensor many times.** ``zero_grad`` with
+# ``set_to_none=False`` and the next ``backward`` edit the same tensor, and all entries of
+# the list change with it. Append a clone:
 
 for keep in (lambda g: g, torch.clone):
     kept = []
@@ -157,22 +232,62 @@ for keep in (lambda g: g, torch.clone):
     print([round(g.item(), 2) for g in kept])
 
 # %%
-# The check, one sample after the other with ``backward``:
+# **Copies of the weights** are another way that people try: one copy for each sample, and
+# a single ``backward`` gives each copy its own gradient. It works, for layers that you can
+# write as a batched product yourself:
+
+first = model[0].weight.detach().expand(6, 3, 2).clone().requires_grad_()
+hidden = torch.tanh((first @ data[:, :, None])[..., 0] + model[0].bias)
+((model[2](hidden) - target) ** 2).sum().backward()
+print(torch.allclose(first.grad, gradients["0.weight"], atol=1e-6))
+
+# %%
+# .. admonition:: Try it
+#
+#    Use the function for a classifier: three classes, ``nn.Linear(2, 3)``, and
+#    cross-entropy. What does ``loss_of_one`` have to be, given that inside ``vmap`` the
+#    output has the shape ``(3,)`` and the class the shape ``()``?
+#
+# .. dropdown:: Answer
+#
+#    ``F.cross_entropy`` as it is, because it also takes the scores of a single sample:
+
+classes = torch.tensor([0, 2, 1, 1, 0, 2])
+classifier = nn.Linear(2, 3)
+of_each = per_sample_gradients(classifier, nn.functional.cross_entropy, data, classes)
+print({name: tuple(g.shape) for name, g in of_each.items()})
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Each row is compared with ``backward`` on that sample alone, of the classifier, too.
+#    The clipped sum is compared with the factors times the rows, and the outputs after a
+#    step with what the kernel predicts.
 
 for i in range(6):
     model.zero_grad()
     ((model(data[i]) - target[i]) ** 2).sum().backward()
     one = torch.cat([p.grad.flatten() for p in model.parameters()])
     torch.testing.assert_close(flat[i], one)
+    classifier.zero_grad()
+    nn.functional.cross_entropy(classifier(data[i]), classes[i]).backward()
+    torch.testing.assert_close(of_each["weight"][i], classifier.weight.grad)
+for reduce in (torch.sum, torch.mean):
+    model.zero_grad()
+    reduce((model(data) - target) ** 2).backward()
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p.grad, reduce(gradients[name], 0))
+assert lengths.argmax() == 4
+assert lengths[4] > 5 * lengths[[0, 1, 2, 3, 5]].max()
+torch.testing.assert_close(clipped, factor @ flat)
+torch.testing.assert_close(first.grad, gradients["0.weight"])
 assert (change - predicted).norm() < 0.01 * change.norm()
 torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
 
 # %%
-# Where next
-# ----------
-#
-# More than one output a sample: :ref:`jacobian-per-sample`. What ``vmap`` cannot do:
-# :ref:`vmap-limits`. Samples that mix: :ref:`mixing-samples`.
+# **Next:** more than one output for each sample: :ref:`jacobian-per-sample`. What ``vmap``
+# cannot do: :ref:`vmap-limits`. Samples that mix: :ref:`mixing-samples`. Weights for
+# samples as a ``v``: :ref:`loss-as-v`.
 #
 # .. asked: per-sample gradients; gradient for each sample of a batch; individual
 #    gradients; gradients of every example; differential privacy gradients; vmap grad;

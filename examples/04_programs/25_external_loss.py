@@ -37,6 +37,7 @@ def transport(draws):
 
 # %%
 # The gradient says for each output how far it is from its partner, and in which direction.
+# (There must be as many outputs as there are numbers in the goal.)
 # PyTorch knows nothing of this function. All the same, the network can be trained:
 
 import torch
@@ -48,7 +49,7 @@ even = torch.linspace(-4, 4, 200)[:, None]
 optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
 for step in range(400):
     draws = net(even)[:, 0]
-    loss, gradient = transport(draws.detach().numpy())
+    loss, gradient = transport(draws.detach().cpu().double().numpy())
     optimizer.zero_grad()
     draws.backward(torch.from_numpy(gradient).to(draws))
     optimizer.step()
@@ -81,7 +82,9 @@ legend = plt.legend()
 # ``loss.backward()`` PyTorch computes the first factor itself, and here NumPy has done it.
 # Three things happen in the line with ``backward``:
 #
-# - ``draws.detach().numpy()`` hands over the numbers without their graph.
+# - ``draws.detach()`` hands over the numbers without their graph, and
+#   ``.cpu().double().numpy()`` does it from any device and dtype. (NumPy has no bfloat16,
+#   and would compute the loss of a float16 network in float16.)
 # - ``torch.from_numpy(gradient)`` brings the gradient back. It has one entry for each
 #   output, so it has the shape of ``draws``, as every ``v`` must.
 # - ``.to(draws)`` gives it the dtype and the device of ``draws``. NumPy computes in float64
@@ -109,7 +112,7 @@ legend = plt.legend()
 class Transport(torch.autograd.Function):
     @staticmethod
     def forward(ctx, draws):
-        loss, gradient = transport(draws.detach().cpu().numpy())
+        loss, gradient = transport(draws.detach().cpu().double().numpy())
         ctx.save_for_backward(torch.from_numpy(gradient).to(draws))
         return draws.new_tensor(loss)
 
@@ -168,11 +171,12 @@ except (TypeError, RuntimeError) as error:
 
 # %%
 # **A float64 v is cast to the dtype of y without a word.** This is mostly what you want. If
-# a number is too large for float32, it becomes infinite:
+# a number is too large for float32, it becomes infinite, and if it is too small, 0 (in
+# float16 :math:`10^5` is too large already):
 
 leaf = torch.ones(1, requires_grad=True)
 (leaf * 1).backward(torch.tensor([1e300], dtype=torch.float64))
-leaf.grad
+print(leaf.grad)
 
 # %%
 # **A gradient of the wrong function.** Nobody checks that what you pass belongs to the loss
@@ -192,7 +196,7 @@ leaf.grad
 goal = np.sort(rng.normal([-3, 0, 2], 0.2, (67, 3)).ravel()[:200])
 for _ in range(600):
     draws = net(even)[:, 0]
-    three_bumps, gradient = transport(draws.detach().numpy())
+    three_bumps, gradient = transport(draws.detach().cpu().double().numpy())
     optimizer.zero_grad()
     draws.backward(torch.from_numpy(gradient).to(draws))
     optimizer.step()

@@ -4,18 +4,19 @@ r"""
 Saliency maps and Grad-CAM: one-hot v over classes
 ==================================================
 
-To ask which pixels moved the score of one class, pass a one-hot ``v`` over the classes,
-in every row of the batch. The gradient arrives in the shape of the images: one map for
-each.
+Your network says *horizontal bar*, and you would like to see which pixels made it say so.
+You ask for the gradient of a score with respect to the picture, and PyTorch refuses,
+because there is a score for each class and for each picture of the batch. Which of them do
+you mean? You answer with ``v``: a 1 at the class that you ask about and 0 at the others, in
+every row. What comes back has the shape of the pictures, one map for each.
 """
 
 # %%
-# ``scores`` has shape ``(B, classes)``, the images ``(B, 1, 12, 12)``. With ``v`` one-hot
-# in every row the product is the sum over the batch of one score each, and since images
-# do not mix (``eval`` mode), every image keeps its own map.
+# A network to ask
+# ----------------
 #
-# Images of a bright horizontal or vertical bar at a random place, and a small network
-# trained to tell them apart:
+# The pictures show a bright horizontal or vertical bar at a random place, on some noise. So
+# we know what a good map has to show, the bar:
 
 import torch
 from torch import nn
@@ -36,7 +37,8 @@ head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2, bias
 model = nn.Sequential(features, head)
 
 # %%
-# Sixty steps are enough:
+# A small convolutional network learns to tell them apart in sixty steps. We keep its two
+# parts apart, because Grad-CAM will need what comes out of ``features``:
 
 optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 for _ in range(60):
@@ -46,11 +48,17 @@ for _ in range(60):
     optimizer.step()
 images, kind = bars(200)
 accuracy = (model.eval()(images).argmax(1) == kind).float().mean()
-bool(accuracy > 0.95)
+print("more than 95% right:", bool(accuracy > 0.95))
 
 # %%
-# The saliency map of the class that the network chose. The input is the leaf, and
-# ``requires_grad_()`` comes *before* ``model(pictures)``; set afterwards, ``grad`` is None:
+# The map of one class
+# --------------------
+#
+# We take a picture of each kind. The pictures have to ask for a gradient *before* they go
+# into the network, since otherwise the scores have no graph that leads to them, and
+# ``pictures.grad`` stays None. The scores have the shape ``(2, 2)``, a row for each
+# picture, and so has ``v``. Here we ask each picture about the class that the network has
+# chosen:
 
 shown = torch.stack([images[kind == k][0] for k in (0, 1)])  # one of each kind
 pictures = shown.clone().requires_grad_()
@@ -58,26 +66,42 @@ scores = model(pictures)
 v = nn.functional.one_hot(scores.argmax(1), 2).float()
 scores.backward(v)
 saliency = pictures.grad.abs()[:, 0]
-saliency.shape
+print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 
 # %%
-# Grad-CAM: weigh the features
-# ----------------------------
+# With this ``v``, ``backward`` computes the gradient of one number, the *sum* of the two
+# chosen scores. Why does each picture get a map of its own score all the same? Because in
+# ``eval`` mode no picture looks at another one. The score of the first does not depend on
+# the pixels of the second, so at those pixels it adds 0.
 #
-# Grad-CAM (Selvaraju et al., 2017) stops at the last feature maps A: the gradient of the
-# score by A, averaged over the places, weighs the maps; what is negative is dropped. Where
-# the maps are smaller than the image, enlarge the result. Most of it lies within two
-# pixels of the bar, which is as far as one 5×5 window sees (2/5 of the image):
+# .. admonition:: Before you read on
+#
+#    What would the maps be if you passed ones in place of the one-hot ``v``?
+#
+# .. dropdown:: Answer
+#
+#    The gradient of the sum of *both* scores of each picture. A pixel that raises one
+#    score and lowers the other then cancels, and those are the pixels that decide.
+#
+# Grad-CAM: ask the features instead of the pixels
+# ------------------------------------------------
+#
+# A slope at each pixel is often ragged. Grad-CAM (Selvaraju et al., 2017) passes the same
+# ``v``, but stops the walk at the last feature maps ``A``. The gradient that arrives there,
+# averaged over the places, says how much each map counts for the class. The maps are added
+# up with these weights, and what is negative is dropped. (Where the maps are smaller than
+# the picture, enlarge the result.) We ask which part of it lies within two pixels of the
+# bar, as far as one 5×5 window sees. That region is two fifths of the picture:
 
 A = features(shown)
 (gradient,) = torch.autograd.grad(head(A), A, v)
 cam = (gradient.mean((2, 3), keepdim=True) * A).sum(1).clamp(min=0).detach()
 near = nn.functional.max_pool2d((shown[:, 0] > 0.5).float(), 5, stride=1, padding=2)
 share = (cam * near).sum((1, 2)) / cam.sum((1, 2))
-print((share > 0.6).tolist())
+print("more than 60% near the bar:", (share > 0.6).tolist())
 
 # %%
-# Drawn:
+# So it is more than chance would put there. The pictures, the saliency and Grad-CAM:
 
 import matplotlib.pyplot as plt
 
@@ -89,12 +113,17 @@ for row, parts in zip(axes, zip(shown[:, 0], saliency, cam, strict=True), strict
 title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-CAM")
 
 # %%
-# An image for each class: segmentation
-# -------------------------------------
+# Saliency is bright around the bar, where a change of brightness would change the score,
+# and Grad-CAM is one smooth stripe.
 #
-# *My UNet's output is (1, C, H, W), and backward wants a scalar.* Choose the number whose
-# map you want: the class's scores added up over the image, or over the pixels that it won,
-# or its score at one pixel. The first is a ``v`` of ones in the channel of that class:
+# A score at each pixel: segmentation
+# -----------------------------------
+#
+# The output of a UNet has the shape ``(1, C, H, W)``, a score for each class *at each
+# pixel*. Whose map do you want? There are three usual answers: the scores of a class added
+# up over the whole picture, or over the pixels that the class has won, or the score at one
+# pixel. Each is a number, and so each is a ``v`` as well. For the first it has ones in the
+# channel of that class and zeros elsewhere:
 
 segmenter = nn.Sequential(features, nn.Conv2d(8, 2, 1))
 photo = shown[:1].clone().requires_grad_()
@@ -110,18 +139,21 @@ channel[:, 1] = 1
 print(tuple(out.shape), tuple(by_class.shape), torch.allclose(by_v, by_class))
 
 # %%
-# One pixel's map is confined to what that pixel sees, here 5×5. A map over the whole image
-# says how each pixel moved all the outputs around it together:
+# The last number says that the ``v`` gives the same map as the sum. The three maps answer
+# different questions. That of a single pixel cannot leave what this pixel sees, here a
+# window of 5×5, while the one over the whole picture says how each pixel moved all outputs
+# around it together:
 
 corners = by_pixel[0, 0].nonzero().aminmax(dim=0)
 print(corners.min.tolist(), corners.max.tolist())
 
 # %%
-# What goes wrong
-# ---------------
+# What to watch for
+# -----------------
 #
-# *score.backward() says scalar outputs.* With a batch the chosen scores are a vector.
-# Sum them or pass ones, which is the same (:ref:`sum-is-ones`):
+# **The chosen scores are a vector.** Many programs first pick the chosen score of each
+# picture and then call ``backward``. With one picture this works, and with a batch it
+# raises. Add them up, or pass ones, which is the same (:ref:`sum-is-ones`):
 
 chosen = model(pictures).gather(1, scores.argmax(1, keepdim=True))
 try:
@@ -130,28 +162,55 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *backward(gradient=scores * onehot), or (scores * onehot).sum()?* Not the same: the first
-# weighs each map by its own score, so that images are no longer comparable:
+# **The scores themselves as v.** ``scores.backward(scores * onehot)`` is found in programs
+# next to ``(scores * onehot).sum().backward()``, and looks like the same. But it weighs
+# each map by the score of its picture, so that a sure picture looks brighter than a
+# doubtful one:
 
 (weighed,) = torch.autograd.grad(model(pictures), pictures, (scores * v).detach())
 factor = weighed.abs().sum((1, 2, 3)) / saliency.sum((1, 2))
-torch.testing.assert_close(factor, (scores * v).sum(1).abs().detach())
+print("brighter by    ", [round(f, 3) for f in factor.tolist()])
+print("the score is   ", [round(f, 3) for f in (scores * v).sum(1).tolist()])
 
 # %%
-# And after softmax the map answers another question: the slope of a probability p of two
-# is :math:`p(1-p)` times the slope of the *difference* of the scores. Where the network is
-# sure, the map goes dark:
+# **A softmax before the map.** Then you ask about a *probability*, which is another
+# question. With two classes its slope is :math:`p(1-p)` times the slope of the difference
+# of the two scores. Where the network is sure, ``p`` is near 1, and the whole map goes
+# dark, although the picture is a clear case:
 
 p = model(pictures).softmax(1)
 (of_p,) = torch.autograd.grad(p, pictures, v, retain_graph=True)
 (of_difference,) = torch.autograd.grad(model(pictures), pictures, 2 * v - 1)
 sure = p.prod(1).detach()[:, None, None, None]
 torch.testing.assert_close(of_p, sure * of_difference)
-print(bool(of_p.abs().max() < 0.5 * saliency.max()))
+print("less than half as bright:", bool(of_p.abs().max() < 0.5 * saliency.max()))
 
 # %%
-# The check: each image alone, and by indexing in place of a one-hot ``v``; and a class's
-# map as the sum of those of its 144 pixels:
+# **Training mode.** With BatchNorm in ``train()`` the pictures look at each other, and each
+# map contains parts of the others (:ref:`mixing-samples`). Call ``eval()`` first.
+#
+# .. admonition:: Try it
+#
+#    Ask why a picture is *not* the other class: pass ``1 - v``. Then pass ``2 * v - 1``,
+#    the difference of the two scores. How are the three maps related, before you take
+#    absolute values?
+#
+# .. dropdown:: Answer
+#
+#    A product is linear in ``v``, so the map of ``2 * v - 1``, which is
+#    ``v - (1 - v)``, is the difference of the first two:
+
+mine, other, apart = (
+    torch.autograd.grad(model(pictures), pictures, each)[0]
+    for each in (v, 1 - v, 2 * v - 1)
+)
+print(torch.allclose(apart, mine - other, atol=1e-5))
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Each map is compared with that of the picture alone, with an index in place of a
+#    one-hot ``v``; and the map of a class with the sum of the maps of its 144 pixels.
 
 for i in range(2):
     alone = shown[i : i + 1].clone().requires_grad_()
@@ -160,16 +219,16 @@ for i in range(2):
 pixels = torch.func.jacrev(lambda image: segmenter(image)[0, 1])(shown[:1])
 torch.testing.assert_close(pixels.sum((0, 1)), by_class)
 torch.testing.assert_close(pixels[won[0]].sum(0), by_won)
+torch.testing.assert_close(factor, (scores * v).sum(1).abs().detach())
+torch.testing.assert_close(apart, mine - other)
 assert accuracy > 0.95
 assert share.min() > 0.6
 assert (scores.argmax(1) == torch.tensor([0, 1])).all()
 
 # %%
-# Where next
-# ----------
-#
-# One-hot ``v``: :ref:`one-component`. Samples that mix, and ``eval``:
-# :ref:`mixing-samples`. Looking at gradients inside a model: :ref:`hooks`.
+# **Next:** a network whose map gives away that it has looked at the wrong thing, and four
+# kinds of maps: :ref:`attribution`. One-hot ``v``: :ref:`one-component`. Looking at
+# gradients inside a model: :ref:`hooks`.
 #
 # .. asked: saliency map; which pixels matter; Grad-CAM; explain a prediction; heat map
 #    of an image classifier; class activation map; attribution; feature importance of a

@@ -67,7 +67,10 @@ for step in range(600):
         print(f"step {step:3}  loss {loss.item():.5f}")
 
 # %%
-# The network has found the sine, from the equation alone:
+# The network has found the sine, from the equation alone. (Not from the small loss should
+# you conclude this. Until ``t = 12`` instead of 4, the same program also ends with a loss
+# of 0.02, at something that begins as the sine and dies out. A long interval is trained in
+# pieces.)
 
 import matplotlib.pyplot as plt
 
@@ -98,7 +101,7 @@ s = t.clone().requires_grad_()
 value = kinked(s)
 (first,) = torch.autograd.grad(value, s, torch.ones_like(value), create_graph=True)
 (second,) = torch.autograd.grad(first, s, torch.ones_like(first))
-second.abs().max()
+print(second.abs().max())
 
 # %%
 # It is 0 at every point, and PyTorch also says 0 where two pieces meet. If ``u`` is the
@@ -189,6 +192,8 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # - **Points that see each other.** BatchNorm in training mode, attention over the points,
 #   or a convolution or FFT along them, as in a neural operator, mix the points. Then ones
 #   add up the derivatives of different points (:ref:`when-ones-mislead`).
+# - **Validation under no_grad.** ``residual`` differentiates, so that it raises there. Put
+#   it under ``torch.enable_grad()``.
 # - **Two unknowns in one output.** If the network returns :math:`u` and :math:`w` as two
 #   columns, ones give the derivative of :math:`u+w`. Take one column at a time,
 #   ``out[:, k].sum()``.

@@ -10,7 +10,7 @@ this way has a *policy*, a probability for each lever, and it would like to foll
 gradient of the average pay. But the pay has no derivative. It comes out of a machine, after
 a random draw, and no graph leads through either of them. Still one line does it:
 
-.. code-block:: python
+.. code-block:: text
 
    log_prob.backward(reward / len(reward))
 
@@ -44,7 +44,7 @@ reward = pay[action] + 0.1 * torch.randn(1000)
 
 log_prob = policy.log_prob(action)
 log_prob.backward(reward / 1000)
-theta.grad
+print(theta.grad)
 
 # %%
 # The third lever should be pulled more often, and the others less. Is this really the
@@ -54,7 +54,7 @@ theta.grad
 
 p = torch.softmax(theta.detach(), 0)
 exact = p * (pay - p @ pay)
-exact
+print(exact)
 
 # %%
 # The two agree up to chance. The reason is a small identity, :math:`\nabla p =
@@ -140,7 +140,8 @@ print(f"without {plain.std(0).norm():.3f}   with 0.5 {centred.std(0).norm():.3f}
 # %%
 # The mean of the *same* batch, as in the program, is not quite a constant, because each
 # reward is a part of it. It shortens the gradient by the factor :math:`1-1/B` and leaves
-# its direction as it is, on average.
+# its direction as it is, on average. (With a single draw nothing is left of it, and nothing
+# is learned.)
 #
 # What to watch for
 # -----------------
@@ -176,7 +177,8 @@ for name, A in (("as it is", advantage), ("detached", advantage.detach())):
 # %%
 # **Rewards from inference mode.** In GRPO and PPO the rewards often come from a model that
 # runs under ``torch.inference_mode()``. A product would have to save them for ``backward``,
-# and that is refused. As ``v`` they are not saved. Otherwise clone them, or use
+# and that is refused. As ``v`` of an ordinary ``backward`` they are not saved. Otherwise
+# (and with ``create_graph=True``) clone them, or use
 # ``no_grad``:
 
 with torch.inference_mode():
@@ -194,7 +196,7 @@ except RuntimeError as error:
 
 ratio = (log_prob - log_prob.detach()).exp()
 (of_ratio,) = torch.autograd.grad((ratio * scores.clone()).sum(), theta, retain_graph=True)
-torch.allclose(of_ratio, as_v)
+print(torch.allclose(of_ratio, as_v))
 
 # %%
 # **Probabilities in place of their logarithms.** It runs, and it is another gradient. The

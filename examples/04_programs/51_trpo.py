@@ -208,7 +208,7 @@ print("plain above 95 by round 10:", max(plain[:10]) > 95)
 #
 # It is in ``product``:
 #
-# .. code-block:: python
+# .. code-block:: text
 #
 #    Fv = torch.autograd.grad(gradient, weights, v, retain_graph=True)
 #

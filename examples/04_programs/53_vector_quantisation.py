@@ -24,7 +24,8 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-torch.set_default_dtype(torch.float64)  # so that every processor prints the same digits
+# For the printed digits, which then are the same on every processor; leave it out:
+torch.set_default_dtype(torch.float64)
 
 
 def snippets(count, generator):
@@ -56,7 +57,7 @@ class Quantiser(nn.Module):
         e = self.encoder(x)
         chosen = torch.cdist(e, self.codebook).argmin(dim=1)  # (B,), integers
         code = self.codebook[chosen]
-        passed = e + (code - e).detach()  # the value of code, the slope of e
+        passed = e + (code - e).detach()  # the value of code (but for rounding), slope of e
         losses = {
             "reconstruction": mse_loss(self.decoder(passed), x),
             "codebook": mse_loss(code, e.detach()),
@@ -174,7 +175,10 @@ mean = test.mean(dim=0).expand_as(test)
 print(f"the mean snippet for all          error {mse_loss(mean, test):.3f}")
 
 # %%
-# More codes are in use, and the error is smaller. Here are the points in their plane with
+# More codes are in use, and the error is smaller. How much smaller depends on the draw of
+# the first codes. Of six other draws, two ended without a restart with a single code for
+# all snippets, which is as bad as the mean, and with it all six had at least 15 codes in
+# use. Here are the points in their plane with
 # the codes on top of them, and how often each code is chosen:
 
 import matplotlib.pyplot as plt
@@ -235,7 +239,8 @@ print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 # %%
 # **A check with** :term:`finite differences` **must fail** here, and has found nothing
 # wrong. The program computes a staircase, and the straight-through gradient is on purpose
-# not the slope of a staircase (:ref:`straight-through-bias` says what this costs).
+# not the slope of a staircase (:ref:`straight-through-bias` says what this costs). Only the
+# decoder passes such a check, because nothing behind it is a staircase.
 #
 # Many programs move the codebook without a gradient, by a running mean of the points that
 # chose each code. Then the codebook loss is left out, and the straight-through line and
@@ -246,6 +251,15 @@ print(f"{right_loss.item():.4f} {mistakes['with passed'].item():.4f}")
 #    Let the codes begin near the points (``torch.randn(codes, 2)``, without the 4). Does a
 #    code die now? And how does the error change with ``codes=64``, with a restart and
 #    without one?
+#
+# .. dropdown:: Answer
+#
+#    Near the points no code dies. All sixteen are used with and without the restart, and
+#    the errors, 0.08 and 0.07, are about as small as with the restart above. With 64 far
+#    codes the restart matters more: 20 codes in use and an error of 0.08 without it, 59 and
+#    0.03 with it. With 64 codes that begin *near* it helps no longer: 58 and 62 codes are
+#    in use, and the error is even a little smaller without it. A good start does what the
+#    restart would repair.
 
 # %%
 # .. dropdown:: How we checked this page

@@ -18,13 +18,15 @@ gradient? And what would break it?
 # As in :ref:`score-distillation` our pictures have two pixels, so that each is a point in
 # the plane. There are three classes, which overlap a little:
 
+import copy
 import math
 from itertools import pairwise
 
 import torch
 from torch import nn
 
-torch.set_default_dtype(torch.float64)  # so that every processor prints the same digits
+# For the printed digits, which then are the same on every processor; leave it out:
+torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)  # the same pictures and weights on every build
 corners = 2 * math.pi * torch.tensor([0.25, 7 / 12, 11 / 12])
 centres = torch.stack([corners.cos(), corners.sin()], dim=1)
@@ -89,7 +91,7 @@ def guidance(classifier, x, t, wanted):
 
 @torch.no_grad()
 def sample(denoiser, classifier, wanted, scale, steps=40, guidance=guidance):
-    x = torch.randn(len(wanted), 2)
+    x = torch.randn(len(wanted), 2, device=wanted.device)
     times = torch.linspace(0.98, 0.0, steps + 1)
     for now, after in pairwise(times):
         t = now.expand(len(x), 1)
@@ -172,16 +174,23 @@ def by_mean(classifier, x, t, wanted):
         return torch.autograd.grad(log_p.gather(1, wanted[:, None]).mean(), x)[0]
 
 
-torch.manual_seed(1)
-x = sample(denoiser, classifier, wanted, 1, guidance=by_mean)
-print(f"with the mean: right {right(x):.2f}")
+for count in (1, 3, 30, 900):  # pictures at once, the classes in turn
+    torch.manual_seed(1)
+    groups = torch.arange(3).repeat(300)[: max(count, 90)].split(count)
+    near = [
+        torch.cdist(sample(denoiser, classifier, group, 1, guidance=by_mean), centres)
+        for group in groups
+    ]
+    part = (torch.cat(near).argmin(dim=1) == torch.cat(groups)).double().mean()
+    print(f"{count:3} at once: right {part:.2f}")
 
 # %%
 # **A classifier in training mode.** Then BatchNorm subtracts the mean of the batch, and
 # divides by its spread. Each number depends on all pictures, and the
 # gradient of the sum is no longer the gradient of each picture's own number. You can see
 # it without any formula. Exchange the last picture for another one, and look whether the
-# guidance of the first changes:
+# guidance of the first changes. (If the classifier has Dropout, and you try it in training
+# mode, set the seed before each of the two calls, or the masks make the difference.)
 
 
 def first_changes(network):
@@ -193,18 +202,18 @@ def first_changes(network):
 
 
 print("eval:  the first changes:", first_changes(classifier))
-before = classifier[1].running_mean.clone()
-print("train: the first changes:", first_changes(classifier.train()))
-moved = not torch.equal(before, classifier[1].running_mean)
+training = copy.deepcopy(classifier).train()
+print("train: the first changes:", first_changes(training))
+moved = not torch.equal(training[1].running_mean, classifier[1].running_mean)
 print("and its running mean has moved:", moved)
-classifier = classifier.eval()
 
 # %%
-# The last line is a second damage. The noisy pictures of the sampler have gone into the
-# running mean, and calling ``eval()`` afterwards does not take them out again. If you are
-# not sure of a classifier, :func:`pullback.mixing` tells you which samples of a batch look
-# at each other. It calls the function that you pass, so ask it in eval mode, as here, or
-# pass a module, whose running mean it puts back:
+# The last line is a second damage, which is why we have tried it with a copy. The noisy
+# pictures of the sampler have gone into the running mean, and calling ``eval()``
+# afterwards does not take them out again. If you are not sure of a classifier,
+# :func:`pullback.mixing` tells you which samples of a batch look at each other. It calls
+# the function that you pass, so ask it in eval mode, as here, or pass a module, whose
+# running mean it puts back:
 
 import pullback
 
@@ -214,7 +223,8 @@ pullback.mixing(lambda x: classifier(torch.cat([x, t], dim=1)), torch.randn(8, 2
 # %%
 # **Sampling without a graph.** Samplers run under ``no_grad``, as ours does, so that forty
 # steps don't keep forty graphs. Then the gradient of the classifier needs
-# ``torch.enable_grad()`` around it. Under ``inference_mode`` this is not enough:
+# ``torch.enable_grad()`` around it. Under ``inference_mode`` this is not enough. There it
+# takes ``torch.inference_mode(False)``, and ``x.clone()`` in place of ``x.detach()``:
 
 
 def guided_under(mode):
@@ -228,6 +238,11 @@ def guided_under(mode):
 
 for mode in (torch.no_grad, torch.inference_mode):
     print(f"{mode.__name__}: {guided_under(mode)}")
+with torch.inference_mode():
+    x = torch.randn(3, 2)
+    with torch.inference_mode(False):
+        inside = guidance(classifier, x.clone(), torch.full((3, 1), 0.5), wanted[:3])
+print("inference_mode(False) inside: works", inside.shape)
 
 # %%
 # **Without detach.** ``x.detach()`` in ``guidance`` lets each step begin with a new leaf.
@@ -249,6 +264,27 @@ for mode in (torch.no_grad, torch.inference_mode):
 #    log-probabilities of class 0 and class 1. Where do the pictures go? What changes if you
 #    give the two the weights 2 and 1 (which is a ``v`` of the shape ``(B, 3)`` for
 #    ``log_p`` itself)?
+#
+# .. dropdown:: Answer
+#
+#    They gather between the two clouds, where both classes are likely, and none is left at
+#    class 2. The heap lies a little on the side of class 0, so that the split is not even.
+#    With the weights 2 and 1 all of it moves over to that side (in percent):
+
+
+def of_both(classifier, x, t, wanted):
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        log_p = classifier(torch.cat([x, t], dim=1)).log_softmax(dim=1)
+        v = torch.tensor(weights).expand_as(log_p)
+        return torch.autograd.grad(log_p, x, v)[0]
+
+
+for weights in ([1.0, 1.0, 0.0], [2.0, 1.0, 0.0]):
+    torch.manual_seed(1)
+    x = sample(denoiser, classifier, wanted, 1, guidance=of_both)
+    nearest = torch.cdist(x, centres).argmin(dim=1).bincount(minlength=3)
+    print("v", weights, " nearest to class 0, 1, 2:", (nearest / 9).round().int().tolist())
 
 # %%
 # .. dropdown:: How we checked this page

@@ -9,7 +9,7 @@ low for false ones, and the difference of the two means is to become a distance 
 the two crowds. That works only if the critic is not allowed to be steep: its slope has to
 stay near 1. So the loss contains a derivative, and every implementation has this line:
 
-.. code-block:: python
+.. code-block:: text
 
    torch.autograd.grad(scores, points, torch.ones_like(scores), create_graph=True)
 
@@ -59,11 +59,12 @@ critic = nn.Sequential(
 )
 points = torch.randn(64, 2)
 penalty(critic, points).backward()
-[name for name, p in critic.named_parameters() if p.grad is None]
+print([name for name, p in critic.named_parameters() if p.grad is None])
 
 # %%
-# The last bias moves all scores up or down together, and this changes no slope. All other
-# parameters have received a derivative of a derivative.
+# The last bias moves all scores up or down together, and this changes no slope. That is so
+# where the critic ends in a linear layer; a sigmoid behind it would change the slopes. All
+# other parameters have received a derivative of a derivative.
 #
 # A critic that tells two crowds apart
 # ------------------------------------
@@ -135,6 +136,10 @@ for flag in ("retain_graph", "create_graph"):
     print(f"{flag:12}  slopes.requires_grad: {slopes.requires_grad}")
 
 # %%
+# **Validation.** Under ``no_grad`` or ``inference_mode`` the scores have no graph, and
+# ``penalty`` raises. Put ``with torch.enable_grad():`` into it, if you want to log it
+# there (under ``inference_mode`` the whole of it has to stand outside).
+#
 # **Forgotten ones are refused**, as soon as there is more than one score:
 
 try:

@@ -4,14 +4,16 @@ r"""
 Why did my gradient double?
 ===========================
 
-``backward`` *adds* to ``x.grad``, and nothing empties it for you. Empty it once before
-each new gradient: ``x.grad = None``, or ``optimizer.zero_grad()`` for its parameters. A
-gradient that is still twice what you expect may be that of a tensor used twice: right.
+You ran the same cell again, and the gradient is twice as large. ``backward`` *adds* to
+``x.grad``, and nothing empties it for you. Empty it once before each new gradient, with
+``x.grad = None``, or with ``optimizer.zero_grad()`` for all parameters of the optimizer. If
+the gradient is still twice what you expect, look for a tensor that is used twice. Then it
+is right.
 """
 
 # %%
-# For :math:`y=x^2` at 3 the derivative is 6. With every call, what ``x.grad`` holds is a
-# running sum, the :term:`accumulation` of all calls since you emptied it:
+# Take :math:`y=x^2` at 3, where the derivative is 6. What ``x.grad`` holds is a running
+# sum, the :term:`accumulation` of all calls since it was last empty:
 #
 # .. math::
 #
@@ -25,8 +27,8 @@ for _ in range(3):
     print(x.grad)
 
 # %%
-# Emptied in between, it is 6 each time. :func:`torch.autograd.grad` returns its result
-# instead of adding it anywhere, so there is nothing to empty:
+# If you empty it in between, it is 6 each time. :func:`torch.autograd.grad` *returns* its
+# result and adds it nowhere, so there is nothing to empty:
 
 x.grad = None
 (x**2).backward()
@@ -36,9 +38,10 @@ print(x.grad, torch.autograd.grad(x**2, x)[0])
 # In a training loop
 # ------------------
 #
-# *My loss goes down, then up, then down again.* Each step then follows the sum of all
-# gradients so far and runs past the minimum, here at 3. The same loop without and with
-# ``zero_grad()``:
+# *My loss goes down, then up, then down again.* This is how a loop without ``zero_grad()``
+# behaves. Each step follows the sum of all gradients so far, and so it runs past the
+# minimum, which is at 3 here. We let the loop run without ``zero_grad()``, and then with
+# it:
 
 
 def train(empty):
@@ -57,8 +60,9 @@ def train(empty):
 print(train(empty=False), train(empty=True), sep="\n")
 
 # %%
-# Before ``backward`` or after ``step`` are both right places for it. Between the two is
-# not: then there is nothing to step along, and no message:
+# You may call it before ``backward`` or after ``step``, both are right. Between the two it
+# is wrong, because then there is nothing left to step along. There is no message, and the
+# weight stays where it is:
 
 w = torch.tensor(0.0, requires_grad=True)
 optimizer = torch.optim.SGD([w], lr=0.25)
@@ -68,8 +72,9 @@ optimizer.step()
 w.item()
 
 # %%
-# *optimizer.zero_grad() or model.zero_grad()?* Each empties the parameters that it has. An
-# optimizer for a part of the model leaves the rest to grow, here the weight:
+# *optimizer.zero_grad() or model.zero_grad()?* Each of them empties the parameters that it
+# has. If the optimizer has only a part of the model, the gradients of the rest keep
+# growing. Here that is the weight:
 
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD([model.bias], lr=0.1)
@@ -82,8 +87,9 @@ print(model.weight.grad, model.bias.grad)
 # None or zeros?
 # --------------
 #
-# *After PyTorch 2.0 my accumulation code meets None.* ``zero_grad`` sets ``.grad`` to None
-# unless you pass ``set_to_none=False``. Code that adds by hand must allow for it:
+# *Since PyTorch 2.0 my accumulation code meets None.* ``zero_grad`` sets ``.grad`` to None
+# unless you pass ``set_to_none=False``. If your code adds to ``.grad`` by hand, it has to
+# expect None:
 
 optimizer.zero_grad()
 more = torch.ones(1)
@@ -95,8 +101,11 @@ model.bias.grad = more + (0 if model.bias.grad is None else model.bias.grad)
 print(model.bias.grad)
 
 # %%
-# Optimizers, bar LBFGS, skip None. A zero is a gradient: momentum or decay move the weight
-# on, also one frozen since (:ref:`frozen-and-stepped`). A step to 0.9 or 0.8, one without:
+# There is a difference between the two. An optimizer (other than LBFGS) skips a parameter
+# whose gradient is None. A zero is a gradient like any other, and with momentum or weight
+# decay a zero gradient still moves the weight, even one that you have frozen in the
+# meantime (:ref:`frozen-and-stepped`). After one real step we take a second with None, and
+# a second with zero:
 
 
 def drift(empty, **how):
@@ -113,8 +122,9 @@ for how in ({"momentum": 0.9}, {"weight_decay": 1.0}):
     print(how, drift(True, **how), drift(False, **how))
 
 # %%
-# Adding happens in place (without ``create_graph``), so a name that you gave to ``.grad``
-# sees later additions. *I stored the old gradient, and it changed.* Store a clone:
+# *I stored the old gradient, and it changed.* Without ``create_graph``, the new gradient is
+# added in place. So a name that you gave to ``.grad`` sees all later additions. Store a
+# clone:
 
 stored, cloned = x.grad, x.grad.clone()
 (x**2).backward()
@@ -124,9 +134,10 @@ print(stored, cloned)
 # Twice, and right
 # ----------------
 #
-# A tensor used in two places gets the sum of both paths; that is the :term:`chain rule`,
-# not a fault. Tied weights, a layer called twice, ``x * x``. Do not divide by two. (A tied
-# weight is in ``parameters()`` once; freezing one of its uses: :ref:`freezing-layers`.)
+# A tensor that is used in two places gets the sum of what comes back along both paths. This
+# is the :term:`chain rule`, and you should not divide by two. It happens with tied weights,
+# with a layer that is called twice, and with ``x * x``. (A tied weight is in
+# ``parameters()`` once. How to freeze only one of its uses: :ref:`freezing-layers`.)
 
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)
@@ -137,8 +148,10 @@ weight.grad  # of 3 w^2: 6 w, 3 w from each use
 # Adding on purpose, and clipping
 # -------------------------------
 #
-# A batch in two halves: no ``zero_grad`` between them, each loss with its share, and *one*
-# clipping at the end. Clipping after each half scales the running sum and turns the result:
+# Accumulation is useful when a batch is too large and comes in two halves. Then there is no
+# ``zero_grad`` between the halves, each loss is divided by their number, and the gradient
+# is clipped *once*, at the end. If you clip after each half, you shrink the first half
+# before the second is added, and the sum points in another direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 
@@ -155,8 +168,9 @@ def clipped(each):
 print(*[clipped(each).round(decimals=3) for each in (False, True)])
 
 # %%
-# The check: the running sum by an independent derivative, the loop by its closed form
-# (the distance to 3 halves with each step), and the clipped sum by hand:
+# The running sum is compared with a derivative from :mod:`torch.func`, and the loop with
+# its closed form, in which each step halves the distance to 3. The clipped sum is computed
+# by hand:
 
 slope = torch.func.grad(torch.square)(torch.tensor(3.0))
 assert stored is x.grad
@@ -171,8 +185,9 @@ torch.testing.assert_close(clipped(each=False), total / total.norm())
 # Where next
 # ----------
 #
-# Why two calls are no second derivative: :ref:`accumulating-twice`. Several losses on one
-# graph: :ref:`second-backward`. When ``.grad`` stays None: :ref:`grad-is-none`.
+# :ref:`accumulating-twice` explains why two calls are not a second derivative,
+# :ref:`second-backward` is about several losses on one graph, and :ref:`grad-is-none` about
+# a ``.grad`` that stays None.
 #
 # .. asked: gradient doubles; gradient twice as large; gradient accumulates; x.grad adds
 #    up; forgot zero_grad; gradient grows with each call; reset gradients; grad gets

@@ -4,14 +4,16 @@ r"""
 Why "backward through the graph a second time"?
 ===============================================
 
-The first ``backward`` frees the values that the graph saved, and a second one comes past
-the same nodes. Find what the two have in common: two losses, a state carried over from
-the last step, something computed outside the loop. ``retain_graph=True`` is seldom it.
+A training loop works for one step, and the second step stops with this message. The first
+``backward`` has freed the values that the graph had saved, and the second came past the
+same nodes again. So look for what the two have in common: two losses, a state that was
+carried over from the last step, or something that was computed outside of the loop.
+The message suggests ``retain_graph=True``, and that is seldom what you need.
 """
 
 # %%
-# :math:`y=x^2` saves ``x``, because :math:`J=2x` needs it. The :term:`saved tensor` is
-# freed as soon as it has been used:
+# Here is the smallest program that fails. :math:`y=x^2` saves ``x``, because its slope
+# :math:`2x` contains it. The :term:`saved tensor` is freed as soon as it has been used:
 
 import textwrap
 
@@ -29,8 +31,9 @@ except RuntimeError as error:
 # Find the node that was used up
 # ------------------------------
 #
-# The message names no operation. But a node whose saved values are gone refuses to show
-# them, whether it is one of PyTorch's own or of a custom function:
+# The message does not say which operation was meant. But you can ask the nodes of the
+# graph. A node whose saved values are gone refuses to show them, whether the operation is
+# one of PyTorch's own or a custom function:
 
 
 def gone(node):
@@ -44,7 +47,8 @@ def gone(node):
 
 
 # %%
-# A walk through the :term:`computation graph`, *before* the failing call, names them:
+# A walk through the :term:`computation graph` names all such nodes. Call it *before* the
+# line that fails:
 
 
 def spent(loss):
@@ -61,8 +65,9 @@ spent(y)
 
 # %%
 # *Why does it work with + and fail with \*?* A sum, a difference or a view saves nothing,
-# so nothing is missing the second time. No error does not mean that it is right: the
-# gradient of ``x + x``, 2, comes out doubled.
+# so nothing is missing the second time, and there is no error. That does not make it right.
+# The gradient of ``x + x`` is 2, and after two calls the ``.grad`` holds 4, because
+# ``backward`` adds to it:
 
 for operation in [torch.sum, torch.neg, torch.ravel, torch.exp, torch.abs, torch.tanh]:
     x = torch.tensor(3.0, requires_grad=True)
@@ -78,8 +83,9 @@ x.grad
 # Cause 1: two losses, one trunk
 # ------------------------------
 #
-# Both losses lead through ``h``. The first call frees the trunk, and :math:`\tanh` and the
-# product are what the second will miss:
+# Both losses lead through ``h``, the trunk of the network. The first call frees what the
+# trunk has saved. The second call would need it again, for the :math:`\tanh` and for the
+# product:
 
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 h = torch.tanh(w * w)
@@ -88,14 +94,17 @@ first.backward()
 spent(second)
 
 # %%
-# Add the losses, or hand both to one call, which walks the trunk once and adds for you:
+# The best remedy is a single call. Add the losses, or hand both of them to
+# ``autograd.grad`` or ``autograd.backward``, which walks through the trunk once and adds
+# the two up for you:
 
 h = torch.tanh(w * w)
 (together,) = torch.autograd.grad([h.sum(), (h**2).sum()], w)
 together
 
 # %%
-# If you need the two apart, or one to log first, retain on all calls but the last:
+# If you need the two gradients one by one, for example to log their sizes, keep the graph
+# in all calls but the last:
 
 h = torch.tanh(w * w)
 (a,) = torch.autograd.grad(h.sum(), w, retain_graph=True)
@@ -103,14 +112,16 @@ h = torch.tanh(w * w)
 print(torch.allclose(a + b, together))
 
 # %%
-# A GAN is the same case: ``critic(fake.detach())`` keeps the critic's loss out of the
-# generator (:ref:`no-grad-detach`).
+# A GAN is a case of this kind, too. The critic's loss and the generator's loss both lead to
+# the generator, through the same ``fake``. With ``critic(fake.detach())`` the critic's loss
+# ends at ``fake``, where it should (:ref:`no-grad-detach`).
 #
 # Cause 2: a state carried from step to step
 # ------------------------------------------
 #
-# *It fails on the second batch, never on the first.* The hidden state brings the graph of
-# the step before with it:
+# *It fails on the second batch, never on the first.* A recurrent network hands its hidden
+# state from one step to the next, and the state brings the whole graph of the step before
+# with it. That graph has been walked, and its values are gone:
 
 torch.manual_seed(0)  # the same weights on every build
 cell = torch.nn.RNNCell(2, 3)
@@ -121,8 +132,9 @@ state = cell(steps[1], state)
 spent(state.sum())
 
 # %%
-# ``retain_graph=True`` does not mend this. Every step would walk back to the first, and
-# ``step()`` has changed the weights it saved (:ref:`in-place`):
+# With ``retain_graph=True`` you get another error instead. Every step would then walk back
+# to the very first one, and on the way it meets weights that ``optimizer.step()`` has
+# changed in the meantime (:ref:`in-place`):
 
 optimizer = torch.optim.SGD(cell.parameters(), lr=0.1)
 state = torch.zeros(1, 3)
@@ -135,9 +147,11 @@ except RuntimeError as error:
     print(textwrap.shorten(str(error), 90))
 
 # %%
-# *My search only runs with retain_graph=True.* Look for a state that brings its graph, say
-# from a ``repackage_hidden`` that drops what ``detach()`` returns. Detach it between steps,
-# each part of a tuple. The gradient stops there: truncated backpropagation.
+# What is wanted is to keep the numbers of the state and to drop its graph, and that is
+# ``detach()``. If the state is a tuple, as that of an LSTM, detach each part. The gradient
+# then stops at the border between two steps, which is called truncated backpropagation.
+# Mind that ``detach()`` returns a new tensor. A helper such as ``repackage_hidden`` that
+# does not use what ``detach()`` returns changes nothing:
 
 state = torch.zeros(1, 3)
 for step in steps:
@@ -151,16 +165,20 @@ spent(cell(steps[0], state.detach()).sum())
 # Cause 3: computed once, used in every turn
 # ------------------------------------------
 #
-# A normalised weight, a penalty, a table of positions made outside the loop. Make it anew
-# for each ``backward``: ``retain_graph=True`` keeps its old value (:ref:`same-calls`). A
-# total for the log is ``loss.item()``, or it keeps every graph.
+# A normalised weight, a penalty on the weights or a learned table of positions was computed
+# once, before the loop, and each turn of the loop uses it. The first ``backward`` frees its
+# graph. ``retain_graph=True`` would silence the error, but the value would stay the one
+# from before the first step (:ref:`same-calls`). Move the line into the loop, so that each
+# ``backward`` gets a fresh graph. Likewise, a total that you keep for the log should add up
+# ``loss.item()``. If it adds up the losses themselves, it holds on to every graph.
 
 scale = w.exp()
 (scale * 1.0).sum().backward()
 spent((scale * 2.0).sum())
 
 # %%
-# The check: the derivative by the formula, :math:`h'=2w(1-h^2)`; a fresh graph is unspent:
+# We compare the gradient of both losses with the formula, in which :math:`h'=2w(1-h^2)`,
+# and see that a fresh graph has no spent node:
 
 at = w.detach()
 t = torch.tanh(at * at)
@@ -172,8 +190,8 @@ assert spent(second) == ["MulBackward0", "TanhBackward0"]
 # Where next
 # ----------
 #
-# What the flags keep: :ref:`retain-or-create`. Two losses, weighed: :ref:`several-losses`.
-# Cutting a graph on purpose: :ref:`cut-graphs`.
+# :ref:`retain-or-create` tells what the two flags keep, :ref:`several-losses` how to give
+# two losses different weights, and :ref:`cut-graphs` how to cut a graph on purpose.
 #
 # .. asked: backward through the graph a second time; second iteration fails;
 #    retain_graph error; graph was freed; first loop works, second fails; RuntimeError

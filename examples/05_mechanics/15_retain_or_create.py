@@ -4,9 +4,10 @@ r"""
 retain_graph and create_graph: which one?
 =========================================
 
-``retain_graph=True`` keeps the graph you have, so that you can go backward through it
-again. ``create_graph=True`` records a *new* graph, that of the gradient itself, so that you
-can differentiate the gradient. Creating implies retaining; most training needs neither.
+The two flags look alike and do different things. ``retain_graph=True`` keeps the graph that
+you have, so that you can walk back through it again. ``create_graph=True`` records a *new*
+graph, that of the gradient itself, so that you can differentiate the gradient. If you pass
+only ``create_graph=True``, the old graph is kept as well. Most training needs neither.
 """
 
 # %%
@@ -19,8 +20,9 @@ can differentiate the gradient. Creating implies retaining; most training needs 
 # ``.grad`` of a tensor in the middle        neither: ``h.retain_grad()``
 # =========================================  =====================================
 #
-# Take :math:`y=x^3` at 2: :math:`y'=3x^2=12`, :math:`y''=6x=12`, :math:`y'''=6`. What each
-# flag leaves you with: does the gradient have a graph, and is that of ``y`` still there?
+# We try the flags on :math:`y=x^3` at 2, where :math:`y'=3x^2=12`, :math:`y''=6x=12` and
+# :math:`y'''=6`. After each call we ask two questions. Does the gradient have a graph? And
+# is the graph of ``y`` still there?
 
 import torch
 
@@ -38,7 +40,9 @@ for flags in [{}, {"retain_graph": True}, {"create_graph": True}]:
 # retain_graph: the same J again
 # ------------------------------
 #
-# Row by row, with a :term:`retained graph` on all calls but the last. The rows are plain:
+# You want several products with the same :term:`Jacobian`, for example its rows. Each call
+# but the last needs a :term:`retained graph`. The rows themselves are plain tensors without
+# a graph:
 
 
 def f(x):
@@ -55,8 +59,8 @@ print(first, second, first.requires_grad)
 # create_graph: a derivative of the gradient
 # ------------------------------------------
 #
-# That is :term:`double backward`. Ask with ``create_graph=True`` for each derivative that
-# you will differentiate again, and without it for the last:
+# This is called :term:`double backward`. Pass ``create_graph=True`` for each derivative
+# that you want to differentiate again. The last one does not need it:
 
 x = torch.tensor(2.0, requires_grad=True)
 (d1,) = torch.autograd.grad(x**3, x, create_graph=True)
@@ -68,8 +72,9 @@ print(d1.item(), d2.item(), d3.item())
 # What goes wrong
 # ---------------
 #
-# *I passed retain_graph=True and still cannot differentiate the gradient.* It keeps the
-# graph of ``y``; ``g`` has none (a step by it is first-order MAML, :ref:`hypergradients`):
+# *I passed retain_graph=True and still cannot differentiate the gradient.* The flag keeps
+# the graph of ``y``, but the gradient ``g`` has none. (If you take a step along such a
+# gradient in MAML, you get the first-order variant, see :ref:`hypergradients`.)
 
 (g,) = torch.autograd.grad(x**3, x, retain_graph=True)
 try:
@@ -78,10 +83,11 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *Can I create without retaining, to save memory?* ``retain_graph`` defaults to the value
-# of ``create_graph``. An explicit False frees the graph of ``y``, and the new one may lead
-# back through it: the derivative of :math:`e^x` is made of the result that ``y`` saved.
-# That of :math:`x^3` needs ``x`` alone, and goes on working:
+# *Can I create without retaining, to save memory?* If you do not pass ``retain_graph``, it
+# has the value of ``create_graph``. An explicit False frees the graph of ``y``. But the new
+# graph may lead back through the old one. The derivative of :math:`e^x` is made of the
+# result that ``y`` had saved, and so it fails. The derivative of :math:`x^3` needs ``x``
+# alone, and still works:
 
 for curve in (torch.exp, lambda x: x**3):
     (g,) = torch.autograd.grad(curve(x), x, create_graph=True, retain_graph=False)
@@ -94,8 +100,8 @@ for curve in (torch.exp, lambda x: x**3):
 # What it keeps
 # -------------
 #
-# Count what graphs save for a chain of ten sines, in the forward pass and in the gradient.
-# ``retain_graph`` saves no more; ``create_graph`` saves what the next derivative needs:
+# What do the flags cost in memory? We count the tensors that a chain of ten sines saves,
+# first in the forward pass and then during the call that computes the gradient:
 
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -114,8 +120,13 @@ def saved(**flags):
 {name: saved(**{name: True}) for name in ("retain_graph", "create_graph")}
 
 # %%
-# So memory grows in two ways. One is ``retain_graph=True`` in a loop: the state carries the
-# graph of all steps before (:ref:`second-backward`). The nodes on the way back:
+# ``retain_graph`` saves nothing new during the call. It only keeps what was there.
+# ``create_graph`` saves what the next derivative will need.
+#
+# There are two ways in which this can fill your memory. The first is ``retain_graph=True``
+# in a loop whose state carries the graph of all steps before (:ref:`second-backward`). We
+# count the nodes on the longest way back, with the state carried along and with the state
+# detached:
 
 
 def depth(node):
@@ -132,9 +143,10 @@ for _ in range(4):
     print(depth(carried.grad_fn), depth(detached.grad_fn))
 
 # %%
-# The other is ``backward(create_graph=True)``: the gradient it stores in ``x.grad`` has a
-# graph that leads back to ``x``. *Is the reference-cycle warning serious?* Yes: Python's
-# collector does not see through the cycle. Does the parameter outlive its function?
+# The second is ``backward(create_graph=True)``, which warns of a reference cycle. The
+# warning is serious. The gradient in ``x.grad`` has a graph that leads back to ``x``, and
+# Python's garbage collector does not see through this cycle. We ask whether a parameter
+# outlives the function that it was made in:
 
 import gc
 import warnings
@@ -153,14 +165,17 @@ def alive(empty):
 
 
 # %%
-# Left in place it does, and set to None, as ``zero_grad()`` does, it does not:
+# If the gradient is left in place, it does. If ``.grad`` is set to None, as ``zero_grad()``
+# does it, the parameter is freed:
 
 [alive(empty) for empty in (False, True)]
 
 # %%
-# :func:`torch.autograd.grad` stores nothing and leaves no cycle: prefer it here.
+# :func:`torch.autograd.grad` stores nothing, so it leaves no cycle behind. Prefer it when
+# you need ``create_graph``.
 #
-# The check: three derivatives by formula, and two rows by :term:`forward mode`:
+# The three derivatives are compared with their formulas, and the two rows with
+# :term:`forward mode`:
 
 assert (d1.item(), d2.item(), d3.item()) == (3 * 2**2, 6 * 2, 6)
 J = torch.func.jacfwd(f)(torch.tensor([1.0, 2.0]))
@@ -171,8 +186,9 @@ assert saved(retain_graph=True)[1] == 0 < saved(create_graph=True)[1]
 # Where next
 # ----------
 #
-# Second derivatives for a batch: :ref:`second-derivatives`. The message about a second
-# time: :ref:`second-backward`. ``retain_grad``: :ref:`leaves-and-roots`.
+# :ref:`second-derivatives` takes second derivatives at many points, :ref:`second-backward`
+# is about the message that names ``retain_graph``, and :ref:`leaves-and-roots` about
+# ``retain_grad``, which is something else again.
 #
 # .. asked: retain_graph or create_graph; when do I need retain_graph=True; when do I
 #    need create_graph=True; difference of retain_graph and create_graph; keep the

@@ -4,14 +4,17 @@ r"""
 Why is .grad None?
 ==================
 
-``None`` means that no ``backward`` reached this tensor as a :term:`leaf`: it did not ask
-for a gradient, it is not the leaf, the graph is cut on the way, the output does not use
-it, or ``backward`` was told to leave it out. Five questions, in this order, find which.
+You called ``backward``, and a tensor that should have a gradient has ``None``. ``None``
+means that no ``backward`` has written into this tensor, and there are five reasons for it:
+it did not ask for a gradient, it is not the :term:`leaf`, the graph is cut on the way, the
+output does not use it, or ``backward`` was told to leave it out. This page goes through
+the five in the order in which it is easiest to rule them out.
 """
 
 # %%
-# The procedure, as code that you can paste. ``x`` is the tensor whose ``.grad`` is None,
-# ``y`` what you call ``backward`` on; run it before that call:
+# The first four questions can be asked by a function. ``x`` is the tensor whose ``.grad``
+# is None, and ``y`` is what you call ``backward`` on. Paste it into your program, and call
+# it before that line:
 
 import torch
 
@@ -29,7 +32,7 @@ def why_none(x, y):
 
 
 # %%
-# A tensor for which all is well:
+# For a tensor with which nothing is wrong, it says so:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 why_none(x, x**2)
@@ -38,9 +41,10 @@ why_none(x, x**2)
 # 1. It does not require a gradient
 # ---------------------------------
 #
-# Data does not, unless you ask. ``detach``, and anything made under :class:`torch.no_grad`,
-# does not. Integers cannot: ``torch.tensor([1, 2])`` needs a decimal point. The remedy is
-# ``requires_grad_()`` before ``y`` is computed:
+# A tensor of data does not require a gradient unless you ask for it. Neither does what
+# ``detach`` returns, nor what is computed under :class:`torch.no_grad`. The remedy is
+# ``requires_grad_()``, before ``y`` is computed. Integers cannot have a gradient at all, so
+# ``torch.tensor([1, 2])`` needs a decimal point first:
 
 plain = torch.tensor([1.0, 2.0])
 with torch.no_grad():
@@ -55,9 +59,11 @@ except RuntimeError as error:
 # 2. It is not the leaf
 # ---------------------
 #
-# *x.grad is None after .cuda().* A conversion, a division, a slice give a
-# :term:`non-leaf tensor`. The gradient goes to the leaf it was made from, lost if you gave
-# both the same name. Convert first, then ask; slice the gradient, not the tensor:
+# *x.grad is None after .cuda().* A conversion is an operation like any other, and so are a
+# division and a slice. Each returns a new tensor, which is a :term:`non-leaf tensor`, and
+# ``backward`` writes into the leaf that it was made from. If you gave both the same name,
+# that leaf is out of reach. So convert first, and then ask for a gradient. And instead of
+# a slice's ``.grad``, read a slice of ``x.grad``:
 
 lost = torch.ones(2, requires_grad=True).to(torch.float64)
 scaled = torch.ones(2, requires_grad=True) / 2**0.5
@@ -65,15 +71,17 @@ kept = torch.ones(2).to(torch.float64).requires_grad_()
 print(*[why_none(t, t.sum()) for t in (lost, scaled, x[:1], kept)], sep="\n")
 
 # %%
-# A conversion to the type or device that it already has returns the same tensor, so the
-# program that worked on the CPU fails on the GPU:
+# There is a trap in this. A conversion to the type or device that a tensor has already
+# returns the tensor itself, which is still the leaf. So the same line can work on the CPU
+# and leave ``None`` on the GPU:
 
 leaf = torch.ones(2, requires_grad=True)
 print(leaf.to("cpu") is leaf, leaf.to(torch.float64).is_leaf)
 
 # %%
-# To see the gradient of a tensor in the middle, call ``retain_grad()`` on it before
-# ``backward`` (:ref:`leaves-and-roots`). Otherwise reading its ``.grad`` gives a warning:
+# If you do want the gradient of a tensor in the middle, call ``retain_grad()`` on it before
+# ``backward`` (:ref:`leaves-and-roots`). Without that call its ``.grad`` is None, and
+# reading it gives a warning:
 
 import warnings
 
@@ -88,9 +96,11 @@ print(str(caught[0].message).split(". If")[0])
 # 3. The graph is cut on the way
 # ------------------------------
 #
-# ``argmax``, a comparison, ``round().long()``, ``.item()``, ``.numpy()``, ``no_grad``. If
-# nothing of the graph is left, ``backward`` says so; *if another path is left, there is no
-# message at all*, and ``x.grad`` is None:
+# The graph ends at ``detach()``, ``.item()`` and ``.numpy()``, at whatever runs under
+# ``no_grad``, and at an operation whose result is an integer or a truth value, such as
+# ``argmax``, a comparison or ``round().long()``. If nothing of the graph is left,
+# ``backward`` raises an error. *If another path is left, there is no message at all*, and
+# ``x.grad`` is None:
 
 x.grad, w = None, torch.tensor([3.0, 4.0], requires_grad=True)
 try:
@@ -105,8 +115,10 @@ print(why_none(x, y), x.grad, w.grad is None)
 # 4. y does not use this x
 # ------------------------
 #
-# *My learnable tensor is an index.* An index is an integer, with no derivative; make the
-# choice soft, by interpolation:
+# *My learnable tensor is an index.* The index is an integer, which has no derivative, and
+# the table's entry knows nothing of the float that the index was made from. Instead of
+# picking one entry, interpolate between two of them. Then the result depends on the
+# position:
 
 table, position = torch.tensor([0.0, 10.0, 40.0]), torch.tensor(1.25, requires_grad=True)
 print(why_none(position, table[position.long()] + x.sum()))
@@ -116,8 +128,11 @@ soft = (1 - share) * table[low] + share * table[low + 1]
 slope
 
 # %%
-# *I replaced a parameter, and its .grad is None.* Nothing uses the old one any more, and
-# the optimizer still holds it:
+# The slope is 30, because the table rises from 10 to 40 between the positions 1 and 2.
+#
+# *I replaced a parameter, and its .grad is None.* The layer uses the new parameter. The old
+# one is used nowhere, so nothing arrives there. What is worse, the optimizer still holds
+# the old one, and trains it instead of the new:
 
 layer = torch.nn.Linear(2, 1)
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -128,15 +143,16 @@ print(old.grad, layer.weight.grad)
 print(optimizer.param_groups[0]["params"][0] is old)
 
 # %%
-# To change a parameter, keep the tensor and change its values, under ``no_grad``:
-# ``layer.weight.copy_(new)``.
+# To change a parameter, keep the tensor and change its values: call
+# ``layer.weight.copy_(new)`` under ``no_grad``.
 #
 # 5. backward left it out
 # -----------------------
 #
-# It was not called yet; ``zero_grad()`` came after it; ``inputs=`` named other tensors; or
-# the gradient was returned by :func:`torch.autograd.grad` or :func:`torch.func.grad`, which
-# fill no ``.grad``:
+# If ``why_none`` says that ``x`` is reached, look at the call itself. Perhaps ``backward``
+# has not run yet, or ``zero_grad()`` came after it, which sets ``.grad`` back to None. Or
+# ``inputs=`` named other tensors. Or you called :func:`torch.autograd.grad` or
+# :func:`torch.func.grad`, which *return* the gradient and leave ``.grad`` as it was:
 
 x.grad = w.grad = None
 (x * w).sum().backward(inputs=[w])
@@ -146,17 +162,21 @@ print(x.grad, w.grad, torch.autograd.grad((x**2).sum(), x), x.grad)
 # None or zero?
 # -------------
 #
-# *Row 1 of the output does not use x[0]; I expected None.* None is for a whole tensor that
-# is not reached. An entry without influence, a factor 0, a ReLU that is off: all reached,
-# and zero. Zero is a number that was computed:
+# *The output does not use x[0], so I expected None.* But ``.grad`` belongs to the whole
+# tensor. If any part of it is used, the gradient is there, with a zero for each entry that
+# has no influence. A factor of 0 and a ReLU that is off are reached as well, and get a
+# zero. A zero was computed, whereas None says that nothing arrived:
 
 x.grad = w.grad = None
 (x[1] * 3 + 0 * w.sum() + torch.relu(-x).sum()).backward()
 print(x.grad, w.grad, torch.autograd.grad(x.sum(), [x, w], allow_unused=True)[1])
 
 # %%
-# ``materialize_grads=True`` gives zeros in place of None. The check: what the procedure
-# says is what ``.grad`` holds after ``backward``, and the interpolation rises by the table:
+# If your program goes on with the gradients, and None is in the way, pass
+# ``materialize_grads=True`` to ``autograd.grad``. It returns zeros in place of None.
+#
+# We check that what ``why_none`` says agrees with what ``.grad`` holds after ``backward``,
+# and that the interpolation rises as the table does:
 
 for f in (lambda a, b: (a**2).sum() + 0 * b, lambda a, b: a.detach().sum() + b):
     a, b = torch.ones(2, requires_grad=True), torch.ones((), requires_grad=True)
@@ -171,8 +191,8 @@ assert slope == table[2] - table[1]
 # Where next
 # ----------
 #
-# What a leaf is: :ref:`leaves-and-roots`. What ``detach`` and ``no_grad`` cut:
-# :ref:`no-grad-detach`. Zeros where there should be none: :ref:`closures-of-zeros`.
+# :ref:`leaves-and-roots` explains what a leaf is, and :ref:`no-grad-detach` what ``detach``
+# and ``no_grad`` cut. If the gradient is there but zero, see :ref:`closures-of-zeros`.
 #
 # .. asked: grad is None; .grad is None after backward; no gradient for my tensor;
 #    x.grad is empty; gradient missing; weights have no gradient; non-leaf tensor grad;

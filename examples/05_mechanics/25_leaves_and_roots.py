@@ -4,14 +4,17 @@ r"""
 Which tensors get a .grad? Leaves, roots, retain_grad
 =====================================================
 
-A leaf is a tensor that no recorded operation made; a root is what you call ``backward`` on.
-``backward`` fills ``.grad`` of the leaves that require a gradient, and of tensors in the
-middle only if you ask: ``h.retain_grad()`` before, or ``inputs=[h]`` in the call.
+You printed ``h.grad`` of a tensor in the middle of your network, and got None and a warning
+about leaves. A *leaf* is a tensor that no recorded operation made, and a *root* is what you
+call ``backward`` on. ``backward`` fills the ``.grad`` of the leaves that require a
+gradient. A tensor in between gets one only if you ask for it, with ``h.retain_grad()``
+before the call or with ``inputs=[h]`` in it.
 """
 
 # %%
-# The chain rule from the root to the leaf passes every tensor in between, and
-# ``h.grad`` is the :term:`upstream gradient` that arrives there:
+# Let ``h`` stand between the leaf ``x`` and the root ``y``. The chain rule passes through
+# it, and ``h.grad`` is the :term:`upstream gradient`, the part that has been computed when
+# the walk back arrives there:
 #
 # .. math::
 #
@@ -19,8 +22,8 @@ middle only if you ask: ``h.retain_grad()`` before, or ``inputs=[h]`` in the cal
 #    =\underbrace{\frac{\partial y}{\partial h}}_{\texttt{h.grad}}
 #    \frac{\partial h}{\partial x}
 #
-# Here :math:`h=3x`, :math:`y=c\,h^2` at :math:`x=2`, with a constant ``c`` of 5. What each
-# tensor says of itself:
+# Our example is :math:`h=3x` and :math:`y=c\,h^2` at :math:`x=2`, with a constant ``c`` of
+# 5. Two flags and a ``grad_fn`` tell for each tensor which part it plays:
 
 import torch
 
@@ -35,16 +38,18 @@ for name, t in tensors.items():
 
 # %%
 # *Why is a computed tensor a leaf?* ``2 * c`` was computed, but from a constant, so nothing
-# was recorded. By convention all that does not require a gradient is a :term:`leaf`. So
-# ``is_leaf`` alone does not mean that ``.grad`` will be filled; both flags do (bar a view
-# that was taken under ``no_grad``: :ref:`answers-view-under-no-grad`):
+# was recorded. By convention every tensor that does not require a gradient is a
+# :term:`leaf`. So ``is_leaf`` alone does not mean that ``.grad`` will be filled. It is
+# filled if both flags are True, as they are for ``x``. (A view that was taken under
+# ``no_grad`` is an exception, see :ref:`answers-view-under-no-grad`.)
 
 y.backward()
 {name: t.grad for name, t in tensors.items() if t.is_leaf}
 
 # %%
-# Walk from the root: each node knows the nodes that its :term:`cotangents <cotangent>` go
-# to, and the last one, ``AccumulateGrad``, is where the leaf is kept:
+# You can walk this way yourself. Each node of the graph knows the nodes to which it sends
+# its :term:`cotangents <cotangent>`. The last one is called ``AccumulateGrad``. It holds
+# the leaf, and adds to its ``.grad`` what arrives:
 
 node = y.grad_fn
 while node is not None:
@@ -57,8 +62,9 @@ last.variable is x
 # The middle: retain_grad and inputs
 # ----------------------------------
 #
-# ``retain_grad()`` must come before ``backward``. Then :math:`\partial y/\partial h=2ch=60`
-# stays in ``h.grad``, as long as h does, and :math:`3\cdot60=180` is in ``x.grad``:
+# Call ``retain_grad()`` before ``backward``. Then :math:`\partial y/\partial h=2ch=60`
+# stays in ``h.grad`` for as long as ``h`` itself exists, and :math:`3\cdot60=180` goes to
+# ``x.grad`` as before:
 
 x.grad = None
 h = 3 * x
@@ -67,8 +73,9 @@ h.retain_grad()
 print(h.grad, x.grad, h.retains_grad, h.is_leaf)
 
 # %%
-# ``inputs=`` names what is to be filled, leaves or not, and the rest is left alone.
-# :func:`torch.autograd.grad` takes tensors in the middle, too, and returns the result:
+# With ``inputs=`` you name the tensors whose ``.grad`` is to be filled, leaves or not, and
+# the others are left alone. :func:`torch.autograd.grad` takes tensors in the middle, too.
+# It returns the gradient and fills nothing:
 
 x.grad = None
 h = 3 * x
@@ -77,7 +84,8 @@ print(h.grad, x.grad)
 torch.autograd.grad(c * h**2, h)[0]
 
 # %%
-# *Only fill .grad of some parameters, or of one module:*
+# In the same way you fill the ``.grad`` of *some* parameters, for example those of one
+# module:
 
 trunk, head = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
 y = head(trunk(torch.ones(2)))
@@ -85,8 +93,9 @@ y.backward(inputs=list(head.parameters()), retain_graph=True)
 {"trunk": trunk.weight.grad, "head filled": head.weight.grad is not None}
 
 # %%
-# The list may not be empty, a trap with ``model.parameters()``: it is a generator, empty
-# after the first pass. Write ``list(model.parameters())`` once and keep it:
+# The list may not be empty, and with ``model.parameters()`` it can become empty without
+# your noticing. It is a generator, and after one pass through it nothing is left. Write
+# ``list(model.parameters())`` once, and keep the list:
 
 parameters = head.parameters()
 print([tuple(p.shape) for p in parameters])
@@ -99,9 +108,9 @@ except RuntimeError as error:
 # What goes wrong
 # ---------------
 #
-# *Why requires_grad_() after dividing by sqrt(n)?* Because the division makes a new tensor.
-# If it is recorded, the new one is no leaf, and the optimizer will not have it. Scale
-# first, ask last:
+# *Why do people call requires_grad_() after dividing by sqrt(n)?* The division makes a new
+# tensor. If it is recorded, the new tensor is not a leaf, and an optimizer refuses it. So
+# scale first, and ask for a gradient last:
 
 early = torch.randn(4, requires_grad=True) / 2
 late = (torch.randn(4) / 2).requires_grad_()
@@ -112,9 +121,10 @@ except ValueError as error:
     print(error)
 
 # %%
-# The flag of a tensor in the middle follows from what made it and cannot be switched off;
-# ``detach`` makes a new tensor without. ``retain_grad`` needs a gradient to retain, and on
-# a leaf it does nothing, as its ``.grad`` is kept anyway:
+# The flag of a tensor in the middle follows from what made it, and cannot be switched off.
+# If you want the same numbers without it, ``detach`` makes a new tensor. Likewise
+# ``retain_grad`` needs a tensor that requires a gradient. On a leaf it does nothing, since
+# the ``.grad`` of a leaf is kept anyway:
 
 x.retain_grad()
 print(x.retains_grad)
@@ -125,9 +135,10 @@ for wrong in (lambda: h.requires_grad_(False), lambda: c.retain_grad()):
         print(str(error).split(". If")[0])
 
 # %%
-# *retain_grad, and then an edit in place.* What is kept belongs to the tensor as it is
-# *after* the edit. With ``h`` doubled, :math:`y=c\,(2\cdot3x)^2`, that is
-# :math:`2c\cdot12=120`, not the 240 for ``h`` as it was:
+# If you edit ``h`` in place after ``retain_grad``, the gradient that is kept belongs to the
+# tensor as it is *after* the edit. Here ``h`` is doubled, from 6 to 12. The gradient with
+# respect to the new value is :math:`2c\cdot12=120`. With respect to the old one it would be
+# 240:
 
 h = 3 * x
 h.retain_grad()
@@ -139,9 +150,9 @@ h.grad
 # More roots than one
 # -------------------
 #
-# A root may be any tensor with a graph, also one in the middle, and there may be several,
-# each with its own ``v`` (:ref:`several-outputs`). With roots ``h`` and ``y`` and weights
-# 10 and 1, ``x`` gets :math:`10\cdot3+180`:
+# Any tensor that has a graph may be a root, even one in the middle. There may also be
+# several, each with a ``v`` of its own (:ref:`several-outputs`). With the roots ``h`` and
+# ``y``, and 10 and 1 for their ``v``, ``x`` gets :math:`10\cdot3+180`:
 
 x.grad = None
 h = 3 * x
@@ -150,7 +161,8 @@ torch.autograd.backward([h, y], [torch.tensor(10.0), torch.tensor(1.0)])
 x.grad
 
 # %%
-# The picture, with the number that arrives on each edge. A leaf has nothing to its left:
+# In the picture each edge has the number that comes back along it. Nothing stands to the
+# left of a leaf:
 
 import pullback.plot
 
@@ -158,7 +170,8 @@ edges = [("x", "h", "3 (10 + 60)"), ("h", "h²", "60"), ("h²", "y", "5"), ("c",
 ax = pullback.plot.graph(edges, title="Leaves x and c, roots h and y: what comes back")
 
 # %%
-# The check: the middle times the rest is the whole, each by its own forward derivative:
+# As a check we compute the two steps of the chain with :term:`forward mode`, each by
+# itself. Their product has to be what ``backward`` left in ``x.grad``:
 
 at = torch.tensor(2.0)
 (dh,) = torch.func.jvp(lambda x: 3 * x, (at,), (torch.ones(()),))[1:]
@@ -170,8 +183,8 @@ assert torch.autograd.grad(c * h**2, h, retain_graph=True)[0] == dy == 60
 # Where next
 # ----------
 #
-# When the gradient is missing: :ref:`grad-is-none`. Watching it pass: :ref:`hooks`. What an
-# edit in place breaks: :ref:`in-place`.
+# If a gradient is missing, see :ref:`grad-is-none`. :ref:`hooks` shows how to watch it
+# pass, and :ref:`in-place` what an edit in place can break.
 #
 # .. asked: what is a leaf; leaf tensor; is_leaf; retain_grad; gradient of an
 #    intermediate tensor; non-leaf; which tensors keep a gradient; root of the graph;

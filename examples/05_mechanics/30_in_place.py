@@ -4,15 +4,19 @@ r"""
 When may I edit a tensor in place, and why not through .data?
 =============================================================
 
-When ``backward`` does not need the value that the edit overwrites. PyTorch counts the
-edits of a tensor in ``_version`` and refuses when a saved one was changed. Through
-``.data`` or NumPy the count stands still, and the gradient is silently wrong.
+You may edit a tensor in place when ``backward`` does not need the values that the edit
+overwrites. PyTorch watches this for you. It counts the edits of each tensor in
+``_version``, and refuses to walk back when a tensor that it has saved was edited since. An
+edit through ``.data`` or NumPy is not counted, and then the gradient is wrong without any
+message.
 """
 
 # %%
-# :math:`y=e^h` saves its *output*, since :math:`y'=y`; :math:`y=h^2` saves its *input*,
-# since :math:`y'=2h`; :math:`-h` saves nothing. *When are in-place operations allowed?*
-# When they hit what is not a :term:`saved tensor`. Try each, against a fresh derivative:
+# So it depends on what an operation saves. :math:`y=e^h` saves its *output*, since
+# :math:`y'=y`. :math:`y=h^2` saves its *input*, since :math:`y'=2h`. And :math:`-h` saves
+# nothing. An edit does harm only if it hits a :term:`saved tensor`. The function below
+# edits the input or the output of an operation, and compares what comes back with a fresh
+# derivative:
 
 import torch
 from torch import nn
@@ -31,8 +35,7 @@ def edited(operation, which):
 
 
 # %%
-# So ``ReLU(inplace=True)`` may follow a linear layer (or a convolution), which does not
-# save its output, and may not follow a sigmoid, which does:
+# In the table, ``raises`` stands where the operation had saved what was edited:
 
 operations = torch.exp, torch.sigmoid, torch.relu, torch.square, torch.neg, nn.Linear(2, 2)
 for f in operations:
@@ -40,15 +43,21 @@ for f in operations:
     print(f"{name:7}", edited(f, "input"), edited(f, "output"))
 
 # %%
-# Where it raises, ``y = y + 1`` makes a new tensor and leaves the saved one alone; so does
-# ``torch.where(y < 1, 0, y)`` in place of ``y[y < 1] = 0``.
+# A linear layer saves its input but not its output. So ``ReLU(inplace=True)`` may follow a
+# linear layer, and a convolution, too. It may not follow a sigmoid, which saves its output.
 #
-# Wrong without a word
-# --------------------
+# Where an edit raises, write ``y = y + 1`` instead of ``y += 1``. This makes a new tensor
+# and leaves the saved one alone. Likewise ``torch.where(y < 1, 0, y)`` makes a new tensor
+# where ``y[y < 1] = 0`` edits the old one.
 #
-# ``.data``, NumPy or a kernel of your own (Triton, C++) write past the count.
-# :meth:`torch.Tensor.detach` shares it, and is refused; so is what you count yourself, by
-# :func:`torch.autograd.graph.increment_version`. :math:`e^0=1`: the gradient must be 1:
+# Edits that are not counted
+# --------------------------
+#
+# What you write through ``.data``, through NumPy or with a kernel of your own (Triton, C++)
+# is not counted. What you write into ``y.detach()`` is, because :meth:`torch.Tensor.detach`
+# shares the counter, and so it is refused. After an edit of your own you can raise the
+# counter with :func:`torch.autograd.graph.increment_version`. Here is each of the four,
+# after :math:`e^0=1`. The right gradient is 1:
 
 for name, write in {
     ".data": lambda y: y.data.add_(1),
@@ -64,14 +73,18 @@ for name, write in {
         print(name, y._version, str(error).split(" Hint")[0])
 
 # %%
-# Old code with ``.data`` wants ``no_grad`` to change a parameter, ``detach`` to read it.
+# The first two return 2, a wrong gradient without a message. If you find ``.data`` in old
+# code, replace it: by a block of ``no_grad`` where the code changes a parameter, and by
+# ``detach()`` where it reads one.
 #
 # Leaves and views
 # ----------------
 #
-# Refused at once: a recorded edit of a :term:`leaf` that requires a gradient, ``c += 1``,
-# or of a view of it, ``c[:] += 1``; and of an output of ``unbind``, which a ``for`` loop
-# over a tensor gives. *I denormalize an image in a loop over its channels*:
+# Three kinds of edits are refused at once, before any ``backward``. They are a recorded
+# edit of a :term:`leaf` that requires a gradient, such as ``c += 1``, an edit of a view of
+# such a leaf, such as ``c[:] += 1``, and an edit of an output of ``unbind``. A ``for`` loop
+# over a tensor hands out such outputs, and so this attempt to denormalize an image channel
+# by channel is refused, too:
 
 
 def denormalize(image):
@@ -87,8 +100,9 @@ for wrong in (lambda: leaf.add_(1), lambda: leaf[:].add_(1), lambda: denormalize
         print(str(error).split(". This")[0])
 
 # %%
-# To change a parameter, switch recording off. Within the function, work out of place, or
-# edit what is not saved: the overwritten has derivative 0, which is right:
+# To change a parameter, switch recording off. Inside of the function that you
+# differentiate, work out of place, or edit something that is not saved. An entry that you
+# overwrite there no longer influences the result. So its derivative is 0, as it should be:
 
 with torch.no_grad():
     leaf[0] += 1
@@ -98,9 +112,10 @@ h.sum().backward()
 print(leaf.detach().tolist(), leaf.grad.tolist())
 
 # %%
-# *Can I fill a tensor entry by entry?* Not if an entry in it is saved: a tensor has one
-# count for all entries, and a recurrence saves the entry before and writes beside it.
-# Collect in a list and stack:
+# *Can I fill a tensor entry by entry?* Not if an operation saves one of its entries. A
+# tensor has a single counter for all of its entries. A recurrence saves the entry before
+# and then writes beside it, and to PyTorch that looks like an edit of what it has saved.
+# Collect the entries in a list, and stack them at the end:
 
 a, out = torch.tensor(2.0, requires_grad=True), torch.ones(4)
 try:
@@ -119,9 +134,9 @@ slope
 # A step between forward and backward
 # -----------------------------------
 #
-# *My GAN worked in 1.4 and raises since 1.5.* ``optimizer.step()`` edits the weights in
-# place, once behind the count's back. A second ``backward`` through a graph that saved them
-# comes too late. Take both gradients first, then step:
+# ``optimizer.step()`` edits the weights in place. A ``backward`` after it, through a graph
+# that had saved the old weights, is refused. (Before release 1.5 the edit was not counted,
+# and old GANs ran with wrong gradients.) Take both gradients first, and step afterwards:
 
 net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -139,7 +154,8 @@ for step in (optimizer.step, lambda: None):
 # Find the line
 # -------------
 #
-# Anomaly mode names where the value was *saved*, not where it was changed:
+# The message tells neither the tensor's name nor the line that edited it. Anomaly mode adds
+# the line where the value was *saved*. That is not the line that changed it:
 
 import contextlib
 import warnings
@@ -156,8 +172,11 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 "in saves" in str(caught[-1].message)
 
 # %%
-# Follow that tensor to the line after which its ``_version`` has grown. The check: what
-# NumPy let through is wrong, by :term:`forward mode`; the recurrence is :math:`a^3`:
+# From there follow the tensor through your program, and print its ``_version`` until it has
+# grown. :ref:`which-line` shows how ``pullback.watch`` names that line for you.
+#
+# As a check, :term:`forward mode` shows that the gradient which NumPy let through is wrong,
+# and the recurrence has to give the slope of :math:`a^3`:
 
 x = torch.zeros(2, requires_grad=True)
 (y := x.exp()).detach().numpy().__iadd__(1)
@@ -171,7 +190,8 @@ assert slope == 3 * a.detach() ** 2
 # Where next
 # ----------
 #
-# Changing weights unrecorded: :ref:`no-grad-detach`. Freed values: :ref:`second-backward`.
+# :ref:`no-grad-detach` tells more about changes that are not recorded, and
+# :ref:`second-backward` is about saved values that were freed.
 #
 # .. asked: in-place operation and backward; modified by an inplace operation; x += 1;
 #    change a tensor without breaking autograd; .data; version counter; what is the

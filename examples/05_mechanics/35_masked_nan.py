@@ -4,20 +4,23 @@ r"""
 Why is my gradient NaN where I masked the loss?
 ===============================================
 
-Because 0 × inf is NaN: a mask applied *after* a function sends a 0 back into a derivative
-that is infinite there. Mask the *input* as well: put a harmless value where the function
-must not go, then mask the result. That is the double ``where``.
+You masked the entries at which your function is not defined. The loss is fine, and yet the
+gradient is NaN. The reason is that 0 × inf is NaN. A mask that is applied *after* a
+function sends a 0 back into a derivative that is infinite there. So mask the *input* as
+well: put a harmless value where the function must not go, and then mask the result. This is
+known as the double ``where``.
 """
 
 # %%
-# :math:`y=\sqrt x` with :math:`J=1/(2\sqrt x)`, infinite at 0. ``where`` throws that entry
-# of ``y`` away, so its :term:`cotangent` is 0, and the :term:`VJP` at 0 is
+# Our function is :math:`y=\sqrt x`, whose slope :math:`1/(2\sqrt x)` is infinite at 0.
+# ``where`` throws the entry at 0 away. So the :term:`cotangent` of this entry is 0, and the
+# :term:`VJP` there is
 #
 # .. math::
 #
 #    v\cdot J=0\cdot\frac{1}{2\sqrt 0}=0\cdot\infty=\mathrm{NaN}.
 #
-# The forward values show nothing of it:
+# In the forward pass you see nothing of this:
 
 import torch
 
@@ -27,8 +30,9 @@ print(y.detach())
 torch.autograd.grad(y.sum(), x)[0]
 
 # %%
-# ``where`` is not at fault: it passed back exactly 0. *v is zero there, why does it not
-# protect me?* ``v`` multiplies J, it does not skip it:
+# ``where`` did nothing wrong. It passed back exactly 0. But a zero in ``v`` does not
+# protect you, because ``v`` *multiplies* the derivative, and does not skip it. You can see
+# this without any ``where``:
 
 (g,) = torch.autograd.grad(torch.sqrt(x), x, torch.tensor([0.0, 1.0]))
 g
@@ -37,7 +41,8 @@ g
 # The double where
 # ----------------
 #
-# With 1 in place of the bad inputs, :math:`J` is finite, and ``0`` times it is 0:
+# Put a 1 in the place of the bad inputs, before the root. Then the derivative is finite,
+# and 0 times a finite number is 0:
 
 safe = torch.where(x > 0, x, 1.0)
 double = torch.where(x > 0, torch.sqrt(safe), 0.0)
@@ -45,9 +50,11 @@ double = torch.where(x > 0, torch.sqrt(safe), 0.0)
 fixed
 
 # %%
-# *Which of the two does it?* On the way back ``where`` does not multiply, it selects: the
-# inner one puts 0 in place of whatever arrives, even of NaN. The outer one mends the value.
-# Left out, the value is wrong; with a bad stand-in, 0, the gradient is still right:
+# Which of the two does it? On the way back, ``where`` does not multiply but selects. So the
+# *inner* one puts a 0 in the place of whatever arrives, even of NaN, and this cures the
+# gradient. The *outer* one is there for the value. In the first line below it is left out,
+# and the value is wrong. In the second the stand-in is a bad one, 0, and the gradient is
+# still right:
 
 inner = torch.sqrt(torch.where(x > 0, x, 1.0))
 stand_in = torch.where(x > 0, torch.sqrt(torch.where(x > 0, x, 0.0)), 0.0)
@@ -55,15 +62,16 @@ print(inner.detach(), torch.autograd.grad(inner.sum(), x)[0])
 print(stand_in.detach(), torch.autograd.grad(stand_in.sum(), x)[0])
 
 # %%
-# A good stand-in keeps NaN out of the graph altogether, where a sum over entries would
-# spread it, and anomaly mode would stop at it.
+# Nevertheless choose a good stand-in. It keeps NaN out of the graph altogether. Otherwise a
+# sum over entries can spread it, and anomaly mode stops at it.
 #
 # What does not help
 # ------------------
 #
-# *I use nan_to_num, or select with a boolean index.* What acts after the fact is a mask
-# like any other, however finite its value. What comes *before* the function helps; so does
-# a ``clamp``, at the price of another value. An ``eps`` makes the slope finite, and huge:
+# Whatever acts *after* the function is a mask like any other, however finite the value
+# looks then. This includes ``nan_to_num`` and selecting with a boolean index. What comes
+# *before* the function helps. A ``clamp`` before it helps as well, though it changes the
+# value. An ``eps`` before it makes the slope finite, but huge:
 
 keep = x > 0
 attempts = {
@@ -82,9 +90,9 @@ for name, f in attempts.items():
 # One sample is enough
 # --------------------
 #
-# *My loss is finite and all my weights become NaN.* A weight's gradient is a sum over the
-# samples, and one NaN makes all of it NaN. Here the second sample is masked, after the root
-# and before it:
+# *My loss is finite, and all my weights become NaN.* The gradient of a weight is a sum over
+# the samples, and a single NaN makes the whole sum NaN. Here the second of three samples is
+# masked, first after the root and then before it:
 
 w = torch.tensor([1.0, 1.0], requires_grad=True)
 samples, mask = torch.tensor([[1.0, 2.0], [1.0, -1.0], [3.0, 0.0]]), torch.tensor([1, 0, 1])
@@ -98,9 +106,10 @@ g
 # Which functions
 # ---------------
 #
-# All that are finite where their slope is not, and all whose parts overflow where the whole
-# does not. PyTorch's own composite functions often choose a slope where the formula has
-# none; the same formula written out does not. Value and slope:
+# This can happen with every function that is finite where its slope is not, and with every
+# function whose parts overflow where the whole does not. If PyTorch has the whole formula
+# as one function, that function often has a sensible slope where the formula written out
+# has none. Here are some of both kinds, with value and slope:
 
 functions = {
     "sqrt(sum of squares)": (lambda x: x.pow(2).sum().sqrt(), 0.0),
@@ -116,9 +125,11 @@ for name, (f, at) in functions.items():
     print(f"{name:21}", f(t.detach()).item(), torch.autograd.grad(f(t), t)[0].item())
 
 # %%
-# ``xlogy`` protects the value and not the slope, which by its second argument is
-# :math:`0/0`. A cross-entropy with a zero target and a zero probability needs the double
-# ``where``, or logits and ``log_softmax``. A branch not taken may hide an overflow, too:
+# ``xlogy`` protects the value but not the slope with respect to its second argument, which
+# is :math:`0/0`. So a cross-entropy with a target of zero and a probability of zero needs
+# the double ``where``. Better still, use logits and ``log_softmax``.
+#
+# An overflow can hide in the branch that is not taken, too:
 
 t = torch.tensor([200.0], requires_grad=True)
 bad = torch.where(t < 0, torch.exp(t) - 1, t)
@@ -129,7 +140,8 @@ print(torch.autograd.grad(bad, t)[0], torch.autograd.grad(good, t)[0])
 # Find where it came from
 # -----------------------
 #
-# Anomaly mode stops at the first NaN and names the function (:ref:`find-the-nan`):
+# Anomaly mode stops at the first NaN on the way back, and names the function
+# (:ref:`find-the-nan`):
 
 import warnings
 
@@ -140,8 +152,9 @@ with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
         print(error)
 
 # %%
-# It looks at gradients, for NaN only. *My loss is NaN, and it says nothing?* Then the
-# gradients are finite, as the slope -1 of the logarithm at -1. Ask the loss itself:
+# It looks only at gradients, and only for NaN. If your loss is NaN and it says nothing, the
+# gradients are finite. The logarithm at −1 is such a case: its value is NaN, and its slope
+# is −1. So look at the loss itself, too:
 
 negative = torch.tensor(-1.0, requires_grad=True)
 with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
@@ -149,7 +162,7 @@ with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
 print(loss.item(), negative.grad, loss.isfinite().item())
 
 # %%
-# A hook on a tensor that you suspect shows an infinite gradient as well:
+# An infinite gradient is shown by a hook on the tensor that you suspect:
 
 h = x * 1
 r = torch.sqrt(h)
@@ -158,8 +171,10 @@ for name, t in {"r": r, "h": h}.items():
 r.sum().backward()
 
 # %%
-# A hook that replaces NaN by 0 makes the number go away and not its cause. The check: the
-# derivatives of what is kept, one by one, and the value of the double ``where`` unchanged:
+# (Do not let a hook replace NaN by 0. The number goes away, and its cause stays.)
+#
+# As a check, the derivatives of what is kept are taken one by one, and the double ``where``
+# has to leave the value as it was:
 
 root = torch.func.grad(torch.sqrt)
 assert torch.equal(fixed, torch.stack([torch.tensor(0.0), root(torch.tensor(4.0))]))
@@ -168,8 +183,8 @@ each = [root(s @ w.detach()) * s for s, m in zip(samples, mask, strict=True) if 
 torch.testing.assert_close(g, torch.stack(each).sum(0))
 
 # %%
-# Move the last entry from 0 to either side, and look at the bottom row. The mask is applied
-# after the root:
+# Below, the mask is applied after the root. Move the last entry from 0 to either side, and
+# look at the bottom row:
 
 import pullback
 
@@ -180,8 +195,8 @@ pullback.live(after, torch.tensor([4.0, 1.0, 0.0]))
 # Where next
 # ----------
 #
-# Which slope PyTorch chooses at a corner: :ref:`kinks`. Watching ``v``: :ref:`hooks`. A
-# norm of zero in a penalty: :ref:`gradient-penalty`.
+# :ref:`kinks` tells which slope PyTorch chooses at a corner, :ref:`hooks` how to watch
+# ``v``, and :ref:`gradient-penalty` meets a norm of zero in a penalty.
 #
 # .. asked: NaN gradient with torch.where; masked loss gives NaN gradient; loss is fine,
 #    gradient is NaN; NaN from the branch that is not used; 0 times inf; sqrt and where;

@@ -4,15 +4,18 @@ r"""
 no_grad, detach, inference_mode: what does each of them cut?
 ============================================================
 
-:term:`detach` cuts one tensor, in both modes of differentiation. ``no_grad`` stops the
-recording of a block in :term:`reverse mode` alone: :term:`forward mode` sees through it.
-``inference_mode`` cuts both, and its results may not enter a recorded product later.
+All three make a part of your program count as a constant, and people use them as if they
+were the same. :term:`detach` cuts one tensor, in both modes of differentiation. ``no_grad``
+stops the recording of a whole block, but only for :term:`reverse mode`, since
+:term:`forward mode` sees through it. ``inference_mode`` cuts in both modes, and its results
+may not enter a recorded product later.
 """
 
 # %%
-# Take :math:`y=c\,x` with :math:`c=x^2` at :math:`x=3`; everything has shape ``()``. With
-# ``c`` recorded :math:`y'=3x^2=27`; with ``c`` a number :math:`y'=c=9`. Five ways to make
-# ``c``; ``set_grad_enabled(False)`` is ``no_grad`` with a switch:
+# To see the difference, take :math:`y=c\,x` with :math:`c=x^2` at :math:`x=3`. If ``c`` is
+# recorded, y is :math:`x^3`, and its derivative is :math:`3x^2=27`. If ``c`` counts as a
+# number, the derivative is :math:`c=9`. Here are five ways to make ``c``
+# (``set_grad_enabled(False)`` is ``no_grad`` with a switch):
 
 import torch
 
@@ -30,7 +33,7 @@ ways = {
 }
 
 # %%
-# Three ways to differentiate. Every cell of the table is computed, an error included:
+# We differentiate in three ways:
 
 
 def reverse(f):
@@ -46,7 +49,7 @@ derivatives = {"autograd.grad": reverse, "func.jvp": forward}
 derivatives["func.grad"] = lambda f: torch.func.grad(f)(torch.tensor(3.0))
 
 # %%
-# 27 says that the way cut nothing, 9 that it cut:
+# In the table, 27 says that this way to make ``c`` cut nothing, and 9 that it cut:
 
 table, messages = {}, set()
 print(f"{'':16}", *(f"{name:>14}" for name in derivatives))
@@ -60,17 +63,20 @@ for name, way in ways.items():
     print(f"{name:16}", *(f"{table[name, column]:>14}" for column in derivatives))
 
 # %%
+# The row of ``no_grad`` is the one to remember: 9 in reverse mode, and 27 in forward mode.
+#
 # "Inference tensors cannot be saved for backward"
 # ------------------------------------------------
 #
-# That is the error of the table: the product ``c * x`` must keep ``c`` for its :term:`VJP`,
-# and it may not keep such a tensor:
+# This is the error in the table. For its :term:`VJP` the product ``c * x`` has to keep
+# ``c``, and a tensor from ``inference_mode`` may not be kept:
 
 print(*messages)
 
 # %%
-# A sum keeps nothing, so it runs. *My old log-probabilities come from inference_mode and
-# training fails*: compute them under ``no_grad``, or ``clone()`` them outside the block:
+# A sum keeps nothing, so ``c + x`` runs. If your old log-probabilities come from
+# ``inference_mode`` and training fails with this message, compute them under ``no_grad``
+# instead, or call ``clone()`` on them outside of the block:
 
 x = torch.tensor(3.0, requires_grad=True)
 c = ways["inference_mode"](x)
@@ -80,9 +86,10 @@ print((c + x).requires_grad, torch.autograd.grad(c.clone() * x, x)[0])
 # What you can still do inside
 # ----------------------------
 #
-# ``enable_grad`` undoes ``no_grad`` and not ``inference_mode``. :func:`torch.func.grad`
-# records for itself in both, and its result has no graph; a graph made before may be run
-# backward in both; a leaf may be edited in place, which is what optimisers do:
+# Inside of such a block you can still do several things. ``enable_grad`` undoes
+# ``no_grad``, though not ``inference_mode``. :func:`torch.func.grad` does its own recording
+# in both, and its result has no graph. A graph that was made before may be walked back in
+# both. And a leaf may be edited in place, which is what optimisers do:
 
 for block in (torch.no_grad, torch.inference_mode):
     y = x**2
@@ -95,11 +102,13 @@ for block in (torch.no_grad, torch.inference_mode):
     print(f"{block.__name__:15} {again!s:6}", own, own.requires_grad, before)
 
 # %%
-# ``inference_mode(False)`` undoes it. *Forces in Lightning's validation*: inside ``fit`` it
-# is under ``no_grad``, and ``enable_grad`` is enough (``training_epoch_loop.py`` passes
-# ``inference_mode=False``). ``trainer.validate``, ``test`` and ``predict`` are under
-# ``inference_mode``, unless the Trainer gets ``inference_mode=False``. Switch it off around
-# the forces, and clone what was made in it, which may not require a gradient:
+# ``inference_mode(False)`` undoes ``inference_mode``. You need it if your model computes
+# forces, which are derivatives, in the validation of Lightning. There,
+# ``trainer.validate``, ``test`` and ``predict`` run under ``inference_mode``, unless the
+# Trainer was made with ``inference_mode=False``. (The validation inside of ``fit`` runs
+# under ``no_grad``, and ``enable_grad`` is enough: ``training_epoch_loop.py`` passes
+# ``inference_mode=False``.) Switch the mode off around the forces, and clone what was made
+# in it, because such a tensor may not require a gradient:
 
 with torch.inference_mode():
     batch = torch.tensor(3.0)
@@ -112,8 +121,9 @@ with torch.inference_mode():
         print(torch.autograd.grad(R**2, R)[0])
 
 # %%
-# ``requires_grad_(False)`` freezes a leaf, not a path: a frozen layer still hands the
-# gradient through to its input. On a computed tensor it is refused:
+# A fourth way to stop gradients is ``requires_grad_(False)``. It freezes a leaf, such as a
+# weight, but it does not cut a path. A frozen layer still hands the gradient on to its
+# input. For a computed tensor it is refused:
 
 frozen = torch.nn.Linear(2, 1).requires_grad_(False)
 print(*(frozen(t).requires_grad for t in (torch.ones(2), x.expand(2))))
@@ -126,9 +136,10 @@ except RuntimeError as error:
 # What goes wrong
 # ---------------
 #
-# *Does no_grad replace model.eval()?* No. ``eval()`` changes what layers compute and goes
-# on recording; ``no_grad`` stops recording and computes as before, with dropout and new
-# running statistics. Validation takes both, and ``model.train()`` afterwards:
+# *Does no_grad replace model.eval()?* No. ``eval()`` changes what some layers compute, and
+# recording goes on. ``no_grad`` stops the recording, and all layers compute as before, with
+# dropout and with new running statistics. Validation needs both, and ``model.train()``
+# afterwards:
 
 dropout, norm = torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(1)
 ones = torch.ones(100, 1, requires_grad=True)
@@ -139,8 +150,9 @@ print("mean moved:", norm.running_mean.item() != 0)
 print(norm.eval()(dropout.eval()(ones)).requires_grad)
 
 # %%
-# ``detach()`` copies nothing. The result shares its numbers with the graph, and an edit
-# reaches what backward needs (:ref:`in-place`); add ``clone()`` to edit it:
+# ``detach()`` makes no copy. The result shares its numbers with the graph, so if you edit
+# it in place, you change what ``backward`` needs (:ref:`in-place`). Add ``clone()`` before
+# you edit it:
 
 y = x**2
 x.detach().mul_(10)
@@ -151,8 +163,9 @@ except RuntimeError as error:
     print(str(error).partition("; expected")[0])
 
 # %%
-# The check of the table by difference quotients, with ``c`` computed anew at each point
-# and with ``c`` held at 9. Forward mode through ``no_grad`` must give the first:
+# The table is compared with two difference quotients. In one, ``c`` is computed again at
+# each point, and in the other it is held at 9. Forward mode through ``no_grad`` must give
+# the first:
 
 
 def quotient(y, at=3.0, h=1e-4):
@@ -169,9 +182,9 @@ assert table["no_grad", "autograd.grad"] == table["inference_mode", "func.jvp"] 
 # Where next
 # ----------
 #
-# A graph cut on purpose: :ref:`cut-graphs`. A Jacobian that is zero because of a cut:
-# :ref:`closures-of-zeros`. Modes and threads: :ref:`several-threads`. Other traps without a
-# message: :ref:`silent-traps`.
+# :ref:`cut-graphs` cuts a graph on purpose, and in :ref:`closures-of-zeros` a Jacobian is
+# zero because of a cut. :ref:`several-threads` tells what these modes do in other threads,
+# and :ref:`silent-traps` has more mistakes that raise nothing.
 #
 # .. asked: no_grad or detach; difference of detach and no_grad; inference_mode; stop
 #    tracking gradients; torch.no_grad meaning; detach explained; cut the graph; turn

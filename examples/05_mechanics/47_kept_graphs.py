@@ -4,14 +4,18 @@ r"""
 Does total += loss leak memory? What keeps a graph alive
 ========================================================
 
-A tensor with a ``grad_fn`` keeps all the nodes behind it. The activations it keeps only
-until they are used: ``backward`` frees them. So ``total += loss`` leaks little where each
-step calls it, and everything where none does, as in an evaluation. Add ``loss.detach()``.
+Memory grows from step to step, and you suspect the line that adds up the losses for the
+log. A tensor with a ``grad_fn`` keeps all the nodes of the graph behind it. What the nodes
+have saved, the activations, is kept only until ``backward`` uses it. So in training, where
+each step calls ``backward``, ``total += loss`` keeps little. In an evaluation, where nobody
+calls it, the same line keeps everything. Add up ``loss.detach()`` instead, and it keeps
+nothing.
 """
 
 # %%
-# Count nodes, and what they saved for their :term:`VJPs <VJP>`: a hook puts each
-# :term:`saved tensor` in a box; one that nobody holds drops out of the set. Saved are:
+# To measure this, we count nodes, and we count what they have saved for their :term:`VJPs
+# <VJP>`. A hook puts each :term:`saved tensor` into a box. Boxes that nobody holds any more
+# drop out of the set by themselves. One forward pass of a small network saves these:
 
 import weakref
 
@@ -33,8 +37,8 @@ with torch.autograd.graph.saved_tensors_hooks(Box, lambda box: box.tensor):
 sorted(tuple(box.tensor.shape) for box in boxes)
 
 # %%
-# The nodes behind some tensors, found by walking. After ``backward`` they are still there,
-# and the boxes are not:
+# The nodes behind a tensor are found by walking from one to the next. After a ``backward``
+# that does not retain the graph, the nodes are still there, but the boxes are gone:
 
 
 def nodes(*tensors):
@@ -55,7 +59,7 @@ for retain in (True, False):
 # How many are kept
 # -----------------
 #
-# Four ways to keep the losses of ten steps:
+# How much does it cost to keep the losses of ten steps? We try four ways to keep them:
 
 ways = {
     "total += loss": lambda total, loss: [total[0] + loss] if total else [loss],
@@ -65,7 +69,7 @@ ways = {
 }
 
 # %%
-# In training each step ends in ``backward``; in an evaluation nobody calls it:
+# In training each step ends in ``backward``, and in an evaluation there is none:
 
 
 def epoch(keep, training):
@@ -81,7 +85,8 @@ def epoch(keep, training):
 
 
 # %%
-# Nodes and saved tensors alive after ten steps:
+# Each pair in the table tells how many nodes and how many saved tensors are alive after the
+# ten steps:
 
 counts = {}
 print(f"{'':16}{'training':>14}{'evaluation':>14}")
@@ -90,11 +95,12 @@ for name, keep in ways.items():
     print(f"{name:16}", *(f"{count!s:>13}" for count in counts[name]))
 
 # %%
-# *Must I write loss.item()?* ``detach()`` does as well, and makes no GPU wait. In an
-# evaluation ``no_grad`` is better still: nothing is saved.
+# *Must I write loss.item()?* ``detach()`` keeps as little, and unlike ``item()`` it does
+# not make the program wait for a GPU. In an evaluation, run the whole loop under
+# ``no_grad``. Then nothing is saved in the first place.
 #
-# *My list holds results of torch.func.grad, and memory grows.* They have graphs where a
-# parameter requires a gradient. Detach it:
+# A list of gradients from :func:`torch.func.grad` can grow in the same way. If the
+# parameter that you pass requires a gradient, the result has a graph. Detach the parameter:
 
 slope, weight = torch.func.grad(lambda w: (data @ w).norm()), torch.ones(2).requires_grad_()
 print(nodes(slope(weight)) > 0, nodes(slope(weight.detach())))
@@ -103,9 +109,11 @@ print(nodes(slope(weight)) > 0, nodes(slope(weight.detach())))
 # One backward at the end, or one for each part?
 # ----------------------------------------------
 #
-# *I add up the losses of my sequences, and memory grows until backward.* The sum keeps all
-# graphs. A ``backward`` for each part frees its graph at once, and gives the same gradient,
-# since ``.grad`` adds. Boxes before a backward, and that gradient:
+# If you add up the losses of several sequences and call ``backward`` once, at the end, the
+# sum keeps the graphs of all of them until then. If you call ``backward`` for each part,
+# its graph is freed at once. The gradient is the same, because ``.grad`` adds up what the
+# calls bring. We count the boxes that are alive before a ``backward``, and compare the
+# gradients:
 
 
 def summed(calls):
@@ -125,8 +133,10 @@ print(at_end, one_by_one, torch.allclose(whole, added))
 # Through time
 # ------------
 #
-# A state handed from step to step keeps the graph of all steps. *Truncated* backpropagation
-# detaches it every k. For :math:`s_t=a\,s_{t-1}+1` from 0, a = ½, loss :math:`\sum_t s_t`:
+# A state that is handed from step to step keeps the graph of all steps. *Truncated*
+# backpropagation detaches it after every k steps, and so it never holds more than k of
+# them. Our recurrence is :math:`s_t=a\,s_{t-1}+1`, which starts from 0 with a = ½, and the
+# loss is the sum of all states:
 
 
 def recur(a, k, steps=12):
@@ -143,15 +153,17 @@ def recur(a, k, steps=12):
 
 
 # %%
-# Each k with its gradient and the most boxes at once; a window of 12 is all of it:
+# For each k we print the gradient and the largest number of boxes at a time. There are 12
+# steps, so that a window of 12 does not truncate anything:
 
 found = {k: recur(torch.tensor(0.5, requires_grad=True), k) for k in (1, 2, 4, 6, 12)}
 for k, (gradient, most) in found.items():
     print(f"{k:2} {gradient:8.4f} {most:3}")
 
 # %%
-# Memory is that of one window; the gradient lacks every path through a cut, so that no
-# influence over more than k steps is learnt. The check carries ds/da, anew from each cut:
+# The memory is that of one window. In exchange the gradient lacks every path that leads
+# through a cut, and so no influence over more than k steps is learnt. To check the numbers,
+# we carry the derivative of the state along by hand, and set it to 0 at each cut:
 
 
 def by_hand(k, a=0.5):
@@ -171,8 +183,9 @@ assert counts["loss.detach()"] == counts["loss.item()"] == [(0, 0), (0, 0)]
 # Where next
 # ----------
 #
-# What ``backward`` does not free: :ref:`retain-or-create`, :ref:`ctx-or-saved`. What else
-# cuts: :ref:`no-grad-detach`. Memory for time: :ref:`checkpointing`.
+# :ref:`retain-or-create` and :ref:`ctx-or-saved` tell what ``backward`` does not free,
+# :ref:`no-grad-detach` what else cuts a graph, and :ref:`checkpointing` how to trade time
+# for memory.
 #
 # .. asked: memory leak in the training loop; memory grows with each iteration;
 #    total_loss += loss; keep losses in a list; graph stays alive; out of memory after

@@ -4,15 +4,17 @@ r"""
 How do I watch v travel, and change it on its way? With hooks
 =============================================================
 
-``h.register_hook(f)`` calls ``f(g)`` when the :term:`cotangent` of ``h`` has arrived in
-full; what f returns travels on in its place. A module, a node of the graph and a leaf's
-``.grad`` have hooks of their own.
+You want to see the gradient in the middle of a network, or to clip it there before it goes
+on. ``h.register_hook(f)`` calls ``f(g)`` when the :term:`cotangent` of ``h`` has arrived in
+full. If f returns a tensor, that tensor travels on in its place. Modules, nodes of the
+graph and the ``.grad`` of a leaf have hooks of their own.
 """
 
 # %%
-# Take :math:`h=3x`, :math:`y=h^2+4h` at :math:`x=(1,2)`, all of shape ``(2,)``. With ``v``
-# of ones :math:`2h=(6,12)` and :math:`(4,4)` meet at ``h``; three times their sum is at
-# ``x``. The hook runs once, on the sum, of the shape of its tensor:
+# Take :math:`h=3x` and :math:`y=h^2+4h` at :math:`x=(1,2)`. With ones for ``v``, two
+# cotangents meet at ``h``: :math:`2h=(6,12)` from the square, and :math:`(4,4)` from the
+# other term. The hook on ``h`` runs once, with their sum, which has the shape of ``h``.
+# What arrives at ``x`` is three times that sum:
 
 import torch
 
@@ -23,8 +25,9 @@ x.register_hook(lambda g: print("at x", g))
 (h**2 + 4 * h).backward(torch.ones(2))
 
 # %%
-# :func:`pullback.trace` shows every edge at once and leaves ``x.grad`` alone. It is a
-# backward like any other, so the hook on x speaks again:
+# If you only want to look, :func:`pullback.trace` shows what travels along every edge, and
+# leaves ``x.grad`` alone. It is a walk back like any other, so the hook on ``x`` speaks
+# again:
 
 import pullback
 
@@ -37,9 +40,11 @@ title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
 # Every kind of hook, in the order in which it runs
 # -------------------------------------------------
 #
-# Those of a tensor run first, in the order you registered them, each on what the one
-# before returned; None leaves the cotangent as it is. ``retain_grad`` notes what is left.
-# Then the node runs, and last the leaf, whose post-accumulate hook is handed the *leaf*:
+# The hooks of a tensor run first, in the order in which you registered them. Each is given
+# what the one before has returned, and a hook that returns None leaves the cotangent as it
+# is. After them ``retain_grad`` notes what has become of it. Then come the hooks of the
+# node, and at the end those of the leaf. The last of all, the post-accumulate hook, is
+# handed the *leaf* and not a gradient:
 
 log = []
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -54,14 +59,15 @@ x.register_post_accumulate_grad_hook(lambda x: log.append(("leaf, .grad set", x.
 (h**2).backward(torch.ones(2))
 
 # %%
-# The second tensor hook sent ten times as much, and all that came after saw it, also
-# ``h.grad``, although ``retain_grad`` came before the hook:
+# The second hook of ``h`` returned ten times what it was given. Everything after it saw the
+# larger number, and so did ``h.grad``, although ``retain_grad`` was called before the hook
+# was registered:
 
 for name, g in [*log, ("h.grad", h.grad)]:
     print(f"{name:16}", g)
 
 # %%
-# A hook sees each ``backward`` alone, and ``h.grad`` adds them up:
+# In two calls of ``backward``, a hook sees each by itself, while ``h.grad`` adds them up:
 
 h, seen = 3 * x, []
 h.retain_grad()
@@ -71,8 +77,9 @@ for _ in range(2):
 print(seen, h.grad)
 
 # %%
-# :func:`torch.autograd.grad` runs the hooks of tensors, and of the nodes on the way, and
-# returns what they make of the cotangent. It accumulates nothing: the last kind is silent:
+# :func:`torch.autograd.grad` runs the hooks of tensors and of the nodes on its way, and
+# returns what they make of the cotangent. It accumulates nothing, so the post-accumulate
+# hook is not called:
 
 log.clear()
 h = 3 * x
@@ -83,8 +90,9 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# Clip each cotangent where it passes (of a parameter's: :ref:`hook-or-final-clamp`), or
-# turn its sign, for features that learn to deceive the head (:ref:`gradient-reversal`):
+# With a hook you can clip a cotangent where it passes. (For the gradient of a parameter,
+# see :ref:`hook-or-final-clamp`.) Or you turn its sign, so that the features learn to
+# deceive the head (:ref:`gradient-reversal`). Here are both, one after the other:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)
@@ -95,8 +103,9 @@ h.register_hook(torch.neg)
 print(features.grad, head.grad)
 
 # %%
-# *With create_graph=True, a factor 10 makes the second derivative 100 times as large.* The
-# hook runs again in the second pass. Remove it between the two. For h³ at 2, f′ = f″ = 12:
+# *With create_graph=True, a factor of 10 makes the second derivative 100 times as large.*
+# The hook runs in the first walk back, and again in the second. If you want the factor only
+# once, remove the hook between the two. For h³ at 2 both derivatives are 12:
 
 for last in (False, True):
     h = 2 * torch.ones((), requires_grad=True)
@@ -109,9 +118,10 @@ for last in (False, True):
 # What goes wrong
 # ---------------
 #
-# An edit in place. The tensor a hook is shown is not a copy: another branch, or your own
-# ``v``, may share it. Both branches of this sum get the same v; the hook is meant for the
-# right one, so 2 is to remain. The first loses all, v included; return a new tensor:
+# Never edit in a hook what you are given. It is not a copy, and another branch, or your own
+# ``v``, may share it. Both branches of the sum below get the same ``v``. The hook is meant
+# to silence the right one, so that 2 remains from the left. The first hook edits in place
+# and loses both branches, and ``v`` with them. The second returns a new tensor:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
@@ -120,8 +130,9 @@ for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
     print(*torch.autograd.grad(left + right, x, v), v)
 
 # %%
-# Refused are a hook under :func:`torch.func.jvp`, where no cotangent travels; one that
-# returns another shape; a module's full backward hook, if the next edits its output:
+# Some hooks are refused. Under :func:`torch.func.jvp` no cotangent travels, so there is
+# nothing to hook. A hook may not return another shape. And a module cannot have a full
+# backward hook if the next module edits its output in place:
 
 
 def hooked(x):
@@ -140,7 +151,7 @@ attempts = [
 ]
 
 # %%
-# The messages:
+# Here are the three messages:
 
 for attempt in attempts:
     try:
@@ -149,16 +160,18 @@ for attempt in attempts:
         print(str(error).partition(". ")[0])
 
 # %%
-# *My full backward hook and ReLU(inplace=True) do not agree.* ``inplace=False`` mends it;
-# so does a tensor hook, set by a forward hook (:ref:`module-hooks`), before the edit:
+# The last one has two remedies. You can set ``inplace=False``. Or you use the hook of a
+# tensor instead, and register it on the output before the edit, for example in a forward
+# hook (:ref:`module-hooks`):
 
 y = 3 * torch.tensor([-1.0, 1.0], requires_grad=True)
 y.register_hook(lambda g: print("before the edit", g))
 torch.nn.functional.relu(y, inplace=True).backward(torch.ones(2))
 
 # %%
-# The hook stays on its tensor until its handle's ``remove()``. The check: with 10 in the
-# middle, the product is :math:`J_h^\top\,10\,J_y^\top v`, and after ``remove`` it is not:
+# A hook stays on its tensor until you call ``remove()`` on its handle. As a check, we write
+# the two steps as matrices. With the hook there is a 10 in the middle,
+# :math:`J_h^\top\,10\,J_y^\top v`, and after ``remove`` there is not:
 
 h = 3 * x
 handle = h.register_hook(lambda g: 10 * g)
@@ -172,8 +185,9 @@ for factor in (10, 1):
 # Where next
 # ----------
 #
-# Never called, or too often: :ref:`where-hooks-hang`. Of a module: :ref:`module-hooks`. Of
-# several tensors: :ref:`gradient-edges`. Of what is saved: :ref:`checkpointing`.
+# If a hook is never called, or too often, see :ref:`where-hooks-hang`. Modules have hooks
+# of their own (:ref:`module-hooks`). :ref:`gradient-edges` is about hooks on several
+# tensors, and :ref:`checkpointing` about hooks on what is saved.
 #
 # .. asked: change the gradient on its way; look at a gradient in the middle;
 #    register_hook; print gradients; replace the gradient of a layer; modify gradients

@@ -4,15 +4,17 @@ r"""
 Which mistakes around backward(v) raise nothing?
 ================================================
 
-A ``v`` of the wrong *shape* raises; a ``v`` too many, of another dtype, or for other
-weights than you meant does not. Nor does a loss that broadcasts, a leaf that becomes one
-too late, or a result that shares memory with ``v``. Each is shown here with its number.
+A ``v`` of the wrong shape raises an error, and errors are kind: they stop you. This page is
+about the mistakes that let the program run on with a wrong gradient. Some are in the call,
+such as a ``v`` too many or one of another dtype. Others are in what was built before it, a
+loss that broadcasts, or a leaf that became one too late. Each is shown here with the wrong
+number that it gives.
 """
 
 # %%
-# With ``x`` and ``y`` of shape ``(2,)`` and :math:`y=x^2` at (1, 2), the :term:`Jacobian`
-# is ``diag(2, 4)``. What raises, first: ``v`` is never broadcast, too few are refused, and
-# so is a complex one for a real ``y``:
+# First, what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
+# :term:`Jacobian` is ``diag(2, 4)``. A ``v`` is not broadcast, two outputs with one ``v``
+# are refused, and so is a complex ``v`` for a real ``y``:
 
 from copy import deepcopy
 
@@ -30,8 +32,9 @@ for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones
 # A v too many
 # ------------
 #
-# *Six losses, seven grad_tensors, and no mismatch?* What is left over is dropped, whatever
-# its shape; zip them with ``strict=True`` where the lists come from different places:
+# *Six losses, seven grad_tensors, and no mismatch?* A list of ``v`` may be longer than the
+# list of outputs. What is left over is dropped, whatever its shape. If the two lists come
+# from different places in your program, zip them with ``strict=True``, which does raise:
 
 torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 
@@ -39,8 +42,9 @@ torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 # A v of another dtype
 # --------------------
 #
-# A real ``v`` is cast to the dtype of ``y``. Integers and booleans are welcome; what
-# float32 or float16 cannot hold is lost:
+# A real ``v`` is cast to the dtype of ``y``, and integers and booleans are accepted as
+# well. What the dtype of ``y`` cannot hold is lost. Float32 cannot hold :math:`2^{24}+1`,
+# and for float16 70,000 is infinite and :math:`10^{-9}` is 0:
 
 for v in (torch.tensor([2**24 + 1, 1]), torch.tensor([True, False])):
     print(torch.autograd.grad(1 * x, x, v)[0].tolist())
@@ -51,9 +55,11 @@ print(torch.autograd.grad(1 * x.half(), x, large)[0])
 # A loss that broadcasts
 # ----------------------
 #
-# The shape rule guards ``v``, not what you subtract. ``(B, 1)`` minus ``(B,)`` is
-# ``(B, B)``, and its mean pulls every output to the mean target. These outputs hit their
-# targets, so the gradient should be 0:
+# PyTorch compares the shape of ``v`` with that of ``y``. It does not know which shape your
+# loss was meant to have. An output of shape ``(B, 1)`` minus a target of shape ``(B,)`` is
+# a difference of shape ``(B, B)``, of every output with every target. Its mean pulls all
+# outputs towards the mean of the targets. The outputs below hit their targets exactly, so
+# the gradient should be 0:
 
 out = torch.tensor([[1.0], [3.0]], requires_grad=True)
 target = torch.tensor([1.0, 3.0])
@@ -65,9 +71,11 @@ for difference in (out - target, out.squeeze(1) - target):
 # Which reduction did you mean?
 # -----------------------------
 #
-# ``backward`` of a mean is ``v = 1/B`` and of a sum ``v = 1``; a last batch of another
-# size, or gradients added over parts of a batch, silently weighs samples differently. The
-# mean over three, as the sum of the means over two and one:
+# A loss that is a mean over the batch sends ``v = 1/B`` to each sample, and a sum sends 1.
+# So with a mean, what one sample counts depends on the size of its batch. A last batch that
+# is smaller, or gradients that are added up over unequal parts of a batch, give some
+# samples more weight than others. Here the mean over three samples is compared with the sum
+# of two means, over two of them and over one:
 
 data = torch.tensor([1.0, 2.0, 6.0])
 w, found = torch.tensor(1.0, requires_grad=True), {}
@@ -78,8 +86,8 @@ for parts in ((3,), (2, 1)):
 found
 
 # %%
-# A batch without samples has a mean of NaN and gradients of 0. The loss shows it, the
-# weights do not:
+# A batch without any samples has a mean of NaN, and yet the gradients of the weights are 0.
+# You can see it in the loss, but not in the weights:
 
 layer = torch.nn.Linear(2, 1)
 loss = layer(torch.zeros(0, 2)).mean()
@@ -90,9 +98,9 @@ print(loss.item(), layer.weight.grad)
 # A leaf too late, a gradient of a copy
 # -------------------------------------
 #
-# ``requires_grad`` counts at the moment of the operation. Set it after the forward pass and
-# ``.grad`` stays None; take it off, and the :term:`leaf` gets nothing although the graph is
-# there:
+# What is recorded depends on ``requires_grad`` at the moment of the operation. If you set
+# the flag after the forward pass, ``.grad`` stays None. If you take it off after the
+# forward pass, the :term:`leaf` gets nothing either, although its graph is there:
 
 w = torch.tensor(3.0, requires_grad=True)
 late, early = torch.tensor(2.0), torch.tensor(2.0, requires_grad=True)
@@ -103,9 +111,10 @@ y.backward()
 print(late.grad, early.grad, w.grad)
 
 # %%
-# A leaf made from a copy collects the gradient for itself. Whatever holds the original, an
-# optimiser for one, finds None. ``deepcopy`` of a model makes such copies, as for the inner
-# steps of MAML, which want :ref:`recorded steps <hypergradients>`:
+# A leaf that was made from a copy collects the gradient for itself. An optimiser that holds
+# the original finds None there. A ``deepcopy`` of a model consists of such copies. If it is
+# to stand for the inner steps of MAML, the outer model never hears of them, and you need
+# :ref:`recorded steps <hypergradients>` instead:
 
 x.grad = None
 copy = x.detach().clone().requires_grad_()
@@ -120,8 +129,10 @@ print(model.weight.grad, inner.weight.grad)
 # A result that is v
 # ------------------
 #
-# Where the Jacobian is the identity, nothing is computed, and the gradient may be ``v``
-# itself. An edit in place of one is an edit of all; ``clone()`` before you write:
+# If the Jacobian is the identity, as for both terms of ``a + b``, there is nothing to
+# compute, and each gradient that comes back can be the very tensor ``v`` that you passed.
+# If you then edit one of them in place, you edit all of them. Call ``clone()`` before you
+# write into a gradient:
 
 v = torch.ones(2)
 a, b = x.detach().requires_grad_(), x.detach().requires_grad_()
@@ -133,8 +144,9 @@ print(to_b, v)
 # A model in the other mode
 # -------------------------
 #
-# In ``train()`` batch normalisation removes the mean of each feature over the batch, so
-# the gradient of a sum is 0; in ``eval()`` it is not. Neither says which one you asked:
+# In ``train()`` mode, batch normalisation removes the mean that each feature has over the
+# batch. So the sum over the batch is always the same, and its gradient is 0. In ``eval()``
+# mode it is not. Nothing in the result tells you which of the two you have asked:
 
 norm = torch.nn.BatchNorm1d(1)
 batch = torch.tensor([[1.0], [2.0], [6.0]], requires_grad=True)
@@ -146,16 +158,19 @@ for mode in (norm.train, norm.eval):
 # Forward mode does not see ``no_grad``
 # -------------------------------------
 #
-# ``jacfwd`` differentiates through a block of ``no_grad`` that ``jacrev`` takes for a
-# constant. Write ``detach()`` where you mean a constant:
+# ``jacrev`` takes what was computed under ``no_grad`` for a constant. ``jacfwd`` does not
+# know of ``no_grad``, and differentiates through it. So the two disagree. If you mean a
+# constant, write ``detach()``, which both respect:
 
 constant = torch.no_grad()(lambda x: x**2)
 point = torch.tensor(3.0)
 print(torch.func.jacrev(constant)(point), torch.func.jacfwd(constant)(point))
 
 # %%
-# The check that catches a wrong loss, reduction or cut is a difference quotient of the
-# value that you meant, computed from plain numbers. Of the two splits above it accepts one:
+# What protects you from a wrong loss, a wrong reduction or a cut? Write down the value that
+# you meant, with plain numbers and without autograd, and compare the gradient with its
+# difference quotient. Of the two ways to split the batch above, this check accepts only the
+# first:
 
 
 def meant(w):
@@ -169,10 +184,10 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 # Where next
 # ----------
 #
-# Everything that ``gradient`` accepts and refuses: :ref:`contract`. Doubled gradients:
-# :ref:`gradient-doubled`. Samples that mix: :ref:`mixing-samples`. Edits through an old
-# alias of a tensor's numbers: :ref:`in-place`. A place written twice:
-# :ref:`repeated-indices`.
+# :ref:`contract` lists everything that ``gradient`` accepts and refuses. More mistakes that
+# raise nothing have pages of their own: :ref:`gradient-doubled`, :ref:`mixing-samples`,
+# edits that go around the counter of versions (:ref:`in-place`), and a place that is
+# written twice (:ref:`repeated-indices`).
 #
 # .. asked: silent mistakes with backward; wrong gradient without an error; common
 #    mistakes with v; no error, but a wrong result; pitfalls of autograd; wrong results

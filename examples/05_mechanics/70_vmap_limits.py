@@ -4,14 +4,17 @@ r"""
 Why does vmap refuse my function?
 =================================
 
-Because :term:`vmap` runs it once for all samples: there is no single number for an ``if``
-or ``.item()``, no room in a tensor from outside, no word on who shares random numbers.
-Use :func:`torch.where`, out-of-place operations, ``randomness=``, or a loop.
+You wrote a function for one sample, and :term:`vmap` refuses to run it for a batch. The
+reason is that ``vmap`` calls your function *once*, for all samples at the same time. So
+there is no single number that an ``if`` or ``.item()`` could look at, and a tensor from
+outside has no room for all the results. And ``vmap`` has to be told whether the samples
+share their random numbers. There are four remedies: :func:`torch.where`, operations that
+are not in place, ``randomness=``, and in the worst case a loop.
 """
 
 # %%
-# A function of one number, ``()`` to ``()``, becomes one of a batch, ``(B,)`` to ``(B,)``.
-# It is called once, with a stand-in that has the shape of one sample:
+# ``vmap`` turns a function of one number into a function of a batch of numbers. It calls it
+# once, with a stand-in that has the shape of one sample, here ``()``:
 
 import torch
 from torch.func import grad, jacrev, vmap
@@ -30,7 +33,8 @@ print(vmap(square)(samples), calls)
 # What goes wrong
 # ---------------
 #
-# Seven functions, of which a loop would run all but the last. Two that need a name:
+# Here are seven functions that ``vmap`` refuses. A loop over the samples would run all of
+# them but the last. Two are long enough to need a name:
 
 norm = torch.nn.BatchNorm1d(1, affine=False)
 
@@ -44,7 +48,7 @@ def first(x):
 
 
 # %%
-# All of them:
+# And all seven together:
 
 refused = {
     "if": branch,
@@ -57,7 +61,7 @@ refused = {
 }
 
 # %%
-# What vmap says to each, up to the first full stop:
+# This is how each message begins:
 
 for name, f in refused.items():
     try:
@@ -69,8 +73,10 @@ for name, f in refused.items():
 # An if on values
 # ---------------
 #
-# ``torch.where`` computes both sides for all samples and picks. The side that is not
-# picked still sends its NaN back, so keep its input legal (:ref:`masked-nan`):
+# Write an ``if`` as ``torch.where``. It computes both sides for all samples, and then
+# picks. There is one trap: the side that is not picked can still send a NaN back. So give
+# it an input for which it is defined (:ref:`masked-nan`). Here is the gradient without this
+# care, and with it:
 
 
 def safe(x):
@@ -81,8 +87,9 @@ print(vmap(grad(lambda x: torch.where(x > 0, x.sqrt(), -x)))(samples))
 print(vmap(grad(safe))(samples))
 
 # %%
-# :func:`torch.cond` under vmap is ``where`` again: both branches run, and NaN comes back.
-# A loop over the samples, without vmap, takes B calls and gives the branch's own slopes:
+# :func:`torch.cond` looks like a way out, but under ``vmap`` it is ``where`` again. Both
+# branches run, and the NaN comes back. A loop over the samples, without ``vmap``, takes a
+# call for each sample, and gives each the slope of its own branch:
 
 
 cond = vmap(lambda x: torch.cond(x > 0, lambda x: x.sqrt(), lambda x: -x, (x,)))
@@ -94,24 +101,29 @@ print(torch.stack([grad(branch)(x) for x in samples]))
 # Sizes, and edits in place
 # -------------------------
 #
-# A mask has a result of unknown size; ``where`` with 0 keeps the size. ``torch.zeros(())``
-# has room for one number and is handed B of them; make it of x, or stay out of place:
+# If you index with a mask, the result has a size that depends on the numbers, and ``vmap``
+# cannot have a different size for each sample. ``where`` with 0 keeps the size. And
+# ``torch.zeros(())`` has room for one number, while ``add_`` hands it one for each sample.
+# Make the zeros from ``x``, with ``zeros_like``, or do not work in place:
 
 rows = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
 sums = vmap(lambda row: torch.where(row > 0, row, 0.0).sum())(rows)
 print(sums, vmap(lambda x: torch.zeros_like(x).add_(x))(samples))
 
 # %%
-# *torch.func and BatchNorm: "would mutate a captured Tensor".* In ``train()`` the layer
-# edits its running statistics, made outside. Use those as they are, ``eval()``, or have
-# none, which keeps the statistics of the batch. They are two functions with two slopes:
+# *BatchNorm: "would mutate a captured Tensor".* In ``train()`` mode the layer edits its
+# running statistics, which are tensors from outside of the function. You can use the
+# statistics as they are, with ``eval()``. Or you replace the layer by one that keeps none
+# and always normalises with the batch. Mind that these are two different functions, with
+# different slopes:
 
 for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.train())):
     mend()
     print(vmap(grad(first))(samples).round(decimals=3))
 
 # %%
-# *vmap over autograd.functional.vjp gave me zeros*; now it raises. Nest :mod:`torch.func`:
+# ``torch.autograd.functional.vjp`` cannot be used inside of ``vmap``. In old releases it
+# returned zeros there, and now it raises. Nest the functions of :mod:`torch.func` instead:
 
 vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 
@@ -119,8 +131,9 @@ vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 # Random numbers
 # --------------
 #
-# ``"different"`` draws for each sample, as a loop would; ``"same"`` draws once. For dropout
-# with per-sample gradients you want the first:
+# With ``randomness="different"`` each sample gets random numbers of its own, as in a loop.
+# With ``"same"`` they are drawn once, and all samples share them. For dropout with
+# per-sample gradients you want ``"different"``:
 
 for randomness in ("different", "same"):
     torch.manual_seed(0)  # the same draws in both
@@ -131,8 +144,9 @@ for randomness in ("different", "same"):
 # A backward with an if
 # ---------------------
 #
-# :func:`torch.func.jacrev` batches ``v``, not x, so f may branch on values of x. A
-# backward that looks at ``v`` is another matter; ``chunk_size=1`` takes one v at a time:
+# :func:`torch.func.jacrev` makes a batch of the ``v``, and not of x. So your function may
+# well have an ``if`` on values of x. But a *backward* of your own that has an ``if`` on
+# ``v`` is refused:
 
 
 class Skips(torch.autograd.Function):
@@ -146,8 +160,10 @@ class Skips(torch.autograd.Function):
 
 
 # %%
-# In order: a branch in f; a branch in backward; ``chunk_size=1`` for vmap, where a batch of
-# one is still a batch; the same for ``jacrev``, where it makes a loop:
+# We try four calls. The first has the branch in the function, the second in its backward.
+# The third passes ``chunk_size=1`` to ``vmap``, which does not help, because a batch of one
+# is still a batch. The fourth passes it to ``jacrev``, which then takes one ``v`` after the
+# other in a loop, and runs:
 
 for attempt in (
     lambda: jacrev(lambda x: x**2 if x.sum() > 0 else -x)(samples).diagonal(),
@@ -161,7 +177,7 @@ for attempt in (
         print(str(error).partition("; ")[0].partition(". ")[0])
 
 # %%
-# The check: what replaced the refused ones, against loops over plain numbers:
+# What has replaced the refused functions is compared with loops over plain numbers:
 
 loop = [0.5 / x.item() ** 0.5 if x > 0 else -1.0 for x in samples]
 torch.testing.assert_close(vmap(grad(safe))(samples), torch.tensor(loop))
@@ -171,8 +187,9 @@ assert sums.tolist() == [row[row > 0].sum().item() for row in rows]
 # Where next
 # ----------
 #
-# Batched v: :ref:`batched-v`. Gradients of each sample: :ref:`per-sample-gradients`. Models
-# side by side: :ref:`functional-buffers`. Own Functions: :ref:`function-under-transforms`.
+# :ref:`batched-v` hands over many ``v`` in one call, :ref:`per-sample-gradients` needs
+# ``vmap`` most, :ref:`functional-buffers` runs models side by side, and
+# :ref:`function-under-transforms` is about Functions of your own.
 #
 # .. asked: vmap error; vmap does not work with my function; data-dependent control flow
 #    in vmap; .item() in vmap; in-place in vmap; random numbers in vmap; vmap over if

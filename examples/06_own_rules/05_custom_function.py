@@ -4,15 +4,17 @@ r"""
 A Function whose backward is a VJP
 ==================================
 
-In a :class:`torch.autograd.Function`, ``backward`` receives ``v`` and returns
-:math:`J^\top v`: ``grad_output`` *is* the vector that reaches this operation, in the shape
-of its output, and what you return has the shape of its input.
+Some operation is missing in PyTorch, or its derivative is not the one that you want, and so
+you write a :class:`torch.autograd.Function` with a ``backward`` of your own. That
+``backward`` does for your operation what ``y.backward(v)`` does for a whole program. Its
+argument, often called ``grad_output``, is the vector that reaches the operation, in the
+shape of its output. What it returns is :math:`J^\top v`, in the shape of its input.
 """
 
 # %%
-# For :math:`y_i=x_i^3` with ``x`` and ``y`` of shape ``(n,)`` the :term:`Jacobian` is
-# diagonal with entries :math:`3x_i^2`, so its :term:`VJP` is :math:`3x_i^2v_i`. What
-# ``backward`` needs of the inputs or outputs, ``forward`` puts aside:
+# Our first operation is the cube, :math:`y_i=x_i^3`. Its :term:`Jacobian` is diagonal with
+# the entries :math:`3x_i^2`, so its :term:`VJP` is :math:`3x_i^2v_i`. This needs ``x``, and
+# so ``forward`` puts ``x`` aside for later:
 
 import torch
 from torch.autograd import Function
@@ -32,7 +34,8 @@ class Cube(Function):
 
 
 # %%
-# Call it by ``apply``. ``v`` arrives as you passed it, or as what follows passes it on:
+# You call it through ``apply``. In the first call below, ``v`` arrives as we pass it. In
+# the second, the cube is followed by a factor of 7, and what arrives is 7 times as large:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 v = torch.tensor([1.0, 10.0, 100.0])
@@ -44,8 +47,9 @@ Cube.apply(x).backward(v)
 # One gradient for each input
 # ---------------------------
 #
-# ``backward`` returns one value for each argument, and ``None`` for what is not a tensor.
-# ``ctx.needs_input_grad`` says which are wanted:
+# ``backward`` returns one value for each argument of ``forward``, and ``None`` for an
+# argument that is not a tensor. ``ctx.needs_input_grad`` says for which arguments a
+# gradient is wanted, so that you need not compute the others:
 
 
 class Product(Function):
@@ -63,7 +67,7 @@ class Product(Function):
 
 
 # %%
-# ``b`` requires no gradient here, so its product is never computed:
+# Here ``b`` does not require a gradient, so the product for it is never computed:
 
 a, b = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 5.0])
 y = Product.apply(a, b, 2)
@@ -74,8 +78,9 @@ torch.autograd.grad(y, a, torch.ones(2))
 # One cotangent for each output
 # -----------------------------
 #
-# ``backward`` receives a :term:`cotangent` for each output and adds the products up.
-# ``mark_non_differentiable`` declares an output that has no derivative:
+# If ``forward`` returns several outputs, ``backward`` receives a :term:`cotangent` for each
+# of them, and has to add up what they contribute. An output that has no derivative, such as
+# the index of a sorted tensor, is declared with ``mark_non_differentiable``:
 
 
 class Ordered(Function):
@@ -98,9 +103,10 @@ class Ordered(Function):
 
 
 # %%
-# Where nobody uses an output, zeros arrive, or, after ``set_materialize_grads(False)``,
-# None. The rule must then expect None for each of its outputs, and the first is no
-# exception. Here are the first alone and the second alone:
+# If nobody uses an output, zeros arrive for it. After ``set_materialize_grads(False)`` it
+# is None instead, which saves the work with the zeros. Your rule then has to expect None
+# for each of its outputs, also for the first. Here the first output is used alone, and then
+# the second:
 
 x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
 for materialize in (True, False):
@@ -111,8 +117,8 @@ for materialize in (True, False):
 pulled, [output.requires_grad for output in outputs]
 
 # %%
-# What ``forward`` overwrites must be declared by ``mark_dirty``, or ``a`` keeps its old
-# history, of slope 1, for its new numbers:
+# If ``forward`` overwrites its input, say so with ``mark_dirty``. Without it the tensor has
+# new numbers, but autograd still knows only its old history, whose slope is 1:
 
 
 class Double(Function):
@@ -134,10 +140,11 @@ for declare in (True, False):
 # What goes wrong
 # ---------------
 #
-# *forward returns x as it is, for a gradient reversal: is backward called?* Yes, also where
-# x is no leaf: the first rule turns the sign. The engine counts what you return, compares
-# shapes, casts the dtype, here from float64, and sums one to which the input could be
-# broadcast, here to four times:
+# PyTorch checks some of what ``backward`` returns, and quietly adapts the rest. We try four
+# rules on a ``forward`` that returns ``x`` as it is. (Such a function is not useless. With
+# the first rule, which turns the sign, it is a *gradient reversal*.) The second rule
+# returns two gradients where one is due, the third one of the wrong shape. The fourth
+# returns float64 in a larger shape:
 
 
 class Same(Function):
@@ -153,9 +160,14 @@ for f in (torch.neg, lambda v: (v, v), lambda v: v[:2], lambda v: v.double().exp
         print(error)
 
 # %%
-# *Why is my backward not called?* It was not recorded: the tensors are in a list (pass
-# ``*tensors``) or a module (:ref:`error-module-in-a-function`), no input requires a
-# gradient, or ``forward`` was called without ``apply``:
+# The wrong number and the wrong shape raise errors. The last one passes. It is cast to
+# float32, and because an input of shape ``(3,)`` could have been broadcast to ``(4, 3)``,
+# PyTorch adds up the four rows.
+#
+# *Why is my backward not called?* Because the call was not recorded. There are several
+# possible reasons. No input requires a gradient. The tensors are in a list, where PyTorch
+# does not look for them (pass ``*tensors`` instead), or in a module
+# (:ref:`error-module-in-a-function`). Or you called ``forward`` itself and not ``apply``:
 
 
 class First(Function):
@@ -167,7 +179,8 @@ print(First.apply([x, x]).grad_fn, First.apply(x.detach()).grad_fn)
 print(type(First.forward(None, [x, x]).grad_fn).__name__)  # PyTorch's own rule, not yours
 
 # %%
-# The check: formulas, PyTorch's own rules for the same functions, and differences:
+# The results are compared with formulas, with PyTorch's own rules for the same functions,
+# and with differences:
 
 assert cubed.tolist() == [8 * 3, 8 * 12 * 10, 8 * 27 * 100]
 x = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
@@ -180,7 +193,8 @@ assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
 # Where next
 # ----------
 #
-# The rule: :ref:`deriving-vjps`; its test: :ref:`gradcheck`; :ref:`twice-differentiable`.
+# :ref:`deriving-vjps` shows how to find the rule, :ref:`gradcheck` how to test it, and
+# :ref:`twice-differentiable` what it takes to differentiate it a second time.
 #
 # .. asked: custom backward; torch.autograd.Function; write my own gradient; define
 #    forward and backward; own derivative; replace the derivative of a function; custom

@@ -24,15 +24,15 @@ from pullback._inputs import (
     check_no_transform,
     check_numbers,
     check_real,
+    flatten,
     jvp,
     kind_of,
     leaf_of,
-    named_tensors,
-    one_tensor,
 )
 from pullback._products import check_progress, progress_bar
 from pullback._report import Table
-from pullback._wide import InFloat64
+from pullback._torch import pytree
+from pullback._wide import REFUSED, InFloat64
 
 #: What the routes of PyTorch may differ by, relative to what is added up in the product.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -47,7 +47,6 @@ ROUTES = (GRAD, VJP, SUM, EXPLICIT, DIFFERENCES, DOT_PRODUCT)
 
 OTHER_VALUES = "f gives another y there (random numbers?)"
 WRONG_JVP = "the JVP is wrong: differences agree with backward(v)"
-FAR_TOO_COARSE = (RuntimeError, ValueError, TypeError, AssertionError)  # of f in float64
 
 
 class Entry(NamedTuple):
@@ -113,7 +112,8 @@ class Check(NamedTuple):
     """What :func:`check` found; true where it is ``.ok``.
 
     Attributes:
-        result: The product that ``y.backward(v)`` adds to ``x.grad``, in x's structure.
+        result: The product that ``y.backward(v)`` adds to ``x.grad``, in x's structure;
+            None for what is a constant in a tuple.
         routes: The other routes with their differences from it.
         trouble: Why nothing could be compared, else None.
     """
@@ -166,9 +166,9 @@ class Check(NamedTuple):
 def check(
     f: Callable[..., Tensor],
     x: Any,
-    v: Tensor | None = None,
+    v: Any = None,
     *,
-    routes: Sequence[str] = ROUTES,
+    routes: str | Sequence[str] = ROUTES,
     progress: bool = False,
 ) -> Check:
     r"""Compute :math:`J_f(x)^\top v` by independent routes and compare them.
@@ -193,11 +193,12 @@ def check(
     ``Function`` without ``setup_context`` under ``torch.func``).
 
     Args:
-        f: Function that returns one tensor y.
+        f: Function that returns a tensor y, or a tuple, list or dict of tensors.
         x: What f is called with: a real floating point tensor of any shape, or a dict or
-            list of them; or a tuple of inputs, each of that kind. All stay as they are.
-        v: Cotangent, a tensor of exactly y's shape; when left out, random weights.
-        routes: The routes to take, by the names that the table shows.
+            list of them; or a tuple of inputs, ``f(*x)``. What is something else in a
+            tuple, such as class numbers or an option, is a constant. All stay as they are.
+        v: Cotangent, in the structure and shapes of y; when left out, random weights.
+        routes: The route to take, or some, by the names that the table shows.
         progress: Whether to show a bar (needs ``pullback[progress]``).
 
     Returns:
@@ -206,9 +207,9 @@ def check(
 
     Raises:
         TypeError: f is no function, x or v is no real floating point tensor, or f
-            returns something else than one such tensor.
-        ValueError: v does not have y's shape, a route has another name, or x or y is on the
-            meta device.
+            returns something else than such tensors.
+        ValueError: v does not have y's shapes, a route has another name, or x or y is on
+            the meta device.
         RuntimeError: f changes x in place, or its result does not depend on x.
         ImportError: progress is asked for, and tqdm is not installed.
 
@@ -225,19 +226,25 @@ def check(
         >>> f = lambda p, x: torch.func.functional_call(model, p, x)
         >>> pullback.check(f, (dict(model.named_parameters()), x)).ok
         True
+
+        A loss of several inputs, of which one is a constant:
+
+        >>> logits, classes = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([2])
+        >>> pullback.check(torch.nn.functional.cross_entropy, (logits, classes)).ok
+        True
     """
     check_no_transform()
     check_progress(progress)
-    if v is not None and not isinstance(v, Tensor):
-        raise TypeError(f"v is {kind_of(v)}; a tensor of y's shape is needed")
+    routes = (routes,) if isinstance(routes, str) else routes
     for name in routes:
         if name not in ROUTES:
             raise ValueError(f"routes has {name!r}; names of {ROUTES} are needed")
     inputs = x if isinstance(x, tuple) else (x,)
-    function = CalledFunction(f, inputs, tuple(range(len(inputs))) or 0)
-    for name, t in named_tensors(inputs):
-        check_real("x" if t is x else name, t)
-        check_numbers(name, t)
+    moved = tuple(i for i, value in enumerate(inputs) if _can_move(value))
+    function = CalledFunction(f, inputs, moved or tuple(range(len(inputs))) or 0)
+    for name, t in zip(_names(function, x), function.xs, strict=True):
+        check_real(name, t)
+        check_numbers("inputs[0]" if t is x else name, t)
     with torch.enable_grad():
         return _Question(function, x, v).answer(routes, progress)
 
@@ -245,9 +252,9 @@ def check(
 def assert_checked(
     f: Callable[..., Tensor],
     x: Any,
-    v: Tensor | None = None,
+    v: Any = None,
     *,
-    routes: Sequence[str] = ROUTES,
+    routes: str | Sequence[str] = ROUTES,
     progress: bool = False,
 ) -> None:
     """Raise AssertionError, with the table, if :func:`check` finds a product wrong.
@@ -280,15 +287,15 @@ class _Question:
         v: What the caller gave; None for random weights.
     """
 
-    def __init__(self, function: CalledFunction, x: Any, v: Tensor | None) -> None:
+    def __init__(self, function: CalledFunction, x: Any, v: Any) -> None:
         self.function, self.x = function, x
         self.xs = [t.detach() for t in function.xs]
-        names = [name for name, _ in named_tensors(function.inputs)]
-        self.names = ["x"] if isinstance(x, Tensor) else names
+        self.names = _names(function, x)
         leaves = self._leaves(self.xs)
+        self._structure: pytree.TreeSpec | None = None  # of what f returns
+        self._like: list[Tensor] = []
         y = self.f(*leaves)
-        check_real("y = f(x)", y)
-        self.y, self.v = y.detach(), _weights(y, v)
+        self.y, self.v = y.detach(), self._weights(y, v)
         if not y.requires_grad:
             raise RuntimeError("f(x) does not depend on x; a function of x is needed")
         for leaf in leaves:
@@ -303,8 +310,18 @@ class _Question:
         )
 
     def f(self, *xs: Tensor) -> Tensor:
-        """Return y for other xs; every call draws the same random numbers."""
-        return one_tensor(self.function(*xs))
+        """Return y for other xs; every call draws the same random numbers.
+
+        Of several tensors it is one after the other, flat.
+        """
+        found = self.function(*xs)
+        ys, structure = flatten(found)
+        for name, y in [("y = f(x)", found)] if found is ys[0] else _leaves_of("y", found):
+            check_real(name, y)
+            check_numbers("the output of f" if found is y else name, y)
+        if self._structure is None:
+            self._structure, self._like = structure, [y.detach() for y in ys]
+        return ys[0] if len(ys) == 1 else torch.cat([y.reshape(-1) for y in ys])
 
     def answer(self, routes: Sequence[str], progress: bool) -> Check:
         """Take the routes."""
@@ -389,7 +406,7 @@ class _Question:
             if y.dtype != torch.float64 or not self._same_y(y):
                 return None
             return _Wide(f, pull, xs, pull(*xs))
-        except FAR_TOO_COARSE:  # f ran before; what it refuses is float64
+        except REFUSED:
             return None
 
     def _measure_rounding(self) -> None:
@@ -593,9 +610,36 @@ class _Question:
     def _leaves(self, xs: Sequence[Tensor]) -> list[Tensor]:
         return [leaf_of(t.detach().clone()) for t in xs]
 
+    def _weights(self, y: Tensor, v: Any) -> Tensor:
+        """Return v for y: the caller's, or numbers of 0.5 to 1.5 of either sign."""
+        if v is None:
+            source = torch.Generator("cpu").manual_seed(SEED)
+            parts = torch.rand(
+                2, *y.shape, generator=source, dtype=torch.float64, device="cpu"
+            )
+            return ((parts[0] + 0.5) * (2 * parts[1].round() - 1)).to(y)
+        given, structure = flatten(v)
+        alone = len(self._like) == 1
+        fits = structure == self._structure or (alone and isinstance(v, Tensor))
+        if not fits or not all(isinstance(t, Tensor) for t in given):
+            wanted = "a tensor of y's shape" if len(self._like) == 1 else "y's structure"
+            raise TypeError(f"v is {kind_of(v)}; {wanted} is needed")
+        for t, like in zip(given, self._like, strict=True):
+            check_real("v", t)
+            if t.shape != like.shape:
+                raise ValueError(
+                    f"v has shape {tuple(t.shape)} and y = f(x) has shape "
+                    f"{tuple(like.shape)}; exactly y's shape is needed"
+                )
+        pieces: list[Tensor] = [t.detach().to(y) for t in given]
+        return pieces[0] if alone else torch.cat([t.reshape(-1) for t in pieces])
+
     def _like_x(self, leaves: Sequence[Tensor]) -> Any:
         found = self.function.like_inputs(leaves)
-        return found if isinstance(self.x, tuple) else found[0]
+        if not isinstance(self.x, tuple):
+            return found[0]
+        of = dict(zip(self.function.indices, found, strict=True))
+        return tuple(of.get(i) for i in range(len(self.x)))
 
 
 class _Wide(NamedTuple):
@@ -612,19 +656,27 @@ def _quiet(f: Callable[..., Tensor], xs: Sequence[Tensor]) -> Tensor:
         return f(*[leaf_of(x) for x in xs]).detach()
 
 
-def _weights(y: Tensor, v: Tensor | None) -> Tensor:
-    """Return v for y: what the caller gave, or numbers of 0.5 to 1.5 of either sign."""
-    if v is None:
-        source = torch.Generator("cpu").manual_seed(SEED)
-        parts = torch.rand(2, *y.shape, generator=source, dtype=torch.float64, device="cpu")
-        v = (parts[0] + 0.5) * (2 * parts[1].round() - 1)
-    check_real("v", v)
-    if y.shape != v.shape:
-        raise ValueError(
-            f"v has shape {tuple(v.shape)} and y = f(x) has shape "
-            f"{tuple(y.shape)}; exactly y's shape is needed"
-        )
-    return v.detach().to(y)
+def _can_move(value: Any) -> bool:
+    """Tell whether an input holds tensors that have derivatives."""
+    return any(
+        isinstance(t, Tensor) and (t.is_floating_point() or t.is_complex())
+        for t in pytree.tree_leaves(value)
+    )
+
+
+def _names(function: CalledFunction, x: Any) -> list[str]:
+    """Return what errors call each of the tensors that move."""
+    if isinstance(x, Tensor):
+        return ["x"]
+    inputs = function.inputs
+    return [
+        name for i in function.indices for name, _ in _leaves_of(f"inputs[{i}]", inputs[i])
+    ]
+
+
+def _leaves_of(name: str, value: Any) -> list[tuple[str, Any]]:
+    leaves = pytree.tree_leaves_with_path(value)
+    return [(f"{name}{pytree.keystr(path)}", leaf) for path, leaf in leaves]
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pullback._function import CalledFunction
+from pullback._function import CalledFunction, function_or_tensor
 from pullback._inputs import check_argnum, check_no_transform, check_real, check_single
 from pullback._jacobian import jacobian
 from pullback._products import CHUNK_BYTES, Together, one_hot, vjp
@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
 
 
 def diagonal(
-    f: Callable[..., Any],
+    f: Callable[..., Any] | Tensor,
     *inputs: Any,
     argnums: int = 0,
     batched: bool = False,
@@ -49,7 +49,8 @@ def diagonal(
     noise, so a diagonal J is exact with one.
 
     Args:
-        f: Function of the inputs that returns a tensor of the shape of x.
+        f: Function of the inputs that returns a tensor of the shape of x; or that tensor,
+            already computed from the inputs.
         *inputs: What f is called with. The one named by ``argnums`` is a real floating
             point tensor.
         argnums: The input to differentiate with respect to.
@@ -79,7 +80,7 @@ def diagonal(
 
 
 def divergence(
-    f: Callable[..., Any],
+    f: Callable[..., Any] | Tensor,
     *inputs: Any,
     argnums: int = 0,
     batched: bool = False,
@@ -93,7 +94,8 @@ def divergence(
     Communications in Statistics 18, 1989), with random signs.
 
     Args:
-        f: Function of the inputs that returns a tensor of the shape of x.
+        f: Function of the inputs that returns a tensor of the shape of x; or that tensor,
+            already computed from the inputs.
         *inputs: What f is called with, as for :func:`diagonal`.
         argnums: The input to differentiate with respect to.
         batched: f maps ``(B, *x)`` to ``(B, *x)`` and treats the samples on their own.
@@ -123,7 +125,7 @@ def divergence(
 
 
 def laplacian(
-    f: Callable[..., Any],
+    f: Callable[..., Any] | Tensor,
     *inputs: Any,
     argnums: int = 0,
     batched: bool = False,
@@ -134,7 +136,8 @@ def laplacian(
 
     Args:
         f: Function of the inputs that returns one number; if ``batched``, one for each
-            sample, of shape ``(B,)``.
+            sample, of shape ``(B,)`` or ``(B, 1)``. Or a tensor of them, already computed
+            from the inputs.
         *inputs: What f is called with, as for :func:`diagonal`.
         argnums: The input to differentiate with respect to.
         batched: f treats the B samples on their own.
@@ -151,7 +154,10 @@ def laplacian(
     Examples:
         >>> import torch, pullback
         >>> u = lambda x: x[:, 0] ** 2 * x[:, 1]  # one number for each point
-        >>> pullback.laplacian(u, torch.tensor([[1.0, 2.0], [3.0, 4.0]]), batched=True)
+        >>> X = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> pullback.laplacian(u, X, batched=True).detach()
+        tensor([4., 8.])
+        >>> pullback.laplacian(u(X), X, batched=True).detach()  # computed before
         tensor([4., 8.])
     """
 
@@ -159,17 +165,24 @@ def laplacian(
         G: Tensor = jacobian(
             f, *inputs, argnums=argnums, batched=batched, allow_unused=True
         )
-        if G.shape != inputs[argnums].shape:
-            y = G.shape[: G.ndim - inputs[argnums].ndim + batched]
+        x = inputs[argnums]
+        if G.numel() != x.numel():
+            y = tuple(G.shape[: G.ndim - x.ndim + batched])
+            name = "y" if isinstance(f, Tensor) else "the output of f"
             raise ValueError(
-                f"the output of f has shape {tuple(y)}; "
-                f"{'(B,), a number for each sample,' if batched else 'one number'} is "
-                "needed"
+                f"{name} has shape {y}; (B,), a number for each sample, is needed"
+                if batched
+                else f"{name} has shape {y}; one number is needed (batched=True for one of "
+                "each sample)"
             )
-        return G
+        return G.reshape(x.shape)
 
+    of: Any = slope
+    if isinstance(f, Tensor):
+        with torch.enable_grad():
+            of = slope(*inputs)
     return divergence(
-        slope,
+        of,
         *inputs,
         argnums=argnums,
         batched=batched,
@@ -179,14 +192,15 @@ def laplacian(
 
 
 def _exact(f: Any, inputs: Any, argnums: int, batched: bool) -> Tensor:
-    x, y, take = _products_of(f, inputs, argnums)
+    function, x, y, take = _products_of(f, inputs, argnums)
     lead = int(batched)
     total = x.shape[lead:].numel()
     size = max(1, CHUNK_BYTES // max(1, 2 * x.nbytes))
     pieces = [x.new_empty(0, *x.shape[:lead])]
     for start in range(0, total, size):
         stop = min(start + size, total)
-        (rows,) = take(one_hot([y], start, stop, batched))
+        with function.keep_grads():
+            (rows,) = take(one_hot([y], start, stop, batched))
         own = torch.arange(start, stop, device=rows.device)
         # rows[k] is the derivative of number start + k, and own[k] that same number of x
         flat = rows.reshape(stop - start, *x.shape[:lead], total)
@@ -204,34 +218,38 @@ def _terms(
         raise ValueError(
             f"samples is {samples!r}; an int of at least 1, or None, is needed"
         )
-    x, y, take = _products_of(f, inputs, argnums)
+    function, x, y, take = _products_of(f, inputs, argnums)
     device = x.device if generator is None else generator.device
     signs = torch.randint(
         2, (samples, *x.shape), generator=generator, device=device, dtype=torch.int8
     )
     z = (2 * signs - 1).to(x)
-    (rows,) = take([z.to(y.dtype)])
+    with function.keep_grads():
+        (rows,) = take([z.to(y.dtype)])
     return z * rows
 
 
-def _products_of(f: Any, inputs: Any, argnums: int) -> tuple[Tensor, Tensor, Together]:
-    """Return x, y and v -> J^T v."""
+def _products_of(
+    f: Any, inputs: Any, argnums: int
+) -> tuple[CalledFunction, Tensor, Tensor, Together]:
+    """Return the function, x, y and v -> J^T v."""
     check_argnum(argnums)
     check_no_transform()
-    function = CalledFunction(f, inputs, argnums)
+    function = function_or_tensor(f, inputs, argnums)
     (index,) = function.indices
     check_single(f"inputs[{index}]", inputs[index])
     graph = function.record()
     x, y = graph.xs[0], graph.output
-    check_single("the output of f", y)
-    check_real("the output of f", y)
+    name = "y" if function.computed else "the output of f"
+    check_single(name, y)
+    check_real(name, y)
     if y.shape != x.shape:
         raise ValueError(
-            f"the output of f has shape {tuple(y.shape)} and inputs[{index}] has shape "
+            f"{name} has shape {tuple(y.shape)} and inputs[{index}] has shape "
             f"{tuple(x.shape)}; the same shape is needed for a diagonal"
         )
     pull = vjp([y], [x], graph.again)
-    return x, y, Together(pull, 1 if graph.alone else None)
+    return function, x, y, Together(pull, 1 if graph.alone else None)
 
 
 def _summed(terms: Tensor, batched: bool, lead: int) -> Tensor:

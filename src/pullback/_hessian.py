@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from pullback._inputs import ChunkSize
 from pullback._jacobian import jacobian
+from pullback._torch import pytree
 
 
 def hessian(
-    f: Callable[..., Any],
+    f: Callable[..., Any] | Tensor,
     *inputs: Any,
     argnums: int | tuple[int, ...] = 0,
     chunk_size: ChunkSize = None,
     batched: bool = False,
+    create_graph: bool = True,
 ) -> Any:
     r"""Return the second derivatives of f, of shape ``y.shape + x.shape + x.shape``.
 
@@ -35,32 +41,44 @@ def hessian(
     Programming 28, 1984). What symmetry needs is that the second derivatives of f are
     continuous.
 
+    In place of f you may give a tensor y that is already computed, such as a loss, and the
+    tensors that it was computed from, as for :func:`jacobian`.
+
     Args:
         f: Function of the inputs that returns a tensor, or a tuple, list or dict of
-            tensors.
+            tensors; or the tensor y.
         *inputs: What f is called with. Those named by ``argnums`` are real floating
             point tensors, or tuples, lists or dicts of them, of any shape, on any device.
         argnums: The input, or the inputs, to differentiate with respect to.
         chunk_size: Products at a time, as in :func:`jacobian`.
         batched: f maps ``(B, *x)`` to ``(B, *y)`` and treats the B samples on their own,
             as for :func:`jacobian`. H then has shape ``(B, *y, *x, *x)``.
+        create_graph: Whether H may be differentiated again, as in :func:`jacobian`.
 
     Returns:
-        H. It is differentiable again. What f does not depend on, or only linearly, gives
-        zeros.
+        H, on the device and in the dtype of the inputs. What f does not depend on, or only
+        linearly, gives zeros.
 
     Raises:
         TypeError: f, an input or an output is of the wrong kind or dtype, or complex.
         ValueError: an option is out of range; ``batched=True`` and the batch sizes differ
             or the samples mix.
-        RuntimeError: f changes an input in place, or an operation in it has no second
-            derivative.
+        RuntimeError: f changes an input in place, an operation in it has no second
+            derivative, or x does not require grad and y is given in place of f.
 
     Examples:
         >>> import torch, pullback
         >>> pullback.hessian(lambda x: x[0] * x[1] ** 2, torch.tensor([1.0, 3.0]))
         tensor([[0., 6.],
                 [6., 2.]])
+
+        Of a loss that is already computed, by the names of a module's parameters:
+
+        >>> model = torch.nn.Linear(2, 1)
+        >>> loss = (model(torch.tensor([1.0, 3.0])) ** 2).sum()
+        >>> H = pullback.hessian(loss, dict(model.named_parameters()))
+        >>> H["weight"]["bias"].detach().flatten()
+        tensor([2., 6.])
 
         One for each sample, from as many products as one sample needs:
 
@@ -72,6 +90,23 @@ def hessian(
                 [[ 0., 10.],
                  [10.,  4.]]])
     """
+    if isinstance(f, Tensor):
+        with torch.enable_grad():
+            slopes = jacobian(
+                f, *inputs, argnums=argnums, batched=batched, allow_unused=True
+            )
+        with nullcontext() if create_graph else torch.no_grad():
+            return pytree.tree_map(
+                lambda slope: jacobian(
+                    slope,
+                    *inputs,
+                    argnums=argnums,
+                    chunk_size=chunk_size,
+                    batched=batched,
+                    allow_unused=True,
+                ),
+                slopes,
+            )
 
     def slope(*inputs: Any) -> Any:
         return jacobian(f, *inputs, argnums=argnums, batched=batched, allow_unused=True)
@@ -83,4 +118,5 @@ def hessian(
         chunk_size=chunk_size,
         batched=batched,
         allow_unused=True,
+        create_graph=create_graph,
     )

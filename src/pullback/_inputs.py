@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from typing import Any, Literal, TypedDict, get_args
 import torch
 from torch import Tensor
 
-from pullback._torch import in_transform, is_compiled, pytree, version
+from pullback._buffers import own_buffers
+from pullback._torch import in_transform, pytree, version
 
 Mode = Literal["auto", "reverse", "forward"]
 ChunkSize = int | Literal["auto"] | None
@@ -101,7 +103,6 @@ def call(
     leaves, structure = inputs, None
     if not all(isinstance(t, Tensor) for t in inputs):
         leaves, structure = pytree.tree_flatten(tuple(inputs))
-    f = _with_own_buffers(f)
     kept = {id(t) for t in copied}
     clones = [
         t.clone() if isinstance(t, Tensor) and id(t) not in kept else t for t in leaves
@@ -109,13 +110,22 @@ def call(
     before = [(_version(t), _has_graph(t)) for t in clones]
     args = pytree.tree_unflatten(clones, structure) if structure else clones
     try:
-        output = f(*args)
+        with own_buffers(f):
+            output = f(*args)
     except RuntimeError as error:
         if in_transform():
             error.add_note(
                 "pullback: f ran under a transform of torch.func, as it does for "
                 "Jacobian-vector products; with mode='reverse' of pullback.jacobian (of "
                 "pullback.sparsity, where a plan takes them) it runs as it is"
+            )
+        raise
+    except TypeError as error:
+        if len(inputs) == 1 and re.search(r"missing \d+ required positional", str(error)):
+            error.add_note(
+                f"pullback: f was called with one input, {kind_of(inputs[0])}; several are "
+                "given one after the other, pullback.jacobian(f, a, b), and as a tuple to "
+                "pullback.check(f, (a, b))"
             )
         raise
     changed = [
@@ -131,29 +141,6 @@ def call(
         )
     check_output(output)
     return output
-
-
-def _with_own_buffers(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return f, or if it is a module in training mode, f on copies of its buffers.
-
-    A BatchNorm in training mode writes its running statistics, and asking a question about
-    a module is no training step. They are not written back afterwards but left alone, for
-    the graph may have saved them. Compiled and scripted modules are taken as they are.
-    """
-    if not isinstance(f, torch.nn.Module) or not f.training:
-        return f
-    if is_compiled(f):
-        return f
-    buffers = dict(f.named_buffers())
-    if not buffers:
-        return f
-    module: torch.nn.Module = f
-
-    def called(*args: Any) -> Any:
-        copies = {name: b.clone() for name, b in buffers.items()}
-        return torch.func.functional_call(module, copies, args)
-
-    return called
 
 
 def jvp(f: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -33,6 +34,7 @@ from pullback._products import (
     ramps,
     vjp,
 )
+from pullback._samples import left_in_float64
 from pullback._torch import in_transform, pytree
 
 
@@ -224,6 +226,9 @@ def dense(
     options.check()
     function = function_or_tensor(f, inputs, argnums)
     _check_inputs(function, options)
+    if options.batched and not function.computed:
+        decide = partial(left_in_float64, function, function.xs)
+        options = options._replace(decide=decide)
     with function.keep_grads():
         if options.mode == "forward":
             found = _forward(function, options)

@@ -100,7 +100,7 @@ def jvp(
 
 
 def hvp(
-    f: Callable[..., Any],
+    f: Callable[..., Any] | Tensor,
     *inputs: Any,
     u: Any,
     argnums: int | tuple[int, ...] = 0,
@@ -113,7 +113,8 @@ def hvp(
     derivatives of f are not continuous, it is :math:`H^\top u`.
 
     Args:
-        f: Function of the inputs that returns a tensor with one number.
+        f: Function of the inputs that returns a tensor with one number; or that tensor,
+            already computed from the inputs.
         *inputs: What f is called with, as for :func:`jacobian`.
         u: A direction: in the structure and shapes of x.
         argnums: The input, or the inputs, to differentiate with respect to.
@@ -131,6 +132,13 @@ def hvp(
         >>> import torch, pullback
         >>> x, u = torch.tensor([1.0, 3.0]), torch.tensor([1.0, 0.0])
         >>> pullback.hvp(lambda x: x[0] * x[1] ** 2, x, u=u)
+        tensor([0., 6.])
+
+        Of a loss that is already computed:
+
+        >>> w = torch.tensor([1.0, 3.0], requires_grad=True)
+        >>> loss = w[0] * w[1] ** 2
+        >>> pullback.hvp(loss, w, u=u).detach()
         tensor([0., 6.])
     """
     return _HessianOf(f, inputs, argnums).product("u", u)
@@ -167,12 +175,12 @@ def jacobian_operator(
 
 
 def hessian_operator(
-    f: Callable[..., Any], *inputs: Any, argnums: int | tuple[int, ...] = 0
+    f: Callable[..., Any] | Tensor, *inputs: Any, argnums: int | tuple[int, ...] = 0
 ) -> Operator:
     """Return H as an operator, which takes one pass through a kept graph a product.
 
     Args:
-        f: Function of the inputs that returns a tensor with one number.
+        f: Function of the inputs that returns a tensor with one number; or that tensor.
         *inputs: What f is called with.
         argnums: The input, or the inputs, to differentiate with respect to.
 
@@ -319,13 +327,17 @@ class _Side:
         found, structure = flatten(value)
         if structure != self.structure:
             raise ValueError(
-                f"{name} is {kind_of(value)} with {len(found)} leaves and {self.name} "
-                f"{kind_of(self.tree(self.like))} with {len(self.like)}; the structure of "
-                f"{self.name} is needed"
+                f"{name} is {_counted(value, found)} and {self.name} is "
+                f"{_counted(self.tree(self.like), self.like)}; the structure of "
+                f"{self.name} is needed (to_scipy() of an operator takes flat vectors)"
             )
         for t, like in zip(found, self.like, strict=True):
             if not isinstance(t, Tensor):
-                raise TypeError(f"{name} is {kind_of(t)}; a tensor is needed")
+                more = " (to_scipy() of an operator takes arrays of NumPy)"
+                raise TypeError(
+                    f"{name} is {kind_of(t)}; a tensor is needed"
+                    f"{more if hasattr(t, '__array__') else ''}"
+                )
             check_real(name, t)
             if t.shape != like.shape:
                 raise ValueError(
@@ -346,6 +358,13 @@ class _Side:
     def flat(self, leaves: Sequence[Tensor]) -> Tensor:
         """Return the numbers of the tensors, one after the other, on the CPU."""
         return torch.cat([t.detach().reshape(-1).cpu() for t in leaves])
+
+
+def _counted(value: Any, leaves: Sequence[Any]) -> str:
+    kind = kind_of(value)
+    if isinstance(value, Tensor):
+        return kind
+    return f"{kind} of {len(leaves)} tensor{'s' if len(leaves) > 1 else ''}"
 
 
 class _JacobianOf(Operator):
@@ -407,21 +426,24 @@ def _push_by_pulling(
 
 
 class _HessianOf(Operator):
-    """H of a function that returns one number: its gradient's graph, made once."""
+    """H of one number, by its gradient's graph, made once."""
 
     def __init__(self, f: Any, inputs: Sequence[Any], argnums: int | tuple[int, ...]):
         check_no_transform()
-        function = CalledFunction(f, inputs, argnums)
-        _check_all_real("an input", function.xs)
-        graph = function.record()
+        self._function = function_or_tensor(f, inputs, argnums)
+        _check_all_real("an input", self._function.xs)
+        with self._function.keep_grads():
+            graph = self._function.record()
+            name = "y" if self._function.computed else "the output of f"
+            self._slope = _gradient(name, graph.ys, graph.xs)
         self._xs, self._again = graph.xs, graph.again
-        self._slope = _gradient("the output of f", graph.ys, graph.xs)
-        side = _side_of_inputs(function)
+        side = _side_of_inputs(self._function)
         super().__init__("H", side, side, self.through, self.through)
 
     def through(self, us: Sequence[Tensor]) -> list[Tensor]:
         again = self._again and torch.is_grad_enabled()
-        return list(pull_through(self._slope, self._xs, again)(*us))
+        with self._function.keep_grads():
+            return list(pull_through(self._slope, self._xs, again)(*us))
 
 
 class _GaussNewtonOf(_JacobianOf):

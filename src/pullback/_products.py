@@ -51,6 +51,7 @@ class Options(NamedTuple):
     bytes_each: int = 0  # bytes that one product needs on its way through the graph
     fastest: int | None = None  # products at a time where chunk_size is None; all if None
     group: SharedProducts | None = None  # processes that share the products
+    decide: Callable[[], float | None] | None = None  # what mixes, by f in float64
 
     def check(self) -> None:
         """Raise TypeError, ValueError or ImportError unless all can be done."""
@@ -151,57 +152,78 @@ def apply(
     start, total = 0, max(numbers, 1)  # for no numbers, one empty seed
     if options.group:  # past the last number, seeds are empty, too
         start, total = options.group.share(total)
-    first = start
-    probes: Probes | None = None
-    if options.batched and not in_transform() and not any(t.is_meta for t in like):
-        probes = Probes(like)
-        probed: list[Tensor] = []
-    # "auto" learns from one product how many fit
-    size = options.fastest or total - first
-    if options.chunk_size:
+    take, made = Together(product, options.chunk_size), Joined(total - start)
+    probes = Probes(like, options.decide) if _are_samples(like, options) else None
+    size = options.fastest or made.total
+    if options.chunk_size:  # "auto" learns from one product how many fit
         size = 1 if options.chunk_size == "auto" else options.chunk_size
-    take = Together(product, options.chunk_size)
-    bar = progress_bar("jacobian", "product", total - first) if options.progress else None
-    pieces: list[Sequence[Tensor]] = []
-    whole: list[Tensor] = []  # or where the pieces go at once, if no graph needs them
+    bar = progress_bar("jacobian", "product", made.total) if options.progress else None
+    constants: Sequence[Tensor] = ()
     while start < total:
         stop = min(start + size, total)
         seeds = one_hot(like, start, stop, options.batched)
         if probes and stop == total:  # they travel with the last chunk
             seeds = [torch.cat(pair) for pair in zip(seeds, probes.seeds(), strict=True)]
         rows: Sequence[Tensor] = take(seeds)
-        if start == first:
-            if options.chunk_size == "auto":
-                used = sum(t.nbytes for t in (*seeds, *rows))
-                size = max(1, CHUNK_BYTES // max(1, used + options.bytes_each))
-            count = len(rows) // (1 + values)
-            constants = [value[0] for value in rows[count:]]
-        rows = rows[:count]
+        if options.chunk_size == "auto" and not made.done:
+            used = sum(t.nbytes for t in (*seeds, *rows)) + options.bytes_each
+            size = max(1, CHUNK_BYTES // max(1, used))
+        if values:
+            half = len(rows) // 2
+            rows, constants = rows[:half], [value[0] for value in rows[half:]]
         if probes and stop == total:
-            probed = [r[-2:] for r in rows]
-            rows = [r[:-2] for r in rows]
-        if start == first and stop < total and not _in_graph(rows):
-            whole = [r.new_empty(total - first, *r.shape[1:]) for r in rows]
-        if whole:
-            for w, r in zip(whole, rows, strict=True):
-                w[start - first : stop - first] = r
-        else:
-            pieces.append(rows)
+            rows, probed = [r[:-2] for r in rows], [r[-2:] for r in rows]
+        made.add(rows, stop - start)
         if bar is not None:
             bar.update(stop - start)
         start = stop
     if bar is not None:
         bar.close()
-    if len(pieces) == 1:
-        whole = list(pieces[0])
-    elif pieces:
-        whole = [torch.cat(parts) for parts in zip(*pieces, strict=True)]
+    whole = made.tensors()
     if options.group:
         whole = options.group.gather(whole)
     whole = [w[:numbers] if w.shape[0] > numbers else w for w in whole]
     if probes:
-        probes.check(probed, whole, lambda seeds: take(seeds)[:count])
+        probes.check(probed, whole, lambda seeds: take(seeds)[: len(whole)])
     return [*whole, *constants]
+
+
+def _are_samples(like: list[Tensor], options: Options) -> bool:
+    """Tell whether there are samples that must not mix, and numbers by which to tell."""
+    return options.batched and not in_transform() and not any(t.is_meta for t in like)
+
+
+class Joined:
+    """The results of one chunk after the other, put together.
+
+    Where no graph needs the chunks, each goes at once to where it belongs, so that all of
+    them are never there twice.
+
+    Args:
+        total: How many there are of all chunks.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done = total, 0
+        self._pieces: list[Sequence[Tensor]] = []
+        self._whole: list[Tensor] = []
+
+    def add(self, rows: Sequence[Tensor], count: int) -> None:
+        """Add the results of the next ``count``."""
+        if count < self.total and not self.done and not _in_graph(rows):
+            self._whole = [r.new_empty(self.total, *r.shape[1:]) for r in rows]
+        if self._whole:
+            for whole, part in zip(self._whole, rows, strict=True):
+                whole[self.done : self.done + count] = part
+        else:
+            self._pieces.append(rows)
+        self.done += count
+
+    def tensors(self) -> list[Tensor]:
+        """Return all results."""
+        if len(self._pieces) == 1:
+            return list(self._pieces[0])
+        return self._whole or [torch.cat(p) for p in zip(*self._pieces, strict=True)]
 
 
 def _in_graph(ts: Sequence[Tensor]) -> bool:

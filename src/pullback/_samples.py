@@ -5,12 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations, islice
 from math import comb
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from pullback._torch import pytree
+from pullback._wide import COARSE, InFloat64, is_coarse, run_in_float64
+
 #: What leaks from sample to sample is rounding up to this many times that of the dtype.
 ROUNDINGS = 64
+#: In half precision, where float64 cannot tell.
+ROUNDINGS_OF_HALF = 8
+
+
+def share_of_rounding(*dtypes: torch.dtype) -> float:
+    """Return which part of the largest number is taken for rounding."""
+    eps = _eps(dtypes)
+    return eps * (ROUNDINGS_OF_HALF if eps > COARSE else ROUNDINGS)
+
+
+def most_of_rounding(*dtypes: torch.dtype) -> float:
+    """Return which part of the largest number may be rounding, at most."""
+    return _eps(dtypes) * ROUNDINGS
+
+
+def _eps(dtypes: Sequence[torch.dtype]) -> float:
+    return max(float(torch.finfo(dtype).eps) for dtype in dtypes)
 
 
 class Probes:
@@ -22,11 +43,18 @@ class Probes:
     sample meets another. Where that is not so, rounding may be the cause; then each sample
     is told apart from each other by products with weights on some of the samples.
 
+    In half precision that is asked of float64, where f can follow.
+
     Args:
         like: What the seeds look like, tensors of shape ``(B, ...)``.
+        decide: Gives what mixes in float64, as a part of the largest number; None if f
+            refuses that.
     """
 
-    def __init__(self, like: Sequence[Tensor]) -> None:
+    def __init__(
+        self, like: Sequence[Tensor], decide: Callable[[], float | None] | None = None
+    ) -> None:
+        self.decide = decide
         source = torch.Generator("cpu").manual_seed(0)  # any seed but the caller's
 
         def weights(size: int) -> Tensor:
@@ -41,7 +69,7 @@ class Probes:
 
     def seeds(self) -> list[Tensor]:
         """Return the seeds of the two products, of shape ``(2, B, ...)``."""
-        return self._on(self.halves)
+        return self.on(self.halves)
 
     def check(
         self,
@@ -57,10 +85,30 @@ class Probes:
             take: Gives the products of more seeds.
         """
         with torch.no_grad():
-            _compare(products, self.halves)
-            if self.count > 2 and not self._explained(products, J):
+            self._compare(products, self.halves)
+            coarse = is_coarse(*products, *self.like)
+            if self.count > 2 and (coarse or not self._explained(products, J)):
                 masks = _tell_apart(self.count)
-                _compare(take(self._on(masks)), masks)
+                self._compare(take(self.on(masks)), masks)
+
+    def _compare(self, products: Sequence[Tensor], masks: Tensor) -> None:
+        """Raise if a product leaves more than rounding where its mask had no weight."""
+        coarse = is_coarse(*products, *self.like)
+        for product in products:
+            share = _left(product, masks)
+            dtypes = [product.dtype, *(t.dtype for t in self.like)]
+            if coarse and self.decide and 0 < share <= most_of_rounding(*dtypes):
+                found = self.decide()
+                if found is not None:
+                    share, dtypes = found, [torch.float64]
+            if share > share_of_rounding(*dtypes):
+                raise ValueError(
+                    "batched=True, and f mixes samples: an output of one depends on "
+                    "the input of another; a function that treats each sample on its "
+                    "own is needed, or batched=False (pullback.mixing shows which). "
+                    "In products with random weights, what mixes comes to "
+                    f"{share:.2g} times the largest number"
+                )
 
     def _explained(self, products: Sequence[Tensor], J: Sequence[Tensor]) -> bool:
         """Tell whether J times all weights is the sum of both products, up to rounding."""
@@ -75,7 +123,7 @@ class Probes:
                 return False
         return True
 
-    def _on(self, masks: Tensor) -> list[Tensor]:
+    def on(self, masks: Tensor) -> list[Tensor]:
         """Return the weights on the samples of each mask alone, (masks, B, ...)."""
         samples = self.samples * masks
         return [
@@ -100,19 +148,31 @@ def _tell_apart(count: int) -> Tensor:
     return masks
 
 
-def _compare(products: Sequence[Tensor], masks: Tensor) -> None:
-    """Raise if a product leaves more than rounding where its mask had no weight."""
-    for product in products:
-        alone = ~masks.to(product.device)
-        leak, largest = _largest(product[alone]), _largest(product)
-        if leak > _noise(product, largest):
-            raise ValueError(
-                "batched=True, and f mixes samples: an output of one depends on "
-                "the input of another; a function that treats each sample on its "
-                "own is needed, or batched=False (pullback.mixing shows which). "
-                "In products with random weights, what mixes comes to "
-                f"{leak / largest:.2g} times the largest number"
+def left_in_float64(f: Callable[..., Any], xs: Sequence[Tensor]) -> float | None:
+    """Return what mixes when f runs in float64, as a part of the largest number."""
+    mode = InFloat64()
+    with torch.no_grad():
+        ys = pytree.tree_leaves(f(*xs))
+    found = run_in_float64(mode, f, xs, ys)
+    if found is None:
+        return None
+    leaves, wide = found
+    probes = Probes(wide)
+    masks = _tell_apart(probes.count)
+    share = 0.0
+    with mode, torch.enable_grad():
+        for mask, *seeds in zip(masks, *probes.on(masks), strict=True):
+            rows = torch.autograd.grad(
+                wide, leaves, seeds, retain_graph=True, materialize_grads=True
             )
+            share = max(share, *(_left(r[None], mask[None]) for r in rows))
+    return share
+
+
+def _left(products: Tensor, masks: Tensor) -> float:
+    """Return the largest number where a mask had no weight, as a part of the largest."""
+    alone = ~masks.to(products.device)
+    return _largest(products[alone]) / (_largest(products) or 1.0)
 
 
 def _largest(t: Tensor) -> float:
@@ -122,4 +182,4 @@ def _largest(t: Tensor) -> float:
 
 def _noise(t: Tensor, largest: float) -> float:
     """Return what is no more than rounding in t, beside its largest number."""
-    return float(ROUNDINGS * torch.finfo(t.dtype).eps * largest)
+    return share_of_rounding(t.dtype) * largest

@@ -13,7 +13,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -38,6 +38,7 @@ __all__ = [
     "accumulated_leaf",
     "all_tensors",
     "apply_to_rows",
+    "calls_engine",
     "cotangent_bytes",
     "decomposition",
     "edited_tensors_of",
@@ -369,6 +370,11 @@ def running_backward() -> int:
     return torch._C._current_graph_task_id()
 
 
+def calls_engine(code: CodeType) -> bool:
+    """Tell whether it is torch's own code that calls the engine; there is no other way."""
+    return code.co_name == "_engine_run_backward"
+
+
 def stack_of_backward(thread: int) -> FrameType | None:
     """Return the frame that called the engine, of this thread or else of another.
 
@@ -377,7 +383,7 @@ def stack_of_backward(thread: int) -> FrameType | None:
     """
     for frame in (inspect.currentframe(), sys._current_frames().get(thread)):
         while frame is not None:
-            if frame.f_code.co_name == "_engine_run_backward":
+            if calls_engine(frame.f_code):
                 return frame
             frame = frame.f_back
     return None

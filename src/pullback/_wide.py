@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +18,51 @@ WIDE = {
     torch.complex32: torch.complex128,
     torch.complex64: torch.complex128,
 }
+
+
+#: What f raises where it cannot follow into float64; it has run before, without.
+REFUSED = (RuntimeError, ValueError, TypeError, AssertionError)
+
+#: What rounds more coarsely than this may hide what is no rounding.
+COARSE = 1e-5
+
+
+def is_coarse(*ts: Tensor) -> bool:
+    """Tell whether one of the tensors is in half precision, or less."""
+    return any(torch.finfo(t.dtype).eps > COARSE for t in ts)
+
+
+def run_in_float64(
+    mode: InFloat64, f: Callable[..., Any], xs: Sequence[Tensor], ys: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor]] | None:
+    """Return leaves with the numbers of xs, and the outputs of f there, in float64.
+
+    Args:
+        mode: To be entered again for products with them.
+        f: Function of the xs that returns tensors.
+        xs: The inputs.
+        ys: What f returned in the dtype that it was written for.
+
+    Returns:
+        None where f refuses float64, or gives something else there.
+    """
+    try:
+        with mode, torch.enable_grad():
+            leaves = [mode.widen(x.detach()).clone().requires_grad_() for x in xs]
+            wide: list[Tensor] = pytree.tree_leaves(f(*leaves))
+    except REFUSED:
+        return None
+    if [w.shape for w in wide] != [y.shape for y in ys]:
+        return None
+    for w, y in zip(wide, ys, strict=True):
+        if w.dtype not in WIDE.values():
+            return None
+        narrow, w = y.detach().to(w.dtype), w.detach()
+        size = float(w.abs().nan_to_num(0, 0, 0).max()) if w.numel() else 0.0
+        slack = float(torch.finfo(y.dtype).eps) ** 0.5 * size
+        if not torch.allclose(narrow, w, rtol=0, atol=slack, equal_nan=True):
+            return None
+    return leaves, wide
 
 
 class InFloat64(TorchDispatchMode):

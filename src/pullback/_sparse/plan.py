@@ -230,10 +230,13 @@ class Sparsity:
         wanted = "symmetric" if hessian else mode
         return plan_of_sets(sets, [], 0, (shapes[0],), shapes[1], wanted)
 
-    def to_scipy(self, J: Tensor) -> csr_array:
+    def to_scipy(self, J: Tensor | None = None) -> csr_array:
         """Return what :meth:`jacobian` or :meth:`hessian` gave as a SciPy CSR array.
 
         On a CPU it shares memory with J, whose graph it leaves.
+
+        Args:
+            J: What they gave; without it the pattern is returned, of dtype bool.
 
         Raises:
             ImportError: SciPy is not installed.
@@ -247,9 +250,12 @@ class Sparsity:
             array([[0., 0., 0.],
                    [0., 2., 0.],
                    [0., 0., 4.]], dtype=float32)
+            >>> plan.to_scipy().nnz
+            3
         """
         from scipy.sparse import csr_array
 
+        J = self.pattern if J is None else J
         J = J.detach().cpu()
         parts = (J.values(), J.col_indices(), J.crow_indices())
         return csr_array(tuple(part.numpy() for part in parts), shape=J.shape)

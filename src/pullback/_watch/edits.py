@@ -12,7 +12,13 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from pullback._graph import nodes_from
-from pullback._torch import edited_tensors_of, number_of, storage_key
+from pullback._torch import (
+    calls_engine,
+    edited_tensors_of,
+    number_of,
+    roots_of_backward,
+    storage_key,
+)
 from pullback._watch.findings import Finding, Note
 from pullback._watch.log import Event, Log, keys_of, operation_of
 
@@ -38,7 +44,7 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
     if not isinstance(error, RuntimeError) or MESSAGE not in str(error):
         return
     frame = engine_frame(error.__traceback__)
-    found = frame and edited_node(frame.f_locals["t_outputs"])
+    found = edited_node(roots_of_backward(frame)) if frame else None
     if not found:
         return
     node, part, tensors = found
@@ -111,9 +117,10 @@ def _part(saved: str) -> str:
 
 
 def engine_frame(traceback: TracebackType | None) -> FrameType | None:
+    """Return the innermost frame of a traceback that called the engine, if any."""
     found = None
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_name == "_engine_run_backward":
+        if calls_engine(traceback.tb_frame.f_code):
             found = traceback.tb_frame
         traceback = traceback.tb_next
     return found

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 import pullback
+from pullback._torch import calls_engine
 
 
 def _folder(of: ModuleType) -> str:
@@ -54,7 +55,7 @@ def calling() -> Instruction | None:
 def called_by_engine() -> bool:
     """Tell whether the engine itself runs the operation at hand, and no code in Python."""
     code = caller()
-    return code is None or code.co_name == "_engine_run_backward"
+    return code is None or calls_engine(code)
 
 
 def asked_by_package() -> bool:
@@ -71,7 +72,7 @@ def asked_by_package() -> bool:
 def runs_ahead() -> bool:
     """Tell whether backward runs code anew that has asked for it, and has not ended yet."""
     frame, anew = inspect.currentframe(), set[CodeType]()
-    while frame is not None and frame.f_code.co_name != "_engine_run_backward":
+    while frame is not None and not calls_engine(frame.f_code):
         if is_own(frame.f_code):
             anew.add(frame.f_code)
         frame = frame.f_back

@@ -24,6 +24,7 @@ from pullback._torch import (
     nodes_made,
     number_of,
     out_of_sight,
+    roots_of_backward,
     running_backward,
     running_node,
     schema,
@@ -423,7 +424,7 @@ class Recorder(QuietDispatchMode):
         outer = frame.f_back
         asked = outer.f_locals if outer is not None else {}
         argument = asked.get("grad_tensors", asked.get("grad_outputs"))
-        roots = values["t_outputs"]
+        roots = roots_of_backward(frame)
         return Call(
             run=run,
             site=self._line(frame),

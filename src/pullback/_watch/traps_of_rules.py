@@ -88,12 +88,16 @@ def _from_live(log: Log, event: Event) -> bool:
 
 @after("once-differentiable-in-a-sum")
 def once(log: Log, now: Moment) -> Found:
-    """A backward without a graph of its own, where one was asked for."""
+    """A backward without a graph of its own, where one was asked for.
+
+    It computes without one, or takes the numbers out of torch, as NumPy does. No other view
+    counts: torch makes one of what a Function in the backward returns as it was given.
+    """
     event = now.event
     if now.node is None or event.grad or not event.live or not log.call:
         return
-    if not event.makes:
-        return  # a view, as of what a Function returns that it was given
+    if not (event.makes or event.op == "detach"):
+        return
     function = function_of(now.node) if log.call.create_graph else None
     if function is not None and running() is None:  # as one that it calls
         yield trap(
