@@ -857,6 +857,16 @@ def test_a_parameter_that_is_replaced_while_it_trains():
     assert finding.message.startswith("weight, of shape")
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_every_pair_that_is_meant_is_no_loss(enabled):
+    x, centres = torch.ones(4), nn.Parameter(torch.ones(4))
+    with pullback.watch() as seen, torch.set_grad_enabled(enabled):
+        (x[:, None] - centres).exp().sum()
+        (centres - x.view(-1, 1)).exp().sum()
+        (x - centres[:, None]).exp().sum()
+    assert list(seen) == []
+
+
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("loss", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
 @pytest.mark.parametrize(("shape", "found"), [((4,), ["loss-broadcast"]), ((4, 1), [])])

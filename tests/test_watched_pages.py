@@ -34,7 +34,11 @@ SHOWN = {
         "not-finite",
         "rounding-has-gradient-zero",
     },
-    "docs/answers/losses.md": {"loss-broadcast", "not-finite"},
+    "docs/answers/losses.md": {
+        "loss-broadcast",
+        "not-finite",
+        "probabilities-for-scores",
+    },
     "docs/answers/many-points.md": {"ones-on-mixed-samples"},
     "docs/answers/matrices-and-angles.md": {"not-finite"},
     "docs/answers/methods-networks.md": {"not-finite"},
@@ -53,6 +57,7 @@ SHOWN = {
     "docs/answers/twice-as-large.md": {"gradients-accumulate"},
     "docs/answers/warnings.md": {"loss-broadcast"},
     "docs/answers/what-v-does.md": {"not-finite"},
+    "docs/answers/warnings.md": {"loss-broadcast"},
     "docs/answers/where-v-goes.md": {"repeated-index"},
     "docs/answers/zeros.md": {
         "jacobian-of-a-closure",
@@ -83,7 +88,11 @@ SHOWN = {
     "examples/05_mechanics/36_infinite_slopes.py": {"not-finite"},
     "examples/05_mechanics/37_attention_masks.py": {"not-finite"},
     "examples/05_mechanics/38_where_nan_begins.py": {"not-finite"},
-    "examples/05_mechanics/39_which_line.py": {"loss-broadcast", "not-finite"},
+    "examples/05_mechanics/39_which_line.py": {
+        "cleared-before-the-step",
+        "loss-broadcast",
+        "not-finite",
+    },
     "examples/05_mechanics/41_no_slope.py": {"clamp-outside"},
     "examples/05_mechanics/43_singular_matrices.py": {
         "det-of-a-singular-matrix",

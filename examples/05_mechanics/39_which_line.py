@@ -69,6 +69,45 @@ shared = seen[0].fix
 shared
 
 # %%
+# Why has my loss no graph, and why is it used up?
+# ------------------------------------------------
+#
+# *Does not require grad and does not have a grad_fn* names neither the line that cut the
+# graph nor what cut it. The finding does. Here a comparison made a loss of booleans:
+
+
+def share_of_errors(scores, labels):
+    predicted = (scores > 0).float()
+    return (predicted - labels).abs().mean()
+
+
+try:
+    with pullback.watch() as seen:
+        share_of_errors(network(x.detach()), torch.ones(1)).backward()
+except RuntimeError:
+    print(seen[0].message)
+comparison = line_of(seen[0])
+comparison
+
+# %%
+# *Backward through the graph a second time*: the line that leads back into the old graph,
+# and beside it the backward that has used it up. Here it is a state that one step hands to
+# the next:
+
+state = torch.ones(3)
+recurrent = nn.Linear(3, 3)
+try:
+    with pullback.watch() as seen:
+        for _ in range(2):
+            state = recurrent(state).tanh()
+            state.sum().backward()
+except RuntimeError:
+    print(seen[0].message)
+print([(note.label, note.site.code) for note in seen[0].notes])
+carried = line_of(seen[0])
+carried
+
+# %%
 # Where did the NaN come from?
 # ----------------------------
 #
@@ -126,9 +165,10 @@ print(h_why)
 # -------------------
 #
 # Most of the :ref:`silent traps <silent-traps>` are rules of ``watch``, each with the name
-# of its page. So many beside the three above:
+# of its page. So many beside those above:
 
-traps = {*pullback.watch.RULES} - {"in-place", "not-finite", "no-gradient"}
+above = {"in-place", "no-graph", "graph-used-up", "not-finite", "no-gradient"}
+traps = {*pullback.watch.RULES} - above
 len(traps)
 
 # %%
@@ -141,6 +181,20 @@ loud = [finding.rule for finding in seen]
 with pullback.watch(without=["loss-broadcast"]) as seen:
     loss = (prediction - torch.ones(3)).square().mean()
 loud, len(seen)
+
+# %%
+# A loop that clears the gradients behind ``backward``, and so never learns:
+
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+with pullback.watch() as seen:
+    for _ in range(3):
+        loss = (network(torch.ones(3)) - 1).square().mean()
+        loss.backward()
+        optimizer.zero_grad()
+        optimizer.step()
+print(seen[0].message)
+cleared = seen[0].rule
+cleared
 
 # %%
 # The check: a step that is right has no finding, and its numbers are the same to the bit:
@@ -158,6 +212,9 @@ with pullback.watch() as seen:
 assert len(seen) == 0
 assert torch.equal(watched, step())
 assert loud == ["loss-broadcast"]
+assert comparison == "predicted = (scores > 0).float()"
+assert carried == "state = recurrent(state).tanh()"
+assert cleared == "cleared-before-the-step"
 assert {*loud} < traps
 assert "> 0" in cut
 assert "kept = double" in h_why

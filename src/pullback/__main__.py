@@ -27,9 +27,10 @@ python -m pullback names the line that autograd does not tell.
 Watch a script, which runs as it is:
     python -m pullback train.py --epochs 1
     python -m pullback -m package.train
-  Standard error then has the line that edited a tensor in place, made the first NaN or
-  cut a parameter off, and mistakes that raise nothing. The exit status is the script's
-  own, or {FOUND} where that is 0 and there is a finding. Before the script may stand:
+  Standard error then has the line that edited a tensor in place, made the first NaN,
+  cut a parameter or the loss off, or leads into a graph that is used up, and mistakes
+  that raise nothing. The exit status is the script's own, or {FOUND} where that is 0 and
+  there is a finding. Before the script may stand:
     --without RULE   to leave out a rule, by the name below its finding; may be repeated
     --strict         to report also what correct programs do on purpose
 

@@ -123,7 +123,9 @@ def follow(log: Log, now: Moment) -> Found:
     before = [bad[key] for key in event.reads if key in bad]
     origin = _older(before, nan) if before else _new(log, now, nan)
     if nan and origin.kind != "NaN" and origin.became is None:
-        origin.became, origin.masked = event, _zeros_arrive(now)
+        origin.became = event
+        of_same_node = event.node_number == origin.event.node_number
+        origin.masked = of_same_node and _zeros_arrive(now)
     for key in keys_of(now.outputs):
         bad[key] = origin
     if event.node.endswith("AccumulateGrad"):

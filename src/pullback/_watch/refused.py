@@ -104,8 +104,8 @@ def again(log: Log, error: BaseException) -> Iterator[Finding]:
         event, old = into
         site = event.site
         message = (
-            f"{event.op} takes a tensor that was computed before an earlier backward, "
-            "which has used up its graph; the next backward goes back into it."
+            "This line takes a tensor that was computed before an earlier backward, which "
+            "has used up its graph; the next backward goes back into it."
         )
         if old.site != site:
             notes.insert(0, Note("graph", old.site, f"{old.op} made the tensor"))

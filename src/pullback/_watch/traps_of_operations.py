@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -17,15 +18,23 @@ from pullback._watch.rules import Found, after, at_end, trap
 @after("loss-broadcast", "sub", "rsub")
 def broadcast_loss(log: Log, now: Moment) -> Found:
     """A prediction of shape (N, 1) and a target of shape (N,)."""
-    if len(now.inputs) != 2 or now.event.run != FORWARD:
+    if len(now.inputs) != 2 or now.event.run != FORWARD or not now.event.grad:
         return
     a, b = sorted(now.inputs, key=lambda t: -t.ndim)
     n = b.shape[0] if b.ndim == 1 else 0
     if n < 2 or a.shape != (n, 1) or a.requires_grad == b.requires_grad:
         return
-    if storage_key(a) == storage_key(b) or not _own(a):
+    if storage_key(a) == storage_key(b) or not _own(a) or _shaped_here(log, a):
         return
     yield _broadcast(now.event, a, b)
+
+
+def _shaped_here(log: Log, t: Tensor) -> bool:
+    """Tell whether it is the same line that gave t its shape, as in x[:, None] - y."""
+    last, key = log.events[-1], storage_key(t)
+    line = itertools.takewhile(lambda event: event.site == last.site, reversed(log.events))
+    same = (e for e in line if e is not last and e.shape == t.shape and not e.makes)
+    return any(key in event.reads for event in itertools.islice(same, 8))
 
 
 @after("loss-broadcast", "expand")
