@@ -12,9 +12,10 @@ operation of your function has no rule for :term:`forward mode`. Two products in
 """
 
 # %%
-# Why is that so? Let :math:`g(v)=J^\top v`. This function takes a tensor that looks like
-# ``y`` to one that looks like ``x``, and it is linear in ``v``. So its :term:`Jacobian` is
-# :math:`J^\top`, wherever ``v`` is. A :term:`VJP` of g multiplies by the transpose of that:
+# Why is that so? Let :math:`g(v)=J^\top v`. This function takes a tensor with the shape of
+# ``y`` to one with the shape of ``x``, and it is linear in ``v``. So its :term:`Jacobian`
+# is :math:`J^\top`, whatever ``v`` is. A :term:`VJP` of g multiplies by the transpose of
+# that:
 #
 # .. math::
 #
@@ -50,9 +51,9 @@ u = torch.tensor([1.0, 10.0])
 Ju
 
 # %%
-# For another ``u`` you only repeat the second product, if ``retain_graph=True`` has kept
-# the graph of g. With the two one-hot ``u`` we get the columns of J. This time ``v`` holds
-# other numbers, to show that they do not matter:
+# For another ``u`` you need only repeat the second product, as long as
+# ``retain_graph=True`` has kept the graph of g. With the two one-hot ``u`` we get the
+# columns of J. This time ``v`` holds other numbers, to show that they do not matter:
 
 v = torch.tensor([5.0, -1.0, 2.0], requires_grad=True)
 (g,) = torch.autograd.grad(f(x), x, v, create_graph=True)
@@ -110,8 +111,9 @@ cubed
 # What goes wrong
 # ---------------
 #
-# The trick differentiates a backward, so the backward must be differentiable. That of fused
-# attention is not, and on the CPU it has no forward rule either. So both ways fail:
+# The trick differentiates a backward, so the backward must be differentiable. The backward
+# of fused attention is not, and on the CPU fused attention has no forward rule either. So
+# both ways fail:
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 

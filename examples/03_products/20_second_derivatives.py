@@ -52,7 +52,7 @@ by_image
 # -----------------------------
 #
 # Here are both derivatives of :math:`f(x)=\sin(3x)\,e^{-x^2/4}` at 200 points. It takes two
-# calls, whatever the number of points is:
+# calls, however many points there are:
 
 t = torch.linspace(-4, 4, 200, requires_grad=True)
 curve = torch.sin(3 * t) * torch.exp(-(t**2) / 4)
@@ -88,8 +88,8 @@ print(torch.autograd.grad(first, x, torch.ones(2), allow_unused=True, retain_gra
 
 # %%
 # The right answer is zero. If the first derivative has a graph, as with ``a`` here, then
-# ``materialize_grads=True`` returns these zeros. ``torch.func.grad`` needs no flag for it, as
-# for ``3 * x`` here:
+# ``materialize_grads=True`` returns these zeros. ``torch.func.grad`` needs no flag and no
+# graph for this, as ``3 * x`` shows:
 
 print(torch.autograd.grad(first, x, torch.ones(2), materialize_grads=True)[0])
 print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
@@ -134,15 +134,15 @@ for step in (derivative, along):
     print(taylor, counts)
 
 # %%
-# The coefficients agree, and for this function the number of operations more than doubles
-# with each order, for both. A *Taylor mode* would carry all coefficients in one pass, but
-# PyTorch has none. So keep the order small.
+# The coefficients agree. For this function the number of operations more than doubles with
+# each order in both ways, and the nested JVP takes more still. A *Taylor mode* would carry
+# all coefficients in one pass, but PyTorch has none. So keep the order small.
 #
 # What goes wrong
 # ---------------
 #
 # *I called backward twice for the second derivative, and got 32.* Two calls of ``backward``
-# add up the first derivative. They never differentiate it. The curve is
+# add the first derivative twice. They never differentiate it. The curve is
 # :math:`2x^3+5x^2` at 1, with the slope :math:`6x^2+10x=16` and the second derivative
 # :math:`12x+10=22`:
 
@@ -156,9 +156,9 @@ print(x.grad, torch.autograd.grad(g, x)[0])
 # %%
 # 32 is twice the slope, and ``autograd.grad`` of the slope gives 22.
 #
-# A function that went through ``torch.compile`` has a backward, but this backward cannot be
-# differentiated again. For second derivatives use the function as it was before it was
-# compiled:
+# A function that went through ``torch.compile`` has a backward, but with the default
+# backend, and with ``aot_eager`` as below, this backward cannot be differentiated again.
+# For second derivatives use the function as it was before it was compiled:
 
 compiled = torch.compile(torch.square, backend="aot_eager")
 (g,) = torch.autograd.grad(compiled(x), x, create_graph=True)

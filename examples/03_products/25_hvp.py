@@ -5,8 +5,8 @@ Hessian-vector products without the Hessian
 ===========================================
 
 How curved is a loss with a million weights? Its :term:`Hessian` would have a million times
-a million entries. But most methods that use curvature, such as Newton's with conjugate
-gradients, only ask for the product of the Hessian with a vector, :math:`Hu`. That product
+a million entries. But many methods that use curvature, such as Newton's with conjugate
+gradients, ask only for the product of the Hessian with a vector, :math:`Hu`. That product
 is the gradient of the number :math:`\nabla f\cdot u`. It takes the work of a few gradients,
 however many variables there are, and never forms the Hessian.
 """
@@ -58,7 +58,7 @@ print(forward_over_reverse, reverse_over_forward)
 # measurements (:ref:`memory-measured`).
 #
 # ``torch.autograd.functional`` has two functions for the product, ``hvp`` and ``vhp``. Both
-# return the value of f and the vector. ``hvp`` makes its push out of two pulls, so ``vhp``
+# return the value of f and the product. ``hvp`` makes its push out of two pulls, so ``vhp``
 # is the cheaper of the two (:ref:`same-or-not`).
 #
 # The parameters of a module
@@ -96,8 +96,8 @@ torch.testing.assert_close(list(products), list(Hd.values()))
 # *The last bias "appears to not have been used in the graph".* It is used in the outputs,
 # but not in their gradient. A sum of outputs is linear in the last bias, so H has only
 # zeros there. With ``materialize_grads=True`` you get these zeros, and with
-# ``allow_unused=True`` you get None in their place. (With a squared error, as above, the
-# message does not come, because it is not linear in the bias.)
+# ``allow_unused=True`` you get None in their place. A squared error, as above, is not
+# linear in the bias, and so the message does not appear.
 
 slopes = torch.autograd.grad(model(data).sum(), weights, create_graph=True)
 for flag in ({"retain_graph": True}, {"materialize_grads": True}):
@@ -111,7 +111,7 @@ for flag in ({"retain_graph": True}, {"materialize_grads": True}):
 # ------------------------
 #
 # Some methods look for flat minima by adding the squared norm of the gradient to the loss.
-# The gradient of this term is such a product, in which ``u`` is the gradient
+# The gradient of this term is a Hessian-vector product, too, in which ``u`` is the gradient
 # itself. Mind the factor of 2. If you pass ``g`` as ``grad_outputs``, it counts as a
 # constant, and the result is :math:`Hg`. In :math:`g\cdot g` both factors depend on x, and
 # the gradient is :math:`2Hg`. If you want :math:`Hg`, halve the number or detach one

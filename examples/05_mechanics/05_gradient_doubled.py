@@ -7,8 +7,8 @@ Why did my gradient double?
 You ran the same cell again, and the gradient is twice as large. ``backward`` *adds* to
 ``x.grad``, and nothing empties it for you. Empty it once before each new gradient, with
 ``x.grad = None``, or with ``optimizer.zero_grad()`` for all parameters of the optimizer. If
-the gradient is still twice what you expect, look for a tensor that is used twice. Then it
-is right.
+the gradient is still twice what you expect, look for a tensor that is used twice. If there
+is one, the gradient is right.
 """
 
 # %%
@@ -60,9 +60,9 @@ def train(empty):
 print(train(empty=False), train(empty=True), sep="\n")
 
 # %%
-# You may call it before ``backward`` or after ``step``, both are right. Between the two it
-# is wrong, because then there is nothing left to step along. There is no message, and the
-# weight stays where it is:
+# You may call ``zero_grad()`` before ``backward`` or after ``step``. Both are right.
+# Between the two it is wrong, because then nothing is left to step along. There is no
+# message, and the weight stays where it is:
 
 w = torch.tensor(0.0, requires_grad=True)
 optimizer = torch.optim.SGD([w], lr=0.25)
@@ -72,9 +72,9 @@ optimizer.step()
 w.item()
 
 # %%
-# *optimizer.zero_grad() or model.zero_grad()?* Each of them empties the parameters that it
-# has. If the optimizer has only a part of the model, the gradients of the rest keep
-# growing. Here that is the weight:
+# *optimizer.zero_grad() or model.zero_grad()?* Each of them empties the gradients of the
+# parameters that it has. If the optimizer has only some parameters of the model, the
+# gradients of the others keep adding up. Here the other one is the weight:
 
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD([model.bias], lr=0.1)
@@ -87,9 +87,9 @@ print(model.weight.grad, model.bias.grad)
 # None or zeros?
 # --------------
 #
-# *Since PyTorch 2.0 my accumulation code meets None.* ``zero_grad`` sets ``.grad`` to None
-# unless you pass ``set_to_none=False``. If your code adds to ``.grad`` by hand, it has to
-# expect None:
+# *Since PyTorch 2.0 my accumulation code fails on None.* ``zero_grad`` sets ``.grad`` to
+# None unless you pass ``set_to_none=False``. If your code adds to ``.grad`` by hand, it has
+# to expect None:
 
 optimizer.zero_grad()
 more = torch.ones(1)
@@ -101,11 +101,11 @@ model.bias.grad = more + (0 if model.bias.grad is None else model.bias.grad)
 print(model.bias.grad)
 
 # %%
-# There is a difference between the two. An optimizer (other than LBFGS) skips a parameter
-# whose gradient is None. A zero is a gradient like any other, and with momentum or weight
-# decay a zero gradient still moves the weight, even one that you have frozen in the
-# meantime (:ref:`frozen-and-stepped`). After one real step we take a second with None, and
-# a second with zero:
+# None and zero are not the same to an optimizer. Every optimizer except LBFGS skips a
+# parameter whose gradient is None. A zero is a gradient like any other. With momentum or
+# weight decay it still moves the weight, even one that you have frozen in the meantime
+# (:ref:`frozen-and-stepped`). After one real step we take a second with None, and a second
+# with zero:
 
 
 def drift(empty, **how):
@@ -123,8 +123,8 @@ for how in ({"momentum": 0.9}, {"weight_decay": 1.0}):
 
 # %%
 # *I stored the old gradient, and it changed.* Without ``create_graph``, the new gradient is
-# added in place. So a name that you gave to ``.grad`` sees all later additions. Store a
-# clone:
+# added in place. So a name that you gave to ``.grad`` sees all later additions, until
+# ``.grad`` is set to None. Store a clone:
 
 stored, cloned = x.grad, x.grad.clone()
 (x**2).backward()
@@ -136,8 +136,8 @@ print(stored, cloned)
 #
 # A tensor that is used in two places gets the sum of what comes back along both paths. This
 # is the :term:`chain rule`, and you should not divide by two. It happens with tied weights,
-# with a layer that is called twice, and with ``x * x``. (A tied weight is in
-# ``parameters()`` once. How to freeze only one of its uses: :ref:`freezing-layers`.)
+# with a layer that is called twice, and with ``x * x``. ``parameters()`` lists a tied
+# weight only once, and :ref:`freezing-layers` shows how to freeze just one of its uses.
 
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)
@@ -149,9 +149,10 @@ weight.grad  # of 3 w^2: 6 w, 3 w from each use
 # -------------------------------
 #
 # Accumulation is useful when a batch is too large and comes in two halves. Then there is no
-# ``zero_grad`` between the halves, each loss is divided by their number, and the gradient
-# is clipped *once*, at the end. If you clip after each half, you shrink the first half
-# before the second is added, and the sum points in another direction:
+# ``zero_grad`` between the halves. A loss that is a mean is divided by the number of
+# halves, and the gradient is clipped *once*, at the end. If you clip after each half, the
+# first half can be shrunk before the second is added, and then the sum points in another
+# direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 

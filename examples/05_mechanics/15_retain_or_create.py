@@ -86,8 +86,8 @@ except RuntimeError as error:
 # *Can I create without retaining, to save memory?* If you do not pass ``retain_graph``, it
 # has the value of ``create_graph``. An explicit False frees the graph of ``y``. But the new
 # graph may lead back through the old one. The derivative of :math:`e^x` is made of the
-# result that ``y`` had saved, and so it fails. The derivative of :math:`x^3` needs ``x``
-# alone, and still works:
+# result that the graph of ``y`` had saved, so it cannot be differentiated any more. The
+# derivative of :math:`x^3` needs ``x`` alone, and still can be:
 
 for curve in (torch.exp, lambda x: x**3):
     (g,) = torch.autograd.grad(curve(x), x, create_graph=True, retain_graph=False)
@@ -125,7 +125,7 @@ def saved(**flags):
 #
 # There are two ways in which this can fill your memory. The first is ``retain_graph=True``
 # in a loop whose state carries the graph of all steps before (:ref:`second-backward`). We
-# count the nodes on the longest way back, with the state carried along and with the state
+# count the nodes on the longest path back, with the state carried along and with the state
 # detached:
 
 
@@ -165,8 +165,8 @@ def alive(empty):
 
 
 # %%
-# If the gradient is left in place, it does. If ``.grad`` is set to None, as ``zero_grad()``
-# does it, the parameter is freed:
+# If the gradient is left in ``.grad``, the parameter outlives the function. If ``.grad`` is
+# set to None, as ``zero_grad()`` does, the parameter is freed:
 
 [alive(empty) for empty in (False, True)]
 

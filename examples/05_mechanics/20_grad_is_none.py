@@ -5,16 +5,17 @@ Why is .grad None?
 ==================
 
 You called ``backward``, and a tensor that should have a gradient has ``None``. ``None``
-means that no ``backward`` has written into this tensor, and there are five reasons for it:
-it did not ask for a gradient, it is not the :term:`leaf`, the graph is cut on the way, the
-output does not use it, or ``backward`` was told to leave it out. This page goes through
-the five in the order in which it is easiest to rule them out.
+means that no ``backward`` has written into this tensor since its ``.grad`` was last empty.
+There are five reasons for this: the tensor did not ask for a gradient, it is not the
+:term:`leaf`, the graph is cut on the way, the output does not use it, or ``backward`` was
+told to leave it out. This page goes through the five in the order in which it is easiest to
+rule them out.
 """
 
 # %%
-# The first four questions can be asked by a function. ``x`` is the tensor whose ``.grad``
-# is None, and ``y`` is what you call ``backward`` on. Paste it into your program, and call
-# it before that line:
+# The first four reasons can be checked by a function. ``x`` is the tensor whose ``.grad``
+# is None, and ``y`` is what you call ``backward`` on. Paste the function into your program,
+# and call it just before ``backward``:
 
 import torch
 
@@ -32,7 +33,7 @@ def why_none(x, y):
 
 
 # %%
-# For a tensor with which nothing is wrong, it says so:
+# If nothing is wrong with a tensor, the function says so:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 why_none(x, x**2)
@@ -60,10 +61,11 @@ except RuntimeError as error:
 # ---------------------
 #
 # *x.grad is None after .cuda().* A conversion is an operation like any other, and so are a
-# division and a slice. Each returns a new tensor, which is a :term:`non-leaf tensor`, and
-# ``backward`` writes into the leaf that it was made from. If you gave both the same name,
-# that leaf is out of reach. So convert first, and then ask for a gradient. And instead of
-# a slice's ``.grad``, read a slice of ``x.grad``:
+# division and a slice. Applied to a tensor that requires a gradient, each returns a new
+# tensor, which is a :term:`non-leaf tensor`, and ``backward`` writes into the leaf that it
+# was made from. If you gave both the same name, that leaf is out of reach. So convert
+# first, and then ask for a gradient. And instead of a slice's ``.grad``, read a slice of
+# ``x.grad``:
 
 lost = torch.ones(2, requires_grad=True).to(torch.float64)
 scaled = torch.ones(2, requires_grad=True) / 2**0.5
@@ -71,9 +73,9 @@ kept = torch.ones(2).to(torch.float64).requires_grad_()
 print(*[why_none(t, t.sum()) for t in (lost, scaled, x[:1], kept)], sep="\n")
 
 # %%
-# There is a trap in this. A conversion to the type or device that a tensor has already
-# returns the tensor itself, which is still the leaf. So the same line can work on the CPU
-# and leave ``None`` on the GPU:
+# There is a trap in this. If a tensor already has the type or device that you ask for, the
+# conversion returns the tensor itself, which is still the leaf. So the same line can work
+# on the CPU and leave ``None`` on the GPU:
 
 leaf = torch.ones(2, requires_grad=True)
 print(leaf.to("cpu") is leaf, leaf.to(torch.float64).is_leaf)
@@ -96,11 +98,11 @@ print(str(caught[0].message).split(". If")[0])
 # 3. The graph is cut on the way
 # ------------------------------
 #
-# The graph ends at ``detach()``, ``.item()`` and ``.numpy()``, at whatever runs under
-# ``no_grad``, and at an operation whose result is an integer or a truth value, such as
-# ``argmax``, a comparison or ``round().long()``. If nothing of the graph is left,
-# ``backward`` raises an error. *If another path is left, there is no message at all*, and
-# ``x.grad`` is None:
+# The graph ends at ``detach()`` and ``.item()``, at ``torch.tensor([a, b])``, which copies
+# only the numbers, at whatever runs under ``no_grad``, and at an operation whose result is
+# an integer or a truth value, such as ``argmax``, a comparison or ``round().long()``. If
+# nothing of the graph is left, ``backward`` raises an error. *If another path is left,
+# there is no message at all*, and ``x.grad`` is None:
 
 x.grad, w = None, torch.tensor([3.0, 4.0], requires_grad=True)
 try:
@@ -132,7 +134,7 @@ slope
 #
 # *I replaced a parameter, and its .grad is None.* The layer uses the new parameter. The old
 # one is used nowhere, so nothing arrives there. What is worse, the optimizer still holds
-# the old one, and trains it instead of the new:
+# the old one, and so the new one is never trained:
 
 layer = torch.nn.Linear(2, 1)
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -164,8 +166,8 @@ print(x.grad, w.grad, torch.autograd.grad((x**2).sum(), x), x.grad)
 #
 # *The output does not use x[0], so I expected None.* But ``.grad`` belongs to the whole
 # tensor. If any part of it is used, the gradient is there, with a zero for each entry that
-# has no influence. A factor of 0 and a ReLU that is off are reached as well, and get a
-# zero. A zero was computed, whereas None says that nothing arrived:
+# has no influence. A tensor behind a factor of 0 or behind a ReLU that is off is reached as
+# well, and gets zeros. A zero was computed, whereas None says that nothing arrived:
 
 x.grad = w.grad = None
 (x[1] * 3 + 0 * w.sum() + torch.relu(-x).sum()).backward()

@@ -4,9 +4,9 @@ r"""
 Which tensors get a .grad? Leaves, roots, retain_grad
 =====================================================
 
-You printed ``h.grad`` of a tensor in the middle of your network, and got None and a warning
-about leaves. A *leaf* is a tensor that no recorded operation made, and a *root* is what you
-call ``backward`` on. ``backward`` fills the ``.grad`` of the leaves that require a
+You printed ``h.grad`` for a tensor ``h`` in the middle of your network, and got None and a
+warning about leaves. A *leaf* is a tensor that no recorded operation made, and a *root* is
+what you call ``backward`` on. ``backward`` fills the ``.grad`` of the leaves that require a
 gradient. A tensor in between gets one only if you ask for it, with ``h.retain_grad()``
 before the call or with ``inputs=[h]`` in it.
 """
@@ -23,7 +23,7 @@ before the call or with ``inputs=[h]`` in it.
 #    \frac{\partial h}{\partial x}
 #
 # Our example is :math:`h=3x` and :math:`y=c\,h^2` at :math:`x=2`, with a constant ``c`` of
-# 5. Two flags and a ``grad_fn`` tell for each tensor which part it plays:
+# 5. Two flags and ``grad_fn`` tell which part each tensor plays:
 
 import torch
 
@@ -40,16 +40,17 @@ for name, t in tensors.items():
 # *Why is a computed tensor a leaf?* ``2 * c`` was computed, but from a constant, so nothing
 # was recorded. By convention every tensor that does not require a gradient is a
 # :term:`leaf`. So ``is_leaf`` alone does not mean that ``.grad`` will be filled. It is
-# filled if both flags are True, as they are for ``x``. (A view that was taken under
-# ``no_grad`` is an exception, see :ref:`answers-view-under-no-grad`.)
+# filled if both flags are True, as they are for ``x``, and ``backward`` reaches the tensor.
+# A view that was taken under ``no_grad`` is an exception, see
+# :ref:`answers-view-under-no-grad`.
 
 y.backward()
 {name: t.grad for name, t in tensors.items() if t.is_leaf}
 
 # %%
-# You can walk this way yourself. Each node of the graph knows the nodes to which it sends
-# its :term:`cotangents <cotangent>`. The last one is called ``AccumulateGrad``. It holds
-# the leaf, and adds to its ``.grad`` what arrives:
+# You can walk this way back from the root yourself. Each node of the graph knows the nodes
+# to which it sends its :term:`cotangents <cotangent>`. The last one is called
+# ``AccumulateGrad``. It holds the leaf, and adds to its ``.grad`` what arrives:
 
 node = y.grad_fn
 while node is not None:
@@ -84,8 +85,8 @@ print(h.grad, x.grad)
 torch.autograd.grad(c * h**2, h)[0]
 
 # %%
-# In the same way you fill the ``.grad`` of *some* parameters, for example those of one
-# module:
+# In the same way you can fill the ``.grad`` of only *some* parameters, for example those of
+# one module:
 
 trunk, head = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
 y = head(trunk(torch.ones(2)))
@@ -94,8 +95,8 @@ y.backward(inputs=list(head.parameters()), retain_graph=True)
 
 # %%
 # The list may not be empty, and with ``model.parameters()`` it can become empty without
-# your noticing. It is a generator, and after one pass through it nothing is left. Write
-# ``list(model.parameters())`` once, and keep the list:
+# your noticing. The method returns a generator, and after one pass nothing is left in it.
+# Write ``list(model.parameters())`` once, and keep the list:
 
 parameters = head.parameters()
 print([tuple(p.shape) for p in parameters])
@@ -121,10 +122,11 @@ except ValueError as error:
     print(error)
 
 # %%
-# The flag of a tensor in the middle follows from what made it, and cannot be switched off.
-# If you want the same numbers without it, ``detach`` makes a new tensor. Likewise
-# ``retain_grad`` needs a tensor that requires a gradient. On a leaf it does nothing, since
-# the ``.grad`` of a leaf is kept anyway:
+# The ``requires_grad`` of a tensor in the middle follows from what made it, and
+# ``requires_grad_(False)`` is refused. If you want the same numbers without a gradient,
+# ``detach`` makes a new tensor. ``retain_grad`` is refused on a tensor that does not
+# require a gradient. On a leaf it does nothing, since the ``.grad`` of a leaf is kept
+# anyway:
 
 x.retain_grad()
 print(x.retains_grad)
@@ -161,7 +163,7 @@ torch.autograd.backward([h, y], [torch.tensor(10.0), torch.tensor(1.0)])
 x.grad
 
 # %%
-# In the picture each edge has the number that comes back along it. Nothing stands to the
+# In the picture each edge shows the number that comes back along it. Nothing stands to the
 # left of a leaf:
 
 import pullback.plot

@@ -7,8 +7,8 @@ When may I edit a tensor in place, and why not through .data?
 You may edit a tensor in place when ``backward`` does not need the values that the edit
 overwrites. PyTorch watches this for you. It counts the edits of each tensor in
 ``_version``, and refuses to walk back when a tensor that it has saved was edited since. An
-edit through ``.data`` or NumPy is not counted, and then the gradient is wrong without any
-message.
+edit through ``.data`` or NumPy is not counted. If it hits a value that ``backward`` needs,
+the gradient is wrong without any message.
 """
 
 # %%
@@ -53,11 +53,12 @@ for f in operations:
 # Edits that are not counted
 # --------------------------
 #
-# What you write through ``.data``, through NumPy or with a kernel of your own (Triton, C++)
-# is not counted. What you write into ``y.detach()`` is, because :meth:`torch.Tensor.detach`
-# shares the counter, and so it is refused. After an edit of your own you can raise the
-# counter with :func:`torch.autograd.graph.increment_version`. Here is each of the four,
-# after :math:`e^0=1`. The right gradient is 1:
+# What you write through ``.data``, through NumPy or with a bare kernel of your own, in
+# Triton or C++, is not counted. (An operator made with ``torch.library.custom_op`` counts
+# what it names in ``mutates_args``.) What you write into ``y.detach()`` is counted, because
+# :meth:`torch.Tensor.detach` shares the counter, and ``backward`` refuses. After an edit of
+# your own you can raise the counter with :func:`torch.autograd.graph.increment_version`.
+# Here are these four ways to edit :math:`y=e^x` at 0, where the right gradient is 1:
 
 for name, write in {
     ".data": lambda y: y.data.add_(1),
@@ -80,11 +81,12 @@ for name, write in {
 # Leaves and views
 # ----------------
 #
-# Three kinds of edits are refused at once, before any ``backward``. They are a recorded
-# edit of a :term:`leaf` that requires a gradient, such as ``c += 1``, an edit of a view of
-# such a leaf, such as ``c[:] += 1``, and an edit of an output of ``unbind``. A ``for`` loop
-# over a tensor hands out such outputs, and so this attempt to denormalize an image channel
-# by channel is refused, too:
+# Some edits are refused at once, before any ``backward``, while they are recorded. One kind
+# is an edit of a :term:`leaf` that requires a gradient, such as ``c += 1``. Another is an
+# edit of a view of such a leaf, such as ``c[:] += 1``. A third is an edit of an output of
+# ``unbind``, ``split`` or ``chunk``, if the tensor requires a gradient. A ``for`` loop over
+# a tensor hands out outputs of ``unbind``, and so this attempt to denormalize an image
+# channel by channel is refused, too:
 
 
 def denormalize(image):
@@ -100,9 +102,9 @@ for wrong in (lambda: leaf.add_(1), lambda: leaf[:].add_(1), lambda: denormalize
         print(str(error).split(". This")[0])
 
 # %%
-# To change a parameter, switch recording off. Inside of the function that you
-# differentiate, work out of place, or edit something that is not saved. An entry that you
-# overwrite there no longer influences the result. So its derivative is 0, as it should be:
+# To change a parameter, switch recording off. Inside the function that you differentiate,
+# work out of place, or edit something that is not saved. An entry that you overwrite there
+# no longer influences the result. So its derivative is 0, as it should be:
 
 with torch.no_grad():
     leaf[0] += 1
@@ -154,7 +156,7 @@ for step in (optimizer.step, lambda: None):
 # Find the line
 # -------------
 #
-# The message tells neither the tensor's name nor the line that edited it. Anomaly mode adds
+# The message gives neither the tensor's name nor the line that edited it. Anomaly mode adds
 # the line where the value was *saved*. That is not the line that changed it:
 
 import contextlib

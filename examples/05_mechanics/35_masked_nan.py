@@ -31,7 +31,7 @@ torch.autograd.grad(y.sum(), x)[0]
 
 # %%
 # ``where`` did nothing wrong. It passed back exactly 0. But a zero in ``v`` does not
-# protect you, because ``v`` *multiplies* the derivative, and does not skip it. You can see
+# protect you, because ``v`` *multiplies* the derivative. It does not skip it. You can see
 # this without any ``where``:
 
 (g,) = torch.autograd.grad(torch.sqrt(x), x, torch.tensor([0.0, 1.0]))
@@ -70,8 +70,9 @@ print(stand_in.detach(), torch.autograd.grad(stand_in.sum(), x)[0])
 #
 # Whatever acts *after* the function is a mask like any other, however finite the value
 # looks then. This includes ``nan_to_num`` and selecting with a boolean index. What comes
-# *before* the function helps. A ``clamp`` before it helps as well, though it changes the
-# value. An ``eps`` before it makes the slope finite, but huge:
+# *before* the function helps: select there, or ``clamp`` there, though a ``clamp`` can
+# change the value. An ``eps`` added before it changes the value, too, and makes the slope
+# finite, but huge:
 
 keep = x > 0
 attempts = {
@@ -126,8 +127,9 @@ for name, (f, at) in functions.items():
 
 # %%
 # ``xlogy`` protects the value but not the slope with respect to its second argument, which
-# is :math:`0/0`. So a cross-entropy with a target of zero and a probability of zero needs
-# the double ``where``. Better still, use logits and ``log_softmax``.
+# is :math:`0/0`. So a cross-entropy that you write with ``xlogy`` or ``log`` needs the
+# double ``where`` if a target and its probability are both zero. Better still, use logits
+# and ``log_softmax``.
 #
 # An overflow can hide in the branch that is not taken, too:
 
@@ -152,9 +154,9 @@ with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
         print(error)
 
 # %%
-# It looks only at gradients, and only for NaN. If your loss is NaN and it says nothing, the
-# gradients are finite. The logarithm at −1 is such a case: its value is NaN, and its slope
-# is −1. So look at the loss itself, too:
+# It looks only at gradients, and only for NaN. If your loss is NaN and anomaly mode says
+# nothing, no gradient is NaN, though one may be infinite. The logarithm at −1 is such a
+# case: its value is NaN, and its slope is −1. So look at the loss itself, too:
 
 negative = torch.tensor(-1.0, requires_grad=True)
 with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
@@ -171,7 +173,7 @@ for name, t in {"r": r, "h": h}.items():
 r.sum().backward()
 
 # %%
-# (Do not let a hook replace NaN by 0. The number goes away, and its cause stays.)
+# Do not let a hook replace NaN by 0. The NaN goes away, and its cause stays.
 #
 # As a check, the derivatives of what is kept are taken one by one, and the double ``where``
 # has to leave the value as it was:

@@ -74,9 +74,9 @@ for name, way in ways.items():
 print(*messages)
 
 # %%
-# A sum keeps nothing, so ``c + x`` runs. If your old log-probabilities come from
-# ``inference_mode`` and training fails with this message, compute them under ``no_grad``
-# instead, or call ``clone()`` on them outside of the block:
+# A sum keeps nothing, so ``c + x`` runs. If the old log-probabilities of your policy come
+# from ``inference_mode`` and training fails with this message, compute them under
+# ``no_grad`` instead, or call ``clone()`` on them outside of the block:
 
 x = torch.tensor(3.0, requires_grad=True)
 c = ways["inference_mode"](x)
@@ -86,10 +86,10 @@ print((c + x).requires_grad, torch.autograd.grad(c.clone() * x, x)[0])
 # What you can still do inside
 # ----------------------------
 #
-# Inside of such a block you can still do several things. ``enable_grad`` undoes
-# ``no_grad``, though not ``inference_mode``. :func:`torch.func.grad` does its own recording
-# in both, and its result has no graph. A graph that was made before may be walked back in
-# both. And a leaf may be edited in place, which is what optimisers do:
+# Some things still work inside such a block. ``enable_grad`` undoes ``no_grad``, though not
+# ``inference_mode``. :func:`torch.func.grad` does its own recording in both, and its result
+# has no graph. A graph that was made before may be walked back in both. And a leaf may be
+# edited in place, which is what optimisers do:
 
 for block in (torch.no_grad, torch.inference_mode):
     y = x**2
@@ -103,12 +103,12 @@ for block in (torch.no_grad, torch.inference_mode):
 
 # %%
 # ``inference_mode(False)`` undoes ``inference_mode``. You need it if your model computes
-# forces, which are derivatives, in the validation of Lightning. There,
-# ``trainer.validate``, ``test`` and ``predict`` run under ``inference_mode``, unless the
-# Trainer was made with ``inference_mode=False``. (The validation inside of ``fit`` runs
-# under ``no_grad``, and ``enable_grad`` is enough: ``training_epoch_loop.py`` passes
-# ``inference_mode=False``.) Switch the mode off around the forces, and clone what was made
-# in it, because such a tensor may not require a gradient:
+# forces, which are derivatives, and Lightning runs it in ``trainer.validate``, ``test`` or
+# ``predict``. These run under ``inference_mode``, unless the Trainer was made with
+# ``inference_mode=False``. The validation inside ``fit`` runs under ``no_grad``
+# (``training_epoch_loop.py`` passes ``inference_mode=False``), and there ``enable_grad`` is
+# enough. Otherwise switch the mode off around the forces, and clone what was made in it,
+# because such a tensor may not require a gradient:
 
 with torch.inference_mode():
     batch = torch.tensor(3.0)
@@ -123,7 +123,7 @@ with torch.inference_mode():
 # %%
 # A fourth way to stop gradients is ``requires_grad_(False)``. It freezes a leaf, such as a
 # weight, but it does not cut a path. A frozen layer still hands the gradient on to its
-# input. For a computed tensor it is refused:
+# input. On a computed tensor that requires a gradient it is refused:
 
 frozen = torch.nn.Linear(2, 1).requires_grad_(False)
 print(*(frozen(t).requires_grad for t in (torch.ones(2), x.expand(2))))
@@ -151,8 +151,8 @@ print(norm.eval()(dropout.eval()(ones)).requires_grad)
 
 # %%
 # ``detach()`` makes no copy. The result shares its numbers with the graph, so if you edit
-# it in place, you change what ``backward`` needs (:ref:`in-place`). Add ``clone()`` before
-# you edit it:
+# it in place, you may change what ``backward`` needs (:ref:`in-place`). Add ``clone()``
+# before you edit it:
 
 y = x**2
 x.detach().mul_(10)

@@ -6,10 +6,10 @@ Does total += loss leak memory? What keeps a graph alive
 
 Memory grows from step to step, and you suspect the line that adds up the losses for the
 log. A tensor with a ``grad_fn`` keeps all the nodes of the graph behind it. What the nodes
-have saved, the activations, is kept only until ``backward`` uses it. So in training, where
-each step calls ``backward``, ``total += loss`` keeps little. In an evaluation, where nobody
-calls it, the same line keeps everything. Add up ``loss.detach()`` instead, and it keeps
-nothing.
+have saved, such as the activations, is kept only until ``backward`` uses it. So in
+training, where each step calls ``backward``, ``total += loss`` keeps little. In an
+evaluation that is recorded, where nobody calls it, the same line keeps everything. Add up
+``loss.detach()`` instead, and it keeps nothing.
 """
 
 # %%
@@ -95,11 +95,11 @@ for name, keep in ways.items():
     print(f"{name:16}", *(f"{count!s:>13}" for count in counts[name]))
 
 # %%
-# *Must I write loss.item()?* ``detach()`` keeps as little, and unlike ``item()`` it does
-# not make the program wait for a GPU. In an evaluation, run the whole loop under
+# *Must I write loss.item()?* ``detach()`` keeps no graph either, and unlike ``item()`` it
+# does not make the program wait for a GPU. In an evaluation, run the whole loop under
 # ``no_grad``. Then nothing is saved in the first place.
 #
-# A list of gradients from :func:`torch.func.grad` can grow in the same way. If the
+# A list of gradients from :func:`torch.func.grad` can keep graphs in the same way. If the
 # parameter that you pass requires a gradient, the result has a graph. Detach the parameter:
 
 slope, weight = torch.func.grad(lambda w: (data @ w).norm()), torch.ones(2).requires_grad_()
@@ -134,9 +134,9 @@ print(at_end, one_by_one, torch.allclose(whole, added))
 # ------------
 #
 # A state that is handed from step to step keeps the graph of all steps. *Truncated*
-# backpropagation detaches it after every k steps, and so it never holds more than k of
-# them. Our recurrence is :math:`s_t=a\,s_{t-1}+1`, which starts from 0 with a = ½, and the
-# loss is the sum of all states:
+# backpropagation detaches the state after every k steps, so that never more than k of them
+# are kept. Our recurrence is :math:`s_t=a\,s_{t-1}+1`, which starts from 0 with a = ½, and
+# the loss is the sum of all states:
 
 
 def recur(a, k, steps=12):
@@ -153,8 +153,8 @@ def recur(a, k, steps=12):
 
 
 # %%
-# For each k we print the gradient and the largest number of boxes at a time. There are 12
-# steps, so that a window of 12 does not truncate anything:
+# For each k we print the gradient and the largest number of boxes at any one time. There
+# are 12 steps, so that a window of 12 does not truncate anything:
 
 found = {k: recur(torch.tensor(0.5, requires_grad=True), k) for k in (1, 2, 4, 6, 12)}
 for k, (gradient, most) in found.items():

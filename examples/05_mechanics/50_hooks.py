@@ -5,9 +5,10 @@ How do I watch v travel, and change it on its way? With hooks
 =============================================================
 
 You want to see the gradient in the middle of a network, or to clip it there before it goes
-on. ``h.register_hook(f)`` calls ``f(g)`` when the :term:`cotangent` of ``h`` has arrived in
-full. If f returns a tensor, that tensor travels on in its place. Modules, nodes of the
-graph and the ``.grad`` of a leaf have hooks of their own.
+on. After ``h.register_hook(f)``, each walk back calls ``f(g)`` as soon as the
+:term:`cotangent` of ``h``, here called ``g``, has arrived in full. If ``f`` returns a
+tensor, that tensor travels on in its place. Modules, nodes of the graph and the ``.grad``
+of a leaf have hooks of their own.
 """
 
 # %%
@@ -26,7 +27,7 @@ x.register_hook(lambda g: print("at x", g))
 
 # %%
 # If you only want to look, :func:`pullback.trace` shows what travels along every edge, and
-# leaves ``x.grad`` alone. It is a walk back like any other, so the hook on ``x`` speaks
+# leaves ``x.grad`` alone. It is a walk back like any other, so the hook on ``x`` prints
 # again:
 
 import pullback
@@ -67,7 +68,8 @@ for name, g in [*log, ("h.grad", h.grad)]:
     print(f"{name:16}", g)
 
 # %%
-# In two calls of ``backward``, a hook sees each by itself, while ``h.grad`` adds them up:
+# In two calls of ``backward``, a hook sees each gradient by itself, while ``h.grad`` adds
+# them up:
 
 h, seen = 3 * x, []
 h.retain_grad()
@@ -91,7 +93,7 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # ---------------------
 #
 # With a hook you can clip a cotangent where it passes. (For the gradient of a parameter,
-# see :ref:`hook-or-final-clamp`.) Or you turn its sign, so that the features learn to
+# see :ref:`hook-or-final-clamp`.) Or you can flip its sign, so that the features learn to
 # deceive the head (:ref:`gradient-reversal`). Here are both, one after the other:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -118,10 +120,11 @@ for last in (False, True):
 # What goes wrong
 # ---------------
 #
-# Never edit in a hook what you are given. It is not a copy, and another branch, or your own
-# ``v``, may share it. Both branches of the sum below get the same ``v``. The hook is meant
-# to silence the right one, so that 2 remains from the left. The first hook edits in place
-# and loses both branches, and ``v`` with them. The second returns a new tensor:
+# Never edit in place the tensor that a hook is given. It is not a copy, and another branch,
+# or your own ``v``, may share its memory. Both branches of the sum below get the same
+# ``v``. The hook is meant to silence the right one, so that 2 remains from the left. The
+# first hook edits in place and loses both branches, and ``v`` with them. The second returns
+# a new tensor:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
@@ -160,9 +163,9 @@ for attempt in attempts:
         print(str(error).partition(". ")[0])
 
 # %%
-# The last one has two remedies. You can set ``inplace=False``. Or you use the hook of a
-# tensor instead, and register it on the output before the edit, for example in a forward
-# hook (:ref:`module-hooks`):
+# There are two remedies for the last one. You can set ``inplace=False``. Or you can use the
+# hook of a tensor instead, and register it on the output before the edit, for example in a
+# forward hook (:ref:`module-hooks`):
 
 y = 3 * torch.tensor([-1.0, 1.0], requires_grad=True)
 y.register_hook(lambda g: print("before the edit", g))

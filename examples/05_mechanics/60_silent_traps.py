@@ -6,9 +6,9 @@ Which mistakes around backward(v) raise nothing?
 
 A ``v`` of the wrong shape raises an error, and errors are kind: they stop you. This page is
 about the mistakes that let the program run on with a wrong gradient. Some are in the call,
-such as a ``v`` too many or one of another dtype. Others are in what was built before it, a
-loss that broadcasts, or a leaf that became one too late. Each is shown here with the wrong
-number that it gives.
+such as one ``v`` too many, or a ``v`` of another dtype. Others are in what was built before
+it, such as a loss that broadcasts, or a tensor that became a leaf too late. Each is shown
+here with the wrong number that it gives.
 """
 
 # %%
@@ -42,9 +42,9 @@ torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 # A v of another dtype
 # --------------------
 #
-# A real ``v`` is cast to the dtype of ``y``, and integers and booleans are accepted as
-# well. What the dtype of ``y`` cannot hold is lost. Float32 cannot hold :math:`2^{24}+1`,
-# and for float16 70,000 is infinite and :math:`10^{-9}` is 0:
+# For a real ``y``, a real ``v`` is cast to the dtype of ``y``, and integers and booleans
+# are accepted as well. What the dtype of ``y`` cannot hold is lost. Float32 cannot hold
+# :math:`2^{24}+1`, and for float16 70,000 is infinite and :math:`10^{-9}` is 0:
 
 for v in (torch.tensor([2**24 + 1, 1]), torch.tensor([True, False])):
     print(torch.autograd.grad(1 * x, x, v)[0].tolist())
@@ -57,9 +57,9 @@ print(torch.autograd.grad(1 * x.half(), x, large)[0])
 #
 # PyTorch compares the shape of ``v`` with that of ``y``. It does not know which shape your
 # loss was meant to have. An output of shape ``(B, 1)`` minus a target of shape ``(B,)`` is
-# a difference of shape ``(B, B)``, of every output with every target. Its mean pulls all
-# outputs towards the mean of the targets. The outputs below hit their targets exactly, so
-# the gradient should be 0:
+# a difference of shape ``(B, B)``, of every output with every target. The mean of its
+# squares pulls all outputs towards the mean of the targets. The outputs below hit their
+# targets exactly, so the gradient should be 0:
 
 out = torch.tensor([[1.0], [3.0]], requires_grad=True)
 target = torch.tensor([1.0, 3.0])
@@ -72,8 +72,8 @@ for difference in (out - target, out.squeeze(1) - target):
 # -----------------------------
 #
 # A loss that is a mean over the batch sends ``v = 1/B`` to each sample, and a sum sends 1.
-# So with a mean, what one sample counts depends on the size of its batch. A last batch that
-# is smaller, or gradients that are added up over unequal parts of a batch, give some
+# So with a mean, how much one sample counts depends on the size of its batch. A last batch
+# that is smaller, or gradients that are added up over unequal parts of a batch, give some
 # samples more weight than others. Here the mean over three samples is compared with the sum
 # of two means, over two of them and over one:
 
@@ -112,8 +112,8 @@ print(late.grad, early.grad, w.grad)
 
 # %%
 # A leaf that was made from a copy collects the gradient for itself. An optimiser that holds
-# the original finds None there. A ``deepcopy`` of a model consists of such copies. If it is
-# to stand for the inner steps of MAML, the outer model never hears of them, and you need
+# the original finds None there. A ``deepcopy`` of a model consists of such copies. If you
+# take the inner steps of MAML on it, no gradient reaches the outer model, and you need
 # :ref:`recorded steps <hypergradients>` instead:
 
 x.grad = None
@@ -146,7 +146,7 @@ print(to_b, v)
 #
 # In ``train()`` mode, batch normalisation removes the mean that each feature has over the
 # batch. So the sum over the batch is always the same, and its gradient is 0. In ``eval()``
-# mode it is not. Nothing in the result tells you which of the two you have asked:
+# mode it is not. Nothing in the result tells you which mode the model was in:
 
 norm = torch.nn.BatchNorm1d(1)
 batch = torch.tensor([[1.0], [2.0], [6.0]], requires_grad=True)
@@ -186,8 +186,8 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 #
 # :ref:`contract` lists everything that ``gradient`` accepts and refuses. More mistakes that
 # raise nothing have pages of their own: :ref:`gradient-doubled`, :ref:`mixing-samples`,
-# edits that go around the counter of versions (:ref:`in-place`), and a place that is
-# written twice (:ref:`repeated-indices`).
+# edits that bypass the version counter (:ref:`in-place`), and a place that is written twice
+# (:ref:`repeated-indices`).
 #
 # .. asked: silent mistakes with backward; wrong gradient without an error; common
 #    mistakes with v; no error, but a wrong result; pitfalls of autograd; wrong results

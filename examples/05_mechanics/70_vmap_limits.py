@@ -6,15 +6,16 @@ Why does vmap refuse my function?
 
 You wrote a function for one sample, and :term:`vmap` refuses to run it for a batch. The
 reason is that ``vmap`` calls your function *once*, for all samples at the same time. So
-there is no single number that an ``if`` or ``.item()`` could look at, and a tensor from
-outside has no room for all the results. And ``vmap`` has to be told whether the samples
-share their random numbers. There are four remedies: :func:`torch.where`, operations that
-are not in place, ``randomness=``, and in the worst case a loop.
+there is no single number that an ``if`` or ``.item()`` could look at, and a tensor that was
+not made from the samples has no room for all the results. And ``vmap`` has to be told
+whether the samples share their random numbers. There are four remedies:
+:func:`torch.where`, operations that are not in place, ``randomness=``, and in the worst
+case a loop.
 """
 
 # %%
-# ``vmap`` turns a function of one number into a function of a batch of numbers. It calls it
-# once, with a stand-in that has the shape of one sample, here ``()``:
+# ``vmap`` turns a function of one number into a function of a batch of numbers. It calls
+# that function once, with a stand-in that has the shape of one sample, here ``()``:
 
 import torch
 from torch.func import grad, jacrev, vmap
@@ -73,10 +74,10 @@ for name, f in refused.items():
 # An if on values
 # ---------------
 #
-# Write an ``if`` as ``torch.where``. It computes both sides for all samples, and then
-# picks. There is one trap: the side that is not picked can still send a NaN back. So give
-# it an input for which it is defined (:ref:`masked-nan`). Here is the gradient without this
-# care, and with it:
+# Write an ``if`` as ``torch.where``. It computes both sides for all samples, and then picks
+# one for each. There is one trap: the side that is not picked can still send a NaN back. So
+# give it an input for which it is defined (:ref:`masked-nan`). Here is the gradient without
+# this care, and with it:
 
 
 def safe(x):
@@ -113,9 +114,9 @@ print(sums, vmap(lambda x: torch.zeros_like(x).add_(x))(samples))
 # %%
 # *BatchNorm: "would mutate a captured Tensor".* In ``train()`` mode the layer edits its
 # running statistics, which are tensors from outside of the function. You can use the
-# statistics as they are, with ``eval()``. Or you replace the layer by one that keeps none
-# and always normalises with the batch. Mind that these are two different functions, with
-# different slopes:
+# statistics as they are, with ``eval()``. Or you can replace the layer by one that keeps
+# none, and always normalises with the statistics of the batch. Mind that these are two
+# different functions, with different slopes:
 
 for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.train())):
     mend()
@@ -177,7 +178,8 @@ for attempt in (
         print(str(error).partition("; ")[0].partition(". ")[0])
 
 # %%
-# What has replaced the refused functions is compared with loops over plain numbers:
+# As a check, two of the functions that replace the refused ones are compared with loops
+# over plain numbers:
 
 loop = [0.5 / x.item() ** 0.5 if x > 0 else -1.0 for x in samples]
 torch.testing.assert_close(vmap(grad(safe))(samples), torch.tensor(loop))

@@ -47,9 +47,9 @@ Cube.apply(x).backward(v)
 # One gradient for each input
 # ---------------------------
 #
-# ``backward`` returns one value for each argument of ``forward``, and ``None`` for an
-# argument that is not a tensor. ``ctx.needs_input_grad`` says for which arguments a
-# gradient is wanted, so that you need not compute the others:
+# ``backward`` returns one value for each argument of ``forward`` after ``ctx``, namely
+# ``None`` for an argument that is not a tensor. ``ctx.needs_input_grad`` says for which
+# arguments a gradient is wanted, so that you need not compute the others:
 
 
 class Product(Function):
@@ -80,7 +80,7 @@ torch.autograd.grad(y, a, torch.ones(2))
 #
 # If ``forward`` returns several outputs, ``backward`` receives a :term:`cotangent` for each
 # of them, and has to add up what they contribute. An output that has no derivative, such as
-# the index of a sorted tensor, is declared with ``mark_non_differentiable``:
+# the indices that ``sort`` returns, is declared with ``mark_non_differentiable``:
 
 
 class Ordered(Function):
@@ -103,8 +103,8 @@ class Ordered(Function):
 
 
 # %%
-# If nobody uses an output, zeros arrive for it. After ``set_materialize_grads(False)`` it
-# is None instead, which saves the work with the zeros. Your rule then has to expect None
+# If nobody uses an output, zeros arrive for it. After ``set_materialize_grads(False)`` None
+# arrives instead, which saves the work with the zeros. Your rule then has to expect None
 # for each of its outputs, also for the first. Here the first output is used alone, and then
 # the second:
 
@@ -141,10 +141,10 @@ for declare in (True, False):
 # ---------------
 #
 # PyTorch checks some of what ``backward`` returns, and quietly adapts the rest. We try four
-# rules on a ``forward`` that returns ``x`` as it is. (Such a function is not useless. With
-# the first rule, which turns the sign, it is a *gradient reversal*.) The second rule
-# returns two gradients where one is due, the third one of the wrong shape. The fourth
-# returns float64 in a larger shape:
+# rules on a ``forward`` that returns ``x`` as it is. Its ``backward`` is called all the
+# same. The first rule flips the sign, which is known as *gradient reversal*. The second
+# rule returns two gradients where one is due. The third returns a gradient of the wrong
+# shape, and the fourth returns float64 in a larger shape:
 
 
 class Same(Function):
@@ -160,14 +160,15 @@ for f in (torch.neg, lambda v: (v, v), lambda v: v[:2], lambda v: v.double().exp
         print(error)
 
 # %%
-# The wrong number and the wrong shape raise errors. The last one passes. It is cast to
-# float32, and because an input of shape ``(3,)`` could have been broadcast to ``(4, 3)``,
-# PyTorch adds up the four rows.
+# The wrong number and the wrong shape raise errors. (Extra values that are None would
+# pass.) The last one passes. It is cast to float32, and because an input of shape ``(3,)``
+# could have been broadcast to ``(4, 3)``, PyTorch adds up the four rows.
 #
 # *Why is my backward not called?* Because the call was not recorded. There are several
-# possible reasons. No input requires a gradient. The tensors are in a list, where PyTorch
-# does not look for them (pass ``*tensors`` instead), or in a module
-# (:ref:`error-module-in-a-function`). Or you called ``forward`` itself and not ``apply``:
+# possible reasons. Perhaps no input requires a gradient, or the call ran under ``no_grad``.
+# Perhaps the tensors are in a list, where PyTorch does not look for them. Pass ``*tensors``
+# instead. Perhaps they are in a module (:ref:`error-module-in-a-function`). Or you called
+# ``forward`` itself and not ``apply``:
 
 
 class First(Function):
