@@ -157,9 +157,8 @@ for stop in (False, True):
     print("one side held:", stop, f"w {w.item():.2f}, p {p.item():.2f}")
 
 # %%
-# Without the cut w takes a part of the way to zero, and the predictor is nowhere near 2.
-# With it, p has learned. (In a network with many weights the first way is called
-# *collapse*.)
+# Without the cut w has gone to zero. All views look alike then, the loss is 0, and the
+# predictor has stopped at 0.32. This is called *collapse*. With the cut p has learned.
 #
 # A nearest code: VQ-VAE
 # ----------------------
