@@ -242,7 +242,7 @@ print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 # and might come from outside of PyTorch as well (:ref:`external-loss`). The way back
 # through ``solve`` solves *one* system with the transposed matrix and ``v`` on its
 # right-hand side. So it costs as much as the simulation itself, for three layers or for
-# sixty (:ref:`implicit-differentiation` has the formula).
+# sixty (:ref:`deriving-vjps` has the formula).
 #
 # What to watch for
 # -----------------
