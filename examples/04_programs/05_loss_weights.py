@@ -209,7 +209,7 @@ print(f"{wrong:.3f} {whole:.3f} {losses.mean():.3f}")
 
 v = torch.tensor([2.0, 1.0, 1.0, 1.0])
 (trusted,) = torch.autograd.grad(losses, w, v / v.sum(), retain_graph=True)
-print(trusted.tolist())
+print([round(g, 1) for g in trusted.tolist()])
 
 # %%
 # .. dropdown:: How we checked this page

@@ -90,8 +90,8 @@ y.backward(v)
 print(theta.grad.round(decimals=4))
 
 # %%
-# It is what the walk back through all sixty iterations gives, to ten digits, as the check
-# at the end says.
+# It is what the walk back through all sixty iterations gives, up to rounding, as we check
+# at the end.
 #
 # What it saves
 # -------------
@@ -155,15 +155,15 @@ ax.set_xlabel("step")
 title = ax.set_title("The distance from the wanted fixed point falls")
 
 # %%
-# It falls evenly on a logarithmic scale, until it is as small as float64 allows.
+# It falls fast at first, and then evenly on the logarithmic scale.
 #
 # What to watch for
 # -----------------
 #
 # **A solver that stops early.** The formula holds at a solution. After three iterations y
-# is not there yet, and what you get lies between two answers: the derivative of the true
-# solution, and that of the three steps which you have really computed. How far is it from
-# the one and from the other?
+# is not there yet, and what you get is neither the derivative of the true solution nor
+# that of the three steps which you have really computed. How far is it from the one and
+# from the other?
 
 start, z = torch.zeros(6, dtype=torch.float64), theta.detach()
 three = lambda z: h(h(h(start, z), z), z)
