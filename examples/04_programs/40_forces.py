@@ -207,7 +207,7 @@ print(p.grad[0])
 
 S = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0.5, 0.9, 0], [0.5, 0.3, 0.8], [0.5, 0.3, -0.8]])
 S = S[None]
-for _ in range(400):
+for _ in range(150):
     S.requires_grad_()
     (g,) = torch.autograd.grad(energy(S).sum(), S)
     S = (S - 0.005 * g.clamp(-5, 5)).detach()
