@@ -4,20 +4,19 @@ r"""
 Weighted, masked and averaged losses as choices of v
 ====================================================
 
-Keep the losses of a batch as a vector and every way of reducing them is a choice of
-``v``: ones for the sum, 1/N for the mean, the weights for a weighted sum, zeros for what
-is masked.
+Some samples are to count more than others, some are padding and must not count at all, and
+of three you know that they are wrong. So you multiply by weights, by masks, divide by one
+number or another, and wonder why the result is NaN, or why the weights do nothing. There is
+one question that sorts all of this out: *what is* ``v``? Keep the losses of a batch as a
+vector. Then every way of making one number of them is a choice of ``v``, one entry for each
+sample, and you can pass it to ``backward`` as it stands.
 """
 
 # %%
-# With N losses :math:`\ell=(\ell_1,\dots,\ell_N)` of the parameters ``w`` (shape ``(n,)``),
-# the :term:`Jacobian` is N×n and every reduction below is one :math:`v^\top J`:
+# Five ways to reduce, five v
+# ---------------------------
 #
-# .. math::
-#
-#    \nabla_w\sum_i v_i\ell_i=\sum_i v_i\nabla\ell_i=v^\top J
-#
-# Four samples, a linear model, squared errors of shape ``(4,)``:
+# Four samples, a linear model with two weights, and a squared error for each sample:
 
 import torch
 
@@ -25,16 +24,23 @@ data = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
 target = torch.tensor([1.0, 2.0, 0.0, 0.0])
 w = torch.tensor([1.0, 1.0], requires_grad=True)
 losses = (data @ w - target) ** 2
-losses
+print(losses)
 
 # %%
-# The rows of J, which the choices below combine:
+# Each of the four losses has its own gradient. They are the rows of the :term:`Jacobian`,
+# and every reduction adds up these rows, each with a factor:
+#
+# .. math::
+#
+#    \nabla_w\sum_i v_i\ell_i=\sum_i v_i\nabla\ell_i=v^\top J
 
 J = torch.func.jacrev(lambda w: (data @ w - target) ** 2)(w.detach())
-J
+print(J)
 
 # %%
-# Each reduction beside its ``v``:
+# The last sample pulls hardest. How much of that arrives depends on its factor. Here are
+# five usual reductions, each beside its ``v``. The sum has ones, the mean 1/4 in each
+# place, a mask has zeros, and the worst sample alone has a single 1:
 
 mask = torch.tensor([1.0, 1.0, 0.0, 1.0])
 weight = torch.tensor([0.1, 0.2, 0.3, 0.4])
@@ -47,7 +53,8 @@ ways = {
 }
 
 # %%
-# Left the reduced loss, right the same vector of losses with ``v``:
+# We compute each gradient twice, from the reduced loss, and from the vector of losses with
+# ``v``. The two must be the same:
 
 for name, (reduced, v) in ways.items():
     (left,) = torch.autograd.grad(reduced, w, retain_graph=True)
@@ -57,8 +64,15 @@ for name, (reduced, v) in ways.items():
     torch.testing.assert_close(left, v @ J)
 
 # %%
-# *backward(tensor([2, 3, 4, 5, 6])) on a mean loss fails.* The mean has one element, so
-# its ``v`` has shape ``()``. Keep the vector, put the 1/N into ``v``:
+# So in a program of your own you may write either. ``losses.backward(v)`` has the advantage
+# that all that you have decided stands in one tensor, which you can print.
+#
+# The mean comes too early
+# ------------------------
+#
+# Two questions that are asked again and again have the same cause. Somebody passes five
+# numbers to ``backward``, on a loss that is a mean already. It is a single number, and so
+# ``v`` may have only one entry, too. Keep the vector, and put the 1/N into ``v``:
 
 out = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
 goal = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])
@@ -68,12 +82,28 @@ try:
 except RuntimeError as error:
     print(error)
 torch.nn.functional.mse_loss(out, goal, reduction="none").backward(upstream / 5)
-out.grad
+print(out.grad)
 
 # %%
-# *Cross-entropy with class weights: what is the mean?* Not Σ/N: PyTorch divides by the sum
-# of the weights that were used, and a target of ``ignore_index`` has the weight 0. (Σ/N it
-# is where targets are probabilities: below, what the sum is divided by, 1 + 3 + 3 and 3.)
+# Somebody else multiplies by the weights after the mean, and finds that they do nothing.
+# Nothing raises this time. The one number is multiplied by each weight, and all samples are
+# scaled alike. Ask for ``reduction="none"`` first:
+
+share = torch.tensor([0.0, 1.0, 1.0, 1.0, 2.0])
+for reduction in ("mean", "none"):
+    error = torch.nn.functional.mse_loss(out, goal, reduction=reduction)
+    print(reduction, torch.autograd.grad((error * share).mean(), out)[0] + 0)
+
+# %%
+# In the first line the sample with the weight 0 still pulls, with −1.6, and the last one no
+# harder than it would alone.
+#
+# Divided by what?
+# ----------------
+#
+# With class weights, ``cross_entropy`` does not divide by the number of samples. It divides
+# by the sum of the weights that were used, and a target of ``ignore_index`` counts 0. With
+# three samples, of which the last is ignored, ``v`` is (1, 3, 0)/(1 + 3):
 
 logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
 classes, k = torch.tensor([0, 1, -100]), torch.tensor([1.0, 3.0])
@@ -83,15 +113,23 @@ v = torch.tensor([1.0, 3.0, 0.0]) / (1 + 3)
 (left,) = torch.autograd.grad(entropy(logits, classes, k), logits)
 (right,) = torch.autograd.grad(each, logits, v)
 print(torch.allclose(left, right))
+
+# %%
+# If the targets are probabilities instead of indices, it divides by the number of samples
+# after all. Here is what the sum is divided by, for the same three targets as indices,
+# 1 + 3 + 3, and as probabilities:
+
 hard = torch.tensor([0, 1, 1])
 for t in (hard, torch.nn.functional.one_hot(hard).float()):
     print(f"{entropy(logits, t, k, reduction='sum') / entropy(logits, t, k):.1f}")
 
 # %%
-# An outlier, and the v that removes it
+# A v that finds the outliers by itself
 # -------------------------------------
 #
-# A line through twenty points, three of them wrong:
+# So far the weights were known before. They may as well come from the losses. We fit a line
+# to twenty points, of which three are wrong, and nobody tells us which. In each step
+# ``weigh`` looks at the errors and chooses ``v``:
 
 torch.manual_seed(0)  # the same points on every build
 x = torch.linspace(0, 1, 20)
@@ -110,8 +148,9 @@ def fit(weigh):
 
 
 # %%
-# With :math:`v_i=1/\lvert r_i\rvert`, taken anew in every step and detached, the square
-# pulls like an absolute value: a point far away no harder than a near one.
+# Note the ``detach``. The weights are computed from the errors, but they are not to be
+# differentiated. What happens if each point gets the weight :math:`1/\lvert r_i\rvert`, so
+# that a large error counts less?
 
 flat, robust = fit(torch.ones_like), fit(lambda r: 1 / r.abs().clamp(min=0.02))
 
@@ -125,13 +164,19 @@ ax.legend()
 title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 
 # %%
-# What goes wrong
-# ---------------
+# The line with ones is pulled down by the three points, and the other one has found the
+# true line, :math:`1+2x`. The gradient of a square is :math:`2r`, and times
+# :math:`1/\lvert r\rvert` it has the same size for all points. So a far point pulls no
+# harder than a near one, as with absolute errors (:ref:`what-losses-send`).
 #
-# A mask that multiplies cannot remove a NaN, since :math:`0\cdot\text{NaN}` is NaN:
-# *my masked loss is NaN*, or only its gradient, as by ``nansum``, where targets are stored
-# as NaN. ``v = 0`` for that loss does not help either; choose the rows before computing.
-# And a mean over a mask that keeps nothing is 0/0; divide by at least 1:
+# What to watch for
+# -----------------
+#
+# **A mask does not remove a NaN.** If missing targets are stored as NaN, their losses are
+# NaN, and 0 times NaN is NaN. With ``nansum`` the loss looks fine and the gradient is still
+# NaN. A 0 in ``v`` does not help either. Choose the rows *before* you compute. Here are the
+# gradients by a mask in ``v``, by ``nansum``, and of the chosen rows. And a mean over a
+# mask that keeps nothing is 0/0, so divide by at least 1:
 
 bad, none = torch.tensor([1.0, float("nan"), 4.0]), torch.zeros(3)
 keep = ~bad.isnan()
@@ -142,17 +187,9 @@ chosen = torch.autograd.grad(scale * bad[keep], scale, torch.ones(2))[0]
 print(masked, summed, chosen, none.sum() / none.sum(), none.sum() / none.sum().clamp(min=1))
 
 # %%
-# *My sample weights do nothing.* A criterion that takes its mean, the default, returns one
-# number: weights after it scale the whole gradient. Ask for ``reduction="none"`` first:
-
-share = torch.tensor([0.0, 1.0, 1.0, 1.0, 2.0])
-for reduction in ("mean", "none"):
-    error = torch.nn.functional.mse_loss(out, goal, reduction=reduction)
-    print(reduction, torch.autograd.grad((error * share).mean(), out)[0] + 0)
-
-# %%
-# The mean of batch means is not the mean of all samples if the batches differ in size.
-# Weigh each batch by its share:
+# **The mean of batch means** is not the mean of all samples, if the batches differ in size.
+# The samples of a small batch count more. Weigh each batch by its share. Here are the mean
+# of means, the weighted one, and the mean of all:
 
 batches = [losses[:1], losses[1:]]
 wrong = torch.stack([b.mean() for b in batches]).mean()
@@ -160,19 +197,37 @@ whole = torch.stack([b.mean() * len(b) / 4 for b in batches]).sum()
 print(f"{wrong:.3f} {whole:.3f} {losses.mean():.3f}")
 
 # %%
-# The check is in the loop above, for all five; and here for the other cells:
+# .. admonition:: Try it
+#
+#    You have four samples and trust the first twice as much as each of the others. The step
+#    is to be as long as with the mean, if all gradients were alike. Which ``v`` is that?
+#
+# .. dropdown:: Answer
+#
+#    The weights (2, 1, 1, 1), divided by their sum, so that they add up to 1 like those of
+#    the mean:
+
+v = torch.tensor([2.0, 1.0, 1.0, 1.0])
+(trusted,) = torch.autograd.grad(losses, w, v / v.sum(), retain_graph=True)
+print([round(g, 1) for g in trusted.tolist()])
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The loop above compares all five reductions with ``v`` and with the rows of the
+#    Jacobian. The mean of the batches, the weights of the classes, the line and the answer
+#    are compared here.
 
 torch.testing.assert_close((whole, left), (losses.mean(), right))
 torch.testing.assert_close(robust, truth := torch.tensor([1.0, 2.0]), rtol=0, atol=0.1)
 assert (flat - truth).abs().max() > 0.5
+torch.testing.assert_close(trusted, (2 * J[0] + J[1:].sum(0)) / 5)
 torch.testing.assert_close(out.grad, 2 * (out.detach() - goal) * upstream / 5)
 
 # %%
-# Where next
-# ----------
-#
-# Several losses with weights: :ref:`several-losses`. NaN in detail: :ref:`masked-nan`.
-# What a number in ``v`` means: :ref:`v-is-a-weight`.
+# **Next:** a weight for each pixel, and what it does to a network: :ref:`weighting-pixels`.
+# Several losses with weights: :ref:`several-losses`. NaN in detail: :ref:`masked-nan`. What
+# a number in ``v`` means: :ref:`v-is-a-weight`.
 #
 # .. asked: weighted loss; sample weights; reduction none; masked loss; loss per sample
 #    and backward; mean and sum of losses; vector of losses to backward; class weights;

@@ -4,18 +4,20 @@ r"""
 Several losses: one backward or many
 ====================================
 
-``(l1 + l2).backward()`` and ``l1.backward(); l2.backward()`` leave the same gradients,
-because gradients add. One backward is cheaper where the losses share a graph; separate ones
-are for graphs that do not fit in memory together (:ref:`what-keeps-a-graph`), or when you
-want to look at, weigh or clip each gradient on its own.
+Your network has two tasks, say a class and a position, and so there are two losses. Do you
+add them up and call ``backward`` once? Or twice, once for each? In other people's programs
+you find both, a list of losses, and ``retain_graph=True`` in odd places. The good news is
+that all of them leave the same gradients. They differ in what they cost, and in what you
+can do between the calls: look at each gradient, weigh it, or find out that the two tasks
+pull in opposite directions.
 """
 
 # %%
-# Two losses are two outputs. With ``w`` of shape ``(n,)``, J is 2×n, and
+# Five ways that do the same
+# --------------------------
 #
-# .. math::
-#
-#    \nabla(\ell_1+\ell_2)=[1,1]\,J=\nabla\ell_1+\nabla\ell_2 .
+# To see that they are the same, we take two losses of two weights, so small that the
+# gradient can be worked out in the head. Both use a common part, as two heads use a trunk:
 
 import torch
 
@@ -28,7 +30,8 @@ def losses():
 
 
 # %%
-# Every way that people write it, and what it leaves in ``w.grad``:
+# The sum of both, and then two calls. The second call needs the common part of the graph
+# once more, which the first would free, and that is what ``retain_graph=True`` is for:
 
 found = {}
 l1, l2 = losses()
@@ -41,8 +44,10 @@ l2.backward()
 found["two calls"], w.grad = w.grad, None
 
 # %%
-# :func:`torch.autograd.backward` takes a list, and weights as ``grad_tensors``, elsewhere
-# called ``gradient`` or ``grad_outputs``:
+# :func:`torch.autograd.backward` takes a whole list of losses. A second list, under the
+# name of ``grad_tensors`` (elsewhere it is called ``gradient`` or ``grad_outputs``), has a
+# ``v`` for each loss, which is its weight. And at last you can stack the losses to a single
+# output of two numbers:
 
 torch.autograd.backward(losses())
 found["a list"], w.grad = w.grad, None
@@ -50,13 +55,25 @@ torch.autograd.backward(losses(), grad_tensors=[torch.tensor(1.0), torch.tensor(
 found["a list with v"], w.grad = w.grad, None
 torch.stack(losses()).backward(torch.ones(2))
 found["a stack"], w.grad = w.grad, None
-found
+for name, gradient in found.items():
+    print(f"{name:14} {gradient.tolist()}")
 
 # %%
+# Why? Two losses are two outputs, so their :term:`Jacobian` has two rows, which are the
+# two gradients. Each way adds them up:
+#
+# .. math::
+#
+#    \nabla(\ell_1+\ell_2)=[1,1]\,J=\nabla\ell_1+\nabla\ell_2 .
+#
+# The last way says it most plainly, with ones as ``v``. In the sum PyTorch passes these
+# ones for you. In two calls the addition happens in ``w.grad``, to which each call adds.
+#
 # Which to choose
 # ---------------
 #
-# Two calls walk the shared part twice. A hook on it counts:
+# They do not cost the same. How often does the walk come through the shared part? A hook on
+# it counts:
 
 for way in ("one", "two"):
     visits = []
@@ -71,17 +88,30 @@ for way in ("one", "two"):
     print(way, "backward:", len(visits))
 
 # %%
-# A gradient for each loss, in one call: a row each, with one-hot ``v``. From them you can
-# see whether the losses pull in opposite directions:
+# Twice with two calls. In a real network the shared part is the trunk, where most of the
+# work is done. So **add the losses up, unless you have a reason not to**. There are two
+# good reasons. The graphs of the two losses may not fit into memory together; then do
+# forward and backward of one, and after that of the other (:ref:`what-keeps-a-graph`). Or
+# you want to see each gradient for itself.
+#
+# Do my two losses agree?
+# -----------------------
+#
+# If you want to see them, ask for the rows. A ``v`` of ``[1, 0]`` gives the first and
+# ``[0, 1]`` the second, and ``is_grads_batched`` takes both in one call. The cosine between
+# them is 1 if both losses want the same, 0 if they don't mind each other, and −1 if each
+# undoes what the other does:
 
 rows = torch.autograd.grad(torch.stack(losses()), w, torch.eye(2), is_grads_batched=True)[0]
 cosine = torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0)
 print(rows, f"{cosine:.2f}")
 
 # %%
-# *Each task's norm over a shared trunk, in training?* ``grad`` leaves ``.grad`` alone, and
-# the step's ``backward`` comes last. By the parameters each task costs a pass through the
-# trunk; by the features, where the heads part, none, and the numbers are others:
+# Here they mostly agree. In a training loop you would log this from time to time. Use
+# ``autograd.grad`` for it, which leaves ``.grad`` alone, and call the ``backward`` of the
+# step last. You have the choice of the place. With respect to the *parameters* of the
+# trunk, each task costs a walk through the trunk. With respect to the *features*, where
+# the two heads part, it costs almost nothing. But these are other numbers, as you see:
 
 torch.manual_seed(0)  # the same weights on every build
 trunk, heads = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
@@ -95,11 +125,15 @@ for place in (tuple(trunk.parameters()), (features,)):
 tasks.sum().backward()
 
 # %%
+# (``None`` at the end says that ``.grad`` of the trunk is still empty.) Lengths and cosine
+# depend on the place where you measure, so compare only what was measured at the same one.
+#
 # When they pull in opposite directions
 # -------------------------------------
 #
-# Two targets for one ``u``: no point makes both losses small, and every choice of weights
-# ends at another compromise:
+# Then no way of writing ``backward`` helps. You have to decide what each loss is worth, and
+# that decision is ``v``. Two losses want one point ``u`` at two different places. We let
+# it settle with a given ``v``:
 
 targets = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
 stretch = torch.tensor([[4.0, 1.0], [1.0, 2.0]])
@@ -115,7 +149,7 @@ def settle(v):
 
 
 # %%
-# The compromises, with the weights (1 − a, a):
+# Now let the weights go from (1, 0) to (0, 1), and draw where the two losses end:
 
 import matplotlib.pyplot as plt
 
@@ -127,12 +161,17 @@ ax.set_ylabel("second loss")
 title = ax.set_title("Each pair of weights ends at another compromise of two losses")
 
 # %%
-# What goes wrong
-# ---------------
+# Each dot is a ``v``. To the left the first loss has had its way, to the right the second,
+# and no dot has both. Along the curve you pay for a smaller first loss with a larger
+# second one. Which dot is right for you, no optimizer can know.
 #
-# *backward([loss0, loss1], [torch.ones(1)] * 2) fails with a mismatch*: of shape, since a
-# loss has the shape ``()``. The number of weights is another matter. Too few are refused;
-# too many are dropped in silence:
+# What to watch for
+# -----------------
+#
+# **The list of weights.** Each weight must have the shape of its loss, which is ``()`` and
+# not ``(1,)``. Too few weights are refused. But if there are *too many*, the rest is
+# dropped without a word, as in the last line here, where a third weight of 100 changes
+# nothing:
 
 one = torch.tensor(1.0)
 for weights in ([torch.ones(1)] * 2, [one], [one, one, 100 * one]):
@@ -145,8 +184,10 @@ for weights in ([torch.ones(1)] * 2, [one], [one, one, 100 * one]):
 w.grad = None
 
 # %%
-# *My GAN worked in an old release.* An optimiser's step between the two calls changes the
-# weights that the second needs, even a step of length zero. Step after both:
+# **A step between the two calls.** Programs for GANs from old tutorials call
+# ``optimizer.step()`` between the two ``backward``, and used to run. The step changes the
+# weights in place, and the second call still needs them as they were. PyTorch notices,
+# even if the step has length zero:
 
 optimizer = torch.optim.SGD([w], lr=0.0)
 l1, l2 = losses()
@@ -158,20 +199,53 @@ except RuntimeError as error:
     print(str(error)[:94])
 
 # %%
-# The check: all five ways against the formula,
-# :math:`\nabla(w_1^2+w_2^2+w_1w_2)=(2w_1+w_2,\;2w_2+w_1)`:
+# Step after both calls, or compute the second loss anew (:ref:`stop-gradient` has the whole
+# loop of a GAN).
+#
+# **Losses of different size.** If one loss is a hundred times as large as the other, the
+# sum is nearly the first alone. Look at the lengths of the gradients as above, and not at
+# the losses: a constant makes a loss large, and has no gradient.
+#
+# .. admonition:: Try it
+#
+#    The first loss is to count twice. Write this in three ways: in the sum, in the list of
+#    weights, and as a ``v`` for the stack. Which gradient do you expect?
+#
+# .. dropdown:: Answer
+#
+#    Twice the first row plus the second: 2·(2, 4) + (2, 1) = (6, 9).
+
+w.grad = None
+l1, l2 = losses()
+(2 * l1 + l2).backward()
+doubled = [w.grad.tolist()]
+for outputs, v in (
+    (losses(), [torch.tensor(2.0), torch.tensor(1.0)]),
+    ([torch.stack(losses())], [torch.tensor([2.0, 1.0])]),
+):
+    w.grad = None
+    torch.autograd.backward(outputs, v)
+    doubled.append(w.grad.tolist())
+print(doubled)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    All ways are compared with the formula,
+#    :math:`\nabla(w_1^2+w_2^2+w_1w_2)=(2w_1+w_2,\;2w_2+w_1)`. (The root in the second loss
+#    turns :math:`w_1^2w_2^2` into :math:`w_1w_2`.) Along the curve one loss rises and the
+#    other falls at every dot.
 
 for gradient in found.values():
     torch.testing.assert_close(gradient, torch.tensor([4.0, 5.0]))
 torch.testing.assert_close(rows.sum(0), torch.tensor([4.0, 5.0]))
+assert doubled == 3 * [[6.0, 9.0]]
 assert (front[1:, 0] > front[:-1, 0]).all()
 assert (front[1:, 1] < front[:-1, 1]).all()
 
 # %%
-# Where next
-# ----------
-#
-# Outputs of different shapes: :ref:`several-outputs`. Weights: :ref:`loss-as-v`. Why the
+# **Next:** a second loss in the middle of a network: :ref:`auxiliary-head`. Outputs of
+# different shapes: :ref:`several-outputs`. Weights of samples: :ref:`loss-as-v`. Why the
 # graph was freed: :ref:`second-backward`.
 #
 # .. asked: two losses one backward; several losses; add losses or call backward for

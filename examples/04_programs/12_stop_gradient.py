@@ -4,15 +4,21 @@ r"""
 Where does detach() go? GAN, DQN, BYOL, VQ-VAE, distillation
 ============================================================
 
-On the tensor through which a loss would reach a network that it is not to teach: the fake
-in the critic's loss, the target of DQN, the other view, the teacher. ``detach`` cuts that
-one use. A missing cut teaches the wrong network and raises nothing; a cut in the wrong
-place leaves ``.grad`` at None.
+Two networks play in your program, and each has a loss. The critic must not teach the
+generator to make worse fakes, the target must not run away from the value that runs after
+it, and the teacher must not learn from the student. Every such program has a ``detach``
+somewhere. If it is missing, the wrong network is taught, and nothing raises. If it is in
+the wrong place, a network learns nothing at all. Where does it belong?
+
+The rule is short. Ask of each loss *whom it is to teach*, and cut it where it would reach
+anybody else.
 """
 
 # %%
-# Numbers that can be checked in the head: a network here is one weight times its input, and
-# ``taught`` says which weights a loss reaches, and with what gradient.
+# To see whom a loss reaches, we need no large networks. Here a network is one weight times
+# its input, so that you can check each number in your head. ``taught`` is a function to
+# take along. You give it a loss and some weights, and it says which of them the loss
+# reaches, and with what gradient:
 
 from copy import deepcopy
 
@@ -30,11 +36,12 @@ def taught(loss, **weights):
 
 
 # %%
-# A GAN: two losses, one sample
-# -----------------------------
+# A GAN: two losses, one fake
+# ---------------------------
 #
-# The generator makes ``fake = G z``; the critic scores ``D x``, and its loss raises the
-# score of the real and lowers that of the fake. Without and with the cut:
+# The generator makes ``fake = G z``, and the critic gives everything a score ``D x``. The
+# critic's loss wants a high score for the real thing and a low one for the fake. It is to
+# teach the critic alone. Here it is without a cut, and with one at the fake:
 
 G, D, z, real = weight(2.0), weight(3.0), torch.tensor(1.0), torch.tensor(5.0)
 fake = G * z
@@ -42,21 +49,28 @@ print(taught(D * fake - D * real, G=G, D=D))
 (to_critic := taught(D * fake.detach() - D * real, G=G, D=D))
 
 # %%
-# Without it the critic's loss adds 3 to G's ``.grad``, *against* G's own aim: the -3 below.
-# The generator's loss must not be cut there: its way goes *through* D, whose weight gets a
-# gradient that you do not want. Leave ``fake`` whole, and freeze D, or zero its ``.grad``
-# before its own step:
+# Without the cut the critic's loss also reaches G, with a gradient of 3, which makes the
+# fakes *easier* to tell. ``None`` in the second line says that G is not reached any more.
+#
+# The generator's loss wants a high score for the fake. May you use the fake that is cut
+# already? Here are that, the generator's loss with a constant D, and the one with the fake
+# and D as they are:
 
-print(taught(-D * fake.detach(), G=G, D=D))
+print("fake cut  ", taught(-D * fake.detach(), G=G, D=D))
 to_generator = taught(-D.detach() * fake, G=G, D=D)
-print(taught(-D * fake, G=G, D=D), to_generator)
+print("D constant", to_generator)
+print("no cut    ", taught(-D * fake, G=G, D=D))
 
 # %%
-# (``D.detach()`` cuts the *weight* out and lets v pass through the critic's function; for a
-# module: ``requires_grad_(False)``, until its step. The ways: :ref:`fake-for-the-critic`.)
+# With the fake cut, G gets None, and the generator never learns. Its loss has to go
+# *through* the critic to reach it. In the second line the critic's weight is a constant,
+# and ``v`` passes through all the same. The last line is what most programs have. G gets
+# the right gradient, and D gets one that you do not want, so empty it before the critic's
+# own step. (For a module instead of a single weight, use ``requires_grad_(False)`` until
+# the critic's turn. All the ways: :ref:`fake-for-the-critic`.)
 #
-# *Do I need retain_graph=True for the two losses?* Only if both walk through the graph of
-# ``fake``. With the cut the critic's does not:
+# Do you need ``retain_graph=True`` for the two losses? Only if both walk through the graph
+# of ``fake``. With the cut the critic's does not:
 
 for cut in (True, False):
     fake = (G * z).exp()
@@ -69,11 +83,19 @@ for cut in (True, False):
         print(cut, str(error).partition(" (")[0])
 
 # %%
+# So if you need that flag in a GAN, a cut is probably missing.
+#
 # A target that is a constant: DQN, TD learning
 # ---------------------------------------------
 #
-# The value of a state is ``w s``; the target is the reward plus the value of the next
-# state. With s = 1, next state 2, reward 1, discount 0.5 and w = 4 the error is 4 - 5 = -1:
+# In Q-learning one network computes both sides of the loss. The value of a state is
+# ``w s``, and it is to become the reward plus the discounted value of the *next* state. Let
+# the state be 1 and the next one 2, the reward 1, the discount 0.5, and w = 4. Then the
+# value is 4, the target is 5, and the error −1:
+#
+# .. admonition:: Before you read on
+#
+#    What is the derivative of the error with respect to w if the target keeps its graph?
 
 w = weight(4.0)
 now, target = w * 1, 1 + 0.5 * (w * 2)
@@ -81,11 +103,15 @@ held = taught((now - target.detach()) ** 2, w=w)
 print(taught((now - target) ** 2, w=w), held)
 
 # %%
-# With a graph the target runs from the value as fast as the value runs after it: here the
-# slopes 1 and 0.5·2 cancel, and nothing is learned. (The full gradient has its uses, as
-# *residual gradient*; it is another algorithm.) A target *network*, or any average of
-# weights (EMA), is a copy without a gradient, moved a hundredth of the way under
-# ``no_grad``; recorded, it keeps the graphs of all steps (:ref:`average-of-weights`):
+# It is 0 with the graph. The value rises with the slope 1, and the target with the slope
+# 0.5·2, which is also 1. So it runs away as fast as the value runs after it, and nothing is
+# learned. With the cut, the weight gets −2 and the value rises. (The full gradient has its
+# uses under the name of *residual gradient*, but it is another algorithm.)
+#
+# Many programs take a *target network* in addition, a copy that follows slowly. So do those
+# with an average of weights (EMA). The copy needs no gradient, and it is moved under
+# ``no_grad``. If you record the move, it keeps the graphs of all steps so far
+# (:ref:`average-of-weights`). Here it goes a hundredth of the way:
 
 online = torch.nn.Linear(1, 1)
 slow = deepcopy(online).requires_grad_(False)
@@ -100,8 +126,10 @@ print(f"{slow.weight.item() - before:.2f}", slow.weight.requires_grad)
 # An actor and its critic
 # -----------------------
 #
-# The advantage, return minus value, weighs the log-probability. Whole, it lets the actor's
-# loss push the value. The critic has a loss of its own, in which the return is a constant:
+# In actor-critic programs the *advantage*, return minus value, weighs the log-probability
+# of what the actor did. It is a weight, so it has to be a constant. If it keeps its graph,
+# the actor's loss also pushes the value, in the first line by −1. The value has a loss of
+# its own, in which the return is the constant:
 
 logp, value, returns = weight(-1.0), weight(2.0), torch.tensor(5.0)
 for A in (returns - value, (returns - value).detach()):
@@ -112,9 +140,11 @@ for A in (returns - value, (returns - value).detach()):
 # Two views, one network: BYOL, SimSiam
 # -------------------------------------
 #
-# Two views of a thing, 1 and 2, go through a network w, and a predictor p is to map the
-# first result to the second. The loss :math:`w^2(p-2)^2` has two ways down: p learns, or w
-# shrinks until all views are alike. With one side held constant, p learns:
+# Here nobody else is to be protected, and still it needs a cut. Two views of the same
+# thing, let us say 1 and 2, go through a network w, and a predictor p is to turn the first
+# result into the second. The loss is :math:`w^2(p-2)^2`, and there are two ways to make it
+# small: p learns, or w shrinks until all views look alike. We train without and with a cut
+# on one side:
 
 for stop in (False, True):
     w, p = weight(1.0), weight(0.0)
@@ -127,12 +157,16 @@ for stop in (False, True):
     print("one side held:", stop, f"w {w.item():.2f}, p {p.item():.2f}")
 
 # %%
+# Without the cut w has gone to zero. All views look alike then, the loss is 0, and the
+# predictor has stopped at 0.32. This is called *collapse*. With the cut p has learned.
+#
 # A nearest code: VQ-VAE
 # ----------------------
 #
-# The choice of the code nearest to the encoder's e has no derivative.
-# ``e + (code - e).detach()`` has the value of the code and the slope of e; two more losses,
-# each with one side cut, draw codes and encoder together:
+# The encoder's result e is replaced by the nearest code of a list, and choosing has no
+# derivative. So the cut is used the other way round, to give a tensor the *value* of one
+# and the *slope* of another: ``e + (code - e).detach()``. Two more losses pull the code to
+# e and e to the code, and each has one side cut, so that they can have different weights:
 
 e, code = weight(1.0), weight(1.5)
 passed = e + (code - e).detach()
@@ -141,11 +175,16 @@ print(taught((code - e.detach()) ** 2, e=e, code=code))
 print(taught(0.25 * (code.detach() - e) ** 2, e=e, code=code))
 
 # %%
+# The value is that of the code, 1.5, and the slope is at e. :ref:`vq-codes` is the whole
+# program.
+#
 # A teacher: distillation
 # -----------------------
 #
-# *The student gets a gradient, and so does the teacher*: its logits had a graph. Run it
-# under ``no_grad``; ``detach`` afterwards makes a graph first. (T²: :ref:`distillation`.)
+# The student is to follow the teacher. If the teacher's result has a graph, the loss pulls
+# the two together from both sides, and the teacher learns from the student. A ``detach``
+# would cut it, but the graph has been made by then. Under ``no_grad`` it is never made,
+# which saves the memory as well (:ref:`distillation`):
 
 teacher, student = weight(2.0), weight(1.0)
 with torch.no_grad():
@@ -154,7 +193,38 @@ print(taught((student * 3 - teacher * 3) ** 2, teacher=teacher, student=student)
 (distilled := taught((student * 3 - quiet) ** 2, teacher=teacher, student=student))
 
 # %%
-# The check: differences of each loss by the weight that it is to teach:
+# What to watch for
+# -----------------
+#
+# - **detach() cuts one use.** ``fake.detach()`` is a second tensor with the same numbers.
+#   ``fake`` itself keeps its graph, and that is why the generator's loss can still use it.
+# - **detach_() and no_grad cut all.** If you make the fake under ``no_grad``, there is no
+#   way back for the generator's loss either.
+# - **The cut shares memory.** A change in place of the detached tensor changes the other
+#   one, too.
+# - **A cut that is right today** may be one too many after the next change to the program.
+#   Call ``taught`` with the names of all networks in a test.
+#
+# .. admonition:: Try it
+#
+#    A GAN with a *reconstruction*: the generator's result is also to be near 5, with the
+#    loss ``(fake - 5) ** 2``. Add it to the generator's loss ``-D.detach() * fake``.
+#    Where do you have to cut, and what does G get?
+#
+# .. dropdown:: Answer
+#
+#    Nowhere else. The reconstruction reaches G alone, with 2·(2 − 5) = −6, and the two add
+#    up:
+
+fake = G * z
+both = taught(-D.detach() * fake + (fake - 5) ** 2, G=G, D=D)
+print(both)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Each gradient is compared with a difference of the loss at the weight that it is to
+#    teach.
 
 h = 1e-3
 for found, loss, at in (
@@ -165,14 +235,14 @@ for found, loss, at in (
     (distilled["student"], lambda s: (3 * s - 6.0) ** 2, 1.0),  # the teacher says 6
 ):
     assert abs((loss(at + h) - loss(at - h)) / (2 * h) - found) < 1e-6
+assert both == {"G": -3 - 6, "D": None}
 assert to_critic["G"] is to_generator["D"] is distilled["teacher"] is None
 
 # %%
-# Where next
-# ----------
-#
-# ``detach`` or ``no_grad``: :ref:`no-grad-detach`. A straight-through choice:
-# :ref:`discrete-choices`. Two losses and one graph: :ref:`several-losses`.
+# **Next:** losses that are only written for their gradient, with a detached part:
+# :ref:`surrogate-losses`. ``detach`` or ``no_grad``: :ref:`no-grad-detach`. A
+# straight-through choice: :ref:`discrete-choices`. Two losses and one graph:
+# :ref:`several-losses`.
 #
 # .. asked: stop gradient; where to put detach; GAN detach fake; target network
 #    gradient; BYOL SimSiam stop-gradient; VQ-VAE straight-through; block the gradient

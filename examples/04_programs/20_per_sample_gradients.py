@@ -232,6 +232,22 @@ for keep in (lambda g: g, torch.clone):
     print([round(g.item(), 2) for g in kept])
 
 # %%
+# **A network that wants a batch dimension.** Inside of the function a picture has the shape
+# ``(3, 8, 8)``, and ``nn.Flatten`` takes the 3 for the size of a batch. Give each sample a
+# batch of its own with ``data[:, None]``, and take it away again in the loss:
+
+pictures, kinds = torch.randn(6, 3, 8, 8), torch.tensor([0, 2, 1, 1, 0, 2])
+network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+
+
+def of_picture(out, goal):
+    return nn.functional.cross_entropy(out[0], goal)
+
+
+of_pictures = per_sample_gradients(network, of_picture, pictures[:, None], kinds)
+print({name: tuple(g.shape) for name, g in of_pictures.items()})
+
+# %%
 # **Copies of the weights** are another way that people try: one copy for each sample, and
 # a single ``backward`` gives each copy its own gradient. It works, for layers that you can
 # write as a batched product yourself:
@@ -260,9 +276,9 @@ print({name: tuple(g.shape) for name, g in of_each.items()})
 # %%
 # .. dropdown:: How we checked this page
 #
-#    Each row is compared with ``backward`` on that sample alone, of the classifier, too.
-#    The clipped sum is compared with the factors times the rows, and the outputs after a
-#    step with what the kernel predicts.
+#    Each row is compared with ``backward`` on that sample alone, for the classifier and
+#    the pictures, too. The clipped sum is compared with the factors times the rows, and
+#    the outputs after a step with what the kernel predicts.
 
 for i in range(6):
     model.zero_grad()
@@ -272,6 +288,10 @@ for i in range(6):
     classifier.zero_grad()
     nn.functional.cross_entropy(classifier(data[i]), classes[i]).backward()
     torch.testing.assert_close(of_each["weight"][i], classifier.weight.grad)
+    network.zero_grad()
+    nn.functional.cross_entropy(network(pictures)[i], kinds[i]).backward()
+    for name, p in network.named_parameters():
+        torch.testing.assert_close(of_pictures[name][i], p.grad)
 for reduce in (torch.sum, torch.mean):
     model.zero_grad()
     reduce((model(data) - target) ** 2).backward()

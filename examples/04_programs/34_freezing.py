@@ -4,14 +4,19 @@ r"""
 How do I freeze layers, and why do they still change?
 =====================================================
 
-``requires_grad_(False)`` keeps ``backward`` from giving weights a gradient, and no more.
-BatchNorm moves its statistics until ``eval()``, which every ``model.train()`` undoes; an
-optimizer moves whatever has a ``.grad``, by weight decay and momentum also where that is 0;
-and a tied weight is frozen in both places or in none.
+You take a trained network, set ``requires_grad`` to False for all of it but a new last
+layer, and train. A week later you compare: the part that you had frozen is not what it
+was. What has happened? The flag does one thing only. It keeps ``backward`` from giving
+these weights a gradient. But two others can still change a network, BatchNorm and the
+optimizer, and neither of them asks the flag.
 """
 
 # %%
-# Fine-tuning: a ``backbone`` to keep, behind which a new head is trained:
+# Fine-tuning
+# -----------
+#
+# ``backbone`` stands for the trained network. It contains a BatchNorm, as most networks for
+# images do. The head is a layer of its own behind it:
 
 from copy import deepcopy
 
@@ -24,7 +29,8 @@ backbone = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU())
 data, label = torch.randn(8, 3), torch.arange(8) % 2
 
 # %%
-# What has changed in it after two epochs, at whose start ``prepare`` sets the mode:
+# We train for two epochs, with the backbone frozen, and list afterwards what is different
+# in it. ``prepare`` stands for the line at the start of an epoch that sets the mode:
 
 
 def fine_tune(prepare):
@@ -40,21 +46,28 @@ def fine_tune(prepare):
 
 
 # %%
-# *requires_grad is False, and the features change between epochs.* The running statistics
-# are buffers, not parameters. ``backbone.eval()`` once does not last: ``model.train()`` at
-# the start of an epoch reaches all that is inside. Call ``eval`` after it:
+# Usually that line is ``model.train()``. Then we try the same with ``eval()`` for the
+# backbone behind it:
 
 print("train():", fine_tune(lambda model: model.train()))
 print("and backbone.eval():", settled := fine_tune(lambda model: model.train()[0].eval()))
 
 # %%
-# Does it save memory?
-# --------------------
+# No weight has changed, but the *running statistics* of BatchNorm have. They are buffers,
+# not parameters. Nobody differentiates with respect to them; they move in every forward
+# pass in training mode. We did call ``eval()`` when the model was made. But
+# ``model.train()`` at the start of each epoch reaches everything inside the model, and
+# undoes it. So **freeze a part with both**, ``requires_grad_(False)`` once and ``eval()``
+# after every ``train()``.
 #
-# Where all is frozen from the input on, no graph is made, as under ``no_grad``. Behind a
-# part that trains there must be one, as in a perceptual loss: a generator, with a frozen
-# VGG behind it. ``no_grad`` around VGG cuts the generator off; it is for the *target*, a
-# constant. Checkpointing keeps less, for a second forward (:ref:`checkpointing`):
+# Does freezing save memory?
+# --------------------------
+#
+# It depends on where the frozen part stands. If everything from the input on is frozen,
+# there is nothing to differentiate, and no graph is made. But in a *perceptual loss* a
+# frozen network stands **behind** one that is trained: a generator makes a picture, and a
+# frozen VGG judges it. Then ``v`` has to go back through VGG to reach the generator, and
+# VGG must keep what is needed for that. We count the tensors that it keeps:
 
 vgg = nn.Sequential(*(nn.Sequential(nn.Linear(50, 50), nn.Tanh()) for _ in range(4)))
 
@@ -68,7 +81,7 @@ def look(features, image):
 
 
 # %%
-# For a picture from a file, and for one from a generator:
+# ``real`` comes from a file, and ``made`` from a generator, so that it asks for a gradient:
 
 real, made = torch.randn(8, 50), torch.randn(8, 50, requires_grad=True)
 frozen = deepcopy(vgg).requires_grad_(False).eval()
@@ -80,12 +93,22 @@ print("generated, no_grad     ", look(torch.no_grad()(frozen.forward), made))
 print("generated, checkpointed", look(by_part, made))
 
 # %%
+# - For the picture from a file a frozen VGG keeps nothing.
+# - For the generated one it keeps half of what it would keep if it were trained. The input
+#   of each layer is needed for the weights' gradient only, and the result of each tanh for
+#   the way back.
+# - ``no_grad`` keeps nothing either, but there is no graph behind the output any more. The
+#   generator is cut off, and no error says so. ``no_grad`` is right for the *target*, the
+#   features of the real picture, since they are constants.
+# - Checkpointing keeps only what goes in, and runs VGG a second time on the way back
+#   (:ref:`checkpointing`).
+#
 # Frozen in mid-training
 # ----------------------
 #
-# *I freeze a layer after some epochs, and it goes on moving.* The optimizer asks for
-# ``.grad``, not for ``requires_grad``. A gradient left from before is used again; set it to
-# None. Zeros do not do: momentum and decay move the weight on (:ref:`frozen-and-stepped`).
+# A common plan is to train everything for some epochs and then freeze the first layers.
+# People find that these go on moving. The optimizer does not ask for ``requires_grad``, it
+# asks for ``.grad``, and the last gradient from before the freezing is still there:
 
 w = nn.Parameter(torch.ones(1))
 optimizer = torch.optim.SGD([w], lr=0.1)
@@ -97,12 +120,18 @@ for grad in (w.grad, None):
     print(f"a step with .grad = {grad}: {w.item():.1f}")
 
 # %%
+# The first step has used the old gradient. With None there is nothing to step with. Zeros
+# would not do instead of None, because momentum and weight decay also move a weight whose
+# gradient is 0 (:ref:`frozen-and-stepped`).
+#
 # Some rows of an embedding
 # -------------------------
 #
-# *A hook makes the gradient of the old rows 0, and AdamW moves them.* Its ``weight_decay``
-# is 0.01 unless you say otherwise, and rows that had a gradient before the hook live on in
-# Adam's moments:
+# You add two tokens to a language model, and want to train only the two new rows of its
+# embedding. The flag is for a whole tensor, so people put a hook on it that makes the
+# gradient of the old rows 0. And the old rows move all the same. We try it with a table of
+# five rows, the last two of them new, and print how far the old ones move in the fourth
+# step:
 
 
 def drift(hook_at=0, copy_back=0, **options):
@@ -120,9 +149,8 @@ def drift(hook_at=0, copy_back=0, **options):
 
 
 # %%
-# How far the old rows move in the last step. Either decay off *and* the hook from the first
-# step on, or the old rows copied back after each step. Safest are two tensors, one of them
-# a buffer (:ref:`part-of-a-tensor`):
+# With the hook alone, with the weight decay off, with the hook one step late, and with the
+# old rows copied back after each step:
 
 print("AdamW as it comes:", drift())
 print("weight_decay=0:", drift(weight_decay=0.0))
@@ -130,12 +158,20 @@ print("weight_decay=0, hook after a step:", drift(1, weight_decay=0.0))
 print("AdamW, copied back:", drift(copy_back=3))
 
 # %%
+# AdamW has a weight decay of 0.01 unless you say otherwise, and it pulls every row to zero,
+# with or without a gradient. Switched off, the rows stay, but only if the hook was there
+# from the first step on. Otherwise they live on in Adam's moments, which remember the one
+# gradient that they had. Copying the old rows back always helps. Safest are two tensors,
+# one of which is a buffer (:ref:`part-of-a-tensor`).
+#
 # Tied weights
 # ------------
 #
-# *Can I freeze the input embedding and train the tied head?* Not as one tensor: the flag is
-# the tensor's. ``detach`` on the embedding's result takes away that path's part of the
-# gradient, and the embedding still moves with the head. Untie them: a copy for one:
+# In many language models the embedding and the last layer are *one* tensor. Can you freeze
+# the one and train the other? Not as long as they are tied, because the flag belongs to the
+# tensor. ``detach`` behind the embedding takes away only that path's part of the gradient.
+# All rows still get one, from the head, and the embedding moves along with it. Untie them,
+# with a copy for one:
 
 embedding, head = nn.Embedding(5, 2), nn.Linear(2, 5, bias=False)
 head.weight = embedding.weight
@@ -149,19 +185,44 @@ head.weight.requires_grad_(True)
 print("untied:", head.weight.requires_grad)
 
 # %%
-# The check: through VGG the gradient is the same trained, frozen and checkpointed:
+# What to watch for
+# -----------------
+#
+# - **Dropout** in a frozen part still drops in training mode, so that its features are
+#   other ones at each call. ``eval()`` stops this, too.
+# - **An optimizer made before the freezing** still holds the parameters. This does no harm
+#   as long as their ``.grad`` is None. When you thaw a layer, an optimizer that was made
+#   from the trainable ones alone does not know it.
+# - **Compare before you trust.** The list of what has changed, as in ``fine_tune``, takes
+#   three lines: ``state_dict`` before and after, and ``torch.equal``.
+#
+# .. admonition:: Try it
+#
+#    Replace the BatchNorm by ``nn.LayerNorm(4)``. What changes in the backbone now, with
+#    ``model.train()`` alone?
+#
+# .. dropdown:: Answer
+#
+#    Nothing. LayerNorm has no running statistics, and looks at one sample at a time:
+
+backbone = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.ReLU())
+layer_norm = fine_tune(lambda model: model.train())
+print(layer_norm)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Through VGG the gradient is the same trained, frozen and checkpointed. The rows that
+#    stay are compared with zero, and the two lists of changes with an empty one.
 
 g = [torch.autograd.grad(f(made).sum(), made)[0] for f in (vgg, frozen, by_part)]
 torch.testing.assert_close(g[1:], [g[0], g[0]])
 assert drift(weight_decay=0.0) == drift(copy_back=3) == 0 < drift()
-assert settled == []
+assert settled == layer_norm == []
 
 # %%
-# Where next
-# ----------
-#
-# Through a frozen network to its input: :ref:`through-a-frozen-network`. Part of a weight:
-# :ref:`part-of-a-tensor`. ``detach`` or ``no_grad``: :ref:`no-grad-detach`.
+# **Next:** through a frozen network to its input: :ref:`through-a-frozen-network`. Part of
+# a weight: :ref:`part-of-a-tensor`. ``detach`` or ``no_grad``: :ref:`no-grad-detach`.
 #
 # .. asked: freeze layers; do not train some weights; frozen layers still change;
 #    requires_grad False; fine-tune only the last layer; keep a part of the network

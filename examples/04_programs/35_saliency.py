@@ -169,8 +169,8 @@ except RuntimeError as error:
 
 (weighed,) = torch.autograd.grad(model(pictures), pictures, (scores * v).detach())
 factor = weighed.abs().sum((1, 2, 3)) / saliency.sum((1, 2))
-print("brighter by    ", [round(f, 3) for f in factor.tolist()])
-print("the score is   ", [round(f, 3) for f in (scores * v).sum(1).tolist()])
+print("brighter by    ", [round(f, 1) for f in factor.tolist()])
+print("the score is   ", [round(f, 1) for f in (scores * v).sum(1).tolist()])
 
 # %%
 # **A softmax before the map.** Then you ask about a *probability*, which is another

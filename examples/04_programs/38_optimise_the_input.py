@@ -4,14 +4,21 @@ r"""
 I optimise the image, not the weights: FGSM, PGD, style transfer
 ================================================================
 
-Make the image a leaf, freeze the weights, and take the gradient by the image. After each
-step make the result a new leaf, or edit the old one under ``no_grad``: without that the
-image's ``.grad`` is None, or the image refuses to be changed.
+You have a trained network, and this time the weights are to stay as they are. What you
+want to change is the *picture*: to fool the network with a change that nobody sees, to
+paint a photograph in the style of another, or to find the input that it likes best. It is
+the training loop that you know, with the picture in the place of the weights. All the
+same, most first attempts stop in the second step, because ``x.grad`` is None, or because
+the picture may not be changed.
 """
 
 # %%
-# A batch of images x of shape ``(B, 1, 8, 8)``, logits of shape ``(B, 3)``. The losses of
-# the B images do not mix, so their sum, ones for v, gives each image its own gradient:
+# A network to fool
+# -----------------
+#
+# Five pictures of 8×8 pixels, and a small convolutional network with three classes. It has
+# not been trained, so what it says about them is arbitrary. But it says something, and we
+# try to make it say something else. ``requires_grad_(False)`` freezes the weights:
 
 import torch
 from torch import nn
@@ -23,6 +30,12 @@ model.requires_grad_(False).eval()
 images = torch.rand(5, 1, 8, 8)
 label = model(images).argmax(1)
 
+# %%
+# What we need in each step is the gradient of each picture's loss with respect to this
+# picture. There is a loss for each, so ``losses`` has the shape ``(5,)``, and ``v`` is
+# ones. They ask for the gradient of the sum. In ``eval`` mode no picture looks at another
+# one, and so each gets its own gradient (:ref:`ones`):
+
 
 def slope(x):
     x = x.detach().requires_grad_()
@@ -31,9 +44,15 @@ def slope(x):
 
 
 # %%
-# FGSM is one step along the sign, PGD several with a projection back to the box of size
-# epsilon (Goodfellow et al., 2014; Madry et al., 2017). Both go *up* the loss of the true
-# label; for a wrong label of your choice, go down the loss of that one:
+# The first two lines are the trick. ``detach`` makes a new tensor without a history, and
+# ``requires_grad_`` makes it a leaf, so each step starts a new graph at the picture of that
+# moment.
+#
+# Now two attacks. *FGSM* takes a single step, not along the gradient but along its *sign*,
+# so that every pixel changes by the same small amount epsilon (Goodfellow et al., 2014).
+# *PGD* takes twenty smaller steps, and after each pushes the picture back into the box of
+# size epsilon around the original (Madry et al., 2017). Both go *up* the loss of the label
+# that the network gives now. (For a wrong label of your choice, go down its loss.)
 
 epsilon = 0.2
 fgsm = (images + epsilon * slope(images).sign()).clamp(0, 1)
@@ -52,14 +71,37 @@ print(f"{loss_at(images):.2f} {loss_at(fgsm):.2f} {loss_at(pgd):.2f}")
 print("labels changed:", (model(pgd).argmax(1) != label).sum().item(), "of 5")
 
 # %%
-# The mean loss would do for FGSM: dividing by B changes no sign. It does not for a step
-# along the gradient itself, whose size then depends on the size of the batch.
+# The loss has risen with one step, and more with twenty, and the network has changed its
+# mind. Here are the first picture, the same after the attack, and the difference:
+
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(1, 3, layout="constrained", figsize=(6, 2.4))
+panels = {
+    "the picture": images[0, 0],
+    "after PGD": pgd[0, 0],
+    "change": (pgd - images)[0, 0],
+}
+for ax, (name, panel) in zip(axes, panels.items(), strict=True):
+    low, colours = (-1, "PuOr") if name == "change" else (0, "Greys")
+    ax.imshow(panel, cmap=colours, vmin=low, vmax=1)
+    ax.set_title(name, fontsize=10)
+    ax.set_xticks([])
+    ax.set_yticks([])
+title = figure.suptitle("A change of at most 0.2 in each pixel")
+
+# %%
+# Would the *mean* of the losses have done, in place of ones? For the sign, yes, since
+# dividing by 5 changes no sign. For a step along the gradient itself it would not. The step
+# would depend on how many pictures you attack at once.
 #
-# What goes wrong
-# ---------------
+# What goes wrong in the second step
+# ----------------------------------
 #
-# *x.grad is None in the second step.* ``x = x + ...`` is a result, no leaf. And *a leaf
-# Variable that requires grad is being used in an in-place operation*, for ``x += ...``:
+# Without ``slope``, people write the loop by hand, and there are two natural ways to change
+# the picture. ``x += ...`` is refused, because ``x`` is a leaf that asks for a gradient.
+# ``x = x + ...`` is not refused. But what it returns is a *result*, and results keep no
+# ``.grad``, so it is None in the second step:
 
 x = images.clone().requires_grad_()
 F.cross_entropy(model(x), label).backward()
@@ -71,9 +113,14 @@ x = x + 0.02 * x.grad.sign()
 print("leaf:", x.is_leaf)
 
 # %%
-# *The attack does nothing*: the images went through ``round`` on their way in, and the
-# slope is 0; ``argmax``, NumPy or a JPEG file end the graph, and ``autograd.grad`` raises.
-# For bytes, pass the gradient straight through (:ref:`quantized`):
+# There are two ways out: a new leaf in each step, as in ``slope``, or the change under
+# ``no_grad``, as in the style transfer below.
+#
+# **The attack does nothing.** If the pictures are rounded to bytes on their way in, the
+# slope of ``round`` is 0, and so is every gradient. (``argmax``, NumPy or a JPEG file end
+# the graph altogether, and ``autograd.grad`` raises.) For bytes, pass the gradient straight
+# through, as if nothing had been rounded (:ref:`quantized`). Does any slope arrive, without
+# this and with it?
 
 bytes_of = images.clone().requires_grad_()
 for quantised in (
@@ -84,10 +131,12 @@ for quantised in (
     print((torch.autograd.grad(losses, bytes_of)[0].abs().max() > 0).item())
 
 # %%
-# *The weights' .grad fill up*, and the next training step uses them. Frozen weights have
-# none, and their products are not computed. ``autograd.grad`` by x fills none either, if
-# the weights are needed elsewhere, as in adversarial training: attack in ``eval()`` mode,
-# which leaves BatchNorm's averages alone, then ``zero_grad`` and train on ``x.detach()``:
+# **The attack trains the network.** ``loss.backward()`` also fills the ``.grad`` of every
+# weight that is not frozen, and the next training step uses it. Frozen weights get nothing,
+# and their part of the work is not even done. If they have to stay trainable, as in
+# adversarial training, ``autograd.grad`` with respect to the picture leaves them alone.
+# (Attack in ``eval()`` mode, so that BatchNorm's averages are not moved, and then train on
+# ``x.detach()``.) With frozen weights, and with trainable ones after a call of ``slope``:
 
 print({p.grad for p in model.parameters()})
 model.requires_grad_(True)
@@ -95,12 +144,13 @@ slope(images)
 print({p.grad for p in model.requires_grad_(False).parameters()})
 
 # %%
-# Style transfer: targets are constants, the image is the leaf
-# ------------------------------------------------------------
+# Style transfer
+# --------------
 #
-# Compute the features of the content, and the Gram matrix of the style's, once and under
-# ``no_grad``. *Why do I need retain_graph=True?* Because a target has a graph: every
-# ``backward`` walks into it, and the first frees it. Here the style requires a gradient:
+# The second program paints. A picture is to keep the *features* of one photograph, and to
+# have the *Gram matrix* of another one's features, which says which features occur together
+# and is taken for its style. Both are targets, and the picture is the leaf. Many people end
+# up with ``retain_graph=True`` here, because without it the second step raises:
 
 features = model[:2]
 
@@ -120,8 +170,11 @@ except RuntimeError as error:
     print(str(error).partition(" (")[0])
 
 # %%
-# With constants for targets no flag is needed. The optimizer gets the image; you clamp it,
-# under ``no_grad``:
+# The flag hides the reason. The *target* has a graph, since the style asked for a gradient.
+# Each ``backward`` walks into this graph as well, and the first walk frees it. With
+# ``retain_graph=True`` the program runs, and does work for a style that nobody wants to
+# change. A target is a constant, so compute it once and under ``no_grad``. Then no flag is
+# needed. The optimizer gets the picture as its only parameter:
 
 with torch.no_grad():
     target, kept = gram(features(style)), features(content)
@@ -129,7 +182,8 @@ picture = content.clone().requires_grad_()
 optimizer = torch.optim.Adam([picture], lr=0.02)
 
 # %%
-# The steps:
+# In each step you clamp the picture to the range of pixels, under ``no_grad``, which is
+# where a leaf may be changed:
 
 for step in range(101):
     optimizer.zero_grad()
@@ -140,12 +194,49 @@ for step in range(101):
     with torch.no_grad():
         picture.clamp_(0, 1)
     if step == 0:
-        print(f"{loss.item():.1f}")
-print(loss.item() < 0.2)
+        print(f"first loss {loss.item():.1f}")
+print("last loss below 0.2:", loss.item() < 0.2)
 
 # %%
-# The check, in float64: the gradient of the style loss by N *features* F, which the
-# network gets as v, is :math:`4(G-T)F/N`:
+# What to watch for
+# -----------------
+#
+# - **A clamp inside of the graph** (``model(x.clamp(0, 1))``) has the slope 0 for each
+#   pixel that is outside, and such a pixel never comes back. Clamp after the step.
+# - **Momentum.** Adam and SGD with momentum push on against the clamp for some steps. PGD
+#   has none, and its size of a step is known in advance.
+# - **Normalised pictures.** If the network gets ``(x - mean) / std``, put this into the
+#   function that you differentiate. Then epsilon is a number of brightness, and not one of
+#   standard deviations.
+#
+# .. admonition:: Try it
+#
+#    Let the network say class 0 to all five pictures. What has to change in the loop of
+#    PGD, and may epsilon stay as it is?
+#
+# .. dropdown:: Answer
+#
+#    The loss is taken at the class that you want, and the step goes down instead of up.
+#    With epsilon 0.2 our untrained network follows. (So did three others that we tried,
+#    but for a single picture, for which the box was too small.)
+
+wanted = torch.zeros_like(label)
+towards = images
+for _ in range(20):
+    x = towards.detach().requires_grad_()
+    losses = F.cross_entropy(model(x), wanted, reduction="none")
+    (down,) = torch.autograd.grad(losses, x, torch.ones_like(losses))
+    step = towards - 0.02 * down.sign()
+    towards = (images + (step - images).clamp(-epsilon, epsilon)).clamp(0, 1)
+print(model(towards).argmax(1).tolist())
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The gradient of the style loss with respect to the features ``F``, of which there are
+#    ``N``, is compared with :math:`4(G-T)F/N` in float64. Each picture's gradient is
+#    compared with that of the picture on its own, and the boxes and the order of the losses
+#    are asserted.
 
 target = target.double()
 f = kept.double().flatten(2).requires_grad_()
@@ -156,9 +247,6 @@ torch.testing.assert_close(
     by_features, 4 * difference.detach() @ f.detach() / n, atol=0, rtol=1e-9
 )
 
-# %%
-# Each image's gradient on its own, the box, and the losses in their order:
-
 for i, g in enumerate(slope(images)):
     one = images[i : i + 1].clone().requires_grad_()
     (own,) = torch.autograd.grad(F.cross_entropy(model(one), label[i : i + 1]), one)
@@ -167,11 +255,9 @@ assert (pgd - images).abs().max() <= epsilon + 1e-6
 assert loss_at(images) < loss_at(fgsm) < loss_at(pgd)
 
 # %%
-# Where next
-# ----------
-#
-# A map of what mattered, not an attack: :ref:`saliency`. Leaves: :ref:`leaves-and-roots`.
-# Words in place of pixels: :ref:`token-gradients`.
+# **Next:** what a frozen network passes on, and how a generator learns behind one:
+# :ref:`through-a-frozen-network`. A map of what mattered, and no attack: :ref:`saliency`.
+# Leaves: :ref:`leaves-and-roots`. Words in place of pixels: :ref:`token-gradients`.
 #
 # .. asked: optimise the image; optimise the input instead of the weights; style
 #    transfer; deep dream; PGD attack; find the input that maximises a neuron; improve a

@@ -4,15 +4,19 @@ r"""
 Forces −∂E/∂R and surface normals for a batch
 =============================================
 
-Energies of shape ``(B,)`` and positions of shape ``(B, atoms, 3)``: one
-``energy.backward(-ones)`` gives the forces of all molecules, because no molecule looks at
-another.
+You have an energy, from a formula or from a network that has learned it, and you want to
+know how the atoms move. The force on each atom is the slope of the energy at its place,
+with a minus, because things fall downhill. There is an energy for each molecule of a batch,
+so ``backward`` asks for a ``v``. And this time even the minus can go into it.
 """
 
 # %%
-# Forces are :math:`F=-\partial E/\partial R`, of the shape of R. The minus can be put into
-# ``v``. An energy with a pair potential (Lennard-Jones, in units where the well has depth
-# 1 at distance 1):
+# The energy of a molecule
+# ------------------------
+#
+# Atoms that are far apart attract each other weakly, and atoms that are too near push each
+# other away strongly. Here is the classical formula for it (Lennard-Jones), in units where
+# two atoms like the distance 1 best, and then have the energy −1:
 #
 # .. math::
 #
@@ -32,22 +36,42 @@ corners = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 R = corners + 0.2 * torch.randn(5, 4, 3)
 
 # %%
-# All forces from one product:
+# ``energy`` takes a batch of molecules, positions of shape ``(B, atoms, 3)``, and returns
+# one number for each. Any function of this kind will do in its place, a network as well.
+#
+# All forces in one call
+# ----------------------
+#
+# Forces are :math:`F=-\partial E/\partial R`, and have the shape of the positions. We have
+# five energies, and pass −1 for each:
 
 R.requires_grad_()
 E = energy(R)
 E.backward(-torch.ones_like(E))
 force = R.grad
-force.shape
+print(tuple(force.shape))
 
 # %%
-# Forces inside a molecule cancel: nothing pushes it from outside.
+# What ``backward`` has computed is the gradient of *minus the sum* of the five energies.
+# Each molecule still got its own forces, because no molecule looks at another one: the
+# energy of the second does not depend on where the atoms of the first are, and adds
+# nothing there (:ref:`ones`).
+#
+# Physics gives us a test that needs no second program. Nothing pushes a molecule from
+# outside, so the forces inside it have to cancel:
 
-bool(force.sum(1).abs().max() < 1e-5 * force.abs().max())
+print("they cancel:", bool(force.sum(1).abs().max() < 1e-5 * force.abs().max()))
 
 # %%
-# Downhill along the forces, all five at once. Four atoms can all touch: six pairs, each
-# with energy −1. The energies on the way:
+# If this fails for a network of yours, its energy depends on where the molecule is in
+# space, and not only on the distances inside of it.
+#
+# Downhill
+# --------
+#
+# Now we follow the forces, all five molecules at once, and see where they end. Four atoms
+# can all touch one another, like four balls in a heap. These are six pairs, each with the
+# energy −1. Will they find it?
 
 path = []
 with torch.no_grad():
@@ -58,10 +82,10 @@ for _ in range(400):
     (g,) = torch.autograd.grad(E, S, torch.ones_like(E))
     path.append(E.detach())
     S = (S - 0.005 * g.clamp(-5, 5)).detach()
-path[-1].round(decimals=2)
+print(path[-1].round(decimals=2))
 
 # %%
-# Drawn:
+# All five have reached −6. Here are the energies on the way:
 
 import matplotlib.pyplot as plt
 
@@ -71,26 +95,18 @@ ax.set_xlabel("step")
 title = ax.set_title("Energies of five molecules fall to -6: six touching pairs")
 
 # %%
-# Surface normals
-# ---------------
+# The loop contains the usual three steps: ask for the gradient, move without a graph, and
+# start again from a new leaf. (The ``clamp`` is there because atoms that begin too near to
+# each other would be shot away.)
 #
-# A surface given as :math:`g(p)=0` has the normal :math:`\nabla g`, scaled to length 1.
-# For points of shape ``(B, 3)`` it is the ones trick again, here on an ellipsoid:
-
-scale = torch.tensor([1.0, 2.0, 3.0])
-points = torch.nn.functional.normalize(torch.randn(6, 3), dim=1) * scale
-points.requires_grad_()
-level = ((points / scale) ** 2).sum(1) - 1
-(gradient,) = torch.autograd.grad(level, points, torch.ones_like(level))
-normal = torch.nn.functional.normalize(gradient, dim=1)
-normal.shape
-
-# %%
-# What goes wrong
-# ---------------
+# Training on forces
+# ------------------
 #
-# Training on forces needs a gradient *of* the forces. Without ``create_graph=True`` they
-# are numbers without a history:
+# Networks for energies are trained on forces as well, since each molecule has one energy,
+# but three numbers of force for every atom. Then the loss is made of forces, which are
+# derivatives already, and has to be differentiated once more. For that, the forces need a
+# graph, and they have none unless you ask for it with ``create_graph=True``. The network
+# here has a single parameter, the ``stiffness``:
 
 stiffness = torch.tensor(1.0, requires_grad=True)
 
@@ -106,7 +122,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# With it they train. The forces that were seen belong to a stiffness of 2.5:
+# Without the flag, a loss of forces alone raises, as here. In a sum with a loss of energies
+# nothing raises, and the forces teach nothing. With it, the stiffness is found. The forces
+# that were *seen* belong to 2.5:
 
 seen = 2.5 * force
 optimizer = torch.optim.Adam([stiffness], lr=0.1)
@@ -118,9 +136,31 @@ for _ in range(200):
 print(f"{stiffness.item():.2f}")
 
 # %%
-# *My validation loop runs under no_grad and the forces fail*, with the same message. The
-# energy needs its graph there too: turn grad mode on around it. (Under ``inference_mode``,
-# as in Lightning's ``trainer.validate`` but not inside its ``fit``, that is not enough:
+# ``inputs=[stiffness]`` says who is to get a gradient. Otherwise the positions would
+# collect one, too.
+#
+# Surface normals are the same program
+# ------------------------------------
+#
+# A surface given as :math:`g(p)=0`, for example by a network for signed distances, has the
+# normal :math:`\nabla g`, scaled to length 1. There is one number for each point, and no
+# point looks at another, so ones do it again. Here is an ellipsoid:
+
+scale = torch.tensor([1.0, 2.0, 3.0])
+points = torch.nn.functional.normalize(torch.randn(6, 3), dim=1) * scale
+points.requires_grad_()
+level = ((points / scale) ** 2).sum(1) - 1
+(gradient,) = torch.autograd.grad(level, points, torch.ones_like(level))
+normal = torch.nn.functional.normalize(gradient, dim=1)
+print(tuple(normal.shape))
+
+# %%
+# What to watch for
+# -----------------
+#
+# **Validation under no_grad.** There the forces fail, because the energy has no graph. Turn
+# recording on around the energy. (Under ``inference_mode``, as in Lightning's
+# ``trainer.validate`` but not inside its ``fit``, that is not enough:
 # :ref:`no-grad-detach`.)
 
 with torch.no_grad():
@@ -133,16 +173,18 @@ with torch.no_grad():
     print(torch.autograd.grad(total, R)[0].shape)
 
 # %%
-# *A list of predicted energies fills the memory, forces do not.* Without ``create_graph``
-# forces have no graph; the energy that they were taken from has, with all that is saved on
-# ways on which their backward did not go. Keep ``E.detach()``:
+# **A list of energies fills the memory.** Without ``create_graph`` the forces have no
+# graph. The energy that they were taken from has one, with all that is saved on ways on
+# which their backward did not go. If you collect energies, keep ``E.detach()``. Do these
+# ask for a gradient: the energy, the force, and the detached energy?
 
 print(E.requires_grad, force.requires_grad, E.detach().requires_grad)
 
 # %%
-# And two atoms in one place: :math:`r=\sqrt{r^2}` has an infinite slope at zero, so a sum
-# over *all* pairs, the atom with itself included, gives NaN even where it is masked
-# afterwards (:ref:`masked-nan`). Choose the pairs first, as above:
+# **An atom and itself.** Many programs compute the distances of all pairs and mask the
+# diagonal afterwards. But :math:`r=\sqrt{r^2}` has an infinite slope at zero, and 0 times
+# infinity is NaN, so the mask comes too late (:ref:`masked-nan`). Choose the pairs first,
+# as our ``energy`` does:
 
 p = torch.zeros(2, 3, requires_grad=True)
 distance = ((p[:, None] - p[None]) ** 2).sum(-1).sqrt()
@@ -150,8 +192,34 @@ distance = ((p[:, None] - p[None]) ** 2).sum(-1).sqrt()
 print(p.grad[0])
 
 # %%
-# The check: each molecule alone, a difference quotient of the energy, and the normals by
-# their formula, along :math:`p/\text{scale}^2`:
+# **Periodic boxes, and stress.** In a crystal the energy also depends on the box, and its
+# slope there is the stress: :ref:`stress`.
+#
+# .. admonition:: Try it
+#
+#    Take five atoms instead of four, and let them settle from a start of your own. Not all
+#    ten pairs can touch in space. What is the lowest energy that you find?
+#
+# .. dropdown:: Answer
+#
+#    Nine pairs can touch: two heaps of four that share three atoms. The tenth pair is
+#    farther apart and adds a little, so the energy is a little below −9:
+
+S = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0.5, 0.9, 0], [0.5, 0.3, 0.8], [0.5, 0.3, -0.8]])
+S = S[None]
+for _ in range(150):
+    S.requires_grad_()
+    (g,) = torch.autograd.grad(energy(S).sum(), S)
+    S = (S - 0.005 * g.clamp(-5, 5)).detach()
+lowest = energy(S).item()
+print(f"{lowest:.1f}")
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Each molecule's forces are compared with those of the molecule alone, and with a
+#    difference quotient of the energy; the normals with their formula, along
+#    :math:`p/\text{scale}^2`.
 
 for i in range(5):
     alone = torch.func.grad(lambda r: energy(r[None])[0])(R[i].detach())
@@ -164,14 +232,13 @@ torch.testing.assert_close(-quotient.float(), force[:, 2, 1], rtol=1e-3, atol=1e
 along = torch.nn.functional.normalize(points.detach() / scale**2, dim=1)
 torch.testing.assert_close(normal, along)
 assert abs(stiffness.item() - 2.5) < 0.01
+assert -9.2 < lowest < -9
 torch.testing.assert_close(path[-1], torch.full((5,), -6.0), atol=0.01, rtol=0)
 
 # %%
-# Where next
-# ----------
-#
-# Why ones are right here: :ref:`ones-trick`. Derivatives of derivatives:
-# :ref:`second-derivatives`. When points do mix: :ref:`mixing-samples`.
+# **Next:** the box as well, :ref:`stress`. Why ones are right here: :ref:`ones-trick`.
+# Derivatives of derivatives: :ref:`second-derivatives`. When points do mix:
+# :ref:`mixing-samples`. Short answers: :ref:`answers-physics`.
 #
 # .. asked: forces from energy; molecular dynamics forces; derivative of the energy by
 #    positions; interatomic potential; train on forces; surface normals from a signed

@@ -4,15 +4,25 @@ r"""
 In what order do scale, backward, unscale, clip and step go?
 ============================================================
 
-For each micro-batch ``scaler.scale(loss / N).backward()``; once for all of them
-``unscale_``, ``clip_grad_norm_``, ``step``, ``update``, ``zero_grad``. What is not linear
-in a gradient (a norm, a clip, a penalty) must see it divided by the scale.
+You train in float16 with a ``GradScaler``, accumulate two micro-batches, and clip. That
+makes six calls in each step, and there are many orders to write them in. Some of them
+raise, but others train a thousand times too slowly and say nothing. You don't have to learn
+the order by heart. It follows from one fact: between ``backward`` and ``unscale_``, every
+gradient is too large by the same factor.
 """
 
 # %%
-# The loss is multiplied by a scale S so that small gradients survive in float16; ``.grad``
-# then holds S times the gradient, until ``unscale_`` divides it. One effective batch of two
-# micro-batches, with the gradient clipped at 1:
+# Why there is a scale
+# --------------------
+#
+# float16 has nothing between 0 and 0.00000006, and many gradients are smaller. So the loss
+# is multiplied by a large number ``S`` before ``backward``. This is a ``v``: in place of
+# the 1 with which the walk begins, it begins with ``S``, and as the product is linear,
+# everything that arrives is ``S`` times as large, and survives. At the end somebody has
+# to divide by ``S``.
+#
+# We take numbers that can be followed by hand, four rows in two micro-batches, and a scale
+# of 1024:
 
 import torch
 from torch.nn.functional import linear, mse_loss
@@ -33,7 +43,9 @@ def loss_of(w, rows):
 
 
 # %%
-# The loop, in the right order:
+# Here is one step in the right order. It prints the gradient after each call that changes
+# it. (``"cpu"`` is only there to run on this page; on a GPU it is ``"cuda"`` in all
+# places.)
 
 w, optimizer, scaler = start()
 for rows in ([0, 1], [2, 3]):
@@ -49,8 +61,14 @@ optimizer.zero_grad()
 right = w.detach().clone()
 
 # %%
-# ``step`` divides by the scale if nobody did, and does not do it again after ``unscale_``.
-# Without a clip the two lines may be one:
+# Read the output from the top. After the two ``backward`` calls the gradient is 1024 times
+# too large. ``unscale_`` divides it, and now the numbers are the ones that float32 would
+# have given. Only then is it clipped, to the length 1. So the rule is: **what is linear in
+# the gradient may happen before** ``unscale_``, like adding up micro-batches. **What is not
+# linear has to wait**: a norm, a clip, a penalty, a look at its size.
+#
+# Where nothing has to look at the gradient, you can leave ``unscale_`` out. ``step``
+# divides by the scale if nobody has done it yet. It remembers, and does not do it twice:
 
 moves = []
 for explicit in (True, False):
@@ -63,13 +81,17 @@ for explicit in (True, False):
 print(moves)
 
 # %%
-# Wrong orders
-# ------------
+# Both have moved the weights by the same amount.
 #
-# *My model hardly learns.* A clip before ``unscale_`` limits S times the gradient, and the
-# step is a thousandth. *"unscale_() has already been called"*: a second one before
-# ``update``, as in every micro-batch. That is refused for good reason: a ``backward`` after
-# ``unscale_`` adds a scaled gradient to one that is not. How long the step is:
+# Three wrong orders
+# ------------------
+#
+# We write the step as a list of words, in which ``a`` and ``b`` are the two micro-batches,
+# and ask how long it is. The right one has the length 1, the limit of the clip:
+#
+# .. admonition:: Before you read on
+#
+#    If you clip *before* ``unscale_``, how long is the step?
 
 
 def run(order):
@@ -86,9 +108,6 @@ def run(order):
     return (w - start()[0]).norm().item()
 
 
-# %%
-# Each in a line:
-
 for order in (
     "a b unscale_ clip step",
     "a b clip step",
@@ -101,10 +120,21 @@ for order in (
         print(f"{order:27}", str(error)[:47])
 
 # %%
-# *Several losses or optimizers?* One scaler; ``unscale_`` and ``step`` for each optimizer.
-# ``update`` comes once, at the end: what adds up in ``.grad`` must have one scale. *No step
-# at all?* An infinite gradient: ``step`` leaves the weights and ``update`` halves the scale
-# (:ref:`mixed-precision`). That is no fault, unless every step is like this:
+# - **clip without unscale_.** The clip limits the scaled gradient to 1, ``step`` divides
+#   that by 1024, and the step is a thousandth of what it should be. Nothing raises. People
+#   notice that the model hardly learns, and raise the learning rate.
+# - **unscale_ in each micro-batch.** The second one raises, and for good reason: the
+#   second ``backward`` has added a scaled gradient to one that is not.
+# - **A micro-batch after unscale_.** The same mixture, but without the second call nobody
+#   notices. Here the step is more than twenty thousand times too long.
+#
+# A step that is left out
+# -----------------------
+#
+# Sometimes the scale is too large, and a gradient becomes infinite. Then ``step`` leaves
+# the weights as they are, and ``update`` halves the scale. This is no fault, unless it
+# happens in every step (:ref:`accumulate-in-half` and :ref:`mixed-precision` say more).
+# Have the weights stayed as they were, and what is the scale now?
 
 w, optimizer, scaler = start()
 scaler.scale(loss_of(w, [0, 1]) * 1e36).backward()
@@ -113,12 +143,18 @@ scaler.update()
 print(torch.equal(w, start()[0]), scaler.get_scale())
 
 # %%
+# With several losses or optimizers there is still one scaler. Call ``unscale_`` and
+# ``step`` for each optimizer, and ``update`` once at the end, since all that adds up in
+# ``.grad`` must have been scaled by the same number.
+#
 # With a gradient penalty
 # -----------------------
 #
-# *The penalty is enormous, or inf.* Two gradients, and each needs the scale. For the inner
-# one scale the scores, then divide by ``get_scale()`` *before* the norm, in float32. The
-# whole loss is scaled again for ``backward``:
+# A gradient penalty has two gradients, one inside of the loss and one of the loss. Each
+# walk goes through float16, so each needs the scale. The inner one is used in the middle of
+# the step, and ``unscale_`` knows nothing of it. So scale the scores, and divide by
+# ``get_scale()`` yourself, *before* the norm, which is not linear. The whole loss is scaled
+# again for ``backward``:
 
 
 def critic_loss(w, scaler, divide=True):
@@ -133,7 +169,7 @@ def critic_loss(w, scaler, divide=True):
 
 
 # %%
-# The loss without and with the division, and a step with it:
+# Without the division the penalty is enormous. With it, the step is an ordinary one:
 
 for divide in (False, True):
     w, optimizer, scaler = start()
@@ -145,8 +181,8 @@ scaler.step(optimizer)
 scaler.update()
 
 # %%
-# *Can I leave out the inner scale?* Where the slopes are not small: float16 has nothing
-# between 0 and 6e-8. bfloat16 has the range of float32 and needs no scaler. The slope 1e-8,
+# May the inner scale be left out? If the slopes are not small, yes. And in bfloat16, which
+# has the range of float32, no scaler is needed at all. Here is a slope of 1e-8 in both,
 # without a scale and with one:
 
 for dtype in (torch.float16, torch.bfloat16):
@@ -158,7 +194,46 @@ for dtype in (torch.float16, torch.bfloat16):
         print(dtype, scale, f"{g.float().item() / scale:.1e}")
 
 # %%
-# The check: both in float32 throughout, without a scaler, from formulas:
+# In float16 without a scale it is gone.
+#
+# What to watch for
+# -----------------
+#
+# - **A gradient that you log.** Between ``backward`` and ``unscale_`` the norms in your log
+#   are ``S`` times too large, and they jump whenever the scale changes.
+# - **zero_grad in the wrong place.** It belongs behind ``step``, or before the *first*
+#   micro-batch. Before each one it throws away all but the last.
+# - **loss / N.** The division by the number of micro-batches makes a mean of their means.
+#   It has nothing to do with the scale, and is forgotten as easily
+#   (:ref:`accumulate-in-half` for batches of unequal size).
+#
+# .. admonition:: Try it
+#
+#    Take the scale 256 in ``start``, and run the wrong order ``"a b clip step"`` again.
+#    How long is its step, and how long the right one's?
+#
+# .. dropdown:: Answer
+#
+#    The right one's is still 1. The wrong one's is 1/256, since the clip has cut the
+#    scaled gradient down to 1. So how slowly the network learns depends on a number that
+#    the scaler chooses and changes by itself. (With 65536 these gradients do not fit into
+#    float16, and the step is left out.)
+
+
+def start(scale=256.0):
+    w = torch.tensor([[3.0, 4.0]], requires_grad=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    return w, torch.optim.SGD([w], lr=1.0), scaler
+
+
+lengths = [run(order) for order in ("a b unscale_ clip step", "a b clip step")]
+print(f"right {lengths[0]:.3f}, wrong 1/{1 / lengths[1]:.0f}")
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The norm before the clip, the clipped step and the gradient of the penalty are compared
+#    with formulas in float32, without a scaler.
 
 w = start()[0].detach()
 g = 2 * (data @ w[0] - goal[:, 0]) @ data / 4
@@ -167,12 +242,13 @@ torch.testing.assert_close(right, w - g / g.norm(), rtol=1e-3, atol=0)
 of_penalty = 2 * (w.norm() - 1) * w / w.norm()
 torch.testing.assert_close(by_scaler, data.mean(0) + of_penalty, rtol=1e-3, atol=0)
 
+assert abs(lengths[0] - 1) < 1e-3
+assert abs(lengths[1] * 256 - 1) < 1e-2
+
 # %%
-# Where next
-# ----------
-#
-# Which dtype arrives where: :ref:`mixed-precision`. The penalty: :ref:`gradient-penalty`.
-# LBFGS takes no scaler: :ref:`optimizer-closures`.
+# **Next:** a whole loop with unequal batches: :ref:`accumulate-in-half`. Which dtype
+# arrives where: :ref:`mixed-precision`. The penalty: :ref:`gradient-penalty`. LBFGS takes
+# no scaler: :ref:`optimizer-closures`.
 #
 # .. asked: GradScaler order; unscale then clip; amp with gradient accumulation;
 #    scaler.step and scaler.update; loss scaling; clip gradients with amp
