@@ -463,3 +463,14 @@ def test_every_theme_is_listed_on_the_index_page():
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     listed = re.findall(r"```\{error-list\} ([\w-]+)", text)
     assert sorted(listed) == [*themes()]
+
+
+def test_a_message_says_nothing_of_the_machine_or_of_what_ran_the_code():
+    calls = [
+        "/a/site-packages/torch/jit/_trace.py(1022): trace",
+        "/b/errors/some-message/broken.py(15): <module>",
+        "/another/copy/docs/_ext/runner.py(338): show",
+        "/usr/lib/python3.11/multiprocessing/process.py(108): run",
+    ]
+    kept = ["torch/jit/_trace.py(1022): trace", "broken.py(15): <module>"]
+    assert error_pages.steady("\n".join(calls)).splitlines() == kept

@@ -8,8 +8,6 @@ longer recognises is an error.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-import runner
 from pages import Store, pieces
 from pullback._messages import Message, messages
 from pullback._recognition import EXPRESSIONS
@@ -159,7 +156,7 @@ def _text(text: str) -> list[str]:
 
 
 #: Files whose calls stand around each piece of code: the runner, and what forks it.
-AROUND = (runner.__file__, f"{Path(multiprocessing.__file__).parent}{os.sep}")
+AROUND = re.compile(r"\S*/(_ext/runner|multiprocessing/\w+)\.py\(")
 
 
 def steady(text: str) -> str:
@@ -168,7 +165,7 @@ def steady(text: str) -> str:
     These are addresses in memory, the folders that torch and the code are in, and the calls
     around the code.
     """
-    lines = (line for line in text.splitlines() if not line.startswith(AROUND))
+    lines = (line for line in text.splitlines() if not AROUND.match(line))
     text = re.sub(r"[^\s\"'(]*/(site-packages|errors/[\w-]+)/", "", "\n".join(lines))
     return re.sub(r"\b0x[0-9a-f]{6,}", "0x…", text.rstrip("\n"))
 
