@@ -183,8 +183,8 @@ def value_and_jacobian(
         create_graph: Whether y and J may be differentiated again.
 
     Returns:
-        A tuple: what f returned, in its shapes and dtypes, and J, of shape
-        ``y.shape + x.shape``.
+        What f returned, in its shapes and dtypes, and J, of shape
+        ``y.shape + x.shape``, as a tuple.
 
     Raises:
         TypeError, ValueError, RuntimeError, ImportError: as :func:`jacobian`.
