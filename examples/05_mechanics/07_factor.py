@@ -4,13 +4,14 @@ r"""
 My gradient is off by a factor of 2, N, -1 or 65536: where is it from?
 ======================================================================
 
-A 2 is most often a half that your formula has and ``mse_loss`` has not. N is a sum in place
-of a mean, −1 is a sign, and 65536 is a loss scale that nobody took out again. For any other
-factor, divide the gradient that you have by the one you expect, entry by entry. If the
-quotient is the same number everywhere, it is a factor of the loss or of ``v``. If there is
-a number for each row, it is a weight of the sample. If there is a number for each column,
-it is a scale of the input. If there is no pattern, you differentiate another function, or
-at another point.
+You compare a gradient with your own formula, and the two differ by a factor. A 2 is most
+often a half that your formula has and ``mse_loss`` has not. N is a sum in place of a mean,
+−1 is a sign, and 65536 is a loss scale that nobody took out again. For any other factor,
+divide the gradient that you have by the one you expect, entry by entry. If the quotient is
+the same number everywhere, it is a factor of the loss or of ``v``. If there is a number for
+each row, it is a weight of the sample. If there is a number for each column, it is a scale
+of the input. If there is no pattern, you differentiate another function, or at another
+point.
 """
 
 # %%

@@ -4,7 +4,8 @@ r"""
 Why are my gradients all zero, or the same in every row?
 ========================================================
 
-Either the function says so, or ``v`` does. ``None`` means that a path is cut
+You called ``backward``, and the gradient is all zeros, or has the same numbers in every
+row. Either the function says so, or ``v`` does. ``None`` means that a path is cut
 (:ref:`grad-is-none`), whereas zeros and equal rows are an answer, though often to another
 question than yours. Three looks tell which it is: one at the :term:`Jacobian` alone, one at
 its product with your ``v``, and one at the :term:`cotangent` on its way.

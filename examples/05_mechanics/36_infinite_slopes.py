@@ -4,10 +4,11 @@ r"""
 Why is my gradient inf, or 1e12? Angles, powers and norms at their ends
 =======================================================================
 
-The derivative has no bound there. This is so for ``acos`` at 1, for a power below 1 at 0,
-and for a direction at the zero vector. Some functions of PyTorch then answer with ``inf``,
-some with a large number, and some with NaN or with 0. Either another formula for the same
-quantity has a finite slope, or there is none, and then you keep the point out.
+You differentiate an angle, a power or a norm, and at some point the gradient is ``inf`` or
+huge. The derivative has no bound there. This is so for ``acos`` at 1, for a power below 1
+at 0, and for a direction at the zero vector. Some functions of PyTorch then answer with
+``inf``, some with a large number, and some with NaN or with 0. Either another formula for
+the same quantity has a finite slope, or there is none, and then you keep the point out.
 """
 
 # %%

@@ -4,7 +4,8 @@ r"""
 Does checkpointing change what backward(v) gives?
 =================================================
 
-No. The product is the same, as long as the function computes the same twice.
+You use checkpointing to save memory, and ask whether the gradient stays the same. The
+product is the same, as long as the function computes the same twice.
 ``torch.utils.checkpoint`` keeps the input of a block in place of the block's :term:`saved
 tensors <saved tensor>`, and runs the block once more when ``v`` arrives.
 """
