@@ -42,9 +42,9 @@ first[0] = v[0]
 print(torch.allclose(whole[0], by_row), torch.allclose(by_v[0], by_row), by_v[1:].any())
 
 # %%
-# *Is it cheaper to slice first?* Yes. This does the work of one sample, and the other two
-# do that of all four, whether there are zeros in ``v`` or not. Where the samples do not
-# mix, slice first.
+# *Is it cheaper to slice first?* Yes. It does the work of one sample, while the other two
+# ways do that of all four, whether there are zeros in ``v`` or not. Where the samples do
+# not mix, slice first.
 #
 # Columns, and the other arguments
 # --------------------------------

@@ -151,9 +151,9 @@ for base in (torch.ones(2, 3, requires_grad=True), torch.ones(3, 2, requires_gra
 
 # %%
 # As a check, we call the nodes by hand, down the tree above, and they give what
-# ``backward`` gave. No two paths meet, so each is called once. The engine does one thing
-# between the nodes. ``w`` was broadcast, the rule of the sum hands on both entries, and
-# they are added on arrival:
+# ``backward`` gave. No two paths meet, so each is called once. One thing is done by the
+# engine between the nodes. As ``w`` was broadcast, the rule of the sum hands on both
+# entries, and they are added on arrival:
 
 found = {}
 

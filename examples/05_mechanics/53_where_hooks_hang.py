@@ -151,7 +151,7 @@ for old in (True, False):
 #
 # ``pack`` runs each time that a tensor is saved, so it runs twice for the ``x`` of two
 # operations. ``unpack`` runs whenever a backward needs the tensor, and here two backwards
-# do. It runs in the engine's order, here 2 before 3. So it must give the same each time. An
+# do. So it must give the same each time. It runs in the engine's order, here 2 before 3. An
 # edit in ``pack`` is refused:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
