@@ -4,17 +4,20 @@ r"""
 My gradient is off by a factor of 2, N, -1 or 65536: where is it from?
 ======================================================================
 
-2 is most often a half that your formula has and ``mse_loss`` has not, N a sum in place of a
-mean, −1 a sign, 65536 a loss scale that nobody took out again. For any other, divide the
-gradient that you have by the one you expect, entry by entry. The same number everywhere is
-a factor of the loss or of ``v``; a number for each row, a weight of the sample; a number
-for each column, a scale of the input; no pattern, another function or another point.
+You compare a gradient with your own formula, and the two differ by a factor. A 2 is most
+often a half that your formula has and ``mse_loss`` has not. N is a sum in place of a mean,
+−1 is a sign, and 65536 is a loss scale that nobody took out again. For any other factor,
+divide the gradient that you have by the one you expect, entry by entry. If the quotient is
+the same number everywhere, it is a factor of the loss or of ``v``. If there is a number for
+each row, it is a weight of the sample. If there is a number for each column, it is a scale
+of the input. If there is no pattern, you differentiate another function, or at another
+point.
 """
 
 # %%
-# A linear model with four samples: ``data`` has shape ``(4, 3)``, ``w`` shape ``(3,)``, the
-# residuals and ``v`` shape ``(4,)``. The expected gradient is that of
-# :math:`\frac1N\sum_i\frac12r_i^2`, written out as :math:`\frac1NX^\top r`. ``ratio``
+# We take a linear model with four samples. ``data`` has shape ``(4, 3)``, ``w`` has shape
+# ``(3,)``, and the residuals and ``v`` have shape ``(4,)``. The expected gradient is that
+# of :math:`\frac1N\sum_i\frac12r_i^2`, written out as :math:`\frac1NX^\top r`. ``ratio``
 # divides by it (leave out entries where it is 0) and tells whether all quotients agree:
 
 import torch
@@ -40,8 +43,8 @@ def ratio(g, wanted=expected):
 # ---------------------
 #
 # *Twice what my formula says* is most often the half of :math:`\frac12r^2`, which
-# ``mse_loss`` leaves out; N is a sum in place of a mean; −1 is a sign. The function to
-# begin with:
+# ``mse_loss`` leaves out. N is a sum in place of a mean, and −1 is a sign. This is the
+# function to begin with:
 
 
 def half(w):
@@ -49,7 +52,7 @@ def half(w):
 
 
 # %%
-# Seven losses of the same residuals, and the factor of each:
+# From it we make seven losses of the same residuals, and print the factor of each:
 
 losses = {
     "r²/2, mean": lambda w: half(w).mean(),
@@ -65,10 +68,11 @@ for name, g in found.items():
     print(f"{name:24}", ratio(g))
 
 # %%
-# 65536 is the scale that ``GradScaler`` starts with: unscale before you look
+# 65536 is the scale that ``GradScaler`` starts with, so unscale before you look
 # (:ref:`mixed-precision`). For the number of processes see :ref:`across-processes`. A mean
-# over *all* entries of an output of shape ``(4, 2)`` divides by 8, where N = 4 was meant.
-# 0.01745, or 57.3 the other way, is π/180: degrees in place of radians:
+# over *all* entries of an output of shape ``(4, 2)`` divides by 8, where N = 4 was meant. A
+# factor of 0.01745, or of 57.3 the other way, is π/180, and comes from degrees in place of
+# radians. Here are the mean over all entries and the degrees:
 
 weight = torch.ones(3, 2)
 over_all = torch.func.grad(lambda W: (data @ W).square().mean())(weight)
@@ -78,8 +82,8 @@ by_degree = torch.func.grad(lambda a: torch.deg2rad(a).sin())(angle)
 print(ratio(over_all, over_samples), "|", ratio(by_degree, torch.deg2rad(angle).cos()))
 
 # %%
-# A factor that grows from call to call is a ``.grad`` that nobody emptied. Dividing by 2
-# mends the second call and no other (:ref:`gradient-doubled`):
+# A factor that grows from call to call is a ``.grad`` that nobody emptied. If you divide by
+# 2, you mend the second call and no other (:ref:`gradient-doubled`):
 
 leaf = w.clone().requires_grad_()
 for _ in range(3):
@@ -87,7 +91,7 @@ for _ in range(3):
     print(ratio(leaf.grad), "| halved:", ratio(leaf.grad / 2))
 
 # %%
-# *Half of my formula, and only where i ≠ j*: the formula is for symmetric matrices and
+# *Half of my formula, and only where i ≠ j.* Then the formula is for symmetric matrices and
 # moves :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates by each entry
 # alone, here :math:`u^\top Au`:
 
@@ -100,10 +104,11 @@ torch.autograd.grad(u @ A @ u, A)[0] / together
 # A factor for each row, or column
 # --------------------------------
 #
-# The gradient by the *input* has a row for each sample. A factor of its own for each row
-# comes from ``v``: a weight, a mask, one over the length of a sequence. One for each column
-# comes from a scale: with :math:`z=(x-\mu)/\sigma`, in each column, the gradient by x is
-# that by z, divided by :math:`\sigma`:
+# The gradient by the *input* has a row for each sample. If each row has a factor of its
+# own, it comes from ``v``: a weight, a mask, or one over the length of a sequence. If each
+# column has one, it comes from a scale. With :math:`z=(x-\mu)/\sigma`, in each column, the
+# gradient by x is that by z, divided by :math:`\sigma`. The first line shows the factors of
+# the rows, and the second those of the columns, where σ is 1, 10 and 0.1:
 
 
 def by_input(x, v):
@@ -123,9 +128,9 @@ print(columns.mean(0).numpy().round(3), (columns.std(0) < 1e-4).all().item())
 # What goes wrong
 # ---------------
 #
-# *No pattern at all.* Then no factor mends it. It may be a loss that broadcasts
-# ``(4, 1)`` against ``(4,)`` (:ref:`silent-traps`), or a gradient at another point, such as
-# the one after the step:
+# *No pattern at all.* Then no factor mends it. It may be a loss that broadcasts ``(4, 1)``
+# against ``(4,)`` (:ref:`silent-traps`), or a gradient at another point, such as the one
+# after the step:
 
 
 def broadcast(w):
@@ -139,7 +144,7 @@ print("after a step:", ratio(torch.func.grad(losses["r²/2, mean"])(moved)))
 # %%
 # *My formula is the derivative of y_i by x_i.* That is the diagonal of the
 # :term:`Jacobian`. With ones for ``v``, entry i of the gradient is the sum of column i, in
-# which the other outputs stand, too. For :math:`y=x/|x|`:
+# which the other outputs stand, too. For :math:`y=x/|x|` the two differ:
 
 x = torch.tensor([3.0, 4.0])
 J = torch.func.jacrev(lambda x: x / torch.linalg.vector_norm(x))(x)
@@ -148,9 +153,9 @@ by_ones = torch.func.grad(lambda x: (x / torch.linalg.vector_norm(x)).sum())(x)
 print(mine, by_ones, torch.allclose(J.diag(), mine), torch.allclose(J.sum(0), by_ones))
 
 # %%
-# And your formula may be wrong. Difference quotients ask neither it nor autograd. The
-# check: those of each loss, in float64, agree with autograd, so each factor above is the
-# loss's own; and the first loss has the gradient that was expected:
+# And your formula may be wrong. Difference quotients ask neither it nor autograd. As a
+# check, we compare those of each loss, in float64, with autograd. They agree, so each
+# factor above is the loss's own. And the first loss has the gradient that was expected:
 
 h, at = 1e-6, w.double()
 for name, loss in losses.items():
@@ -163,9 +168,9 @@ torch.testing.assert_close(found["r²/2, mean"], expected)
 # Where next
 # ----------
 #
-# Which ``v`` each loss sends: :ref:`what-losses-send`. Means of parts: :ref:`loss-as-v`. A
-# symmetric matrix: :ref:`deriving-vjps`. Checks that find the factor:
-# :ref:`gradcheck`.
+# :ref:`what-losses-send` shows which ``v`` each loss sends, :ref:`loss-as-v` is about means
+# of parts, and :ref:`deriving-vjps` about a symmetric matrix. The checks in
+# :ref:`gradcheck` find the factor.
 #
 # .. asked: gradient off by a factor; gradient twice what I expect; gradient N times too
 #    large; wrong sign; factor of 2; missing one half; gradient scaled

@@ -4,15 +4,16 @@ r"""
 Why are my gradients all zero, or the same in every row?
 ========================================================
 
-Because the function says so, or ``v`` does. ``None`` is a path that is cut
-(:ref:`grad-is-none`); zeros and equal rows are an answer, often to another question than
-yours. Three looks tell which: at the :term:`Jacobian` alone, at its product with your
-``v``, and at the :term:`cotangent` on its way.
+You called ``backward``, and the gradient is all zeros, or has the same numbers in every
+row. Either the function says so, or ``v`` does. ``None`` means that a path is cut
+(:ref:`grad-is-none`), whereas zeros and equal rows are an answer, though often to another
+question than yours. Three looks tell which it is: one at the :term:`Jacobian` alone, one at
+its product with your ``v``, and one at the :term:`cotangent` on its way.
 """
 
 # %%
-# ``X`` has shape ``(4, 3)``: four points. ``y`` has shape ``(4, 2)``, and so has ``v``;
-# what comes back has the shape of ``X``:
+# ``X`` has shape ``(4, 3)``, so it holds four points. ``y`` has shape ``(4, 2)``, and so
+# has ``v``. What comes back has the shape of ``X``:
 
 import torch
 from torch import nn
@@ -29,9 +30,11 @@ X.grad
 # The same in every row
 # ---------------------
 #
-# *Every row of x.grad is the same.* A linear map has the same slope everywhere, so that
-# ones send every point the same row, the column sums of W. No point has been lost; a bend
-# between the layers makes the rows differ, and so does a ``v`` with different rows:
+# *Every row of x.grad is the same.* A linear map has the same slope everywhere. So ones
+# send every point the same row, namely the column sums of W. No point has been lost. A bend
+# between the layers makes the rows differ, and so does a ``v`` with different rows. The
+# first line asks of the three gradients whether their rows are equal, and the second
+# whether they are the column sums:
 
 bent = nn.Sequential(linear, nn.Tanh())
 (after_bend,) = torch.autograd.grad(bent(X).sum(), X)
@@ -40,19 +43,20 @@ print([torch.equal(g, g[:1].expand(4, 3)) for g in (X.grad, after_bend, weighed)
 print(torch.allclose(X.grad, linear.weight.sum(0)))
 
 # %%
-# *The same number in every entry* is a mean or a sum: 1/12 and 1 wherever x is.
-# And *rows that should differ but come from one call with several outputs* have been
-# added up before you saw them: :ref:`several-outputs`.
+# *The same number in every entry* comes from a mean or a sum, whose slopes are 1/12 and 1
+# wherever x is. And *rows that should differ but come from one call with several outputs*
+# have been added up before you saw them (:ref:`several-outputs`).
 
 print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
 # %%
-# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`, so the rows are
+# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`. So the rows are
 # equal wherever each unit gets the same ``v``, whatever the weights are. Ones after a
 # single linear layer do that, with weights that all differ. It is a fault only in a hidden
-# layer whose units started as twins, with the same weights in and out: they get one ``v``,
-# and stay twins. From weights that are all 0 the layers before the last get nothing. Are
-# the rows of the gradient equal, is any entry not 0, and are the rows of the weight equal?
+# layer whose units started as twins, with the same weights in and out. They get one ``v``,
+# and stay twins. If all weights start at 0, the layers before the last get nothing. For
+# three ways to start, the table says whether the rows of the gradient are equal, whether
+# any entry is not 0, and whether the rows of the weight are equal:
 
 print("ones, one layer:", linear.weight.grad, sep="\n")
 hidden = {}
@@ -73,9 +77,11 @@ for at in ("random", 0.5, 0.0):
 # All zero: the sum is constant
 # -----------------------------
 #
-# Some layers fix the sum of their outputs: probabilities add up to 1, what is normalised
-# to 0. The derivative of a constant is 0, so ones give 0, or 1e-8 by rounding, where you
-# hoped for a sensitivity. An entry above 0.1 in J? Below 1e-5 by ones? Above 0.1 by noise?
+# Some layers fix the sum of their outputs. Probabilities add up to 1, and what is
+# normalised adds up to 0. The derivative of a constant is 0. So ones give 0, or 1e-8 by
+# rounding, where you hoped for a sensitivity. The table says whether J has an entry above
+# 0.1, whether all that ones give is below 1e-5, and whether noise for ``v`` gives an entry
+# above 0.1:
 
 fixed_sum = {
     "softmax": lambda x: x.softmax(-1),
@@ -91,14 +97,15 @@ for name, f in fixed_sum.items():
     print(f"{name:22}{big > 0.1!s:6}{small < 1e-5!s:6}{other > 0.1}")
 
 # %%
-# Ask for something that is not constant: a sum weighed by a random ``v``, one entry
-# (:ref:`one-component`; all: :ref:`seeing-jacobians`), the loss that follows, the logits.
+# Ask for something that is not constant. This can be a sum weighed by a random ``v``, one
+# entry (:ref:`one-component`; :ref:`seeing-jacobians` shows all of them), the loss that
+# follows, or the logits.
 #
 # All zero: the function is flat there
 # ------------------------------------
 #
-# Here J itself is zero at this x, and no ``v`` helps. Saturated, dead, outside the limits,
-# rounded, or a loss that is content already:
+# Here J itself is zero at this x, and no ``v`` helps. The function is saturated, dead,
+# outside its limits or rounded, or it is a loss that is content already:
 
 flat = {
     "sigmoid(x), x = 200": (torch.sigmoid, 200.0),
@@ -113,14 +120,15 @@ for name, slope in slopes.items():
     print(f"{name:24}{slope + 0:g}")
 
 # %%
-# A dead unit has company that is alive, in other samples or other units; mend the cause:
-# the scale of the inputs, the bias, ``leaky_relu``. Rounding needs another method:
-# :ref:`discrete-choices`. The last two are no fault: there is nothing to learn there.
+# A dead unit may be alive for other samples, and other units beside it may be alive. Mend
+# the cause: the scale of the inputs, the bias, or the activation, with ``leaky_relu``.
+# Rounding needs another method (:ref:`discrete-choices`). The last two are no fault,
+# because there is nothing to learn there.
 #
 # Where does it become zero?
 # --------------------------
 #
-# In a deep model, watch the cotangent: a hook (:ref:`hooks`) on each output keeps its size:
+# In a deep model, watch the cotangent. A hook (:ref:`hooks`) on each output keeps its size:
 
 
 def sizes(model, x):
@@ -134,8 +142,8 @@ def sizes(model, x):
 
 
 # %%
-# A model whose second linear layer has a bias that kills all of its units. The backward
-# pass goes through this list from the bottom to the top:
+# Here is a model whose second linear layer has a bias that kills all of its units. The
+# backward pass goes through this list from the bottom to the top:
 
 layers = nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)
 model = nn.Sequential(*layers)
@@ -145,9 +153,9 @@ for name, size in reversed(sizes(model, X).items()):
     print(f"{name:10}{size:.2f}")
 
 # %%
-# A cotangent arrives at ``3 ReLU``, and nothing leaves it. The layers before it get zeros,
-# not None, so that an optimizer takes them for gradients; so does the last weight, whose
-# inputs are zeros. The last bias alone still learns:
+# A cotangent arrives at ``3 ReLU``, and nothing leaves it. The layers before it get zeros
+# and not None, so an optimizer takes them for gradients. The last weight gets zeros, too,
+# because its inputs are zeros. The last bias alone still learns:
 
 print([f"{name}: {p.grad.norm():.1f}" for name, p in model.named_parameters()])
 
@@ -155,9 +163,9 @@ print([f"{name}: {p.grad.norm():.1f}" for name, p in model.named_parameters()])
 # What goes wrong
 # ---------------
 #
-# *The norm that I print is 0, and the loss falls.* Then it is printed behind
-# ``zero_grad``. Since 2.0 that leaves ``None``, which says so; with
-# ``set_to_none=False`` it is a 0 that looks like a vanished gradient:
+# *The norm that I print is 0, and the loss falls.* Then the norm is printed after
+# ``zero_grad``. Since 2.0 ``zero_grad`` leaves ``None``, which tells you so. With
+# ``set_to_none=False`` it leaves a 0 that looks like a vanished gradient:
 
 loss = linear(X.detach()).pow(2).mean()
 loss.backward()
@@ -166,8 +174,9 @@ linear.zero_grad(set_to_none=False)
 print(before > 0, linear.weight.grad.norm().item())
 
 # %%
-# The check: difference quotients in float64, which know nothing of graphs, find the flat
-# places flat, and by a step in one entry the Jacobians that ones hide:
+# As a check, we take difference quotients in float64, which know nothing of graphs. They
+# find the flat places flat, and a step in one entry lets them find the Jacobians that ones
+# hide:
 
 h = 1e-4
 for name, (f, at) in flat.items():
@@ -181,7 +190,7 @@ for name, f in fixed_sum.items():
 assert all(min(big, other) > 0.1 and small < 1e-5 for big, small, other in tiny.values())
 
 # %%
-# Softmax, with ones: zeros, wherever you move x. Then change one entry of v:
+# With ones for v, softmax gives zeros, wherever you move x. Then change one entry of v:
 
 import pullback
 
@@ -191,8 +200,9 @@ pullback.live(lambda x: x.softmax(-1), torch.tensor([1.0, 2.0, 3.0]))
 # Where next
 # ----------
 #
-# None in place of zero: :ref:`grad-is-none`. Ones and samples that mix:
-# :ref:`mixing-samples`. Corners and jumps: :ref:`kinks`. LoRA: :ref:`lora-at-zero`.
+# :ref:`grad-is-none` is about None in place of zero, :ref:`mixing-samples` about ones and
+# samples that mix, :ref:`kinks` about corners and jumps, and :ref:`lora-at-zero` about
+# LoRA.
 #
 # .. asked: gradient is all zeros; gradients are zero; every row of the gradient is the
 #    same; no gradient flows; zero gradient everywhere; dead network; gradient of my

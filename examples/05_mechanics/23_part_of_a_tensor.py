@@ -4,15 +4,16 @@ r"""
 How do I get the gradient by a part of x, or freeze part of a weight?
 =====================================================================
 
-Take the part out of the *gradient*, ``grad(y, x, v)[0][part]``, or make the parts leaves of
-their own and join them before f. ``grad(y, x[0], v)`` fails: a slice made afterwards is a
-new tensor, which ``y`` was not made from. To freeze part of a weight, hold that part in a
-buffer; a gradient of 0 does not stop every optimizer.
+You want the gradient by one row or column of ``x``, or you want to train only a part of a
+weight. Take the part out of the *gradient*, as ``grad(y, x, v)[0][part]``, or make the
+parts leaves of their own and join them before f. ``grad(y, x[0], v)`` fails, because a
+slice made afterwards is a new tensor, which ``y`` was not made from. To freeze part of a
+weight, hold that part in a buffer. A gradient of 0 does not stop every optimizer.
 """
 
 # %%
-# ``x`` has shape ``(4, 3)``, four samples; ``y`` and ``v`` have shape ``(4, 2)``. *I only
-# want the gradient with respect to the first sample:*
+# ``x`` has shape ``(4, 3)`` and holds four samples. ``y`` and ``v`` have shape ``(4, 2)``.
+# *I only want the gradient with respect to the first sample.* Both of these attempts fail:
 
 import torch
 
@@ -28,9 +29,9 @@ for root, weights in ((y, v), (x[0][0], None)):
 
 # %%
 # ``x[0]`` was computed at this moment, from ``x``, and is not in the graph of ``y``. Each
-# indexing makes a new tensor, so ``grad(x[0][0], x[0])`` failed as well. What works: slice
-# the gradient that comes back; or slice first and compute with the slice. A ``v`` that is 0
-# for the other samples gives the same row, and zeros in the others:
+# indexing makes a new tensor, so ``grad(x[0][0], x[0])`` failed as well. What works is to
+# slice the gradient that comes back, or to slice first and compute with the slice. A ``v``
+# that is 0 for the other samples gives the same row, and zeros in the others:
 
 (whole,) = torch.autograd.grad(y, x, v, retain_graph=True)
 row = x[0]
@@ -41,14 +42,15 @@ first[0] = v[0]
 print(torch.allclose(whole[0], by_row), torch.allclose(by_v[0], by_row), by_v[1:].any())
 
 # %%
-# *Is it cheaper to slice first?* Yes: that does the work of one sample, and the other two
-# do that of all four, zeros in ``v`` or not. Where the samples do not mix, slice first.
+# *Is it cheaper to slice first?* Yes. It does the work of one sample, while the other two
+# ways do that of all four, whether there are zeros in ``v`` or not. Where the samples do
+# not mix, slice first.
 #
 # Columns, and the other arguments
 # --------------------------------
 #
 # *By the first column of the input, at all samples*, as for the derivative of a network by
-# t alone. Make the column a leaf and join it to the others, which need no gradient then:
+# t alone. Make the column a leaf, and join it to the others, which then need no gradient:
 
 t, rest = x.detach()[:, :1].clone().requires_grad_(), x.detach()[:, 1:]
 (by_t,) = torch.autograd.grad(layer(torch.cat([t, rest], 1)).tanh(), t, v)
@@ -56,8 +58,8 @@ print(torch.allclose(by_t, whole[:, :1]), tuple(by_t.shape))
 
 # %%
 # A column of the :term:`Jacobian` takes one :term:`JVP`, however many outputs there are,
-# and a row one :term:`VJP`. Since the samples do not mix, one JVP gives the derivative by
-# the second entry of the input for all of them, with shape ``(4, 2)``:
+# and a row takes one :term:`VJP`. Since the samples do not mix, one JVP gives the
+# derivative by the second entry of the input for all of them, with shape ``(4, 2)``:
 
 u = torch.zeros_like(x)
 u[:, 1] = 1.0
@@ -68,8 +70,8 @@ print(column.detach().numpy().round(2))
 # Part of a weight
 # ----------------
 #
-# *I want to train only the first row of W.* ``requires_grad`` belongs to the whole tensor;
-# you cannot switch it off for a slice:
+# *I want to train only the first row of W.* ``requires_grad`` belongs to the whole tensor,
+# and you cannot switch it off for a slice:
 
 masked = torch.nn.Linear(3, 2)
 W = masked.weight
@@ -80,8 +82,10 @@ except RuntimeError as error:
 
 # %%
 # A hook that multiplies by a mask makes the gradient of the second row 0. *And the row
-# moves all the same*, by weight decay (AdamW has 0.01 unless you say otherwise:
-# :ref:`freezing-layers`), or by momentum from a step before the hook:
+# moves all the same.* It is moved by weight decay (AdamW has 0.01 unless you say otherwise,
+# see :ref:`freezing-layers`), or by momentum from a step before the hook. We take one step
+# without the hook and one with it, with three settings of SGD. Each line says whether the
+# gradient of the second row was 0 with the hook, and whether the row was kept:
 
 mask = torch.tensor([[1.0], [0.0]])
 for options in ({}, {"weight_decay": 0.1}, {"momentum": 0.9}):
@@ -97,9 +101,9 @@ for options in ({}, {"weight_decay": 0.1}, {"momentum": 0.9}):
     print(f"{options}: gradient 0: {zero}, row kept: {kept}")
 
 # %%
-# Two tensors, the trained part a parameter and the frozen part a buffer, are safe with
-# every optimizer, which is not given the buffer. A parametrization keeps the name
-# ``weight`` for the two joined:
+# If you use two tensors, a parameter for the trained part and a buffer for the frozen part,
+# you are safe with every optimizer, because it is not given the buffer. A parametrization
+# keeps the name ``weight`` for the two joined:
 
 
 class FirstRow(torch.nn.Module):
@@ -115,8 +119,8 @@ class FirstRow(torch.nn.Module):
 
 
 # %%
-# The parameter now has one row, and the other stays where it was (``unsafe=True``, since
-# the shape of the parameter changes):
+# The parameter now has one row, and the other row stays where it was. ``unsafe=True`` is
+# needed since the shape of the parameter changes:
 
 from torch.nn.utils import parametrize
 
@@ -136,7 +140,7 @@ print([tuple(p.shape) for p in half.parameters()], torch.equal(half.weight[1:], 
 #
 # *After a[0] = value the gradient of the first entry is 0.* The sum contains ``value`` in
 # its place, and no longer the square of ``s[0]`` (:ref:`moving-values`). If you want both,
-# keep ``a`` and make a second tensor:
+# keep ``a`` and make a second tensor, as for the last line:
 
 s, value = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor(5.0)
 a = s * s
@@ -147,9 +151,9 @@ replaced = torch.cat([value[None], a[1:]])
 print(torch.autograd.grad(replaced.sum() + a.sum(), s)[0])
 
 # %%
-# The check: the JVP against difference quotients of every output along the second column,
-# the gradient by ``t`` against those along the first, summed over the outputs; and the row
-# by the chain rule on paper, since :math:`\tanh'=1-\tanh^2`:
+# As a check, we compare the JVP with difference quotients of every output along the second
+# column, and the gradient by ``t`` with those along the first, summed over the outputs. The
+# row is compared with the chain rule on paper, since :math:`\tanh'=1-\tanh^2`:
 
 h, at, e = 1e-3, x.detach(), torch.eye(3)
 with torch.no_grad():
@@ -165,8 +169,8 @@ assert not torch.equal(half.weight[:1], start)
 # Where next
 # ----------
 #
-# None in other cases: :ref:`grad-is-none`. One output instead of one input:
-# :ref:`one-component`. Each sample's own: :ref:`per-sample-gradients`.
+# :ref:`grad-is-none` is about None in other cases, :ref:`one-component` about one output
+# instead of one input, and :ref:`per-sample-gradients` about each sample's own gradient.
 #
 # .. asked: gradient of a part of a tensor; gradient by a slice; freeze a part of a
 #    weight; gradient with respect to one column; train only some rows; grad of x[0]

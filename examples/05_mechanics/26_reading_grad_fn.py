@@ -4,14 +4,15 @@ r"""
 What does a grad_fn such as AddBackward0 say? Reading the graph
 ===============================================================
 
-It names the operation that made the tensor, by its rule for ``v``. The number tells rules
-of one operation apart, which differ in the kinds of its arguments; it counts nothing. A
-node knows where its results go, in ``next_functions``, and holds no gradient.
+You print a tensor, and see ``grad_fn=<AddBackward0>``. This names the operation that made
+the tensor, by its rule for ``v``. The number tells rules of one operation apart, which
+differ in the kinds of its arguments. It counts nothing. A node knows where its results go,
+in ``next_functions``, and it holds no gradient.
 """
 
 # %%
-# ``x`` and ``c`` have shape ``(2,)``, :math:`y=e^{cx+w}` too. What was made, and what
-# was not:
+# ``x`` and ``c`` have shape ``(2,)``, and so has :math:`y=e^{cx+w}`. We print the
+# ``grad_fn`` of ``y``, which was made, and of ``x`` and ``c``, which were not:
 
 import torch
 
@@ -22,8 +23,8 @@ y = torch.exp(c * x + w)
 print(y.grad_fn.name(), x.grad_fn, c.grad_fn)
 
 # %%
-# ``Pow`` with another number is the same operation with other arguments, here a number or a
-# tensor for base or exponent. ``1 - x`` is an operation of its own, ``rsub``:
+# ``Pow`` with another number is the same operation with other arguments. Here the base or
+# the exponent is a number or a tensor. ``1 - x`` is an operation of its own, ``rsub``:
 
 made = {
     "x ** 2": x**2,
@@ -38,15 +39,16 @@ for name, t in made.items():
     print(f"{name:10}", t.grad_fn.name())
 
 # %%
-# *x.grad_fn is None, have I lost the graph?* No: ``x`` is a :term:`leaf`, which nothing
-# made. Lost is the graph of a tensor with ``requires_grad=False`` (:ref:`grad-is-none`).
+# *x.grad_fn is None, have I lost the graph?* No. ``x`` is a :term:`leaf`, which nothing
+# made. The graph is lost for a tensor with ``requires_grad=False`` (:ref:`grad-is-none`).
 #
 # next_functions
 # --------------
 #
-# One pair for each argument that can have a gradient, in order (a number may count as one):
-# the node that gets the result for it, and *which output* of that node it is. None stands
-# for one that gets nothing, here ``c``. The leaves are at the ends, in ``AccumulateGrad``:
+# This has one pair for each argument that can have a gradient, in order (a number may count
+# as one). The pair is the node that gets the result for it, and *which output* of that node
+# it is. None stands for one that gets nothing, here ``c``. The leaves are at the ends, in
+# ``AccumulateGrad``:
 
 leaves = {x: "x", w: "w"}
 
@@ -65,8 +67,9 @@ def show(node, depth=0):
 show(y.grad_fn)
 
 # %%
-# The second of the pair can be another than 0 where one node made several tensors. Both
-# rows of ``unbind`` share a node, and their product hands its results to places 0 and 1:
+# The second of the pair can be another than 0 where one node made several tensors. Here
+# both rows of ``unbind`` share a node, and their product hands its results to places 0 and
+# 1:
 
 a, b = torch.stack([x, 2 * x]).unbind(0)
 print(a.grad_fn is b.grad_fn, a.output_nr, b.output_nr)
@@ -76,16 +79,18 @@ print([(node.name(), place) for node, place in (a * b).grad_fn.next_functions])
 # What a layer looks like
 # -----------------------
 #
-# A layer is more nodes than one. ``Linear`` is ``addmm``, a product plus a bias, with the
-# transpose of the weight (``T``). A single sample is made a matrix by ``view``; the last
-# node makes the result a vector again, and its name differs between releases. Below it:
+# A layer is more nodes than one. ``Linear`` is ``addmm``, which is a product plus a bias,
+# with the transpose of the weight (``T``). A single sample is made a matrix by ``view``.
+# The last node makes the result a vector again, and its name differs between releases. So
+# we show what is below it:
 
 layer = torch.nn.Linear(2, 1)
 leaves |= {layer.weight: "weight", layer.bias: "bias"}
 show(layer(x).grad_fn.next_functions[0][0])
 
 # %%
-# :func:`pullback.trace` walks for you, with the ``v`` that arrives at each edge:
+# :func:`pullback.trace` walks through the graph for you, and shows the ``v`` that arrives
+# at each edge:
 
 import pullback
 
@@ -97,8 +102,9 @@ title = ax.set_title("y = exp(c x + w), and v = (1, 1) on its way back")
 # What is saved
 # -------------
 #
-# A rule keeps what it needs: ``exp`` its result, a product each factor whose *partner*
-# wants a gradient. You find them in ``_saved_…``, until ``backward`` frees the tensors:
+# A rule keeps what it needs. ``exp`` keeps its result, and a product keeps each factor
+# whose *partner* wants a gradient. You find them in ``_saved_…``, until ``backward`` frees
+# the tensors:
 
 product = y.grad_fn.next_functions[0][0].next_functions[0][0]
 print(y.grad_fn._saved_result.equal(y), product._saved_self.equal(c), product._saved_other)
@@ -112,7 +118,7 @@ except RuntimeError as error:
 # An edit in place
 # ----------------
 #
-# *The name has changed.* It is that of the last operation; after a write into a part,
+# *The name has changed.* It is that of the last operation. After a write into a part it is
 # ``CopySlices``, which passes on ``v`` for the rest:
 
 z = 2 * x
@@ -126,26 +132,28 @@ print(*names, z.grad_fn.name().rpartition(":")[2])
 # What goes wrong
 # ---------------
 #
-# *I look for the gradient in the graph.* A node has none, and what passes is gone. Ask
-# beforehand, by a hook or ``retain_grad`` (:ref:`hooks`), or by ``autograd.grad``:
+# *I look for the gradient in the graph.* A node has none, and what passes is gone. Ask for
+# it beforehand, by a hook or ``retain_grad`` (:ref:`hooks`), or by ``autograd.grad``. The
+# first line lists which of the two attributes the node has, and it has neither:
 
 middle = x**2
 print([name for name in ("grad", "variable") if hasattr(middle.grad_fn, name)])
 print(torch.autograd.grad((3 * middle).sum(), middle)[0])
 
 # %%
-# *I test the operation by its name.* The names belong to no promise: a fused kernel,
-# another shape of the input or another release gives another. ``reshape`` is a view here
-# and a copy there, and ``"View" in name`` is true of both:
+# *I test the operation by its name.* The names belong to no promise. A fused kernel,
+# another shape of the input or another release gives another name. Here ``reshape`` is a
+# view of the first base and a copy of the second, and ``"View" in name`` is true of both:
 
 for base in (torch.ones(2, 3, requires_grad=True), torch.ones(3, 2, requires_grad=True).T):
     flat = base.reshape(6)
     print(flat.grad_fn.name(), "same memory:", flat.data_ptr() == base.data_ptr())
 
 # %%
-# The check: the nodes, called by hand down the tree above, give what ``backward`` gave. No
-# two paths meet, so each is called once. One thing the engine does between the nodes: ``w``
-# was broadcast, the rule of the sum hands on both entries, and they are added on arrival:
+# As a check, we call the nodes by hand, down the tree above, and they give what
+# ``backward`` gave. No two paths meet, so each is called once. One thing is done by the
+# engine between the nodes. As ``w`` was broadcast, the rule of the sum hands on both
+# entries, and they are added on arrival:
 
 found = {}
 
@@ -162,7 +170,7 @@ def run(node, arrived):
 
 
 # %%
-# Both leaves:
+# Both leaves get the gradient that ``backward`` gave them:
 
 run(torch.exp(c * x + w).grad_fn, torch.ones(2))
 torch.testing.assert_close(found["x"], x.grad)
@@ -172,8 +180,8 @@ torch.testing.assert_close(found["w"], w.grad)
 # Where next
 # ----------
 #
-# Leaves and what is between: :ref:`leaves-and-roots`. A graph that was used up:
-# :ref:`second-backward`. An engine of your own: :ref:`build-the-engine`.
+# :ref:`leaves-and-roots` is about leaves and what is between, :ref:`second-backward` about
+# a graph that was used up, and in :ref:`build-the-engine` you write an engine of your own.
 #
 # .. asked: what is the computation graph; what is grad_fn; AddBackward0; MulBackward0
 #    meaning; read the autograd graph; next_functions; print the computation graph;

@@ -4,15 +4,17 @@ r"""
 Why is my gradient inf, or 1e12? Angles, powers and norms at their ends
 =======================================================================
 
-Because the derivative has no bound there: that of ``acos`` at 1, of a power below 1 at 0,
-of a direction at the zero vector. Some functions of PyTorch answer with ``inf``, some with
-a large number, some with NaN or with 0. Either another formula for the same quantity has a
-finite slope, or there is none and you keep the point out.
+You differentiate an angle, a power or a norm, and at some point the gradient is ``inf`` or
+huge. The derivative has no bound there. This is so for ``acos`` at 1, for a power below 1
+at 0, and for a direction at the zero vector. Some functions of PyTorch then answer with
+``inf``, some with a large number, and some with NaN or with 0. Either another formula for
+the same quantity has a finite slope, or there is none, and then you keep the point out.
 """
 
 # %%
-# Value and slope at the end of the domain. ``x`` has shape ``(n,)``, or ``(1, n)`` for a
-# distance between rows, ``y`` is one number, and no mask is involved:
+# We ask several functions for their value and their slope at the end of their domain. ``x``
+# has shape ``(n,)``, or ``(1, n)`` for a distance between rows. ``y`` is one number, and no
+# mask is involved:
 
 import torch
 from torch.nn import functional as F
@@ -46,26 +48,27 @@ def slope(f, at):
 
 
 # %%
-# Function, value, slope by each entry of x:
+# Each line shows the function, its value, and its slope by each entry of x:
 
 for name, (f, at) in ends.items():
     value, gradient = slope(f, at)
     print(f"{name:24} {value:<9.3g}", *(f"{g:.3g}" for g in gradient))
 
 # %%
-# ``normalize`` divides by the norm, but at least by ``eps=1e-12``, hence the 1e12;
-# ``cosine_similarity`` by each norm, but at least by 1e-8. ``pairwise_distance`` adds 1e-6
-# to each of n differences: a slope of :math:`1/\sqrt n` even between a point and itself.
-# None of them raises.
+# ``normalize`` divides by the norm, but at least by ``eps=1e-12``, and this is where the
+# 1e12 comes from. ``cosine_similarity`` divides by each norm, but at least by 1e-8.
+# ``pairwise_distance`` adds 1e-6 to each of n differences, which gives a slope of
+# :math:`1/\sqrt n` even between a point and itself. None of them raises.
 #
 # An angle without acos
 # ---------------------
 #
 # *The angle between two vectors gives inf or NaN when they are parallel.* ``acos`` needs
-# the cosine, which is flat there. Clamping the cosine does not mend it: beyond the bound
-# its gradient is 0, and short of it the slope of ``acos`` is up to 700. The same angle by
-# ``atan2`` has a slope of length :math:`1/|p|` everywhere, bar at the origin. The gradient
-# of each, and then the 700:
+# the cosine, which is flat there. It does not help to clamp the cosine. Beyond the bound
+# its gradient is 0, and short of it the slope of ``acos`` is up to 700. If you take the
+# same angle by ``atan2``, its slope has length :math:`1/|p|` everywhere, bar at the origin.
+# Each line shows a point and the gradient of the three formulas there, and the last line
+# shows the 700:
 
 
 def by_acos(p):
@@ -87,8 +90,9 @@ print(f"{slope(torch.acos, 1 - 1e-6)[1][0]:.0f}")
 
 # %%
 # Between two vectors the angle is ``2 * atan2(norm(a - b), norm(a + b))``, once both have
-# length 1. It has no sign, hence a kink where they are parallel: the slope is −1 on one
-# side, 1 on the other, and between them the 0 that the norm has at 0. ``acos``, and this:
+# length 1. This angle has no sign, so it has a kink where the two are parallel. The slope
+# is −1 on one side and 1 on the other, and between them it is the 0 that the norm has at 0.
+# We compare ``acos``, in the middle column, with this formula, in the last one:
 
 norm = torch.linalg.vector_norm
 for turn in (-0.1, 0.0, 0.1):
@@ -102,10 +106,10 @@ for turn in (-0.1, 0.0, 0.1):
 # Powers
 # ------
 #
-# *x ** p with a learned p is NaN.* By ``p`` the slope is :math:`x^p\log x`, which needs
-# :math:`x>0`; where ``x`` is 0, PyTorch puts 0, unless ``p`` is negative. A negative base
-# has NaN for the slope by ``p``, and for the value too where ``p`` is no whole number.
-# Value, slope by the base, slope by ``p``:
+# *x ** p with a learned p is NaN.* The slope by ``p`` is :math:`x^p\log x`, which needs
+# :math:`x>0`. Where ``x`` is 0, PyTorch puts 0, unless ``p`` is negative. With a negative
+# base the slope by ``p`` is NaN, and so is the value where ``p`` is no whole number. Each
+# line shows the value, the slope by the base, and the slope by ``p``:
 
 for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5)):
     b, p = (torch.tensor(t, requires_grad=True) for t in (base, power))
@@ -114,16 +118,17 @@ for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5
     print(f"{base} ** {power} = {y.item():.3g}", *slopes)
 
 # %%
-# Where the base means something positive, make it so by ``softplus(raw)`` or ``raw.exp()``.
-# With a ``clamp`` in front the slope by the base is finite, and 0 below the bound, so that
-# what fell below stays there.
+# Where the base means something positive, make it positive by ``softplus(raw)`` or
+# ``raw.exp()``. With a ``clamp`` in front, the slope by the base is finite, but it is 0
+# below the bound, so what fell below stays there.
 #
 # A standard deviation
 # --------------------
 #
-# *std of a batch with one sample.* ``correction=1`` divides by 0: value and gradient are
-# NaN. With ``correction=0`` the value is 0 and the slope a convention, but the variance has
-# one everywhere; add ``eps`` before the root, as BatchNorm does:
+# *std of a batch with one sample.* ``correction=1`` divides by 0 here, and both the value
+# and the gradient are NaN. With ``correction=0`` the value is 0, and the slope is a
+# convention. The variance, however, has a slope everywhere. So add ``eps`` to it before the
+# root, as BatchNorm does:
 
 import warnings
 
@@ -137,9 +142,10 @@ print(f"{value:.4f}", gradient)
 # What goes wrong
 # ---------------
 #
-# *I add eps, and the gradient is still enormous.* After the root an ``eps`` does nothing
-# for the slope. Inside it no slope is above :math:`1/(2\sqrt\varepsilon)`, here 500, and no
-# value off by more than :math:`\sqrt\varepsilon`. The slopes at 0, at 1e-9 and at 1:
+# *I add eps, and the gradient is still enormous.* An ``eps`` added after the root does
+# nothing for the slope. If it is added inside the root, no slope is above
+# :math:`1/(2\sqrt\varepsilon)`, which is 500 here, and no value is off by more than
+# :math:`\sqrt\varepsilon`. Here are the slopes at 0, at 1e-9 and at 1:
 
 for name, f in {
     "sqrt(x) + 1e-6": lambda x: (x.sqrt() + 1e-6).sum(),
@@ -149,14 +155,16 @@ for name, f in {
 
 # %%
 # *A product with a factor 0.* The slope of ``prod`` is the product of the other factors,
-# and right there; the same by logarithms divides by the 0:
+# and it is right at a 0. If you write the same product by logarithms, its slope divides by
+# the 0:
 
 factors = [0.0, 2.0, 3.0]
 print(slope(torch.prod, factors), slope(lambda x: x.log().sum().exp(), factors))
 
 # %%
-# The check: the slope of ``atan2`` against difference quotients in float64, also at the two
-# points where ``acos`` had none; and the 1e12, which a quotient with a larger step misses:
+# As a check, we compare the slope of ``atan2`` with difference quotients in float64, also
+# at the two points where ``acos`` had none. The last line looks at the 1e12, which a
+# quotient with a larger step misses:
 
 h = 1e-6
 for point in ([1.0, 0.0], [1.0, 1e-5], [0.0, 1.0]):
@@ -168,8 +176,8 @@ jump = ends["normalize(0)"][0](torch.tensor([h, 0.0])) / h
 assert slope(*ends["normalize(0)"])[1][0] > 1e5 * jump
 
 # %%
-# Bring :math:`x_0` towards 0: its root has a slope without bound, and the norm keeps one
-# of 1 at most. What do both do at the zero vector?
+# Bring :math:`x_0` towards 0. The slope of its root has no bound, and the slope of the norm
+# stays at 1 at most. What do both do at the zero vector?
 
 import pullback
 
@@ -180,8 +188,9 @@ pullback.live(ends, torch.tensor([0.25, 0.0]))
 # Where next
 # ----------
 #
-# The same behind a mask: :ref:`masked-nan`. Corners, with finite slopes on both sides:
-# :ref:`kinks`. Matrices: :ref:`singular-matrices`, :ref:`eigenvectors-nan`.
+# :ref:`masked-nan` is about the same slopes behind a mask, and :ref:`kinks` about corners,
+# which have finite slopes on both sides. For matrices see :ref:`singular-matrices` and
+# :ref:`eigenvectors-nan`.
 #
 # .. asked: infinite gradient; gradient is inf; gradient explodes at zero; sqrt at 0;
 #    acos gradient; norm at zero; division by a small number; gradient of a power at

@@ -4,15 +4,18 @@ r"""
 Why does my attention mask give NaN? A row that is masked throughout
 ====================================================================
 
-Because a row of it is nothing but ``-inf``, and the softmax of that is 0/0. Its NaN reaches
-all weights of the layer, also when that row is left out of the loss. Give the row something
-to look at, and throw the answer away. A single ``-inf`` does no harm: it gets the
-probability 0 and the gradient 0.
+You mask an attention layer, and its output or its weights become NaN. A row of the mask is
+nothing but ``-inf``, and the softmax of that is 0/0. Its NaN reaches all weights of the
+layer, also when that row is left out of the loss. Give the row something to look at, and
+throw the answer away. A single ``-inf`` does no harm, because it gets the probability 0 and
+the gradient 0.
 """
 
 # %%
-# Scores of shape ``(2, 3)``: two queries, three keys. The second query may see no key, as
-# in a sample that is padding throughout. ``v`` picks the first key's probability:
+# The scores have shape ``(2, 3)``, for two queries and three keys. The second query may see
+# no key, as in a sample that is padding throughout. ``v`` picks the first key's
+# probability. We print the probabilities, the gradient by the masked scores, and the
+# gradient by the scores:
 
 import torch
 from torch import nn
@@ -28,17 +31,17 @@ at_masked, at_scores = torch.autograd.grad(p, (masked, scores), v)
 print(at_masked + 0, at_scores + 0, sep="\n")  # + 0: no -0.
 
 # %%
-# In the first row the two keys that are left have the slopes ±p(1 − p), and the masked one
-# 0. In the second all is NaN. ``masked_fill`` puts zeros in place of it on the way back, so
-# that *these* scores get a harmless gradient. Not so the values, which are multiplied by
-# the row's probabilities, nor scores to which the ``-inf`` was added.
+# In the first row, the two keys that are left have the slopes ±p(1 − p), and the masked one
+# has 0. In the second row all is NaN. ``masked_fill`` puts zeros in place of it on the way
+# back, so that *these* scores get a harmless gradient. The values do not, since they are
+# multiplied by the row's probabilities, nor do scores to which the ``-inf`` was added.
 #
 # One padded sample, and every weight is NaN
 # ------------------------------------------
 #
 # *My loss is finite, as I leave the padded sample out of it.* Then its :term:`cotangent` is
-# 0, and 0 times NaN is NaN. Here in all entries of the weight that makes queries, keys and
-# values:
+# 0, and 0 times NaN is NaN. Here the NaN is in all entries of the weight that makes
+# queries, keys and values:
 
 torch.manual_seed(0)  # the same weights on every build
 attention = nn.MultiheadAttention(4, 1, batch_first=True)
@@ -69,17 +72,17 @@ print(torch.equal(loss, loss_opened), g_opened.isfinite().all().item())
 
 # %%
 # Or drop these samples before the layer, which is the cheapest. A large negative number in
-# place of ``-inf`` makes an empty row *uniform*: no NaN, and an answer that nobody asked
-# for:
+# place of ``-inf`` makes an empty row *uniform*. There is no NaN then, but an answer that
+# nobody asked for:
 
 lowest = torch.finfo(scores.dtype).min
 print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())
 
 # %%
 # *With need_weights=False the NaN is gone.* Then the layer calls
-# :func:`scaled_dot_product_attention
-# <torch.nn.functional.scaled_dot_product_attention>`, which gives an empty row the value 0
-# and the gradient 0, shown here on a CPU:
+# :func:`scaled_dot_product_attention <torch.nn.functional.scaled_dot_product_attention>`,
+# which gives an empty row the value 0 and the gradient 0, as shown here on a CPU. The last
+# line says that the weight's gradient is that of the opened mask:
 
 q = torch.randn(1, 2, 4, requires_grad=True)
 y = F.scaled_dot_product_attention(q, x[:1], x[:1], attn_mask=keep[None])
@@ -92,19 +95,19 @@ print(torch.allclose(g_unweighted, g_opened, atol=1e-6))
 # ---------------
 #
 # *The mask works the wrong way round.* ``True`` in the layer's ``key_padding_mask`` or
-# ``attn_mask`` leaves a key out; in the ``attn_mask`` of ``scaled_dot_product_attention``
-# it lets the key in. Which keys get a probability from the layer, with ``keep`` and with
-# its opposite:
+# ``attn_mask`` leaves a key out. In the ``attn_mask`` of ``scaled_dot_product_attention``
+# it lets the key in. We ask which keys get a probability from the layer, with ``keep`` and
+# with its opposite:
 
 for mask in (keep[:1], ~keep[:1]):
     _, weights = attention(x[:1], x[:1], x[:1], key_padding_mask=mask)
     print((weights[0, 0] > 0).tolist())
 
 # %%
-# *I multiply the scores by the mask.* A score of 0 is a score: the key is seen as if it
-# were of middling interest. *I multiply the probabilities*, and they do not add up to 1,
-# and the masked key still gets a gradient through the sum below the fraction. The
-# probabilities, and the gradient of the first one:
+# *I multiply the scores by the mask.* But a score of 0 is a score, and the key is seen as
+# if it were of middling interest. *I multiply the probabilities.* Then they do not add up
+# to 1, and the masked key still gets a gradient through the sum below the fraction. Each
+# line shows the probabilities, and the gradient of the first one:
 
 row, seen = scores[0], keep[0]
 ways = {
@@ -117,9 +120,9 @@ for name, way in ways.items():
     print(f"{name:25}", way(row).detach().numpy().round(3), g[0].numpy().round(3) + 0)
 
 # %%
-# Two signs of it elsewhere: ``log_softmax`` of an empty row is NaN and ``logsumexp`` is
-# ``-inf``, with a NaN gradient; and ``0 * -inf``, a masked score times a mask, is NaN in
-# the values already:
+# You may meet two other signs of it. ``log_softmax`` of an empty row is NaN, and
+# ``logsumexp`` is ``-inf``, with a NaN gradient. And ``0 * -inf``, a masked score times a
+# mask, is NaN in the values already:
 
 empty = torch.full((2,), float("-inf"), requires_grad=True)
 total = torch.logsumexp(empty, 0)
@@ -127,8 +130,9 @@ print(empty.log_softmax(0).tolist(), (0 * empty).tolist())
 print(total.item(), torch.autograd.grad(total, empty)[0].tolist())
 
 # %%
-# The check: the first sample alone, with no other in the batch, has the gradient that the
-# opened mask gave; and to the others a masked key is as good as absent:
+# As a check, we take the first sample alone, with no other in the batch. It has the
+# gradient that the opened mask gave. And to the other keys, a masked key is as good as
+# absent:
 
 alone, _ = attention(x[:1], x[:1], x[:1], key_padding_mask=padding[:1])
 torch.testing.assert_close(torch.autograd.grad(alone.sum(), weight)[0], g_opened)
@@ -138,8 +142,8 @@ jacobian = torch.diag(absent) - torch.outer(absent, absent)
 torch.testing.assert_close(at_scores[0, :2], (v[0, :2] @ jacobian).detach())
 
 # %%
-# Three scores, of which the third has ``-inf`` added. Whatever you set it to, its row and
-# its column are 0:
+# Below are three scores, of which the third is masked with ``-inf``. Whatever you set it
+# to, its row and its column are 0:
 
 import pullback
 
@@ -151,8 +155,9 @@ pullback.live(masked, torch.tensor([1.0, 2.0, 0.5]))
 # Where next
 # ----------
 #
-# Zero times infinity, in general: :ref:`masked-nan`. Which operation made the NaN: the
-# hooks of :ref:`hooks`. Causal masks and which tokens mix: :ref:`mixing-samples`.
+# :ref:`masked-nan` is about zero times infinity in general. The hooks of :ref:`hooks` tell
+# which operation made the NaN. :ref:`mixing-samples` is about causal masks and which tokens
+# mix.
 #
 # .. asked: attention mask NaN; all keys masked; softmax of -inf; padding mask NaN;
 #    fully masked row; transformer mask gives NaN

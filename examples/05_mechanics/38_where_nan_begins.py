@@ -4,15 +4,16 @@ r"""
 My loss became NaN: how do I find where it began?
 =================================================
 
-Keep the weights and the batch from *before* the step. Is the loss finite? If not, forward
+The training went well for some steps, and now the loss is NaN. Keep the weights and the
+batch from *before* the step. Then ask whether the loss is finite. If it is not, forward
 hooks name the first module whose output is not. If it is, look at the gradients before the
-step: hooks on the modules' outputs and anomaly mode name the operation. Weights that are
+step. Hooks on the modules' outputs and anomaly mode name the operation. Weights that are
 NaN come last, and say nothing of the cause.
 """
 
 # %%
-# Two modules that a row of zeros breaks, one in the forward pass, and one in the backward,
-# as :math:`\sqrt0` is finite and its slope is not:
+# We write two modules that a row of zeros breaks. One breaks in the forward pass, and one
+# in the backward, as :math:`\sqrt0` is finite and its slope is not:
 
 import io
 import re
@@ -34,7 +35,8 @@ class Length(nn.Module):
 
 
 # %%
-# A network around each, and three batches, of which the second has a row of zeros:
+# There is a network around each, and there are three batches, of which the second has a row
+# of zeros:
 
 torch.manual_seed(0)  # the same weights and data on every build
 batches = torch.randn(3, 5, 3)
@@ -49,8 +51,8 @@ networks = {
 # Forward or backward, and a copy from before
 # -------------------------------------------
 #
-# A step that saves weights, optimizer, random state and batch before it uses them, and
-# stops before it does harm. (In a long run, to a file, and only every so often.)
+# This step saves weights, optimizer, random state and batch before it uses them, and it
+# stops before it does harm. (In a long run, save to a file, and only every so often.)
 
 
 def careful_step(model, optimizer, batch):
@@ -68,7 +70,8 @@ def careful_step(model, optimizer, batch):
 
 
 # %%
-# The step at which each breaks:
+# We see at which step each breaks. ``Share`` has a loss that is not finite, and ``Length``
+# has a gradient that is not:
 
 saved = {}
 for name, model in networks.items():
@@ -81,7 +84,7 @@ for name, model in networks.items():
             break
 
 # %%
-# Back to the moment before, to look as often as you like:
+# This function goes back to the moment before, to look as often as you like:
 
 
 def replay(name):
@@ -96,8 +99,9 @@ def replay(name):
 # If the loss is not finite: forward hooks
 # ----------------------------------------
 #
-# Is all that a module is given finite, and all that it makes? Look for the first that takes
-# good and gives bad, and then for the rows of the batch:
+# Is all that a module is given finite, and all that it makes? Look for the first module
+# that takes good and gives bad, and then for the rows of the batch. Here it is module 2,
+# with row 2:
 
 
 def look_forward(name, module, given, made):
@@ -121,9 +125,9 @@ loss = watch(model, look_forward)(batch).mean()
 # If it is finite: hooks on what the modules made
 # -----------------------------------------------
 #
-# The same hooks, each of which hangs another on the output. They run from the last module
-# to the first. NaN appears between the last line that is finite and the next, that is in
-# the backward of module 2:
+# These are the same hooks, but each of them hangs another on the output. They run from the
+# last module to the first. NaN appears between the last line that is finite and the next
+# one, and that is in the backward of module 2:
 
 
 def look_backward(name, module, given, made):
@@ -138,7 +142,7 @@ watch(model, look_backward)(batch).mean().backward()
 # %%
 # Anomaly mode goes down to the operation, and its warning shows the line of the *forward*
 # pass that made it. Here that is the square, where the infinity that the root sent meets a
-# 0. It is slow, so use it for the replay alone, around both passes:
+# 0. Anomaly mode is slow, so use it for the replay alone, around both passes:
 
 model, batch = replay("Length")
 with warnings.catch_warnings(record=True, action="always") as caught:
@@ -153,13 +157,13 @@ print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])
 # What goes wrong
 # ---------------
 #
-# *Anomaly mode says nothing, and the loss is NaN.* It looks at gradients, for NaN; an
+# *Anomaly mode says nothing, and the loss is NaN.* It looks at gradients, for NaN. An
 # infinite loss, or one that was NaN already, may pass (:ref:`masked-nan`). *A scaled run
 # has infinite gradients now and then.* ``GradScaler`` tries large scales, leaves such a
 # step out and lowers the scale, as it should (:ref:`grad-scaler-order`).
 #
-# The check: at the row of zeros alone the slope is infinite, and the mended module, with a
-# slope of 0 there, trains on through all batches:
+# As a check, we mend the module. At the row of zeros alone its slope is infinite, and with
+# a slope of 0 there, it trains on through all batches:
 
 mended = networks["Length"]
 mended[2].forward = lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True)
@@ -171,8 +175,9 @@ assert all(careful_step(mended, optimizer, batch)[1] is None for batch in batche
 # Where next
 # ----------
 #
-# 0 times infinity, and its cure: :ref:`masked-nan`. Functions with an infinite slope:
-# :ref:`infinite-slopes`. Rows that are masked throughout: :ref:`attention-masks`.
+# :ref:`masked-nan` is about 0 times infinity, and its cure. :ref:`infinite-slopes` shows
+# functions with an infinite slope, and :ref:`attention-masks` rows that are masked
+# throughout.
 #
 # .. asked: loss became NaN; find the first NaN; where does NaN come from; debug NaN in
 #    training; detect_anomaly; NaN after some steps; find the operation that produced

@@ -4,16 +4,17 @@ r"""
 Which slope does PyTorch take at a kink?
 ========================================
 
-One number that a rule has fixed: 0 for ``relu`` and ``abs`` at 0, an even share for each
-maximum in ``max()``, everything to one of them in ``max(dim)``. For most convex
-operations it is a :term:`subgradient`; for a composition it may be no slope at all.
+At a kink a function has one slope on the left and another on the right. PyTorch takes one
+number that a rule has fixed. This is 0 for ``relu`` and ``abs`` at 0. In ``max()`` each
+maximum gets an even share, and in ``max(dim)`` one of them gets everything. For most convex
+operations the number is a :term:`subgradient`. For a composition it may be no slope at all.
 """
 
 # %%
-# For an elementwise f, ``x`` and ``y`` have shape ``(n,)`` and the :term:`Jacobian` is
+# For an elementwise f, ``x`` and ``y`` have shape ``(n,)``, and the :term:`Jacobian` is
 # diagonal. At a kink the slopes from the left and from the right differ, the
-# :term:`derivative` does not exist, and the entry is a convention. Slope from the left,
-# what ``grad`` gives, slope from the right, all at 0:
+# :term:`derivative` does not exist, and the entry is a convention. Each line shows the
+# slope from the left, what ``grad`` gives, and the slope from the right, all at 0:
 
 import torch
 import torch.nn.functional as F
@@ -30,9 +31,10 @@ for f in (torch.relu, torch.abs, F.leaky_relu, F.elu, F.softplus):
     print(f"{f.__name__:12}", slopes(f))
 
 # %%
-# Where left and right agree (``elu``, ``softplus``) there is no kink. Functions with steps
-# are flat wherever they have a derivative, and their gradient is 0 at the step too, where
-# a difference quotient grows as ``1 / h``:
+# Where left and right agree, as for ``elu`` and ``softplus``, there is no kink. Functions
+# with steps are flat wherever they have a derivative. Their gradient is 0 at the step, too,
+# where a difference quotient grows as ``1 / h``. So we print the slopes for two values of
+# h:
 
 for f in (torch.floor, torch.ceil, torch.sign):
     print(f"{f.__name__:12}", slopes(f), slopes(f, h=1e-4))
@@ -41,9 +43,10 @@ for f in (torch.floor, torch.ceil, torch.sign):
 # One function, three slopes
 # --------------------------
 #
-# The choice belongs to the formula, not to the function: these have the same values, as
-# ``clamp(x, min=0)`` has, whose choice at 0 was 1 before torch 2.14 and is 0 since
-# (:ref:`version-notes`). :term:`Forward mode <forward mode>`, in the last column, agrees:
+# The choice belongs to the formula, not to the function. The four formulas below have the
+# same values. So has ``clamp(x, min=0)``, whose choice at 0 was 1 before torch 2.14 and is
+# 0 since (:ref:`version-notes`). :term:`Forward mode <forward mode>`, in the last column,
+# agrees:
 
 same = {
     "relu(x)": torch.relu,
@@ -56,7 +59,7 @@ for name, f in same.items():
     print(f"{name:19}", slopes(f)[1], tangent.item())
 
 # %%
-# A line with any slope from 0 to 1 through the kink stays below ``relu``:
+# A line with any slope from 0 to 1 through the kink stays below ``relu``, as these do:
 
 import matplotlib.pyplot as plt
 
@@ -72,9 +75,9 @@ title = ax.set_title("relu, and the line that each formula's slope at 0 draws")
 # Ties
 # ----
 #
-# With the maximum in two places, the one number 1 may be shared or given away. ``max()``
-# and ``amax`` share; ``max(dim)``, ``sort`` and pooling move numbers from an index, so the
-# whole goes to that index. Reduce with ``amax`` where a tie is likely:
+# If the maximum is in two places, the one number 1 may be shared or given away. ``max()``
+# and ``amax`` share it. ``max(dim)``, ``sort`` and pooling move numbers from an index, so
+# the whole goes to that index. Reduce with ``amax`` where a tie is likely:
 
 ties = {
     "max()": lambda x: x.max(),
@@ -92,13 +95,14 @@ for name, f in ties.items():
 # ---------------
 #
 # A subgradient does not obey the :term:`chain rule`. ``relu(x) - relu(-x)`` is x, whose
-# derivative is 1 everywhere; at 0 the two zeros add up to 0:
+# derivative is 1 everywhere. But at 0 the two zeros add up to 0, as the number in the
+# middle shows:
 
 slopes(lambda x: torch.relu(x) - torch.relu(-x))
 
 # %%
-# ``gradcheck`` at a kink compares the convention with a central difference, the mean of
-# the two slopes, and reports a mistake that is none. Check beside the kink:
+# At a kink, ``gradcheck`` compares the convention with a central difference, which is the
+# mean of the two slopes. So it reports a mistake that is none. Check beside the kink:
 
 zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
 try:
@@ -108,8 +112,8 @@ except RuntimeError as error:
 torch.autograd.gradcheck(torch.relu, zero + 0.1)
 
 # %%
-# *Why is the gradient of my norm NaN at 0?* The built-in norm takes the slope 0 there. The
-# same norm spelled out sends :math:`0\cdot\infty` back (:ref:`masked-nan`):
+# *Why is the gradient of my norm NaN at 0?* The built-in norm takes the slope 0 there. If
+# you spell the same norm out, it sends :math:`0\cdot\infty` back (:ref:`masked-nan`):
 
 x = torch.zeros(2, requires_grad=True)
 built_in = torch.autograd.grad(torch.linalg.vector_norm(x), x)[0]
@@ -121,9 +125,9 @@ print(built_in, spelled_out)
 # --------------------------
 #
 # The gradient of ``round`` is 0, so ``(3 * round(x) - 12) ** 2`` never moves x. The
-# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way
-# back. It is no derivative of the function, and it finds 4. *The same as a Function that
-# rounds and returns grad_output?* Yes, in value and gradient:
+# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way back.
+# It is no derivative of the function, and it finds 4. *The same as a Function that rounds
+# and returns grad_output?* Yes, in value and gradient:
 
 
 def through(x):
@@ -136,8 +140,9 @@ class Rounded(torch.autograd.Function):
 
 
 # %%
-# Twenty steps by each. A Function may clip or mask ``v`` on its way; for :mod:`torch.func`
-# it needs a ``setup_context`` and a rule for :term:`vmap`, where ``through`` needs nothing
+# We take twenty steps by each of the three, and print the rounded value and x. A Function
+# may clip or mask ``v`` on its way. But for :mod:`torch.func` it needs a ``setup_context``
+# and a rule for :term:`vmap`, where ``through`` needs nothing
 # (:ref:`function-under-transforms`):
 
 for f in (torch.round, through, Rounded.apply):
@@ -152,7 +157,7 @@ for f in (torch.round, through, Rounded.apply):
         print(str(error).partition(" (")[0])
 
 # %%
-# The check is what makes a number a subgradient of a convex f: the line through
+# As a check, we test what makes a number a subgradient of a convex f. The line through
 # :math:`(x, f(x))` lies nowhere above f, here at a thousand random points:
 
 torch.manual_seed(0)  # the same thousand points on every build
@@ -167,8 +172,8 @@ for f in (*convex.values(), *[lambda x, f=f: f(x).sum() for f in same.values()])
         assert all(f(z) >= b - 1e-5 for z, b in zip(others, below, strict=True))
 
 # %%
-# Three formulas with one graph and a kink at 0: ``relu``, ``maximum`` and ``where``. Move x
-# through 0, and stop there:
+# Below are three formulas with one graph and a kink at 0: ``relu``, ``maximum`` and
+# ``where``. Move x through 0, and stop there:
 
 import pullback
 
@@ -179,8 +184,9 @@ pullback.live(relus, torch.tensor(0.0))
 # Where next
 # ----------
 #
-# NaN from a branch that was masked: :ref:`masked-nan`. Checking gradients where they
-# exist: :ref:`gradcheck`. A gradient of your own choice: :ref:`custom-function`.
+# :ref:`masked-nan` is about NaN from a branch that was masked, :ref:`gradcheck` checks
+# gradients where they exist, and :ref:`custom-function` gives a function a gradient of your
+# own choice.
 #
 # .. asked: derivative of relu at 0; gradient of abs at zero; subgradient; max with
 #    ties; non-differentiable point; kink; gradient of min and max; clamp at the bound;

@@ -4,16 +4,18 @@ r"""
 A full backward hook on a module: when does it run, and what does it see?
 =========================================================================
 
-It runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready, and sees
-them beside those of the outputs: None where no input needs a gradient, and nothing of
-tensors in a list or dict, or passed by keyword. What it returns replaces the inputs'
-cotangents, no weight's gradient.
+You hang a hook on a module to see its gradients, or to change them. The hook runs when the
+:term:`cotangents <cotangent>` of the module's *inputs* are ready, and it sees them beside
+those of the outputs. Where no input needs a gradient it sees None. Of tensors in a list or
+dict, or passed by keyword, it sees nothing. What the hook returns replaces the inputs'
+cotangents. It replaces no weight's gradient.
 """
 
 # %%
-# A layer from shape ``(1, 2)`` to ``(1, 1)``, with weights of 3, for v = 1. ``to_x``
-# (``grad_input`` to most) is a tuple with an entry for every positional argument,
-# ``from_y`` (``grad_output``) one with an entry for every output:
+# Our layer leads from shape ``(1, 2)`` to ``(1, 1)``, with weights of 3, and v = 1.
+# ``to_x``, which most call ``grad_input``, is a tuple with an entry for every positional
+# argument. ``from_y``, which most call ``grad_output``, is one with an entry for every
+# output:
 
 import warnings
 
@@ -36,17 +38,17 @@ layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
 # What goes wrong
 # ---------------
 #
-# *grad_input is None* at the first layer, whose input is data: nobody needs that product.
-# ``image.requires_grad_()`` before the forward pass asks for it. The warning says that the
-# hook runs as soon as the output's is known:
+# *grad_input is None* at the first layer, whose input is data, because nobody needs that
+# product. If you want it, ask for it with ``image.requires_grad_()`` before the forward
+# pass. The warning says that the hook runs as soon as the output's cotangent is known:
 
 with warnings.catch_warnings(record=True, action="always") as caught:
     layer(torch.ones(1, 2)).sum().backward()
 print(str(caught[0].message).partition(". ")[0])
 
 # %%
-# *grad_input is 0*, for data that comes with an input that does need its product: none
-# was computed for the data, whose true one would be 3:
+# *grad_input is 0* for data that comes with an input that does need its product. None was
+# computed for the data. The true one would be 3:
 
 
 class Plus(nn.Module):
@@ -59,10 +61,11 @@ plus.register_full_backward_hook(show)
 plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 
 # %%
-# *My hook is not called*: the layer is frozen and its input is data, the forward pass ran
-# under ``no_grad``, or the loss does not depend on it. There is no backward of it then.
-# (Nor does a compiled function call one registered later: :ref:`error-hook-after-compile`.
-# And :mod:`torch.func` refuses a module that has one: :ref:`same-or-not`.)
+# *My hook is not called.* Then the layer is frozen and its input is data, or the forward
+# pass ran under ``no_grad``, or the loss does not depend on the layer. In these cases there
+# is no backward of it. (Nor does a compiled function call a hook that was registered later,
+# see :ref:`error-hook-after-compile`. And :mod:`torch.func` refuses a module that has one,
+# see :ref:`same-or-not`.) Here the layer is frozen, and its output needs no gradient:
 
 print(layer.requires_grad_(False)(torch.ones(1, 2)).requires_grad)
 layer.requires_grad_(True)
@@ -70,7 +73,8 @@ handle.remove()
 
 # %%
 # *Keyword arguments, dicts, lists, dataclasses.* What is not positional is not among the
-# inputs; for an output that is not a tensor or a tuple the hook is not called at all:
+# inputs. For an output that is not a tensor or a tuple the hook is not called at all. Here
+# are a module with a keyword and one that returns a dict:
 
 
 class Keyword(nn.Module):
@@ -84,7 +88,8 @@ class Dict(nn.Module):
 
 
 # %%
-# Called:
+# We call both, and print the warnings. The hook of the first sees an empty tuple of inputs,
+# and that of the second prints nothing:
 
 x = torch.ones(2, requires_grad=True)
 for module, call in ((Keyword(), lambda m: m(x=x)), (Dict(), lambda m: m(x)["y"])):
@@ -94,8 +99,8 @@ for module, call in ((Keyword(), lambda m: m(x=x)), (Dict(), lambda m: m(x)["y"]
     print(str(caught[0].message).partition(". ")[0])
 
 # %%
-# Hang a tensor hook on the tensor itself, in a forward hook, which sees keywords with
-# ``with_kwargs=True`` and outputs of any kind:
+# Hang a tensor hook on the tensor itself instead. You can do so in a forward hook, which
+# sees keywords with ``with_kwargs=True``, and outputs of any kind:
 
 module = Dict()
 
@@ -108,9 +113,10 @@ module.register_forward_hook(watch)
 module(x)["y"].sum().backward()
 
 # %%
-# *In my hook weight.grad is None, or that of the last step.* This pass need not have been
-# added by then; with data for input it has not. Here it adds 1 to the 2 of those before.
-# Read it after ``backward``, or in the weight's own hook:
+# *In my hook weight.grad is None, or that of the last step.* The gradient of this pass need
+# not have been added by then, and with data for input it has not been. Here this pass adds
+# 1 to the 2 of the passes before. Read ``weight.grad`` after ``backward``, or in the
+# weight's own hook:
 
 layer.register_full_backward_hook(lambda module, *_: print("module:", module.weight.grad))
 layer.weight.register_post_accumulate_grad_hook(lambda w: print("weight:", w.grad))
@@ -119,7 +125,8 @@ with warnings.catch_warnings(action="ignore"):
 
 # %%
 # *The weights' gradients are not changed by what I return.* They come from the *output's*
-# cotangent, which the pre-hook may change before the weights see it:
+# cotangent. The pre-hook may change that one before the weights see it. Both hooks below
+# multiply by 10:
 
 for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
     layer = nn.Linear(2, 1, bias=False)
@@ -131,7 +138,7 @@ for register in ("register_full_backward_hook", "register_full_backward_pre_hook
     print(f"{register:32} x: {data.grad[0, 0]:3.0f} weight: {layer.weight.grad[0, 0]:3.0f}")
 
 # %%
-# *A module that is called twice* has its hook called twice, the later call first:
+# *A module that is called twice* has its hook called twice, and the later call comes first:
 
 shared, order = nn.Tanh(), []
 shared.register_full_backward_hook(lambda m, to_x, from_y: order.append(from_y[0].item()))
@@ -144,8 +151,8 @@ print(order[0], len(order))
 # -----------------------------------------------
 #
 # *My pack hook turns tensors into arrays: is double backward still right?* Yes. Autograd
-# puts what the unpack hook returns back in its place in the graph; if you rounded, all is
-# rounded. For :math:`\sum e^{2x}` the second derivative over :math:`e^{2x}` is 4:
+# puts what the unpack hook returns back in its place in the graph. But if you rounded, all
+# is rounded. For :math:`\sum e^{2x}` the second derivative over :math:`e^{2x}` is 4:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 fourfold = {}
@@ -159,7 +166,8 @@ for name, pack, unpack in (
     print(name, fourfold[name].round(decimals=3))
 
 # %%
-# The check: the layer's gradients by hand, and the second derivative:
+# As a check, we compare the layer's gradients with those worked out by hand, and the second
+# derivative with 4:
 
 assert data.grad.tolist() == [[30.0, 30.0]]
 assert layer.weight.grad.tolist() == [[10.0, 10.0]]
@@ -171,8 +179,9 @@ assert 0 < (fourfold["halves"] - 4).abs().max() < 0.01
 # Where next
 # ----------
 #
-# Hooks of tensors and nodes, and their order: :ref:`hooks`. How long a hook lives, and DDP:
-# :ref:`where-hooks-hang`. Saved tensors on the CPU: :ref:`checkpointing`.
+# :ref:`hooks` is about hooks of tensors and nodes, and their order. :ref:`where-hooks-hang`
+# tells how long a hook lives, and what happens under DDP. :ref:`checkpointing` keeps saved
+# tensors on the CPU.
 #
 # .. asked: full backward hook; register_full_backward_hook; hook on a layer; grad_input
 #    and grad_output; module hook; watch the gradients of a layer

@@ -4,14 +4,17 @@ r"""
 One hook for several cotangents? A place in the graph without a tensor?
 =======================================================================
 
-``register_multi_grad_hook`` calls once, when the :term:`cotangents <cotangent>` of all its
-tensors have arrived, or the first. A ``GradientEdge`` is the place where a tensor's
-cotangent arrives; it outlives the tensor, and is a root or an input like one.
+You want one hook for the :term:`cotangents <cotangent>` of several tensors, or a place in
+the graph whose tensor is gone. ``register_multi_grad_hook`` calls its hook once, when the
+cotangents of all its tensors have arrived, or when the first has. A ``GradientEdge`` is the
+place where a tensor's cotangent arrives. It outlives the tensor, and can be a root or an
+input like one.
 """
 
 # %%
-# :math:`y=a\,b` at :math:`a=1,b=2`, and ``c`` takes no part. The hook gets the cotangents
-# in the order of its tensors, None where there is none in this ``backward``:
+# We take :math:`y=a\,b` at :math:`a=1,b=2`, in which ``c`` takes no part. The hook gets the
+# cotangents in the order of its tensors, and None where there is none in this ``backward``.
+# In the second call ``c`` takes part:
 
 import torch
 from torch.autograd.graph import get_gradient_edge, register_multi_grad_hook
@@ -23,7 +26,7 @@ handle = register_multi_grad_hook((a, b, c), lambda g: print("all of", g))
 
 # %%
 # *Run this once for each backward.* ``mode="any"`` calls with the first cotangent alone. A
-# backward that reaches none of the tensors calls nobody:
+# backward that reaches none of the tensors calls nobody, as that of ``c**2`` here:
 
 handle.remove()
 handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode="any")
@@ -35,9 +38,9 @@ handle.remove()
 # What goes wrong
 # ---------------
 #
-# The hook looks on: what it returns is dropped, where a hook of one tensor sends it on. And
-# ``.grad`` is no use in it: a leaf adds its part as soon as that has come, so that one is
-# filled and another not. Take the argument:
+# The hook looks on. What it returns is dropped, where a hook of one tensor sends it on. And
+# ``.grad`` is no use in it. A leaf adds its part as soon as that has come, so one ``.grad``
+# is filled and another is not. Take the argument:
 
 a.grad = b.grad = None
 
@@ -53,8 +56,8 @@ handle = register_multi_grad_hook((a, b), look)
 print(a.grad, b.grad)
 
 # %%
-# *Then where do I step, once every .grad is filled?* In the hook that runs after a leaf has
-# added its part, on each of them, with a count:
+# *Then where do I step, once every .grad is filled?* Step in the hook that runs after a
+# leaf has added its part. Register it on each of them, with a count:
 
 handle.remove()
 a.grad = b.grad = None
@@ -73,7 +76,7 @@ for handle in handles:
 
 # %%
 # A leaf with an optimizer of its own need not wait. Its hook steps, and frees ``.grad``
-# (what that rules out: :ref:`step-inside`):
+# (:ref:`step-inside` tells what that rules out):
 
 own, c.grad = torch.optim.SGD([c], lr=0.1), None
 c.register_post_accumulate_grad_hook(lambda leaf: own.step() or own.zero_grad())
@@ -82,7 +85,8 @@ print(c, c.grad)
 
 # %%
 # With leaves, waiting for all does not go together with :func:`torch.autograd.grad`, which
-# leaves their last nodes out. Waiting for the first does, and so do tensors in the middle:
+# leaves their last nodes out. Waiting for the first does, and so do tensors in the middle,
+# such as ``p`` and ``q``:
 
 for mode in ("all", "any"):
     handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode=mode)
@@ -99,8 +103,8 @@ torch.autograd.grad(p * q, (a, b))
 # The place without the tensor
 # ----------------------------
 #
-# An edge is a node and the number of its output. For a leaf the node is the one that adds
-# to ``.grad``; row 1 of an ``unbind`` is output 1:
+# An edge is a node and the number of its output. For a leaf, the node is the one that adds
+# to ``.grad``. Row 1 of an ``unbind`` is output 1:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 h = 3 * x
@@ -109,8 +113,9 @@ for t in (x, h, h.unbind()[1]):
     print(edge.node.name(), edge.output_nr)
 
 # %%
-# ``autograd.grad`` takes it for an input and for an output. So a backward is cut in two at
-# ``h`` while ``h`` itself is gone: nothing after it has saved it, and its memory is free:
+# ``autograd.grad`` takes an edge for an input and for an output. So a backward is cut in
+# two at ``h`` while ``h`` itself is gone. Nothing after it has saved it, and its memory is
+# free, as the True says:
 
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -122,8 +127,9 @@ del h, t
 print(memory.expired(), at_h, at_x)
 
 # %%
-# ``torch.autograd.backward`` takes it as a root, too, beside tensors. From ``h`` with ``v``
-# and from the sum of :math:`h^2` comes :math:`3v+18x`; a root of one number needs no ``v``:
+# ``torch.autograd.backward`` takes an edge as a root, too, beside tensors. From ``h`` with
+# ``v`` and from the sum of :math:`h^2` comes :math:`3v+18x`. A root of one number needs no
+# ``v``:
 
 h = 3 * x
 torch.autograd.backward([get_gradient_edge(h), (h**2).sum()], [v, None])
@@ -131,7 +137,7 @@ print(x.grad)
 
 # %%
 # *Which gradient do I get after an edit in place?* A tensor that was edited stands for its
-# new value. The edge, taken before, stands for the old one. With ``h`` doubled and
+# new value. The edge, taken before, stands for the old one. Here ``h`` is doubled, and
 # :math:`y=4h`:
 
 h = 3 * x
@@ -141,8 +147,8 @@ old, new = torch.autograd.grad(4 * h, (before, h), v)
 print(old, new)
 
 # %%
-# Two refusals: a ``v`` in another shape than the tensor had, which the edge remembers; and
-# a tensor without a graph:
+# Two things are refused: a ``v`` in another shape than the tensor had, which the edge
+# remembers, and a tensor without a graph:
 
 for attempt in (
     lambda: torch.autograd.grad(edge, x, torch.ones(5)),
@@ -154,8 +160,8 @@ for attempt in (
         print(error)
 
 # %%
-# The check: both halves are a chain, :math:`4\cdot3`, by forward derivatives, the old ``h``
-# counts twice as much as the new, and two roots add up:
+# As a check, we compare with forward derivatives. Both halves are a chain, :math:`4\cdot3`,
+# the old ``h`` counts twice as much as the new, and two roots add up:
 
 ones = torch.ones(2)
 _, through = torch.func.jvp(lambda x: 4 * (3 * x), (x.detach(),), (ones,))
@@ -169,8 +175,8 @@ assert torch.equal(x.grad, 3 * v + squared)
 # Where next
 # ----------
 #
-# Hooks on one place: :ref:`hooks`. A graph cut in two for good: :ref:`cut-graphs`. What a
-# tensor stands for after an edit: :ref:`in-place`.
+# :ref:`hooks` is about hooks on one place, :ref:`cut-graphs` cuts a graph in two for good,
+# and :ref:`in-place` tells what a tensor stands for after an edit.
 #
 # .. asked: GradientEdge; multi-grad hook; hook for several tensors; gradient at a place
 #    without a tensor; saved activations and edges

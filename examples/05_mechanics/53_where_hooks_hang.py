@@ -4,16 +4,19 @@ r"""
 My hook runs too often, never, or on another gradient: where does it hang?
 ==========================================================================
 
-On a parameter or a module it hangs until its handle's ``remove()``, and runs once for each
-time you registered it; on a result it goes with the graph, and a recorded edit in place
-leaves it with the value from before. Under ``DistributedDataParallel`` a parameter's hook
-sees the gradient of its own process, before the average.
+You registered a hook, and it runs too often or never, or shows another gradient than you
+expected. It depends on where it hangs. On a parameter or a module, a hook hangs until its
+handle's ``remove()``, and it runs once for each time you registered it. On a result, it
+goes with the graph, and a recorded edit in place leaves it with the value from before.
+Under ``DistributedDataParallel`` a parameter's hook sees the gradient of its own process,
+before the average.
 """
 
 # %%
-# ``w`` is a parameter of shape ``(1,)`` and ``3 * w`` a result, made anew in each step.
-# *My hook runs more often with every step.* It is registered in the loop, and a parameter
-# keeps what it was given; a result takes its hook along. Runs in each of three steps:
+# ``w`` is a parameter of shape ``(1,)``, and ``3 * w`` is a result, made anew in each step.
+# *My hook runs more often with every step.* Then it is registered in the loop, and a
+# parameter keeps what it was given. A result takes its hook along when it goes. For each of
+# three steps we print how often the hooks of ``w`` ran, and how often that of ``y``:
 
 import torch
 from torch import nn
@@ -29,8 +32,9 @@ for _ in range(3):
     on_y.clear()
 
 # %%
-# Register before the loop; or take the handle as a block, whose end removes the hook. The
-# three from above are there still, the fourth is not:
+# So register before the loop. Or take the handle as a block, whose end removes the hook. In
+# the first of these two steps there are four hooks, in the second the three from above,
+# since the fourth is gone with its block:
 
 for block in (True, False):
     if block:
@@ -47,8 +51,8 @@ for block in (True, False):
 #
 # A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on that
 # node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two graphs
-# nobody holds the node but you: let it go, and the next graph makes another, without hooks.
-# Does the hook run if the node is kept, and if not?
+# nobody holds the node but you. If you let it go, the next graph makes another one, without
+# hooks. We try whether the hook runs if the node is kept, and if it is not:
 
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
@@ -64,8 +68,8 @@ for kept in (True, False):
 # %%
 # ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition, and
 # hangs on the tensor. *And after torch.compile?* The hook of a module that was compiled and
-# called before is ignored (:ref:`error-hook-after-compile`; other reasons:
-# :ref:`module-hooks`). Those of its parameters run: leaves are outside of what is compiled:
+# called before is ignored (:ref:`error-hook-after-compile`; :ref:`module-hooks` has other
+# reasons). The hooks of its parameters run, because leaves are outside of what is compiled:
 
 layer, runs = nn.Linear(1, 1), []
 compiled = torch.compile(layer, backend="aot_eager")
@@ -81,8 +85,9 @@ print(runs)
 # --------------------------
 #
 # *I edit the tensor in place, and the hook shows the wrong gradient.* Where the edit is
-# recorded, a hook stays with the value from before; ``retain_grad`` goes on to the new one.
-# With ``h`` doubled and ``y = 4 * h``, the slope by the new ``h`` is 4, by the old one 8:
+# recorded, a hook stays with the value from before, while ``retain_grad`` goes on to the
+# new one. Here ``h`` is doubled, and ``y = 4 * h``. The slope by the new ``h`` is 4, and by
+# the old one 8:
 
 x, slopes = torch.tensor([1.0, 2.0], requires_grad=True), {}
 h = 3 * x
@@ -95,9 +100,9 @@ print(slopes, h.grad)
 
 # %%
 # *Under DDP the hook's gradient is not the one in .grad.* Hooks of a parameter, of both
-# kinds, run when the part of this process has arrived. The average comes after them, of
-# what they made of the parts: a hook that clips, clips each part. ``times_ten`` stands here
-# for the other processes:
+# kinds, run when the part of this process has arrived. The average comes after them, and it
+# is taken of what they made of the parts. So a hook that clips, clips each part.
+# ``times_ten`` stands here for the other processes:
 
 import torch.distributed as dist
 from torch.futures import Future
@@ -111,7 +116,8 @@ def times_ten(state, bucket):
 
 
 # %%
-# In one process, with a slope of 3. What the two hooks see, and what is in ``.grad``:
+# In one process, with a slope of 3, we print what the two hooks see, and what is in
+# ``.grad``:
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 model = DistributedDataParallel(nn.Linear(1, 1, bias=False))
@@ -125,9 +131,10 @@ print(seen, weight.grad.item())
 
 # %%
 # To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or average
-# by a communication hook as above. *And with checkpoints it runs twice?* A layer inside and
-# outside of a checkpoint gets its gradient in two parts from the old variant, which calls
-# ``backward`` inside of ``backward``, and in one from the new. Calls, and do they add up:
+# by a communication hook as above. *And with checkpoints it runs twice?* Take a layer that
+# is used inside and outside of a checkpoint. From the old variant, which calls ``backward``
+# inside of ``backward``, it gets its gradient in two parts, and from the new variant in
+# one. We print the number of calls, and whether the parts add up:
 
 from torch.utils.checkpoint import checkpoint
 
@@ -142,9 +149,10 @@ for old in (True, False):
 # Hooks on what is saved
 # ----------------------
 #
-# ``pack`` runs each time that a tensor is saved, twice for the ``x`` of two operations.
-# ``unpack`` runs whenever a backward needs it, here in two, in the engine's order, here 2
-# before 3. So it must give the same each time. An edit in ``pack`` is refused:
+# ``pack`` runs each time that a tensor is saved, so it runs twice for the ``x`` of two
+# operations. ``unpack`` runs whenever a backward needs the tensor, and here two backwards
+# do. So it must give the same each time. It runs in the engine's order, here 2 before 3. An
+# edit in ``pack`` is refused:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
 pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)
@@ -160,7 +168,8 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# The check: both slopes by :term:`forward mode`, and twice that of sin x cos x, cos 2x:
+# As a check, we compare both slopes with :term:`forward mode`, and the gradient of the two
+# backwards with twice the derivative of sin x cos x, which is cos 2x:
 
 one = torch.ones(2)
 for name, f in {"old": lambda h: 4 * (2 * h), "new": lambda h: 4 * h}.items():
@@ -171,7 +180,8 @@ torch.testing.assert_close(x.grad, 2 * torch.cos(2 * x.detach()))
 # Where next
 # ----------
 #
-# Their order: :ref:`hooks`. Of several tensors at once: :ref:`gradient-edges`.
+# :ref:`hooks` is about the order of hooks, and :ref:`gradient-edges` about hooks of several
+# tensors at once.
 #
 # .. asked: hook not called; hook called twice; remove a hook; hook fires several times;
 #    hook on the wrong tensor

@@ -4,18 +4,21 @@ r"""
 Why is my Jacobian all zeros?
 =============================
 
-Mostly because the function's output does not depend on *its argument*: it uses a tensor
-computed before, or a copy without a graph. Many of the functions that take f then answer
-with zeros and say nothing, some raise, and :term:`forward mode` sees through ``no_grad``
-and is right. :func:`pullback.jacobian` raises, and so does ``strict=True``. But zeros can
-also be right, and with ``create_graph=True`` ``strict=True`` refuses some of those too.
+You asked for a :term:`Jacobian`, and got zeros without an error. Mostly the function's
+output does not depend on *its argument*. The function uses a tensor that was computed
+before, or a copy without a graph. Many of the functions that take f then answer with zeros
+and say nothing, and some raise. :term:`Forward mode <forward mode>` sees through
+``no_grad`` and is right. :func:`pullback.jacobian` raises, and so does ``strict=True``. But
+zeros can also be right, and with ``create_graph=True`` ``strict=True`` refuses some of
+those, too.
 """
 
 # %%
-# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape
-# ``(2, 2)``. A function that takes f puts a tensor of its own into f and differentiates by
-# that one. Any other tensor in f is a constant to it, also one that was ``x`` outside, here
-# and in :mod:`torch.func`:
+# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape ``(2,
+# 2)``. A function that takes f puts a tensor of its own into f and differentiates by that
+# one. Any other tensor in f is a constant to it, even one that was ``x`` outside. This is
+# so here, and in :mod:`torch.func`. The first matrix is right, and the next three are the
+# zeros:
 
 import torch
 from torch.autograd.functional import jacobian
@@ -31,8 +34,8 @@ print(torch.func.jacrev(lambda x: y)(x), torch.func.hessian(lambda x: y.sum())(x
 # The ways to lose x
 # ------------------
 #
-# Each of these has the right value at (1, 2). Each but the first has lost the way back,
-# and the last two did so in a part only:
+# Each of these functions has the right value at (1, 2). Each but the first has lost the way
+# back, and the last two have lost it in a part only:
 
 bodies = {
     "x**2": lambda x: x**2,
@@ -46,7 +49,8 @@ bodies = {
 }
 
 # %%
-# Zeros, numbers or an error? Ask five ways what the gradient of the sum is:
+# Is the answer zeros, numbers or an error? We ask five ways what the gradient of the sum
+# is:
 
 asked = {
     "functional": lambda f: jacobian(f, x).sum(0).tolist(),
@@ -65,7 +69,7 @@ def answer(ask, body):
 
 
 # %%
-# Only ``x**2`` deserves the numbers (2, 4) in every column, and gets them:
+# Only ``x**2`` deserves the numbers (2, 4) in every column, and it gets them:
 
 print(f"{'':15}", *(f"{ask:14}" for ask in asked))
 for body in bodies:
@@ -76,15 +80,16 @@ for body in bodies:
 # Three things stand out. ``autograd.grad`` alone finds (2, 4) through the *y of before*,
 # since it follows the :term:`computation graph` and does not care about arguments.
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
-# stops :term:`reverse mode` alone. And none of the five notices the last two rows: half a
-# gradient is a number like any other.
+# stops :term:`reverse mode` alone. And none of the five notices the last two rows, because
+# half a gradient is a number like any other.
 #
 # Zeros, and right
 # ----------------
 #
 # *The Hessian of my ReLU classifier by the image is zero everywhere.* Each logit is linear,
-# piece by piece. A softmax, loss or square bends it; so does a smooth activation, such as
-# ``softplus``. By the weights the blocks across layers are not zero:
+# piece by piece, and the first line shows its zeros. A softmax, loss or
+# square bends it, and so does a smooth activation, such as ``softplus``. By the weights,
+# the blocks across layers are not zero:
 
 torch.manual_seed(0)  # the same weights on every build
 W, V, image = torch.randn(8, 2), torch.randn(3, 8), x.detach()
@@ -101,8 +106,8 @@ print([[block.any().item() for block in row] for row in by_weights])
 #
 # Without ``create_graph=True``, ``strict=True`` finds fault with a result that has no
 # graph, or whose graph does not lead to x. With it, or in ``hessian``, it also refuses a
-# derivative that does not depend on x. That is no mistake in a linear function, whose
-# derivative is constant and whose second derivative is rightly zero:
+# derivative that does not depend on x. In a linear function that is no mistake, because its
+# derivative is constant and its second derivative is rightly zero:
 
 refusals = {}
 for name, f, options in (
@@ -118,8 +123,9 @@ for name, f, options in (
 print(jacobian(lambda x: 2 * x, x, strict=True))
 
 # %%
-# The engine has None for "not connected": ``allow_unused=True`` shows it and
-# ``materialize_grads=True`` makes zeros of it. A zero that was computed looks the same:
+# The engine has None for "not connected". ``allow_unused=True`` shows you this None, and
+# ``materialize_grads=True`` makes zeros of it. A zero that was computed looks the same, as
+# the last line shows:
 
 w = torch.tensor([3.0], requires_grad=True)
 for flag in ({"allow_unused": True}, {"materialize_grads": True}):
@@ -127,8 +133,8 @@ for flag in ({"allow_unused": True}, {"materialize_grads": True}):
 print(torch.autograd.grad((0 * w).sum(), w))
 
 # %%
-# *allow_unused=True, and it raises all the same.* The flag allows what y does not use, not
-# an input that requires no gradient. Ask by those that do:
+# *allow_unused=True, and it raises all the same.* The flag allows an input that y does not
+# use. It does not allow an input that requires no gradient. So ask only by those that do:
 
 constant = torch.tensor(5.0)
 try:
@@ -153,23 +159,23 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# :func:`pullback.check` finds half gradients as well. One of its routes takes differences
-# and knows nothing of graphs:
+# :func:`pullback.check` finds half gradients as well, because one of its routes takes
+# differences and knows nothing of graphs:
 
 print(pullback.check(bodies["item"], x.detach(), torch.ones(2)).error)
 
 # %%
-# What does not work: :term:`forward mode` as a witness of ``no_grad``, since it sees
-# through it (:ref:`no-grad-detach`), and ``requires_grad`` of the result, which the *y of
-# before* has:
+# Two things do not work. :term:`Forward mode <forward mode>` is no witness of ``no_grad``,
+# since it sees through it (:ref:`no-grad-detach`). Nor is ``requires_grad`` of the result,
+# which the *y of before* has, too:
 
 print(torch.func.jacfwd(bodies["no_grad"])(x.detach()))
 bodies["y of before"](x).requires_grad
 
 # %%
-# The check, with torch alone: move x and look whether y does what the gradient says. *y of
-# before* does, as it does not move at all: there the function is wrong, not its derivative.
-# Worth a run for every function that you did not write yourself:
+# A check with torch alone is to move x and to look whether y does what the gradient says.
+# The *y of before* does, as it does not move at all. There the function is wrong, not its
+# derivative. The check is worth a run for every function that you did not write yourself:
 
 
 def agrees(f, x, h=1e-3):
@@ -189,8 +195,8 @@ assert [*refusals] == ["detach", "y of before", "linear"]
 # Where next
 # ----------
 #
-# None in ``x.grad`` after ``backward``: :ref:`grad-is-none`. What each way of cutting
-# cuts: :ref:`no-grad-detach`. Checking with finite differences: :ref:`gradcheck`.
+# :ref:`grad-is-none` is about None in ``x.grad`` after ``backward``, :ref:`no-grad-detach`
+# tells what each way of cutting cuts, and :ref:`gradcheck` checks with finite differences.
 #
 # .. asked: Jacobian is all zeros; Hessian of parameters is zero; function does not
 #    depend on its argument; jacobian returns zeros; closure uses the old tensor

@@ -4,14 +4,15 @@ r"""
 Does checkpointing change what backward(v) gives?
 =================================================
 
-No: the product is the same, as long as the function computes the same twice.
-``torch.utils.checkpoint`` keeps the input of a block in place of the block's
-:term:`saved tensors <saved tensor>`, and runs the block once more when ``v`` arrives.
+You use checkpointing to save memory, and ask whether the gradient stays the same. The
+product is the same, as long as the function computes the same twice.
+``torch.utils.checkpoint`` keeps the input of a block in place of the block's :term:`saved
+tensors <saved tensor>`, and runs the block once more when ``v`` arrives.
 """
 
 # %%
-# Four blocks map ``(128, 64)`` to ``(128, 64)``; one such tensor of float32 has 32768
-# bytes. A ``Linear`` keeps its input for its :term:`VJP` and a ``Tanh`` its output:
+# Four blocks map ``(128, 64)`` to ``(128, 64)``, and one such tensor of float32 has 32768
+# bytes. A ``Linear`` keeps its input for its :term:`VJP`, and a ``Tanh`` keeps its output:
 
 import torch
 from torch import nn
@@ -26,9 +27,10 @@ x = torch.randn(128, 64, requires_grad=True)
 v = torch.randn(128, 64)
 
 # %%
-# Each tensor on its way into the graph passes through ``pack``, so its bytes can be
-# counted, the same on every machine. The weights are there anyway, and a tensor that two
-# operations keep is stored once. ``change`` comes later:
+# Each tensor on its way into the graph passes through ``pack``. So its bytes can be
+# counted, and the count is the same on every machine. The weights are there anyway, so they
+# count as 0, and a tensor that two operations keep is stored once. ``change`` is used
+# further down:
 
 
 def kept(f, change=lambda t: t):
@@ -45,7 +47,8 @@ def kept(f, change=lambda t: t):
 
 
 # %%
-# Three ways through the four blocks (why ``use_reentrant=False``: further down):
+# There are three ways through the four blocks. Why they say ``use_reentrant=False`` is told
+# further down:
 
 
 def each(x):
@@ -59,8 +62,9 @@ def all_in_one(x, old=False):
 
 
 # %%
-# Bytes kept between the forward pass and ``backward``, and how often a block ran in both
-# together. ``plain`` keeps x and what the eight ``Tanh`` gave, nine tensors:
+# For each way we print the bytes that are kept between the forward pass and ``backward``,
+# and how often a block ran in both together. ``plain`` keeps x and what the eight ``Tanh``
+# gave, which makes nine tensors:
 
 runs, products = [], {}
 for block in blocks:
@@ -72,16 +76,18 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
     print(f"{name:11} {size:7} bytes {len(runs):3} block runs")
 
 # %%
-# The least here is not the least later: when ``v`` arrives, ``all_in_one`` runs a whole
-# forward pass and holds what ``plain`` holds, ``each`` only what one block needs. Segments
-# of medium length are the compromise; a second forward pass is the price of any of them.
+# What keeps least here does not need least later. When ``v`` arrives, ``all_in_one`` runs a
+# whole forward pass and holds what ``plain`` holds, while ``each`` holds only what one
+# block needs. Segments of medium length are the compromise. A second forward pass is the
+# price of any of them.
 #
 # Random numbers
 # --------------
 #
-# Dropout draws again in the second run, so the state of the generator is put back first.
-# Turn that off, and ``v`` goes back through other units than y came from, without a word.
-# (BatchNorm's running statistics move in both runs: :ref:`functional-buffers`.)
+# Dropout draws again in the second run, so the state of the generator is put back first. If
+# you turn that off, ``v`` goes back through other units than y came from, without a word.
+# (BatchNorm's running statistics move in both runs, see :ref:`functional-buffers`.) Of each
+# pair of lines below, the first is y and the second is the gradient:
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
 for preserve in (True, False):
@@ -95,9 +101,10 @@ for preserve in (True, False):
 # --------------------------------
 #
 # What ``pack`` returns is what the graph holds, and ``unpack`` must make a tensor of it
-# again. ``save_on_cpu`` is such a pair: what a graph on a GPU keeps waits in main memory.
-# *I keep halves, and it takes more memory*: ``pack`` gets the weights as well, and what two
-# operations save is halved twice. Weights left alone, little is won. The product is near:
+# again. ``save_on_cpu`` is such a pair. With it, what a graph on a GPU keeps waits in main
+# memory. *I keep halves, and it takes more memory.* ``pack`` gets the weights as well, and
+# what two operations save is halved twice, as in the first line below. In the second, the
+# weights are left alone, and then little is won. The product is near in both:
 
 own = {p.data_ptr() for p in whole.parameters()}
 for change in (torch.Tensor.half, lambda t: t if t.data_ptr() in own else t.half()):
@@ -111,10 +118,10 @@ with save_on_cpu():
 # What goes wrong
 # ---------------
 #
-# *"torch.utils.checkpoint is incompatible with .grad()"*: the old variant,
-# ``use_reentrant=True``, calls ``backward`` inside ``backward``, which ``autograd.grad``
-# cannot reach through; nor has it a rule for :func:`torch.func.jvp`. And
-# :func:`torch.func.grad` refuses the new one, which lives on the hooks above. ``vmap``
+# *"torch.utils.checkpoint is incompatible with .grad()"* comes from the old variant,
+# ``use_reentrant=True``. It calls ``backward`` inside ``backward``, which ``autograd.grad``
+# cannot reach through, and it has no rule for :func:`torch.func.jvp`.
+# :func:`torch.func.grad` refuses the new variant, which lives on the hooks above. ``vmap``
 # takes the new one for the value, and the ``backward`` through its result raises:
 
 for attempt in (
@@ -131,7 +138,7 @@ for attempt in (
 torch.testing.assert_close(torch.func.vmap(all_in_one)(x), whole(x))
 
 # %%
-# The new one takes a batch of ``v`` and a second derivative, here of :math:`a\,x^3`:
+# The new variant takes a batch of ``v`` and a second derivative, here of :math:`a\,x^3`:
 
 u, a = torch.ones(3), torch.tensor(1.0, requires_grad=True)
 small = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -147,8 +154,9 @@ print(rows, *torch.autograd.grad(g, small, u), sep="\n")
 
 # %%
 # *Checkpoint and jvp do not go together (MeanFlow).* :term:`Forward mode <forward mode>`
-# alone is right, but ``backward`` through its :term:`tangent` raises: the second run is
-# outside of ``jvp``. Put the ``jvp`` inside of the checkpoint:
+# alone is right, but ``backward`` through its :term:`tangent` raises, because the second
+# run is outside of ``jvp``. Put the ``jvp`` inside of the checkpoint, as in the second half
+# of this output:
 
 
 def rate(x, f=lambda x: a * x**3):
@@ -163,7 +171,8 @@ for tangent in (rate(small, cube), checkpoint(rate, small, use_reentrant=False))
         print(str(error).splitlines()[0])
 
 # %%
-# The check: the same products, and :math:`(J^\top v)\cdot w` is forward mode's v·(Jw):
+# As a check, the products are all the same, and :math:`(J^\top v)\cdot w` is forward mode's
+# v·(Jw):
 
 for product in products.values():
     torch.testing.assert_close(product, products["plain"])
@@ -175,8 +184,9 @@ torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=
 # Where next
 # ----------
 #
-# Some results kept: :ref:`selective-checkpointing`. Memory: :ref:`memory-measured`. A batch
-# too large for memory: :ref:`gradient-cache`. Other hooks: :ref:`hooks`.
+# :ref:`selective-checkpointing` keeps some of the results, :ref:`memory-measured` measures
+# memory, :ref:`gradient-cache` is for a batch too large for memory, and :ref:`hooks` shows
+# other hooks.
 #
 # .. asked: gradient checkpointing; save memory in backward; recompute activations;
 #    torch.utils.checkpoint; activation checkpointing; does checkpointing change

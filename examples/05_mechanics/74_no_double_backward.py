@@ -4,15 +4,16 @@ r"""
 Which operations have no second derivative, and what do I use instead?
 ======================================================================
 
-Fused ones: attention, ``embedding_bag``, ``ctc_loss``, an RNN in cuDNN. Their backward is
-one kernel, which no rule differentiates. The same function made of plain operations has
-all derivatives; choose it in the *forward* pass.
+You take a gradient of a gradient, and the second backward is not implemented. This happens
+with fused operations: attention, ``embedding_bag``, ``ctc_loss``, an RNN in cuDNN. Their
+backward is one kernel, which no rule differentiates. The same function made of plain
+operations has all derivatives. Choose it in the *forward* pass.
 """
 
 # %%
 # A second derivative goes backward through the backward (:term:`double backward`). For x of
-# shape ``(4, 3)`` this asks for the derivative of :math:`u^\top\nabla f`, hence for
-# :math:`Hu`, with the :term:`Hessian` H of :math:`f=\sum y^2`:
+# shape ``(4, 3)``, the function below asks for the derivative of :math:`u^\top\nabla f`,
+# and so for :math:`Hu`, with the :term:`Hessian` H of :math:`f=\sum y^2`:
 
 import torch
 from torch import nn
@@ -32,8 +33,9 @@ def product(f, x):  # H u
 
 
 # %%
-# Some that refuse, and in which words, in the second backward. The kernel ``MATH`` does not
-# help where ``FLASH`` is allowed beside it, since that is preferred:
+# Here are some operations that refuse, with the words that they use in the second backward.
+# It does not help to allow the kernel ``MATH`` where ``FLASH`` is allowed beside it, since
+# ``FLASH`` is preferred:
 
 fused = {
     "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3),
@@ -52,7 +54,7 @@ for name, f in fused.items():
 # What to write instead
 # ---------------------
 #
-# The same functions from parts, or by another way through the same call:
+# You can write the same functions from parts, or go another way through the same call:
 
 
 def attention(x):
@@ -81,7 +83,8 @@ for name, f in plain.items():
 
 # %%
 # *Large batches have a second derivative, a small one raises.* So it was with ``cdist``
-# before torch 2.14 (:ref:`version-notes`). By matrix products it has one on every release:
+# before torch 2.14 (:ref:`version-notes`). If you let it compute by matrix products, it has
+# one on every release:
 
 
 def distances(x):
@@ -92,8 +95,10 @@ torch.testing.assert_close(distances(x), torch.cdist(x, 1 - x))
 found["cdist"] = product(distances, x)
 
 # %%
-# *And the distances within one set?* Written as ``(a - b).norm()``, they have NaN for a
-# second derivative where two points are one, as all pairs i = j are. Take the pairs i < j:
+# *And the distances within one set?* If they are written as ``(a - b).norm()``, their
+# second derivative is NaN where two points are one, as in all pairs i = j. So take the
+# pairs i < j. Each line says whether there is a NaN, for all pairs first, and then for i <
+# j:
 
 i, j = torch.triu_indices(4, 4, 1)
 for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
@@ -104,7 +109,7 @@ for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
 # -------------------------
 #
 # The forward pass chooses the kernel, and with it the backward. So the context belongs
-# around the module's call; around the backward it is too late:
+# around the module's call. Around the backward it is too late:
 
 layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).double()
 tokens = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
@@ -122,8 +127,9 @@ for around in ("forward", "backward"):
 # An RNN on a GPU
 # ---------------
 #
-# ``nn.RNN``, ``LSTM``, ``GRU`` run in cuDNN, which has no double backward (:ref:`errors`).
-# Without it around the forward pass torch's own kernels run, as here, in float64 on a CPU:
+# ``nn.RNN``, ``LSTM`` and ``GRU`` run in cuDNN, which has no double backward
+# (:ref:`errors`). If you switch cuDNN off around the forward pass, torch's own kernels run.
+# Here they do so in float64 on a CPU:
 
 lstm = nn.LSTM(3, 2).double()
 
@@ -141,7 +147,8 @@ found["LSTM"].shape
 # ------------------------
 #
 # For a ``ctc_loss``, or somebody else's kernel, a difference of two gradients gives
-# :math:`Hu` to about eight digits in float64, without the graph that a penalty needs:
+# :math:`Hu` to about eight digits in float64. It comes without the graph that a penalty
+# needs:
 
 
 def by_differences(f, x, h=1e-5):
@@ -155,8 +162,8 @@ off = (by_differences(attention, x) - found["attention"]).abs().max()
 print(tuple(of_ctc.shape), of_ctc.requires_grad, off.item() < 1e-7)
 
 # %%
-# The check: each product against such differences; that of CTC against second differences
-# of its values, which no derivative enters:
+# As a check, each product is compared with such differences. That of CTC is compared with
+# second differences of its values, which no derivative enters:
 
 for name, f in {**plain, "cdist": distances, "LSTM": recurrent}.items():
     torch.testing.assert_close(found[name], by_differences(f, x), atol=1e-6, rtol=0)
@@ -169,8 +176,9 @@ torch.testing.assert_close((of_ctc * u).sum(), curvature, atol=1e-6, rtol=1e-4)
 # Where next
 # ----------
 #
-# A second derivative for your own rule: :ref:`twice-differentiable`. Where they are needed:
-# :ref:`gradient-penalty`, :ref:`hvp`. Compiled functions: :ref:`second-derivatives`.
+# :ref:`twice-differentiable` gives your own rule a second derivative,
+# :ref:`gradient-penalty` and :ref:`hvp` are where second derivatives are needed, and
+# :ref:`second-derivatives` is about compiled functions.
 #
 # .. asked: double backward not implemented; no second derivative; derivative of
 #    backward is not implemented; flash attention second derivative; cuDNN RNN double

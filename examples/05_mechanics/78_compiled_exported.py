@@ -4,14 +4,16 @@ r"""
 vmap, Hessians and export: inside of torch.compile or around it?
 ================================================================
 
-Differentiate first and compile the result: ``torch.compile(jacrev(f))``. A compiled
-function has one backward, made for one v: :term:`vmap` over it is refused, and so is its
-derivative. To export a gradient, trace it with ``make_fx`` first.
+You compile a function, and want a batch of v, a second derivative or an export of its
+gradient. Differentiate first and compile the result, as in ``torch.compile(jacrev(f))``. A
+compiled function has one backward, made for one v. :term:`vmap` over it is refused, and so
+is its derivative. To export a gradient, trace it with ``make_fx`` first.
 """
 
 # %%
-# :math:`y=\sin x^3`, elementwise, of shape ``(3,)``. The backend ``aot_eager`` traces
-# forward and backward as the default one does, and needs no C++ compiler:
+# Our function is :math:`y=\sin x^3`, elementwise, of shape ``(3,)``. The backend
+# ``aot_eager`` traces forward and backward as the default one does, and needs no C++
+# compiler. Compiled or not, the gradient for v is the same:
 
 from functools import partial
 
@@ -37,10 +39,10 @@ print(torch.autograd.grad(f(x), x, v)[0])
 # What goes wrong
 # ---------------
 #
-# *It looks like you're trying to call a compiled backward function within vmap/grad/vjp*: a
-# :term:`Jacobian` from a batch of v, by ``vmap`` over the compiled function's backward. And
-# *torch.compile with aot_autograd does not currently support double backward*, for a
-# :term:`Hessian`:
+# *It looks like you're trying to call a compiled backward function within vmap/grad/vjp*
+# comes for a :term:`Jacobian` from a batch of v, by ``vmap`` over the compiled function's
+# backward. *torch.compile with aot_autograd does not currently support double backward*
+# comes for a :term:`Hessian`:
 
 y, rows = compiled(f)(x), torch.eye(3, dtype=torch.float64)
 
@@ -61,10 +63,11 @@ for attempt in (lambda: vmap(row)(rows), lambda: twice(x)):
         print(str(error).partition(". ")[0])
 
 # %%
-# (With this backend ``is_grads_batched=True`` runs; with the default one it ends in *Cannot
-# access data pointer of Tensor that doesn't have storage*.) Three that run: a loop over v;
-# :mod:`torch.func` around the compiled function, which then runs as if it had never been
-# compiled; and, the one to prefer, the derivative inside:
+# (With this backend ``is_grads_batched=True`` runs. With the default one it ends in *Cannot
+# access data pointer of Tensor that doesn't have storage*.) Three ways run. The first is a
+# loop over v. The second is :mod:`torch.func` around the compiled function, which then runs
+# as if it had never been compiled. The third has the derivative inside, and is the one to
+# prefer. They give the same diagonal:
 
 at = x.detach()
 looped = torch.stack([row(v) for v in rows])
@@ -72,14 +75,15 @@ for J in (looped, jacrev(compiled(f))(at), compiled(jacrev(f))(at)):
     print(J.diagonal())
 
 # %%
-# The second has a price: after it, plain calls are not compiled either (1 means compiled):
+# The second way has a price, because after it plain calls are not compiled either. Here 1
+# means compiled:
 
 told, zero = compiled(lambda x: x + torch.compiler.is_compiling()), torch.zeros(1)
 before, _, after = told(zero), jacrev(told)(zero), told(zero)
 print(before, after)
 
 # %%
-# A second derivative, and a gradient of each of three samples:
+# A second derivative can go inside as well, and so can a gradient of each of three samples:
 
 inside = compiled(hessian(lambda x: f(x).sum()))(at)
 print(inside.diagonal(), compiled(vmap(grad(f)))(at))
@@ -87,7 +91,7 @@ print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 # %%
 # *And backward() inside of the compiled function?* The graph breaks there. With
 # ``fullgraph=True`` it is refused, unless ``torch._dynamo.config.trace_autograd_ops`` is
-# set, which also makes two calls of ``backward`` through a shared part work
+# set. This setting also makes two calls of ``backward`` through a shared part work
 # (:ref:`answers-compile` tries every combination). ``grad`` of :mod:`torch.func` needs no
 # switch.
 #
@@ -96,7 +100,8 @@ print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 #
 # A network that returns forces takes a gradient in its ``forward``. ``torch.export``
 # follows ``autograd.grad`` through some operations and loses it in others, a ``Linear``
-# among them; a gradient of :mod:`torch.func` it does not follow at all:
+# among them. A gradient of :mod:`torch.func` it does not follow at all. For the first of
+# the two we write a module:
 
 torch.manual_seed(0)  # the same weights on every build
 energy = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -114,7 +119,8 @@ class Slope(nn.Module):
 
 
 # %%
-# With the sine, the exponential, the network, and the network by :mod:`torch.func`:
+# We export it with the sine, the exponential and the network, and then the network's
+# gradient by :mod:`torch.func`:
 
 func = nn.Sequential()
 func.forward = grad(lambda x: energy(x).sum())
@@ -127,7 +133,8 @@ for module in (Slope(torch.sin), Slope(torch.exp), Slope(energy), func):
 
 # %%
 # ``make_fx`` runs the gradient once and writes down its operations, forward and backward in
-# one list, without any autograd in it. Weights as arguments stay weights:
+# one list, without any autograd in it. Weights as arguments stay weights. Of the names in
+# the list we print the products and the tanh:
 
 w = {name: p.detach().clone() for name, p in energy.named_parameters()}
 
@@ -142,7 +149,8 @@ print([name for name in names if "mm" in name or "tanh" in name])
 
 # %%
 # *symbolic* leaves the batch size open. This list is an ordinary module, and can be
-# exported, here with the parameters put back in:
+# exported. Here it is exported with the parameters put back in, and then called with seven
+# samples:
 
 
 class Exportable(nn.Sequential):
@@ -156,10 +164,11 @@ print(program.module()(torch.ones(7, 3)).shape)
 
 # %%
 # An ONNX exporter that starts from such a program gets a forward pass of plain operations.
-# A branch on ``training`` is decided at the tracing; one on a value is refused there.
+# A branch on ``training`` is decided at the tracing, and a branch on a value is refused
+# there.
 #
-# The check: derivatives by hand, and the forces by plain autograd for other weights and
-# another batch:
+# As a check, we compare the derivatives with those by hand, and the forces with those by
+# plain autograd, for other weights and another batch:
 
 torch.testing.assert_close(compiled(jacrev(f))(at), (3 * at**2 * (at**3).cos()).diag())
 second = 6 * at * (at**3).cos() - 9 * at**4 * (at**3).sin()
@@ -174,8 +183,8 @@ torch.testing.assert_close(program.module()(more.detach()), -slope)
 # Where next
 # ----------
 #
-# Is it the same gradient? :ref:`same-numbers`. What vmap refuses besides:
-# :ref:`vmap-limits`. Parameters as arguments: :ref:`functional-buffers`.
+# :ref:`same-numbers` asks whether it is the same gradient, :ref:`vmap-limits` tells what
+# vmap refuses besides, and :ref:`functional-buffers` passes parameters as arguments.
 #
 # .. asked: torch.compile and gradients; compile with Hessian; compile a function with
 #    vmap; torch.export gradient; backward inside of torch.compile; compile and backward
