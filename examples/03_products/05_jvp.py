@@ -145,9 +145,9 @@ for wrong in (torch.ones(3), torch.tensor([1, 0])):
 # %%
 # *unpack_dual(out).tangent is None.* One reason is that ``out`` does not depend on the dual
 # number. Another is that a ``detach``, an integer or a plain number on the way has cut it
-# off. In these cases :func:`torch.func.jvp` gives zeros, as in the last line below. The
-# third reason is that you read the tangent after the block, which takes all tangents along
-# when it ends:
+# off. In these cases :func:`torch.func.jvp` gives zeros, as in the last line below for
+# ``detach``. The third reason is that you read the tangent after the block, which takes all
+# tangents along when it ends:
 
 with forward.dual_level():
     dual = forward.make_dual(x, u)
@@ -195,9 +195,9 @@ pullback.live(f, torch.tensor([2.0, 3.0]))
 # Where next
 # ----------
 #
-# :ref:`jvp-from-vjps` is for functions that have no forward mode. :ref:`dot-product-test`
-# tells whether your JVP fits your VJP. :ref:`reverse-or-forward` is about a whole J, and
-# :ref:`linearize` about many directions, and dropout.
+# :ref:`jvp-from-vjps` is for functions with an operation that has no rule for forward mode.
+# :ref:`dot-product-test` tells whether your JVP fits your VJP. :ref:`reverse-or-forward` is
+# about a whole J, and :ref:`linearize` about many directions, and dropout.
 #
 # .. asked: dual numbers in forward mode; Jacobian-vector product; forward mode AD; dual
 #    numbers; jvp in PyTorch; tangent; derivative along a direction without a graph

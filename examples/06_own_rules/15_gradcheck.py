@@ -139,9 +139,9 @@ passes(noisy, x, nondet_tol=1e-6)
 # A wrong rule, passed
 # --------------------
 #
-# Now the other way round. The rules below are wrong in a branch that the point does not
-# visit, by an error within ``rtol=1e-3``, by one within ``atol=1e-5``, and by a missing
-# conjugate, which real inputs cannot show. The last one is tested with ``fast_mode=True``,
+# Now the other way round. Four of the rules below are wrong in a branch that the point does
+# not visit, by an error within ``rtol=1e-3``, by one within ``atol=1e-5``, and by a missing
+# conjugate, which real inputs cannot show. A fifth rule is tested with ``fast_mode=True``,
 # which compares a single number, :math:`v^\top Ju`, and here misses that one entry of J is
 # off by 1e-4:
 
