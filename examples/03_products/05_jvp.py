@@ -4,22 +4,25 @@ r"""
 What is a JVP, and how is it computed?
 ======================================
 
-A :term:`Jacobian-vector product` :math:`Ju` says how the *output* moves when the input
-moves along :math:`u`. :term:`Forward mode <forward mode>` computes it together with
-``f(x)``, in one pass, which needs no graph.
+You have a point and a direction, and want to know how the *output* of a function moves when
+its input moves along this direction :math:`u`. The :term:`Jacobian-vector product`
+:math:`Ju` says it. :term:`Forward mode <forward mode>` computes it together with ``f(x)``,
+in one pass, which needs no graph.
 """
 
 # %%
-# Take :math:`f(x)=(x_1x_2,\;x_1+x_2,\;x_2^2)` from ``(2,)`` to ``(3,)``:
+# Our function is :math:`f(x)=(x_1x_2,\;x_1+x_2,\;x_2^2)`, which takes two numbers to three.
+# This is its :term:`Jacobian`, and the product with ``u``:
 #
 # .. math::
 #
 #    J=\begin{bmatrix}x_2&x_1\\1&1\\0&2x_2\end{bmatrix},\qquad
 #    Ju=u_1\begin{bmatrix}x_2\\1\\0\end{bmatrix}+u_2\begin{bmatrix}x_1\\1\\2x_2\end{bmatrix}
 #
-# The :term:`tangent` ``u`` has the shape of ``x``; :math:`Ju`, a sum of *columns*, has
-# the shape of ``y``. A :term:`cotangent` ``v`` is the mirror image: shape of ``y`` in,
-# shape of ``x`` out.
+# The :term:`tangent` ``u`` has the shape of ``x``. The product :math:`Ju` is a sum of
+# *columns* and has the shape of ``y``. A :term:`cotangent` ``v`` is the mirror image of a
+# tangent. It goes in with the shape of ``y``, and its product comes out with the shape of
+# ``x``. Here is :math:`Ju` at :math:`(2,3)`, below the output itself:
 
 import torch
 
@@ -38,9 +41,10 @@ Ju
 # How it is computed
 # ------------------
 #
-# Every number travels with its derivative along ``u``, as a *dual number*
+# In forward mode every number travels with its derivative along ``u``, as a *dual number*
 # :math:`x+\varepsilon u` with :math:`\varepsilon^2=0`. :func:`torch.func.jvp` is made of
-# this; here it is by hand:
+# this. To see it at work, we make the dual number by hand, call f, and take the result
+# apart:
 
 import torch.autograd.forward_ad as forward
 
@@ -50,16 +54,17 @@ with forward.dual_level():
 tangent
 
 # %%
-# The price is one pass for each direction. A one-hot ``u`` gives a column of J, as a
-# one-hot ``v`` gives a row:
+# The tangent of the result is the same :math:`Ju`. The price is one pass for each
+# direction. With a one-hot ``u`` you get a column of J, as you get a row with a one-hot
+# ``v``. Here is the second column:
 
 torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 
 # %%
-# *The slope of a loss along a direction: jvp, or backward and a dot product?* The same
-# number. One pass of ``jvp`` keeps nothing where neither x nor a weight requires a gradient
-# (else it records a graph); one ``backward`` serves every direction at the point, with a
-# dot product for each:
+# *The slope of a loss along a direction: jvp, or backward and a dot product?* Both give the
+# same number. One pass of ``jvp`` keeps nothing if neither x nor a weight requires a
+# gradient (otherwise it records a graph, as the last line below shows). One ``backward``
+# serves every direction at the point, with a dot product for each:
 
 
 def loss(x):
@@ -71,8 +76,9 @@ assert not torch.func.jvp(loss, (x,), (u,))[1].requires_grad
 assert torch.func.jvp(loss, (x.clone().requires_grad_(),), (u,))[1].requires_grad
 
 # %%
-# Of two inputs, each has its tangent, and the result is the sum of what both do. To hold
-# one still, give it zeros:
+# If there are two inputs, each has its tangent, and the result is the sum of what both do.
+# To hold one of them still, give it zeros. In the second line below only the first factor
+# moves:
 
 a, b = torch.tensor(2.0), torch.tensor(3.0)
 one, zero = torch.tensor(1.0), torch.tensor(0.0)
@@ -80,8 +86,9 @@ print(torch.func.jvp(torch.mul, (a, b), (one, one))[1])
 print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
 
 # %%
-# *jvp returns no function that I could map.* Then map one that calls it: over pairs of a
-# point and a direction, or, by two maps, over all points (rows) with all directions:
+# *jvp returns no function that I could map.* Then write a function that calls it, and map
+# that one. Mapped once, it takes pairs of a point and a direction. Mapped twice, it takes
+# all points (rows) with all directions:
 
 vmap, ends, ways = torch.func.vmap, torch.stack([x, -x]), torch.eye(2)
 along = lambda x, u: torch.func.jvp(f, (x,), (u,))[1]
@@ -90,8 +97,8 @@ crossed = vmap(vmap(along, (None, 0)), (0, None))(ends, ways)
 crossed.shape
 
 # %%
-# *By the weights of a module?* Leave the module alone and call it with a dict of duals.
-# :func:`torch.func.jvp` does the same with a dict of tangents:
+# *By the weights of a module?* You need not change the module. Call it with a dict of dual
+# numbers, or give :func:`torch.func.jvp` a dict of tangents, which does the same:
 
 layer = torch.nn.Linear(2, 1)
 w = {name: p.detach() for name, p in layer.named_parameters()}
@@ -103,10 +110,12 @@ with forward.dual_level():
 print(by_weights, torch.func.jvp(lambda w: call(layer, w, (x,)), (w,), (ones,))[1])
 
 # %%
-# *Is forward mode slower than the double-grad trick?* You may have timed the trick twice:
-# :func:`torch.autograd.functional.jvp` is two reverse passes (:ref:`jvp-from-vjps`).
-# Forward mode keeps nothing for a way back (if weights require a gradient: under
-# ``no_grad``), so its memory does not grow with depth; the trick keeps tensors:
+# *Is forward mode slower than the double-grad trick?* If you have compared it with
+# :func:`torch.autograd.functional.jvp`, you may have timed the trick twice, since that
+# function is two reverse passes itself (:ref:`jvp-from-vjps`). Forward mode keeps nothing
+# for a way back (under ``no_grad``, if weights require a gradient), so its memory does not
+# grow with depth. The trick keeps tensors, as a hook on :term:`saved tensors <saved
+# tensor>` shows:
 
 
 def kept(jvp, *arguments):
@@ -124,8 +133,8 @@ print(kept(torch.autograd.functional.jvp, f, x, u))
 # What goes wrong
 # ---------------
 #
-# ``u`` must look like ``x``, and be floating point. One shaped like ``y`` is a cotangent in
-# the wrong place:
+# ``u`` must have the shape of ``x`` and be floating point. The first ``u`` below has the
+# shape of ``y`` (it is a cotangent in the wrong place), and the second is made of integers:
 
 for wrong in (torch.ones(3), torch.tensor([1, 0])):
     try:
@@ -134,9 +143,11 @@ for wrong in (torch.ones(3), torch.tensor([1, 0])):
         print(str(error).splitlines()[0])
 
 # %%
-# *unpack_dual(out).tangent is None*: ``out`` does not depend on the dual, or a ``detach``,
-# an integer or a plain number on the way cut it off, for which :func:`torch.func.jvp` gives
-# zeros; or it is read after the block, which takes all tangents along:
+# *unpack_dual(out).tangent is None.* One reason is that ``out`` does not depend on the dual
+# number. Another is that a ``detach``, an integer or a plain number on the way has cut it
+# off. In these cases :func:`torch.func.jvp` gives zeros, as in the last line below for
+# ``detach``. The third reason is that you read the tangent after the block, which takes all
+# tangents along when it ends:
 
 with forward.dual_level():
     dual = forward.make_dual(x, u)
@@ -146,10 +157,11 @@ print(forward.unpack_dual(outs[0]).tangent)
 print(torch.func.jvp(torch.Tensor.detach, (x,), (u,))[1])
 
 # %%
-# *Does forward mode work under no_grad?* Yes: :class:`torch.no_grad` turns off
-# :term:`reverse mode` only. A dual number made under :class:`torch.inference_mode
-# <torch.autograd.grad_mode.inference_mode>` loses its tangent without a word;
-# :func:`torch.func.jvp` switches forward mode on for itself:
+# *Does forward mode work under no_grad?* Yes, because :class:`torch.no_grad` turns off
+# :term:`reverse mode` only. But a dual number that you make under
+# :class:`torch.inference_mode <torch.autograd.grad_mode.inference_mode>` loses its tangent
+# without a word. :func:`torch.func.jvp` works there, too, because it switches forward mode
+# on for itself:
 
 with torch.no_grad():
     print(torch.func.jvp(f, (x,), (u,))[1])
@@ -159,7 +171,8 @@ with torch.inference_mode():
     print(torch.func.jvp(f, (x,), (u,))[1])
 
 # %%
-# The independent check: the difference quotient along ``u``, in double precision.
+# We compare :math:`Ju` with a difference quotient along ``u``, in double precision, which
+# shares no code with forward mode, and the others with formulas:
 
 t = 1e-6
 x64, u64 = x.double(), u.double()
@@ -171,8 +184,8 @@ assert torch.equal(tangent, J @ u)
 assert by_weights.item() == x.sum() + 1  # of w · x + b, along ones
 
 # %%
-# The same f in the page. Choose *J u*, and move u and x: u weighs the columns of J, and v
-# the rows:
+# Below is the same f. Choose *J u*, and move u and x. You see how u weighs the columns of
+# J, and v the rows:
 
 import pullback
 
@@ -182,8 +195,9 @@ pullback.live(f, torch.tensor([2.0, 3.0]))
 # Where next
 # ----------
 #
-# Where forward mode is missing: :ref:`jvp-from-vjps`. Does my JVP fit my VJP?
-# :ref:`dot-product-test`. A whole J: :ref:`reverse-or-forward`. Dropout: :ref:`linearize`.
+# :ref:`jvp-from-vjps` is for functions with an operation that has no rule for forward mode.
+# :ref:`dot-product-test` tells whether your JVP fits your VJP. :ref:`reverse-or-forward` is
+# about a whole J, and :ref:`linearize` about many directions, and dropout.
 #
 # .. asked: dual numbers in forward mode; Jacobian-vector product; forward mode AD; dual
 #    numbers; jvp in PyTorch; tangent; derivative along a direction without a graph

@@ -4,19 +4,23 @@ r"""
 The dot-product test: does my VJP match my JVP?
 ===============================================
 
-For every ``u`` and ``v``, :math:`\langle v, Ju\rangle=\langle J^\top v, u\rangle`. Draw
-both at random and compare two numbers: if they differ, one of the products is wrong.
+You have written a backward, or an adjoint, and want to know whether it belongs to the
+function. For every ``u`` and ``v``, :math:`\langle v, Ju\rangle=\langle J^\top v,
+u\rangle`. So draw both at random, compute the two sides, and compare two numbers. If they
+differ, one of the products is wrong.
 """
 
 # %%
-# Shapes: ``v`` and :math:`Ju` look like ``y``, ``u`` and :math:`J^\top v` look like
-# ``x``. Both sides are the one number :math:`v^\top J u`, bracketed in two ways:
+# The vectors ``v`` and :math:`Ju` have the shape of ``y``, and ``u`` and :math:`J^\top v`
+# have the shape of ``x``. Both sides are the same number :math:`v^\top J u`, bracketed in
+# two ways:
 #
 # .. math::
 #
 #    v^\top(Ju) = (v^\top J)\,u
 #
-# No :term:`Jacobian` is formed, so the test costs two products, whatever m and n are.
+# No :term:`Jacobian` is formed, so the test costs two products, whatever m and n are. Here
+# it is for a function of 1000 variables, with the two sides next to each other:
 
 import torch
 
@@ -34,15 +38,16 @@ right = pull(v)[0] @ u
 print(f"{left:.10f} {right:.10f}")
 
 # %%
-# Why random vectors catch mistakes: a wrong entry :math:`(i,j)` changes one side by
-# :math:`v_i u_j` times the error, which is zero with probability zero.
+# The sides agree. Random vectors catch mistakes because a wrong entry :math:`(i,j)` changes
+# one side by :math:`v_i u_j` times the error, and this is zero with probability zero.
 #
 # The adjoint of a linear operator
 # --------------------------------
 #
 # *I have a linear operator in PyTorch and need its adjoint, for a solver.* It is the map
-# that ``vjp`` returns, the same at every x. Here of a strided convolution with a crop, put
-# to the test; and once more, at zero:
+# that ``vjp`` returns, which is the same at every x. Our operator is a strided convolution
+# with a crop. We put its adjoint to the test, and then compare it with the one that ``vjp``
+# returns at zero:
 
 
 def operator(x):
@@ -56,8 +61,8 @@ print(f"{(seen * r).sum():.10f} {(image * adjoint(r)[0]).sum():.10f}")
 print(torch.equal(torch.func.vjp(operator, 0 * image)[1](r)[0], adjoint(r)[0]))
 
 # %%
-# Of a complex operator it is the conjugate transpose :math:`A^H` (:ref:`complex-v`). Of a
-# convolution alone, ``conv_transpose2d`` (:ref:`same-or-not`).
+# For a complex operator it is the conjugate transpose :math:`A^H` (:ref:`complex-v`). For a
+# convolution alone there is ``conv_transpose2d`` (:ref:`same-or-not`).
 
 A, z, w = (torch.randn(s, dtype=torch.complex128) for s in ((3, 2), (2,), (3,)))
 torch.allclose(torch.func.vjp(lambda z: A @ z, z)[1](w)[0], A.conj().T @ w)
@@ -66,8 +71,8 @@ torch.allclose(torch.func.vjp(lambda z: A @ z, z)[1](w)[0], A.conj().T @ w)
 # A hand-written backward on trial
 # --------------------------------
 #
-# A convolution with a kernel of three numbers, its backward written by hand. The kernel
-# must be *flipped* on the way back; this one forgets to:
+# Let us test a convolution with a kernel of three numbers, whose backward is written by
+# hand. On the way back the kernel must be *flipped*, and this backward forgets to do it:
 
 
 class Smooth(torch.autograd.Function):
@@ -83,8 +88,8 @@ class Smooth(torch.autograd.Function):
 
 
 # %%
-# The map is linear in ``x``, so its :term:`JVP` with ``u`` is the map itself applied to
-# ``u``, and ``backward`` supplies the other side:
+# The map is linear in ``x``, so its :term:`JVP` with ``u`` is the map itself, applied to
+# ``u``. ``backward`` supplies the other side, and ``gap`` is the distance between the two:
 
 
 def gap(smooth, k):
@@ -98,7 +103,7 @@ lopsided = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
 print(gap(Smooth, lopsided) > 0.1)
 
 # %%
-# The test has found it. Mended, the same function passes:
+# The test has found the mistake. With the kernel flipped, the same function passes:
 
 
 class Mended(Smooth):
@@ -114,17 +119,18 @@ print(gap(Mended, lopsided) < 1e-12)
 # What goes wrong
 # ---------------
 #
-# A test on a special case passes. A *symmetric* kernel is its own flip, so the wrong
-# backward is right there, and the mistake sleeps until the kernel is another one:
+# The test may pass on a special case. A *symmetric* kernel is its own flip. So the wrong
+# backward is right for it, and the mistake sleeps until you take another kernel:
 
 symmetric = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
 print(gap(Smooth, symmetric) < 1e-12)
 
 # %%
-# *Does a passed test prove my gradient?* No: it says that both products belong to *one*
+# *Does a passed test prove my gradient?* No. It says that both products belong to *one*
 # matrix, not that it is the right one. A stray ``detach`` takes half of the derivative of
-# :math:`x^2` from the :term:`VJP` and the JVP alike. Both sides are equal, and half of the
-# third number, which takes :math:`J=\operatorname{diag}(2x)`:
+# :math:`x^2` from the :term:`VJP` and the JVP alike. In the first line below both sides are
+# equal, but they are half of the number in the second line, which takes
+# :math:`J=\operatorname{diag}(2x)`:
 
 
 def leaky(x):
@@ -137,8 +143,8 @@ print((b @ torch.func.jvp(leaky, (p,), (a,))[1]).item(), (pulled @ a).item())
 print((b @ (2 * p * a)).item())
 
 # %%
-# A difference quotient knows nothing of ``detach``. :func:`pullback.check` takes it and the
-# test, among other routes, and says which one disagrees:
+# A difference quotient knows nothing of ``detach``. :func:`pullback.check` takes one, along
+# with the dot-product test and other routes, and says which of them disagrees:
 
 import pullback
 
@@ -146,7 +152,8 @@ report = pullback.check(leaky, p, b)
 report
 
 # %%
-# The numbers of this page, and a difference quotient of the first function:
+# We repeat the verdicts of this page as assertions, and compare the first function with a
+# difference quotient:
 
 torch.testing.assert_close(left, right)
 assert gap(Smooth, lopsided) > 0.1
@@ -160,8 +167,8 @@ assert pullback.check(f, x[:5], v[:4]).ok
 # Where next
 # ----------
 #
-# Every entry against differences: :ref:`gradcheck`. Where hand-written backward functions
-# come from: :ref:`custom-function`.
+# :ref:`gradcheck` compares every entry with differences, and :ref:`custom-function` shows
+# where hand-written backward functions come from.
 #
 # .. asked: adjoint test; check a vjp against a jvp; test that my backward is the
 #    transpose; verify a custom gradient with random vectors; transpose test of a linear

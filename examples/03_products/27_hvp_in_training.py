@@ -4,14 +4,17 @@ r"""
 Hv of a network: dropout, BatchNorm, mini-batches, chunks
 =========================================================
 
-Every forward pass with dropout is another function, with another :term:`Hessian`. So run it
-once and take all products from that graph, or fix the mask. The Hessian of a mean over a
-data set is the mean of the batches' Hessians, unless BatchNorm couples the samples.
+You train a network and want :term:`Hessian-vector products <Hessian-vector product>` of its
+loss, for a solver or for the largest eigenvalue. With dropout every forward pass is another
+function, with another :term:`Hessian`. So run it once and take all products from that
+graph, or fix the mask. The Hessian of a mean over a data set is the mean of the batches'
+Hessians, weighted by their sizes, unless BatchNorm couples the samples.
 """
 
 # %%
-# A list of weights, and a :term:`Hessian-vector product` with a list of their shapes. H is
-# symmetric, :math:`u^\top Hw=w^\top Hu`: a test that needs no other answer.
+# Our network has a list of weights, and the product has a list of tensors with the same
+# shapes. H is symmetric, so :math:`u^\top Hw=w^\top Hu` for any two vectors. This is a test
+# that needs no other answer.
 
 from copy import deepcopy
 
@@ -34,7 +37,9 @@ def slopes(model, rows=slice(None)):
 
 
 # %%
-# One flat vector of 17 for all the weights is what a solver wants:
+# A solver wants one flat vector for all the weights, which has 17 entries here. So our
+# product takes such a vector, cuts it into pieces with the shapes of the weights, and
+# returns a flat one:
 
 
 def flat(tensors):
@@ -54,23 +59,28 @@ u, w = torch.randn(2, 17).double()
 # What goes wrong
 # ---------------
 #
-# *My Hessian-vector product gives another result on every call.* A forward pass for each
-# product draws a mask for each, and u'Hw and w'Hu belong to two functions:
+# *My Hessian-vector product gives another result on every call.* If each product has a
+# forward pass of its own, each draws a mask of its own. Then u'Hw and w'Hu belong to two
+# functions. The three numbers in the first line below should be equal, and the one in the
+# second should be equal to them:
 
 print([f"{product(slopes(noisy), noisy, u) @ w:.3f}" for _ in range(3)])
 print(f"{product(slopes(noisy), noisy, w) @ u:.3f}")
 
 # %%
-# From *one* graph, kept by ``retain_graph=True``, all products are of one function:
+# None of them agree. If we keep *one* graph with ``retain_graph=True``, all products that
+# we take from it are of one function:
 
 g = slopes(noisy)
 one, other = product(g, noisy, u) @ w, product(g, noisy, w) @ u
 print(f"{one:.3f} {other:.3f}")
 
 # %%
-# Where the forward pass must run again, as under :func:`torch.func.jvp`, set the seed each
-# time; ``fork_rng`` puts the generator's state back afterwards. For the network without
-# noise take ``eval()``: one more function, with the same product on every call:
+# Some ways must run the forward pass again for each product, as :func:`torch.func.jvp`
+# does. Then set the seed each time. ``fork_rng`` puts the generator's state back
+# afterwards. If you want the network without noise, take ``eval()``. It is one more
+# function, but it gives the same product on every call. Here is the gradient with a fixed
+# mask:
 
 names, start = zip(*noisy.named_parameters(), strict=True)
 
@@ -86,7 +96,8 @@ def slopes_of(*weights):
 
 
 # %%
-# Now conjugate gradients, or an iteration for the largest eigenvalue, see one matrix:
+# With it, conjugate gradients, or an iteration for the largest eigenvalue, see one matrix,
+# as the two equal numbers show:
 
 
 def forward_over_reverse(u):
@@ -101,7 +112,8 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # How sharp is the minimum? The largest eigenvalue
 # ------------------------------------------------
 #
-# Multiply, scale to length 1, again. This finds the eigenvalue largest in *size*:
+# Multiply a vector by H, scale it to length 1, and repeat. This finds the eigenvalue that
+# is largest in *size*. We compare it with the one from the whole H:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -115,8 +127,9 @@ print(f"{sharpness:.4f} of {torch.linalg.eigvalsh(H)[-1]:.4f}")
 # The whole data set, a batch at a time
 # -------------------------------------
 #
-# *May I add the products up?* The derivative of a sum is the sum of derivatives, twice too.
-# Batches of 8 and 4 weigh 8 and 4 twelfths, and only one batch's graph is held at a time:
+# *May I add the products up?* Yes, because the derivative of a sum is the sum of the
+# derivatives, and so is the second derivative. Our batches of 8 and 4 samples have the
+# weights 8/12 and 4/12, and only one batch's graph is held at a time:
 
 
 def in_batches(model, u):
@@ -127,8 +140,11 @@ def in_batches(model, u):
 print(torch.allclose(in_batches(plain, u), H @ u))
 
 # %%
-# BatchNorm in ``train()`` couples the samples: the sum is of another function, and a pass
-# moves its statistics, so take a copy (:ref:`functional-buffers`). In ``eval()`` it holds:
+# BatchNorm in ``train()`` couples the samples, so the products of the batches add up to
+# that of another function. Each pass also moves its statistics, so take a copy of the model
+# (:ref:`functional-buffers`). In ``eval()`` the sum is right. The first line below is for
+# ``train()``, the second for ``eval()``. Each says whether the sum is off, whether it is
+# right, and how many passes the statistics have seen:
 
 normed = make(nn.BatchNorm1d(4, affine=False))
 for mode in (True, False):
@@ -141,8 +157,9 @@ for mode in (True, False):
 # All of H in chunks
 # ------------------
 #
-# :func:`torch.func.hessian` batches all n products at once. ``jacfwd`` of ``grad`` is the
-# same and has no chunks to choose; ``jacrev`` has: 5 rows at a time here, or one, a loop:
+# :func:`torch.func.hessian` batches all n products at once. ``jacfwd`` of ``grad`` does the
+# same and has no chunks to choose. ``jacrev`` of ``grad`` gives the same matrix and has
+# them. Here it takes 5 rows at a time. With ``chunk_size=1`` it would be a loop:
 
 
 def loss(w):
@@ -156,7 +173,8 @@ chunked = torch.func.jacrev(torch.func.grad(loss), chunk_size=5)(point)
 print(chunked.shape)
 
 # %%
-# The check: symmetry, chunks against the loop, differences of the gradient, ``eval()``:
+# We compare the products with their mirror images, the chunks with the loop, a product with
+# differences of the gradient, and two products in ``eval()`` with each other:
 
 torch.testing.assert_close(one, other)
 torch.testing.assert_close(forward_over_reverse(u) @ w, forward_over_reverse(w) @ u)
@@ -171,8 +189,8 @@ torch.testing.assert_close(*still)
 # Where next
 # ----------
 #
-# The product itself: :ref:`hvp`. Without the term that may be negative:
-# :ref:`gauss-newton`. A trace from products: :ref:`trace-and-norm`.
+# :ref:`hvp` explains the product itself. :ref:`gauss-newton` leaves out the term that may
+# have negative eigenvalues, and :ref:`trace-and-norm` estimates a trace from products.
 #
 # .. asked: Hessian-vector product of a network; hvp with dropout or batch norm; Hessian
 #    over the whole data set; hvp in mini-batches; Hessian of the training loss

@@ -4,15 +4,16 @@ r"""
 The full Hessian, and what symmetry saves
 =========================================
 
-:func:`torch.func.hessian` returns all n×n second derivatives at the cost of about n
-:term:`Hessian-vector products <Hessian-vector product>`. Symmetry halves what you
-*store*; it saves products only where you want one block, or where H has zeros.
+You want all n×n second derivatives of a function. :func:`torch.func.hessian` returns them,
+at the cost of about n :term:`Hessian-vector products <Hessian-vector product>`. The
+:term:`Hessian` of a smooth function is symmetric, which halves what you must *store*. It
+saves products only if you want one block, or if H has zeros.
 """
 
 # %%
-# For :math:`f:\mathbb R^n\to\mathbb R`, :math:`H_{ij}=\partial^2 f/\partial x_i\partial
-# x_j` is the :term:`Jacobian` of the gradient. For a tensor ``x`` its shape is
-# ``x.shape + x.shape``:
+# For :math:`f:\mathbb R^n\to\mathbb R`, the Hessian :math:`H_{ij}=\partial^2 f/\partial
+# x_i\partial x_j` is the :term:`Jacobian` of the gradient. If ``x`` is a tensor, the shape
+# of H is ``x.shape + x.shape``. Here is the one of a function of two numbers:
 
 import torch
 
@@ -28,8 +29,8 @@ H = torch.func.hessian(f)(x)
 H
 
 # %%
-# *Must I call grad n times?* By hand, yes: a :term:`one-hot vector` for each row of the
-# gradient. ``is_grads_batched=True`` does them in one call:
+# *Must I call grad n times?* By hand, you need n products, one with a :term:`one-hot
+# vector` for each row of H. But ``is_grads_batched=True`` takes them all in one call:
 
 leaf = x.clone().requires_grad_()
 (g,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
@@ -37,8 +38,8 @@ leaf = x.clone().requires_grad_()
 rows
 
 # %%
-# A :term:`Hessian` is a Jacobian twice, in whatever modes; ``hessian`` is
-# ``jacfwd(jacrev)``:
+# The rows are the same as above. A Hessian is a Jacobian taken twice, in whatever modes,
+# and ``hessian`` is ``jacfwd(jacrev)``. The three ways below give the same numbers:
 
 print(torch.func.jacfwd(torch.func.jacrev(f))(x))
 print(pullback.jacobian(lambda x: pullback.jacobian(f, x), x))
@@ -49,9 +50,10 @@ print(pullback.hessian(f, x))
 # -------------------
 #
 # If f treats two groups of variables, :math:`H` has blocks, and the block below the
-# diagonal is the transposed one above. Differentiate each group's gradient with respect
-# to what has not come yet: two rows, of both blocks, then three of the last alone. That
-# is n products still; only the parts of a pass that lead to ``a`` again are saved:
+# diagonal is the transpose of the one above. So differentiate the gradient of each group
+# only with respect to the groups that have not come yet. Below, these are two rows of the
+# blocks ``aa`` and ``ab``, and then three rows of the last block alone. That is still n
+# products. All that is saved is the parts of a pass that would lead to ``a`` once more:
 
 
 def energy(a, b):
@@ -65,10 +67,13 @@ half = torch.cat([torch.cat([aa, ab], 1), torch.cat([ab.T, bb], 1)])
 half
 
 # %%
-# The block between two groups takes as many products as the *smaller* has entries: two.
-# With zeros, symmetry can save nearly all. An *arrow*, where every variable meets the
-# first one and itself, takes two products for any n: a one-hot ``u`` gives the first row,
-# which is the first column too, and ones on the rest give the rest of the diagonal:
+# The block between two groups alone takes as many products as the *smaller* group has
+# entries, which is two here.
+#
+# If H has zeros, symmetry can save nearly all products. Our example is an *arrow*, in which
+# every variable meets only the first one and itself. It takes two products for any n. A
+# one-hot ``u`` gives the first row, which is the first column, too. A ``u`` with ones on
+# the rest gives the rest of the diagonal:
 
 
 def arrow(x):
@@ -82,10 +87,11 @@ _, product = torch.func.vjp(torch.func.grad(arrow), spot)
 print(row, rest[1:])
 
 # %%
-# For zeros anywhere, which rows may share a product is a :term:`coloring`, and it needs
-# fewer colours where :math:`H_{ij}` may be read as :math:`H_{ji}` (Coleman and Moré 1984).
-# :func:`pullback.sparsity` finds zeros and colours, and its plan takes a product for each
-# colour. Without symmetry the arrow takes a third:
+# If the zeros may be anywhere, a :term:`coloring` says which rows may share a product. It
+# can do with fewer colours if :math:`H_{ij}` may be read as :math:`H_{ji}` (Coleman and
+# Moré 1984). :func:`pullback.sparsity` finds the zeros and the colours, and its plan takes
+# one product for each colour. The first line below shows that the arrow needs a third
+# colour if symmetry is not used:
 
 plan = pullback.sparsity(arrow, spot, hessian=True)
 sparse = plan.hessian(arrow, spot)
@@ -96,8 +102,9 @@ plan
 # A Hessian over module parameters
 # --------------------------------
 #
-# Make the loss a function of a dict of parameters; the result is a dict of dicts, one
-# block for each pair:
+# For a module, make the loss a function of a dict of parameters. The result is then a dict
+# of dicts, with one block for each pair of parameters. Here are the shapes of the blocks in
+# the row of the first weight:
 
 torch.manual_seed(0)  # weights that are the same on every build
 model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
@@ -113,7 +120,8 @@ blocks = torch.func.hessian(loss)(w)
 {name: tuple(block.shape) for name, block in blocks["0.weight"].items()}
 
 # %%
-# As one matrix, in the order of the parameters:
+# To see it as one matrix, we flatten the blocks and put them together in the order of the
+# parameters:
 
 import pullback.plot
 
@@ -123,7 +131,8 @@ title = "The Hessian of a small network's loss: symmetric, 13 by 13"
 ax = pullback.plot.heatmap(matrix, title=title, xlabel="parameter", ylabel="parameter")
 
 # %%
-# *Output, gradient and Hessian at once*: nested, each as the ``aux`` of the next:
+# *Output, gradient and Hessian at once.* Nest the functions, and let each return the values
+# of the one inside as its ``aux``:
 
 
 def gradient_and_value(x):
@@ -138,23 +147,27 @@ print(value, g)
 # What goes wrong
 # ---------------
 #
-# *Out of memory.* Count first: the Hessian of a million float32 weights takes
-# :math:`10^{12}` entries of four bytes. What you wanted it for (a step, an eigenvalue, a
-# trace) is mostly to be had from products (:ref:`hvp`, :ref:`trace-and-norm`):
+# *Out of memory.* Count the entries before you start. The Hessian of a million float32
+# weights has :math:`10^{12}` entries of four bytes each. What you want it for (a step, an
+# eigenvalue, a trace) can mostly be had from products (:ref:`hvp`, :ref:`trace-and-norm`):
 
 print(1_000_000**2 * torch.float32.itemsize / 1e12, "terabytes")
 
 # %%
-# A batch. ``hessian`` wants one number out; a net of shape ``(B, 1)`` gives a Hessian for
-# each, with all the zeros between samples: y's shape and twice x's. One Hessian for each
-# sample is ``vmap(hessian(f))``, without the 1 if f squeezes it away:
+# *A batch.* ``hessian`` expects one number from the function. A network that returns shape
+# ``(B, 1)`` gets a Hessian for each of its outputs, with respect to all samples, so that
+# the shape is that of y and twice that of x, with all the zeros between samples. For one
+# Hessian for each sample take ``vmap(hessian(f))``. The 1 disappears if f squeezes it away,
+# as in the last line:
 
 hessian, vmap, number = torch.func.hessian, torch.func.vmap, lambda x: model(x).squeeze()
 for h in (hessian(model), vmap(hessian(model)), vmap(hessian(number))):
     print(h(data).shape)
 
 # %%
-# The check: by hand, symmetric as it must be, and what symmetry spared against all rows:
+# We compare the small Hessian with the one that we have worked out by hand, check that the
+# matrix of the network is symmetric, as it must be, and compare what symmetry has spared us
+# with all rows:
 
 exact = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 assert torch.equal(H, exact)
@@ -171,8 +184,9 @@ assert torch.equal(rest[1:], full.diagonal()[1:])
 # Where next
 # ----------
 #
-# One product: :ref:`hvp`. :math:`J^\top J` in its place: :ref:`gauss-newton`. Zeros without
-# symmetry: :ref:`sparse-jacobian`. A whole module: :ref:`jacobian-of-parameters`.
+# :ref:`hvp` computes a single product, and :ref:`gauss-newton` tells when :math:`J^\top J`
+# may take the place of H. :ref:`sparse-jacobian` is about zeros without symmetry, and
+# :ref:`jacobian-of-parameters` about a whole module.
 #
 # .. asked: full Hessian matrix; torch.func.hessian; compute the Hessian of a function;
 #    Hessian of all parameters; symmetry of the Hessian; autograd.functional.hessian

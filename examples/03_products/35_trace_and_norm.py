@@ -4,21 +4,24 @@ r"""
 Trace and norm of J from random v
 =================================
 
-With random signs in ``v``, the number :math:`v^\top J v` has the trace of J as its mean
-and :math:`\lVert v^\top J\rVert^2` has the squared Frobenius norm. A few products estimate
-both; the exact values take n, one for each row of the :term:`Jacobian`.
+You want the trace of J, or its norm, and J is too large to compute. Take products with
+vectors ``v`` of random signs. The mean of :math:`v^\top J v` is the trace of J, and the
+mean of :math:`\lVert v^\top J\rVert^2` is its squared Frobenius norm. A few products
+estimate both. The exact values take n products, one for each row of the :term:`Jacobian`.
 """
 
 # %%
-# Let ``v`` have independent entries :math:`\pm1`. Then :math:`E[v_iv_j]` is 1 for
-# :math:`i=j` and 0 otherwise, so for a square J
+# Why is that so? Let the entries of ``v`` be independent, each :math:`+1` or :math:`-1`
+# with equal chances. Then :math:`E[v_iv_j]` is 1 for :math:`i=j` and 0 otherwise. So for a
+# square J
 #
 # .. math::
 #
 #    E[v^\top J v]=\sum_{ij}E[v_iv_j]J_{ij}=\operatorname{tr}J,\qquad
 #    E\lVert v^\top J\rVert^2=\sum_{ijk}E[v_iv_k]J_{ij}J_{kj}=\lVert J\rVert_F^2 .
 #
-# The first is Hutchinson's estimator (1990). ``x``, ``y`` and ``v`` have shape ``(n,)``:
+# The first is Hutchinson's estimator (1990). Our example has 400 inputs and 400 outputs, so
+# ``x``, ``y`` and ``v`` have shape ``(n,)`` with n = 400:
 
 import torch
 
@@ -36,7 +39,8 @@ x = torch.randn(n, dtype=torch.float64)
 y, pull = torch.func.vjp(f, x)
 
 # %%
-# Two hundred random ``v`` in one batch of products:
+# We take two hundred random ``v`` in one batch of products. Each row of ``rows`` is one
+# :math:`v^\top J`:
 
 signs = torch.randint(0, 2, (200, n)).double() * 2 - 1
 (rows,) = torch.func.vmap(pull)(signs)
@@ -45,21 +49,21 @@ norm_samples = (rows**2).sum(1)
 rows.shape
 
 # %%
-# Against the exact values, which need all 400 rows:
+# We compare the means of the samples with the exact values, which need all 400 rows:
 
 J = torch.func.jacrev(f)(x)
 print(f"trace  {J.trace():.1f}  estimate {trace_samples.mean():.1f}")
 print(f"norm^2 {(J**2).sum():.1f}  estimate {norm_samples.mean():.1f}")
 
 # %%
-# How far off? The spread of one sample divided by :math:`\sqrt{200}` is the standard
-# error. Four times as many products halve it:
+# How far off may such an estimate be? The standard error is the spread of one sample,
+# divided by :math:`\sqrt{200}`. Four times as many products halve it:
 
 error = trace_samples.std() / 200**0.5
 print(f"standard error of the trace {error:.1f}")
 
 # %%
-# Drawn as the estimate settles:
+# The picture shows how the estimate settles as products are added:
 
 import matplotlib.pyplot as plt
 
@@ -71,12 +75,12 @@ ax.set_xlabel("products taken")
 title = ax.set_title("The mean of v'Jv settles on the trace of J (dashed)")
 
 # %%
-# In a continuous normalising flow the logarithm of the density changes at the rate *minus*
-# this number, and one ``v`` for each solve is often enough: the estimate is right in
-# the mean.
+# In a continuous normalising flow the logarithm of the density changes at the rate of
+# *minus* this trace. There one ``v`` for each solve is often enough, because the estimate
+# is right in the mean.
 #
-# *The Laplacian of a function of 400 variables*: it is the trace of the
-# :term:`Hessian`, the Jacobian of the gradient. The same signs estimate it:
+# *The Laplacian of a function of 400 variables.* It is the trace of the :term:`Hessian`,
+# which is the Jacobian of the gradient. So the same signs estimate it:
 
 
 def energy(x):
@@ -93,8 +97,10 @@ print(f"exact {laplacian:.1f}  estimate {laplacian_samples.mean():.1f}")
 # The exact divergence, at every point of a batch
 # -----------------------------------------------
 #
-# With few coordinates take all n products. Each serves the whole batch, as points do not
-# mix: the entry i of what comes back for output i. To train on it, ``create_graph=True``:
+# If there are few coordinates, take all n products. Each serves the whole batch, as long as
+# points do not mix. From what comes back for output i we keep only entry i, and the sum of
+# these is the divergence. If you want to train on it, you need ``create_graph=True``, as
+# here:
 
 
 def field(X):
@@ -110,16 +116,19 @@ divergence = torch.stack(parts).sum(0)
 divergence.shape
 
 # %%
-# Or all of J for each point, and its diagonal. Ones for the whole output, summed over the
-# columns, are something else: every entry of each J, not the diagonal alone:
+# You can also compute all of J for each point and take its diagonal. But ones for the whole
+# output, summed over the columns, are something else. They add up every entry of each J,
+# not only the diagonal. That is why the second comparison below is False:
 
 by_func = torch.func.vmap(torch.func.jacrev(field))(X).diagonal(dim1=1, dim2=2).sum(-1)
 (columns,) = torch.autograd.grad(Y, X, torch.ones_like(Y), retain_graph=True)
 print(torch.allclose(divergence, by_func), torch.allclose(columns.sum(1), by_func))
 
 # %%
-# *As a penalty on J*, take the row with ``create_graph=True``, one random ``v`` a step. Its
-# mean is the squared norm: here over all eight ``v``, which leave no chance:
+# *As a penalty on J*, use the row :math:`v^\top J` with ``create_graph=True`` and one
+# random ``v`` for each step. The mean of its squared norm is the squared norm of J. Here we
+# take the mean over the points and over all eight ``v`` that there are, which leaves
+# nothing to chance:
 
 weight = W[:3, :3].clone().requires_grad_()
 Y = torch.tanh(X @ weight.T)
@@ -132,16 +141,17 @@ print(penalty, torch.autograd.grad(penalty, weight)[0].norm())
 # What goes wrong
 # ---------------
 #
-# ``v = ones`` is not a random vector: :math:`\mathbf 1^\top J\mathbf 1` is the sum of *all*
-# entries, not of the diagonal:
+# ``v = ones`` is not a random vector. With it you get :math:`\mathbf 1^\top J\mathbf 1`,
+# which is the sum of *all* entries, not of the diagonal:
 
 ones = torch.ones(n, dtype=torch.float64)
 print(f"{pull(ones)[0].sum():.1f} is the sum {J.sum():.1f}, the trace {J.trace():.1f}")
 
 # %%
-# And *the diagonal of a Jacobian* cannot be had cheaply in general. The mean of
-# :math:`v\odot J^\top v` is the diagonal, but one sample of entry i is off by
-# :math:`\sum_{j\ne i}v_iv_jJ_{ji}`: as noisy as the rest of its *column* is large:
+# *The diagonal of a Jacobian* cannot be had cheaply in general. The mean of :math:`v\odot
+# J^\top v` is the diagonal, but one sample of entry i is off by :math:`\sum_{j\ne
+# i}v_iv_jJ_{ji}`. So it is as noisy as the rest of its *column* is large. Below are the
+# errors that the two hundred samples leave, and the error to be expected from the columns:
 
 estimate = (rows * signs).mean(0)
 off = estimate - J.diagonal()
@@ -150,11 +160,12 @@ print(f"worst {off.abs().max():.2f}, typical {off.std():.3f}")
 print(f"expected from the columns {expected.square().mean().sqrt():.3f}")
 
 # %%
-# If J is known to be diagonal (no mixing), ones give it exactly; if it is banded, a few
-# products do (:ref:`sparse-jacobian`); otherwise it takes n of them.
+# If you know that J is diagonal (no output depends on another's input), ones give the
+# diagonal exactly. If J is banded, a few products do (:ref:`sparse-jacobian`). Otherwise it
+# takes n of them.
 #
-# The check: the estimates lie within four standard errors, and the products are those of
-# the whole J:
+# We test whether the estimates lie within four standard errors, and compare the products
+# with those of the whole J:
 
 assert abs(trace_samples.mean() - J.trace()) < 4 * error
 norm_error = norm_samples.std() / 200**0.5
@@ -172,8 +183,8 @@ assert abs(off.std() / expected.square().mean().sqrt() - 1) < 0.2
 # Where next
 # ----------
 #
-# Curvature by products: :ref:`hvp`. When few products give *every* entry:
-# :ref:`sparse-jacobian`.
+# :ref:`hvp` is about curvature from products, and :ref:`sparse-jacobian` tells when few
+# products give *every* entry.
 #
 # .. asked: Hutchinson trace estimator; trace of the Jacobian with random vectors;
 #    estimate the Frobenius norm of the Jacobian; random v; divergence estimate;

@@ -4,22 +4,25 @@ r"""
 What is vᵀJ when v depends on x?
 ================================
 
-``backward(v)`` treats ``v`` as constant numbers: it gives :math:`J^\top v` with the value
-that ``v`` has now, and drops the term that :math:`v'(x)` would add. If you want the
-derivative of :math:`v(x)\cdot y(x)`, differentiate that product.
+You have computed the ``v`` of ``backward(v)`` from the same x, and want to know whether its
+derivative is part of the result. It is not. ``backward(v)`` treats ``v`` as constant
+numbers. It gives :math:`J^\top v` with the value that ``v`` has now, and drops the term
+that :math:`v'(x)` would add. If you want the derivative of :math:`v(x)\cdot y(x)`,
+differentiate that product.
 """
 
 # %%
-# The product rule for ``x``, ``y`` and ``v`` of shape ``(n,)``, where :math:`J_v` is the
-# :term:`Jacobian` of ``v``:
+# The product rule shows both terms. Let ``x``, ``y`` and ``v`` have shape ``(n,)``, and let
+# :math:`J_v` be the :term:`Jacobian` of ``v``:
 #
 # .. math::
 #
 #    \nabla_x\bigl(v(x)^\top y(x)\bigr)
 #    =\underbrace{J_y^\top v}_{\texttt{y.backward(v)}}+J_v^\top y .
 #
-# With :math:`y=x^2` and :math:`v=x^3` at 2: :math:`J_y^\top v=2x\cdot x^3=32`, and the
-# whole is :math:`(x^5)'=5x^4=80`.
+# We take :math:`y=x^2` and :math:`v=x^3` at 2. Then :math:`J_y^\top v=2x\cdot x^3=32`, and
+# the derivative of the whole product is :math:`(x^5)'=5x^4=80`. Which of them does
+# ``backward(v)`` give?
 
 import torch
 
@@ -30,15 +33,15 @@ with_graph = x.grad
 with_graph
 
 # %%
-# PyTorch does not complain that ``v`` has a graph; it uses the numbers. The same with
-# ``v.detach()``, which says what is meant:
+# It gives 32, the first term alone. PyTorch does not complain that ``v`` has a graph, but
+# uses its numbers. With ``v.detach()`` you get the same and say what you mean:
 
 x.grad = None
 y.backward(v.detach(), retain_graph=True)
 x.grad
 
 # %%
-# The whole derivative:
+# For the whole derivative, make the product yourself and differentiate it:
 
 x.grad = None
 (v * y).sum().backward()
@@ -46,16 +49,18 @@ both_terms = x.grad
 both_terms
 
 # %%
-# *Why is y.backward(y) half of (y * y).sum().backward()?* Both terms of the product rule
-# are the same there, and ``backward(y)`` gives one of them:
+# *Why is y.backward(y) half of (y * y).sum().backward()?* With ``v = y`` both terms of the
+# product rule are the same, and ``backward(y)`` gives only one of them:
 
 y = x**2
 half = torch.autograd.grad(y, x, y, retain_graph=True)[0]
 print(half, torch.autograd.grad((y * y).sum(), x)[0])
 
 # %%
-# *loss.backward(loss), is that loss.backward()?* No: it is times the loss's value, which is
-# that half again. 0.5, as a tensor of shape ``()``, gives the gradient of half the loss:
+# *loss.backward(loss), is that loss.backward()?* No, it is the gradient times the value of
+# the loss, which is that half again. If you pass 0.5, as a tensor of shape ``()``, you get
+# the gradient of half the loss. The first three lines below pass nothing, the loss and 0.5.
+# The last three differentiate the numbers that these belong to:
 
 loss = (x**3).sum()
 for v in (None, loss, torch.tensor(0.5)):
@@ -64,10 +69,10 @@ for number in (loss, loss**2 / 2, 0.5 * loss):
     print(torch.autograd.grad(number, x, retain_graph=True)[0])
 
 # %%
-# *Is (logits * onehot).sum().backward() the same as
-# (logits * onehot).backward(gradient=logits * onehot)?* The sum weighs each product by
-# one; the second weighs it by its own value, as in the half above. With logits 1 and 2,
-# the second chosen:
+# *Is (logits * onehot).sum().backward() the same as (logits *
+# onehot).backward(gradient=logits * onehot)?* No. The sum weighs each product by one. The
+# second weighs it by its own value, as in the half above. Our logits are 1 and 2, and the
+# second is chosen:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 chosen = logits * torch.tensor([0.0, 1.0])
@@ -76,7 +81,7 @@ weighted = torch.autograd.grad(chosen, logits, chosen, retain_graph=True)[0]
 print(summed, weighted)
 
 # %%
-# With the sum *and* the gradient it is refused, because a sum takes one number:
+# If you pass the gradient to the *sum*, it is refused, because a sum takes one number:
 
 try:
     chosen.sum().backward(gradient=chosen)
@@ -87,9 +92,10 @@ except RuntimeError as error:
 # With a graph through v
 # ----------------------
 #
-# With ``create_graph=True`` the result :math:`J^\top v` is a function of *both*: its
-# graph leads back to ``x`` through J and to whatever ``v`` came from. That is how a
-# :term:`JVP` is made (:ref:`jvp-from-vjps`), and how a second derivative sees ``v``:
+# With ``create_graph=True`` the result :math:`J^\top v` is a function of *both*. Its graph
+# leads back to ``x`` through J, and to whatever ``v`` came from. This is how a :term:`JVP`
+# is made from two products (:ref:`jvp-from-vjps`), and how a second derivative sees ``v``.
+# Here the result is :math:`2x\cdot x^3`, and its derivative counts both factors:
 
 x = torch.tensor([2.0], requires_grad=True)
 y, v = x**2, x**3
@@ -98,7 +104,7 @@ through_v = torch.autograd.grad(g, x)[0]  # 8 x^3
 through_v
 
 # %%
-# With ``v`` detached the :math:`x^3` stays the number 8, and the derivative of
+# If ``v`` is detached, its :math:`x^3` stays the number 8. Then the derivative of
 # :math:`2x\cdot 8` is 16:
 
 (g,) = torch.autograd.grad(x**2, x, v.detach(), create_graph=True)
@@ -109,10 +115,12 @@ past_v
 # What goes wrong
 # ---------------
 #
-# A loss with weights computed from the model's own output, such as focal or
-# self-normalised weights. Detached weights say "these are constants"; attached weights
-# are trained along, and the model can lower the loss by moving weight to where the loss
-# is small. Here the first gradient changes its sign. Both run; decide which one you mean:
+# The weights of a loss may be computed from the model's own output, as focal or
+# self-normalised weights are. If you detach them, they are constants. If you do not, they
+# are trained along, and the model can lower the loss by moving weight to where the loss is
+# small. In the example below the first gradient, with the graph of the weights, differs
+# from the second even in the sign of its first entry. Both run, so decide which one you
+# mean:
 
 score = torch.tensor([0.5, 2.0], requires_grad=True)
 weight = torch.softmax(score, 0)
@@ -122,9 +130,10 @@ print(kept.round(decimals=3), cut.round(decimals=3))
 
 # %%
 # *A loss that pays more attention to what is still wrong.* For binary cross entropy,
-# ``exp(-loss)`` is the probability that the network gives to the right answer, so one minus
-# it is large where the network is wrong. Passed as ``v``, or detached in the formula, this
-# weight is a constant. Without ``detach`` the formula gives nearly twice the gradient:
+# ``exp(-loss)`` is the probability that the network gives to the right answer. So one minus
+# it is large where the network is wrong. If you pass this weight as ``v``, or detach it in
+# the formula, it is a constant. Without ``detach`` the formula gives nearly twice the
+# gradient here:
 
 scores = torch.tensor([2.0, -1.0, 0.5], requires_grad=True)
 target = torch.tensor([1.0, 0.0, 1.0])
@@ -139,7 +148,7 @@ as_formula = torch.autograd.grad(formula, scores)[0]
 print(torch.equal(as_v, as_fixed), as_v, as_formula)
 
 # %%
-# The check: difference quotients that hold ``v`` still, or let it move:
+# We compare each result with a difference quotient that holds ``v`` still or lets it move:
 
 
 def quotient(f, at, h=1e-6):
@@ -156,8 +165,8 @@ for found, f in (
     torch.testing.assert_close(found.double(), quotient(f, at))
 
 # %%
-# The gradient with the doubt, by the product rule; and the two gradients of the weighted
-# loss, entry by entry:
+# The gradient with the doubt is compared with the product rule, and the two gradients of
+# the weighted loss with difference quotients, entry by entry:
 
 e, error = torch.exp(-losses).detach(), (torch.sigmoid(scores) - target).detach()
 torch.testing.assert_close(as_v, (1 - e) * error)
@@ -175,8 +184,8 @@ for e, by_kept, by_cut in zip(torch.eye(2).double(), kept, cut, strict=True):
 # Where next
 # ----------
 #
-# Weights on losses: :ref:`loss-as-v`. What ``create_graph`` keeps:
-# :ref:`retain-or-create`. What ``detach`` cuts: :ref:`no-grad-detach`.
+# :ref:`loss-as-v` is about weights on losses, :ref:`retain-or-create` about what
+# ``create_graph`` keeps, and :ref:`no-grad-detach` about what ``detach`` cuts.
 #
 # .. asked: v is computed from x; v depends on the input; gradient argument with
 #    requires_grad; is v treated as a constant; product rule for v; weights that depend

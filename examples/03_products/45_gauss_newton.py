@@ -4,21 +4,25 @@ r"""
 Gauss-Newton and Fisher products from a VJP and a JVP
 =====================================================
 
-For a loss :math:`\ell(f(w))`, one :term:`JVP`, one small product and one :term:`VJP` give
-:math:`J^\top H_\ell J\,u` without J: the Gauss-Newton matrix times ``u``. For squared
-error and for softmax with cross-entropy it is the Fisher matrix too.
+You fit a model, and the :term:`Hessian` of its loss is too large to form or has negative
+eigenvalues. The Gauss-Newton matrix :math:`J^\top H_\ell J` often takes its place. For a
+loss :math:`\ell(f(w))` one :term:`JVP`, one small product and one :term:`VJP` multiply it
+by ``u``, without forming J. For squared error and for softmax with cross-entropy it is the
+Fisher matrix, too.
 """
 
 # %%
-# With weights :math:`w\in\mathbb R^n`, outputs :math:`y=f(w)\in\mathbb R^m` and the loss
-# :math:`\ell:\mathbb R^m\to\mathbb R`, the :term:`Hessian` of :math:`\ell\circ f` is
+# Let the weights be :math:`w\in\mathbb R^n`, the outputs :math:`y=f(w)\in\mathbb R^m` and
+# the loss :math:`\ell:\mathbb R^m\to\mathbb R`. Then the Hessian of :math:`\ell\circ f` is
 #
 # .. math::
 #
 #    H = J^\top H_\ell\,J + \sum_i \frac{\partial\ell}{\partial y_i}\nabla^2 f_i .
 #
 # Gauss-Newton keeps the first term, which has no negative eigenvalue where the loss is
-# convex (Schraudolph, 2002). ``u`` has the shape of ``w``, :math:`Ju` that of ``y``:
+# convex (Schraudolph, 2002). The vector ``u`` has the shape of ``w``, and :math:`Ju` has
+# the shape of ``y``. Our model is an exponential that decays to a constant, measured at 30
+# times with a little noise:
 
 import torch
 
@@ -32,8 +36,8 @@ def f(w):
 
 
 # %%
-# The loss is :math:`\lVert y-d\rVert^2/2`, so :math:`H_\ell` is the identity and the
-# small product in the middle drops out:
+# The loss is :math:`\lVert y-d\rVert^2/2`. Its :math:`H_\ell` is the identity, so the small
+# product in the middle drops out. What remains is a JVP, followed by a VJP:
 
 
 def product(w, u):
@@ -47,8 +51,9 @@ u = torch.tensor([1.0, -1.0, 2.0], dtype=torch.float64)
 product(w, u).round(decimals=4)
 
 # %%
-# *Why not the Hessian itself?* At this starting point it has a negative eigenvalue, and a
-# Newton step would climb along it; :math:`J^\top J` has none:
+# *Why not the Hessian itself?* At this starting point it has a negative eigenvalue (the
+# first line below), and a Newton step would climb along it. The matrix :math:`J^\top J`
+# (the second line) has none:
 
 J = torch.func.jacrev(f)(w)
 H = torch.func.hessian(lambda w: ((f(w) - data) ** 2).sum() / 2)(w)
@@ -60,8 +65,8 @@ print(torch.linalg.eigvalsh(J.T @ J).round(decimals=2))
 # -----------------------
 #
 # Each Gauss-Newton step solves :math:`J^\top J\,s=-J^\top r`. With three weights J is
-# small and the solve direct (with many, solve by products: :ref:`hvp`); the residual falls
-# to the noise in a few steps:
+# small, and we can solve the equations directly (with many, solve them with products, see
+# :ref:`hvp`). Look how the residual falls to the noise in a few steps:
 
 import pullback
 
@@ -72,13 +77,15 @@ for step in range(6):
 w.round(decimals=2)
 
 # %%
+# The weights are close to the 2, 1.3 and 0.5 that the data were made from.
+#
 # Classes: the Fisher matrix
 # --------------------------
 #
-# For softmax and cross-entropy the Hessian of the loss by the *logits* is
+# For softmax and cross-entropy, the Hessian of the loss with respect to the *logits* is
 # :math:`\operatorname{diag}(p)-pp^\top`, whatever the label is. The Fisher matrix is the
-# mean of :math:`gg^\top` over labels drawn from the model, and equals
-# :math:`J^\top H_\ell J`:
+# mean of :math:`gg^\top` over labels drawn from the model, and it equals :math:`J^\top
+# H_\ell J`. So its product is made like the one above, with a small product in the middle:
 
 model = torch.nn.Linear(4, 3).double()
 sample = torch.randn(4).double()
@@ -96,7 +103,7 @@ Ju = torch.func.jvp(logits, (flat,), (direction,))[1]
 fisher_product = pull(p * Ju - p * (p @ Ju))[0]
 
 # %%
-# The same from the definition, label by label:
+# The definition, which goes label by label, gives the same:
 
 gradients = -torch.func.jacrev(lambda w: torch.log_softmax(logits(w), 0))(flat)
 definition = torch.stack([p[k] * g * (g @ direction) for k, g in enumerate(gradients)])
@@ -106,18 +113,20 @@ torch.testing.assert_close(fisher_product, definition.sum(0))
 # What goes wrong
 # ---------------
 #
-# The *empirical* Fisher puts the observed label in place of the model's own draws. It
-# looks alike and is another matrix. The products differ, relative to the right one, by:
+# The *empirical* Fisher matrix uses the observed label in place of the labels that the
+# model would draw. The formula looks alike, but the matrix is another one. Relative to the
+# right product, its product here is off by:
 
 g = gradients[0]
 gap = (g * (g @ direction) - fisher_product).norm() / fisher_product.norm()
 print(f"{gap:.1f}")
 
 # %%
-# *"The input matrix is singular"*: at :math:`w_0=0` no output depends on :math:`w_1`, J has
-# a column of zeros, and more than one step solves the equations; the pseudoinverse gives
-# the shortest. Adding :math:`\lambda` to the diagonal (Levenberg, 1944) leaves one; for
-# products, add :math:`\lambda u`:
+# *"The input matrix is singular".* At :math:`w_0=0` no output depends on :math:`w_1`. So J
+# has a column of zeros, and more than one step solves the equations. The pseudoinverse
+# gives the shortest of them. If you add a :math:`\lambda` to the diagonal (Levenberg,
+# 1944), one solution is left. With products, add :math:`\lambda u`. Below is the message,
+# and then the residual before and after a step with :math:`\lambda=1`:
 
 flat_start = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
 r, J = pullback.value_and_jacobian(lambda w: f(w) - data, flat_start)
@@ -131,8 +140,8 @@ damped = flat_start - torch.linalg.solve(J.T @ J + torch.eye(3), J.T @ r)
 print(f"{r.norm():.2f} -> {(f(damped) - data).norm():.2f}")
 
 # %%
-# The check, against matrices written out. At the fit the residual is small, so
-# Gauss-Newton is close to the Hessian there:
+# We compare the products with matrices that are written out. At the fit the residual is
+# small, so Gauss-Newton is close to the Hessian there:
 
 J = torch.func.jacrev(f)(w)
 torch.testing.assert_close(product(w, u), J.T @ J @ u)
@@ -148,8 +157,9 @@ assert gap > 0.1
 # Where next
 # ----------
 #
-# The whole Hessian, both terms: :ref:`full-hessian`. A Jacobian for each sample:
-# :ref:`jacobian-per-sample`. Fitting with SciPy: :ref:`external-loss`.
+# :ref:`full-hessian` computes the whole Hessian, with both terms.
+# :ref:`jacobian-per-sample` gives a Jacobian for each sample, and :ref:`external-loss` is
+# about fitting with SciPy.
 #
 # .. asked: Gauss-Newton matrix; generalised Gauss-Newton vector product; Fisher vector
 #    product; GGN; natural gradient; approximate Hessian of a network

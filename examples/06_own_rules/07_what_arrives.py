@@ -4,16 +4,18 @@ r"""
 What is v like inside of my backward: its strides, its owner, its graph?
 ========================================================================
 
-In a custom Function ``v``, or ``grad_output``, has the shape and dtype of the output, and
-nothing is promised of its memory: it may be one number with strides of 0, or shared with
-others. No graph is recorded. A kernel that reads memory wants ``v.contiguous()``; an edit
-in place is never yours to make.
+You write the backward of a custom Function and want to know what you may assume about
+``v``, or ``grad_output``. It has the shape and dtype of the output. Nothing is promised of
+its memory. It may be one number with strides of 0, or be shared with others. No graph is
+recorded. If a kernel of yours reads memory, give it ``v.contiguous()``, and never edit
+``v`` in place.
 """
 
 # %%
-# For an output of shape ``(2, 3)`` the :term:`cotangent` has that shape. How it lies in
-# memory depends on what follows: the backward of ``sum`` sends one number for all six, that
-# of a transpose sends columns one after the other. Here is a rule that shows it:
+# For an output of shape ``(2, 3)`` the :term:`cotangent` has that shape, too. How it lies
+# in memory depends on what follows the Function. The backward of ``sum`` sends one number
+# for all six places, and that of a transpose sends columns one after the other. This rule
+# prints what arrives:
 
 import torch
 from torch.autograd import Function, gradcheck
@@ -29,7 +31,8 @@ class Shown(Function):
 
 
 # %%
-# The same function, followed by three others:
+# We call the same Function three times and put something different behind it each time.
+# Look at the strides, and at whether ``v`` is contiguous:
 
 x = torch.arange(6.0).reshape(2, 3).requires_grad_()
 for after in (torch.sum, lambda y: (y**2).sum(), lambda y: (y.T.contiguous() ** 2).sum()):
@@ -39,9 +42,10 @@ for after in (torch.sum, lambda y: (y**2).sum(), lambda y: (y.T.contiguous() ** 
 # What goes wrong
 # ---------------
 #
-# *view size is not compatible with input tensor's size and stride*, in a backward that
-# worked with another loss; or, where a kernel of your own reads the memory in order, wrong
-# numbers without a word. The second rule does what such a kernel would:
+# *view size is not compatible with input tensor's size and stride.* You get this message in
+# a backward that has worked with another loss. If a kernel of your own reads the memory in
+# order, you get wrong numbers instead, without a word. The second rule below does what such
+# a kernel would:
 
 
 class Viewed(Shown):
@@ -57,7 +61,8 @@ class Mended(Shown):
 
 
 # %%
-# The right answer is :math:`2x`, so 0, 2, 4, 6, 8, 10. ``contiguous`` copies where it must:
+# The right answer is :math:`2x`, so 0, 2, 4, 6, 8, 10. Only the third rule gives it. Its
+# ``contiguous`` makes a copy if one is needed:
 
 for rule in (Viewed, Kernel, Mended):
     try:
@@ -67,8 +72,10 @@ for rule in (Viewed, Kernel, Mended):
         print(rule.__name__, str(error).partition(" (")[0])
 
 # %%
-# *May I write into v, to save memory?* No. Another branch of the graph holds the same
-# tensor, and so does whoever passed it. Here ``left`` has the slope 1, and v is ones:
+# *May I write into v, to save memory?* No. Another branch of the graph may hold the same
+# tensor, and so may whoever has passed it. Here ``left`` has the slope 1, and we pass ones
+# for v. In the first line nobody asks for x, so the edit is not made, and all is right. In
+# the second line it has reached the gradient of ``left`` and our own ``v``:
 
 
 class InPlace(Shown):
@@ -83,9 +90,9 @@ for inputs in ((left,), (left, x)):
 # autograd.grad inside of backward
 # --------------------------------
 #
-# ``backward`` runs without grad mode (unless somebody asked for ``create_graph=True``), so
-# what you compute there has no graph. Turn it on, for a detached x that is a leaf of your
-# own:
+# ``backward`` runs without grad mode (unless somebody has asked for ``create_graph=True``),
+# so what you compute there has no graph. If you want to differentiate in there, turn grad
+# mode on, and start from a detached x, which is a leaf of your own:
 
 
 class Recomputed(Function):
@@ -105,7 +112,7 @@ class Recomputed(Function):
 
 
 # %%
-# Without and with it:
+# The first line is without grad mode, the second with it:
 
 for Recomputed.enable in (False, True):
     try:
@@ -114,16 +121,17 @@ for Recomputed.enable in (False, True):
         print(error)
 
 # %%
-# This one has no second derivative, as ``own`` is cut from x: mark it
-# ``once_differentiable`` (:ref:`twice-differentiable`). Under :func:`torch.func.vjp` no
-# switch is needed at all: it turns grad mode on for itself.
+# This Function has no second derivative, as ``own`` is cut from x. So mark it
+# ``once_differentiable`` (:ref:`twice-differentiable`). If you use :func:`torch.func.vjp`
+# inside of backward, you need no switch at all, because it turns grad mode on for itself.
 
 # %%
 # Complex numbers
 # ---------------
 #
-# ``v`` is complex where the output is, and the rule is :math:`\overline{J}^\top v`: for
-# :math:`y=z^2` not :math:`2zv` but :math:`2\bar zv`. ``gradcheck`` tells them apart:
+# ``v`` is complex if the output is, and the rule is :math:`\overline{J}^\top v`. So for
+# :math:`y=z^2` the product is not :math:`2zv` but :math:`2\bar zv`. ``gradcheck`` tells the
+# two apart:
 
 
 class Square(Shown):
@@ -141,14 +149,14 @@ class Square(Shown):
 
 
 # %%
-# Without the conjugate, and with it:
+# Here are its verdicts without the conjugate and with it:
 
 z = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128, requires_grad=True)
 for Square.conjugate in (False, True):
     print(Square.conjugate, gradcheck(Square.apply, z, raise_exception=False))
 
 # %%
-# The check: torch's own rules for the same functions:
+# We compare with torch's own rules for the same functions:
 
 torch.testing.assert_close(
     torch.autograd.grad(Recomputed.apply(x).sum(), x)[0], 3 * x.detach() ** 2
@@ -164,9 +172,9 @@ torch.testing.assert_close(ours, own)
 # Where next
 # ----------
 #
-# The rules of the form: :ref:`custom-function`. What complex v means: :ref:`complex-v`. The
-# same edit in a hook: :ref:`hooks`. Where to keep what backward needs:
-# :ref:`ctx-or-saved`.
+# :ref:`custom-function` explains the parts of a Function, and :ref:`ctx-or-saved` where to
+# keep what backward needs. :ref:`complex-v` tells what a complex v means, and :ref:`hooks`
+# shows the same edit in a hook.
 #
 # .. asked: is grad_output contiguous; strides of grad_output; may I edit grad_output;
 #    expanded gradient; memory of the incoming gradient

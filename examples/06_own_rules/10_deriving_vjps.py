@@ -4,22 +4,24 @@ r"""
 Deriving VJPs: matmul, inverse, logsumexp, solve
 ================================================
 
-Write what a small change of the inputs does to Y, take its inner product with ``V``, and
-move everything to the other side until ``dX`` stands alone: what it is multiplied by is
-the gradient. No index, no four-dimensional :term:`Jacobian`.
+You need the backward of a matrix function and do not want to write out its indices. Write
+down what a small change of the inputs does to Y, take its inner product with ``V``, and
+move everything to the other side until ``dX`` stands alone. What ``dX`` is then multiplied
+by is the gradient. This takes no index and no four-dimensional :term:`Jacobian`.
 """
 
 # %%
-# The inner product of two tensors of one shape is
-# :math:`\langle A,B\rangle=\sum A_{ij}B_{ij}=\operatorname{tr}(A^\top B)`. A :term:`VJP`
-# is the :term:`adjoint` of the linear map from ``dX`` to ``dY``, which means
+# The inner product of two tensors of the same shape is :math:`\langle A,B\rangle=\sum
+# A_{ij}B_{ij}=\operatorname{tr}(A^\top B)`. A :term:`VJP` is the :term:`adjoint` of the
+# linear map from ``dX`` to ``dY``, which means
 #
 # .. math::
 #
 #    \langle V,\,dY\rangle=\langle G,\,dX\rangle\ \text{for every }dX ,
 #
-# and then G, of X's shape, is what ``Y.backward(V)`` adds to ``X.grad``. Matrices change
-# sides transposed: :math:`\langle V,PZQ\rangle=\langle P^\top VQ^\top,Z\rangle`.
+# Then G, which has the shape of X, is what ``Y.backward(V)`` adds to ``X.grad``. A matrix
+# that changes sides is transposed: :math:`\langle V,PZQ\rangle=\langle P^\top
+# VQ^\top,Z\rangle`. With random matrices both sides of this are the same number:
 
 import torch
 
@@ -30,8 +32,10 @@ torch.testing.assert_close(*sides)
 torch.stack(sides)
 
 # %%
-# Each rule below is held against PyTorch's own and against difference quotients of
-# :math:`\langle V,f(X)\rangle`, one for each entry of each input, with steps up and down:
+# We compare each rule below with PyTorch's own and with difference quotients of
+# :math:`\langle V,f(X)\rangle`, one for each entry of each input, with steps up and down.
+# ``compare`` raises an error if they disagree, and returns the shapes of the gradients if
+# they agree:
 
 
 def compare(f, rule, *inputs):
@@ -68,9 +72,9 @@ def quotients(f, V, inputs, h=1e-5):
 # A product
 # ---------
 #
-# :math:`Y=AB` gives :math:`dY=dA\,B+A\,dB`. Then
-# :math:`\langle V,dA\,B\rangle=\langle VB^\top,dA\rangle` and
-# :math:`\langle V,A\,dB\rangle=\langle A^\top V,dB\rangle`:
+# From :math:`Y=AB` follows :math:`dY=dA\,B+A\,dB`. We move one factor in each term to the
+# other side, so :math:`\langle V,dA\,B\rangle=\langle VB^\top,dA\rangle` and :math:`\langle
+# V,A\,dB\rangle=\langle A^\top V,dB\rangle`:
 
 
 def matmul_rule(V, Y, A, B):
@@ -84,8 +88,8 @@ compare(torch.matmul, matmul_rule, P, Z)
 # -----------
 #
 # From :math:`XY=I` follows :math:`dX\,Y+X\,dY=0`, so :math:`dY=-Y\,dX\,Y` and
-# :math:`G=-Y^\top VY^\top`. Here every order fits, and only the comparison catches a
-# forgotten transpose:
+# :math:`G=-Y^\top VY^\top`. All matrices here are square, so the shapes fit in every order,
+# and only the comparison catches a forgotten transpose. The second rule below forgets it:
 
 
 def inverse_rule(V, Y, X):
@@ -103,9 +107,9 @@ except AssertionError as error:
 # A solve
 # -------
 #
-# This needs no inverse: :math:`AX=B` gives :math:`dA\,X+A\,dX=dB`, so
-# :math:`dX=A^{-1}(dB-dA\,X)`. With :math:`G_B=A^{-\top}V`, one more solve with the
-# *transposed* matrix,
+# The rule for a solve needs no inverse. From :math:`AX=B` follows :math:`dA\,X+A\,dX=dB`,
+# so :math:`dX=A^{-1}(dB-dA\,X)`. Let :math:`G_B=A^{-\top}V`, which is one more solve, with
+# the *transposed* matrix. Then
 #
 # .. math::
 #
@@ -123,9 +127,10 @@ compare(torch.linalg.solve, solve_rule, square, Z)
 # Softmax and logsumexp
 # ---------------------
 #
-# For a vector x, :math:`s=\operatorname{softmax}(x)`: the :term:`gradient` of logsumexp is
-# s, so :math:`G=v\,s` with a number v. Of softmax, :math:`ds=s\odot dx-s\,(s\cdot dx)`,
-# and moving both factors, :math:`G=s\odot(v-s\cdot v)`, which needs the output only:
+# Let x be a vector and :math:`s=\operatorname{softmax}(x)`. The :term:`gradient` of
+# logsumexp is s, so its rule is :math:`G=v\,s` with a number v. For softmax itself,
+# :math:`ds=s\odot dx-s\,(s\cdot dx)`. Moving both factors gives :math:`G=s\odot(v-s\cdot
+# v)`, which needs the output only:
 
 
 def logsumexp_rule(v, y, x):
@@ -145,14 +150,16 @@ print(compare(lambda x: torch.softmax(x, 0), softmax_rule, x))
 # ---------------
 #
 # The rule may be right and its formula useless. ``exp(x) / exp(x).sum()`` is the same
-# :math:`s`, until an entry is large; written by way of y nothing overflows:
+# :math:`s`, until an entry is so large that its exponential overflows. If you compute s
+# from the output y of logsumexp, nothing overflows:
 
 big = torch.tensor([1000.0, 1000.0], dtype=torch.float64)
 y = torch.logsumexp(big, 0)
 print(big.exp() / big.exp().sum(), torch.exp(big - y))
 
 # %%
-# If X is known to be symmetric, G need not be; only its symmetric part can matter:
+# If X is known to be symmetric, its gradient need not be, as the False below says. Only the
+# symmetric part of G can matter then:
 
 symmetric = square + square.T
 V, change = torch.randn(2, 3, 3).double()
@@ -160,8 +167,8 @@ V, change = torch.randn(2, 3, 3).double()
 torch.allclose(G, G.T)
 
 # %%
-# The check, by the definition: :math:`\langle V,dY\rangle=\langle G,dX\rangle` with
-# :term:`forward mode` for dY; and for symmetric changes with the symmetric part of G:
+# We test this by the definition, :math:`\langle V,dY\rangle=\langle G,dX\rangle`, with dY
+# from :term:`forward mode`, and for a symmetric change with the symmetric part of G, too:
 
 for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
     dy = torch.func.jvp(torch.linalg.inv, (symmetric,), (dx,))[1]
@@ -171,8 +178,9 @@ for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
 # Where next
 # ----------
 #
-# The rule as part of a graph: :ref:`custom-function`. The same test without a rule written
-# out: :ref:`dot-product-test`. A solver with its own rule: :ref:`implicit-differentiation`.
+# :ref:`custom-function` makes a rule part of a graph. :ref:`dot-product-test` is the same
+# test without a rule written out, and :ref:`implicit-differentiation` gives a solver its
+# own rule.
 #
 # .. asked: derive the backward of a matrix function; gradient of matmul; gradient of
 #    the inverse; matrix calculus; derivative of solve; write a backward formula; trace

@@ -4,15 +4,19 @@ r"""
 gradcheck and finite differences, and when they lie
 ===================================================
 
-:func:`gradcheck <torch.autograd.gradcheck.gradcheck>` compares your products with
-difference quotients at one point. Believe it in float64, for a smooth function whose
-inputs share no memory, and only about the branches that this point visits.
+You have written a backward and want to know whether it is right. :func:`gradcheck
+<torch.autograd.gradcheck.gradcheck>` compares its products with difference quotients at one
+point. Believe it in float64, for a smooth function whose inputs share no memory, and only
+about the branches that this point visits. Otherwise it may refuse a right rule or pass a
+wrong one, as this note shows.
 """
 
 # %%
-# For ``f`` from ``(n,)`` to ``(m,)`` it makes two matrices. The first moves one input at a
-# time by ``eps`` up and down and gives a column of J; the second pulls one one-hot ``v``
-# back at a time and gives a row. Both must agree to ``atol + rtol * |numerical|``:
+# For ``f`` from ``(n,)`` to ``(m,)``, gradcheck makes two matrices. For the first it moves
+# one input at a time by ``eps`` up and down, which gives a column of J. For the second it
+# pulls back one one-hot ``v`` at a time, which gives a row. Both must agree to ``atol +
+# rtol * |numerical|``. Below we make the first matrix ourselves, and then ask gradcheck for
+# its verdict:
 
 import matplotlib.pyplot as plt
 import torch
@@ -33,7 +37,8 @@ print((measured := numerical(f, x.detach())).round(decimals=6))
 gradcheck(f, (x,))
 
 # %%
-# A Function with any rule you like, to see what gets past:
+# To see what gets past it, we need wrong rules. ``with_rule`` makes a Function with any
+# rule you like, and ``passes`` asks gradcheck for its verdict without an exception:
 
 
 def with_rule(forward, rule):
@@ -53,7 +58,8 @@ def passes(f, *inputs, **options):
 
 
 # %%
-# A rule for :math:`x_1x_2` without a factor. Both matrices are printed *transposed*:
+# Our first wrong rule is for :math:`x_1x_2` and forgets a factor. gradcheck refuses it.
+# Note that it prints both matrices *transposed*:
 
 forgets = with_rule(torch.prod, lambda x, v: v * torch.stack([x[1], torch.ones_like(v)]))
 try:
@@ -65,8 +71,9 @@ except RuntimeError as error:
 # Which step?
 # -----------
 #
-# For :math:`x^3` the central quotient is :math:`3x^2+h^2`: a smaller h is better, until
-# the rounding of f, divided by h, takes over. The error is a V on logarithmic axes:
+# For :math:`x^3` the central quotient is :math:`3x^2+h^2`. So a smaller h is better, until
+# the rounding of f, divided by h, takes over. We try steps from 0.1 to :math:`10^{-12}` and
+# print the best one for each dtype:
 
 steps = [10.0**-k for k in range(1, 13)]
 errors = {}
@@ -79,8 +86,9 @@ best = {str(d): steps[e.index(min(e))] for d, e in errors.items()}
 best
 
 # %%
-# In float32 no step gives more than a few digits, which is why gradcheck asks for float64,
-# and why its ``eps`` of 1e-6 suits float64 only:
+# On logarithmic axes the error is a V. In float32 no step gives more than a few digits
+# here. This is why gradcheck asks for float64, and why its ``eps`` of 1e-6 suits float64
+# only:
 
 figure, ax = plt.subplots(layout="constrained")
 for dtype, error in errors.items():
@@ -93,10 +101,10 @@ title = ax.set_title("Too large a step bends, too small a step rounds: the error
 # A right rule, refused
 # ---------------------
 #
-# Each of these derivatives is the one that PyTorch means to give. The quotient is what
-# fails: across a kink, across wiggles shorter than ``eps``, on a function that draws new
-# random numbers at each call, or when moving one argument moves another. (For ``abs`` the
-# central quotient at 0 is 0, by symmetry, and so is PyTorch's choice.)
+# Each of the derivatives below is the one that PyTorch means to give. What fails is the
+# quotient. It goes wrong across a kink, across wiggles shorter than ``eps``, on a function
+# that draws new random numbers at each call, and if moving one argument moves another. (For
+# ``abs`` the central quotient at 0 is 0, by symmetry, and so is PyTorch's choice.)
 
 torch.manual_seed(0)  # the same masks on every build
 zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
@@ -111,9 +119,12 @@ right = {
 right
 
 # %%
+# Only ``abs`` and the product of tensors with memory of their own have passed.
+#
 # *Why does it complain of stride 0, or that my backward is not reentrant?* An expanded
-# input is the one kind of shared memory that it notices. And it runs each product twice; on
-# a GPU, sums in changing order differ in the last digits, and ``nondet_tol`` allows that:
+# input is the one kind of shared memory that gradcheck notices. The other message comes
+# from running each product twice. On a GPU, sums whose order changes differ in the last
+# digits, and ``nondet_tol`` allows that. Here we add the noise ourselves:
 
 expanded = torch.ones(1, dtype=torch.float64).expand(3).requires_grad_()
 noisy = with_rule(torch.square, lambda x, v: v * (2 * x + 1e-9 * torch.rand_like(x)))
@@ -128,9 +139,11 @@ passes(noisy, x, nondet_tol=1e-6)
 # A wrong rule, passed
 # --------------------
 #
-# A branch not taken, an error within ``rtol=1e-3``, one within ``atol=1e-5``, and a
-# missing conjugate, which real inputs cannot show. ``fast_mode=True`` compares a single
-# number, :math:`v^\top Ju`, and here misses that one entry of J is off by 1e-4:
+# Now the other way round. Four of the rules below are wrong in a branch that the point does
+# not visit, by an error within ``rtol=1e-3``, by one within ``atol=1e-5``, and by a missing
+# conjugate, which real inputs cannot show. A fifth rule is tested with ``fast_mode=True``,
+# which compares a single number, :math:`v^\top Ju`, and here misses that one entry of J is
+# off by 1e-4:
 
 off = torch.tensor([[2.0, 1e-4], [0.0, 2.0]], dtype=torch.float64)
 wrong = {
@@ -144,8 +157,9 @@ passed = {name: passes(rule, x, fast_mode=name == "fast") for name, rule in wron
 passed
 
 # %%
-# All pass. So: points on every branch, tighter tolerances (float64 allows ``rtol=1e-6``),
-# outputs near 1 in size, complex inputs where complex is allowed, and the slow mode:
+# All of them pass. So take points on every branch, tighter tolerances (float64 allows
+# ``rtol=1e-6``), outputs near 1 in size, complex inputs where complex is allowed, and the
+# slow mode. Each of these catches one of the rules:
 
 z = torch.tensor([1 + 2j], dtype=torch.complex128, requires_grad=True)
 caught = {
@@ -158,7 +172,9 @@ caught = {
 caught
 
 # %%
-# The check: the matrix by the formula, the verdicts, the V; what is right still passes:
+# We compare the matrix with the formula, and repeat the verdicts and the depth of the V as
+# assertions. What is right still passes with the tighter tolerances and with complex
+# inputs:
 
 J = torch.tensor([[3.0, 2.0], [12.0, 0.0], [0.0, 6.0]], dtype=torch.float64)
 torch.testing.assert_close(measured, J, rtol=1e-8, atol=1e-8)
@@ -171,8 +187,9 @@ assert min(errors[torch.float64]) < 1e-9 < 1e-5 < min(errors[torch.float32])
 # Where next
 # ----------
 #
-# A test without any step: :ref:`dot-product-test`. The second derivative of your rule:
-# :ref:`twice-differentiable`. Kinks: :ref:`kinks`.
+# :ref:`dot-product-test` needs no step at all. :ref:`twice-differentiable` is about the
+# second derivative of your rule, and :ref:`kinks` about points where there is no
+# derivative.
 #
 # .. asked: gradcheck; finite differences; numerical gradient; check my gradient; verify
 #    a custom backward; gradient checking; is my backward right; numerical and

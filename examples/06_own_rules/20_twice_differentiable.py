@@ -4,15 +4,17 @@ r"""
 Twice differentiable Functions
 ==============================
 
-If ``backward`` is made of differentiable operations on the inputs, the outputs and ``v``,
-PyTorch differentiates it like any code. Save anything else that was computed from x, and
-the first derivative stays right while the second is silently wrong.
+You have written a :class:`torch.autograd.Function`, and somebody wants a second derivative
+through it. If ``backward`` is made of differentiable operations on the inputs, the outputs
+and ``v``, PyTorch differentiates it like any code. But if you save anything else that was
+computed from x, the first derivative stays right while the second is silently wrong.
 """
 
 # %%
 # With ``create_graph=True`` the operations of ``backward`` are recorded, as functions of
-# ``v`` and of the :term:`saved tensors <saved tensor>`. For :math:`y=x^4`, elementwise, the
-# product is :math:`4x^3v`, and :math:`f''=12x^2`: at 2 that is 32 and 48.
+# ``v`` and of the :term:`saved tensors <saved tensor>`. Our function is :math:`y=x^4`,
+# elementwise. Its product is :math:`4x^3v`, and its second derivative is :math:`f''=12x^2`.
+# At 2 these are 32 (for ``v = 1``) and 48.
 
 import torch
 from torch.autograd import Function, gradcheck, gradgradcheck
@@ -32,7 +34,7 @@ class Fourth(Function):
 
 
 # %%
-# Twice in a row:
+# ``twice`` returns the first and the second derivative. Both are right:
 
 
 def twice(f, x):
@@ -47,9 +49,9 @@ twice(Fourth.apply, x)
 # What goes wrong
 # ---------------
 #
-# *First gradient right, second silently wrong.* Here ``forward`` keeps :math:`q=x^2`. As q
-# is neither input nor output, ``backward`` sees a constant, and of :math:`4qx` only the
-# factor x is differentiated, to :math:`4q=16`, not 48:
+# *First gradient right, second silently wrong.* Here ``forward`` saves :math:`q=x^2`. As q
+# is neither an input nor an output, ``backward`` sees a constant. So in :math:`4qx` only
+# the factor x is differentiated. The second derivative becomes :math:`4q=16`, and not 48:
 
 
 class Intermediate(Function):
@@ -68,8 +70,9 @@ class Intermediate(Function):
 twice(Intermediate.apply, x)
 
 # %%
-# ``gradcheck`` passes it. ``gradgradcheck`` compares the same way for the gradient, here
-# with ones for ``v``, and refuses:
+# ``gradcheck`` passes this Function, since it looks at the first derivative only.
+# ``gradgradcheck`` makes the same comparison for the gradient, here with ones for ``v``,
+# and refuses:
 
 print(gradcheck(Intermediate.apply, (x,)))
 try:
@@ -78,8 +81,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Recompute q in ``backward``; or, if it is dear, return it as an output. Then it is in the
-# graph and has a :term:`cotangent` of its own, :math:`v_q`, with product :math:`2xv_q`:
+# One remedy is to compute q again in ``backward``. If that is expensive, return q as an
+# output instead. Then q is in the graph and has a :term:`cotangent` of its own,
+# :math:`v_q`, whose product is :math:`2xv_q`:
 
 
 class Returned(Function):
@@ -101,7 +105,7 @@ twice(lambda x: Returned.apply(x)[0], x)
 # A backward that leaves torch
 # ----------------------------
 #
-# NumPy's operations cannot be recorded. ``once_differentiable`` declares that:
+# The operations of NumPy cannot be recorded. You declare this with ``once_differentiable``:
 
 
 class Once(Function):
@@ -117,7 +121,7 @@ class Once(Function):
 
 
 # %%
-# A second derivative is refused:
+# Here a second derivative is refused:
 
 (g,) = torch.autograd.grad((Once.apply(x) ** 2).sum(), x, create_graph=True)
 try:
@@ -126,16 +130,18 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Don't rely on it. It comes only if ``v`` has a graph, and only to a walk that goes there,
-# as that of ``autograd.grad(g, x)`` does not. For :math:`x^4+x^2` and :math:`((x^2)^4)^2`,
-# :math:`f''` is 50 and 3932160; you get, without a word:
+# Do not rely on this error. It comes only if ``v`` has a graph, and only to a walk that
+# goes there, which that of ``autograd.grad(g, x)`` does not. For :math:`x^4+x^2` and
+# :math:`((x^2)^4)^2` the right :math:`f''` are 50 and 3932160. Look at the second number of
+# each pair, which you get without a word:
 
 slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**2) ** 2, x)
 slips
 
 # %%
-# What holds: make the product a Function of its own, of ``x`` *and* ``v``, with both
-# derivatives, :math:`12x^2v` and :math:`4x^3`. (To refuse for certain, raise there.)
+# Both are wrong. A remedy that holds is to make the product a Function of its own, of ``x``
+# *and* ``v``, with both its derivatives, :math:`12x^2v` and :math:`4x^3`. (If you want to
+# refuse for certain, raise an error there.) With it the second derivatives are right:
 
 
 class FourthVJP(Function):
@@ -157,7 +163,8 @@ class ByNumPy(Once):
 twice(lambda x: ByNumPy.apply(x) + x**2, x), twice(lambda x: ByNumPy.apply(x**2) ** 2, x)
 
 # %%
-# The check: PyTorch's own power, and differences of the gradient:
+# We compare the right ways with PyTorch's own power and with differences of the gradient,
+# and repeat the wrong numbers as assertions:
 
 points = torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
 for f in (Fourth.apply, lambda x: Returned.apply(x)[0], ByNumPy.apply):
@@ -171,8 +178,9 @@ assert slips == ((36, 2), (16 * 2**15, 2**18))
 # Where next
 # ----------
 #
-# Products of the Hessian: :ref:`hvp`. What ``create_graph`` records:
-# :ref:`retain-or-create`. Forward mode and ``vmap``: :ref:`function-under-transforms`.
+# :ref:`hvp` is about products of the Hessian, :ref:`retain-or-create` about what
+# ``create_graph`` records, and :ref:`function-under-transforms` about forward mode and
+# ``vmap``.
 #
 # .. asked: double backward of a custom Function; second derivative of my Function;
 #    once_differentiable; gradgradcheck; custom backward for second order

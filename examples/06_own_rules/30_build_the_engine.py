@@ -4,13 +4,15 @@ r"""
 Build the engine: PyTorch's backward in under a hundred lines of NumPy
 ======================================================================
 
-A reverse-mode engine is a rule for each operation, a record of which operation made which
-tensor, and a walk from the :term:`root` that waits at each tensor until all its
-:term:`cotangents <cotangent>` are in. The rest is PyTorch's manners with ``gradient``.
+What does ``loss.backward()`` do inside? To find out, we build it. A reverse-mode engine
+needs a rule for each operation, a record of which operation made which tensor, and a walk
+from the :term:`root` that waits at each tensor until all its :term:`cotangents <cotangent>`
+are in. The rest is PyTorch's manners with ``gradient``.
 """
 
 # %%
-# A tensor holds its numbers, its ``.grad`` and the node that made it; a :term:`leaf` none:
+# Our tensor holds its numbers, its ``.grad`` and the node that made it. A :term:`leaf` has
+# no node:
 
 import numpy as np
 import torch
@@ -27,9 +29,10 @@ class Tensor:
 # Rules
 # -----
 #
-# Each operation returns its value and its :term:`pullback`: the function that takes ``v``,
-# of the output's shape, to one product for each input. What that needs later, it holds:
-# ``*`` and ``@`` (of matrices) both inputs, ``tanh`` its output, ``sum`` a shape:
+# Each operation returns its value and its :term:`pullback`. This is the function that takes
+# ``v``, of the output's shape, to one product for each input. It holds what it needs later.
+# For ``*`` and ``@`` (of matrices) these are both inputs, for ``tanh`` the output, and for
+# ``sum`` a shape:
 
 
 def tanh(a):
@@ -49,8 +52,9 @@ RULES = {
 # The record
 # ----------
 #
-# A node knows the inputs and the pullback. The arrays that this holds are the :term:`saved
-# tensors <saved tensor>`. They go after the first use; a node that saved none can go again:
+# A node knows the inputs and the pullback. The arrays that the pullback holds are the
+# :term:`saved tensors <saved tensor>`. After the first use they are given up, unless the
+# graph is retained. A node that has saved none can be used again:
 
 
 class Node:
@@ -68,7 +72,7 @@ class Node:
 
 
 # %%
-# Recorded is what comes from a tensor that requires a gradient:
+# An operation is recorded if at least one of its inputs requires a gradient:
 
 
 def apply(rule, *inputs):
@@ -86,8 +90,9 @@ for name, rule in RULES.items():
 # The walk
 # --------
 #
-# A tensor that was used k times gets k cotangents. To go on with each by itself would be to
-# walk every path, and their number explodes; so count first, as PyTorch does:
+# A tensor that was used k times gets k cotangents. We could go on with each of them by
+# itself, but then we would walk every path, and the number of paths explodes. So we first
+# count the uses of each tensor, as PyTorch does:
 
 
 def uses(root):
@@ -102,7 +107,8 @@ def uses(root):
 
 
 # %%
-# Broadcasting copied an entry to many places; on the way back their cotangents are summed:
+# Broadcasting has copied an entry to many places. On the way back the cotangents of these
+# places are summed. In the example below each of two entries was copied to twelve places:
 
 
 def unbroadcast(g, shape):
@@ -114,7 +120,8 @@ def unbroadcast(g, shape):
 unbroadcast(np.ones((4, 2, 3)), (2, 1)).tolist()
 
 # %%
-# A tensor goes when its last cotangent is in; a leaf adds it to ``.grad``:
+# The walk goes on from a tensor when its last cotangent is in. A leaf adds it to ``.grad``
+# instead:
 
 
 def walk(arrived, missing, ready, retain_graph):
@@ -134,7 +141,8 @@ def walk(arrived, missing, ready, retain_graph):
 # What ``gradient`` must be
 # -------------------------
 #
-# A one is implied for one element only; any other ``gradient`` has the shape of the output:
+# A one is implied only if the output has one element. Any other ``gradient`` must have the
+# shape of the output:
 
 
 def checked(y, gradient):
@@ -149,7 +157,8 @@ def checked(y, gradient):
 
 
 # %%
-# That is all. Sixty doublings have :math:`2^{60}` paths, and 60 tensors to be reached:
+# That is all of the engine. We try it on sixty doublings. They have :math:`2^{60}` paths,
+# but only 60 tensors are to be reached:
 
 
 def backward(y, gradient=None, retain_graph=False):
@@ -167,7 +176,8 @@ print(x.grad == 2.0**60, len(uses(y)))
 # Held against torch
 # ------------------
 #
-# One program for either library, ``make`` being its constructor; gradients or message:
+# ``run`` takes one program for either library, where ``make`` is the constructor of its
+# tensors. It returns the gradients, or the message of the error:
 
 
 def run(make, program, v, inputs, retain=(False,), requires_grad=True):
@@ -182,8 +192,10 @@ def run(make, program, v, inputs, retain=(False,), requires_grad=True):
 
 
 # %%
-# Squares with ones (:ref:`ones-trick`) and a one-hot ``v`` (:ref:`one-component`),
-# :ref:`matrices`, w1…w4 (:ref:`small-graph`), and a layer whose bias is broadcast:
+# The examples are squares with ones (:ref:`ones-trick`) and with a one-hot ``v``
+# (:ref:`one-component`), a product of :ref:`matrices`, the w1…w4 of :ref:`small-graph`, and
+# a layer whose bias is broadcast. The last line of the loop requires that both libraries
+# give the same:
 
 examples = [
     (lambda x: x * x, [1, 1, 1], [[1, 2, 3]]),
@@ -198,8 +210,10 @@ for case in examples:
     assert ours == theirs
 
 # %%
-# The manners: no ``gradient``; a wrong shape; both with nothing that requires one; twice,
-# by saved arrays, with the graph retained, and by a sum that saved none; a leaf as root:
+# Then the manners. We try a call without ``gradient``, a wrong shape, and both of these if
+# nothing requires a gradient. We call ``backward`` twice where arrays are saved, twice with
+# the graph retained, and twice on a sum that has saved none. The last case has a leaf as
+# its root:
 
 manners = [
     (lambda x: x * x, None, [[1, 2, 3]]),
@@ -213,7 +227,7 @@ manners = [
 ]
 
 # %%
-# The engine's answer is PyTorch's, or the beginning of its message:
+# In each case the answer of the engine must be PyTorch's, or the beginning of its message:
 
 for case in manners:
     ours, theirs = (run(make, *case) for make in (Tensor, torch.tensor))
@@ -221,13 +235,15 @@ for case in manners:
     assert ours == theirs[: len(ours)]
 
 # %%
-# Left out: ``create_graph`` (rules in NumPy leave no record), in-place versions, hooks.
+# Left out are ``create_graph`` (rules in NumPy leave no record), the versions that detect
+# in-place changes, and hooks.
 #
 # Where next
 # ----------
 #
-# The same graph with v on every edge: :ref:`small-graph`. Why no Jacobian is formed:
-# :ref:`never-forms-j`. A rule of yours in PyTorch's engine: :ref:`custom-function`.
+# :ref:`small-graph` shows the same graph with v on every edge. :ref:`never-forms-j` tells
+# why no Jacobian is formed, and :ref:`custom-function` puts a rule of yours into PyTorch's
+# engine.
 #
 # .. asked: build an autograd engine; micrograd; how does autograd work inside; how does
 #    loss.backward() work; implement backpropagation from scratch; automatic

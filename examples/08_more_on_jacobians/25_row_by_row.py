@@ -4,18 +4,20 @@ r"""
 The whole Jacobian, row by row
 ==============================
 
-One product with each :term:`one-hot <one-hot vector>` ``v`` gives one row; ``m``
-products give the whole :term:`Jacobian`, from a single forward pass.
+You want the whole :term:`Jacobian`, and ``backward`` gives only one product. One product
+with each :term:`one-hot <one-hot vector>` ``v`` gives one row, so ``m`` products give all
+of it, from a single forward pass.
 """
 
 # %%
-# :math:`f(x)=(x_1x_2,\;x_1+x_3,\;x_3^2)` has the Jacobian
+# Our example is :math:`f(x)=(x_1x_2,\;x_1+x_3,\;x_3^2)`, which has the Jacobian
 #
 # .. math::
 #
 #    J=\begin{bmatrix}x_2&x_1&0\\1&0&1\\0&0&2x_3\end{bmatrix}
 #
-# The rows of ``torch.eye(3)`` are the one-hot ``v``:
+# The one-hot ``v`` are the rows of ``torch.eye(3)``. We take one product with each and
+# stack what comes back:
 
 import torch
 
@@ -31,8 +33,9 @@ J = torch.stack(rows)
 J
 
 # %%
-# ``retain_graph=True`` keeps the graph for the next row. The last row can do without.
-# With ``backward`` in place of ``grad``, ``x.grad`` must be emptied before each row:
+# ``retain_graph=True`` keeps the graph for the next row, so the last row can do without it.
+# You can also use ``backward`` in place of ``grad``. Then ``x.grad`` must be emptied before
+# each row, or the rows add up:
 
 rows = []
 for i, e in enumerate(torch.eye(3)):
@@ -42,10 +45,10 @@ for i, e in enumerate(torch.eye(3)):
 torch.equal(torch.stack(rows), J)
 
 # %%
-# *The loop with retain_graph, or one call with is_grads_batched=True?* The same rows. One
-# call is faster (:ref:`ways-measured`) and holds all N products on its way; the loop holds
-# one, and takes what :term:`vmap` refuses (:ref:`vmap-limits`). The largest tensor of a
-# backward pass, for ten rows by either:
+# *The loop with retain_graph, or one call with is_grads_batched=True?* Both give the same
+# rows. The one call is faster (:ref:`ways-measured`) and holds all N products on its way.
+# The loop holds one product, and takes what :term:`vmap` refuses (:ref:`vmap-limits`). To
+# see this, we record the size of the largest tensor of a backward pass:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -60,7 +63,8 @@ class Largest(TorchDispatchMode):
 
 
 # %%
-# Through a hidden layer of 500:
+# Here are ten rows of a Jacobian through a hidden layer of 500, first by the loop, then by
+# the one call:
 
 z = torch.ones(10, 500) @ (torch.ones(500, 3) @ x).sin()
 with Largest() as loop:
@@ -70,15 +74,18 @@ with Largest() as batch:
 loop.size, batch.size
 
 # %%
-# Drawn, with the ``v`` that picks the middle row:
+# The largest tensor of the one call is ten times as large.
+#
+# The drawing shows the small Jacobian again, with the ``v`` that picks the middle row:
 
 import pullback
 
 pullback.draw.vjp(torch.tensor([0.0, 1.0, 0.0]), J)
 
 # %%
-# *I only need the gradient of one entry.* Then take one product and no Jacobian: ``y[i]``
-# is one number, and needs no ``v``. Its indexing makes the one-hot vector on the way back:
+# *I only need the gradient of one entry.* Then take one product and no Jacobian. ``y[i]``
+# is one number, and needs no ``v``. Its indexing makes the one-hot vector on the way back,
+# as a hook on ``y`` shows:
 
 y = f(x)
 y.register_hook(lambda v: print("arrives at y:", v))
@@ -86,14 +93,15 @@ y.register_hook(lambda v: print("arrives at y:", v))
 second
 
 # %%
-# The middle input takes no part in it, and gets a 0. *Expected None?* None belongs to whole
-# tensors that take no part, and 0 to single entries.
+# The middle input takes no part in this entry, and gets a 0. *Expected None?* You get None
+# for whole tensors that take no part, and 0 for single entries.
 #
 # Tensors out
 # -----------
 #
-# For ``y`` of any shape loop over its entries, flattened, and give the result the shape
-# ``y.shape + x.shape``. For :math:`\begin{bmatrix}1&x\\x^2&x^3\\x^4&x^5\end{bmatrix}` at 2:
+# If ``y`` has another shape, loop over its entries, flattened, and give the result the
+# shape ``y.shape + x.shape``. Here is the derivative of
+# :math:`\begin{bmatrix}1&x\\x^2&x^3\\x^4&x^5\end{bmatrix}` at 2:
 
 t = torch.tensor(2.0, requires_grad=True)
 powers = t ** torch.arange(6.0).reshape(3, 2)
@@ -103,8 +111,9 @@ entries = [
 torch.stack(entries).reshape(powers.shape + t.shape)
 
 # %%
-# *A hidden layer's output by an earlier one's?* The same: ``grad`` takes any tensor on the
-# way, leaf or not, and nothing has to be marked. Of ``z`` by the hidden ``h`` of 500:
+# *A hidden layer's output by an earlier one's?* It works in the same way. ``grad`` takes
+# any tensor on the way, leaf or not, and nothing has to be marked. Here is the shape of the
+# Jacobian of ``z`` by the hidden ``h`` of 500:
 
 h = (torch.ones(500, 3) @ x).sin()
 z = torch.ones(10, 500) @ h
@@ -115,9 +124,9 @@ hidden.shape
 # What goes wrong
 # ---------------
 #
-# *Q by a should be a 2×2 matrix; why is a.grad a 2-vector?* ``backward`` gives one product
-# :math:`v^\top J`, never :math:`J`. For :math:`Q=3a^3-b^2`, elementwise, ones happen to
-# show all that is not zero, the diagonal :math:`9a_i^2`:
+# *Q by a should be a 2×2 matrix; why is a.grad a 2-vector?* Because ``backward`` gives one
+# product :math:`v^\top J`, never :math:`J` itself. For :math:`Q=3a^3-b^2`, elementwise,
+# ones happen to show all of J that is not zero, which is the diagonal :math:`9a_i^2`:
 
 a = torch.tensor([2.0, 3.0], requires_grad=True)
 b = torch.tensor([6.0, 4.0])
@@ -126,9 +135,9 @@ print(a.grad)
 torch.func.jacrev(lambda a: 3 * a**3 - b**2)(a.detach())
 
 # %%
-# *My J is the transpose of what jacobian gives.* What a one-hot ``v`` for output i leaves
-# in ``x.grad`` is row i, ``J[i]``. In ``J[:, i]`` it makes a column, and nothing complains
-# where J is square; where it is symmetric, nobody notices:
+# *My J is the transpose of what jacobian gives.* A one-hot ``v`` for output i leaves row i
+# of J in ``x.grad``, so it belongs in ``J[i]``. If you write it to ``J[:, i]``, it becomes
+# a column. Nothing complains if J is square, and nobody notices if J is symmetric:
 
 columns = torch.empty(3, 3)
 for i, row in enumerate(rows):
@@ -136,7 +145,8 @@ for i, row in enumerate(rows):
 print(torch.equal(columns, J), torch.equal(columns, J.T))
 
 # %%
-# Without ``retain_graph`` the second row fails: the first call freed what it needs:
+# If you leave out ``retain_graph``, the second row fails, because the first call has freed
+# what the second needs:
 
 y = f(x)
 torch.autograd.grad(y, x, torch.eye(3)[0])
@@ -146,14 +156,15 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# One call with a list of outputs does not stack rows. *Several outputs are summed*:
+# *Can I pass all outputs in one call?* A list of outputs does not stack rows. *Several
+# outputs are summed*:
 
 y = f(x)
 torch.autograd.grad([y[0], y[1], y[2]], x)[0]
 
 # %%
-# :func:`pullback.jacobian` does the rows in one call. It agrees with the loop, with the
-# formula at :math:`(1,2,3)`, and with columns from :term:`forward mode`:
+# :func:`pullback.jacobian` takes all rows in one call. We compare it with the loop, with
+# the formula at :math:`(1,2,3)`, and with columns from :term:`forward mode`:
 
 assert torch.equal(J, torch.tensor([[2.0, 1, 0], [1, 0, 1], [0, 0, 6]]))
 assert torch.equal(second, J[1])
@@ -164,7 +175,7 @@ assert torch.equal(torch.func.jacfwd(f)(x.detach()), J)
 assert torch.equal(torch.stack(entries), torch.arange(6) * 2.0 ** (torch.arange(6) - 1))
 
 # %%
-# *one-hot* walks through the rows:
+# Below is the same f. The button *one-hot* walks through the rows:
 
 pullback.live(f, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
 
@@ -172,7 +183,8 @@ pullback.live(f, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
 # Where next
 # ----------
 #
-# Without the loop: :ref:`jacobian-at-once`. One row only: :ref:`one-component`.
+# :ref:`jacobian-at-once` does it without the loop, and :ref:`one-component` is about one
+# row only.
 #
 # .. asked: Jacobian in a loop; one row for each backward; Jacobian with one-hot
 #    vectors; for loop over outputs

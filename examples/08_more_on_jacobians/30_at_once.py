@@ -4,9 +4,9 @@ r"""
 The whole Jacobian at once
 ==========================
 
-PyTorch has five ways to give the whole :term:`Jacobian` in one call, and they give the
-same numbers. They differ in what they take, in whether they work by rows
-(:term:`reverse mode`) or by columns (:term:`forward mode`), and in what they refuse.
+You want the whole :term:`Jacobian` and no loop. PyTorch has five ways to give it in one
+call, and they give the same numbers. They differ in what they take, in whether they work by
+rows (:term:`reverse mode`) or by columns (:term:`forward mode`), and in what they refuse.
 """
 
 # %%
@@ -20,7 +20,8 @@ same numbers. They differ in what they take, in whether they work by rows
 # ``functional.jacobian``              a function            rows; columns if told to
 # ===================================  ====================  =============================
 #
-# :math:`f(x)=(x_1x_2,\;x_2^2)`, from ``(2,)`` to ``(2,)``, has the Jacobian
+# We try them on :math:`f(x)=(x_1x_2,\;x_2^2)`, which takes two numbers to two and has the
+# Jacobian
 #
 # .. math::
 #
@@ -38,8 +39,9 @@ J = torch.tensor([[2.0, 3.0], [0.0, 4.0]])
 found = {}
 
 # %%
-# *Can it take a tensor that is already computed?* Yes, with all one-hot ``v`` as one
-# batch. (Forward mode must run ``f`` again, and so needs the function.)
+# *Can it take a tensor that is already computed?* Yes, ``torch.autograd.grad`` can, with
+# all one-hot ``v`` as one batch. (Forward mode must run ``f`` again, and so needs the
+# function.)
 
 leaf = x.clone().requires_grad_()
 (found["is_grads_batched"],) = torch.autograd.grad(
@@ -48,8 +50,9 @@ leaf = x.clone().requires_grad_()
 found["is_grads_batched"]
 
 # %%
-# From the function: :func:`torch.func.vjp` with :func:`torch.func.vmap` spells out what
-# :func:`torch.func.jacrev` does in one word. Both work by rows:
+# The other ways start from the function. :func:`torch.func.vjp` with
+# :func:`torch.func.vmap` spells out what :func:`torch.func.jacrev` does in one word. Both
+# work by rows:
 
 value, pull = torch.func.vjp(f, x)
 (found["vmap of vjp"],) = torch.func.vmap(pull)(torch.eye(2))
@@ -57,15 +60,15 @@ found["jacrev"] = torch.func.jacrev(f)(x)
 found["jacrev"]
 
 # %%
-# By columns, with a :term:`tangent` for each *input*:
+# :func:`torch.func.jacfwd` works by columns, with a :term:`tangent` for each *input*:
 
 found["jacfwd"] = torch.func.jacfwd(f)(x)
 found["jacfwd"]
 
 # %%
-# *torch.autograd.functional or torch.func?* :mod:`torch.func`: the older
-# :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you
-# pass ``vectorize=True``, and without that it refuses columns:
+# *torch.autograd.functional or torch.func?* Prefer :mod:`torch.func`. The older
+# :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you pass
+# ``vectorize=True``. Without that it refuses columns, as the message below says:
 
 functional = torch.autograd.functional.jacobian
 found["functional"] = functional(f, x)
@@ -77,7 +80,8 @@ except NotImplementedError as error:
     print(error)
 
 # %%
-# :func:`pullback.jacobian` takes a function or a computed tensor, and chooses the mode:
+# :func:`pullback.jacobian` takes a function or a computed tensor, and chooses the mode for
+# you:
 
 import pullback
 
@@ -89,24 +93,27 @@ found["pullback, f"]
 # The value as well
 # -----------------
 #
-# *How do I get f(x) together with the Jacobian?* Let ``f`` return its output twice:
-# ``has_aux=True`` hands the second back as it is. ``value_and_jacobian`` does that for you:
+# *How do I get f(x) together with the Jacobian?* Let ``f`` return its output twice. With
+# ``has_aux=True`` the second is handed back as it is. ``value_and_jacobian`` does that for
+# you:
 
 found["has_aux"], value = torch.func.jacrev(lambda x: (f(x), f(x)), has_aux=True)(x)
 y, found["value_and_jacobian"] = pullback.value_and_jacobian(f, x)
 print(value, y)
 
 # %%
-# All at once needs memory for all at once. ``chunk_size`` takes so many products at a time
-# (:ref:`never-forms-j` counts what that saves):
+# If you take all rows at once, you need memory for all of them. With ``chunk_size`` you
+# choose how many products are taken at a time (:ref:`never-forms-j` counts what that
+# saves):
 
 found["chunks"] = torch.func.jacrev(f, chunk_size=1)(x)
 found["chunks"]
 
 # %%
 # *Two inputs, two outputs, a tuple of tuples: which index is which?* ``J[i][j]`` is output
-# ``i`` by input ``j``, of shape ``output_i.shape + input_j.shape``. A single output, or
-# input, leaves its level out:
+# ``i`` by input ``j``, and its shape is ``output_i.shape + input_j.shape``. If there is a
+# single output, or a single input, its level is left out. The second line below has one
+# output:
 
 inputs = torch.ones(2), torch.ones(4)
 nested = functional(lambda a, b: (a.sum() * b, torch.outer(a, b)), inputs)
@@ -115,8 +122,8 @@ print([tuple(block.shape) for block in functional(torch.outer, inputs)])
 
 # %%
 # *How do I hand the Jacobian to SciPy?* ``least_squares`` and ``root`` ask for a function
-# of float64 arrays that returns an ``(m, n)`` array. Here the rotation of (1, 2) to (−2,
-# 1):
+# of float64 arrays that returns an ``(m, n)`` array. As an example we look for the rotation
+# that takes (1, 2) to (−2, 1), which is a quarter turn:
 
 from scipy.optimize import least_squares
 
@@ -137,8 +144,9 @@ fit.x.round(4)
 # What goes wrong
 # ---------------
 #
-# ``torch.func`` follows the argument, not a tensor captured from outside. A function
-# that ignores its argument gives zeros and no error; :func:`pullback.jacobian` objects:
+# ``torch.func`` follows the argument, and not a tensor that the function captures from
+# outside. A function that ignores its argument gives zeros and no error.
+# :func:`pullback.jacobian` objects:
 
 captured = torch.tensor([3.0, 2.0])
 print(torch.func.jacrev(lambda x: f(captured))(x))
@@ -148,7 +156,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Every way agrees with the formula at :math:`(3,2)`:
+# We compare every way with the formula at :math:`(3,2)`:
 
 for name, result in found.items():
     torch.testing.assert_close(result, J, msg=lambda text, name=name: f"{name}: {text}")
@@ -161,8 +169,9 @@ sorted(found)
 # Where next
 # ----------
 #
-# Rows or columns: :ref:`reverse-or-forward`. What each costs: :ref:`measured`. A batch of
-# inputs: :ref:`jacobian-per-sample`.
+# :ref:`reverse-or-forward` helps you to choose between rows and columns, and
+# :ref:`measured` shows what each costs. :ref:`jacobian-per-sample` is for a batch of
+# inputs.
 #
 # .. asked: ways to compute a Jacobian; functional.jacobian, jacrev, jacfwd;
 #    vectorize=True; Jacobian without a loop

@@ -4,15 +4,17 @@ r"""
 A sparse Jacobian from three products: colouring, the ones trick grown up
 =========================================================================
 
-If no two columns of a group have a non-zero entry in the same row, one product gives the
-whole group. A tridiagonal :term:`Jacobian` needs three products, whatever its size.
+Your :term:`Jacobian` is large and mostly zeros, and you do not want to take one product for
+each of its columns. If no two columns of a group have a non-zero entry in the same row, one
+product gives the whole group. A tridiagonal Jacobian needs three products, whatever its
+size.
 """
 
 # %%
-# Each output looks at its own input and its two neighbours:
-# :math:`y_i=x_i^2+x_{i-1}x_{i+1}`, with zeros beyond the ends. So
-# :math:`\partial y_i/\partial x_i=2x_i` and
-# :math:`\partial y_i/\partial x_{i\pm1}=x_{i\mp1}`:
+# In our function each output looks at its own input and at the two neighbours of that
+# input: :math:`y_i=x_i^2+x_{i-1}x_{i+1}`, with zeros beyond the ends. So :math:`\partial
+# y_i/\partial x_i=2x_i` and :math:`\partial y_i/\partial x_{i\pm1}=x_{i\mp1}`, and
+# everything else is zero:
 
 import torch
 
@@ -28,24 +30,25 @@ J = torch.func.jacfwd(f)(x)
 J
 
 # %%
-# Counting from 0, columns 0, 3, 6 share no row, nor do 1, 4, 7, nor 2, 5, 8. Give columns
-# that may be computed together the same *colour* (:term:`coloring`), here the remainder by
-# three:
+# Count the columns from 0. Columns 0, 3 and 6 share no row, nor do 1, 4 and 7, nor 2, 5 and
+# 8. Columns that may be computed together get the same *colour* (:term:`coloring`), which
+# here is the remainder by three:
 
 color = torch.arange(n) % 3
 color
 
 # %%
-# The :term:`seeds <seed>` are sums of one-hot :term:`tangents <tangent>`, one seed a
-# colour. Each product is a sum of columns that do not overlap:
+# The :term:`seeds <seed>` are sums of one-hot :term:`tangents <tangent>`, with one seed for
+# each colour. So each product is a sum of columns that do not overlap. Compare its first
+# line with columns 0, 3 and 6 above:
 
 seeds = torch.stack([(color == c).float() for c in range(3)])
 products = torch.stack([torch.func.jvp(f, (x,), (s,))[1] for s in seeds])
 products
 
 # %%
-# Read the entries back: the entry in row ``i`` and column ``j`` stands in the product of
-# ``j``'s colour, at ``i``:
+# Now we read the entries back. The entry in row ``i`` and column ``j`` stands in the
+# product of ``j``'s colour, at ``i``:
 
 pairs = [(i, j) for i in range(n) for j in range(max(i - 1, 0), min(i + 2, n))]
 rows, columns = torch.tensor(pairs).T
@@ -55,7 +58,7 @@ sparse = torch.sparse_coo_tensor(at, entries, (n, n), check_invariants=True)
 sparse.to_dense().equal(J)
 
 # %%
-# The picture: every column in its colour. No row meets a colour twice:
+# The picture shows every column in its colour. No row meets a colour twice:
 
 import matplotlib.pyplot as plt
 
@@ -69,9 +72,9 @@ title = ax.set_title("A tridiagonal pattern in three colours, none twice in a ro
 # With VJPs, and why this is the ones trick
 # -----------------------------------------
 #
-# Colour *rows* instead, and ``v`` is the seed: each of the three products is a sum of rows
-# that do not overlap. The entry at ``i``, ``j`` stands in the product of ``i``'s colour, at
-# ``j``:
+# You can colour the *rows* instead. Then ``v`` is the seed, and each of the three products
+# is a sum of rows that do not overlap. The entry at ``i``, ``j`` stands in the product of
+# ``i``'s colour, at ``j``:
 
 value, pull = torch.func.vjp(f, x)
 (summed_rows,) = torch.func.vmap(pull)(seeds)
@@ -80,7 +83,7 @@ print(summed_rows[color[rows], columns].equal(entries))
 
 # %%
 # *What is the fastest elementwise gradient?* A diagonal Jacobian has rows that never share
-# a column: one colour, one product, and the only seed is ones. That is the
+# a column. So it takes one colour and one product, and the only seed is ones. This is the
 # :term:`ones trick`, and what ``y.sum().backward()`` does:
 
 leaf = x.clone().requires_grad_()
@@ -91,8 +94,9 @@ leaf.grad
 # What goes wrong
 # ---------------
 #
-# Too few colours add entries of different columns together, without an error. Two
-# colours for three diagonals mix the neighbours :math:`i-1` and :math:`i+1`:
+# If you take too few colours, entries of different columns are added together, without an
+# error. With two colours for three diagonals, the neighbours :math:`i-1` and :math:`i+1`
+# are mixed. Each number that is found below is the sum of two that are wanted:
 
 two = torch.arange(n) % 2
 _, mixed = torch.func.jvp(f, (x,), ((two == 0).float(),))
@@ -100,8 +104,8 @@ print("found: ", mixed[1::2])
 print("wanted:", J[1::2, 0::2].diagonal(), "and", J[1::2, 2::2].diagonal())
 
 # %%
-# A pattern taken from one point may have accidental zeros: at :math:`x=0` this Jacobian is
-# zero everywhere:
+# If you read the pattern off the Jacobian at one point, it may have accidental zeros. At
+# :math:`x=0` this Jacobian is zero everywhere:
 
 at_zero = torch.func.jacfwd(f)(torch.zeros(n))
 print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item())
@@ -110,9 +114,10 @@ print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item
 # The pattern and the colours, found for you
 # ------------------------------------------
 #
-# :func:`pullback.sparsity` follows which inputs each operation of ``f`` looks at. Where
-# ``f`` does not branch on values, its :term:`sparsity pattern` holds for every ``x`` of
-# this shape, also when it is found at zero:
+# :func:`pullback.sparsity` does not read the pattern off a Jacobian. It follows which
+# inputs each operation of ``f`` looks at. If ``f`` does not branch on values, its
+# :term:`sparsity pattern` holds for every ``x`` of this shape, also when it is found at
+# zero, as here:
 
 import pullback
 
@@ -127,7 +132,8 @@ planned = plan.jacobian(f, x)
 planned.layout, planned.to_dense().equal(J)
 
 # %%
-# ``verify=True`` notices a function that has outgrown its plan, by one more random product:
+# A function may outgrow its plan. With ``verify=True`` you notice it, at the price of one
+# more random product:
 
 
 def outgrown(x):
@@ -140,8 +146,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# A full row and a full column: nine products of one kind, or a :term:`VJP` and two
-# :term:`JVPs <JVP>`:
+# Some patterns want both kinds of product. A full row and a full column take nine products
+# of one kind, or a :term:`VJP` and two :term:`JVPs <JVP>`:
 
 
 def arrow(x):
@@ -154,8 +160,8 @@ print(planned.to_dense().equal(torch.func.jacrev(arrow)(x)))
 plan
 
 # %%
-# A hundred thousand unknowns still take three products. All three diagonals against the
-# formula:
+# A hundred thousand unknowns still take three products. We compare all three diagonals with
+# the formula, and print the number of colours:
 
 n = 100_000
 x = torch.arange(1.0, n + 1)
@@ -168,8 +174,8 @@ torch.testing.assert_close(entries[j == i - 1], x[2:])
 plan.n_colors
 
 # %%
-# Six outputs of that kind. Ones add up what stands in a column: three numbers, which is why
-# three groups keep them apart:
+# Below are six outputs of the same kind. Ones add up what stands in a column. These are up
+# to three numbers, which is why three groups keep them apart:
 
 pullback.live(f, torch.linspace(1, 6, 6))
 
@@ -177,8 +183,8 @@ pullback.live(f, torch.linspace(1, 6, 6))
 # Where next
 # ----------
 #
-# Blocks for samples, another pattern of zeros: :ref:`jacobian-per-sample`. Patterns of
-# well-known layers: :ref:`seeing-jacobians`.
+# :ref:`jacobian-per-sample` has another pattern of zeros, with a block for each sample.
+# :ref:`seeing-jacobians` shows the patterns of well-known layers.
 #
 # .. asked: colouring; coloring; sparse Jacobian in three products; tridiagonal; banded
 #    Jacobian; sparsity pattern

@@ -4,15 +4,17 @@ r"""
 The Jacobian with respect to the parameters of a module
 =======================================================
 
-Make the parameters an argument: :func:`torch.func.functional_call` runs a module with
-parameters from a dict, and the :term:`Jacobian` by that dict is a dict of Jacobians.
+You want the :term:`Jacobian` of a network's outputs with respect to its weights, but the
+weights are not an argument of the network. So make them one.
+:func:`torch.func.functional_call` runs a module with parameters from a dict, and the
+Jacobian by that dict is a dict of Jacobians.
 """
 
 # %%
-# A linear layer from ``(3,)`` to ``(2,)``, :math:`y=Wx+b`. Its Jacobian by the weight has
-# shape ``(2, 2, 3)``, :math:`\partial y_i/\partial W_{kl}=\delta_{ik}x_l`, and by the bias
-# it is the identity. A seed makes the weights repeatable, though these two do not depend
-# on them:
+# We start with a linear layer from ``(3,)`` to ``(2,)``, :math:`y=Wx+b`. Its Jacobian by
+# the weight has shape ``(2, 2, 3)``, with :math:`\partial y_i/\partial
+# W_{kl}=\delta_{ik}x_l`, and its Jacobian by the bias is the identity. A seed makes the
+# weights repeatable, though these two do not depend on them:
 
 import torch
 from torch.func import functional_call, jacrev, vmap
@@ -31,12 +33,12 @@ J = jacrev(run)(params, x)
 {name: tuple(block.shape) for name, block in J.items()}
 
 # %%
-# The block of the weight: the input, once for each output, zeros elsewhere:
+# The block of the weight holds the input, once for each output, and zeros elsewhere:
 
 J["weight"]
 
 # %%
-# The same from :func:`pullback.jacobian`, dict in, dict out:
+# :func:`pullback.jacobian` gives the same. It also takes a dict and returns one:
 
 import pullback
 
@@ -47,15 +49,17 @@ ours["bias"]
 # One matrix
 # ----------
 #
-# Flatten and join the blocks for a single matrix, a row an output, a column a parameter:
+# If you need a single matrix, flatten the blocks and join them. Each row then belongs to an
+# output, and each column to a parameter:
 
 matrix = torch.cat([block.flatten(1) for block in J.values()], dim=1)
 matrix
 
 # %%
 # *How do I get the NTK?* The neural tangent kernel is :math:`K_{ab}=J_aJ_b^\top`, with the
-# Jacobian by the parameters at samples :math:`a` and :math:`b`. Map over the samples but
-# not over the parameters, then multiply:
+# Jacobians by the parameters at the samples :math:`a` and :math:`b`. Map over the samples
+# but not over the parameters, and then multiply. We print the entries of the first output
+# with itself, one for each pair of our three samples:
 
 X = torch.stack([x, -x, 2 * x])
 batch = vmap(jacrev(run), (None, 0))(params, X)
@@ -65,14 +69,15 @@ print(tuple(J_X.shape), tuple(kernel.shape))
 kernel[:, :, 0, 0]
 
 # %%
-# For this layer :math:`K_{ab}=(x_a\cdot x_b+1)\,I`, where 1 is the bias's share: with
-# :math:`x\cdot x=14` the first row is 15, −13 and 29.
+# For this layer :math:`K_{ab}=(x_a\cdot x_b+1)\,I`, where the 1 is the share of the bias.
+# As :math:`x\cdot x=14`, the first row is 15, −13 and 29.
 #
 # A deeper module
 # ---------------
 #
-# Nothing changes but the names. ``backward`` gives one :term:`VJP` and adds it to ``.grad``
-# of every parameter; a row of each block is what one-hot ``v`` would leave there:
+# For a deeper module nothing changes but the names. ``backward`` gives one :term:`VJP` and
+# adds it to the ``.grad`` of every parameter. With a one-hot ``v`` it leaves there one row
+# of each block, which we compare:
 
 net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
 deep = {name: p.detach() for name, p in net.named_parameters()}
@@ -83,17 +88,18 @@ for name, p in net.named_parameters():
     print(f"{name:8} {tuple(blocks[name].shape)!s:10} second row as backward's: {agrees}")
 
 # %%
-# *By the input and the parameters at once?* ``argnums`` names both arguments of ``run``,
-# and the two Jacobians come back as a pair, from the same products:
+# *By the input and the parameters at once?* Name both arguments of ``run`` in ``argnums``.
+# The two Jacobians come back as a pair, from the same products:
 
 by_params, by_input = jacrev(run, argnums=(0, 1))(params, x)
 print(list(by_params), torch.equal(by_input, layer.weight))
 
 # %%
 # *backward after functional_call: whose .grad is filled?* That of the tensors in the dict,
-# be they the module's or your own; if they were computed, as by a step, that of what they
-# came from. A name left out, or misspelled, means the module's own tensor, and only
-# ``strict=True`` says so. The bias of the layer, and of a copy:
+# whether they are the module's or your own. If these were computed, as by a step, it is the
+# ``.grad`` of the tensors that they came from. If a name is left out or misspelled, the
+# module's own tensor is used in its place, and only ``strict=True`` says so. Each line
+# below shows the gradient of the layer's bias and that of a copy, for one of four dicts:
 
 own = {name: p.clone().requires_grad_() for name, p in params.items()}
 stepped = {name: 0.5 * p for name, p in own.items()}
@@ -108,14 +114,14 @@ layer.zero_grad()
 # What goes wrong
 # ---------------
 #
-# Differentiating a function that ignores its argument and uses the module's own
-# parameters. :mod:`torch.func` follows the argument only, and returns zeros:
+# It is a mistake to differentiate a function that ignores its argument and uses the
+# module's own parameters. :mod:`torch.func` follows the argument only, and returns zeros:
 
 zeros = jacrev(lambda params: layer(x))(params)
 zeros["bias"].detach()
 
 # %%
-# :func:`pullback.jacobian` says so instead:
+# :func:`pullback.jacobian` raises an error instead:
 
 try:
     pullback.jacobian(lambda params: layer(x), params)
@@ -123,8 +129,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *hessian(func, layer.weight) is all zeros*, with the right shape, for the same reason:
-# ``layer(x)`` ignores ``w``. ``strict=True`` says so; put ``w`` in by ``functional_call``:
+# *hessian(func, layer.weight) is all zeros*, with the right shape. The reason is the same,
+# because ``layer(x)`` ignores ``w``. With ``strict=True`` you get an error. To get the
+# :term:`Hessian`, put ``w`` in with ``functional_call``. The first False below says that
+# the wrong one has no entry other than zero, and a part of the right one stands next to it:
 
 
 def unused(w):
@@ -144,8 +152,8 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# Check the blocks against the formulas, the kernel against the closed form, and weighted
-# rows of both blocks against ``backward``:
+# We compare the blocks with the formulas, the kernel with the closed form, and weighted
+# rows of both blocks with ``backward``:
 
 v = torch.tensor([1.0, 10.0])
 layer(x).backward(v)
@@ -162,8 +170,8 @@ torch.testing.assert_close(kernel, closed)
 # Where next
 # ----------
 #
-# A Jacobian for each sample: :ref:`jacobian-per-sample`. Why training needs none of these:
-# :ref:`never-forms-j`.
+# :ref:`jacobian-per-sample` gives a Jacobian for each sample, and :ref:`never-forms-j`
+# tells why training needs none of these.
 #
 # .. asked: Jacobian by parameters; Jacobian by the weights of a module;
 #    functional_call; derivative of outputs by weights
