@@ -22,7 +22,7 @@ markdown = Sybil(
 )
 docstrings = Sybil(
     parsers=[DocTestParser(optionflags=OPTIONS)],
-    patterns=["src/pullback/*.py", "src/pullback/_sparse/*.py"],
+    patterns=["src/pullback/*.py", "src/pullback/*/*.py"],
 )
 
 pytest_collect_file = (markdown + docstrings).pytest()

@@ -5,12 +5,10 @@ shows; it is executed here only where no build has done so since it last changed
 """
 
 import functools
-import os
 from pathlib import Path
 
 from bs4 import BeautifulSoup
 
-from error_pages import stored
 from pages import ODD_ANSWERS, SKIPPED, Page, Store, find, pieces
 
 ROOT = Path(__file__).parents[1]
@@ -50,12 +48,19 @@ def ran(page: Page) -> list[dict[str, str]]:
 
 
 @functools.cache
-def shown_by_messages() -> dict[str, dict[str, dict[str, str]]]:
-    """Return what the pieces of code of each message show, by its anchor."""
-    code = list(pieces(ROOT))
-    for page, result in store().execute(store().stale(code), os.cpu_count()):
-        assert not result["failure"], f"{page.name}: {result['failure']}"
-    return stored(store())
+def pieces_of() -> dict[str, dict[str, Page]]:
+    """Return the pieces of code of each message, by its anchor and their names."""
+    found: dict[str, dict[str, Page]] = {}
+    for piece in pieces(ROOT):
+        _, anchor, name = Path(piece.name).with_suffix("").parts
+        found.setdefault(anchor, {})[name] = piece
+    return found
+
+
+@functools.cache
+def shown_by(anchor: str) -> dict[str, dict[str, str]]:
+    """Return what the pieces of code of a message show; nothing else is executed."""
+    return {name: ran(piece)[0] for name, piece in pieces_of().get(anchor, {}).items()}
 
 
 def odd_answers() -> str:

@@ -38,3 +38,10 @@ def test_a_right_answer_passes(tmp_path, name):
     result = doctest(tmp_path, name, RIGHT[name])
     assert result.returncode == 0, result.stdout
     assert "1 passed" in result.stdout
+
+
+def test_every_docstring_with_an_example_is_read():
+    """A folder of the package more, and its examples would never run."""
+    for module in (ROOT / "src" / "pullback").rglob("*.py"):
+        if ">>> " in module.read_text():
+            assert len(module.relative_to(ROOT / "src" / "pullback").parts) <= 2, module

@@ -9,7 +9,7 @@ import sys
 import textwrap
 
 import pytest
-from executed import ROOT, shown_by_messages
+from executed import ROOT, shown_by
 from noise import rounding_noise
 from sites import write
 
@@ -69,15 +69,15 @@ def each(messages):
 
 
 def seen(message):
-    return error_pages.seen(message, shown_by_messages()[message.anchor])
+    return error_pages.seen(message, shown_by(message.anchor))
 
 
 def printed(message, name):
-    return error_pages.printed(shown_by_messages()[message.anchor][name])
+    return error_pages.printed(shown_by(message.anchor)[name])
 
 
 def page_of(message):
-    return error_pages.page_of(message, shown_by_messages().get(message.anchor, {}))
+    return error_pages.page_of(message, shown_by(message.anchor))
 
 
 def recognised(text):
@@ -442,7 +442,7 @@ def test_another_class_of_error_stops_the_page():
 @pytest.mark.parametrize("anchor", ["scalar-outputs", SILENT[0].anchor])
 def test_code_that_no_longer_passes_stops_the_page(anchor):
     message = next(message for message in MESSAGES if message.anchor == anchor)
-    pieces = shown_by_messages()[anchor]
+    pieces = shown_by(anchor)
     wrong = {"line": 1, "raised": [("ZeroDivisionError", "division by zero")]}
     for name in ("fixed", *(["broken"] if message.silent else [])):
         with pytest.raises(AssertionError, match=r"should pass raised .*ZeroDivisionError"):

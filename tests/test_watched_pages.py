@@ -57,7 +57,6 @@ SHOWN = {
     "docs/answers/twice-as-large.md": {"gradients-accumulate"},
     "docs/answers/warnings.md": {"loss-broadcast"},
     "docs/answers/what-v-does.md": {"not-finite"},
-    "docs/answers/warnings.md": {"loss-broadcast"},
     "docs/answers/where-v-goes.md": {"repeated-index"},
     "docs/answers/zeros.md": {
         "jacobian-of-a-closure",

@@ -1,4 +1,4 @@
-"""Try every public function on odd input: what the API page says that it answers.
+"""Try the functions of ``ASKS`` on odd input: what the API page says that they answer.
 
 Each case is a function f, an input x and the Jacobian by hand. A function of the package
 is right when its answer agrees with that, and it may refuse with an error; anything else

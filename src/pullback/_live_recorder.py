@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from pullback._graph import READERS
 from pullback._live_operators import CONSTANT, RULES, Lacking
 from pullback._live_program import Program, extent, places
 from pullback._torch import (
@@ -27,8 +28,6 @@ from pullback._torch import (
     storage_key,
 )
 
-#: What reads numbers without an operation.
-READERS = {"__array__", "__dlpack__", "__dlpack_device__", "numpy", "tolist"}
 #: Where no line is f's: in torch, in this package, and in what Python runs itself.
 FOREIGN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<frozen")
 CALLER = str(Path(__file__).with_name("_live.py"))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 
-from pullback._graph import reach
+from pullback._graph import READERS, reach
 from pullback._sparse import index_sets, rules
 from pullback._sparse.call import Call, Result, Rule, name_of, spread
 from pullback._sparse.index_sets import Sets
@@ -75,10 +75,6 @@ PARTS = {
     "addmm": _sparse_addmm,
     "mv": _mv,
 }
-
-
-#: Methods that hand the numbers out without an operation.
-READERS = {"__array__", "__dlpack__", "numpy", "tolist"}
 
 
 def hidden_branches(operator: str) -> RuntimeError:
