@@ -5,11 +5,11 @@ Weighted, masked and averaged losses as choices of v
 ====================================================
 
 Some samples are to count more than others, some are padding and must not count at all, and
-of three you know that they are wrong. So you multiply by weights, by masks, divide by one
-number or another, and wonder why the result is NaN, or why the weights do nothing. There is
-one question that sorts all of this out: *what is* ``v``? Keep the losses of a batch as a
-vector. Then every way of making one number of them is a choice of ``v``, one entry for each
-sample, and you can pass it to ``backward`` as it stands.
+three you know to be wrong. So you multiply by weights or by a mask, divide by one number or
+another, and wonder why the result is NaN, or why the weights do nothing. One question sorts
+all of this out: *what is* ``v``? Keep the losses of a batch as a vector. Then every way of
+making one number of them is a choice of ``v``, one entry for each sample, and you can pass
+it to ``backward`` as it stands.
 """
 
 # %%
@@ -65,14 +65,15 @@ for name, (reduced, v) in ways.items():
 
 # %%
 # So in a program of your own you may write either. ``losses.backward(v)`` has the advantage
-# that all that you have decided stands in one tensor, which you can print.
+# that everything you have decided stands in one tensor, which you can print.
 #
 # The mean comes too early
 # ------------------------
 #
-# Two questions that are asked again and again have the same cause. Somebody passes five
-# numbers to ``backward``, on a loss that is a mean already. It is a single number, and so
-# ``v`` may have only one entry, too. Keep the vector, and put the 1/N into ``v``:
+# Two questions that are asked again and again have the same cause. In the first, five
+# numbers are passed to ``backward`` on a loss that is a mean already. That loss is a single
+# number, so its ``v`` may have only one entry, too. Keep the vector, and put the 1/N into
+# ``v``:
 
 out = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
 goal = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])
@@ -85,9 +86,9 @@ torch.nn.functional.mse_loss(out, goal, reduction="none").backward(upstream / 5)
 print(out.grad)
 
 # %%
-# Somebody else multiplies by the weights after the mean, and finds that they do nothing.
-# Nothing raises this time. The one number is multiplied by each weight, and all samples are
-# scaled alike. Ask for ``reduction="none"`` first:
+# In the second, the weights are multiplied in after the mean, and do nothing. Nothing
+# raises this time. The one number is multiplied by each weight, so all samples are scaled
+# alike, by the mean of the weights, which is 1 here. Ask for ``reduction="none"`` first:
 
 share = torch.tensor([0.0, 1.0, 1.0, 1.0, 2.0])
 for reduction in ("mean", "none"):
@@ -95,8 +96,8 @@ for reduction in ("mean", "none"):
     print(reduction, torch.autograd.grad((error * share).mean(), out)[0] + 0)
 
 # %%
-# In the first line the sample with the weight 0 still pulls, with −1.6, and the last one no
-# harder than it would alone.
+# In the first line the sample with the weight 0 still pulls, with −1.6, and the last one
+# pulls no harder than it would without any weights.
 #
 # Divided by what?
 # ----------------
@@ -116,8 +117,8 @@ print(torch.allclose(left, right))
 
 # %%
 # If the targets are probabilities instead of indices, it divides by the number of samples
-# after all. Here is what the sum is divided by, for the same three targets as indices,
-# 1 + 3 + 3, and as probabilities:
+# after all. Here is the divisor for three targets of the classes 0, 1 and 1, first as
+# indices, where it is 1 + 3 + 3, and then as probabilities:
 
 hard = torch.tensor([0, 1, 1])
 for t in (hard, torch.nn.functional.one_hot(hard).float()):
@@ -127,8 +128,8 @@ for t in (hard, torch.nn.functional.one_hot(hard).float()):
 # A v that finds the outliers by itself
 # -------------------------------------
 #
-# So far the weights were known before. They may as well come from the losses. We fit a line
-# to twenty points, of which three are wrong, and nobody tells us which. In each step
+# So far the weights were known beforehand. They can also come from the losses. We fit a
+# line to twenty points, of which three are wrong, and nobody tells us which. In each step
 # ``weigh`` looks at the errors and chooses ``v``:
 
 torch.manual_seed(0)  # the same points on every build
@@ -164,19 +165,21 @@ ax.legend()
 title = ax.set_title("Ones are pulled away by three outliers, 1/|r| is not")
 
 # %%
-# The line with ones is pulled down by the three points, and the other one has found the
-# true line, :math:`1+2x`. The gradient of a square is :math:`2r`, and times
-# :math:`1/\lvert r\rvert` it has the same size for all points. So a far point pulls no
-# harder than a near one, as with absolute errors (:ref:`what-losses-send`).
+# The line with ones is pulled down by the three points, and the other one comes close to
+# the true line, :math:`1+2x`. The gradient of a square is :math:`2r`, and times
+# :math:`1/\lvert r\rvert` it has the same size at every point that is off by more than
+# 0.02. So a far point pulls no harder than a near one, as with absolute errors
+# (:ref:`what-losses-send`).
 #
 # What to watch for
 # -----------------
 #
 # **A mask does not remove a NaN.** If missing targets are stored as NaN, their losses are
 # NaN, and 0 times NaN is NaN. With ``nansum`` the loss looks fine and the gradient is still
-# NaN. A 0 in ``v`` does not help either. Choose the rows *before* you compute. Here are the
-# gradients by a mask in ``v``, by ``nansum``, and of the chosen rows. And a mean over a
-# mask that keeps nothing is 0/0, so divide by at least 1:
+# NaN. A 0 in ``v`` does not help either. Choose the rows *before* you compute. The first
+# three numbers are the gradients with a mask in ``v``, with ``nansum``, and of the chosen
+# rows. The last two are a mean over a mask that keeps nothing, which is 0/0, and the same
+# sum divided by at least 1:
 
 bad, none = torch.tensor([1.0, float("nan"), 4.0]), torch.zeros(3)
 keep = ~bad.isnan()
@@ -199,8 +202,9 @@ print(f"{wrong:.3f} {whole:.3f} {losses.mean():.3f}")
 # %%
 # .. admonition:: Try it
 #
-#    You have four samples and trust the first twice as much as each of the others. The step
-#    is to be as long as with the mean, if all gradients were alike. Which ``v`` is that?
+#    You have four samples and trust the first twice as much as each of the others. If all
+#    four gradients were alike, the step should be as long as with the mean. Which ``v`` is
+#    that?
 #
 # .. dropdown:: Answer
 #

@@ -6,10 +6,10 @@ Several losses: one backward or many
 
 Your network has two tasks, say a class and a position, and so there are two losses. Do you
 add them up and call ``backward`` once? Or twice, once for each? In other people's programs
-you find both, a list of losses, and ``retain_graph=True`` in odd places. The good news is
-that all of them leave the same gradients. They differ in what they cost, and in what you
-can do between the calls: look at each gradient, weigh it, or find out that the two tasks
-pull in opposite directions.
+you find both, as well as lists of losses, and ``retain_graph=True`` in odd places. The good
+news is that all of them leave the same gradients. They differ in what they cost, and in
+what you can do between the calls: look at each gradient, weigh it, or find out that the two
+tasks pull in opposite directions.
 """
 
 # %%
@@ -30,8 +30,9 @@ def losses():
 
 
 # %%
-# The sum of both, and then two calls. The second call needs the common part of the graph
-# once more, which the first would free, and that is what ``retain_graph=True`` is for:
+# Here is the sum of both, and then the two calls. The second call walks through the common
+# part of the graph once more. The first would free what is saved there, and
+# ``retain_graph=True`` prevents that:
 
 found = {}
 l1, l2 = losses()
@@ -46,8 +47,8 @@ found["two calls"], w.grad = w.grad, None
 # %%
 # :func:`torch.autograd.backward` takes a whole list of losses. A second list, under the
 # name of ``grad_tensors`` (elsewhere it is called ``gradient`` or ``grad_outputs``), has a
-# ``v`` for each loss, which is its weight. And at last you can stack the losses to a single
-# output of two numbers:
+# ``v`` for each loss, which is its weight. And finally, you can stack the losses into a
+# single output of two numbers:
 
 torch.autograd.backward(losses())
 found["a list"], w.grad = w.grad, None
@@ -66,8 +67,9 @@ for name, gradient in found.items():
 #
 #    \nabla(\ell_1+\ell_2)=[1,1]\,J=\nabla\ell_1+\nabla\ell_2 .
 #
-# The last way says it most plainly, with ones as ``v``. In the sum PyTorch passes these
-# ones for you. In two calls the addition happens in ``w.grad``, to which each call adds.
+# The last way says it most plainly, with ones as ``v``. In the sum PyTorch begins with a
+# single 1, and the plus hands it to both losses. In two calls the addition happens in
+# ``w.grad``, to which each call adds.
 #
 # Which to choose
 # ---------------
@@ -90,17 +92,18 @@ for way in ("one", "two"):
 # %%
 # Twice with two calls. In a real network the shared part is the trunk, where most of the
 # work is done. So **add the losses up, unless you have a reason not to**. There are two
-# good reasons. The graphs of the two losses may not fit into memory together; then do
-# forward and backward of one, and after that of the other (:ref:`what-keeps-a-graph`). Or
-# you want to see each gradient for itself.
+# good reasons. The graphs of the two losses may not fit into memory together. Then do
+# forward and backward of one, and after that of the other (:ref:`what-keeps-a-graph`), at
+# the price of a second forward through the trunk. Or you want to see each gradient by
+# itself.
 #
 # Do my two losses agree?
 # -----------------------
 #
 # If you want to see them, ask for the rows. A ``v`` of ``[1, 0]`` gives the first and
 # ``[0, 1]`` the second, and ``is_grads_batched`` takes both in one call. The cosine between
-# them is 1 if both losses want the same, 0 if they don't mind each other, and −1 if each
-# undoes what the other does:
+# them is 1 if both losses pull in the same direction, 0 if a small step for one does not
+# change the other, and −1 if they pull in opposite directions:
 
 rows = torch.autograd.grad(torch.stack(losses()), w, torch.eye(2), is_grads_batched=True)[0]
 cosine = torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0)
@@ -108,10 +111,11 @@ print(rows, f"{cosine:.2f}")
 
 # %%
 # Here they mostly agree. In a training loop you would log this from time to time. Use
-# ``autograd.grad`` for it, which leaves ``.grad`` alone, and call the ``backward`` of the
-# step last. You have the choice of the place. With respect to the *parameters* of the
-# trunk, each task costs a walk through the trunk. With respect to the *features*, where
-# the two heads part, it costs almost nothing. But these are other numbers, as you see:
+# ``autograd.grad`` with ``retain_graph=True`` for it, which leaves ``.grad`` alone, and
+# call the ``backward`` of the step last. There are two places to measure at. With respect
+# to the *parameters* of the trunk, each task costs a walk through the trunk. With respect
+# to the *features*, where the two heads part, it costs almost nothing. But these are other
+# numbers, as you see:
 
 torch.manual_seed(0)  # the same weights on every build
 trunk, heads = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
@@ -202,9 +206,9 @@ except RuntimeError as error:
 # Step after both calls, or compute the second loss anew (:ref:`stop-gradient` has the whole
 # loop of a GAN).
 #
-# **Losses of different size.** If one loss is a hundred times as large as the other, the
-# sum is nearly the first alone. Look at the lengths of the gradients as above, and not at
-# the losses: a constant makes a loss large, and has no gradient.
+# **Losses of different size.** If one gradient is a hundred times as long as the other, the
+# step follows that loss nearly alone. Look at the lengths of the gradients as above, and
+# not at the values of the losses: a constant makes a loss large, and has no gradient.
 #
 # .. admonition:: Try it
 #

@@ -10,15 +10,16 @@ it, and the teacher must not learn from the student. Every such program has a ``
 somewhere. If it is missing, the wrong network is taught, and nothing raises. If it is in
 the wrong place, a network learns nothing at all. Where does it belong?
 
-The rule is short. Ask of each loss *whom it is to teach*, and cut it where it would reach
-anybody else.
+The rule is short. Ask of each loss *whom it is to teach*, and cut the graph where the loss
+would reach anybody else.
 """
 
 # %%
 # To see whom a loss reaches, we need no large networks. Here a network is one weight times
 # its input, so that you can check each number in your head. ``taught`` is a function to
 # take along. You give it a loss and some weights, and it says which of them the loss
-# reaches, and with what gradient:
+# reaches, and with what gradient. Each weight has to ask for a gradient, and ``item`` wants
+# a single number, so for the weights of a real network write ``g.norm().item()``:
 
 from copy import deepcopy
 
@@ -50,11 +51,12 @@ print(taught(D * fake - D * real, G=G, D=D))
 
 # %%
 # Without the cut the critic's loss also reaches G, with a gradient of 3, which makes the
-# fakes *easier* to tell. ``None`` in the second line says that G is not reached any more.
+# fakes *easier* to tell from the real thing. ``None`` in the second line says that G is not
+# reached any more.
 #
 # The generator's loss wants a high score for the fake. May you use the fake that is cut
-# already? Here are that, the generator's loss with a constant D, and the one with the fake
-# and D as they are:
+# already? We try three forms of this loss: with the fake cut, with D as a constant, and
+# with both as they are:
 
 print("fake cut  ", taught(-D * fake.detach(), G=G, D=D))
 to_generator = taught(-D.detach() * fake, G=G, D=D)
@@ -66,8 +68,8 @@ print("no cut    ", taught(-D * fake, G=G, D=D))
 # *through* the critic to reach it. In the second line the critic's weight is a constant,
 # and ``v`` passes through all the same. The last line is what most programs have. G gets
 # the right gradient, and D gets one that you do not want, so empty it before the critic's
-# own step. (For a module instead of a single weight, use ``requires_grad_(False)`` until
-# the critic's turn. All the ways: :ref:`fake-for-the-critic`.)
+# own ``backward``. (For a module instead of a single weight, use ``requires_grad_(False)``
+# until the critic's turn. All the ways: :ref:`fake-for-the-critic`.)
 #
 # Do you need ``retain_graph=True`` for the two losses? Only if both walk through the graph
 # of ``fake``. With the cut the critic's does not:
@@ -103,15 +105,16 @@ held = taught((now - target.detach()) ** 2, w=w)
 print(taught((now - target) ** 2, w=w), held)
 
 # %%
-# It is 0 with the graph. The value rises with the slope 1, and the target with the slope
-# 0.5·2, which is also 1. So it runs away as fast as the value runs after it, and nothing is
-# learned. With the cut, the weight gets −2 and the value rises. (The full gradient has its
-# uses under the name of *residual gradient*, but it is another algorithm.)
+# With the graph it is 0. The value rises with the slope 1, and the target with the slope
+# 0.5·2, which is also 1. So the target runs away as fast as the value runs after it, and
+# nothing is learned. With the cut, the weight's gradient is −2, and a step down raises the
+# value. (The full gradient has its uses under the name of *residual gradient*, but it is
+# another algorithm.)
 #
-# Many programs take a *target network* in addition, a copy that follows slowly. So do those
-# with an average of weights (EMA). The copy needs no gradient, and it is moved under
-# ``no_grad``. If you record the move, it keeps the graphs of all steps so far
-# (:ref:`average-of-weights`). Here it goes a hundredth of the way:
+# Many programs add a *target network*, a copy that follows slowly. An average of the
+# weights (EMA) is such a copy, too. The copy needs no gradient, and it is moved under
+# ``no_grad``. If you record the moves, each one hangs a piece of graph onto all those
+# before it (:ref:`average-of-weights`). Here it goes a hundredth of the way:
 
 online = torch.nn.Linear(1, 1)
 slow = deepcopy(online).requires_grad_(False)
@@ -140,11 +143,11 @@ for A in (returns - value, (returns - value).detach()):
 # Two views, one network: BYOL, SimSiam
 # -------------------------------------
 #
-# Here nobody else is to be protected, and still it needs a cut. Two views of the same
-# thing, let us say 1 and 2, go through a network w, and a predictor p is to turn the first
-# result into the second. The loss is :math:`w^2(p-2)^2`, and there are two ways to make it
-# small: p learns, or w shrinks until all views look alike. We train without and with a cut
-# on one side:
+# Here there is nobody else to protect, and a cut is needed all the same. Two views of the
+# same thing, let us say 1 and 2, go through a network w, and a predictor p is to turn the
+# first result into the second. The loss is :math:`w^2(p-2)^2`, and there are two ways to
+# make it small: p learns, or w shrinks until all views look alike. We train without and
+# with a cut on one side:
 
 for stop in (False, True):
     w, p = weight(1.0), weight(0.0)
@@ -182,9 +185,9 @@ print(taught(0.25 * (code.detach() - e) ** 2, e=e, code=code))
 # -----------------------
 #
 # The student is to follow the teacher. If the teacher's result has a graph, the loss pulls
-# the two together from both sides, and the teacher learns from the student. A ``detach``
-# would cut it, but the graph has been made by then. Under ``no_grad`` it is never made,
-# which saves the memory as well (:ref:`distillation`):
+# the two together from both sides, and the teacher gets a gradient, too. A ``detach`` would
+# cut it off, but by then the graph has been made. Under ``no_grad`` it is never made, which
+# saves the memory as well (:ref:`distillation`):
 
 teacher, student = weight(2.0), weight(1.0)
 with torch.no_grad():

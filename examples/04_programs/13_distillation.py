@@ -54,10 +54,10 @@ for T in (1, 2, 4, 8, 16):
     print(f"T {T:2}  KL {g:.4f}  T² KL {T**2 * g:.3f}")
 
 # %%
-# Without the factor the gradient falls to nothing beside the hard loss, four times for each
-# doubling of T. With it, it keeps nearly the same size. So if you have found a good mix of
-# the two losses at T = 4, it is still about right at T = 8. The T² changes nothing else; it
-# is a number in front of ``v``.
+# Without the factor the gradient falls to nothing beside the hard loss: each doubling of T
+# leaves about a quarter of it. With the factor it keeps nearly the same size. So if you
+# have found a good mix of the two losses at T = 4, it is still about right at T = 8. The T²
+# changes nothing else; it is a number in front of ``v``.
 #
 # And why the square? With :math:`q=\mathrm{softmax}(s/T)` of the student, and :math:`p` of
 # the teacher with logits t, the gradient is
@@ -67,11 +67,11 @@ for T in (1, 2, 4, 8, 16):
 #    \nabla_s\,\frac1B\sum_i\mathrm{KL}(p_i\Vert q_i)=\frac{q-p}{BT}
 #    \approx\frac{s-t}{BKT^2}\quad\text{for large }T
 #
-# (the last with logits that sum to 0). One T comes from the chain rule, since the logits
-# are divided by it. The other comes from the probabilities: the flatter they are, the
-# closer they lie together. Here is the ``v`` of one sample, for a small and a large T. In
-# the second it is only a scaled copy of :math:`s-t`, and all classes count, not only the
-# likeliest:
+# The approximation is for logits that sum to 0 in each sample; from others, subtract their
+# mean first. One T comes from the chain rule, since the logits are divided by it. The other
+# comes from the probabilities: the flatter they are, the closer they lie together. Here is
+# the ``v`` of one sample, for a small and a large T. In the second it is nearly a scaled
+# copy of :math:`s-t`, and all classes count, not only the likeliest:
 
 import matplotlib.pyplot as plt
 
@@ -111,9 +111,12 @@ with warnings.catch_warnings(action="ignore"):
 # In which order?
 # ---------------
 #
-# The student's logarithms first, the teacher's probabilities second. With
-# ``log_target=True`` logarithms of both. What do the mistakes look like? A divergence is
-# never below 0, and that gives one of them away. The other one is NaN:
+# The student's logarithms come first and the teacher's probabilities second, or, with
+# ``log_target=True``, the logarithms of both. What do the mistakes look like? A divergence
+# is never below 0, so a negative value gives one of them away. Another one is NaN. A third
+# shows nothing: if you exchange the two networks, and keep the forms, you get the
+# divergence in the other direction, and it is positive as well. Here are the two right
+# ways, and the first two mistakes:
 
 log_q, log_p = student.log_softmax(1), teacher.log_softmax(1)
 for name, loss in {
@@ -136,8 +139,9 @@ print("same gradient:", torch.allclose(slope(soft), slope(distil(1.0)), atol=1e-
 # What to watch for
 # -----------------
 #
-# **The teacher learns, too.** If its logits have a graph, the loss pulls the two together
-# from both ends. The teacher follows the student, and its activations stay in memory.
+# **The teacher gets a gradient, too.** If its logits have a graph, the loss pulls the two
+# together from both ends. The teacher follows the student if an optimizer holds its
+# weights, and its activations stay in memory in any case.
 #
 # **The teacher is in training mode.** Then its dropout hands the student another target at
 # each call, and BatchNorm's averages move with each batch. We try all four combinations:
@@ -158,9 +162,9 @@ for mode in (network.train, network.eval):
 # %%
 # Only the last line is right: ``eval()``, and without a graph.
 #
-# **The two losses want one weight each.** Usually they are mixed as
-# ``alpha * T * T * soft + (1 - alpha) * hard``. The learning rate belongs to this mix. If
-# you leave out the T² you have chosen another alpha.
+# **The T² is part of the mix.** Usually the losses are mixed as
+# ``alpha * T * T * soft + (1 - alpha) * hard``. If you leave out the T², you have chosen
+# another alpha, and the learning rate that you tuned for the first mix may not suit it.
 #
 # .. admonition:: Try it
 #
@@ -169,8 +173,8 @@ for mode in (network.train, network.eval):
 #
 # .. dropdown:: Answer
 #
-#    The whole step fits into a few lines. They run with any two networks that put out the
-#    same classes:
+#    The whole step fits into a few lines. They run with any two networks that return logits
+#    of the shape ``(B, K)`` for the same classes, and leave the teacher in ``eval`` mode:
 
 
 def step(pupil, master, optimizer, inputs, labels, T=4.0, alpha=0.9):

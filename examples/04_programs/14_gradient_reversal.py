@@ -17,7 +17,8 @@ a layer that does nothing forward, and multiplies by −λ backward.
 # ----------------------
 #
 # Both heads read the same ``features``. Each head gets the gradient of its own loss. The
-# features get the one of the labels as it is, and the one of the domain reversed:
+# features get the gradient of the label loss as it is, and that of the domain loss
+# reversed:
 #
 # .. math::
 #
@@ -68,8 +69,8 @@ class Reverse(torch.autograd.Function):
 
 # %%
 # The second is a hook, on a *view* of the features. The third needs neither. Its value is
-# x, up to rounding, because the two parts add up to it. For ``backward`` the detached part
-# is a constant, so the slope is −λ:
+# that of ``h``, up to rounding, because the two parts add up to it. For ``backward`` the
+# detached part is a constant, so the slope is −λ:
 
 
 def by_hook(h):
@@ -95,7 +96,8 @@ for name, way in ways.items():
 # %%
 # With all three the features get (−2, −6). Both heads get (1, 2), which is what they get
 # without a reversal. So they learn as usual, and that is the point of the layer. In the
-# picture ``v`` arrives from the right, and the layer turns the part of the domain alone:
+# picture the thin arrows are what arrives from each head, the domain's already reversed,
+# and the thick one is their sum:
 
 import matplotlib.pyplot as plt
 
@@ -117,7 +119,7 @@ title = ax.set_title("The features get the sum of the two")
 #
 # In a program the features come from a network, and the heads are layers. The step is an
 # ordinary one, with a single optimizer and the sum of the two losses. Only labelled rows
-# have a loss of the first kind:
+# have a loss of the first kind. On a GPU, give ``arange`` the device of ``h``:
 
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -187,10 +189,10 @@ def on_itself(h):
 print(*taught(on_itself))
 
 # %%
-# **A minus before the domain's loss**, or ``v = -1`` for it, looks like the same. But it
-# turns the sign for the domain head, too. The head learns to be wrong, and a head that is
-# wrong on purpose tells the features nothing. The reversal has to sit *between* the head
-# and the features. With the minus the head would get:
+# **A minus before the domain's loss**, or ``v = -1`` for it, looks the same. But it turns
+# the sign for the domain head, too. The head learns to be wrong, and a head that is wrong
+# on purpose tells the features nothing. The reversal has to sit *between* the head and the
+# features. With the minus the head would get:
 
 h = features * 1
 minus = torch.autograd.grad(label_head @ h - lam * (domain_head @ h), domain_head)[0]
@@ -206,7 +208,7 @@ print("features", torch.autograd.grad(twice, features)[0].tolist())
 
 # %%
 # **The layer inside of torch.func.grad**, or of :term:`vmap`. A ``Function`` needs
-# ``setup_context`` there (:ref:`function-under-transforms`), and without it raises. The one
+# ``setup_context`` there (:ref:`function-under-transforms`), and raises without it. The one
 # line works as it is:
 
 loss = lambda x: domain_head @ ways["one line"](x)
@@ -218,12 +220,13 @@ except RuntimeError as error:
 
 # %%
 # **λ from the beginning.** At first the domain head knows nothing, and deceiving it is
-# noise. Most programs let λ grow from 0 to 1 during the first part of the training.
+# noise. Ganin et al. let λ grow from 0 towards 1, most of the way in the first half of the
+# training.
 #
 # .. admonition:: Try it
 #
-#    You want the trunk to learn from the domain head at *half* its speed, and not to
-#    deceive it. Which λ is that?
+#    You want the trunk to get *half* of the gradient that the domain head sends, and not
+#    reversed. Which λ is that?
 #
 # .. dropdown:: Answer
 #

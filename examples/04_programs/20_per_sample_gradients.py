@@ -42,8 +42,8 @@ def per_sample_gradients(model, loss_of_one, data, target):
 
 
 # %%
-# That is the part to take along. (``weights`` are copies without a graph, so that nothing
-# is written into ``.grad``.) We try it with a small network, six points, and a squared
+# That is the part to take along. (``weights`` are the parameters themselves, detached, so
+# that the result has no graph.) We try it with a small network, six points, and a squared
 # error:
 
 torch.manual_seed(0)  # weights and data that are the same on every build
@@ -61,12 +61,14 @@ for name, g in gradients.items():
 
 # %%
 # Each parameter's gradient has got a first dimension of 6, one entry for each sample. That
-# is also the price: six times the memory of the parameters. If it is too much, pass a
-# ``chunk_size`` to ``vmap``, and it takes a few samples at a time.
+# is also the price: six times the memory of the parameters. A ``chunk_size`` for ``vmap``
+# saves memory on the way, since it takes a few samples at a time, but the result stays as
+# large. If that is too much, call the function on a few samples at a time, and keep only
+# what you need of each, such as its length.
 #
-# The sum over that dimension should be what ``backward`` leaves for a sum of losses, and
-# the mean what it leaves for a mean. (This is so as long as samples do not mix and no
-# dropout draws other masks.)
+# As long as samples do not mix, and no dropout draws other masks, the sum over that
+# dimension should be what ``backward`` leaves for a sum of losses, and the mean what it
+# leaves for a mean:
 
 for reduce in (torch.sum, torch.mean):
     model.zero_grad()
@@ -82,8 +84,8 @@ for reduce in (torch.sum, torch.mean):
 # ---------------------------
 #
 # The first use: look at the lengths. Suppose that somebody has mistyped a target, and the
-# number 30 has slipped in between others that are about 1 in size. Each sample's gradient
-# over *all* parameters becomes one row of ``flat``:
+# number 30 has slipped in between others that are about 1 in size. ``rows`` makes one row
+# of each sample's gradient over *all* parameters:
 
 
 def rows(gradients):
@@ -110,9 +112,9 @@ pullback.draw.bars(
 # -----------------------------
 #
 # Private training goes one step further (Abadi et al., 2016). No sample, however odd, may
-# move the weights by more than a bound ``C``, so each gradient that is longer is shortened
-# to it. After ``backward`` it is too late, because ``clip_grad_norm_`` sees the sum alone.
-# With the rows it is one factor for each sample:
+# add more than a length of ``C`` to the sum of the gradients, so each gradient that is
+# longer is shortened to it. After ``backward`` it is too late, because ``clip_grad_norm_``
+# sees the sum alone. With the rows it is one factor for each sample:
 
 flat = rows(gradients)
 norms = flat.norm(dim=1)
@@ -136,10 +138,10 @@ sigma = 1.1
 private = (clipped + sigma * C * torch.randn(clipped.shape)) / len(data)
 
 # %%
-# The last line adds the noise that makes the step private. It goes on the *sum*, with a
-# size that is given by the bound ``C`` and not by the data, and the division by the batch
-# size comes last. Libraries for private training find the norms without forming the rows,
-# and then do the same second pass.
+# The last line adds the noise that, with the clipping, makes the step private. It goes on
+# the *sum*, with a size that is given by the bound ``C`` and not by the data, and the
+# division by the batch size comes last. Libraries for private training can find the norms
+# without forming the rows (*ghost clipping*), and then do the same second pass.
 #
 # Who moves whom? The tangent kernel
 # ----------------------------------
@@ -147,7 +149,7 @@ private = (clipped + sigma * C * torch.randn(clipped.shape)) / len(data)
 # A third use compares the rows with each other. Take the Jacobian of the *outputs* instead
 # of the losses, and multiply each row with each: :math:`K=JJ^\top` is the *neural tangent
 # kernel*, ``B`` by ``B`` for one output. Entry (i, j) says how far the output of sample i
-# moves if a step is taken for sample j:
+# moves if a small step is taken that raises the output of sample j:
 
 
 def output(out, goal):
@@ -188,8 +190,8 @@ print(((change - predicted).norm() / change.norm() < 0.01).item())
 # **BatchNorm.** Inside ``vmap`` a sample has no batch dimension, and so the first message
 # is about the shape. People then add the dimension with ``sample[None]``, and get the
 # second one: in training, BatchNorm computes with the spread of the batch, and one sample
-# alone has none. (A single image has one, over its pixels. There it is the running
-# statistics that cannot be written, the third message.)
+# alone has none. A single image does have a spread, over its pixels. There it is the
+# running statistics that cannot be written, as the third message says:
 
 norm = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
 image = lambda s: nn.BatchNorm2d(2)(s.view(1, 2, 1, 1).tile(4, 4))
@@ -200,9 +202,9 @@ for f in (norm, lambda sample: norm(sample[None])[0], image):
         print(str(error).partition(", which")[0])
 
 # %%
-# No tool can help here. If the loss of one sample depends on the others, the gradient of
-# *one sample's* loss does not exist. In ``eval`` mode it does, and with GroupNorm, which
-# looks at one sample at a time, also in training:
+# No tool can help here. A sample has no loss of its own if its loss depends on the others
+# of the batch, and so no gradient of its own either. In ``eval`` mode it has one, and with
+# GroupNorm, which looks at one sample at a time, also in training:
 
 norm.eval()
 print(torch.func.vmap(lambda sample: norm(sample[None])[0])(data).shape)
@@ -219,9 +221,10 @@ except RuntimeError as error:
 print(torch.func.vmap(noisy, randomness="different")(data).shape)
 
 # %%
-# **A loop that collects** ``.grad`` **collects one tensor many times.** ``zero_grad`` with
-# ``set_to_none=False`` and the next ``backward`` edit the same tensor, and all entries of
-# the list change with it. Append a clone:
+# **A loop that collects** ``.grad`` **may collect one tensor many times.** With
+# ``set_to_none=False``, ``zero_grad`` and the next ``backward`` edit the same tensor, and
+# all entries of the list change with it. Append a clone. (The default sets ``.grad`` to
+# None, and then each ``backward`` makes a new tensor.)
 
 for keep in (lambda g: g, torch.clone):
     kept = []
@@ -234,7 +237,7 @@ for keep in (lambda g: g, torch.clone):
 # %%
 # **A network that wants a batch dimension.** Inside of the function a picture has the shape
 # ``(3, 8, 8)``, and ``nn.Flatten`` takes the 3 for the size of a batch. Give each sample a
-# batch of its own with ``data[:, None]``, and take it away again in the loss:
+# batch of its own with ``pictures[:, None]``, and take it away again in the loss:
 
 pictures, kinds = torch.randn(6, 3, 8, 8), torch.tensor([0, 2, 1, 1, 0, 2])
 network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))

@@ -46,8 +46,8 @@ def fine_tune(prepare):
 
 
 # %%
-# Usually that line is ``model.train()``. Then we try the same with ``eval()`` for the
-# backbone behind it:
+# Usually that line is ``model.train()``. The second time we put the backbone back into
+# ``eval()`` after it:
 
 print("train():", fine_tune(lambda model: model.train()))
 print("and backbone.eval():", settled := fine_tune(lambda model: model.train()[0].eval()))
@@ -81,7 +81,7 @@ def look(features, image):
 
 
 # %%
-# ``real`` comes from a file, and ``made`` from a generator, so that it asks for a gradient:
+# ``real`` comes from a file. ``made`` comes from a generator, so it asks for a gradient:
 
 real, made = torch.randn(8, 50), torch.randn(8, 50, requires_grad=True)
 frozen = deepcopy(vgg).requires_grad_(False).eval()
@@ -94,12 +94,14 @@ print("generated, checkpointed", look(by_part, made))
 
 # %%
 # - For the picture from a file a frozen VGG keeps nothing.
-# - For the generated one it keeps half of what it would keep if it were trained. The input
-#   of each layer is needed for the weights' gradient only, and the result of each tanh for
-#   the way back.
+# - For the generated one it keeps 4 of the 8 tensors. The input of each layer is needed for
+#   the weights' gradient only, and the result of each tanh for the way back. Do not expect
+#   half of the memory, though. The result of a tanh is the next layer's input, so the 8 are
+#   only five different tensors.
 # - ``no_grad`` keeps nothing either, but there is no graph behind the output any more. The
-#   generator is cut off, and no error says so. ``no_grad`` is right for the *target*, the
-#   features of the real picture, since they are constants.
+#   generator is cut off, and if the loss has another term as well, no error says so.
+#   ``no_grad`` is right for the *target*, the features of the real picture, since they are
+#   constants.
 # - Checkpointing keeps only what goes in, and runs VGG a second time on the way back
 #   (:ref:`checkpointing`).
 #
@@ -108,7 +110,9 @@ print("generated, checkpointed", look(by_part, made))
 #
 # A common plan is to train everything for some epochs and then freeze the first layers.
 # People find that these go on moving. The optimizer does not ask for ``requires_grad``, it
-# asks for ``.grad``, and the last gradient from before the freezing is still there:
+# asks for ``.grad``. ``zero_grad()`` sets that to None, but if the loop calls it with
+# ``set_to_none=False``, or not before the next step, something is still there. Here it is
+# the last gradient from before the freezing:
 
 w = nn.Parameter(torch.ones(1))
 optimizer = torch.optim.SGD([w], lr=0.1)
@@ -149,8 +153,8 @@ def drift(hook_at=0, copy_back=0, **options):
 
 
 # %%
-# With the hook alone, with the weight decay off, with the hook one step late, and with the
-# old rows copied back after each step:
+# We run it with the hook alone, with the weight decay off, with the hook one step late, and
+# with the old rows copied back after each step:
 
 print("AdamW as it comes:", drift())
 print("weight_decay=0:", drift(weight_decay=0.0))
@@ -159,10 +163,10 @@ print("AdamW, copied back:", drift(copy_back=3))
 
 # %%
 # AdamW has a weight decay of 0.01 unless you say otherwise, and it pulls every row to zero,
-# with or without a gradient. Switched off, the rows stay, but only if the hook was there
-# from the first step on. Otherwise they live on in Adam's moments, which remember the one
-# gradient that they had. Copying the old rows back always helps. Safest are two tensors,
-# one of which is a buffer (:ref:`part-of-a-tensor`).
+# with or without a gradient. With the decay switched off the rows stay, but only if the
+# hook was there from the first step on. Otherwise Adam's moments remember the one gradient
+# that the old rows had, and go on moving them. Copying the old rows back always helps.
+# Safest are two tensors, one of which is a buffer (:ref:`part-of-a-tensor`).
 #
 # Tied weights
 # ------------
@@ -189,12 +193,14 @@ print("untied:", head.weight.requires_grad)
 # -----------------
 #
 # - **Dropout** in a frozen part still drops in training mode, so that its features are
-#   other ones at each call. ``eval()`` stops this, too.
+#   different at each call. ``eval()`` stops this, too.
 # - **An optimizer made before the freezing** still holds the parameters. This does no harm
 #   as long as their ``.grad`` is None. When you thaw a layer, an optimizer that was made
 #   from the trainable ones alone does not know it.
 # - **Compare before you trust.** The list of what has changed, as in ``fine_tune``, takes
-#   three lines: ``state_dict`` before and after, and ``torch.equal``.
+#   three lines: ``deepcopy(model.state_dict())`` before, ``state_dict()`` after, and
+#   ``torch.equal``. Without the copy both are the same tensors, and nothing ever seems to
+#   have changed.
 #
 # .. admonition:: Try it
 #

@@ -37,8 +37,8 @@ head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2, bias
 model = nn.Sequential(features, head)
 
 # %%
-# A small convolutional network learns to tell them apart in sixty steps. We keep its two
-# parts apart, because Grad-CAM will need what comes out of ``features``:
+# A small convolutional network learns to tell the two kinds apart in sixty steps. We keep
+# its two parts separate, because Grad-CAM will need what comes out of ``features``:
 
 optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 for _ in range(60):
@@ -80,8 +80,9 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 #
 # .. dropdown:: Answer
 #
-#    The gradient of the sum of *both* scores of each picture. A pixel that raises one
-#    score and lowers the other then cancels, and those are the pixels that decide.
+#    The gradient of the sum of *both* scores of each picture. At a pixel that raises one
+#    score and lowers the other the two slopes then cancel, in part or wholly, and those are
+#    the pixels that decide.
 #
 # Grad-CAM: ask the features instead of the pixels
 # ------------------------------------------------
@@ -90,8 +91,10 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 # ``v``, but stops the walk at the last feature maps ``A``. The gradient that arrives there,
 # averaged over the places, says how much each map counts for the class. The maps are added
 # up with these weights, and what is negative is dropped. (Where the maps are smaller than
-# the picture, enlarge the result.) We ask which part of it lies within two pixels of the
-# bar, as far as one 5×5 window sees. That region is two fifths of the picture:
+# the picture, enlarge the result. If the network is frozen, ``A`` has to ask for a gradient
+# itself, by ``A.detach().requires_grad_()``.) How much of the result lies within two pixels
+# of the bar, as far as one 5×5 window sees? That region is at most five twelfths of the
+# picture:
 
 A = features(shown)
 (gradient,) = torch.autograd.grad(head(A), A, v)
@@ -101,7 +104,8 @@ share = (cam * near).sum((1, 2)) / cam.sum((1, 2))
 print("more than 60% near the bar:", (share > 0.6).tolist())
 
 # %%
-# So it is more than chance would put there. The pictures, the saliency and Grad-CAM:
+# That is more than chance would put there. Here are the pictures, the saliency and
+# Grad-CAM:
 
 import matplotlib.pyplot as plt
 
@@ -113,8 +117,8 @@ for row, parts in zip(axes, zip(shown[:, 0], saliency, cam, strict=True), strict
 title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-CAM")
 
 # %%
-# Saliency is bright around the bar, where a change of brightness would change the score,
-# and Grad-CAM is one smooth stripe.
+# Saliency is brightest around the bar, where a change of brightness would change the score
+# most, but it is ragged, and not dark elsewhere. Grad-CAM is one smooth stripe.
 #
 # A score at each pixel: segmentation
 # -----------------------------------
@@ -141,7 +145,7 @@ print(tuple(out.shape), tuple(by_class.shape), torch.allclose(by_v, by_class))
 # %%
 # The last number says that the ``v`` gives the same map as the sum. The three maps answer
 # different questions. That of a single pixel cannot leave what this pixel sees, here a
-# window of 5×5, while the one over the whole picture says how each pixel moved all outputs
+# window of 5×5, while the one over the whole picture says how each pixel moves all outputs
 # around it together:
 
 corners = by_pixel[0, 0].nonzero().aminmax(dim=0)
@@ -163,9 +167,9 @@ except RuntimeError as error:
 
 # %%
 # **The scores themselves as v.** ``scores.backward(scores * onehot)`` is found in programs
-# next to ``(scores * onehot).sum().backward()``, and looks like the same. But it weighs
-# each map by the score of its picture, so that a sure picture looks brighter than a
-# doubtful one:
+# next to ``(scores * onehot).sum().backward()``, and looks the same. But it multiplies each
+# map by the score of its picture. So a picture with a large score looks brighter than one
+# with a small score, and a negative score turns the signs:
 
 (weighed,) = torch.autograd.grad(model(pictures), pictures, (scores * v).detach())
 factor = weighed.abs().sum((1, 2, 3)) / saliency.sum((1, 2))

@@ -70,7 +70,7 @@ def trained(logo, seed=0):
 # %%
 # As the pictures were collected, no ring has the logo and every cross has it. We test on
 # new pictures of the same collection, and then on pictures by somebody who has no logo.
-# (To the nearest 5%, because the last digits depend on the processor.)
+# ``right`` rounds to the nearest 5%, because the last digits depend on the processor:
 
 
 def right(model, logo):
@@ -94,10 +94,11 @@ print("without logo ", *right(model, without))
 # -----------
 #
 # This function draws four maps for a batch of pictures, and is the part to take along. It
-# wants a network in two parts, ``features`` and ``head``, and pictures of the dtype and on
-# the device of their weights. ``classes`` says for each picture which class we ask about.
-# There are B pictures and two classes, so the scores have the shape ``(B, 2)``, and so has
-# ``v``:
+# wants a network in two parts, ``features`` and ``head``, in ``eval`` mode, and pictures of
+# the dtype and on the device of their weights. ``classes`` says for each picture which
+# class we ask about. There are B pictures and two classes, so the scores have the shape
+# ``(B, 2)``, and so has ``v``. Integrated gradients put all ``steps * B`` faded pictures
+# through the network at once, so pass few large pictures at a time:
 
 
 def explain(features, head, images, classes, steps=64):
@@ -163,9 +164,10 @@ def draw(images, maps, title, i=0):
 draw(images, maps, "What speaks for a cross: mostly the logo")
 
 # %%
-# In three of the maps the logo stands out, and the cross hardly does. To see that this is
-# not only so in one picture, we add up the sizes of the entries of each map, and ask which
-# part of them lies in the corner with the logo, which is about an eighth of the area:
+# In three of the maps the logo stands out, and the cross hardly does. To see whether this
+# holds for more than one picture, we add up the sizes of the entries of each map, and ask
+# how much of the sum lies in the corner with the logo, which is about an eighth of the
+# area:
 
 
 def in_corner(panel):
@@ -188,8 +190,8 @@ for name, part in before.items():
 # - **Gradient times input** multiplies each slope by the brightness that the pixel has. A
 #   pixel that is exactly 0 gets 0 in any case.
 # - **Integrated gradients** (Sundararajan et al., 2017) take the mean of the slopes while
-#   the picture is faded in from black. Then the entries add up to what the picture has
-#   changed in the score, as we are about to see.
+#   the picture is faded in from black, and multiply it by the picture. Then the entries add
+#   up to what the picture has changed in the score, as we are about to see.
 # - **Grad-CAM** (Selvaraju et al., 2017) asks the last feature maps instead of the pixels.
 #   It averages the slope of each map over its places, and adds the maps with these
 #   weights. It is coarser, because the feature maps are, here half as fine as the picture.
@@ -216,9 +218,9 @@ for name in ("gradient × input", "integrated gradients"):
 # ------------------------
 #
 # The maps have given us a suspicion, that the network reads the logo. A map alone proves
-# nothing, but the suspicion can be tried. We put the logo on rings, and we
-# train another network for which the logo means nothing, because every other picture of
-# each kind carries it:
+# nothing, but a suspicion can be tested. We put the logo on rings, and we train another
+# network for which the logo means nothing, because every other picture of each kind carries
+# it:
 
 on_rings, every_other = (1, 0), (0.5, 0.5)
 cured = trained(every_other)
@@ -229,8 +231,9 @@ print("second, logo on rings  ", *right(cured_model, on_rings))
 print("second, without logo   ", *right(cured_model, without))
 
 # %%
-# The first network falls for the logo on either kind, and the second does not. Its maps of
-# the same pictures have moved to the cross, and the logo in the corner is left alone:
+# The first network goes by the logo alone: it takes rings with the logo for crosses, and
+# crosses without it for rings. The second does not. Its maps of the same pictures have
+# moved to the cross, and the logo in the corner is left alone:
 
 cured_maps = explain(*cured, images, classes)
 draw(images, cured_maps, "What speaks for a cross now: the cross")
@@ -256,10 +259,10 @@ for seed in range(6):
     print(f"{seed:5} {crosses:27}% {5 * round(20 * share):14}%")
 
 # %%
-# One of the six, number 1, has not used the logo at all. It is right about every cross
-# without it, and its map has little more in the corner than an eighth, the corner's part of
-# the area. So a logo in the pictures does not say that *your* network has read it, and the
-# map of one network says nothing about the next.
+# One of the six, number 1, does not depend on the logo. It is right about every cross
+# without it, and its map has about a fifth in the corner, not far above the eighth that is
+# the corner's part of the area. So a logo in the pictures does not say that *your* network
+# has read it, and the map of one network says nothing about the next.
 #
 # One score, or a difference of two?
 # ----------------------------------
@@ -347,8 +350,9 @@ print(torch.allclose(by_hook, maps["Grad-CAM"], atol=1e-5))
 # (:ref:`mixing-samples`).
 #
 # **backward fills the weights, too.** ``scores.backward(v)`` gives the same gradient in
-# ``x.grad``, but adds a gradient to every weight of the network. The next training step
-# would use it, if nobody empties it. ``autograd.grad`` leaves the weights alone:
+# ``x.grad``, but adds a gradient to every weight of the network that is not frozen. The
+# next training step would use it, if nobody empties it. ``autograd.grad`` leaves the
+# weights alone:
 
 model.zero_grad()
 x = images.clone().requires_grad_()
@@ -392,7 +396,8 @@ print("same gradient × input", same)
 #
 #    Against the ring: added up, the corner is negative in all four maps. And a few are
 #    enough. If one cross in ten has no logo in training, the network has to look at the
-#    shape as well, and then it is right about most crosses without a logo. We tried it:
+#    shape as well, and then it is right about most crosses without a logo. We tried it.
+#    (Three others, with other weights at the start, were right about 75% to 100% of them.)
 
 logo_rings, kind = photographs(30, on_rings, seed=2000)
 logo_rings = logo_rings[kind == RING][:10]

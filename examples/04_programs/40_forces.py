@@ -96,8 +96,8 @@ title = ax.set_title("Energies of five molecules fall to -6: six touching pairs"
 
 # %%
 # The loop contains the usual three steps: ask for the gradient, move without a graph, and
-# start again from a new leaf. (The ``clamp`` is there because atoms that begin too near to
-# each other would be shot away.)
+# start again from a new leaf. The ``clamp`` limits each slope, because otherwise atoms that
+# begin too near to each other would be shot away.
 #
 # Training on forces
 # ------------------
@@ -123,8 +123,8 @@ except RuntimeError as error:
 
 # %%
 # Without the flag, a loss of forces alone raises, as here. In a sum with a loss of energies
-# nothing raises, and the forces teach nothing. With it, the stiffness is found. The forces
-# that were *seen* belong to 2.5:
+# nothing raises, and the forces teach nothing. With the flag, the stiffness is found. The
+# forces that were *seen* belong to a stiffness of 2.5:
 
 seen = 2.5 * force
 optimizer = torch.optim.Adam([stiffness], lr=0.1)
@@ -159,9 +159,9 @@ print(tuple(normal.shape))
 # -----------------
 #
 # **Validation under no_grad.** There the forces fail, because the energy has no graph. Turn
-# recording on around the energy. (Under ``inference_mode``, as in Lightning's
-# ``trainer.validate`` but not inside its ``fit``, that is not enough:
-# :ref:`no-grad-detach`.)
+# recording on around the energy. Under ``inference_mode`` that is not enough
+# (:ref:`no-grad-detach`). Lightning's ``trainer.validate`` runs under it, the validation
+# inside of its ``fit`` does not:
 
 with torch.no_grad():
     try:
@@ -174,9 +174,10 @@ with torch.no_grad():
 
 # %%
 # **A list of energies fills the memory.** Without ``create_graph`` the forces have no
-# graph. The energy that they were taken from has one, with all that is saved on ways on
-# which their backward did not go. If you collect energies, keep ``E.detach()``. Do these
-# ask for a gradient: the energy, the force, and the detached energy?
+# graph. But the energy keeps its own, and with it everything saved on paths that the walk
+# to the positions did not take, and so did not free. If you collect energies, keep
+# ``E.detach()``. Do these ask for a gradient: the energy, the force, and the detached
+# energy?
 
 print(E.requires_grad, force.requires_grad, E.detach().requires_grad)
 

@@ -16,17 +16,17 @@ falls to zero, and the result is the temperature of another wall. With
 # A wall
 # ------
 #
-# At each place the flow of heat is the conductivity times the slope of the temperature,
-# :math:`k\,u'`. Where no heat is made, as much flows out of each slice of the wall as
-# into it, so the flow must not change from place to place. If a heater gives off
-# :math:`f(x)`, the flow changes by that much:
+# At each place the flow of heat is, but for the sign, the conductivity times the slope of
+# the temperature, :math:`k\,u'`. Where no heat is made, as much flows out of each slice of
+# the wall as into it, so the flow must not change from place to place. Where a heater gives
+# off :math:`f(x)`, :math:`k\,u'` falls at that rate:
 #
 # .. math::
 #
 #    \frac{d}{dx}\Bigl(k(x)\,\frac{du}{dx}\Bigr)=-f(x).
 #
-# Our wall is 0 outside and 1 inside, has no heater, and goes over from insulation to brick
-# around its middle:
+# The temperature of our wall is 0 outside and 1 inside. The wall has no heater, and goes
+# over from insulation to brick around its middle:
 
 import torch
 from torch import nn
@@ -49,10 +49,10 @@ def residual(u, k, x, f=0.0):
 
 
 # %%
-# The last line differentiates *the flow*, the product of both. ``derivative`` passes ones
-# as ``v``, which gives each point its own derivative (:ref:`ones`). Autograd knows the
-# product rule, and ``k`` may be any function of ``x`` that is written in PyTorch, so there
-# is no :math:`k'` to work out by hand.
+# The last line differentiates *the flow*, the product of :math:`k` and :math:`u'`.
+# ``derivative`` passes ones as ``v``, which gives each point its own derivative
+# (:ref:`ones`). Autograd knows the product rule, and ``k`` may be any smooth function of
+# ``x`` that is written in PyTorch, so there is no :math:`k'` to work out by hand.
 #
 # Three right ways and a wrong one
 # --------------------------------
@@ -197,16 +197,17 @@ print(f"off by less than 0.03 everywhere: {off < 0.03}")
 # %%
 # The kink in the middle is rounded a little, since the network is smooth. The value of the
 # energy is not 0 at the end, and does not tell you how good the solution is. (With three
-# other networks to begin with the largest error was between 0.01 and 0.03. After 250 steps
-# instead of 400 one of them was still off by 0.11.)
+# other networks at the start the largest error was between 0.01 and 0.03. After 250 steps
+# instead of 400 one of these was still off by 0.11.)
 #
 # A simulator instead of a network
 # --------------------------------
 #
 # Simulators have the same choice. A usual one cuts the wall into cells and balances the
-# flows through the faces between them, which keeps ``k`` inside. Its unknown is then often
-# not the temperature, but ``k``: *which wall has the temperatures that we measured?* Let a
-# heater give off 1 everywhere, and both ends be kept at 0. Five sensors are in the wall:
+# flows through the faces between them, which keeps ``k`` inside. What you look for is then
+# often not the temperature, but ``k``: *which wall has the temperatures that we measured?*
+# Let a heater give off 1 everywhere, and both ends be kept at 0. Five sensors are in the
+# wall:
 
 
 def solve(k, f):
@@ -242,7 +243,7 @@ print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 # sensors, times two, and 0 where nobody measures. It is the gradient of the sum of squares,
 # and might come from outside of PyTorch as well (:ref:`external-loss`). The way back
 # through ``solve`` solves *one* system with the transposed matrix and ``v`` on its
-# right-hand side. So it costs as much as the simulation itself, for three layers or for
+# right-hand side. So it costs no more than the simulation itself, for three layers or for
 # sixty (:ref:`deriving-vjps` has the formula).
 #
 # What to watch for
@@ -251,10 +252,10 @@ print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 # - **A k that is a tensor of numbers.** If ``k`` has been computed before, from a copy of
 #   the points, or under ``no_grad``, it has no graph that leads to ``x``, and
 #   ``derivative(k * u_x, x)`` gives :math:`k\,u''` again. ``k.requires_grad`` is False
-#   then.
-# - **A k without heater, from temperatures alone**, cannot be found. If all of ``k``
-#   is multiplied by one number and ``f`` is 0, no temperature changes. You find a wall
-#   all the same, depending on where you start.
+#   then, unless ``k`` has weights of its own.
+# - **A k without heater, from temperatures alone**, can be found only up to a factor. If
+#   all of ``k`` is multiplied by one number and ``f`` is 0, no temperature changes. You
+#   find a wall all the same, and which one depends on where you start.
 # - **More dimensions.** :math:`\nabla\cdot(k\nabla u)` is the sum of the derivatives of the
 #   components of the flow, each with respect to its own coordinate: one product for each
 #   component, as in the Laplacian of :ref:`pinn`. A ``v`` of ones over all components at
@@ -270,7 +271,7 @@ print("found:", [round(k, 2) for k in log_k.detach().exp().tolist()])
 # .. dropdown:: Answer
 #
 #    Only the call, since ``residual`` and ``energy`` both take ``f``. Both give the same
-#    wall, the energy a little less exactly:
+#    temperatures, the energy a little less exactly:
 
 heated, _ = train(lambda u, x: residual(u, blend, x, f=1.0).square().mean())
 again, _ = train(lambda u, x: energy(u, blend, x, f=1.0))

@@ -53,15 +53,18 @@ def solution(theta):
 #
 # In words: solve *one* linear system for ``a``, with ``v`` on its right-hand side and the
 # *transposed* :term:`Jacobian`, since ``v`` comes from the left. Then take one :term:`VJP`
-# with ``a``. For our fixed point :math:`g_y=h_y-I`, and the system reads
-# :math:`a=v+h_y^\top a`. That is a fixed point again, so the same ``solve`` finds it.
+# with ``a``. For our fixed point :math:`g_y=h_y-I`. If we turn the sign of ``a``, both
+# minuses are gone, and the system reads :math:`a=v+h_y^\top a`. That is a fixed point
+# again, so the same ``solve`` finds it.
 #
 # The program
 # -----------
 #
 # Here it is as a ``Function``, which can stand anywhere in a graph. ``pull`` multiplies any
 # ``a`` with both Jacobians of ``h``. The first entry of its result belongs to y, and the
-# second to θ. To use it for a map of your own, change ``h`` and ``solution``:
+# second to θ. To use it for a map of your own, change ``h`` and ``solution``. Only
+# ``theta`` gets a gradient. Whatever else ``h`` uses, as ``W`` here, is a constant for it,
+# and nothing warns you if it is a weight that you train:
 
 
 class FixedPoint(torch.autograd.Function):
@@ -80,8 +83,7 @@ class FixedPoint(torch.autograd.Function):
 
 
 # %%
-# (The sign of the formula is gone, because ``a`` here solves :math:`(I-h_y)^\top a=v`, the
-# system with its sign turned.) We pass a ``v`` with six different numbers:
+# We pass a ``v`` with six different numbers:
 
 theta = torch.linspace(-1, 1, 6, dtype=torch.float64, requires_grad=True)
 v = torch.arange(1.0, 7.0, dtype=torch.float64)
@@ -114,7 +116,7 @@ print(nodes(solution(theta)), nodes(FixedPoint.apply(theta)))
 
 # %%
 # With six thousand iterations the first number would be a hundred times as large, and the
-# second would stay.
+# second would stay the same.
 #
 # Deep equilibrium networks write the same in another way (:ref:`deep-equilibrium`). They
 # record a single step at the solution, and a *hook* on its result puts ``a`` in the place
@@ -161,9 +163,8 @@ title = ax.set_title("The distance from the wanted fixed point falls")
 # -----------------
 #
 # **A solver that stops early.** The formula holds at a solution. After three iterations y
-# is not there yet, and what you get is neither the derivative of the true solution nor
-# that of the three steps which you have really computed. How far is it from the one and
-# from the other?
+# is not there yet, and what you get is neither the derivative of the true solution nor that
+# of the three steps that you have computed. How far is it from the one and from the other?
 
 start, z = torch.zeros(6, dtype=torch.float64), theta.detach()
 three = lambda z: h(h(h(start, z), z), z)
@@ -173,10 +174,10 @@ unrolled = torch.func.vjp(three, z)[1](v)[0]
 print([f"{(at_three - g).abs().max():.3f}" for g in (theta.grad, unrolled)])
 
 # %%
-# **A map that does not contract.** Then the iterations run away, forward and backward,
-# although a solution exists. The formula is still right. Replace ``solve`` by Newton's
-# method, and the iteration for ``a`` by a linear solver. Here the fixed point is 1, and the
-# iterations started at 0.9:
+# **A map that does not contract.** Then the iterations may run away, or never settle,
+# forward and backward, although a solution exists. As long as :math:`g_y` can be inverted,
+# the formula is still right. Replace ``solve`` by Newton's method, and the iteration for
+# ``a`` by a linear solver. Here the fixed point is 1, and the iterations started at 0.9:
 
 steep = lambda y: -2 * y + 3  # a fixed point at 1
 print(steep(1.0), bool(solve(steep, torch.tensor(0.9)).abs() > 1e10))
@@ -193,8 +194,10 @@ with torch.no_grad():
 print(bool((wrong - right).abs().max() > 0.1))
 
 # %%
-# **A second derivative.** ``once_differentiable`` says that this ``backward`` has not been
-# recorded. If you need second derivatives, the hook is the easier way to start from.
+# **A second derivative.** With ``once_differentiable`` it raises. Leave that line out, and
+# this ``backward`` is recorded, with its sixty iterations, and second derivatives are
+# right. Through the hook they are wrong, and nothing raises, because there ``y0`` is a
+# constant.
 #
 # .. admonition:: Try it
 #

@@ -44,8 +44,8 @@ def loss_of(w, rows):
 
 # %%
 # Here is one step in the right order. It prints the gradient after each call that changes
-# it. (``"cpu"`` is only there to run on this page; on a GPU it is ``"cuda"`` in all
-# places.)
+# it. (``"cpu"`` is only there to run on this page. On a GPU it is ``"cuda"`` in all places,
+# and the tensors live there.)
 
 w, optimizer, scaler = start()
 for rows in ([0, 1], [2, 3]):
@@ -63,9 +63,10 @@ right = w.detach().clone()
 # %%
 # Read the output from the top. After the two ``backward`` calls the gradient is 1024 times
 # too large. ``unscale_`` divides it, and now the numbers are the ones that float32 would
-# have given. Only then is it clipped, to the length 1. So the rule is: **what is linear in
-# the gradient may happen before** ``unscale_``, like adding up micro-batches. **What is not
-# linear has to wait**: a norm, a clip, a penalty, a look at its size.
+# have given, up to the rounding of float16. Only then is it clipped, to the length 1. So
+# the rule is: **what is linear in the gradient may happen before** ``unscale_``, like
+# adding up micro-batches. **What is not linear has to wait**: a norm, a clip, a penalty, a
+# look at its size.
 #
 # Where nothing has to look at the gradient, you can leave ``unscale_`` out. ``step``
 # divides by the scale if nobody has done it yet. It remembers, and does not do it twice:
@@ -121,8 +122,10 @@ for order in (
 
 # %%
 # - **clip without unscale_.** The clip limits the scaled gradient to 1, ``step`` divides
-#   that by 1024, and the step is a thousandth of what it should be. Nothing raises. People
-#   notice that the model hardly learns, and raise the learning rate.
+#   that by 1024, and the step of SGD is a thousandth of what it should be. Nothing raises.
+#   People notice that the model hardly learns, and raise the learning rate. With Adam not
+#   even that shows, since it divides out the length of the gradient. But then the clip cuts
+#   nearly every gradient to the same length.
 # - **unscale_ in each micro-batch.** The second one raises, and for good reason: the
 #   second ``backward`` has added a scaled gradient to one that is not.
 # - **A micro-batch after unscale_.** The same mixture, but without the second call nobody
@@ -131,9 +134,9 @@ for order in (
 # A step that is left out
 # -----------------------
 #
-# Sometimes the scale is too large, and a gradient becomes infinite. Then ``step`` leaves
-# the weights as they are, and ``update`` halves the scale. This is no fault, unless it
-# happens in every step (:ref:`accumulate-in-half` and :ref:`mixed-precision` say more).
+# Sometimes the scale is too large, and a gradient becomes infinite or NaN. Then ``step``
+# leaves the weights as they are, and ``update`` halves the scale. This is no fault, unless
+# it happens in every step (:ref:`accumulate-in-half` and :ref:`mixed-precision` say more).
 # Have the weights stayed as they were, and what is the scale now?
 
 w, optimizer, scaler = start()
@@ -169,7 +172,7 @@ def critic_loss(w, scaler, divide=True):
 
 
 # %%
-# Without the division the penalty is enormous. With it, the step is an ordinary one:
+# Without the division the penalty is enormous. With it, the loss is an ordinary one:
 
 for divide in (False, True):
     w, optimizer, scaler = start()
@@ -201,7 +204,7 @@ for dtype in (torch.float16, torch.bfloat16):
 #
 # - **A gradient that you log.** Between ``backward`` and ``unscale_`` the norms in your log
 #   are ``S`` times too large, and they jump whenever the scale changes.
-# - **zero_grad in the wrong place.** It belongs behind ``step``, or before the *first*
+# - **zero_grad in the wrong place.** It belongs after ``step``, or before the *first*
 #   micro-batch. Before each one it throws away all but the last.
 # - **loss / N.** The division by the number of micro-batches makes a mean of their means.
 #   It has nothing to do with the scale, and is forgotten as easily
@@ -214,10 +217,10 @@ for dtype in (torch.float16, torch.bfloat16):
 #
 # .. dropdown:: Answer
 #
-#    The right one's is still 1. The wrong one's is 1/256, since the clip has cut the
-#    scaled gradient down to 1. So how slowly the network learns depends on a number that
-#    the scaler chooses and changes by itself. (With 65536 these gradients do not fit into
-#    float16, and the step is left out.)
+#    The right one's is still 1. The wrong one's is 1/256, since the clip has cut the scaled
+#    gradient down to 1. So how slowly the network learns with SGD depends on a number that
+#    the scaler chooses and changes by itself. (With 65536, its default, these gradients do
+#    not fit into float16, and the step is left out.)
 
 
 def start(scale=256.0):

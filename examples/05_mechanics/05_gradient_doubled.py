@@ -137,7 +137,7 @@ print(stored, cloned)
 # A tensor that is used in two places gets the sum of what comes back along both paths. This
 # is the :term:`chain rule`, and you should not divide by two. It happens with tied weights,
 # with a layer that is called twice, and with ``x * x``. ``parameters()`` lists a tied
-# weight only once, and :ref:`freezing-layers` shows how to freeze just one of its uses.
+# weight only once, and :ref:`freezing-layers` shows how to freeze only one of its uses.
 
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)

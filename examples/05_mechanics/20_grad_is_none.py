@@ -15,7 +15,7 @@ rule them out.
 # %%
 # The first four reasons can be checked by a function. ``x`` is the tensor whose ``.grad``
 # is None, and ``y`` is what you call ``backward`` on. Paste the function into your program,
-# and call it just before ``backward``:
+# and call it right before ``backward``:
 
 import torch
 
