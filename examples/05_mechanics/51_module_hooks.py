@@ -64,8 +64,10 @@ plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 # *My hook is not called.* Then the layer is frozen and its input is data, or the forward
 # pass ran under ``no_grad``, or the loss does not depend on the layer. In these cases there
 # is no backward of it. (Nor does a compiled function call a hook that was registered later,
-# see :ref:`error-hook-after-compile`. And :mod:`torch.func` refuses a module that has one,
-# see :ref:`same-or-not`.) Here the layer is frozen, and its output needs no gradient:
+# see :ref:`error-hook-after-compile`. And ``grad`` and ``jacrev`` of :mod:`torch.func`
+# refuse a module that has one, see :ref:`same-or-not`, while ``vmap`` alone runs the module
+# and never calls the hook, without a message.) Here the layer is frozen, and its output
+# needs no gradient:
 
 print(layer.requires_grad_(False)(torch.ones(1, 2)).requires_grad)
 layer.requires_grad_(True)
