@@ -26,6 +26,7 @@ GENERATED = ["docs/_build", "docs/auto_examples", "docs/errors", "docs/api/gener
 BUILD = ["-j", str((os.cpu_count() or 1) + 1), "-d", "docs/_build/doctrees"]
 STRICT = ["-n", "-W", "-T", "--keep-going"]
 PARALLEL = ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
+BY_FILE = [*PARALLEL, "--dist", "loadfile"]  # the examples of a file build on one another
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # in each of the parallel processes
 EVERY_CASE = "--every-case"  # of sweeps, of which a run takes some otherwise
 PRINTED = ["README.md", "docs", "src", "tests/test_records.py"]
@@ -92,7 +93,7 @@ def doctest(session: nox.Session) -> None:
     """Hold every printed output to its record (-- --force-regen renews the record)."""
     install(session, "tests")
     session.run("python", "docs/_ext/pages.py")  # executes what the build has not
-    session.run("pytest", *PARALLEL, *PRINTED, *session.posargs, env=ONE_THREAD)
+    session.run("pytest", *BY_FILE, *PRINTED, *session.posargs, env=ONE_THREAD)
 
 
 @nox.session(default=False, venv_backend="none")
@@ -165,7 +166,7 @@ def compat(session: nox.Session) -> None:
     torch = "".join(f"=={release}" for release in session.posargs[:1])
     install(session, "tests", pins=with_torch(session, torch))
     session.run("python", "docs/_ext/pages.py")
-    args = [*PARALLEL, *PRINTED, "tests", EVERY_CASE, *session.posargs[1:]]
+    args = [*BY_FILE, *PRINTED, "tests", EVERY_CASE, *session.posargs[1:]]
     session.run("pytest", *args, env=ONE_THREAD)
 
 
@@ -201,7 +202,7 @@ def newest(session: nox.Session) -> None:
     session.log("not as in constraints.txt:\n" + "\n".join({*now.splitlines()} - {*old}))
     steps = {
         "docs": ("sphinx-build", *BUILD, *STRICT, "docs", str(SITE)),
-        "tests": ("pytest", *PARALLEL, "tests", *PRINTED, *session.posargs),
+        "tests": ("pytest", *BY_FILE, "tests", *PRINTED, *session.posargs),
     }
     broken = []
     for name, step in steps.items():
