@@ -52,6 +52,7 @@
     const [message] = await found.messages(query);
     if (message) leave(message);
     choose(-1);
+    list.dataset.query = query; // what the options answer
     list.replaceChildren(...records.slice(0, SHOWN).map(asOption));
     open(records.length > 0 && document.activeElement === field);
   };
