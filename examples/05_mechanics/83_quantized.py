@@ -100,8 +100,8 @@ through = torch.autograd.grad((W.float() * 0.1) @ x, x, torch.ones(1))[0]
 print(through.numpy().round(2) + 0.0)
 
 # %%
-# The gradient by the scale
-# -------------------------
+# The gradient with respect to the scale
+# --------------------------------------
 #
 # If the step size is learned (LSQ), you need the slope with respect to ``scale``. Our
 # function ``straight`` lets autograd compute it. If x is within the limits, it is the

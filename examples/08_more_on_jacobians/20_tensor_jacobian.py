@@ -1,8 +1,8 @@
 r"""
 .. _tensor-jacobian:
 
-The Jacobian of a tensor by a tensor: y.shape + x.shape, and tensordot
-======================================================================
+The Jacobian with respect to a tensor: y.shape + x.shape, and tensordot
+=======================================================================
 
 ``x`` and ``y`` are matrices, or tensors with even more indices, and you ask for the
 :term:`Jacobian`. It comes back with the shape ``y.shape + x.shape``. How do you multiply
