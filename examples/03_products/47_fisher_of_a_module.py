@@ -4,15 +4,18 @@ r"""
 Can I square .grad for the Fisher diagonal? Gauss-Newton for a module
 =====================================================================
 
-No: the gradient of a batch is a sum, and the square of a sum is not the sum of squares. The
-diagonal of the Fisher matrix takes one gradient for each sample; its product with a vector
-takes a :term:`JVP`, a small matrix, and a :term:`VJP`, for any module.
+Elastic weight consolidation, pruning and natural gradients need the diagonal of the Fisher
+matrix, and much code squares ``.grad`` for it. Is that right? For a batch it is not: its
+gradient is a sum, and the square of a sum is not the sum of squares. For the diagonal you
+need one gradient for each sample. For the product of the Fisher matrix with a vector you
+need a :term:`JVP`, a small matrix and a :term:`VJP`, and this works for any module.
 """
 
 # %%
-# Weights in a dict; logits of shape ``(B, 3)``. With p the softmax of a row of logits, the
-# Fisher matrix of that sample is :math:`J^\top(\operatorname{diag}p-pp^\top)J`, and the one
-# of the data is the mean:
+# We take a small classifier with its weights in a dict, and logits of shape ``(B, 3)``.
+# Let p be the softmax of a row of logits. Then the Fisher matrix of this sample is
+# :math:`J^\top(\operatorname{diag}p-pp^\top)J`, and the Fisher matrix of the data is the
+# mean over the samples:
 
 import torch
 from torch import nn
@@ -37,9 +40,10 @@ def flat(tensors, start=0):
 # What goes wrong
 # ---------------
 #
-# Elastic weight consolidation, pruning and natural gradients want a Fisher diagonal, and
-# much code squares ``.grad`` after a ``backward`` of the mean loss. Beside it, the mean of
-# the squares of every sample's own gradient, with the labels of the data:
+# We first do what much code does, and square ``.grad`` after a ``backward`` of the mean
+# loss. Beside it, we take the gradient of each sample separately, square it, and take the
+# mean of these squares. The labels are those of the data. The ratio of the two is far
+# from 1:
 
 
 def loss(w, x, y):
@@ -53,13 +57,14 @@ mean_of_squares = (each**2).mean(0)
 print(tuple(each.shape), (squared_mean / mean_of_squares)[:5].numpy().round(2))
 
 # %%
-# At a minimum the gradient of the mean is 0, and so is its square; the Fisher matrix is
-# not. With batches of one, the squares of ``.grad`` have the right mean, at the price of a
-# loop.
+# At a minimum of the loss, the gradient of the mean is 0, and so is its square, while the
+# Fisher matrix is in general not 0. (With batches of one sample, the squares of ``.grad``
+# have the right mean, at the price of a loop.)
 #
-# The mean of squares is the *empirical* Fisher, of the labels of the data. The Fisher
-# matrix averages over labels drawn from the model. There are three, so take all, with
-# their probabilities for weights:
+# The mean of squares is called the *empirical* Fisher, because it uses the labels of the
+# data. The Fisher matrix itself averages over labels that are drawn from the model. There
+# are three labels here, and so we take all of them, each weighted by its probability. The
+# empirical Fisher is not the same:
 
 p = logits(w).softmax(1)
 every_label = [
@@ -70,9 +75,9 @@ diagonal = diagonal.sum(0)
 print((mean_of_squares / diagonal)[:5].numpy().round(2))
 
 # %%
-# With many classes draw a label for each sample instead,
-# ``Categorical(logits=...).sample()``: right on average, and one pass. 2000 draws against
-# all labels:
+# If there are many classes, draw a label for each sample instead, with
+# ``Categorical(logits=...).sample()``. This is right on average, and takes one pass. We
+# compare the mean over 2000 draws with the sum over all labels:
 
 picks = torch.distributions.Categorical(p).sample((2000,))
 table = torch.stack(every_label)  # (3, B, weights)
@@ -83,9 +88,10 @@ print(((drawn**2).mean((0, 1)) / diagonal)[:5].numpy().round(1))
 # The product with a vector
 # -------------------------
 #
-# ``u`` is a dict like w. Forward to the logits, times the small matrix, and back: nothing
-# of the size of J is made. The logits' :term:`Hessian` is a formula for cross-entropy; for
-# another loss the JVP of its gradient is the same product:
+# Let ``u`` be a dict like w. We go forward to the logits, multiply by the small matrix,
+# and go back. Nothing as large as J is ever made. For cross-entropy, the :term:`Hessian`
+# with respect to the logits is a formula. For another loss, you can get the same product
+# as the JVP of its gradient. Here are both:
 
 
 def fisher_product(u):
@@ -102,7 +108,7 @@ def gauss_newton_product(u, loss_of_logits):
 
 
 # %%
-# Both, for a direction u:
+# We compare them for a direction u:
 
 u = {name: torch.randn_like(p) for name, p in w.items()}
 Fu = fisher_product(u)
@@ -111,8 +117,10 @@ print({name: tuple(t.shape) for name, t in Fu.items()})
 print(torch.allclose(flat(Fu), flat(Gu)))
 
 # %%
-# *Does the label not matter?* Not for this loss, whose Hessian by the logits has no label
-# in it. The Hessian by the *weights* has, and differs by the term that Gauss-Newton drops:
+# *Does the label not matter?* For this loss it does not, because its Hessian with respect
+# to the logits has no label in it. The Hessian with respect to the *weights* has. It
+# differs by the term that Gauss-Newton drops, and here this term is larger than what
+# remains:
 
 Hu = jvp(grad(lambda w: F.cross_entropy(logits(w), label)), (w,), (u,))[1]
 print(f"{((flat(Hu) - flat(Gu)).norm() / flat(Gu).norm()).item():.2f}")
@@ -121,9 +129,10 @@ print(f"{((flat(Hu) - flat(Gu)).norm() / flat(Gu).norm()).item():.2f}")
 # A step of the natural gradient
 # ------------------------------
 #
-# The Fisher matrix of 6 samples has a rank of 12 at most, for 27 weights: there is no
-# inverse. Add a damping, and solve by conjugate gradients, as in :ref:`hvp`. Here once,
-# small enough to be written out:
+# The Fisher matrix of 6 samples has a rank of 12 at most, and there are 27 weights. So it
+# has no inverse. Add a damping, and solve by conjugate gradients, as in :ref:`hvp`. Our
+# example is small enough for us to write the matrix out. We print its rank, and whether
+# the step goes downhill:
 
 J = flat(jacrev(logits)(w), 2)  # (B, 3, weights)
 middle = torch.diag_embed(p) - p[:, :, None] * p[:, None]
@@ -132,7 +141,7 @@ step = torch.linalg.solve(matrix + 0.1 * torch.eye(27), -each.mean(0))
 print(torch.linalg.matrix_rank(matrix).item(), (step @ each.mean(0) < 0).item())
 
 # %%
-# The check: product and diagonal against the matrix written out:
+# As a check, we compare the product and the diagonal with the matrix that is written out:
 
 torch.testing.assert_close(flat(Fu), matrix @ flat(u))
 torch.testing.assert_close(diagonal, matrix.diagonal())
@@ -143,8 +152,9 @@ assert not torch.allclose(mean_of_squares, diagonal, rtol=0.1)
 # Where next
 # ----------
 #
-# The formula for a function of few weights: :ref:`gauss-newton`. A gradient for every
-# sample: :ref:`per-sample-gradients`. The Hessian of a network: :ref:`hvp-of-a-network`.
+# :ref:`gauss-newton` has the formula for a function of few weights,
+# :ref:`per-sample-gradients` computes a gradient for every sample, and
+# :ref:`hvp-of-a-network` the Hessian of a network.
 #
 # .. asked: Fisher information diagonal; EWC Fisher; square of gradients; empirical
 #    Fisher; elastic weight consolidation; Fisher matrix of a network

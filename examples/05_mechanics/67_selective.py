@@ -4,14 +4,16 @@ r"""
 Can a checkpoint keep some results and recompute the rest?
 ==========================================================
 
-Yes: ``context_fn`` of ``torch.utils.checkpoint`` says whose results are kept, so that
-matrix products run once and what is cheap runs twice. The product with ``v`` is the same;
-but one ``backward`` is all that you get.
+A checkpoint saves memory by computing everything inside it a second time. But your matrix
+products are expensive, and you would rather keep their results and recompute only what is
+cheap. You can. With ``context_fn`` of ``torch.utils.checkpoint`` you say whose results are
+kept. The product with ``v`` is the same. In return, you get only one ``backward``.
 """
 
 # %%
-# Two layers from ``(128, 64)`` to ``(128, 64)``, each a matrix product and three operations
-# on entries. Every result has 32768 bytes. The tools:
+# Our example has two layers, from shape ``(128, 64)`` to ``(128, 64)``. Each of them is a
+# matrix product and three operations on entries, and each result has 32768 bytes. First
+# the tools:
 
 from collections import Counter
 
@@ -22,7 +24,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint
 from torch.utils.checkpoint import create_selective_checkpoint_contexts as contexts_for
 
 # %%
-# And the layers:
+# And then the layers:
 
 torch.manual_seed(0)  # the same numbers on every build
 W, x, v = torch.randn(64, 64) / 8, torch.randn(128, 64), torch.randn(128, 64)
@@ -39,8 +41,9 @@ def block(x):
 
 
 # %%
-# A mode that sees each operation below autograd counts them, and knows which of the results
-# are still in memory afterwards, without holding any:
+# To see what is kept and what is computed again, we write a mode that sees each operation
+# below autograd. It counts them, and it knows which of their results are still in memory
+# later, without holding on to any:
 
 
 class Watch(TorchDispatchMode):
@@ -57,8 +60,9 @@ class Watch(TorchDispatchMode):
 
 
 # %%
-# The names are those of the operations below autograd, with an overload: ``@`` is
-# ``torch.ops.aten.mm.default``. In place of a list a function may decide each time:
+# You name the operations as they are called below autograd, with an overload: ``@`` is
+# ``torch.ops.aten.mm.default``. In place of a list you may pass a function that decides
+# each time, as ``first_only`` does:
 
 aten = torch.ops.aten
 
@@ -74,8 +78,7 @@ def selective(what, f=block):
 
 
 # %%
-# Bytes in memory between the forward pass and ``backward`` (y, the result, is 32768 of
-# them), then how often three operations ran when ``v`` arrived:
+# We compare five ways, from keeping everything to keeping nothing:
 
 ways = {
     "plain": block,
@@ -86,8 +89,11 @@ ways = {
 }
 
 # %%
-# The two ``mm`` of ``plain`` are the product with ``v`` itself, more are recomputed.
-# Keeping ``tanh`` takes as much as keeping the first ``mm``, and both ``mm`` run again:
+# The first number is how many bytes are in memory between the forward pass and
+# ``backward``. (The result y is 32768 of them.) Then follows how often three operations
+# ran during ``backward``. The two ``mm`` of ``plain`` are the product with ``v`` itself,
+# and any more are recomputed. Notice that keeping ``tanh`` takes as much memory as
+# keeping the first ``mm``, but both ``mm`` run again:
 
 products = {}
 for name, f in ways.items():
@@ -103,7 +109,8 @@ for name, f in ways.items():
 # ---------------
 #
 # *I keep mm, and the matrix products run twice all the same.* A ``Linear`` with a bias is
-# ``addmm``, and a name that does not occur keeps nothing, without a word:
+# ``addmm``. If you name an operation that does not occur, nothing is kept, and nothing
+# warns you:
 
 L = torch.nn.Linear
 net = torch.nn.Sequential(L(64, 64), torch.nn.Tanh(), L(64, 64), torch.nn.Tanh())
@@ -114,8 +121,9 @@ for op in (aten.mm.default, aten.addmm.default):
     print(op.__name__, "kept; addmm ran again:", back.ran["addmm"])
 
 # %%
-# *And MUST_CPU_OFFLOAD?* Without ``torch.compile``, two policies keep what they are asked
-# for, and the other four recompute it, without a word:
+# *And MUST_CPU_OFFLOAD?* Without ``torch.compile``, two of the policies keep what you ask
+# for. The other four recompute it, and the two that should offload it do so without a
+# warning. Below, 2 means kept and 4 means recomputed:
 
 for policy in CheckpointPolicy:
     y = selective(lambda context, op, *args, policy=policy, **kwargs: policy)(x)
@@ -124,10 +132,11 @@ for policy in CheckpointPolicy:
     print(f"{policy.name:18}", back.ran["mm"])
 
 # %%
-# *"You are only allowed to backward once"*: what was kept is handed out one time. So a
-# second ``v`` is refused, and so is a second derivative; the checkpoint without a policy
-# allows both. A batch of ``v`` is one ``backward``. An edit in place of what is kept, and
-# a name without its overload, are refused as well:
+# *"You are only allowed to backward once."* What was kept is handed out one time. So a
+# second ``v`` is refused, and so is a second derivative. A checkpoint without a policy
+# allows both. A batch of ``v`` counts as one ``backward``. An edit in place of what is
+# kept is refused, too, and so is a name without its overload. We write a function for two
+# calls:
 
 kept = selective([aten.mm.default])
 
@@ -139,7 +148,7 @@ def two(f, **flags):
 
 
 # %%
-# Six attempts; the last two are not refused:
+# And we make six attempts. Only the last two of them are not refused:
 
 attempts = (
     lambda: two(kept, retain_graph=True),
@@ -151,7 +160,7 @@ attempts = (
 )
 
 # %%
-# What they say, or the shape of the product:
+# Here is what they say, or the shape of the product:
 
 for attempt in attempts:
     try:
@@ -160,7 +169,8 @@ for attempt in attempts:
         print(str(error).partition(". ")[0])
 
 # %%
-# The check: one product, whatever was kept, and :term:`forward mode`, in which nothing is:
+# As a check, the product must be the same whatever was kept, and it must agree with
+# :term:`forward mode`, in which nothing is kept:
 
 for product in products.values():
     torch.testing.assert_close(product, products["plain"])
@@ -171,8 +181,8 @@ torch.testing.assert_close((v * Ju).sum(), (product * v).sum(), rtol=1e-3, atol=
 # Where next
 # ----------
 #
-# All or nothing, and the older variant: :ref:`checkpointing`. What memory each mode takes:
-# :ref:`memory-measured`.
+# :ref:`checkpointing` is about checkpoints that keep nothing inside, and about the older
+# variant. :ref:`memory-measured` shows how much memory each mode takes.
 #
 # .. asked: selective checkpointing; keep some activations; checkpoint policy; save
 #    matmuls and recompute the rest

@@ -4,16 +4,20 @@ r"""
 The gradient with respect to coordinates: grid_sample, rendering, deformable layers
 ===================================================================================
 
-``grid_sample`` is differentiable by the image and by the coordinates. By a coordinate its
-slope is the difference of the two neighbouring pixels, in pixels per unit of x: constant
-between two centres, with kinks at them, 0 farther out than a pixel unless you ask for a
-mirror image and, with ``mode="nearest"``, 0 everywhere. An index has no gradient at all.
+You read an image at positions that should be learned, and they do not move, or only a
+little. ``grid_sample`` is differentiable with respect to the image and with respect to the
+coordinates. The slope with respect to a coordinate is the difference of the two
+neighbouring pixels, times the number of pixels per unit of x. It is constant between two
+pixel centres, and has kinks at them. Farther outside than a pixel it is 0, unless you ask
+for a mirror image. With ``mode="nearest"`` it is 0 everywhere, and an index has no gradient
+at all.
 """
 
 # %%
-# An image of shape ``(1, 1, 1, W)``, read at points of shape ``(1, 1, N, 2)``, the pairs
-# being x, y in [-1, 1]. With ``align_corners=True`` the first pixel lies at -1 and the last
-# at 1, so that one unit of x is (W-1)/2 pixels. With W = 5 that is two:
+# We read an image of shape ``(1, 1, 1, W)`` at points of shape ``(1, 1, N, 2)``. Each
+# point is a pair x, y in [-1, 1]. With ``align_corners=True``, the first pixel is at -1
+# and the last is at 1. So one unit of x is (W-1)/2 pixels, which is two for our W of 5.
+# We print the values at four points, and the slopes:
 
 import torch
 from torch.nn import functional as F
@@ -33,13 +37,14 @@ y = read(x)
 print(y.detach(), slope)
 
 # %%
-# The pixels differ by 1, 3, 5, 7, and a unit of x is two of them: 2, 6, 10, 14.
+# Neighbouring pixels differ by 1, 3, 5 and 7. One unit of x is two pixels, and so the
+# slopes are 2, 6, 10 and 14.
 #
 # What goes wrong
 # ---------------
 #
-# *My coordinates do not learn.* An index, ``round``, or ``mode="nearest"`` pick a pixel,
-# and the pick does not change under a small step:
+# *My coordinates do not learn.* An index, ``round`` and ``mode="nearest"`` all pick a
+# pixel, and a small step does not change which one:
 
 x = where.clone().requires_grad_()
 index = ((x + 1) * 2).round().long()
@@ -47,9 +52,10 @@ print(image[0, 0, 0, index].requires_grad)
 print(torch.autograd.grad(read(x, mode="nearest").sum(), x)[0])
 
 # %%
-# *They stop at the border.* Outside, there are zeros, a copy of the border, or a mirror
-# image. Farther out only the mirror has a slope, and it may point the wrong way. Values and
-# slopes at x = 1.1, less than a pixel outside, and x = 2.6:
+# *They stop at the border.* Outside the image there are zeros, a copy of the border, or a
+# mirror image. Far outside, only the mirror has a slope, and it may point in the wrong
+# direction. Here are the values and the slopes at x = 1.1, which is less than a pixel
+# outside, and at x = 2.6:
 
 x = torch.tensor([1.1, 2.6], dtype=torch.float64, requires_grad=True)
 for padding in ("zeros", "border", "reflection"):
@@ -58,8 +64,9 @@ for padding in ("zeros", "border", "reflection"):
     print(f"{padding:10}", [round(value, 3) for value in y.tolist()], slopes.tolist())
 
 # %%
-# *They only see the next pixel.* A bright spot three pixels away gives no slope. Blur the
-# image first, here twice by five pixels, or go from coarse to fine:
+# *They only see the next pixel.* If there is a bright spot three pixels away, the slope
+# is 0. Blur the image first, or go from coarse to fine. The second slope is from an image
+# that we have blurred twice, by five pixels each time:
 
 spot = torch.zeros(1, 1, 1, 9, dtype=torch.float64)
 spot[..., 7] = 1
@@ -69,11 +76,11 @@ for seen in (spot, F.avg_pool2d(blurred, (1, 5), 1, (0, 2))):
     print(torch.autograd.grad(read(x, image=seen).sum(), x)[0])
 
 # %%
-# *A slope that is off by a factor*: with ``align_corners=False``, the default, the outer
-# edges of the image lie at ±1, not the centres of its last pixels; one unit is then W/2
-# pixels, and a mirror image is flat for half a pixel on both sides of an edge. And *height
-# and width swapped*: a point of the grid is x, then y, while an image is indexed by y,
-# then x:
+# *A slope that is off by a factor.* With ``align_corners=False``, which is the default,
+# the outer edges of the image are at ±1, and not the centres of its last pixels. So one
+# unit is W/2 pixels. (A mirror image is then flat for half a pixel on both sides of an
+# edge.) And *height and width swapped*: a point of the grid is x, then y, while an image
+# is indexed by y, then x. In this picture a row is worth 5, and a column 1:
 
 picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 a row, 1 a column
 grid = torch.zeros(1, 1, 1, 2, requires_grad=True)
@@ -85,18 +92,20 @@ for corners in (True, False):
 # The second derivative
 # ---------------------
 #
-# *derivative for aten::grid_sampler_2d_backward is not implemented*, said older releases;
-# the torch of this page has it, by image and by grid. :term:`Forward mode <forward mode>`
-# it has since 2.15; before, *Trying to use forward AD with grid_sampler_2d* was refused.
-# For :math:`y^2` the second derivative is twice the slope squared:
+# *derivative for aten::grid_sampler_2d_backward is not implemented.* Older releases said
+# so. The torch of this page has it, with respect to image and grid. :term:`Forward mode
+# <forward mode>` is there since 2.15. Before that, *Trying to use forward AD with
+# grid_sampler_2d* was refused. For :math:`y^2` the second derivative is twice the slope
+# squared:
 
 x = where.clone().requires_grad_()
 (slope,) = torch.autograd.grad((read(x) ** 2).sum(), x, create_graph=True)
 print(torch.autograd.grad(slope.sum(), x)[0])
 
 # %%
-# Where one of them is missing, the same function from parts has all derivatives. The floor
-# is a constant, and what is left is a sum of two pixels, with weights that are linear in x:
+# If one of them is missing in your release, write the same function yourself, and it has
+# all derivatives. The floor is a constant. What remains is a sum of two pixels, with
+# weights that are linear in x:
 
 
 def by_parts(x, image=image):
@@ -111,14 +120,15 @@ ones = torch.ones(4).double()
 print(torch.func.jvp(by_parts, (where,), (ones,))[1])
 
 # %%
-# :func:`torch.func.hessian` is forward over reverse and is refused here as well;
-# ``jacrev(grad(f))`` is not.
+# :func:`torch.func.hessian` is refused, too, on the torch of this page and in 2.15,
+# because it needs forward mode through the backward. ``jacrev(grad(f))`` is not refused.
 #
 # Moving a picture onto another
 # -----------------------------
 #
-# Registration: the shift is the leaf, the squared difference the loss, and all points of
-# the grid send their slopes into one number, since the shift was broadcast to them:
+# To register two pictures, make the shift the leaf, and the squared difference the loss.
+# The shift is broadcast to all points of the grid, and so their slopes are added up into
+# one number. The target is shifted by 0.17, and gradient descent finds it:
 
 target = read(torch.linspace(-0.5, 0.7, 30).double() + 0.17)
 shift = torch.zeros((), dtype=torch.float64, requires_grad=True)
@@ -130,7 +140,8 @@ for _ in range(200):
 print(f"{shift.item():.4f}")
 
 # %%
-# The check: differences, first and second, and the parts against the whole:
+# As a check, we compare first and second derivatives with differences, and our own
+# function with ``grid_sample``:
 
 x = where.clone().requires_grad_()
 assert torch.autograd.gradcheck(read, (x, image.clone().requires_grad_()))
@@ -148,8 +159,8 @@ assert not torch.autograd.grad(flat.sum(), near)[0][..., 0].any()
 # Where next
 # ----------
 #
-# Other operations without a second derivative: :ref:`no-double-backward`. Kinks:
-# :ref:`kinks`. What indexing sends back: :ref:`repeated-indices`.
+# :ref:`no-double-backward` lists other operations without a second derivative.
+# :ref:`kinks` is about kinks, and :ref:`repeated-indices` about what indexing sends back.
 #
 # .. asked: grid_sample gradient; gradient by coordinates; differentiable rendering;
 #    spatial transformer; interpolate at positions; deformable convolution; sampling an

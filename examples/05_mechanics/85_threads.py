@@ -4,16 +4,18 @@ r"""
 May several threads call backward at once?
 ==========================================
 
-Yes, each on a graph of its own: take :func:`torch.autograd.grad` in each and add up in a
-fixed order. What they share is trouble: a graph is freed by the first, and a leaf's
-``.grad`` takes the parts as they come. Modes set by a ``with`` mostly do not follow into a
-thread.
+You have several threads and want each of them to call ``backward``. They may, if each has
+its own graph. Call :func:`torch.autograd.grad` in each of them, and add up the results in a
+fixed order. What threads share makes trouble. The first one frees a graph, and a leaf's
+``.grad`` takes the parts in the order in which they come. Most modes that you set with a
+``with`` do not apply in a thread that you start there.
 """
 
 # %%
-# :math:`y_k=k\,x^2` for :math:`k=1\dots4`, so the :term:`Jacobian` is ``diag(2kx)``, and
-# with ``v`` of ones each thread gets :math:`2kx`, of shape ``(2,)``. ``map`` returns them
-# in order, whichever is done first:
+# Four threads differentiate :math:`y_k=k\,x^2` for :math:`k=1\dots4`. The
+# :term:`Jacobian` is ``diag(2kx)``, and so with ones for ``v`` each thread gets
+# :math:`2kx`, of shape ``(2,)``. ``map`` returns the parts in order, whichever thread is
+# done first:
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -33,8 +35,8 @@ x.grad = torch.stack(parts).sum(0)
 print(parts, x.grad)
 
 # %%
-# A ``backward`` runs in the thread that calls it, as far as the graph is on the CPU, and so
-# do its hooks. The graph may come from another thread:
+# As far as the graph is on the CPU, a ``backward`` runs in the thread that calls it, and
+# so do its hooks. The graph may have been made in another thread, as it is here:
 
 h = 3 * x
 h.register_hook(lambda g: print("the hook runs in", threading.current_thread().name))
@@ -46,9 +48,10 @@ other.join()
 # What goes wrong
 # ---------------
 #
-# One graph for two threads. The first one frees it, and the second is told to retain; with
-# ``retain_graph=True`` both get their product. Here one comes after the other. At the same
-# moment it is chance who is refused, and now and then nobody is, so that a test may pass:
+# Two threads may share one graph. Then the first one frees it, and the second is told to
+# retain it. With ``retain_graph=True`` both get their product. Here one thread comes
+# after the other. If they run at the same moment, it is chance which of them is refused.
+# Now and then nobody is, so that a test may pass:
 
 for flags in ({}, {"retain_graph": True}):
     y = x**2
@@ -58,8 +61,9 @@ for flags in ({}, {"retain_graph": True}):
         print(str(task.exception() or task.result()[0]).partition(" (or")[0])
 
 # %%
-# One ``.grad`` for all threads takes the parts in the order in which they come, and a
-# rounded sum depends on it. Here each thread waits for the one before, in two orders:
+# They may also share one leaf. Its ``.grad`` takes the parts in the order in which they
+# come, and a rounded sum depends on this order. Here each thread waits for the one
+# before, in two different orders:
 
 
 def in_order(terms):
@@ -74,12 +78,14 @@ def in_order(terms):
 print(in_order([1e8, 1.0, -1e8]), in_order([1e8, -1e8, 1.0]))
 
 # %%
-# No part is lost, also where all come at once. But nothing keeps the ``step`` or the
-# ``zero_grad`` of one thread from falling between the parts of the others.
+# No part is lost, even if all of them come at once. But nothing prevents the ``step`` or
+# the ``zero_grad`` of one thread from falling between the parts of the others.
 
 # %%
-# *A thread that I start does not see my context.* These belong to the thread that set them:
-# recording, ``autocast``, hooks on what is saved. A new one begins with the defaults:
+# *A thread that I start does not see my context.* Recording, ``autocast`` and the hooks
+# on what is saved belong to the thread that set them. A new thread begins with the
+# defaults. Each triple says whether recording is on, whether ``autocast`` is, and whether
+# the hooks have seen something:
 
 
 def seen():
@@ -96,8 +102,9 @@ with torch.no_grad(), ThreadPoolExecutor(1) as pool:
     print("here", seen(), "there", pool.submit(seen).result())
 
 # %%
-# *Nor my default device?* No, even if ``set_default_device`` has set it. The default dtype
-# it sees, as well as anomaly mode: those belong to the process:
+# *Nor my default device?* No, even if you set it with ``set_default_device``. The default
+# dtype is different. It belongs to the process, as anomaly mode does, and the thread sees
+# both:
 
 torch.set_default_device("meta")
 torch.set_default_dtype(torch.float64)
@@ -110,9 +117,11 @@ with torch.autograd.set_detect_anomaly(True), ThreadPoolExecutor(1) as pool:
     print("anomaly there", pool.submit(torch.is_anomaly_enabled).result())
 
 # %%
-# *Is my dropout the same in every run?* Not with threads: they draw from one generator, in
-# the order in which they come. What takes a ``generator`` can have one for each thread;
-# dropout does not, so draw its masks with ``torch.bernoulli``:
+# *Is my dropout the same in every run?* With threads it is not. They all draw from one
+# generator, in the order in which they come. The first result below shows that a thread
+# drew the number that should have been ours, and the second that we got another. If a
+# function takes a ``generator``, you can give each thread its own, as in the third.
+# Dropout does not take one, so draw its masks with ``torch.bernoulli``:
 
 torch.manual_seed(0)
 first = torch.rand(1)
@@ -123,9 +132,10 @@ mine = torch.rand(1, generator=torch.Generator().manual_seed(0))
 print(*(torch.equal(drawn, first) for drawn in (there, torch.rand(1), mine)))
 
 # %%
-# *A thread inside of torch.func.grad.* A transform belongs to its thread as well, so what
-# another one computes is a constant, without a word. Of :math:`x\cdot x^2` the first factor
-# is left, :math:`x^2` where :math:`3x^2` is right:
+# *A thread inside of torch.func.grad.* A transform belongs to its thread, too. So what
+# another thread computes is a constant for it, and nothing warns you. In :math:`x\cdot
+# x^2`, only the first factor is differentiated, and the result is :math:`x^2`. It should
+# be :math:`3x^2`, which is printed beside it:
 
 
 def cube(x):
@@ -137,7 +147,7 @@ inside = torch.func.grad(cube)(x.detach())
 print(inside, torch.autograd.grad(cube(x), x)[0])
 
 # %%
-# The other way round, the transform inside of the thread, is right:
+# The other way round, with the transform inside the thread, the result is right:
 
 with ThreadPoolExecutor(2) as pool:
     own = [
@@ -146,8 +156,8 @@ with ThreadPoolExecutor(2) as pool:
 print([each.result() for each in own])
 
 # %%
-# An error in a ``Thread`` is printed and forgotten; ``result()`` of a pool raises it where
-# you wait:
+# An error in a ``Thread`` is printed, and then it is lost. ``result()`` of a pool raises
+# it where you wait:
 
 with ThreadPoolExecutor(1) as pool:
     task = pool.submit((2 * x).backward)
@@ -157,8 +167,8 @@ with ThreadPoolExecutor(1) as pool:
         print(error)
 
 # %%
-# The check: the sum of the parts against one graph in one thread, and the slope of
-# :math:`x^3` by a difference quotient, which only one of the two ways meets:
+# As a check, we compare the sum of the parts with one graph in one thread, and both
+# slopes of :math:`x^3` with a difference quotient, which only one of them matches:
 
 (serial,) = torch.autograd.grad(10 * x**2, x, v)
 assert torch.equal(torch.stack(parts).sum(0), serial)
@@ -170,8 +180,9 @@ assert not torch.allclose(inside, quotient.float())
 # Where next
 # ----------
 #
-# What ``no_grad`` covers: :ref:`no-grad-detach`. A second backward in one thread:
-# :ref:`second-backward`. Processes in place of threads: :ref:`across-processes`.
+# :ref:`no-grad-detach` says what ``no_grad`` covers, and :ref:`second-backward` is about
+# a second backward in one thread. :ref:`across-processes` is about processes in place of
+# threads.
 #
 # .. asked: backward from several threads; multithreaded training; thread safety of
 #    autograd; hogwild; parallel backward calls

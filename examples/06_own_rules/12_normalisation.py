@@ -4,16 +4,18 @@ r"""
 What is the backward of BatchNorm and LayerNorm, and where do I go wrong?
 =========================================================================
 
-It is :math:`\gamma v/\sigma`, less its mean over the batch and less its part along the
-normalised values. The mistake is to stop at :math:`\gamma v/\sigma`: mean and variance are
-made from ``x`` too, and are constants in ``eval()`` mode only. LayerNorm is the same along
-the other axis.
+You derive the backward of BatchNorm by hand, and your result does not agree with PyTorch.
+It should be :math:`\gamma v/\sigma`, minus its mean over the batch, and minus its part
+along the normalised values. The common mistake is to stop at :math:`\gamma v/\sigma`. But
+mean and variance are computed from ``x``, too. Only in ``eval()`` mode are they constants.
+LayerNorm is the same along the other axis.
 """
 
 # %%
-# A feature at N samples: ``x``, ``y`` and ``v`` have shape ``(N,)``, with
-# :math:`\hat x=(x-\mu)/\sigma`, :math:`\sigma^2=\frac1N\sum_i(x_i-\mu)^2+\varepsilon` and
-# :math:`y=\gamma\hat x+\beta`. With one feature a column, ``X`` has shape ``(N, d)``:
+# We take one feature at N samples, so that ``x``, ``y`` and ``v`` have shape ``(N,)``.
+# The layer computes :math:`\hat x=(x-\mu)/\sigma` and :math:`y=\gamma\hat x+\beta`, with
+# :math:`\sigma^2=\frac1N\sum_i(x_i-\mu)^2+\varepsilon`. In the code there are d features,
+# one in each column, and so ``X`` has shape ``(N, d)``:
 
 import torch
 from torch import nn
@@ -28,9 +30,10 @@ Y = nn.functional.batch_norm(X, None, None, gamma, beta, training=True, eps=eps)
 theirs = torch.autograd.grad(Y, (X, gamma, beta), V)
 
 # %%
-# The weights first. :math:`\beta` was copied to all samples, so its gradient is the sum of
-# ``v`` over the batch; :math:`\gamma` was multiplied by :math:`\hat x`, so its gradient is
-# the sum of :math:`v\hat x`:
+# The gradients of the weights come first. :math:`\beta` was copied to all samples, and so
+# its gradient is the sum of ``v`` over the batch. :math:`\gamma` was multiplied by
+# :math:`\hat x`, and so its gradient is the sum of :math:`v\hat x`. We print that of
+# :math:`\gamma`, then that of :math:`\beta`, and whether they agree with PyTorch:
 
 sigma = (X.var(0, correction=0) + eps).sqrt().detach()
 X_hat = ((X - X.mean(0)) / sigma).detach()
@@ -41,23 +44,25 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
 # The gradient with respect to x
 # ------------------------------
 #
-# *I treat mean and variance as numbers*, and my gradient is wrong, though its shape is
-# right. Is it equal, and the largest error:
+# *I treat mean and variance as numbers.* Then your gradient is wrong, though its shape is
+# right. We print whether it agrees, and the largest error:
 
 G = gamma.detach() * V / sigma
 print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
 
 # %%
-# By the product rule :math:`d\hat x=\frac1\sigma(dx-d\mu)-\hat x\,\frac{d\sigma}\sigma`,
-# with :math:`d\mu=\frac1N\sum dx_i` and :math:`d\sigma=\frac1N\sum\hat x_i\,dx_i`. So
+# So we differentiate them as well. By the product rule, :math:`d\hat
+# x=\frac1\sigma(dx-d\mu)-\hat x\,\frac{d\sigma}\sigma`, with :math:`d\mu=\frac1N\sum
+# dx_i` and :math:`d\sigma=\frac1N\sum\hat x_i\,dx_i`. Together,
 #
 # .. math::
 #
 #    \sigma\,d\hat x=\Bigl(I-\tfrac1N\mathbf 1\mathbf 1^\top
 #    -\tfrac1N\hat x\hat x^\top\Bigr)dx .
 #
-# That matrix is its own transpose, and so :math:`\gamma v/\sigma` comes back through the
-# same one. It takes out the mean, and then the part along :math:`\hat x`:
+# This matrix is its own transpose, and so :math:`\gamma v/\sigma` comes back through the
+# same matrix. It removes the mean, and then the part along :math:`\hat x`. Only with both
+# do we agree with PyTorch:
 
 by_mean = G - G.mean(0)
 both = by_mean - X_hat * (G * X_hat).mean(0)
@@ -65,10 +70,12 @@ for name, own in {"constants": G, "mean": by_mean, "mean and variance": both}.it
     print(f"{name:18}{torch.allclose(own, theirs[0])}")
 
 # %%
-# What that says of the numbers. The gradient of the sum of ``y`` is 0, whatever
-# :math:`\gamma` (:ref:`zeros-and-equal-rows`). The rows of ``x.grad`` add up to 0 for every
-# ``v``, since moving all samples changes nothing. Nor does stretching them, apart from
-# :math:`\varepsilon`, so ``x.grad`` has next to no part along :math:`\hat x`:
+# What does this tell us about the numbers? The gradient of the sum of ``y`` is 0,
+# whatever :math:`\gamma` is (:ref:`zeros-and-equal-rows`). The rows of ``x.grad`` add up
+# to 0 for every ``v``, because the output does not change if we move all samples by the
+# same amount. It does not change either if we stretch them, except for
+# :math:`\varepsilon`. So ``x.grad`` has almost no part along :math:`\hat x`, and the last
+# line says that it is below 1e-4, but not below 1e-12:
 
 (of_sum,) = torch.autograd.grad(
     nn.functional.batch_norm(X, None, None, gamma, beta, training=True).sum(), X
@@ -81,9 +88,10 @@ print(*(bool(along.abs().max() < bound) for bound in (1e-4, 1e-12)))
 # LayerNorm, and eval mode
 # ------------------------
 #
-# LayerNorm takes the mean over the features of one sample, where :math:`\gamma` differs
-# from entry to entry: multiply first, then take out. Its weights still sum over the
-# samples. The gradients by ``Z`` and by ``scale``:
+# LayerNorm takes the mean over the features of one sample. There :math:`\gamma` differs
+# from entry to entry, and so you have to multiply first, and then remove the mean and the
+# part along :math:`\hat x`. Its weights are still summed over the samples. We compare the
+# gradients with respect to ``Z`` and to ``scale``:
 
 
 def projected(G, X_hat, axis):
@@ -102,7 +110,7 @@ print(torch.allclose(projected(W * scale / s, Z_hat, 1), by_input))
 print(torch.allclose((W * Z_hat).sum(0), by_scale))
 
 # %%
-# *And RMSNorm?* It takes out no mean, neither of ``x`` nor of ``v``:
+# *And RMSNorm?* It subtracts no mean, and so no mean is removed on the way back:
 
 normed = nn.functional.rms_norm(Z, (3,), scale, eps=eps)
 rms = (Z.square().mean(1, keepdim=True) + eps).sqrt()
@@ -111,8 +119,8 @@ by_hand = G_rms - Z_rms * (G_rms * Z_rms).mean(1, keepdim=True)
 print(torch.allclose(by_hand, torch.autograd.grad(normed, Z, W)[0]))
 
 # %%
-# In ``eval()`` BatchNorm has constants indeed, those of the running statistics. The running
-# variance of a fresh layer is 1, and its mean 0:
+# In ``eval()``, BatchNorm does have constants, which are the running statistics. In a
+# fresh layer the running variance is 1 and the running mean is 0:
 
 layer = nn.BatchNorm1d(d, eps=eps, affine=False).double().eval()
 (in_eval,) = torch.autograd.grad(layer(X), X, V)
@@ -122,9 +130,9 @@ print(torch.allclose(in_eval, V / (1 + eps) ** 0.5))
 # What goes wrong
 # ---------------
 #
-# *Nearly right.* The variance inside the layer divides by N, and ``x.var()`` by N − 1; only
-# the *running* variance is the one with N − 1. With N, and with ε under the root, the
-# formula is exact, ε and all:
+# *Nearly right.* The variance inside the layer divides by N, while ``x.var()`` divides by
+# N − 1. (Only the *running* variance is the one with N − 1, as the last line shows.) With
+# N, and with ε under the root, the formula is exact:
 
 wrong = X.std(0).detach()
 wrong_hat = ((X - X.mean(0)) / wrong).detach()
@@ -137,10 +145,10 @@ layer(X)
 print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 
 # %%
-# *A batch of one sample.* Its variance is 0, :math:`\hat x` is 0, and the gradients by
-# ``x`` and by :math:`\gamma` would be 0 for every ``v``. PyTorch raises. One *image* of
-# more than one pixel is no such case, since ``BatchNorm2d`` takes mean and variance over
-# the pixels too:
+# *A batch of one sample.* Its variance is 0 and its :math:`\hat x` is 0. So the gradients
+# with respect to ``x`` and :math:`\gamma` would be 0 for every ``v``, and PyTorch raises.
+# One *image* with more than one pixel is a different case, because ``BatchNorm2d`` takes
+# mean and variance over the pixels, too:
 
 try:
     nn.BatchNorm1d(2)(torch.ones(1, 2))
@@ -149,7 +157,8 @@ except ValueError as error:
 print(nn.BatchNorm2d(2)(torch.ones(1, 2, 5, 5)).shape)
 
 # %%
-# The check, with no autograd: difference quotients of :math:`\langle V,Y\rangle`:
+# As a check without autograd, we compare with difference quotients of :math:`\langle
+# V,Y\rangle`:
 
 at, h = X.detach(), 1e-6
 quotient = torch.zeros(N, d, dtype=torch.float64)
@@ -165,9 +174,9 @@ torch.testing.assert_close(quotient, both, rtol=1e-6, atol=1e-7)
 # Where next
 # ----------
 #
-# Other rules, derived: :ref:`deriving-vjps`. Samples that mix: :ref:`mixing-samples`. The
-# running statistics: :ref:`functional-buffers`. A Function of your own:
-# :ref:`custom-function`.
+# :ref:`deriving-vjps` derives other rules. :ref:`mixing-samples` is about samples that
+# mix, :ref:`functional-buffers` about the running statistics, and :ref:`custom-function`
+# shows how to write your own Function.
 #
 # .. asked: derive batch norm backward; layer norm gradient; backward of normalisation;
 #    derivative of mean and variance; batchnorm gradient by hand

@@ -4,12 +4,15 @@ r"""
 Is y.sum().backward() faster than y.backward(ones)?
 ===================================================
 
-On its own, hardly: ``sum`` reads ``y`` once, ``ones_like`` writes as much once, and the
-product is the same. Next to a network neither is worth a thought. Choose by what you mean.
+Some say that ``y.sum().backward()`` is faster than ``y.backward(torch.ones_like(y))``,
+others the opposite. On its own the difference is small: ``sum`` reads ``y`` once,
+``ones_like`` writes as much once, and the product is the same. Beside a network you will
+not notice it. So choose the one that says what you mean.
 """
 
 # %%
-# The two products, one function, a million numbers:
+# Here are the two products for the same function of a million numbers. They are equal in
+# every bit:
 
 import torch
 
@@ -28,8 +31,9 @@ torch.equal(by_sum, by_ones)
 # What arrives at ``y``
 # ---------------------
 #
-# Not quite the same thing. Behind a sum, ``v`` is a *view*: a single 1 with stride 0, shown
-# a million times. ``ones_like`` fills a million places. A hook on ``y`` shows each:
+# In memory, the two are not quite the same. Behind a sum, ``v`` is a *view*. It is a
+# single 1 with stride 0, which is shown a million times. ``ones_like`` fills a million
+# places. A hook on ``y`` shows us the stride and the bytes of both:
 
 
 def bytes_of_v(backward):
@@ -45,7 +49,7 @@ given_ones = bytes_of_v(lambda y: y.backward(torch.ones_like(y)))
 print(behind_sum, given_ones)
 
 # %%
-# So you may hand over such a view yourself. It is ones in every respect, in four bytes:
+# You may also pass such a view yourself. It is equal to ones, and takes four bytes:
 
 expanded = torch.ones(()).expand(y.shape)
 given_view = bytes_of_v(lambda y: y.backward(expanded))
@@ -55,8 +59,8 @@ print(given_view, torch.equal(expanded, torch.ones_like(y)))
 # Timed
 # -----
 #
-# The three ways for a short and a long ``y``, and for one behind a network, divided by the
-# way with ``sum``. Forward pass included, one thread:
+# We time the three ways, for a short and a long ``y``, and for one behind a network. The
+# forward pass is included, and there is one thread:
 
 from torch.utils.benchmark import Timer
 
@@ -68,8 +72,9 @@ ways = {
 }
 
 # %%
-# On so little work a figure is soon spoilt by whatever else the machine does; so the ways
-# take turns, and the best of five medians counts:
+# These calls take so little time that whatever else the machine does soon spoils a
+# figure. Therefore the ways take turns, and the best of five medians counts. The cases
+# are:
 
 torch.manual_seed(0)  # any weights do; the same ones on every build
 network = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Tanh())
@@ -80,7 +85,7 @@ cases = {
 }
 
 # %%
-# Forward pass and product together:
+# And this is how they are measured. Each time is divided by the time with ``sum``:
 
 
 def seconds(way, f, x):
@@ -102,7 +107,8 @@ def measure():
 
 
 # %%
-# A clone of the repository holds a record of such a run; a copy of this page measures anew:
+# If you run a copy of this page, it measures on your machine. In a clone of the
+# repository it reads a record of such a run, and here it is:
 
 import json
 import platform
@@ -120,8 +126,9 @@ for name, figures in record["figures"].items():
 # What goes wrong
 # ---------------
 #
-# Taking ``mean`` for a faster ``sum``: it is another ``v``, 1/N in each place. Writing into
-# an expanded ``v``: the million places are one, and torch refuses:
+# Do not take ``mean`` for a faster ``sum``. It is another ``v``, with 1/N in each place.
+# And do not write into an expanded ``v``. All its million places are the same one, and
+# torch refuses:
 
 try:
     expanded[0] = 2.0
@@ -129,10 +136,11 @@ except RuntimeError as error:
     print(str(error)[:76])
 
 # %%
-# *And the loop?* That is the slow way: a ``backward`` for each sample. All ones at once is
-# what makes the ones trick worth having (:ref:`ones-trick`).
+# *And the loop?* A loop with one ``backward`` for each sample is the slow way. All ones
+# at once are what makes the ones trick useful (:ref:`ones-trick`).
 #
-# The check: equal gradients, by the derivative written out in NumPy:
+# As a check, we compare the gradients with the derivative written out in NumPy, and what
+# arrived at ``y`` with what we said:
 
 import numpy as np
 
@@ -146,7 +154,7 @@ assert given_ones == ((1,), 4_000_000)
 # Where next
 # ----------
 #
-# Why they are the same product: :ref:`sum-is-ones`. Other pairs that are, or are not:
-# :ref:`same-or-not`.
+# :ref:`sum-is-ones` explains why they are the same product, and :ref:`same-or-not` lists
+# other pairs that are the same, or are not.
 #
 # .. asked: sum or ones faster; speed of y.sum().backward(); overhead of ones_like

@@ -4,15 +4,16 @@ r"""
 Sparse against dense: a Jacobian as n grows to a million
 ========================================================
 
-A dense :term:`Jacobian` costs n products and n² numbers: 400 MB at ten thousand unknowns,
-4 TB at a million. With a known pattern that of a chain takes three products and 3n numbers,
-at a million too.
+You need the :term:`Jacobian` of a large system in which each unknown is linked to only a
+few others. A dense Jacobian costs n products and n² numbers, which is 400 MB at ten
+thousand unknowns and 4 TB at a million. If you use its pattern, the Jacobian of a chain
+takes three products and 3n numbers, even at a million unknowns.
 """
 
 # %%
-# Each output depends on its own input and two neighbours, as in most equations on a line.
-# ``x`` and ``y`` have shape ``(n,)``; of the n×n :term:`Jacobian` three diagonals are not
-# zero, 3n − 2 entries; of 25 these are 13:
+# In our example each output depends on its own input and on two neighbours, as in most
+# equations on a line. ``x`` and ``y`` have shape ``(n,)``. Only three diagonals of the
+# n×n Jacobian are not zero. They have 3n − 2 entries, which is 13 of 25 for n = 5:
 
 import torch
 
@@ -25,9 +26,9 @@ def f(x):
 torch.func.jacrev(f)(torch.arange(1.0, 6.0)).count_nonzero()
 
 # %%
-# :func:`pullback.sparsity` finds the pattern by running f once on index sets, and colours
-# the columns. Which n does not matter to the number of colours, and the numbers to keep
-# grow with n:
+# :func:`pullback.sparsity` finds this pattern by running f once on index sets, and then
+# colours the columns. The number of colours does not depend on n here, and the number of
+# entries to keep grows with n, where a dense matrix grows with its square:
 
 import pullback
 
@@ -39,8 +40,9 @@ for n in (100, 10_000, 1_000_000):
 # Timed
 # -----
 #
-# The pattern once, then the Jacobian with it, and the dense way up to 3000 unknowns, all of
-# its n products as one batch. All divided by one forward and backward pass of the function:
+# We time how long it takes to find the pattern, and then the Jacobian with this pattern.
+# Up to 3000 unknowns, we also time the dense Jacobian, with all its n products as one
+# batch. Each time is divided by that of one forward and backward pass of the function:
 
 import time
 
@@ -60,7 +62,7 @@ def one_product(x):
 
 
 # %%
-# The plan is timed once, being made once:
+# Finding the pattern is timed once, because you do it once:
 
 
 def compare(n):
@@ -76,7 +78,8 @@ def compare(n):
 
 
 # %%
-# A clone of the repository holds a record of such a run; a copy of this page measures anew:
+# If you run a copy of this page, it measures on your machine. In a clone of the
+# repository it reads a record of such a run:
 
 import json
 import platform
@@ -95,7 +98,8 @@ path = Path("../../benchmarks/results/sparse_growth.json")
 record = json.loads(path.read_text()) if path.exists() else measure()
 
 # %%
-# In products of the same function at the same n:
+# A figure of 10 in this table means as long as ten forward and backward passes of the
+# function with the same n:
 
 print("torch", record["torch"], "on", record["machine"], "with one thread,", record["date"])
 ways = "finding the pattern", "sparse", "dense"
@@ -105,7 +109,8 @@ for n, figures in record["figures"].items():
     print(f"{int(n):>9,}" + "".join(cells))
 
 # %%
-# A small Jacobian is hardly worth a plan; a large dense one costs far more than both:
+# A small Jacobian is hardly worth a plan, and a large dense one costs far more than the
+# plan and the sparse Jacobian together:
 
 import matplotlib.pyplot as plt
 
@@ -117,7 +122,8 @@ ax.legend()
 _ = ax.set(title="Time of a Jacobian, in products", xlabel="unknowns n", ylabel="products")
 
 # %%
-# *After about how many Jacobians has finding the plan paid?* By the table:
+# *After about how many Jacobians has finding the plan paid?* We can compute it from the
+# table, where the sparse way is faster:
 
 for n, figures in record["figures"].items():
     if (saved := figures.get("dense", 0) - figures["sparse"]) > 0:
@@ -127,8 +133,8 @@ for n, figures in record["figures"].items():
 # What goes wrong
 # ---------------
 #
-# Colouring what is not sparse. A single sum over all inputs fills every row; then there is
-# nothing to share, and n colours:
+# Some functions are not sparse. A single sum over all inputs fills every row. Then no two
+# columns can share a product, and there are n colours:
 
 
 def coupled(x):
@@ -138,8 +144,9 @@ def coupled(x):
 print(pullback.sparsity(coupled, torch.ones(50)).n_colors)
 
 # %%
-# Write such a term apart: it adds one row, which one product gives, to every row. Three
-# products and one, against the 50:
+# If you know such a term, treat it separately. It adds the same row to every row of the
+# Jacobian, and this row takes one product. So you need three products and one, instead of
+# 50:
 
 x = torch.linspace(0, 1, 50)
 sparse = pullback.sparsity(f, x).jacobian(f, x).to_dense()
@@ -147,11 +154,12 @@ apart = sparse - torch.func.grad(torch.mean)(x)
 print(torch.allclose(apart, torch.func.jacrev(coupled)(x)))
 
 # %%
-# Turning the result dense: ``to_dense()`` on a million unknowns asks for 4 TB. And a plan
-# that f has outgrown: ``verify=True`` finds it (:ref:`sparse-jacobian`).
+# Two more mistakes are expensive or wrong. ``to_dense()`` on a million unknowns asks for
+# 4 TB. And if f has changed, an old plan no longer fits. ``verify=True`` notices it
+# (:ref:`sparse-jacobian`).
 #
-# The check: the sparse result against the three derivatives written out, entry by entry,
-# at 100 000 unknowns, where the dense matrix would fill 40 GB:
+# As a check, we compare the sparse result with the three derivatives written out, entry
+# by entry, at 100 000 unknowns. There the dense matrix would fill 40 GB:
 
 x = torch.linspace(0, 1, 100_000)
 J = pullback.sparsity(f, x).jacobian(f, x).to_sparse_coo().coalesce()
@@ -167,7 +175,8 @@ assert ((row - column).abs() <= 1).all()
 # Where next
 # ----------
 #
-# How colouring works: :ref:`sparse-jacobian`. Dense ways compared: :ref:`ways-measured`.
+# :ref:`sparse-jacobian` explains how the colouring works, and :ref:`ways-measured`
+# compares the dense ways.
 #
 # .. asked: sparse Jacobian for large n; a million unknowns; dense or sparse Jacobian;
 #    memory of a large Jacobian; scaling of a sparse Jacobian
