@@ -4,16 +4,17 @@ r"""
 Products in three questions
 ===========================
 
-Answer each before you run the cell under it: the cell compares the answers that people
-give and says which one holds.
+Can you tell the products apart? Here are three questions. Answer each of them before you
+run the cell below it. The cell tries the answers that people give, and shows which one is
+right.
 """
 
 # %%
 # 1. Which shape has u?
 # ---------------------
 #
-# f maps ``(3,)`` to ``(2,)``. You want to know how the outputs change if the input moves
-# a little. Do you pass a vector of 3 numbers or of 2, and to which function?
+# f takes shape ``(3,)`` to shape ``(2,)``. You want to know how the outputs change if the
+# input moves a little. Do you pass a vector of 3 numbers or of 2, and to which function?
 
 import torch
 
@@ -31,14 +32,14 @@ for name, u in answers.items():
         print(name, "-> refused")
 
 # %%
-# Three numbers, a :term:`tangent`, to :func:`torch.func.jvp`; the result has two, one for
-# each output. (:ref:`what-is-a-jvp`)
+# You pass three numbers, a :term:`tangent`, to :func:`torch.func.jvp`. The result has two
+# numbers, one for each output. (:ref:`what-is-a-jvp`)
 #
 # 2. What is in x.grad?
 # ---------------------
 #
-# :math:`y=x^5` at 1. You call ``y.backward(create_graph=True)`` twice. Is ``x.grad`` the
-# second derivative 20, or 5, or 10?
+# Take :math:`y=x^5` at 1. You call ``y.backward(create_graph=True)`` twice. What is in
+# ``x.grad`` then: the second derivative 20, or 5, or 10?
 
 import warnings
 
@@ -52,13 +53,13 @@ found, x.grad = x.grad.item(), None
 found
 
 # %%
-# Ten: two first derivatives, added. (:ref:`accumulating-twice`)
+# It is ten, two first derivatives that have been added up. (:ref:`accumulating-twice`)
 #
 # 3. How many products?
 # ---------------------
 #
-# A loss of a million weights. You want :math:`Hu` for one ``u``. Is it a million
-# products, or a thousand, or about two?
+# A loss has a million weights, and you want :math:`Hu` for one ``u``. Does this take a
+# million products, a thousand, or about two?
 
 calls = []
 w = torch.linspace(0, 1, 1_000_000, requires_grad=True)
@@ -69,9 +70,9 @@ loss = (w**3).sum()
 len(calls)
 
 # %%
-# Two: a gradient and the gradient of that. (:ref:`hvp`)
+# It takes two, a gradient and the gradient of that. (:ref:`hvp`)
 #
-# The answers, checked by the formulas:
+# Here the answers are checked with the formulas:
 
 J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 point = torch.tensor([1.0, 2.0, 3.0])
@@ -84,4 +85,4 @@ assert len(calls) == 2
 # Where next
 # ----------
 #
-# The same products in real programs: :ref:`chapter-4`.
+# :ref:`chapter-4` uses the same products in real programs.

@@ -4,17 +4,18 @@ r"""
 Mechanics in three questions
 ============================
 
-Answer each before you run the cell under it: the cell compares the answers that people
-give and says which one holds.
+Do you know what PyTorch keeps, frees and cuts? Here are three questions. Answer each of
+them before you run the cell below it. The cell tries the answers that people give, and
+shows which one is right.
 """
 
 # %%
 # 1. What is in x.grad?
 # ---------------------
 #
-# :math:`y=x^2` at 3. You call ``y.backward(retain_graph=True)``, then ``y.backward()``,
-# and then :func:`torch.autograd.grad` on a new y. Is ``x.grad`` 6, 12, 18 or None? And
-# what would a third ``y.backward()`` do?
+# Take :math:`y=x^2` at 3. You call ``y.backward(retain_graph=True)``, then
+# ``y.backward()``, and then :func:`torch.autograd.grad` on a new y. What is in ``x.grad``
+# now: 6, 12, 18 or None? And what would a third ``y.backward()`` do?
 
 import torch
 
@@ -30,16 +31,17 @@ except RuntimeError as error:
     print(found, str(error).partition(" (")[0], sep="\n")
 
 # %%
-# Twelve: ``backward`` adds, and ``autograd.grad`` returns without adding. The third call
-# raises, because the second freed the :term:`saved tensors <saved tensor>`.
-# (:ref:`gradient-doubled`, :ref:`second-backward`)
+# It is twelve, because ``backward`` adds, and ``autograd.grad`` returns its result
+# without adding it. The third call raises, because the second has freed the :term:`saved
+# tensors <saved tensor>`. (:ref:`gradient-doubled`, :ref:`second-backward`)
 #
 # 2. Which cut does forward mode see?
 # -----------------------------------
 #
-# ``c`` is made of x in one of three ways and :math:`y=c\,x`. In :term:`reverse mode` the
-# first two make c a constant, and the third does so only where no rule has to keep c: here
-# the product must, and it raises. Which make c a constant in :term:`forward mode`?
+# ``c`` is computed from x in one of three ways, and :math:`y=c\,x`. In :term:`reverse
+# mode`, the first two ways make c a constant. The third does so only if no rule has to
+# keep c. Here the product has to keep it, and raises. Which of the three make c a
+# constant in :term:`forward mode`?
 
 ways = {
     "detach": lambda x: (x**2).detach(),
@@ -60,15 +62,16 @@ for name in ways:
     print(f"{name:15}", slopes[name], "by backward:", backward[name])
 
 # %%
-# ``detach`` and ``inference_mode``: 9 is c. ``no_grad`` gives 27, the derivative of
-# :math:`x^3`. A clone of what ``inference_mode`` made is a constant in reverse mode as
-# well. (:ref:`no-grad-detach`)
+# ``detach`` and ``inference_mode`` do. There the result is 9, which is c. With
+# ``no_grad`` it is 27, the derivative of :math:`x^3`. In reverse mode, a clone of what
+# ``inference_mode`` made is a constant, too. (:ref:`no-grad-detach`)
 #
 # 3. Zeros, None or an error?
 # ---------------------------
 #
-# y does not depend on x: it was computed from x's copy without a graph. What do you get
-# from a function that takes f, from ``backward``, from ``autograd.grad``?
+# Here y does not depend on x, because it was computed from a copy of x without a graph.
+# What do you get from a function that takes f, from ``backward``, and from
+# ``autograd.grad``?
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 w, ones = torch.ones(2, requires_grad=True), torch.ones(2)
@@ -87,10 +90,10 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# One of each. None and the error tell you; the zeros look like a result.
-# (:ref:`closures-of-zeros`, :ref:`grad-is-none`)
+# You get one of each. None and the error tell you that something is wrong, but the zeros
+# look like a result. (:ref:`closures-of-zeros`, :ref:`grad-is-none`)
 #
-# The answers, checked by formulas and by difference quotients:
+# Here the answers are checked with formulas and with difference quotients:
 
 assert (returned.item(), found) == (2 * 3, 2 * 2 * 3)
 h = 1e-3
@@ -108,4 +111,4 @@ torch.testing.assert_close(rise, 2 * x * w, rtol=1e-3, atol=1e-3)
 # Where next
 # ----------
 #
-# Rules of your own, and how to check them: :ref:`chapter-6`.
+# :ref:`chapter-6` shows how to write your own rules, and how to check them.

@@ -4,17 +4,18 @@ r"""
 Rules of your own in three questions
 ====================================
 
-Answer each before you run the cell under it: the cell compares the answers that people
-give and says which one holds.
+Can you write a backward, and do you know what its tests tell you? Here are three questions.
+Answer each of them before you run the cell below it. The cell tries the answers that people
+give, and shows which one is right.
 """
 
 # %%
 # 1. Which transpose?
 # -------------------
 #
-# :math:`Y=AXB`, all of shape ``(3, 3)``. Your ``backward`` receives ``v``, of Y's shape,
-# and must return the gradient of X. Is it ``A @ v @ B``, ``A.T @ v @ B.T`` or
-# ``B.T @ v @ A.T``? All three have the right shape:
+# Take :math:`Y=AXB`, where all matrices have shape ``(3, 3)``. Your ``backward`` receives
+# ``v``, in the shape of Y, and has to return the gradient of X. Is it ``A @ v @ B``,
+# ``A.T @ v @ B.T`` or ``B.T @ v @ A.T``? All three have the right shape:
 
 import torch
 from torch.autograd import Function, gradcheck, gradgradcheck
@@ -29,7 +30,7 @@ rules = {
 }
 
 # %%
-# Each as the backward of the same Function:
+# We use each of them as the backward of the same Function, and ask ``gradcheck``:
 
 
 class Sandwich(Function):
@@ -43,14 +44,15 @@ for name, rule in rules.items():
 verdicts
 
 # %%
-# Matrices change sides of an inner product transposed, and each stays on its side.
-# (:ref:`deriving-vjps`)
+# A matrix that moves to the other argument of an inner product is transposed, and each
+# stays on its side of v. (:ref:`deriving-vjps`)
 #
 # 2. What has gradcheck shown?
 # ----------------------------
 #
-# ``gradcheck`` passes your Function. Is its second derivative right as well, is it right at
-# other points, or neither? This one, for :math:`|x|^3`, believes that x is positive:
+# ``gradcheck`` passes your Function. Do you know now that its second derivative is right
+# as well, or that it is right at other points, or neither? The following Function for
+# :math:`|x|^3` believes that x is positive:
 
 
 class Careless(Function):
@@ -65,7 +67,8 @@ class Careless(Function):
 
 
 # %%
-# At a positive point, and with the signs turned:
+# We try it at a positive point, with its second derivative, and at a point with the
+# opposite signs:
 
 x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
 minus = (-x).detach().requires_grad_()
@@ -77,14 +80,15 @@ shown = {
 shown
 
 # %%
-# Neither: the first derivative at this point. (:ref:`gradcheck`,
-# :ref:`twice-differentiable`)
+# You know neither of the two. What was checked is the first derivative at this point.
+# (:ref:`gradcheck`, :ref:`twice-differentiable`)
 #
 # 3. How often does the engine visit h?
 # -------------------------------------
 #
-# ``h`` is used by three operations, whose results are added. Does ``h``'s own rule run
-# three times, once for each path, or once? A Function that counts:
+# Three operations use ``h``, and their results are added. Does the rule of ``h`` run
+# three times, once for each path, or only once? Here is a Function that notes what it
+# receives:
 
 
 class Counted(Function):
@@ -103,10 +107,10 @@ h = Counted.apply(z)
 received
 
 # %%
-# Once, with the sum of the three :term:`cotangents <cotangent>`: the engine waits until all
-# are in. (:ref:`build-the-engine`)
+# It runs once, with the sum of the three :term:`cotangents <cotangent>`. The engine waits
+# until all of them have arrived. (:ref:`build-the-engine`)
 #
-# The answers, checked by the formulas:
+# Here the answers are checked with the formulas:
 
 V, change = torch.randn(2, 3, 3, dtype=torch.float64)
 torch.testing.assert_close((V * (A @ change @ B)).sum(), (A.T @ V @ B.T * change).sum())
@@ -119,4 +123,4 @@ assert z.grad.item() == 2 * 111
 # Where next
 # ----------
 #
-# What all of this costs in time and memory: :ref:`chapter-7`.
+# :ref:`chapter-7` measures what all of this costs in time and memory.

@@ -4,16 +4,17 @@ r"""
 What it costs, in three questions
 =================================
 
-Answer each before you run the cell under it. Here too nothing is timed: the cells count,
-so that they say the same on your machine.
+Do you know what is cheap and what is not? Here are three questions. Answer each of them
+before you run the cell below it. Nothing is timed here. The cells count, and so they give
+the same numbers on your machine.
 """
 
 # %%
 # 1. A million inputs, one output
 # -------------------------------
 #
-# A network has a million inputs and one loss. How many forward passes' worth of work is the
-# gradient by all of them: a million, a thousand, or about one?
+# A network has a million inputs and one loss. You want the gradient with respect to all
+# inputs. How many forward passes does this cost: a million, a thousand, or about one?
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -37,14 +38,14 @@ work = flops(torch.autograd.grad, loss(x), x) / flops(loss, x)
 work
 
 # %%
-# One: the product with the transposed weights is as large as the product with the weights.
-# (:ref:`cost-of-one-vjp`)
+# It costs one, because the product with the transposed weights is as large as the product
+# with the weights. (:ref:`cost-of-one-vjp`)
 #
 # 2. More outputs than inputs
 # ---------------------------
 #
-# Three inputs, 500 outputs, the whole :term:`Jacobian`. Rows by ``jacrev`` or columns by
-# ``jacfwd``?
+# There are three inputs and 500 outputs, and you want the whole :term:`Jacobian`. Do you
+# take rows, with ``jacrev``, or columns, with ``jacfwd``?
 
 A = torch.linspace(-1, 1, 1500).reshape(500, 3)
 
@@ -59,14 +60,14 @@ columns = flops(torch.func.jacfwd(f), point)
 print(f"rows / columns = {rows / columns:.0f}")
 
 # %%
-# Columns: three pushes in place of 500 products. (:ref:`ways-measured`,
-# :ref:`reverse-or-forward`)
+# You take columns, because three products are enough, where rows need 500.
+# (:ref:`ways-measured`, :ref:`reverse-or-forward`)
 #
 # 3. Which of these keeps memory?
 # -------------------------------
 #
-# You add up losses to print their mean at the end of the epoch. Does ``total += loss`` or
-# ``total += loss.item()`` keep every step's graph? Or both, or none?
+# You add up the losses to print their mean at the end of the epoch. Does ``total +=
+# loss`` keep the graph of every step, or ``total += loss.item()``, or both, or neither?
 
 
 def graph_kept(add):
@@ -82,10 +83,10 @@ kept = [graph_kept(lambda loss: loss), graph_kept(torch.Tensor.item)]
 kept
 
 # %%
-# The first does: the total has a history. (:ref:`memory-measured`)
+# The first does, because then the total has a history. (:ref:`memory-measured`)
 #
-# The answers, checked by formulas: the gradient of the first, the Jacobian of the second,
-# whose row i is :math:`(1-\tanh^2)` times row i of ``A``:
+# Here the answers are checked with formulas: the gradient of the first question, and the
+# Jacobian of the second, whose row i is :math:`(1-\tanh^2)` times row i of ``A``:
 
 (g,) = torch.autograd.grad(loss(x), x)
 torch.testing.assert_close(g, W.sum(0, keepdim=True))
@@ -99,4 +100,4 @@ assert kept == [True, False]
 # Where next
 # ----------
 #
-# Your own functions: :ref:`api`. All questions: :ref:`questions`.
+# :ref:`api` is for your own functions, and :ref:`questions` lists all questions.

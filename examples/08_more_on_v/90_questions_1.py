@@ -4,15 +4,16 @@ r"""
 The gradient argument in three questions
 ========================================
 
-Answer each before you run the cell under it: the cell computes what holds, and the chapter
-says why.
+Have you understood what ``v`` is? Here are three questions. Answer each of them before you
+run the cell below it. The cell computes the right answer, and the pages that are named
+there explain it.
 """
 
 # %%
 # 1. The shape of v
 # -----------------
 #
-# ``x`` has shape ``(3,)`` and ``y`` has shape ``(2, 4)``. Which shape must the gradient
+# ``x`` has shape ``(3,)``, and ``y`` has shape ``(2, 4)``. Which shape must the gradient
 # argument have: ``(3,)``, ``(2, 4)``, ``(8,)`` or ``(2, 3)``?
 
 import torch
@@ -34,14 +35,15 @@ taken = [shape for shape in shapes if accepted(*shape)]
 taken
 
 # %%
-# That of ``y``, to the letter; eight numbers in a row are refused. (:ref:`shape-rule`)
+# It must have exactly the shape of ``y``. Even eight numbers in a row are refused.
+# (:ref:`shape-rule`)
 #
 # 2. One number out of four
 # -------------------------
 #
-# ``y = x ** 2`` at ``x = [1, 2, 3, 4]``. Which ``v`` puts the derivative of the third
-# output, and nothing else, into ``x.grad``: ``[1, 1, 1, 1]``, ``[0, 0, 1, 0]`` or
-# ``[0, 0, 3, 0]``? And what is it?
+# Take ``y = x ** 2`` at ``x = [1, 2, 3, 4]``. Which ``v`` puts the derivative of the
+# third output into ``x.grad``, and nothing else: ``[1, 1, 1, 1]``, ``[0, 0, 1, 0]`` or
+# ``[0, 0, 3, 0]``? And how large is this derivative?
 
 x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 
@@ -56,14 +58,15 @@ for v in choices:
     print(v, "->", gradient(v))
 
 # %%
-# The :term:`one-hot vector`: a row of the :term:`Jacobian`, here 6 in the third place. The
-# last one weighs it by 3. (:ref:`one-component`, :ref:`v-is-a-weight`)
+# It is the :term:`one-hot vector`. It gives you a row of the :term:`Jacobian`, with a 6
+# in the third place. The last ``v`` multiplies this row by 3. (:ref:`one-component`,
+# :ref:`v-is-a-weight`)
 #
 # 3. Ones, and every sample its own derivative?
 # ---------------------------------------------
 #
-# ``backward(ones)`` on a batch gives each sample's own derivative for one of these two
-# functions. Which one?
+# For one of these two functions, ``backward(ones)`` on a batch gives each sample's own
+# derivative. For which one?
 
 
 def scaled(x):
@@ -83,10 +86,11 @@ def ones_are_right(f):
 print(ones_are_right(scaled), ones_are_right(centred))
 
 # %%
-# The first. The mean ties every output to every sample, and ones add up what they owe each
-# other. (:ref:`ones-trick`, :ref:`mixing-samples`)
+# For the first. In the second, the mean links every output to every sample, and ones add
+# up all these links. (:ref:`ones-trick`, :ref:`mixing-samples`)
 #
-# The answers, checked; the row of the second by the rule for a square, 2x:
+# Here the answers are checked. The row of the second question comes from the rule for a
+# square, 2x:
 
 assert taken == [(2, 4)]
 assert gradient([0.0, 0.0, 1.0, 0.0]) == [0.0, 0.0, 2 * 3.0, 0.0]
@@ -97,4 +101,4 @@ assert not ones_are_right(centred)
 # Where next
 # ----------
 #
-# Whole Jacobians: :ref:`chapter-2`. More to try: :ref:`exercises`.
+# :ref:`chapter-2` is about whole Jacobians, and :ref:`exercises` has more to try.
