@@ -149,7 +149,7 @@ torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 # changes, and its gradient jumps with it. People often use the sum of the singular values
 # in place of a rank. It has a slope of size 1 for each of them, with a kink at 0. Here
 # the singular values are 1 and e. The second number in each line is the gradient of the
-# pseudoinverse with respect to the entry e, and it falls from −1e8 to 0:
+# pseudoinverse with respect to the entry e. It is −1e8 for a small e, and 0 when e is 0:
 
 print(torch.linalg.matrix_rank(A).requires_grad)
 for e in (1e-4, 0.0):

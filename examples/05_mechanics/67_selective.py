@@ -7,7 +7,7 @@ Can a checkpoint keep some results and recompute the rest?
 A checkpoint saves memory by computing everything inside it a second time. But your matrix
 products are expensive, and you would rather keep their results and recompute only what is
 cheap. You can. With ``context_fn`` of ``torch.utils.checkpoint`` you say whose results are
-kept. The product with ``v`` is the same. In return, you get only one ``backward``.
+kept. The product with ``v`` is the same. The price is that you get only one ``backward``.
 """
 
 # %%

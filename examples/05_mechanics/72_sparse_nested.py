@@ -103,9 +103,9 @@ for _ in range(3):
 
 # %%
 # Which optimizers take such a gradient? SGD does, but with weight decay it does not. Adam
-# names the one to use. If you want to clip, take the norm of ``g.coalesce().values()``.
-# ``clip_grad_norm_`` does that since torch 2.14, and before that it raises
-# (:ref:`version-notes`).
+# refuses it, and names ``SparseAdam`` in its message, which is cut off here. If you want
+# to clip, take the norm of ``g.coalesce().values()``. ``clip_grad_norm_`` does that since
+# torch 2.14, and before that it raises (:ref:`version-notes`).
 
 optim, p = torch.optim, table.weight
 users = {

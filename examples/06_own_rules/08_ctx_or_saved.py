@@ -145,8 +145,9 @@ products
 #
 # If ``backward`` also uses ``x``, as here, the second derivative is wrong without a
 # warning. Compute the tensor again in ``backward``, or return it as an output (see
-# :ref:`twice-differentiable`). Our example is :math:`\sum e^{2x}`, whose second
-# derivative is :math:`4e^{2x}`, and it does it in both ways:
+# :ref:`twice-differentiable`). The Function below computes :math:`e^{2x}`, whose second
+# derivative is :math:`4e^{2x}`. With ``again=True``, its ``backward`` computes the
+# exponential again:
 
 
 class Halfway(Function):

@@ -4,10 +4,10 @@ r"""
 Is y.sum().backward() faster than y.backward(ones)?
 ===================================================
 
-Some say that ``y.sum().backward()`` is faster than ``y.backward(torch.ones_like(y))``,
-others the opposite. On its own the difference is small: ``sum`` reads ``y`` once,
-``ones_like`` writes as much once, and the product is the same. Beside a network you will
-not notice it. So choose the one that says what you mean.
+``y.sum().backward()`` and ``y.backward(torch.ones_like(y))`` give the same gradient. Is one
+of them faster? On its own, hardly: ``sum`` reads ``y`` once, ``ones_like`` writes as much
+once, and the product is the same. Beside a network you will not notice the difference. So
+choose the one that says what you mean.
 """
 
 # %%

@@ -57,9 +57,9 @@ x.grad
 # One product, four notations
 # ---------------------------
 #
-# Books write the product of ``v`` and the Jacobian in four ways. To compare them, we take
-# :math:`f(x)=(\sum x_i,\;\sum x_i^2)` at :math:`(1,2,3)`, with :math:`m=2` and
-# :math:`n=3`:
+# There are four common ways to write the product of ``v`` and the Jacobian. To compare
+# them, we take :math:`f(x)=(\sum x_i,\;\sum x_i^2)` at :math:`(1,2,3)`, with :math:`m=2`
+# and :math:`n=3`:
 #
 # .. math::
 #

@@ -167,8 +167,11 @@ each
 # ------------------
 #
 # If samples mix, you need more than one product: take a :term:`one-hot vector` for each
-# sample, and keep the diagonal. (To get all own derivatives from a single ``v``, you
-# would have to compute that ``v`` from J, and for some J there is none.)
+# sample, and keep the diagonal. You cannot hope for one clever ``v`` that gives all own
+# derivatives. It would depend on J, and for our shares there is none. If everybody pays
+# in the same percentage more, no share changes, so :math:`Jx=0`, and :math:`(v^\top
+# J)x=0` for every ``v``. The own derivatives, which are all positive, do not satisfy
+# this:
 
 (rows,) = torch.autograd.grad(share(x), x, torch.eye(3), is_grads_batched=True)
 own = rows.diagonal()
@@ -176,13 +179,15 @@ own.round(decimals=3)
 
 # %%
 # As a check, we compare the diagonal with the derivative by hand, :math:`1/s-x_i/s^2`,
-# and ones with the sum of the rows, which is zero here. For the shared input, ones must
-# give the sum of the ten:
+# and ones with the sum of the rows, which is zero here. We also check that :math:`Jx=0`.
+# For the shared input, ones must give the sum of the ten:
 
 s = x.detach().sum()
 torch.testing.assert_close(own, 1 / s - x.detach() / s**2)
 torch.testing.assert_close(x.grad, J.sum(0))
 torch.testing.assert_close(x.grad, torch.zeros(3), atol=1e-6, rtol=0)
+torch.testing.assert_close(J @ x.detach(), torch.zeros(3), atol=1e-6, rtol=0)
+assert own @ x.detach() > 0.1
 assert torch.equal(each, points)
 assert C.grad == each.sum() == 45
 
