@@ -29,10 +29,11 @@ def test_a_stranger_finds_the_page():
     assert len(missed) <= len(wanted) - AMONG_THREE, missed
 
 
-def record(url, title, text="", page="", wordings=(), links=0):
+def record(url, title, text="", page="", wordings=(), links=0, words=""):
     return {"url": url, "title": title, "text": text, "page": page} | {
         "wordings": [*wordings],
         "links": links,
+        "words": words,
     }
 
 

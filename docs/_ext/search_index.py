@@ -20,11 +20,16 @@ The names of a record are its heading and the wordings in which people ask for i
 a box (:mod:`also_asked`), or of a page that shows no box, in its front matter, as in
 ``asked: "one; another"``, or in a comment of its source, ``.. asked: one; another``.
 
+Beside these an entry has words that its asker would use and that it does not say itself.
+Nobody is shown them. In Markdown they stand in a comment directly under the heading or the
+box of wordings, ``% words: halve weird jumps``; in a script at its end, beside its
+wordings, ``# .. words: halve weird jumps``; of a message in its field ``words``.
+
 ``search_messages`` has ``pages``: what is known of a page beside its text. ``messages`` are
 regular expressions of the messages that it explains, ``line`` is one for the line of code
 that raises them; a query in which one is found, and no other line is said to have raised,
-leads there first. ``asked`` are words under which it is to be found, too; ``card`` is what
-to do about a message (:func:`error_pages.card`).
+leads there first. ``asked`` and ``words`` are what it is to be found under, too; ``card``
+is what to do about a message (:func:`error_pages.card`).
 ``_static/recognition.js`` finds them, by the ``expressions`` for what is around a message.
 """
 
@@ -35,7 +40,7 @@ import re
 import unicodedata
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import unescape
 from pathlib import Path
 from textwrap import shorten
@@ -45,8 +50,11 @@ from docutils import nodes
 from math_core import LatexToMathML
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.util import logging
 
 from also_asked import also_asked, wordings
+
+logger = logging.getLogger(__name__)
 
 CODE = (nodes.literal_block, nodes.doctest_block)
 # What no reader would type, and what is not said in the words of the entry.
@@ -83,7 +91,8 @@ tell understand
 """
 FIRST = 70  # words of a text that are counted
 ZERO = ord("@")  # of the numbers in the index, as ranking.js reads them
-ASKED = "asked: "  # begins a comment with wordings
+ASKED, WORDS = "asked: ", "words: "  # begin a comment with wordings, or with words
+MEANT = re.compile(r"\W*(?:(?:asked|wordings?|words?)\b|[^\W_]+\s*:)", re.IGNORECASE)
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s\b|(?=[^\W\d_]))")
 LEAD = 240  # characters of its text that a result shows
 EVERYWHERE = 10  # pages that have a heading which says nothing of them
@@ -102,7 +111,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", write_index)
     return {
         "version": "1",
-        "env_version": 6,
+        "env_version": 7,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
@@ -225,7 +234,8 @@ def gathered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not record["page"]:
             whole = record
         elif times[record["title"]] >= EVERYWHERE:
-            whole["text"] = f"{whole['text']} {record['text']}".strip()
+            for key in ("text", "words"):
+                whole[key] = f"{whole[key]} {record[key]}".strip()
             continue
         kept.append(record)
     return kept
@@ -254,25 +264,34 @@ def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
         record that has it, how many records after the one before it comes, and then, where
         the word is there more than once, minus the number of other times (no more than 30);
         each number is the character of the code ``ZERO`` more, which takes less room than
-        its digits.
+        its digits. Behind a space, which records have it among their ``words`` instead.
     """
     common = set(split(COMMON))
     places: dict[str, list[int]] = {}
-    last: dict[str, int] = {}
+    beside: dict[str, list[int]] = {}
+    last: Counter[str] = Counter()
+    last_beside: Counter[str] = Counter()
     for number, record in enumerate(found):
         text = " ".join([*record["text"].split()[:FIRST], *record.get("asked", ())])
         counts = Counter(split(text))
         for word in sorted(counts.keys() - common):
             place = places.setdefault(word, [])
-            place.append(number - last.get(word, 0))
+            place.append(number - last[word])
             last[word] = number
             if counts[word] > 1:
                 place.append(max(1 - counts[word], -30))
-    words = {
-        word: "".join(chr(ZERO + number) for number in place)
-        for word, place in places.items()
-    }
+        for word in sorted({*split(record["words"])} - common):
+            beside.setdefault(word, []).append(number - last_beside[word])
+            last_beside[word] = number
+    words = {word: coded(place) for word, place in places.items()}
+    for word, place in beside.items():
+        words[word] = f"{words.get(word, '')} {coded(place)}"
     return {"common": sorted(common), "words": words}
+
+
+def coded(numbers: list[int]) -> str:
+    """Return numbers as characters."""
+    return "".join(chr(ZERO + number) for number in numbers)
 
 
 def linked(app: Sphinx) -> Counter[tuple[str, str]]:
@@ -302,6 +321,7 @@ def addressed(
     for entry in noted(app.env)[name]:
         record: dict[str, Any] = {"url": f"{uri}#{entry['anchor']}", "page": page}
         record["links"] = links.get((name, entry["anchor"]), 0)
+        words = ""
         if not entry["anchor"]:
             record |= {"url": uri, "page": ""}
             told = app.config.search_messages.get("pages", {}).get(name, {})
@@ -310,10 +330,12 @@ def addressed(
                 record["messages"] = [as_js(pattern) for pattern in told["messages"]]
             if told.get("asked"):
                 record["asked"] = [*told["asked"]]
+            words = told.get("words", "")
             if asked := app.env.metadata[name].get("asked"):
                 record["wordings"] = asked.split("; ")
         record |= {key: entry[key] for key in ("title", "wordings") if key in entry}
-        yield record | {"text": titled(app, entry["text"])}
+        words = f"{entry['words']} {words}".strip()
+        yield record | {"text": titled(app, entry["text"]), "words": words}
 
 
 def as_js(pattern: str) -> str:
@@ -333,25 +355,60 @@ def titled(app: Sphinx, text: str) -> str:
 
 def records(doctree: nodes.document) -> Iterator[dict[str, Any]]:
     """Yield the record of each entry on one page; that of the page has no anchor."""
+    words = with_words(doctree)
     for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
         title, anchor = heading(entry)
         if title and title != "Where next":
             record: dict[str, Any] = {"anchor": anchor, "title": title, "text": said(entry)}
+            record["words"] = " ".join(told_by(words.get(entry, ()), WORDS))
             boxes = (child for child in entry.children if isinstance(child, also_asked))
             others = [wording for box in boxes for wording in wordings(box)]
             if isinstance(entry.parent, nodes.document):
                 record |= {"anchor": "", "first": first_paragraph(doctree)}
-                others += asked_in_comments(doctree)
+                others += asked_in(doctree)
             if others:
                 record["wordings"] = others
             yield record
 
 
-def asked_in_comments(doctree: nodes.document) -> list[str]:
+def asked_in(doctree: nodes.document) -> list[str]:
     """Return the wordings that the comments of a page name."""
-    comments = (comment.astext() for comment in doctree.findall(nodes.comment))
-    asked = (text.removeprefix(ASKED) for text in comments if text.startswith(ASKED))
-    return [" ".join(wording.split()) for text in asked for wording in text.split("; ")]
+    asked = told_by(doctree.findall(nodes.comment), ASKED)
+    return [wording for text in asked for wording in text.split("; ")]
+
+
+def told_by(comments: Iterable[nodes.comment], key: str) -> Iterator[str]:
+    """Yield what those comments say that begin with a key, each in one line."""
+    for comment in comments:
+        if comment.astext().startswith(key):
+            yield " ".join(comment.astext().removeprefix(key).split())
+
+
+def with_words(doctree: nodes.document) -> dict[nodes.Element, list[nodes.comment]]:
+    """Return the comments with words of each entry; those of a script are of its page.
+
+    Warn of one that stands elsewhere, and of one that seems to be meant for the search and
+    begins otherwise.
+    """
+    found: dict[nodes.Element, list[nodes.comment]] = {}
+    page = next(doctree.findall(nodes.section), None)
+    for comment in doctree.findall(nodes.comment):
+        text = comment.astext()
+        if text.startswith(WORDS):
+            beside = [c for c in comment.parent.children if isinstance(c, nodes.comment)]
+            if isinstance(comment.previous_sibling(), nodes.title | also_asked):
+                found.setdefault(comment.parent, []).append(comment)
+            elif page is not None and any(told_by(beside, ASKED)):
+                found.setdefault(page, []).append(comment)
+            else:
+                logger.warning(
+                    "words where the search sees no entry: %s", text, location=comment
+                )
+        elif MEANT.match(text) and not text.startswith(ASKED):
+            logger.warning(
+                "a comment that the search does not know: %s", text, location=comment
+            )
+    return found
 
 
 def first_paragraph(doctree: nodes.document) -> str:

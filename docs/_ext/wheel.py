@@ -28,7 +28,7 @@ BOX = re.compile(
     r"(?P<body>(?:(?:   .*)?(?:\n|\Z))*)",
     re.MULTILINE,
 )
-WORDINGS = re.compile(r"\n*^\.\. asked: .*(?:\n   .*)*", re.MULTILINE)  # for the search
+WORDINGS = re.compile(r"\n*^\.\. (?:asked|words): .*(?:\n   .*)*", re.M)  # for the search
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

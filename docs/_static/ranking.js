@@ -48,6 +48,7 @@ const distance = (a, b, most) => {
 const WEIGHTS = {
   title: 3,
   wording: 1.2,
+  words: 1.2, // what an entry is asked for with, and does not say
   wordings: 0.4, // how much a word of the wordings counts for less among many of them
   saturation: 1.2, // of a word that is said again and again
   length: 0.6, // how much a word of the text counts for less in a longer one
@@ -101,13 +102,17 @@ const ranker = (records, index, W = WEIGHTS) => {
   };
   const places = Object.entries(index.words).map(([word, numbers]) => {
     const found = [];
+    const [text, beside = ""] = numbers.split(" ");
     let id = 0;
-    for (const sign of numbers) {
+    for (const sign of text) {
       const number = sign.charCodeAt(0) - ZERO;
       if (number < 0) found.at(-1).times = 1 - number;
       else found.push({ id: (id += number), times: 1 });
     }
-    return { term: stem(word), found };
+    const term = stem(word);
+    id = 0;
+    for (const sign of beside) count(term, (id += sign.charCodeAt(0) - ZERO), W.words);
+    return { term, found };
   });
   const lengths = records.map(() => 0); // different words of each text
   for (const { found } of places) for (const { id } of found) lengths[id] += 1;
