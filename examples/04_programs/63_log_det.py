@@ -143,8 +143,8 @@ for ax, points, name in ((axes[0], new, "measured"), (axes[1], drawn, "drawn")):
 
 # %%
 # The flow draws both arcs. It also draws a thin bridge from the end of one to the end of the
-# other, because a continuous map with a continuous inverse cannot tear the normal noise into
-# two pieces. Longer training makes the bridge fainter, and never cuts it.
+# other, because a continuous map with a continuous inverse cannot tear the normal noise
+# into two pieces.
 #
 # Is it really the determinant?
 # -----------------------------
