@@ -142,8 +142,8 @@ for ax, points, name in ((axes[0], new, "measured"), (axes[1], drawn, "drawn")):
     ax.set(title=name, aspect="equal", xlim=(-2, 2), ylim=(-1.4, 1.4))
 
 # %%
-# The flow draws both arcs. It also draws a thin bridge from the end of one to the end of the
-# other, because a continuous map with a continuous inverse cannot tear the normal noise
+# The flow draws both arcs. It also draws a thin bridge from the end of one to the end of
+# the other, because a continuous map with a continuous inverse cannot tear the normal noise
 # into two pieces.
 #
 # Is it really the determinant?
