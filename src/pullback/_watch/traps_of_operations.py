@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pullback._torch import storage_key
+from pullback._torch import functions_of, given_to_loss, storage_key
 from pullback._watch.findings import Finding, Note
-from pullback._watch.frames import asked_by_package, frames_of
+from pullback._watch.frames import asked_by_package
 from pullback._watch.log import FORWARD, Event, Leaf, Log, Moment, operation_of
 from pullback._watch.rules import Found, after, at_end, trap
 
@@ -40,14 +40,10 @@ def _shaped_here(log: Log, t: Tensor) -> bool:
 @after("loss-broadcast", "expand")
 def broadcast_in_a_loss(log: Log, now: Moment) -> Found:
     """The same in a loss of torch, which gives both one shape by itself."""
-    frame = next(frames_of("nn/functional.py"), None) if now.event.run == FORWARD else None
-    if frame is None or not frame.f_code.co_name.endswith("_loss"):
+    given = given_to_loss() if now.event.run == FORWARD else []
+    if len(given) != 2:
         return
-    given = (frame.f_locals.get(name) for name in ("input", "target"))
-    pair = [t for t in given if isinstance(t, Tensor)]
-    if len(pair) != 2:
-        return
-    a, b = sorted(pair, key=lambda t: -t.ndim)
+    a, b = sorted(given, key=lambda t: -t.ndim)
     n = b.shape[0] if b.ndim == 1 else 0
     if n > 1 and a.shape == (n, 1) and a.requires_grad != b.requires_grad:
         yield _broadcast(now.event, a, b)
@@ -142,17 +138,16 @@ def wrong_kind(log: Log, now: Moment) -> Found:
     event = now.event
     if not event.live or event.run != FORWARD or not now.inputs[0].requires_grad:
         return
-    if event.op == "_log_softmax":
-        frame = next(frames_of("nn/functional.py"), None)
-        if frame is None or frame.f_code.co_name != "cross_entropy":
-            return
+    scores = event.op == "_log_softmax"  # which is also taken without a loss
+    if scores and functions_of("nn/functional.py")[:1] != ["cross_entropy"]:
+        return
     wants, mistaken = WANTS[event.op]
     maker = log.makers.get(storage_key(now.inputs[0]))
     while maker is not None and maker.op in MOVES and maker.reads:
         maker = log.makers.get(maker.reads[0])
     if maker is not None and maker.op in mistaken and maker.run == FORWARD:
         given = GIVES.get(maker.op, "scores")
-        loss = "cross_entropy" if event.op == "_log_softmax" else event.op
+        loss = "cross_entropy" if scores else event.op
         loss = "nll_loss" if loss.startswith("nll_loss") else loss
         yield trap(
             "probabilities-for-scores",

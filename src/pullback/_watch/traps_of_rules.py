@@ -13,16 +13,20 @@ from torch import Tensor
 
 from pullback._graph import nodes_from
 from pullback._torch import (
+    frames_of,
     function_of,
+    functions_of,
+    gradients_of_functional,
     number_of,
     shapes_received,
     shapes_sent,
     storage_key,
 )
 from pullback._watch.findings import Findings, Note
-from pullback._watch.frames import called_by_engine, frames_of, runs_ahead
+from pullback._watch.frames import called_by_engine, own_frame, runs_ahead
 from pullback._watch.functions import returned_at, running, unread
 from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Moment
+from pullback._watch.recorder import GRADCHECK
 from pullback._watch.rules import Found, after, at_begin, at_end, trap
 
 # --- custom Functions -----------------------------------------------------------------
@@ -172,7 +176,7 @@ def hidden_edit(log: Log, now: Moment) -> Found:
         whole, made_for = leaf.tensor(), log.made_for(event.node_number)
         if whole is None or (t is not whole and not _written(log, leaf, alias, made_for)):
             continue
-        if next(frames_of("autograd/gradcheck.py"), None) is not None:
+        if functions_of(GRADCHECK):
             return  # which moves the numbers a little, and back
         if (
             made_for is not None
@@ -244,16 +248,8 @@ def _values(log: Log) -> dict[Any, list[float]]:
 @after("jacobian-of-a-closure", "zeros_like")
 def closure(log: Log, now: Moment) -> Found:
     """functional.jacobian of a function that does not depend on its input."""
-    frames = list(frames_of("functional.py"))
-    if not frames or any(f.f_code.co_name in ("hessian", "hvp", "vhp") for f in frames):
-        return
-    values = frames[0].f_locals
-    gradients = values.get("vj" if frames[0].f_code.co_name == "jacobian" else "grads")
-    if (
-        gradients
-        and values.get("stage", "back") == "back"
-        and not any(g is not None for g in gradients)
-    ):
+    gradients = gradients_of_functional()
+    if gradients and not any(g is not None for g in gradients):
         yield trap(
             "jacobian-of-a-closure",
             now.event.site,
@@ -268,9 +264,7 @@ def closure(log: Log, now: Moment) -> Found:
 def conjugate(log: Log, call: Call) -> Found:
     """functional.jacobian of a complex function in reverse mode."""
     complex_roots = any(isinstance(r, Tensor) and r.is_complex() for r in call.roots)
-    if complex_roots and any(
-        f.f_code.co_name == "jacobian" for f in frames_of("functional.py")
-    ):
+    if complex_roots and "jacobian" in functions_of("autograd/functional.py"):
         yield trap(
             "complex-jacobian-conjugate",
             call.site,
@@ -286,9 +280,9 @@ def edits_its_input(log: Log, now: Moment) -> Found:
     event = now.event
     if not event.writes or event.run != FORWARD or event.function:
         return
-    if next(frames_of("nn/modules/"), None) is not None:
+    if functions_of("nn/modules/"):
         return  # the statistics of a BatchNorm, which functional_call is given for that
-    for frame in frames_of("_functorch/", own_first=True):
+    for frame in frames_of("_functorch/", own_frame()):
         held = _tensors_in(frame.f_locals.values())
         if any(storage_key(t) in event.writes for t in held):
             yield trap(

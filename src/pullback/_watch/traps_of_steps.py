@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pullback._torch import storage_key
+from pullback._torch import functions_of, storage_key
 from pullback._watch.findings import Note, Site
-from pullback._watch.frames import frames_of
 from pullback._watch.log import FORWARD, Leaf, Log, Moment, keys_of
 from pullback._watch.rules import Found, after, at_step, trap
 
@@ -101,7 +100,7 @@ def clipped(log: Log, now: Moment) -> Found:
     """Keep which gradients were clipped, for :func:`while_scaled`."""
     event = now.event
     by_hand = event.run == FORWARD and not event.grad
-    if by_hand and next(frames_of("nn/utils/clip_grad.py"), None) is not None:
+    if by_hand and functions_of("nn/utils/clip_grad.py"):
         log.memory["clipped"].update(dict.fromkeys(event.writes, event))
     return ()
 
