@@ -478,8 +478,9 @@ class Recorder(QuietDispatchMode):
     # --- rules ------------------------------------------------------------------------
 
     def _rules(self, of: Sequence[rules.Rule]) -> list[rules.Rule]:
-        """Return those that are not turned off."""
-        return [rule for rule in of if rule.name not in self._without]
+        """Return those that are asked for and not turned off."""
+        strict, without = self._log.strict, self._without
+        return [r for r in of if r.name not in without and (strict or not r.strict)]
 
     def _ask(self, of: Sequence[rules.Rule], *about: Any) -> None:
         for rule in of:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from pullback._torch import functions_of, given_to_loss, storage_key
 from pullback._watch.findings import Finding, Note
 from pullback._watch.frames import asked_by_package
-from pullback._watch.log import FORWARD, Event, Leaf, Log, Moment, operation_of
+from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, operation_of
 from pullback._watch.rules import Found, after, at_end, trap
 
 
@@ -175,13 +176,20 @@ def singular(log: Log, now: Moment) -> Found:
 @after("clamp-outside", "clamp", "clamp_min", "clamp_max")
 def stuck(log: Log, now: Moment) -> Found:
     """A leaf that is clamped where it is outside: it gets no gradient there, ever."""
+    bounds = [*now.args[1:], *now.kwargs.values()]
+    box = len(now.inputs) == 1 and len(bounds) == 2 and None not in bounds
+    if now.event.live and box and now.inputs[0].is_leaf:  # one bound guards a root
+        yield from clamped(log, now)
+
+
+@after("clamp-outside", "clamp", "clamp_min", "clamp_max", strict=True)
+def clamped(log: Log, now: Moment) -> Found:
+    """Any tensor that is clamped where it is outside."""
     if not now.event.live or now.event.run != FORWARD or not now.event.grad:
         return
     t = now.inputs[0]
     outside = int((t != now.outputs[0]).sum())
-    bounds = [*now.args[1:], *now.kwargs.values()]
-    box = len(now.inputs) == 1 and len(bounds) == 2 and None not in bounds
-    if outside and (log.strict or (t.is_leaf and box)):  # one bound guards a root or a log
+    if outside:
         yield trap(
             "clamp-outside",
             now.event.site,
@@ -191,10 +199,10 @@ def stuck(log: Log, now: Moment) -> Found:
         )
 
 
-@after("ties-of-a-maximum", "max", "min")
+@after("ties-of-a-maximum", "max", "min", strict=True)
 def ties(log: Log, now: Moment) -> Found:
     """Two largest entries, of which one gets all of the gradient."""
-    if not log.strict or not now.event.live or len(now.outputs) != 2:
+    if not now.event.live or len(now.outputs) != 2:
         return
     dim = now.args[1]
     values = now.outputs[0] if len(now.args) > 2 and now.args[2] else None
@@ -248,6 +256,18 @@ def by_itself(log: Log, now: Moment) -> Found:
 # --- at the end, from the log ---------------------------------------------------------
 
 
+@dataclass
+class Updates(Memory):
+    """What was made of a leaf and its gradient, and the leaf's name, by storage."""
+
+    of: dict[int, tuple[Event, str]] = field(default_factory=dict)
+
+    def forget(self, before: int) -> None:
+        """Drop what was made before the operations that are kept."""
+        for key in [key for key, (event, _) in self.of.items() if event.index < before]:
+            del self.of[key]
+
+
 @after("update-makes-a-new-tensor", "sub", "add", "addcmul", "addcdiv")
 def keep_updates(log: Log, now: Moment) -> Found:
     """Keep what is made of a leaf and its gradient under no_grad."""
@@ -260,14 +280,14 @@ def keep_updates(log: Log, now: Moment) -> Found:
             made = [log.makers[k] for k in others if k in log.makers]
             if gradient in others or any(gradient in maker.reads for maker in made):
                 for key in event.makes:
-                    log.memory["updates"][key] = event, log.name_of(t)
+                    log.memory(Updates).of[key] = event, log.name_of(t)
     return ()
 
 
 @at_end("update-makes-a-new-tensor")
 def updates_that_are_used(log: Log) -> Found:
     """A tensor that took a leaf's place, and requires no gradient."""
-    updates: dict[int, tuple[Event, str]] = log.memory["updates"]
+    updates = log.memory(Updates).of
     for event in log.forward_events() if updates else ():
         for key in {*event.reads} - {*event.live}:
             update = updates.get(key)

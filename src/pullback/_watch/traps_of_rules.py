@@ -6,10 +6,12 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from pullback._graph import nodes_from
 from pullback._torch import (
@@ -17,15 +19,14 @@ from pullback._torch import (
     function_of,
     functions_of,
     gradients_of_functional,
-    number_of,
     shapes_received,
     shapes_sent,
     storage_key,
 )
-from pullback._watch.findings import Findings, Note
+from pullback._watch.findings import Findings, Note, Site
 from pullback._watch.frames import called_by_engine, own_frame, runs_ahead
 from pullback._watch.functions import returned_at, running, unread
-from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Moment
+from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Memory, Moment
 from pullback._watch.recorder import GRADCHECK
 from pullback._watch.rules import Found, after, at_begin, at_end, trap
 
@@ -114,6 +115,13 @@ def once(log: Log, now: Moment) -> Found:
         )
 
 
+@dataclass
+class Hooks(Memory):
+    """Where hooks look at what arrives; :func:`remove_hooks` takes them away at the end."""
+
+    handles: list[RemovableHandle] = field(default_factory=list)
+
+
 @at_begin("backward-that-ignores-v")
 def ignores_v(log: Log, call: Call) -> Found:
     """Look at what arrives at the custom Functions whose backward does not read it."""
@@ -130,7 +138,7 @@ def ignores_v(log: Log, call: Call) -> Found:
             yield from _ignored(function, [roots[node]])
         else:
             look = functools.partial(_keep_ignored, log.findings, function)
-            log.memory["ignoring"][number_of(node)] = node.register_prehook(look)
+            log.memory(Hooks).handles.append(node.register_prehook(look))
 
 
 def _keep_ignored(findings: Findings, function: Any, arrived: Any) -> None:
@@ -141,7 +149,7 @@ def _keep_ignored(findings: Findings, function: Any, arrived: Any) -> None:
 @at_end("backward-that-ignores-v")
 def remove_hooks(log: Log) -> Found:
     """Take the hooks of :func:`ignores_v` away."""
-    for handle in log.memory.pop("ignoring", {}).values():
+    for handle in log.memory(Hooks).handles:
         handle.remove()
     return ()
 
@@ -209,6 +217,19 @@ def _differs(t: Tensor, total: float) -> bool:
 # --- checkpoints ----------------------------------------------------------------------
 
 
+@dataclass
+class ForwardValues(Memory):
+    """What forward gave, as sums, by line and operation; of the last backward pass alone.
+
+    Attributes:
+        run: The pass.
+        of: The sums.
+    """
+
+    run: int = FORWARD
+    of: dict[tuple[Site | None, str], list[float]] = field(default_factory=dict)
+
+
 @after("checkpoint-of-another-function")
 def recomputed(log: Log, now: Moment) -> Found:
     """A checkpointed function that gives another value the second time."""
@@ -217,11 +238,10 @@ def recomputed(log: Log, now: Moment) -> Found:
         return
     if call is None or call.create_graph or function_of(now.node) is not None:
         return
-    known = log.memory["forward values"]
-    if call.run not in known:
-        known.clear()
-        known[call.run] = _values(log)
-    before = known[call.run].get((event.site, event.op), ())
+    values = log.memory(ForwardValues)
+    if values.run != call.run:
+        values.run, values.of = call.run, _values(log)
+    before = values.of.get((event.site, event.op), ())
     near = (math.isclose(event.total, b, rel_tol=1e-3, abs_tol=1e-6) for b in before)
     if before and math.isfinite(event.total) and not any(near) and not runs_ahead():
         yield trap(
@@ -234,7 +254,7 @@ def recomputed(log: Log, now: Moment) -> Found:
         )
 
 
-def _values(log: Log) -> dict[Any, list[float]]:
+def _values(log: Log) -> dict[tuple[Site | None, str], list[float]]:
     found = defaultdict(list)
     for event in log.forward_events():
         if event.total is not None:
