@@ -343,6 +343,5 @@ assert J.requires_grad
 #
 # .. asked: log determinant of the Jacobian; normalising flow; change of variables;
 #    RealNVP; log det J expensive; flow likelihood; triangular Jacobian
-#
 # .. words: density, likelihood, bijector, volume, coupling layer, invertible, slogdet,
 #    triangular, flow, exact

@@ -333,6 +333,5 @@ assert (slopes[0] - slopes[1]).norm() < 1e-3 * slopes[0].norm()
 #
 # .. asked: neural ODE; adjoint method; backpropagate through an ODE solver; torchdiffeq
 #    adjoint; memory of an ODE solver; gradient of an integrator
-#
 # .. words: integrator, trajectory, continuous, odeint, memory, backwards in time, euler,
 #    runge kutta, pendulum, fit the parameters of a system

@@ -278,6 +278,5 @@ assert blurred[-1].norm(dim=1).mean() < 0.3
 #
 # .. asked: optimal transport; Sinkhorn gradient; Wasserstein loss; differentiate
 #    through Sinkhorn iterations; envelope theorem
-#
 # .. words: wasserstein, earth mover, matching, coupling, plan, entropic, geomloss,
 #    distributions
