@@ -19,6 +19,8 @@ from torch import nn
 
 import pullback
 from pullback._messages import messages
+from pullback._site import is_own_file
+from pullback._watch import rules, traps_of_calls, traps_of_operations, traps_of_steps
 from pullback._watch.log import FORWARD
 from pullback._watch.recorder import Recorder
 
@@ -33,13 +35,8 @@ UNSEEN = {
     "no-grad-and-forward-mode",
     "python-random-inside-vmap",  # no operation of torch
 }
-#: Traps that correct programs contain, too; reported when asked for.
-STRICT = {
-    "gradients-accumulate",
-    "one-element-needs-no-gradient",
-    "outputs-are-summed",
-    "ties-of-a-maximum",
-}
+#: Traps that correct programs contain, too; reported, or more of them, when asked for.
+STRICT = {*rules.names(strict=True)}
 UNEQUAL = "mean-of-unequal-batches"
 TRAPS = [m for m in messages() if m.silent and m.broken and m.anchor not in UNSEEN]
 
@@ -86,6 +83,21 @@ def test_a_trap_is_seen(trap, tmp_path):
     assert f"program.py:{finding.site.line}: " in " ".join(str(seen).split())
 
 
+def test_what_looks_when_asked_for_looks_then_alone(tmp_path):
+    seen = {}
+    for trap in TRAPS:
+        if trap.anchor in STRICT:
+            found = {finding.page for finding in watched(trap.broken, tmp_path)}
+            seen[trap.anchor] = trap.anchor in found
+    assert seen == {
+        "clamp-outside": True,  # of a leaf that is held in a box
+        "gradients-accumulate": False,  # where no step has come in between
+        "one-element-needs-no-gradient": False,
+        "outputs-are-summed": False,
+        "ties-of-a-maximum": False,
+    }
+
+
 @pytest.mark.parametrize("trap", TRAPS, ids=names(TRAPS))
 def test_the_same_done_right_is_no_finding(trap, tmp_path):
     assert list(watched(trap.fixed, tmp_path)) == []
@@ -101,6 +113,25 @@ def test_a_rule_can_be_turned_off(trap, tmp_path):
 def test_rules_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="'loss-brodcast', which is no rule"):
         pullback.watch(without=["loss-brodcast"])
+
+
+def test_whose_line_it_is():
+    beside = Path(torch.__file__).parent.with_name("torchvision") / "ops.py"
+    assert is_own_file(str(beside))
+    assert is_own_file(str(HERE))
+    for file in (torch.__file__, nn.functional.__file__, pullback.__file__):
+        assert not is_own_file(file)
+
+
+def test_the_same_code_in_two_files_is_two_places():
+    code = "def loss(out, target):\n    return ((out - target) ** 2).mean()\n"
+    out, target = torch.ones(3, 1, requires_grad=True), torch.ones(3)
+    with pullback.watch() as seen:
+        for name in ("first.py", "second.py"):
+            module = {}
+            exec(compile(code, name, "exec"), module)
+            module["loss"](out * 1, target)
+    assert [str(finding.site) for finding in seen] == ["first.py:2", "second.py:2"]
 
 
 # --- in place -------------------------------------------------------------------------
@@ -1662,7 +1693,16 @@ def test_the_log_is_bounded(monkeypatch):
         event.makes = event.writes = (index,)
         kept.of_number[index] = event
         kept.add(event)
-    assert max(map(len, (kept.of_number, kept.makers, kept.writers))) <= 101
+        kept.memory(traps_of_operations.Updates).of[index] = event, "x"
+        kept.memory(traps_of_calls.Means).samples[index] = event, 1
+        kept.memory(traps_of_steps.Steps).clipped[index] = event
+    memories = (
+        kept.memory(traps_of_operations.Updates).of,
+        kept.memory(traps_of_calls.Means).samples,
+        kept.memory(traps_of_steps.Steps).clipped,
+    )
+    tables = (kept.of_number, kept.makers, kept.writers, *memories)
+    assert {len(table) <= 101 for table in tables} == {True}
 
 
 # --- the command line -----------------------------------------------------------------

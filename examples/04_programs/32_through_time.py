@@ -175,3 +175,6 @@ assert plain < 1e-30 < 0.1 < added
 #    backpropagation through time; truncated BPTT; gradient too small in early layers;
 #    long sequences; deep network gradient dies; early layers do not learn; gradient dies
 #    in a deep network; long sequence forgets; gradient shrinks or grows through layers
+#
+# .. words: rnn, lstm, unroll, long, shrinks, blows up, tbptt, hidden state detach, forget,
+#    spectral radius, deep, recurrent

@@ -168,3 +168,6 @@ assert agree > 0.8
 # .. asked: gradient with respect to tokens; embedding gradient; input_ids have no
 #    gradient; which word matters; HotFlip; token importance; gradient of text input;
 #    influence of each word
+#
+# .. words: word, embedding, int64, long tensor, text, prompt, llm, inputs_embeds, which
+#    word, one-hot tokens, jailbreak, gcg

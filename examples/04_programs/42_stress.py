@@ -156,3 +156,5 @@ torch.testing.assert_close(depth.grad, -2 * (stress**2).sum())
 #
 # .. asked: stress tensor; virial; derivative by strain; pressure from energy; strain
 #    gradient of a crystal
+#
+# .. words: crystal, cell, pressure, deformation, elasticity, materials, virial, lattice

@@ -177,3 +177,6 @@ assert saved(both) > 5 * saved(both[:32])
 # .. asked: contrastive loss with a large batch; batch does not fit into memory;
 #    GradCache; embeddings in chunks; SimCLR or CLIP with small memory; large batch on
 #    one GPU
+#
+# .. words: clip, simclr, negatives, big batch, out of memory, embeddings, retrieval,
+#    chunks, two passes, infonce

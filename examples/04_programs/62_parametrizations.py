@@ -176,3 +176,6 @@ assert found == [True, False, True]
 #
 # .. asked: weight norm; spectral norm; parametrization; reparametrised weight has no
 #    grad; gradient through a normalised weight; weight_g and weight_v
+#
+# .. words: power iteration, sigma, orthogonal, register_parametrization, weight.original,
+#    constraint on weights, g and v, none grad

@@ -179,3 +179,6 @@ torch.testing.assert_close(by_w[True], factor @ by_w[False])
 #    functions; train inside the training; meta-learning; effect of a training sample on
 #    the prediction; what if I remove a training sample; optimise hyperparameters by
 #    gradient
+#
+# .. words: learn the learning rate, maml, meta, validation, data weights, outer loop, inner
+#    loop, unroll, higher, influence, remove a sample, architecture search

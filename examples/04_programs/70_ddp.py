@@ -178,3 +178,6 @@ for name, held_back in {"grad": local, "module": local, "two": whole_mean + loca
 #    as large on two GPUs; sum or mean of gradients over processes; DDP loss scaling;
 #    world size factor; several GPUs other gradient; two cards give half the gradient;
 #    gradient depends on the number of GPUs; result on two graphics cards
+#
+# .. words: gpus, ranks, all reduce, divided, mean, half, workers, torchrun, world size,
+#    learning rate scaling, multi gpu, average

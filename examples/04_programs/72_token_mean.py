@@ -173,3 +173,6 @@ torch.testing.assert_close(held("log"), torch.full((2, 1), of_all), rtol=0, atol
 #    num_items_in_batch; loss normalisation with padding; accumulation gives another
 #    loss; token average over GPUs; sequences of different lengths; padded sequences and
 #    the average loss; short and long sequences in a batch
+#
+# .. words: llm, accumulate, padding, unequal lengths, num_items, loss too high, normalise,
+#    trainer bug, per token, microbatch

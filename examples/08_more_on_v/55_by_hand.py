@@ -127,3 +127,5 @@ torch.testing.assert_close(torch.func.jacrev(f)(x.detach()).double(), torch.tens
 # in which the product is written: :ref:`which-way-up`.
 #
 # .. asked: vjp by hand; compute in NumPy and PyTorch; check backward with NumPy
+#
+# .. words: numpy, verify, paper, dot, transpose, check
