@@ -236,26 +236,6 @@ def test_search_works_by_address_keyboard_and_offline(browser, address):
     page.close()
 
 
-def test_words_of_the_texts_are_counted():
-    def numbers(*given):
-        return "".join(chr(search_index.ZERO + number) for number in given)
-
-    found = [
-        {"title": "Ones", "text": "ones, twos and ones", "asked": ["Threes?"], "words": ""},
-        {"title": "Twos", "text": "", "words": "ones and sixes"},
-        {"title": "Many", "text": "four " * search_index.FIRST + "five", "words": "sixes"},
-    ]
-    index = search_index.counted(found)
-    assert index["words"] == {
-        # records after the last one, then what is more than once; behind a space, of words
-        "ones": numbers(0, -1) + " " + numbers(1),
-        "sixes": " " + numbers(1, 1),
-        "threes": numbers(0),
-        "twos": numbers(0),
-        "four": numbers(2, -30),
-    }
-
-
 @needs_site
 def test_a_pasted_traceback_gets_a_card_with_the_shapes_in_it(browser, address):
     page = browser.new_page(viewport=PHONE, color_scheme="dark", permissions=CLIPBOARD)

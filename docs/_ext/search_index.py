@@ -7,9 +7,9 @@ ranks whatever words it knows, mistyped ones and those of ``same.txt`` too, and
 works from a folder, without a server, too:
 
 ``searchindex.js``
-    The names of each record, how many pages link to it, and the words with which its text
-    begins, counted: a browser takes longer to do so than a reader waits. It is written in
-    as few bytes as it takes (:func:`briefly`, :func:`counted`).
+    The title of each record, how many pages link to it, and which terms are in its
+    wordings, in its words and in how its text begins. It is written in as few bytes as it
+    takes (:func:`packed`).
 ``searchmessages.js``
     By what a pasted message is recognised (``_static/recognition.js``), before the rest.
 ``leads/PAGE.js``
@@ -91,6 +91,7 @@ tell understand
 """
 FIRST = 70  # words of a text that are counted
 ZERO = ord("@")  # of the numbers in the index, as ranking.js reads them
+MOST = 29  # times that count, of those that a word is said again
 ASKED, WORDS = "asked: ", "words: "  # begin a comment with wordings, or with words
 MEANT = re.compile(r"\W*(?:(?:asked|wordings?|words?)\b|[^\W_]+\s*:)", re.IGNORECASE)
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s\b|(?=[^\W\d_]))")
@@ -182,9 +183,7 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     links = linked(app)
     names = sorted(app.env.found_docs)
     found = gathered([r for name in names for r in addressed(app, name, links)])
-    records = [briefly(record) for record in found]
-    index = counted(found) | {"same": same_things()}
-    write(app, "searchindex.js", RECORDS=records, INDEX=index)
+    write(app, "searchindex.js", INDEX=packed(found) | {"same": same_things()})
     told = app.config.search_messages
     known = ("url", "title", "line", "messages")
     pages = [{key: r[key] for key in known} for r in found if "messages" in r]
@@ -241,56 +240,96 @@ def gathered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
-def briefly(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what ranking needs of a record; a section has its page before it."""
-    page, mark, anchor = record["url"].partition("#")
-    brief = {"url": mark + anchor if record["page"] else page}
-    return brief | {
-        key: record[key] for key in ("title", "wordings", "links") if record.get(key)
-    }
-
-
 def same_things() -> list[list[str]]:
     """Return the groups of names of the same thing, each a line of ``same.txt``."""
     lines = Path(__file__).with_name("same.txt").read_text(encoding="utf-8").splitlines()
     return [line.split(", ") for line in lines if not line.startswith("#")]
 
 
-def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Count the words with which the text of each record begins.
+def packed(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what ranking needs of the records, as ``unpacked`` of ``ranking.js`` reads it.
 
     Returns:
-        ``common``: words that are not counted. ``words``: for each other word, of every
-        record that has it, how many records after the one before it comes, and then, where
-        the word is there more than once, minus the number of other times (no more than 30);
-        each number is the character of the code ``ZERO`` more, which takes less room than
-        its digits. Behind a space, which records have it among their ``words`` instead.
+        ``urls``, ``titles`` and ``links`` of the records, each a number of links
+        (:func:`coded`); a section has its page before it, so that its address is its
+        anchor, or ``#`` alone where its title tells it (:func:`anchor_of`). ``common``:
+        words that do not count. ``terms``: the stems of all others. Of each of them
+        (:func:`listed`) ``texts`` and ``words`` say in which records it is there, and
+        ``asked`` in which wordings; these follow one another through the records, of which
+        ``wordings`` says how many each has, and ``said`` of how many words each is.
     """
     common = set(split(COMMON))
-    places: dict[str, list[int]] = {}
-    beside: dict[str, list[int]] = {}
-    last: Counter[str] = Counter()
-    last_beside: Counter[str] = Counter()
+    places: dict[str, dict[str, dict[int, int]]] = {"texts": {}, "asked": {}, "words": {}}
+    terms: dict[str, None] = {}  # in the order in which they come
+
+    def note(kind: str, text: str, number: int) -> None:
+        found = Counter(stem(word) for word in split(text) if word not in common)
+        for term in sorted(found):
+            terms[term] = None
+            places[kind].setdefault(term, {})[number] = (
+                found[term] if kind == "texts" else 1
+            )
+
+    said: list[int] = []
     for number, record in enumerate(found):
         text = " ".join([*record["text"].split()[:FIRST], *record.get("asked", ())])
-        counts = Counter(split(text))
-        for word in sorted(counts.keys() - common):
-            place = places.setdefault(word, [])
-            place.append(number - last[word])
-            last[word] = number
-            if counts[word] > 1:
-                place.append(max(1 - counts[word], -30))
-        for word in sorted({*split(record["words"])} - common):
-            beside.setdefault(word, []).append(number - last_beside[word])
-            last_beside[word] = number
-    words = {word: coded(place) for word, place in places.items()}
-    for word, place in beside.items():
-        words[word] = f"{words.get(word, '')} {coded(place)}"
-    return {"common": sorted(common), "words": words}
+        note("texts", text, number)
+        for wording in record.get("wordings", ()):
+            note("asked", wording, len(said))
+            said.append(len(split(wording)))
+        note("words", record["words"], number)
+    return {
+        "urls": [brief_address(record) for record in found],
+        "titles": [record["title"] for record in found],
+        "links": coded(record["links"] for record in found),
+        "common": sorted(common),
+        "terms": " ".join(terms),
+        "texts": listed(places["texts"], terms, len(found)),
+        "words": listed(places["words"], terms, len(found)),
+        "asked": listed(places["asked"], terms, len(said)),
+        "wordings": coded(len(record.get("wordings", ())) for record in found),
+        "said": coded(said),
+    }
 
 
-def coded(numbers: list[int]) -> str:
-    """Return numbers as characters."""
+def brief_address(record: dict[str, Any]) -> str:
+    """Return the address of a record, without what its page or its title tells."""
+    page, _, anchor = record["url"].partition("#")
+    if not record["page"]:
+        return str(page)
+    return "#" if anchor == anchor_of(record["title"]) else f"#{anchor}"
+
+
+def anchor_of(title: str) -> str:
+    """Return the anchor that most titles have."""
+    return re.sub(r"^[-0-9]+|-$", "", re.sub(r"[^a-z0-9]+", "-", title.lower()))
+
+
+def listed(places: Mapping[str, Mapping[int, int]], terms: Iterable[str], size: int) -> str:
+    """Return in which of ``size`` things each term is, those of a term behind a space.
+
+    Each number says how much further on it is than the one before it, of the first how much
+    further, counted round, than the first of a term before it; those are near one another,
+    since the terms come in the order of the things. Where a term is in one more than once,
+    minus the number of other times follows.
+    """
+    lists = []
+    first = 0
+    for term in terms:
+        numbers = []
+        before = first
+        for place, times in places.get(term, {}).items():
+            numbers.append((place - before) % size)
+            before = place
+            if times > 1:
+                numbers.append(max(1 - times, -MOST))
+        first = next(iter(places.get(term, [first])))
+        lists.append(coded(numbers))
+    return " ".join(lists)
+
+
+def coded(numbers: Iterable[int]) -> str:
+    """Return numbers as characters, which take less room than their digits."""
     return "".join(chr(ZERO + number) for number in numbers)
 
 
@@ -484,6 +523,32 @@ def line(formula: ElementTree.Element) -> str:
 WHOLE_NAME = re.compile(
     r"[^\W\d_][^\W_]*(?:_[^\W_]+)+|(?<![\d.])\.[a-z][a-zA-Z0-9_]*|[-+*/@]="
 )
+
+
+NEGATED = re.compile(r"(?:no|never|without|cannot|(?:are|ca|did|do|does|is|was|wo)nt)")
+FORMS = [
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r"([iy])z(?=(?:e|ed|es|ers?|ing|ations?|able)$)", r"\1s"),
+        (r"(backward)[0-9]$", r"\1"),
+        (r"ies$", "y"),
+        (r"([^s])s$", r"\1"),
+        (r"([a-z0-9_]{3})(?:ing|ed)$", r"\1"),
+        (r"([bdgmnprt])\1$", r"\1"),
+        (r"(....)e$", r"\1"),
+    )
+]
+
+
+def stem(word: str) -> str:
+    """Return what the forms of a word have in common, as ``ranking.js`` sees it."""
+    if NEGATED.fullmatch(word):
+        return "not"
+    if len(word) < 4 or not re.fullmatch(r"[^\W_]+", word):
+        return word
+    for pattern, instead in FORMS:
+        word = pattern.sub(instead, word, count=1)
+    return word
 
 
 def split(text: str) -> list[str]:
