@@ -50,9 +50,9 @@ def validation_loss(w):
 # The program
 # -----------
 #
-# The training finds weights at which the gradient of ``L`` is 0. If ``lam`` changes a little,
-# the weights move such that it stays 0. This is an equation, and it gives the derivative
-# without looking at the training at all. With the :term:`Hessian`
+# The training finds weights at which the gradient of ``L`` is 0. If ``lam`` changes a
+# little, the weights move such that it stays 0. This is an equation, and it gives the
+# derivative without looking at the training at all. With the :term:`Hessian`
 # :math:`H=\nabla_w^2L`,
 #
 # .. math::
@@ -218,11 +218,11 @@ print(torch.allclose(for_first, factor.matrix_power(5) @ for_last))
 # Influence: which sample did it?
 # -------------------------------
 #
-# The same ``q`` answers another question: *how would the loss on the other samples change if
-# I removed this one from the training?* Leaving out sample ``i`` takes its part
+# The same ``q`` answers another question: *how would the loss on the other samples change
+# if I removed this one from the training?* Leaving out sample ``i`` takes its part
 # :math:`\ell_i/n` from the loss. To first order the minimum moves by
-# :math:`H^{-1}\nabla\ell_i/n`, and ``V`` by :math:`q^\top\nabla\ell_i/n`, with one ``q`` for
-# all samples (Koh and Liang, 2017). Next to it we really train without each sample:
+# :math:`H^{-1}\nabla\ell_i/n`, and ``V`` by :math:`q^\top\nabla\ell_i/n`, with one ``q``
+# for all samples (Koh and Liang, 2017). Next to it we really train without each sample:
 
 best = trained[1000]
 _, q = hypergradient(best, lam)
