@@ -190,7 +190,7 @@ class Added(NamedTuple):
     stale: bool
 
 
-@dataclass
+@dataclass(eq=False)
 class Leaf:
     """A tensor that requires a gradient and that no operation made.
 

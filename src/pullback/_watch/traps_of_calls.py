@@ -11,10 +11,22 @@ from torch import Tensor
 
 from pullback._torch import accumulated_leaf, number_of, storage_key
 from pullback._watch.findings import Note, Site
-from pullback._watch.log import FORWARD, Added, Call, Event, Log, Memory, Moment
+from pullback._watch.log import (
+    FORWARD,
+    Added,
+    Call,
+    Event,
+    Leaf,
+    Log,
+    Memory,
+    Moment,
+    keys_of,
+)
+from pullback._watch.recorder import readable
 from pullback._watch.rules import Found, after, at_begin, at_end, trap, when_done
 
 SUM = 2  # of the reductions of losses
+SHARING = 2  # gradients in one memory
 
 
 @at_begin("extra-gradients-dropped")
@@ -256,6 +268,80 @@ def _accumulated(log: Log, t: Tensor, event: Event, call: Call | None) -> Any:
         f"backward adds to the gradient that {log.name_of(t)} has from an earlier step.",
         "Call optimizer.zero_grad(), or set .grad = None, before each backward.",
     )
+
+
+@dataclass
+class Gradients(Memory):
+    """Which gradients autograd has put into one memory, as it does behind views.
+
+    Attributes:
+        of: The leaves whose gradients a storage was given to, in the order of arrival.
+        edited: Those of them whose gradients an operation has written into since.
+    """
+
+    of: dict[int, list[Leaf]] = field(default_factory=dict)
+    edited: dict[int, set[Leaf]] = field(default_factory=dict)
+
+    def forget(self, before: int) -> None:
+        """Drop the storages that one gradient has for itself, or that none has any more."""
+        for key, leaves in [*self.of.items()]:
+            if sum(_gradient_of(leaf) is not None for leaf in leaves) < SHARING:
+                del self.of[key]
+                self.edited.pop(key, None)
+
+
+def _gradient_of(leaf: Leaf) -> Tensor | None:
+    t = leaf.tensor()
+    return t.grad if t is not None else None
+
+
+def _lies_at(leaf: Leaf, t: Tensor) -> bool:
+    """Tell whether the gradient of a leaf begins where t does."""
+    g = _gradient_of(leaf)
+    return g is not None and g.layout is torch.strided and g.data_ptr() == t.data_ptr()
+
+
+@after("two-gradients-one-memory", "detach")
+def keep_gradients(log: Log, now: Moment) -> Found:
+    """Keep which leaf takes the tensor that arrives for its gradient, without a copy."""
+    t = accumulated_leaf(now.node) if now.node is not None else None
+    leaf = log.leaf(t) if t is not None else None
+    if leaf is not None and readable(now.outputs[0]) and now.outputs[0].numel():
+        (key,), kept = keys_of(now.outputs), log.memory(Gradients)
+        others = [other for other in kept.of.get(key, ()) if other is not leaf]
+        kept.of[key] = [o for o in others if _lies_at(o, now.outputs[0])] + [leaf]
+        kept.edited[key] = set()
+    return ()
+
+
+@after("two-gradients-one-memory", "add_", "sub_", "mul_", "div_", "_foreach_add_",
+       "_foreach_sub_", "_foreach_mul_", "_foreach_div_",
+       "_amp_foreach_non_finite_check_and_unscale_")  # fmt: skip
+def edited_together(log: Log, now: Moment) -> Found:
+    """Gradients of two leaves that lie in one memory, and are written into one by one."""
+    kept, given = log.memory(Gradients), now.args[0]
+    for key in {*now.event.writes} & kept.of.keys():
+        leaves, edited = kept.of[key], kept.edited[key]
+        if len(leaves) < SHARING:
+            continue
+        targets = given if isinstance(given, list | tuple) else [given]
+        written = [t for t in targets if keys_of([t]) == (key,)]
+        edited.update(of for of in leaves if any(_gradient_of(of) is t for t in written))
+        both = [of for of in leaves if of in edited and _lies_at(of, written[0])]
+        if len(both) < SHARING or not bool(written[0].any()):
+            continue  # zeros are zeros, however often
+        both.sort(key=lambda leaf: leaf.first)
+        names = [log.name_of(t) for leaf in both if (t := leaf.tensor()) is not None]
+        del kept.of[key]
+        yield trap(
+            "two-gradients-one-memory",
+            log.call.site if log.call and now.node is not None else now.event.site,
+            f"The gradients of {' and '.join(names)} lie in one memory, as backward handed "
+            f"one tensor to both; {now.event.op} has changed it for each of them.",
+            "Add first and take the view afterwards, (a + b)[None], or let a hook copy: "
+            "b.register_hook(torch.clone).",
+            *[Note("used", of.site, n) for of, n in zip(both, names, strict=True)],
+        )
 
 
 @at_end("optimizer-holds-the-old-parameter")

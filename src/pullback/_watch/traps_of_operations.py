@@ -323,8 +323,9 @@ def gathered(log: Log) -> Found:
                 "all-gather-has-no-gradient",
                 event.site,
                 "all_gather copies a tensor that has a graph; what it gathers has none.",
-                "Put your own part back, parts[rank] = z, or use "
-                "torch.distributed.nn.functional.all_gather.",
+                "Put your own part back, parts[rank] = z, or gather with a gradient: by "
+                "all_gather_single of torch.distributed._functional_collectives since "
+                "torch 2.13, by torch.distributed.nn.functional.all_gather before.",
                 Note("used", user.site, "without a gradient"),
             )
 
