@@ -145,13 +145,14 @@ import pullback
 pullback.draw.bars(
     {"gradient × vector": at_the_end, "integrated gradients": attributed},
     names=texts[0].split(),
-    alt="What each word of “film was not very good” adds to the score of unkind: “not” "
-    "stands out among the integrated gradients",
+    alt="What each word of “film was not very good” adds to the score of unkind: next to "
+    "nothing for “film” and “was”, most for “not”",
 )
 
 # %%
-# Among the integrated gradients *not* stands out. It is the word that makes the review
-# unkind. And they add up to what the review has changed in the score, from the zeros to the
+# *Film* and *was* add next to nothing. *Not* adds most, and among the integrated gradients
+# *good* nearly as much, because behind a *not* it speaks for unkind, too. The integrated
+# gradients also add up to what the review has changed in the score, from the zeros to the
 # five words. The slope at the end times the way does not:
 
 with torch.no_grad():
@@ -301,7 +302,8 @@ print(" ".join(exchanged), "-> kind" if now else "-> unkind")
 
 added = torch.zeros(11, 4).index_add(0, ids.flatten(), gradient.flatten(0, 1))
 torch.testing.assert_close(embed.weight.grad, added)
-assert attributed.argmax() == 2
+assert attributed.argmax() == at_the_end.argmax() == 2
+assert attributed[:2].abs().max() < 0.1 < 0.5 < attributed[4]
 torch.testing.assert_close(attributed.sum(), gained, atol=1e-2, rtol=0)
 assert (at_the_end.sum() - gained).abs() > 0.3
 assert (estimate.gather(2, ids[..., None]) == 0).all()
