@@ -165,3 +165,4 @@ assert torch.equal(w.grad, mean)
 # .. asked: calling backward twice gives a second derivative?; two backward calls add
 #    up; accumulate gradient or second derivative; why is the second backward not the
 #    second derivative
+# .. words: called twice, added up, acceleration, second order, confuse, sum of the same

@@ -192,3 +192,5 @@ for f, by_x, by_conjugate in cases:
 # .. asked: complex gradient; Wirtinger derivative; derivative by a complex number;
 #    conjugate gradient in PyTorch; backward for complex output; complex tensors and
 #    backward; holomorphic function
+# .. words: imaginary, phase, FFT, quantum, signal, amplitude, conjugate, conj, real and
+#    imaginary part, holomorphic, spectrogram

@@ -196,3 +196,4 @@ torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, 
 #
 # .. asked: linearise a function once; many jvps at the same point; reuse the graph for
 #    many vectors; torch.func.linearize; apply the Jacobian to many vectors
+# .. words: reuse, fixed point, many directions, same point, tangent map, precompute

@@ -240,3 +240,5 @@ assert "torch.stack" in shared
 #
 # .. asked: which line of my code causes the error; find the line; which line cut the
 #    gradient; anomaly mode; watch a program; find the in-place edit
+# .. words: locate, traceback, culprit, debug, anomaly, where in my code, source line,
+#    forward call

@@ -224,3 +224,5 @@ pullback.live(steps, torch.tensor(0.7))
 #    and floor; not differentiable operation; int cast cuts the gradient; sign function;
 #    threshold; operation blocks the gradient; after argmax the gradient is zero; step
 #    function in a network
+# .. words: step, threshold, round, int, floor, argmax, count, comparison, accuracy as loss,
+#    binarise, sign, bool mask, histogram, long

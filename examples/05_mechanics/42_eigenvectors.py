@@ -199,3 +199,5 @@ torch.testing.assert_close(at_zero, G)
 #
 # .. asked: eigh gradient NaN; svd backward NaN; equal eigenvalues; gradient of
 #    eigenvectors; eigenvalue derivative; degenerate eigenvalues
+# .. words: decomposition, pca, repeated, degenerate, symmetric, nan, singular values,
+#    rotation, procrustes, covariance

@@ -195,3 +195,5 @@ assert abs(slope - (up - down) / (2 * h)) < 1e-6
 #
 # .. asked: singular matrix gradient; det gradient; inverse of a singular matrix;
 #    Cholesky gradient; logdet NaN; matrix not invertible
+# .. words: not invertible, covariance, gaussian, cholesky fails, jitter, pinverse, rank,
+#    determinant zero

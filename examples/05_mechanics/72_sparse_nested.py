@@ -192,3 +192,5 @@ assert moved[True][0] > moved[False][0] + 0.1
 #
 # .. asked: sparse gradient; sparse tensor and backward; nested tensor; ragged batches;
 #    jagged tensor; sparse v
+# .. words: coo, csr, graph network, ragged, unequal, jagged, embedding sparse=True,
+#    SparseAdam, adjacency

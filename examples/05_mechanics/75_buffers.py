@@ -201,3 +201,5 @@ torch.testing.assert_close(models[0][1].running_var, 0.9 + 0.1 * hidden.var(0))
 #
 # .. asked: functional_call and batch norm; running mean in functional_call; buffers;
 #    running statistics change; batch norm with torch.func
+# .. words: running mean, statistics, stateless, batchnorm, functional, changed
+#    unexpectedly, eval, copy

@@ -165,3 +165,5 @@ assert not torch.autograd.grad(flat.sum(), near)[0][..., 0].any()
 # .. asked: grid_sample gradient; gradient by coordinates; differentiable rendering;
 #    spatial transformer; interpolate at positions; deformable convolution; sampling an
 #    image at learned points
+# .. words: warp, coordinates, positions, render, bilinear, optical flow, shift an image,
+#    sub-pixel, transformer, registration, border

@@ -196,3 +196,5 @@ pullback.live(lambda x: x[torch.tensor([0, 2, 0])], torch.tensor([1.0, 2.0, 3.0]
 #
 # .. asked: duplicate indices; same index twice; gradient of index_put and scatter;
 #    gradient of gather; embedding with repeated words; index_add gradient
+# .. words: duplicate, scatter, index_add, word occurs twice, embedding, overwritten, last
+#    one wins, histogram, graph neighbours, race

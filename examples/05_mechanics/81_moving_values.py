@@ -195,3 +195,5 @@ pullback.live(lambda x: x + x.roll(1), torch.tensor([1.0, 2.0, 3.0, 4.0]))
 # .. asked: gradient of cat, stack, pad and expand; gradient of pooling; gradient of
 #    interpolate; broadcast gradient; reshape and transpose backward; gradient of repeat;
 #    upsampling gradient
+# .. words: concatenate, stack, pad, roll, flip, broadcast, repeat, upsample, pool, reshape,
+#    permute, copy, crop

@@ -181,3 +181,4 @@ pullback.live(lambda x: x.sort().values, torch.tensor([3.0, 1.0, 2.0]))
 #
 # .. asked: gradient of sort; topk differentiable; median gradient; ranking gradient;
 #    argsort; indices have no gradient
+# .. words: rank, order, median, best k, percentile, spearman, soft sort, quantile, nms

@@ -156,3 +156,4 @@ assert (y.detach() - x.detach()).abs()[1:4].max() <= 0.25
 #
 # .. asked: quantised model gradient; int8 gradient; quantization-aware training; fake
 #    quantisation; train a quantised network
+# .. words: int8, int4, lora, qlora, bitsandbytes, fake quant, qat, scale, zero point, round

@@ -215,3 +215,5 @@ assert refused
 #
 # .. asked: save_for_backward; ctx.x; store tensors for backward; memory leak in a
 #    custom Function; ctx attributes
+# .. words: leak, attribute, store, save, intermediate, memory, cycle, needed later, non-
+#    tensor

@@ -180,3 +180,5 @@ torch.testing.assert_close(quotient, both, rtol=1e-6, atol=1e-7)
 #
 # .. asked: derive batch norm backward; layer norm gradient; backward of normalisation;
 #    derivative of mean and variance; batchnorm gradient by hand
+# .. words: batchnorm by hand, mean, variance, std, three terms, cs231n, layer norm, rms
+#    norm, formula

@@ -195,3 +195,5 @@ assert torch.autograd.gradcheck(Forward.apply, x.double().requires_grad_(), **mo
 #
 # .. asked: custom Function with vmap; setup_context; generate_vmap_rule; custom
 #    Function with torch.func; jvp of a custom Function
+# .. words: functorch, setup_context, staticmethod, vmap, jacrev, generate, old style
+#    forward

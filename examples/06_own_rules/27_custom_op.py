@@ -221,3 +221,4 @@ assert seen == {"eager": [10, 10], "compiled": [1, 1], "torch": True}
 #
 # .. asked: torch.library.custom_op; register_autograd; custom operator with
 #    torch.compile; Triton kernel backward; own operator and its gradient; register_fake
+# .. words: kernel, triton, cuda, register, compile, schema, opcheck, mutate, extension

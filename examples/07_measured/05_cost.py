@@ -160,3 +160,4 @@ assert of_weights / flops(deep, X) == 2 - 1 / 10
 #
 # .. asked: cost of backward; backward slower than forward; how long does backward take;
 #    FLOPs of the backward pass; time of one gradient; how long does a gradient take
+# .. words: slow, time, times the forward, twice, flops, speed, expensive, benchmark

@@ -170,3 +170,4 @@ assert torch.allclose(J, torch.func.jacrev(network(30))(x.detach()), atol=1e-6)
 #
 # .. asked: fastest Jacobian; benchmark jacrev and jacfwd; loop or vmap for the
 #    Jacobian; compare ways to the Jacobian
+# .. words: slow, speed, benchmark, fastest, loop, vectorise, compare, which method

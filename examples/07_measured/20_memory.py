@@ -207,3 +207,4 @@ assert recorded[-1] - recorded[-2] >= 40
 #
 # .. asked: memory of backward; memory of forward mode; memory of checkpointing; peak
 #    memory; how much memory does training take
+# .. words: gpu memory, oom, peak, ram, activations, how much, batch size

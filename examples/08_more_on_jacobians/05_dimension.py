@@ -145,3 +145,5 @@ for name, (f, x) in functions.items():
 #
 # .. asked: dimension of a tensor; 1-d tensor or vector in 3-d space; scalar, vector,
 #    matrix, tensor; row or column vector in PyTorch; ndim
+# .. words: 1d, 2d, axis, length, column, row, ndim, size, confused, numpy, unsqueeze, shape
+#    (3,) or (3, 1)

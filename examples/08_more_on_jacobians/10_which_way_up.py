@@ -164,3 +164,5 @@ assert a @ Sb == a @ S @ b != a @ S.T @ b
 # .. asked: row or column gradient; numerator layout; is the gradient a row or a column;
 #    Jacobian transposed; layout convention; gradient or Jacobian or derivative, which is
 #    which
+# .. words: transposed, denominator, numerator, convention, textbook, row, column, nabla,
+#    notation, layout

@@ -165,3 +165,4 @@ pullback.live(chained, torch.tensor([1.0, 2.0]))
 #
 # .. asked: vector-Jacobian product; vjp; chain rule and backprop; product of Jacobians
 #    from the left; reverse-mode differentiation
+# .. words: left product, row times matrix, order, reverse, layers, vjp, link by link

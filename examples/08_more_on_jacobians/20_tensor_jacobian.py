@@ -134,3 +134,4 @@ assert torch.equal(pullback.jacobian(lambda X: A @ X, X), formula)
 #
 # .. asked: tensor Jacobian; shape y.shape + x.shape; einsum of v and the Jacobian;
 #    Jacobian of tensors of any shape
+# .. words: einsum, contraction, 4d, axes, indices, reshape, matrix by matrix

@@ -182,3 +182,5 @@ assert passes(torch.func.jacrev, 64, 66) > passes(torch.func.jacfwd, 64, 66)
 #
 # .. asked: forward or reverse mode; when is forward mode faster; number of inputs and
 #    outputs; jacfwd or jacrev crossover; few inputs many outputs
+# .. words: tall, wide, m and n, inputs versus outputs, cheaper, when to switch, rows or
+#    columns

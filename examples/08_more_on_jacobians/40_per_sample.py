@@ -191,3 +191,4 @@ torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, a
 #
 # .. asked: Jacobian for every sample; batched Jacobian; (B, m, B, n) Jacobian;
 #    vmap(jacrev)
+# .. words: batch, each row, blocks, diagonal blocks, sum over the batch, (B, m, n)

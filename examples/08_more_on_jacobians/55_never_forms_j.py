@@ -164,3 +164,5 @@ torch.testing.assert_close(J, 40 * torch.eye(100))
 #
 # .. asked: why backward does not form the Jacobian; cost of a vjp; matrix-free; memory
 #    of J
+# .. words: matrix free, terabytes, convolution, cost, storage, elementwise, diagonal never
+#    stored

@@ -146,3 +146,4 @@ torch.testing.assert_close(layer.sum(1), torch.zeros(9), atol=1e-5, rtol=0)
 # .. asked: Jacobian of softmax; picture of a Jacobian; heat map of the Jacobian;
 #    Jacobian of convolution, softmax, attention; visualise the Jacobian; which outputs
 #    depend on which inputs
+# .. words: imshow, visualise, block, banded, receptive field, structure, picture

@@ -141,3 +141,4 @@ pullback.live(squares, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 1.0]))
 # .. asked: first vector-Jacobian product; backward on a non-scalar tensor; minimal
 #    example of backward with a vector; y.backward(v) example; how to call backward on a
 #    vector
+# .. words: start, minimal, first, hello world, short, small example, x squared

@@ -127,3 +127,4 @@ for shape in [(), (1,), (1, 1), (1, 1, 1)]:
 # .. asked: backward() without an argument; default of gradient; implicit gradient of 1;
 #    what does backward() pass; does backward use tensor(1.); loss.backward() takes no
 #    argument, y.backward() does
+# .. words: default, None, nothing, scalar, implicit one, no argument, tensor(1.)

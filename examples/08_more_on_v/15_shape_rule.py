@@ -179,3 +179,4 @@ assert torch.equal(x.grad, torch.tensordot(v, J, dims=y.ndim))
 #
 # .. asked: shape of the gradient argument; v like x or like y; shape rule; broadcasting
 #    of v; () and (1,) gradients; v of the wrong shape
+# .. words: broadcast, (1,), (), column, refuse, mismatch, scalar, size one

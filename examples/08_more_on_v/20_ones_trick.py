@@ -140,3 +140,4 @@ pullback.live(lambda t: t / t.sum(), torch.tensor([1.0, 2.0, 3.0]))
 #
 # .. asked: ones trick; derivative at all points; sum of outputs and derivative; many
 #    points in one backward
+# .. words: derivative curve, vectorised, points, independent, sum, column sums

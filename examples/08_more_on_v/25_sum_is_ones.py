@@ -131,3 +131,4 @@ torch.testing.assert_close(ones, ones.new_tensor(moved), rtol=1e-6, atol=1e-6)
 # sum over the points hides what you want.
 #
 # .. asked: y.sum().backward(); sum or ones; is sum the same as ones; backward of sum
+# .. words: equal, alternative, instead of, same result, idiom, mean

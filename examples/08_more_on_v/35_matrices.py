@@ -155,3 +155,4 @@ pullback.live(lambda X: left @ X, torch.tensor([[1.0, 0.0], [2.0, 1.0]]))
 #
 # .. asked: matrix output and backward; v is a matrix; backward on a 2d tensor; gradient
 #    of a matrix product with v
+# .. words: matmul, linear layer, 2d, weight gradient, transpose, G, AB

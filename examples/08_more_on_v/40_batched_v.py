@@ -175,3 +175,4 @@ assert torch.equal(per_point, torch.func.vmap(torch.func.jacrev(g))(X.detach()))
 #
 # .. asked: many v at once; is_grads_batched; batch of vectors; vmap over v; several
 #    vector-Jacobian products in one call
+# .. words: loop, stack, faster, many vectors, rows at once, eye

@@ -178,3 +178,5 @@ report
 #
 # .. asked: v as a weight; what does v = 100 mean; scale of v; v = [0.2, 0.8]; larger v
 #    larger gradient; what are the numbers in v; what do the numbers in v mean
+# .. words: scale, amplify, strength, importance, magnitude, multiply, learning rate,
+#    balance

@@ -264,3 +264,4 @@ assert not v_of_the_step.any()
 #
 # .. asked: does backward change v; is v copied; reuse v; x.grad is the same memory as
 #    v; what happens to v
+# .. words: aliased, copy, changed afterwards, same object, shared, modified, buffer

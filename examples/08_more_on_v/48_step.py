@@ -185,3 +185,5 @@ for moving, product in ((True, both), (False, first_only)):
 #
 # .. asked: gradient descent step; sign of the step; add or subtract the gradient;
 #    learning rate and v; step direction; by hand update
+# .. words: minus, descend, ascend, learning rate, update rule, uphill, wrong direction,
+#    maximise, gradient ascent, sgd by hand

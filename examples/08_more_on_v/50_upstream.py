@@ -180,3 +180,4 @@ pullback.live(lambda y: y.prod(), torch.tensor([6.0, 2.0]))
 #
 # .. asked: upstream gradient; external gradient; pass dz/dy to backward; continue
 #    backward from a given gradient; gradient from another part of the model
+# .. words: next stage, dz/dy, continue, joined, cut, manual chain rule, handed over

@@ -133,3 +133,4 @@ torch.testing.assert_close(torch.func.jacrev(f)(x.detach()).double(), torch.tens
 # is about rows and columns, and the forms in which the product is written.
 #
 # .. asked: vjp by hand; compute in NumPy and PyTorch; check backward with NumPy
+# .. words: numpy, verify, paper, dot, transpose, check

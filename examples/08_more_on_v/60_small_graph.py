@@ -139,3 +139,4 @@ assert sorted(arriving) == [-7 * 5, -9 * 2]
 #
 # .. asked: computational graph example; backpropagation on a small graph; gradients on
 #    the edges; draw the graph with gradients; multi-path chain rule
+# .. words: edges, nodes, drawing, paths, tutorial example, a b c d, tree, branches

@@ -200,3 +200,4 @@ assert C.grad == each.sum() == 45
 #
 # .. asked: samples mix; batch norm and per-sample gradients; attention over the batch;
 #    output depends on other samples; ones trick fails
+# .. words: batchnorm, attention, rows depend, leak, check, neighbours, softmax dim 0

@@ -127,3 +127,4 @@ torch.testing.assert_close(field, looped)
 #
 # .. asked: gradient field; quiver plot; vector field of a network; plot gradient arrows
 #    on a grid
+# .. words: quiver, arrows, map, contour, slope field, surface, grid
