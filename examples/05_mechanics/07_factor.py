@@ -91,9 +91,9 @@ for _ in range(3):
     print(ratio(leaf.grad), "| halved:", ratio(leaf.grad / 2))
 
 # %%
-# *Half of my formula, and only where i ≠ j.* Then the formula is for symmetric matrices and
-# moves :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates by each entry
-# alone, here :math:`u^\top Au`:
+# *Half of my formula, and only where i ≠ j.* Then the formula is for symmetric matrices
+# and moves :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates with
+# respect to each entry by itself, here :math:`u^\top Au`:
 
 A = torch.eye(2, requires_grad=True)
 u = torch.tensor([1.0, 3.0])
@@ -104,11 +104,12 @@ torch.autograd.grad(u @ A @ u, A)[0] / together
 # A factor for each row, or column
 # --------------------------------
 #
-# The gradient by the *input* has a row for each sample. If each row has a factor of its
-# own, it comes from ``v``: a weight, a mask, or one over the length of a sequence. If each
-# column has one, it comes from a scale. With :math:`z=(x-\mu)/\sigma`, in each column, the
-# gradient by x is that by z, divided by :math:`\sigma`. The first line shows the factors of
-# the rows, and the second those of the columns, where σ is 1, 10 and 0.1:
+# The gradient with respect to the *input* has a row for each sample. If each row has a
+# factor of its own, it comes from ``v``: a weight, a mask, or one over the length of a
+# sequence. If each column has one, it comes from a scale. With :math:`z=(x-\mu)/\sigma`,
+# in each column, the gradient with respect to x is the gradient with respect to z,
+# divided by :math:`\sigma`. The first line shows the factors of the rows, and the second
+# those of the columns, where σ is 1, 10 and 0.1:
 
 
 def by_input(x, v):

@@ -1,14 +1,14 @@
 r"""
 .. _part-of-a-tensor:
 
-How do I get the gradient by a part of x, or freeze part of a weight?
-=====================================================================
+How do I get the gradient with respect to a part of x, or freeze part of a weight?
+==================================================================================
 
-You want the gradient by one row or column of ``x``, or you want to train only a part of a
-weight. Take the part out of the *gradient*, as ``grad(y, x, v)[0][part]``, or make the
-parts leaves of their own and join them before f. ``grad(y, x[0], v)`` fails, because a
-slice made afterwards is a new tensor, which ``y`` was not made from. To freeze part of a
-weight, hold that part in a buffer. A gradient of 0 does not stop every optimizer.
+You want the gradient with respect to one row or column of ``x``, or you want to train only
+a part of a weight. Take the part out of the *gradient*, as ``grad(y, x, v)[0][part]``, or
+make the parts leaves of their own and join them before f. ``grad(y, x[0], v)`` fails,
+because a slice made afterwards is a new tensor, which ``y`` was not made from. To freeze
+part of a weight, hold that part in a buffer. A gradient of 0 does not stop every optimizer.
 """
 
 # %%
@@ -59,7 +59,8 @@ print(torch.allclose(by_t, whole[:, :1]), tuple(by_t.shape))
 # %%
 # A column of the :term:`Jacobian` takes one :term:`JVP`, however many outputs there are,
 # and a row takes one :term:`VJP`. Since the samples do not mix, one JVP gives the
-# derivative by the second entry of the input for all of them, with shape ``(4, 2)``:
+# derivative with respect to the second entry of the input for all of them, with shape
+# ``(4, 2)``:
 
 u = torch.zeros_like(x)
 u[:, 1] = 1.0
@@ -151,9 +152,10 @@ replaced = torch.cat([value[None], a[1:]])
 print(torch.autograd.grad(replaced.sum() + a.sum(), s)[0])
 
 # %%
-# As a check, we compare the JVP with difference quotients of every output along the second
-# column, and the gradient by ``t`` with those along the first, summed over the outputs. The
-# row is compared with the chain rule on paper, since :math:`\tanh'=1-\tanh^2`:
+# As a check, we compare the JVP with difference quotients of every output along the
+# second column, and the gradient with respect to ``t`` with those along the first, summed
+# over the outputs. The row is compared with the chain rule on paper, since
+# :math:`\tanh'=1-\tanh^2`:
 
 h, at, e = 1e-3, x.detach(), torch.eye(3)
 with torch.no_grad():

@@ -48,7 +48,7 @@ def slope(f, at):
 
 
 # %%
-# Each line shows the function, its value, and its slope by each entry of x:
+# Each line shows the function, its value, and its slope with respect to each entry of x:
 
 for name, (f, at) in ends.items():
     value, gradient = slope(f, at)
@@ -106,10 +106,11 @@ for turn in (-0.1, 0.0, 0.1):
 # Powers
 # ------
 #
-# *x ** p with a learned p is NaN.* The slope by ``p`` is :math:`x^p\log x`, which needs
-# :math:`x>0`. Where ``x`` is 0, PyTorch puts 0, unless ``p`` is negative. With a negative
-# base the slope by ``p`` is NaN, and so is the value where ``p`` is no whole number. Each
-# line shows the value, the slope by the base, and the slope by ``p``:
+# *x ** p with a learned p is NaN.* The slope with respect to ``p`` is :math:`x^p\log x`,
+# which needs :math:`x>0`. Where ``x`` is 0, PyTorch puts 0, unless ``p`` is negative.
+# With a negative base the slope with respect to ``p`` is NaN, and so is the value if
+# ``p`` is not a whole number. Each line shows the value, the slope with respect to the
+# base, and the slope with respect to ``p``:
 
 for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5)):
     b, p = (torch.tensor(t, requires_grad=True) for t in (base, power))
@@ -119,8 +120,8 @@ for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5
 
 # %%
 # Where the base means something positive, make it positive by ``softplus(raw)`` or
-# ``raw.exp()``. With a ``clamp`` in front, the slope by the base is finite, but it is 0
-# below the bound, so what fell below stays there.
+# ``raw.exp()``. With a ``clamp`` in front, the slope with respect to the base is finite,
+# but it is 0 below the bound, so what fell below stays there.
 #
 # A standard deviation
 # --------------------

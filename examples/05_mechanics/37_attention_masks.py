@@ -12,10 +12,10 @@ the gradient 0.
 """
 
 # %%
-# The scores have shape ``(2, 3)``, for two queries and three keys. The second query may see
-# no key, as in a sample that is padding throughout. ``v`` picks the first key's
-# probability. We print the probabilities, the gradient by the masked scores, and the
-# gradient by the scores:
+# The scores have shape ``(2, 3)``, for two queries and three keys. The second query may
+# see no key, as in a sample that is padding throughout. ``v`` picks the first key's
+# probability. We print the probabilities, the gradient with respect to the masked scores,
+# and the gradient with respect to the scores:
 
 import torch
 from torch import nn

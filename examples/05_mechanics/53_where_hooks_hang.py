@@ -13,10 +13,11 @@ before the average.
 """
 
 # %%
-# ``w`` is a parameter of shape ``(1,)``, and ``3 * w`` is a result, made anew in each step.
-# *My hook runs more often with every step.* Then it is registered in the loop, and a
-# parameter keeps what it was given. A result takes its hook along when it goes. For each of
-# three steps we print how often the hooks of ``w`` ran, and how often that of ``y``:
+# ``w`` is a parameter of shape ``(1,)``, and ``3 * w`` is a result, which is made again
+# in each step. *My hook runs more often with every step.* Then it is registered in the
+# loop, and a parameter keeps what it was given. A result takes its hook along when it
+# goes. For each of three steps we print how often the hooks of ``w`` ran, and how often
+# that of ``y``:
 
 import torch
 from torch import nn
@@ -86,8 +87,8 @@ print(runs)
 #
 # *I edit the tensor in place, and the hook shows the wrong gradient.* Where the edit is
 # recorded, a hook stays with the value from before, while ``retain_grad`` goes on to the
-# new one. Here ``h`` is doubled, and ``y = 4 * h``. The slope by the new ``h`` is 4, and by
-# the old one 8:
+# new one. Here ``h`` is doubled, and ``y = 4 * h``. The slope with respect to the new
+# ``h`` is 4, and with respect to the old one it is 8:
 
 x, slopes = torch.tensor([1.0, 2.0], requires_grad=True), {}
 h = 3 * x

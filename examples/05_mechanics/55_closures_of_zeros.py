@@ -14,11 +14,11 @@ those, too.
 """
 
 # %%
-# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape ``(2,
-# 2)``. A function that takes f puts a tensor of its own into f and differentiates by that
-# one. Any other tensor in f is a constant to it, even one that was ``x`` outside. This is
-# so here, and in :mod:`torch.func`. The first matrix is right, and the next three are the
-# zeros:
+# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape
+# ``(2, 2)``. A function that takes f puts a tensor of its own into f and differentiates
+# with respect to that one. Any other tensor in f is a constant to it, even one that was
+# ``x`` outside. This is so here, and in :mod:`torch.func`. The first matrix is right, and
+# the next three are the zeros:
 
 import torch
 from torch.autograd.functional import jacobian

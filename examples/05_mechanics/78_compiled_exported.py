@@ -120,7 +120,7 @@ class Slope(nn.Module):
 
 # %%
 # We export it with the sine, the exponential and the network, and then the network's
-# gradient by :mod:`torch.func`:
+# gradient, computed by :mod:`torch.func`:
 
 func = nn.Sequential()
 func.forward = grad(lambda x: energy(x).sum())

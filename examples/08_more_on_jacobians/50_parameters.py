@@ -7,14 +7,14 @@ The Jacobian with respect to the parameters of a module
 You want the :term:`Jacobian` of a network's outputs with respect to its weights, but the
 weights are not an argument of the network. So make them one.
 :func:`torch.func.functional_call` runs a module with parameters from a dict, and the
-Jacobian by that dict is a dict of Jacobians.
+Jacobian with respect to that dict is a dict of Jacobians.
 """
 
 # %%
-# We start with a linear layer from ``(3,)`` to ``(2,)``, :math:`y=Wx+b`. Its Jacobian by
-# the weight has shape ``(2, 2, 3)``, with :math:`\partial y_i/\partial
-# W_{kl}=\delta_{ik}x_l`, and its Jacobian by the bias is the identity. A seed makes the
-# weights repeatable, though these two do not depend on them:
+# We start with a linear layer from ``(3,)`` to ``(2,)``, :math:`y=Wx+b`. Its Jacobian
+# with respect to the weight has shape ``(2, 2, 3)``, with :math:`\partial y_i/\partial
+# W_{kl}=\delta_{ik}x_l`, and its Jacobian with respect to the bias is the identity. A
+# seed makes the weights repeatable, though these two do not depend on them:
 
 import torch
 from torch.func import functional_call, jacrev, vmap
@@ -56,10 +56,10 @@ matrix = torch.cat([block.flatten(1) for block in J.values()], dim=1)
 matrix
 
 # %%
-# *How do I get the NTK?* The neural tangent kernel is :math:`K_{ab}=J_aJ_b^\top`, with the
-# Jacobians by the parameters at the samples :math:`a` and :math:`b`. Map over the samples
-# but not over the parameters, and then multiply. We print the entries of the first output
-# with itself, one for each pair of our three samples:
+# *How do I get the NTK?* The neural tangent kernel is :math:`K_{ab}=J_aJ_b^\top`, with
+# the Jacobians with respect to the parameters at the samples :math:`a` and :math:`b`. Map
+# over the samples but not over the parameters, and then multiply. We print the entries of
+# the first output with itself, one for each pair of our three samples:
 
 X = torch.stack([x, -x, 2 * x])
 batch = vmap(jacrev(run), (None, 0))(params, X)
