@@ -110,19 +110,32 @@ print("ones:", t.grad.round(decimals=3) + 0.0)
 print("own: ", own.round(decimals=3))
 
 # %%
-# Before you rely on the trick, you can ask :func:`pullback.mixing` which kind of function
-# you have:
+# In the first line the derivatives are all 0, and this is not what you wanted. There was
+# no warning. So before you rely on the trick, you can ask :func:`pullback.mixing` which
+# kind of function you have:
 
 print(pullback.mixing(f, x.detach()).mixes)
 print(pullback.mixing(lambda t: t / t.sum(), t.detach()).mixes)
 
 # %%
+# *It mixes, and ones are right all the same?* This can happen. It is enough that each
+# *column* of the Jacobian has only one entry that is not zero, because then there is
+# nothing to add up. The outputs may come in another order than the points. Here they are
+# flipped, and so output 0 looks at the last point. ``pullback.mixing`` reports that,
+# while ones still give :math:`2t` at each point:
+
+flipped = lambda t: t.flip(0) ** 2
+(by_ones,) = torch.autograd.grad(flipped(t), t, torch.ones(3))
+print(pullback.mixing(flipped, t.detach()).mixes, by_ones)
+
+# %%
 # If nothing mixes, ones have to agree with one call for each point. We check that for the
-# three points with two coordinates:
+# three points with two coordinates, and the flipped squares with their derivative:
 
 one_by_one = [torch.func.grad(f)(point) for point in x.detach()]
 assert torch.equal(x.grad, torch.stack(one_by_one))
 assert torch.equal(x.grad, torch.stack([J[i, i] for i in range(3)]))
+assert torch.equal(by_ones, 2 * t.detach())
 
 # %%
 # And here you can see how the trick fails if each output divides by the sum of all
