@@ -4,10 +4,11 @@ r"""
 Which slope does PyTorch take at a kink?
 ========================================
 
-At a kink a function has one slope on the left and another on the right. PyTorch takes one
-number that a rule has fixed. This is 0 for ``relu`` and ``abs`` at 0. In ``max()`` each
-maximum gets an even share, and in ``max(dim)`` one of them gets everything. For most convex
-operations the number is a :term:`subgradient`. For a composition it may be no slope at all.
+At a kink a function has one slope on the left and another on the right. PyTorch has to
+choose one number, and has a rule for each operation. This is 0 for ``relu`` and ``abs`` at
+0. In ``max()`` each maximum gets an even share, and in ``max(dim)`` one of them gets
+everything. For most convex operations the number is a :term:`subgradient`. For a
+composition it may be no slope at all.
 """
 
 # %%
@@ -59,7 +60,8 @@ for name, f in same.items():
     print(f"{name:19}", slopes(f)[1], tangent.item())
 
 # %%
-# A line with any slope from 0 to 1 through the kink stays below ``relu``, as these do:
+# A line through the kink with any slope from 0 to 1 stays below ``relu``. Here are some
+# of them:
 
 import matplotlib.pyplot as plt
 
@@ -77,7 +79,7 @@ title = ax.set_title("relu, and the line that each formula's slope at 0 draws")
 #
 # If the maximum is in two places, the one number 1 may be shared or given away. ``max()``
 # and ``amax`` share it. ``max(dim)``, ``sort`` and pooling move numbers from an index, so
-# the whole goes to that index. Reduce with ``amax`` where a tie is likely:
+# the whole 1 goes to that index. If ties are likely, reduce with ``amax``:
 
 ties = {
     "max()": lambda x: x.max(),
@@ -102,7 +104,8 @@ slopes(lambda x: torch.relu(x) - torch.relu(-x))
 
 # %%
 # At a kink, ``gradcheck`` compares the convention with a central difference, which is the
-# mean of the two slopes. So it reports a mistake that is none. Check beside the kink:
+# mean of the two slopes. So it reports a mistake where there is none. Check your function
+# beside the kink:
 
 zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
 try:
@@ -125,9 +128,9 @@ print(built_in, spelled_out)
 # --------------------------
 #
 # The gradient of ``round`` is 0, so ``(3 * round(x) - 12) ** 2`` never moves x. The
-# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way back.
-# It is no derivative of the function, and it finds 4. *The same as a Function that rounds
-# and returns grad_output?* Yes, in value and gradient:
+# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way
+# back. This is not the derivative of the function, but it finds 4. *The same as a
+# Function that rounds and returns grad_output?* Yes, in value and gradient:
 
 
 def through(x):
@@ -158,7 +161,8 @@ for f in (torch.round, through, Rounded.apply):
 
 # %%
 # As a check, we test what makes a number a subgradient of a convex f. The line through
-# :math:`(x, f(x))` lies nowhere above f, here at a thousand random points:
+# :math:`(x, f(x))` with this slope must not lie above f anywhere. We test a thousand
+# random points:
 
 torch.manual_seed(0)  # the same thousand points on every build
 convex = {**ties, "norm": torch.linalg.vector_norm, "abs": lambda x: x.abs().sum()}

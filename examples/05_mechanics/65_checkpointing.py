@@ -4,10 +4,10 @@ r"""
 Does checkpointing change what backward(v) gives?
 =================================================
 
-You use checkpointing to save memory, and ask whether the gradient stays the same. The
-product is the same, as long as the function computes the same twice.
-``torch.utils.checkpoint`` keeps the input of a block in place of the block's :term:`saved
-tensors <saved tensor>`, and runs the block once more when ``v`` arrives.
+You use checkpointing to save memory, and wonder whether the gradient stays the same. It
+does, as long as the function computes the same thing both times. ``torch.utils.checkpoint``
+keeps the input of a block in place of the block's :term:`saved tensors <saved tensor>`, and
+runs the block once more when ``v`` arrives.
 """
 
 # %%
@@ -47,8 +47,8 @@ def kept(f, change=lambda t: t):
 
 
 # %%
-# There are three ways through the four blocks. Why they say ``use_reentrant=False`` is told
-# further down:
+# There are three ways through the four blocks. (What ``use_reentrant=False`` is for is
+# explained further down.)
 
 
 def each(x):
@@ -76,18 +76,19 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
     print(f"{name:11} {size:7} bytes {len(runs):3} block runs")
 
 # %%
-# What keeps least here does not need least later. When ``v`` arrives, ``all_in_one`` runs a
-# whole forward pass and holds what ``plain`` holds, while ``each`` holds only what one
-# block needs. Segments of medium length are the compromise. A second forward pass is the
-# price of any of them.
+# The way that keeps least after the forward pass is not the one that needs least later.
+# When ``v`` arrives, ``all_in_one`` runs a whole forward pass and holds what ``plain``
+# holds, while ``each`` holds only what one block needs. Segments of medium length are a
+# compromise. Each of these ways costs a second forward pass.
 #
 # Random numbers
 # --------------
 #
-# Dropout draws again in the second run, so the state of the generator is put back first. If
-# you turn that off, ``v`` goes back through other units than y came from, without a word.
-# (BatchNorm's running statistics move in both runs, see :ref:`functional-buffers`.) Of each
-# pair of lines below, the first is y and the second is the gradient:
+# Dropout draws again in the second run, so the state of the generator is put back first.
+# If you turn that off, ``v`` goes back through other units than those that y came from,
+# and nothing warns you. (BatchNorm's running statistics move in both runs, see
+# :ref:`functional-buffers`.) Of each pair of lines below, the first is y and the second
+# is the gradient:
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
 for preserve in (True, False):
@@ -100,11 +101,12 @@ for preserve in (True, False):
 # The saved tensors, in your hands
 # --------------------------------
 #
-# What ``pack`` returns is what the graph holds, and ``unpack`` must make a tensor of it
-# again. ``save_on_cpu`` is such a pair. With it, what a graph on a GPU keeps waits in main
-# memory. *I keep halves, and it takes more memory.* ``pack`` gets the weights as well, and
-# what two operations save is halved twice, as in the first line below. In the second, the
-# weights are left alone, and then little is won. The product is near in both:
+# The graph holds what ``pack`` returns, and ``unpack`` has to turn it into a tensor
+# again. ``save_on_cpu`` is such a pair. With it, what a graph on a GPU keeps waits in
+# main memory. *I keep halves, and it takes more memory.* ``pack`` gets the weights as
+# well, and what two operations save is halved twice, as in the first line below. In the
+# second line, the weights are left alone, and even then you save little. In both, the
+# product is close to the right one:
 
 own = {p.data_ptr() for p in whole.parameters()}
 for change in (torch.Tensor.half, lambda t: t if t.data_ptr() in own else t.half()):
@@ -155,8 +157,8 @@ print(rows, *torch.autograd.grad(g, small, u), sep="\n")
 # %%
 # *Checkpoint and jvp do not go together (MeanFlow).* :term:`Forward mode <forward mode>`
 # alone is right, but ``backward`` through its :term:`tangent` raises, because the second
-# run is outside of ``jvp``. Put the ``jvp`` inside of the checkpoint, as in the second half
-# of this output:
+# run happens outside the ``jvp``. Put the ``jvp`` inside the checkpoint, as in the second
+# half of this output:
 
 
 def rate(x, f=lambda x: a * x**3):

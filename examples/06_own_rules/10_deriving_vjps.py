@@ -17,7 +17,7 @@ by is the gradient. This takes no index and no four-dimensional :term:`Jacobian`
 #
 # .. math::
 #
-#    \langle V,\,dY\rangle=\langle G,\,dX\rangle\ \text{for every }dX ,
+#    \langle V,\,dY\rangle=\langle G,\,dX\rangle\ \text{for every }dX .
 #
 # Then G, which has the shape of X, is what ``Y.backward(V)`` adds to ``X.grad``. A matrix
 # that changes sides is transposed: :math:`\langle V,PZQ\rangle=\langle P^\top

@@ -101,10 +101,11 @@ title = ax.set_title("Too large a step bends, too small a step rounds: the error
 # A right rule, refused
 # ---------------------
 #
-# Each of the derivatives below is the one that PyTorch means to give. What fails is the
-# quotient. It goes wrong across a kink, across wiggles shorter than ``eps``, on a function
-# that draws new random numbers at each call, and if moving one argument moves another. (For
-# ``abs`` the central quotient at 0 is 0, by symmetry, and so is PyTorch's choice.)
+# Each of the derivatives below is right, or is the convention that PyTorch has chosen.
+# What fails is the quotient. It goes wrong across a kink, across wiggles shorter than
+# ``eps``, on a function that draws new random numbers at each call, and if moving one
+# argument moves another. (For ``abs`` the central quotient at 0 is 0, by symmetry, and so
+# is PyTorch's choice.)
 
 torch.manual_seed(0)  # the same masks on every build
 zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
@@ -119,7 +120,7 @@ right = {
 right
 
 # %%
-# Only ``abs`` and the product of tensors with memory of their own have passed.
+# Only ``abs``, and the product of tensors that share no memory, have passed.
 #
 # *Why does it complain of stride 0, or that my backward is not reentrant?* An expanded
 # input is the one kind of shared memory that gradcheck notices. The other message comes
