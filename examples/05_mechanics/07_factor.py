@@ -5,7 +5,7 @@ My gradient is off by a factor of 2, N, -1 or 65536: where is it from?
 ======================================================================
 
 You compare a gradient with your own formula, and the two differ by a factor. A 2 is most
-often a half that your formula has and ``mse_loss`` has not. N is a sum in place of a mean,
+often a half that is in your formula and not in ``mse_loss``. N is a sum in place of a mean,
 −1 is a sign, and 65536 is a loss scale that nobody took out again. For any other factor,
 divide the gradient that you have by the one you expect, entry by entry. If the quotient is
 the same number everywhere, it is a factor of the loss or of ``v``. If there is a number for
@@ -82,8 +82,8 @@ by_degree = torch.func.grad(lambda a: torch.deg2rad(a).sin())(angle)
 print(ratio(over_all, over_samples), "|", ratio(by_degree, torch.deg2rad(angle).cos()))
 
 # %%
-# A factor that grows from call to call is a ``.grad`` that nobody emptied. If you divide by
-# 2, you mend the second call and no other (:ref:`gradient-doubled`):
+# A factor that grows from call to call is a ``.grad`` that nobody emptied. If you divide
+# by 2, only the second call is right (:ref:`gradient-doubled`):
 
 leaf = w.clone().requires_grad_()
 for _ in range(3):
@@ -129,7 +129,7 @@ print(columns.mean(0).numpy().round(3), (columns.std(0) < 1e-4).all().item())
 # What goes wrong
 # ---------------
 #
-# *No pattern at all.* Then no factor mends it. It may be a loss that broadcasts ``(4, 1)``
+# *No pattern at all.* Then no factor helps. It may be a loss that broadcasts ``(4, 1)``
 # against ``(4,)`` (:ref:`silent-traps`), or a gradient at another point, such as the one
 # after the step:
 
@@ -143,9 +143,9 @@ print("broadcasts:", ratio(torch.func.grad(broadcast)(w)))
 print("after a step:", ratio(torch.func.grad(losses["r²/2, mean"])(moved)))
 
 # %%
-# *My formula is the derivative of y_i by x_i.* That is the diagonal of the
-# :term:`Jacobian`. With ones for ``v``, entry i of the gradient is the sum of column i, in
-# which the other outputs stand, too. For :math:`y=x/|x|` the two differ:
+# *My formula is the derivative of y_i by x_i.* This is the diagonal of the
+# :term:`Jacobian`. With ones for ``v``, entry i of the gradient is the sum of column i,
+# and the other outputs contribute to it, too. For :math:`y=x/|x|` the two differ:
 
 x = torch.tensor([3.0, 4.0])
 J = torch.func.jacrev(lambda x: x / torch.linalg.vector_norm(x))(x)
@@ -154,9 +154,10 @@ by_ones = torch.func.grad(lambda x: (x / torch.linalg.vector_norm(x)).sum())(x)
 print(mine, by_ones, torch.allclose(J.diag(), mine), torch.allclose(J.sum(0), by_ones))
 
 # %%
-# And your formula may be wrong. Difference quotients ask neither it nor autograd. As a
-# check, we compare those of each loss, in float64, with autograd. They agree, so each
-# factor above is the loss's own. And the first loss has the gradient that was expected:
+# Your formula itself may be wrong, too. Difference quotients use neither the formula nor
+# autograd. As a check, we compare those of each loss, in float64, with autograd. They
+# agree, so each factor above is the loss's own. And the first loss has the gradient that
+# was expected:
 
 h, at = 1e-6, w.double()
 for name, loss in losses.items():

@@ -7,8 +7,8 @@ Why are my gradients all zero, or the same in every row?
 You called ``backward``, and the gradient is all zeros, or has the same numbers in every
 row. Either the function says so, or ``v`` does. ``None`` means that a path is cut
 (:ref:`grad-is-none`), whereas zeros and equal rows are an answer, though often to another
-question than yours. Three looks tell which it is: one at the :term:`Jacobian` alone, one at
-its product with your ``v``, and one at the :term:`cotangent` on its way.
+question than yours. To find out which it is, look at three things: the :term:`Jacobian`
+alone, its product with your ``v``, and the :term:`cotangent` on its way.
 """
 
 # %%
@@ -50,13 +50,13 @@ print(torch.allclose(X.grad, linear.weight.sum(0)))
 print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
 # %%
-# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`. So the rows are
-# equal wherever each unit gets the same ``v``, whatever the weights are. Ones after a
-# single linear layer do that, with weights that all differ. It is a fault only in a hidden
-# layer whose units started as twins, with the same weights in and out. They get one ``v``,
-# and stay twins. If all weights start at 0, the layers before the last get nothing. For
-# three ways to start, the table says whether the rows of the gradient are equal, whether
-# any entry is not 0, and whether the rows of the weight are equal:
+# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`. So the rows
+# are equal wherever each unit gets the same ``v``, whatever the weights are. Ones after a
+# single linear layer do that, with weights that all differ. It is a mistake only in a
+# hidden layer whose units started as twins, with the same weights in and out. They get
+# the same ``v``, and stay twins. If all weights start at 0, the layers before the last
+# get nothing. For three ways to start, the table says whether the rows of the gradient
+# are equal, whether any entry is not 0, and whether the rows of the weight are equal:
 
 print("ones, one layer:", linear.weight.grad, sep="\n")
 hidden = {}
@@ -97,15 +97,15 @@ for name, f in fixed_sum.items():
     print(f"{name:22}{big > 0.1!s:6}{small < 1e-5!s:6}{other > 0.1}")
 
 # %%
-# Ask for something that is not constant. This can be a sum weighed by a random ``v``, one
-# entry (:ref:`one-component`; :ref:`seeing-jacobians` shows all of them), the loss that
-# follows, or the logits.
+# Ask for something that is not constant. This can be a sum that is weighted by a random
+# ``v``, one entry (:ref:`one-component`; :ref:`seeing-jacobians` shows all of them), the
+# loss that follows, or the logits.
 #
 # All zero: the function is flat there
 # ------------------------------------
 #
 # Here J itself is zero at this x, and no ``v`` helps. The function is saturated, dead,
-# outside its limits or rounded, or it is a loss that is content already:
+# outside its limits or rounded, or it is a loss that has nothing left to correct:
 
 flat = {
     "sigmoid(x), x = 200": (torch.sigmoid, 200.0),
@@ -120,10 +120,10 @@ for name, slope in slopes.items():
     print(f"{name:24}{slope + 0:g}")
 
 # %%
-# A dead unit may be alive for other samples, and other units beside it may be alive. Mend
-# the cause: the scale of the inputs, the bias, or the activation, with ``leaky_relu``.
-# Rounding needs another method (:ref:`discrete-choices`). The last two are no fault,
-# because there is nothing to learn there.
+# A dead unit may be alive for other samples, and other units beside it may be alive.
+# Change what causes it: the scale of the inputs, the bias, or the activation (for example
+# to ``leaky_relu``). Rounding needs another method (:ref:`discrete-choices`). The last
+# two are not mistakes, because there is nothing to learn there.
 #
 # Where does it become zero?
 # --------------------------
@@ -155,7 +155,7 @@ for name, size in reversed(sizes(model, X).items()):
 # %%
 # A cotangent arrives at ``3 ReLU``, and nothing leaves it. The layers before it get zeros
 # and not None, so an optimizer takes them for gradients. The last weight gets zeros, too,
-# because its inputs are zeros. The last bias alone still learns:
+# because its inputs are zeros. Only the last bias still learns:
 
 print([f"{name}: {p.grad.norm():.1f}" for name, p in model.named_parameters()])
 

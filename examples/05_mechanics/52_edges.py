@@ -25,8 +25,9 @@ handle = register_multi_grad_hook((a, b, c), lambda g: print("all of", g))
 (a * b * c).backward()
 
 # %%
-# *Run this once for each backward.* ``mode="any"`` calls with the first cotangent alone. A
-# backward that reaches none of the tensors calls nobody, as that of ``c**2`` here:
+# *Run this once for each backward.* With ``mode="any"`` the hook is called with the first
+# cotangent only. A backward that reaches none of the tensors does not call it, as that of
+# ``c**2`` here:
 
 handle.remove()
 handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode="any")
@@ -38,9 +39,10 @@ handle.remove()
 # What goes wrong
 # ---------------
 #
-# The hook looks on. What it returns is dropped, where a hook of one tensor sends it on. And
-# ``.grad`` is no use in it. A leaf adds its part as soon as that has come, so one ``.grad``
-# is filled and another is not. Take the argument:
+# The hook can only look. What it returns is dropped, while the hook of a single tensor
+# sends it on. And ``.grad`` is of no use inside it. A leaf adds its part as soon as this
+# part has arrived, and so one ``.grad`` is filled and another is not. Use the argument
+# instead:
 
 a.grad = b.grad = None
 
@@ -75,7 +77,7 @@ for handle in handles:
     handle.remove()
 
 # %%
-# A leaf with an optimizer of its own need not wait. Its hook steps, and frees ``.grad``
+# A leaf that has its own optimizer need not wait. Its hook steps, and frees ``.grad``
 # (:ref:`step-inside` tells what that rules out):
 
 own, c.grad = torch.optim.SGD([c], lr=0.1), None

@@ -5,18 +5,18 @@ My hook runs too often, never, or on another gradient: where does it hang?
 ==========================================================================
 
 You registered a hook, and it runs too often or never, or shows another gradient than you
-expected. It depends on where it hangs. On a parameter or a module, a hook hangs until its
-handle's ``remove()``, and it runs once for each time you registered it. On a result, it
-goes with the graph, and a recorded edit in place leaves it with the value from before.
-Under ``DistributedDataParallel`` a parameter's hook sees the gradient of its own process,
-before the average.
+expected. The reason is where it hangs. A hook on a parameter or a module stays until you
+call ``remove()`` on its handle, and it runs once for each time you registered it. A hook on
+a result goes away with the graph, and after a recorded edit in place it stays with the
+value from before. Under ``DistributedDataParallel`` a parameter's hook sees the gradient of
+its own process, before the average.
 """
 
 # %%
 # ``w`` is a parameter of shape ``(1,)``, and ``3 * w`` is a result, which is made again
-# in each step. *My hook runs more often with every step.* Then it is registered in the
-# loop, and a parameter keeps what it was given. A result takes its hook along when it
-# goes. For each of three steps we print how often the hooks of ``w`` ran, and how often
+# in each step. *My hook runs more often with every step.* Then you register it in the
+# loop, and a parameter keeps all its hooks. A result takes its hook with it when it is
+# freed. For each of three steps we print how often the hooks of ``w`` ran, and how often
 # that of ``y``:
 
 import torch
@@ -33,9 +33,9 @@ for _ in range(3):
     on_y.clear()
 
 # %%
-# So register before the loop. Or take the handle as a block, whose end removes the hook. In
-# the first of these two steps there are four hooks, in the second the three from above,
-# since the fourth is gone with its block:
+# So register before the loop. Or use the handle in a ``with`` block, at whose end the
+# hook is removed. In the first of these two steps there are four hooks. In the second
+# there are the three from above, because the fourth is gone with its block:
 
 for block in (True, False):
     if block:
@@ -50,10 +50,10 @@ for block in (True, False):
 # A hook that is never called
 # ---------------------------
 #
-# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on that
-# node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two graphs
-# nobody holds the node but you. If you let it go, the next graph makes another one, without
-# hooks. We try whether the hook runs if the node is kept, and if it is not:
+# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on
+# that node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two
+# graphs, only you hold this node. If you let it go, the next graph makes another one,
+# without hooks. We try whether the hook runs if the node is kept, and if it is not:
 
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
@@ -85,9 +85,9 @@ print(runs)
 # A hook on another gradient
 # --------------------------
 #
-# *I edit the tensor in place, and the hook shows the wrong gradient.* Where the edit is
-# recorded, a hook stays with the value from before, while ``retain_grad`` goes on to the
-# new one. Here ``h`` is doubled, and ``y = 4 * h``. The slope with respect to the new
+# *I edit the tensor in place, and the hook shows the wrong gradient.* If the edit is
+# recorded, the hook stays with the value from before, while ``retain_grad`` moves on to
+# the new one. Here ``h`` is doubled, and ``y = 4 * h``. The slope with respect to the new
 # ``h`` is 4, and with respect to the old one it is 8:
 
 x, slopes = torch.tensor([1.0, 2.0], requires_grad=True), {}
@@ -101,8 +101,8 @@ print(slopes, h.grad)
 
 # %%
 # *Under DDP the hook's gradient is not the one in .grad.* Hooks of a parameter, of both
-# kinds, run when the part of this process has arrived. The average comes after them, and it
-# is taken of what they made of the parts. So a hook that clips, clips each part.
+# kinds, run when the part of this process has arrived. The average is computed after
+# them, from what they have returned. So a hook that clips does so for each part.
 # ``times_ten`` stands here for the other processes:
 
 import torch.distributed as dist
@@ -152,8 +152,8 @@ for old in (True, False):
 #
 # ``pack`` runs each time that a tensor is saved, so it runs twice for the ``x`` of two
 # operations. ``unpack`` runs whenever a backward needs the tensor, and here two backwards
-# do. So it must give the same each time. It runs in the engine's order, here 2 before 3. An
-# edit in ``pack`` is refused:
+# do. So it must return the same tensor each time. It runs in the engine's order, here 2
+# before 3. An edit in ``pack`` is refused:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
 pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)

@@ -15,10 +15,10 @@ those, too.
 
 # %%
 # Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape
-# ``(2, 2)``. A function that takes f puts a tensor of its own into f and differentiates
-# with respect to that one. Any other tensor in f is a constant to it, even one that was
-# ``x`` outside. This is so here, and in :mod:`torch.func`. The first matrix is right, and
-# the next three are the zeros:
+# ``(2, 2)``. A function that takes f makes its own tensor, passes it to f, and
+# differentiates with respect to that tensor. Any other tensor in f is a constant to it,
+# even one that was ``x`` outside. This is so here, and in :mod:`torch.func`. The first
+# matrix is right, and the next three are zeros:
 
 import torch
 from torch.autograd.functional import jacobian
@@ -77,19 +77,19 @@ for body in bodies:
     print(f"{body:15}", *(f"{answer(ask, body):14}" for ask in asked))
 
 # %%
-# Three things stand out. ``autograd.grad`` alone finds (2, 4) through the *y of before*,
-# since it follows the :term:`computation graph` and does not care about arguments.
+# Three things stand out. Only ``autograd.grad`` finds (2, 4) through the *y of before*,
+# because it follows the :term:`computation graph` and does not care about arguments.
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
-# stops :term:`reverse mode` alone. And none of the five notices the last two rows, because
-# half a gradient is a number like any other.
+# stops :term:`reverse mode` alone. And none of the five notices the last two rows,
+# because half a gradient is a number like any other.
 #
 # Zeros, and right
 # ----------------
 #
-# *The Hessian of my ReLU classifier by the image is zero everywhere.* Each logit is linear,
-# piece by piece, and the first line shows its zeros. A softmax, loss or
-# square bends it, and so does a smooth activation, such as ``softplus``. By the weights,
-# the blocks across layers are not zero:
+# *The Hessian of my ReLU classifier by the image is zero everywhere.* Each logit is
+# linear, piece by piece, and the first line shows its zeros. A softmax, a loss or a
+# square bends it, and so does a smooth activation, such as ``softplus``. In the
+# :term:`Hessian` with respect to the weights, the blocks across layers are not zero:
 
 torch.manual_seed(0)  # the same weights on every build
 W, V, image = torch.randn(8, 2), torch.randn(3, 8), x.detach()
@@ -133,8 +133,9 @@ for flag in ({"allow_unused": True}, {"materialize_grads": True}):
 print(torch.autograd.grad((0 * w).sum(), w))
 
 # %%
-# *allow_unused=True, and it raises all the same.* The flag allows an input that y does not
-# use. It does not allow an input that requires no gradient. So ask only by those that do:
+# *allow_unused=True, and it raises all the same.* The flag allows an input that y does
+# not use. It does not allow an input that requires no gradient. So ask only for those
+# that do:
 
 constant = torch.tensor(5.0)
 try:
@@ -174,8 +175,9 @@ bodies["y of before"](x).requires_grad
 
 # %%
 # A check with torch alone is to move x and to look whether y does what the gradient says.
-# The *y of before* does, as it does not move at all. There the function is wrong, not its
-# derivative. The check is worth a run for every function that you did not write yourself:
+# The *y of before* does, because it does not move at all. In that case the function is
+# wrong, and not its derivative. It is worth running this check on every function that you
+# did not write yourself:
 
 
 def agrees(f, x, h=1e-3):

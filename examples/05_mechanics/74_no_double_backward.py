@@ -82,9 +82,9 @@ for name, f in plain.items():
     print(f"{name:18}", tuple(found[name].shape))
 
 # %%
-# *Large batches have a second derivative, a small one raises.* So it was with ``cdist``
-# before torch 2.14 (:ref:`version-notes`). If you let it compute by matrix products, it has
-# one on every release:
+# *Large batches have a second derivative, a small one raises.* This was so with ``cdist``
+# before torch 2.14 (:ref:`version-notes`). If you let it compute by matrix products, it
+# has one on every release:
 
 
 def distances(x):
@@ -96,9 +96,9 @@ found["cdist"] = product(distances, x)
 
 # %%
 # *And the distances within one set?* If they are written as ``(a - b).norm()``, their
-# second derivative is NaN where two points are one, as in all pairs i = j. So take the
-# pairs i < j. Each line says whether there is a NaN, for all pairs first, and then for i <
-# j:
+# second derivative is NaN if two points are the same, as in all pairs i = j. So take only
+# the pairs i < j. Each line says whether there is a NaN, for all pairs first, and then
+# for i < j:
 
 i, j = torch.triu_indices(4, 4, 1)
 for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
@@ -162,8 +162,8 @@ off = (by_differences(attention, x) - found["attention"]).abs().max()
 print(tuple(of_ctc.shape), of_ctc.requires_grad, off.item() < 1e-7)
 
 # %%
-# As a check, each product is compared with such differences. That of CTC is compared with
-# second differences of its values, which no derivative enters:
+# As a check, each product is compared with such differences. The one of CTC is compared
+# with second differences of its values, which contain no derivative:
 
 for name, f in {**plain, "cdist": distances, "LSTM": recurrent}.items():
     torch.testing.assert_close(found[name], by_differences(f, x), atol=1e-6, rtol=0)
