@@ -7,8 +7,8 @@ Why "backward through the graph a second time"?
 A training loop works for one step, and the second step stops with this message. The first
 ``backward`` has freed the values that the graph had saved, and the second came past the
 same nodes again. So look for what the two have in common: two losses, a state that was
-carried over from the last step, or something that was computed outside of the loop.
-The message suggests ``retain_graph=True``, and that is seldom what you need.
+carried over from the last step, or something that was computed outside the loop. The
+message suggests ``retain_graph=True``, and that is seldom what you need.
 """
 
 # %%

@@ -66,9 +66,9 @@ for name, (f, at) in ends.items():
 # *The angle between two vectors gives inf or NaN when they are parallel.* ``acos`` needs
 # the cosine, which is flat there. It does not help to clamp the cosine. Beyond the bound
 # its gradient is 0, and short of it the slope of ``acos`` is up to 700. If you take the
-# same angle by ``atan2``, its slope has length :math:`1/|p|` everywhere, bar at the origin.
-# Each line shows a point and the gradient of the three formulas there, and the last line
-# shows the 700:
+# same angle by ``atan2``, its slope has length :math:`1/|p|` everywhere, except at the
+# origin. Each line shows a point and the gradient of the three formulas there, and the
+# last line shows the 700:
 
 
 def by_acos(p):

@@ -76,7 +76,7 @@ print(*messages)
 # %%
 # A sum keeps nothing, so ``c + x`` runs. If the old log-probabilities of your policy come
 # from ``inference_mode`` and training fails with this message, compute them under
-# ``no_grad`` instead, or call ``clone()`` on them outside of the block:
+# ``no_grad`` instead, or call ``clone()`` on them outside the block:
 
 x = torch.tensor(3.0, requires_grad=True)
 c = ways["inference_mode"](x)

@@ -67,10 +67,11 @@ for kept in (True, False):
     print(kept, len(runs))
 
 # %%
-# ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition, and
-# hangs on the tensor. *And after torch.compile?* The hook of a module that was compiled and
-# called before is ignored (:ref:`error-hook-after-compile`; :ref:`module-hooks` has other
-# reasons). The hooks of its parameters run, because leaves are outside of what is compiled:
+# ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition,
+# and hangs on the tensor. *And after torch.compile?* The hook of a module that was
+# compiled and called before is ignored (:ref:`error-hook-after-compile`;
+# :ref:`module-hooks` has other reasons). The hooks of its parameters run, because leaves
+# are outside what is compiled:
 
 layer, runs = nn.Linear(1, 1), []
 compiled = torch.compile(layer, backend="aot_eager")
@@ -131,11 +132,11 @@ dist.destroy_process_group()
 print(seen, weight.grad.item())
 
 # %%
-# To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or average
-# by a communication hook as above. *And with checkpoints it runs twice?* Take a layer that
-# is used inside and outside of a checkpoint. From the old variant, which calls ``backward``
-# inside of ``backward``, it gets its gradient in two parts, and from the new variant in
-# one. We print the number of calls, and whether the parts add up:
+# To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or
+# average by a communication hook as above. *And with checkpoints it runs twice?* Take a
+# layer that is used inside and outside a checkpoint. From the old variant, which calls
+# ``backward`` inside ``backward``, it gets its gradient in two parts, and from the new
+# variant in one. We print the number of calls, and whether the parts add up:
 
 from torch.utils.checkpoint import checkpoint
 

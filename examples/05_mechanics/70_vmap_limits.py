@@ -113,7 +113,7 @@ print(sums, vmap(lambda x: torch.zeros_like(x).add_(x))(samples))
 
 # %%
 # *BatchNorm: "would mutate a captured Tensor".* In ``train()`` mode the layer edits its
-# running statistics, which are tensors from outside of the function. You can use the
+# running statistics, which are tensors from outside the function. You can use the
 # statistics as they are, with ``eval()``. Or you can replace the layer by one that keeps
 # none, and always normalises with the statistics of the batch. Mind that these are two
 # different functions, with different slopes:
@@ -123,8 +123,9 @@ for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.
     print(vmap(grad(first))(samples).round(decimals=3))
 
 # %%
-# ``torch.autograd.functional.vjp`` cannot be used inside of ``vmap``. In old releases it
-# returned zeros there, and now it raises. Nest the functions of :mod:`torch.func` instead:
+# ``torch.autograd.functional.vjp`` cannot be used inside ``vmap``. In old releases it
+# returned zeros there, and now it raises. Nest the functions of :mod:`torch.func`
+# instead:
 
 vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 

@@ -89,7 +89,7 @@ inside = compiled(hessian(lambda x: f(x).sum()))(at)
 print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 
 # %%
-# *And backward() inside of the compiled function?* The graph breaks there. With
+# *And backward() inside the compiled function?* The graph breaks there. With
 # ``fullgraph=True`` it is refused, unless ``torch._dynamo.config.trace_autograd_ops`` is
 # set. This setting also makes two calls of ``backward`` through a shared part work
 # (:ref:`answers-compile` tries every combination). ``grad`` of :mod:`torch.func` needs no

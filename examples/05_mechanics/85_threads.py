@@ -132,7 +132,7 @@ mine = torch.rand(1, generator=torch.Generator().manual_seed(0))
 print(*(torch.equal(drawn, first) for drawn in (there, torch.rand(1), mine)))
 
 # %%
-# *A thread inside of torch.func.grad.* A transform belongs to its thread, too. So what
+# *A thread inside torch.func.grad.* A transform belongs to its thread, too. So what
 # another thread computes is a constant for it, and nothing warns you. In :math:`x\cdot
 # x^2`, only the first factor is differentiated, and the result is :math:`x^2`. It should
 # be :math:`3x^2`, which is printed beside it:

@@ -42,10 +42,10 @@ for after in (torch.sum, lambda y: (y**2).sum(), lambda y: (y.T.contiguous() ** 
 # What goes wrong
 # ---------------
 #
-# *view size is not compatible with input tensor's size and stride.* You get this message in
-# a backward that has worked with another loss. If a kernel of your own reads the memory in
-# order, you get wrong numbers instead, without a word. The second rule below does what such
-# a kernel would:
+# *view size is not compatible with input tensor's size and stride.* You get this message
+# in a backward that has worked with another loss. If a kernel of your own reads the
+# memory in order, you get wrong numbers instead, without a warning. The second rule below
+# does what such a kernel would:
 
 
 class Viewed(Shown):
@@ -123,7 +123,7 @@ for Recomputed.enable in (False, True):
 # %%
 # This Function has no second derivative, as ``own`` is cut from x. So mark it
 # ``once_differentiable`` (:ref:`twice-differentiable`). If you use :func:`torch.func.vjp`
-# inside of backward, you need no switch at all, because it turns grad mode on for itself.
+# inside backward, you need no switch at all, because it turns grad mode on for itself.
 
 # %%
 # Complex numbers

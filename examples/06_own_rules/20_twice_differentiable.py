@@ -132,8 +132,8 @@ except RuntimeError as error:
 # %%
 # Do not rely on this error. It comes only if ``v`` has a graph, and only to a walk that
 # goes there, which that of ``autograd.grad(g, x)`` does not. For :math:`x^4+x^2` and
-# :math:`((x^2)^4)^2` the right :math:`f''` are 50 and 3932160. Look at the second number of
-# each pair, which you get without a word:
+# :math:`((x^2)^4)^2` the right :math:`f''` are 50 and 3932160. Look at the second number
+# of each pair, which you get without a warning:
 
 slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**2) ** 2, x)
 slips
