@@ -7,8 +7,8 @@ DDP and DataParallel: do their warnings change my gradient?
 The training runs on several GPUs, and the log is full of messages. Two are warnings, *Grad
 strides do not match bucket view strides* and *Was asked to gather along dimension 0*. Two
 are errors, *Expected to have finished reduction* and *Expected to mark a variable ready
-only once*. The warnings leave the gradients right, the second if you take the mean of what it
-gathers. The errors stop a step. What does change a gradient is silent, and the same
+only once*. The warnings leave the gradients right, the second if you take the mean of what
+it gathers. The errors stop a step. What does change a gradient is silent, and the same
 mechanism explains it, so we bring all of them about and look.
 """
 
