@@ -1,6 +1,6 @@
 """Share the rows of a Jacobian among processes.
 
-    torchrun --standalone --nproc-per-node 2 share_a_jacobian.py
+torchrun --standalone --nproc-per-node 2 share_a_jacobian.py
 """
 
 import torch
