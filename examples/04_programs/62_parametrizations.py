@@ -98,12 +98,12 @@ import matplotlib.pyplot as plt
 
 def lengths_of(weight_decay, start=1.0, steps=800):
     torch.manual_seed(0)  # the same noise on every build
-    W = (start * torch.eye(2)).requires_grad_()
+    W = (start * torch.eye(4)).requires_grad_()
     optimizer = torch.optim.SGD([W], lr=0.5, weight_decay=weight_decay)
     lengths = []
     for _ in range(steps):
-        points = torch.randn(16, 2)
-        goals = points @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]) + torch.randn(16, 2)
+        points = torch.randn(16, 4)
+        goals = points.roll(1, dims=1) + torch.randn(16, 4)
         normalised = W / torch.linalg.matrix_norm(W, 2)
         optimizer.zero_grad()
         ((points @ normalised - goals) ** 2).mean().backward()
@@ -219,7 +219,7 @@ print(caught[0].message)
 
 def turned(start):
     W = lengths_of(0.0, start, steps=1)[1]
-    return (W / torch.linalg.matrix_norm(W, 2) - torch.eye(2)).norm().item()
+    return (W / torch.linalg.matrix_norm(W, 2) - torch.eye(4)).norm().item()
 
 
 print(f"{turned(10.0) / turned(100.0):.0f} times less")

@@ -4,14 +4,18 @@ r"""
 DDP and DataParallel: do their warnings change my gradient?
 ===========================================================
 
-The warnings do not: under *Grad strides do not match* the gradients are right, and under
-*Was asked to gather along dimension 0* those of the mean that you take. The two errors stop
-a step. What does change a gradient is silent.
+The training runs on several GPUs, and the log is full of messages. Two are warnings, *Grad
+strides do not match bucket view strides* and *Was asked to gather along dimension 0*. Two
+are errors, *Expected to have finished reduction* and *Expected to mark a variable ready
+only once*. The warnings leave the gradients right, the second if you take the mean of what
+it gathers. The errors stop a step. What does change a gradient is silent, and the same
+mechanism explains it, so we bring all of them about and look.
 """
 
 # %%
-# One process is enough to meet the messages of ``DistributedDataParallel``, which averages
-# over K = 1 then. The meeting place is memory, the backend gloo, on the CPU:
+# One process is enough. ``DistributedDataParallel`` averages over ``K`` = 1 processes then,
+# and has the same hooks and the same complaints. The meeting place is memory, and the
+# backend is gloo, on the CPU:
 
 import warnings
 
@@ -29,7 +33,10 @@ data = torch.arange(4.0).reshape(2, 2)
 # Expected to have finished reduction in the prior iteration
 # ----------------------------------------------------------
 #
-# A parameter takes no part in the loss: its hook never fires, as the *second* step notices:
+# DDP hangs a hook on every parameter. A hook runs when the gradient of its parameter is
+# ready, and when all of them have run, the averages are complete. If a parameter takes no
+# part in the loss, its hook never runs, and DDP waits. It notices at the beginning of the
+# *second* step. Here is a model with a layer that it does not use:
 
 
 class Idle(nn.Module):
@@ -49,30 +56,43 @@ def two_steps(**options):
 
 
 # %%
-# Leave the parameter out, freeze it before wrapping, let DDP look for what leads to no
-# output, or promise one graph for all steps. (The last two do not help a *penalty*, and the
-# last harms: :ref:`across-processes`.) *Which is it?* The bare module's ``backward`` tells:
+# You can take the parameter out of the model, or freeze it before you wrap it. If it is
+# used in some steps only, ``find_unused_parameters=True`` lets DDP look in each step for
+# what leads to no output. ``static_graph=True`` promises that all steps have the same
+# graph, and DDP finds out in the first. (These last two do not help with a *gradient
+# penalty*, and the last does harm there: :ref:`across-processes`.) To learn which parameter
+# it is, run ``backward`` of the bare module, without DDP:
 
 try:
     two_steps()
 except RuntimeError as error:
     print(str(error).partition(".")[0])
 for option in ("find_unused_parameters", "static_graph"):
-    print(option, two_steps(**{option: True}).used.bias.grad)
+    print(f"{option:22}", two_steps(**{option: True}).used.bias.grad)
 bare = Idle()
 bare(data).sum().backward()
-print([name for name, p in bare.named_parameters() if p.grad is None])
+print("unused:", [name for name, p in bare.named_parameters() if p.grad is None])
 
 # %%
 # Expected to mark a variable ready only once
 # -------------------------------------------
 #
-# Within one ``backward`` a parameter was ready twice. ``find_unused_parameters`` does not
-# see into a reentrant checkpoint, takes what is inside for unused, and so for ready; then
-# the hooks fire. The hook ``note`` keeps what DDP averages:
+# Here the opposite happened: within one ``backward``, a parameter was ready twice. The
+# usual cause is a checkpoint with ``use_reentrant=True``, which runs a ``backward`` of its
+# own in the middle of the outer one. ``find_unused_parameters`` cannot see into it, takes
+# the parameters inside for unused, and marks them as ready. Then their hooks run after all.
+#
+# Below, one layer goes through two checkpoints. The hook ``note`` keeps the gradient of the
+# bias that DDP sends to the other processes, and next to it we print the gradient that the
+# parameter holds in the end. The two should be the same:
 
 
-class Checkpointed(Idle):
+class Checkpointed(nn.Module):
+    def __init__(self, reentrant):
+        super().__init__()
+        self.used, self.reentrant = nn.Linear(2, 2), reentrant
+        nn.init.ones_(self.used.weight)
+
     def forward(self, x):
         for _ in range(2):
             x = checkpoint(self.used, x, use_reentrant=self.reentrant)
@@ -84,32 +104,39 @@ def note(sent, bucket):
     return allreduce_hook(None, bucket)
 
 
-# %%
-# *No message, and processes that drift apart?* Without the flag, two reentrant checkpoints
-# of one layer are averaged after the first, and each process adds its own second part (two
-# ``backward`` calls are as silent: :ref:`across-processes`). The other kind is one graph;
-# ``static_graph`` counts hooks in a first step. The bias's gradient as sent, and as held:
-
+shares = []
 find, static = {"find_unused_parameters": True}, {"static_graph": True}
 for reentrant, options in ((True, find), (True, {}), (False, {}), (True, static)):
-    layers, sent = Checkpointed(), []
-    layers.reentrant, layers.idle = reentrant, None
-    nn.init.ones_(layers.used.weight)
-    model = DistributedDataParallel(layers, **options)
+    sent = []
+    model = DistributedDataParallel(Checkpointed(reentrant), **options)
     model.register_comm_hook(sent, note)
+    print(f"reentrant {reentrant!s:5}", *options, end=": ")
     try:
         model(data.clone().requires_grad_()).sum().backward()
-        print(reentrant, options, *sent, layers.used.bias.grad.tolist())
+        held = model.module.used.bias.grad.tolist()
+        print("sent", *sent, "held", held)
+        shares.append(sent[0][0] / held[0])
     except RuntimeError as error:
         print(str(error).partition(".")[0])
 
 # %%
+# Look at the second line. **Without the flag there is no message, and only a third of the
+# gradient is averaged.** The parameter was ready after the first of the two inner
+# ``backward`` calls, and DDP sent what was there. The second part was added afterwards, in
+# each process for itself, so that the copies of the model drift apart. (Two ``backward``
+# calls of your own are as silent: :ref:`across-processes`.)
+#
+# In the last two lines all is well. With ``use_reentrant=False`` the checkpoint is part of
+# one graph, and this is what to take. ``static_graph`` counts in the first step how often
+# each hook runs, and waits for the last.
+#
 # Grad strides do not match bucket view strides
 # ---------------------------------------------
 #
-# The gradient has the right numbers, laid out in memory in another way than the parameter,
-# and is copied. People meet it with 1×1 convolutions on GPUs; a transposed weight does it.
-# It comes once in a process, unless you ask for all:
+# This gradient has the right numbers, but lies in memory in another order than its
+# parameter, so that DDP has to copy it. People meet it with 1×1 convolutions on GPUs. A
+# transposed weight does it here. PyTorch warns of it once in a process, unless you ask for
+# every warning:
 
 linear = nn.Linear(2, 1, bias=False)
 nn.init.ones_(linear.weight)
@@ -125,11 +152,17 @@ print(linear.weight.grad, linear.weight.grad.stride(), linear.weight.stride())
 dist.destroy_process_group()
 
 # %%
+# The strides differ, and the gradient is the right one, as we check at the end. A little
+# time is all that it costs.
+#
 # Was asked to gather along dimension 0, but all input tensors were scalars
 # -------------------------------------------------------------------------
 #
-# ``DataParallel`` cuts the batch among K GPUs. Its losses come back as a vector, and *grad
-# can be implicitly created* follows. Take the mean; their sum is K times that. By hand:
+# ``DataParallel`` is the older way, one process that cuts each batch among ``K`` GPUs. If
+# your model returns its loss, you get ``K`` losses back, as a vector, with this warning.
+# Then ``backward`` refuses, because the vector needs a ``v``. Which one? If each loss is a
+# mean, take the mean of them, which is a ``v`` of ``1/K`` in each place. Their sum would
+# give ``K`` times that. There is no GPU here, so we cut the batch by hand:
 
 weight, points = torch.ones(2, requires_grad=True), data.clone().requires_grad_()
 gathered = torch.stack([((part @ weight) ** 2).mean() for part in points.chunk(2)])
@@ -138,41 +171,68 @@ try:
 except RuntimeError as error:
     print(error)
 (by_mean,) = torch.autograd.grad(gathered.mean(), weight, retain_graph=True)
-print(by_mean, torch.autograd.grad(gathered.sum(), weight, retain_graph=True)[0])
+(by_sum,) = torch.autograd.grad(gathered.sum(), weight, retain_graph=True)
+print("mean", by_mean, " sum", by_sum)
 
 # %%
-# *Is that the mean over the batch?* For equal parts. Three rows come as two and one: the
-# gradient of the mean of parts, of the parts weighed by size, and of the batch:
+# Is that the mean over the whole batch? If the parts are of equal size, it is. A last batch
+# of three rows is cut into two and one, and then the single row counts as much as the other
+# two together. Weigh the parts by their size instead:
 
 rows, sizes = torch.arange(6.0).reshape(3, 2), torch.tensor([2.0, 1.0])
 means = torch.stack([((part @ weight) ** 2).mean() for part in rows.chunk(2)])
-losses = means.mean(), means @ sizes / 3, ((rows @ weight) ** 2).mean()
-grads = [torch.autograd.grad(loss, weight, retain_graph=True)[0] for loss in losses]
-grads
+losses = {
+    "mean of parts": means.mean(),
+    "by their size": means @ sizes / 3,
+    "whole batch": ((rows @ weight) ** 2).mean(),
+}
+grads = {}
+for name, loss in losses.items():
+    (grads[name],) = torch.autograd.grad(loss, weight, retain_graph=True)
+    print(f"{name:13}", grads[name])
 
 # %%
-# *Scatter is not differentiable twice*, from a gradient penalty, is a message of 2017
-# (PyTorch issue 2467), long mended. Cutting and joining are linear:
+# What to watch for
+# -----------------
+#
+# **Old threads.** *Scatter is not differentiable twice*, which people met with a gradient
+# penalty under ``DataParallel``, is a message of 2017 (PyTorch issue 2467) and was mended
+# long ago. To cut a batch and to join it are linear operations, so a second derivative goes
+# through them without any trouble:
 
 (g,) = torch.autograd.grad(gathered, points, torch.ones(2), create_graph=True)
 (twice,) = torch.autograd.grad((g.norm(dim=1) ** 2).mean(), weight)
 twice
 
 # %%
-# The check: by the formulas of :math:`\tfrac12\sum_i(x_i^\top w)^2` and of the mean of
-# :math:`\lVert g_i\rVert^2`, with :math:`g_i=2(x_i^\top w)\,w`, at w = (1, 1):
+# **What no message tells.** The second line of the checkpoints above is one example. Losses
+# that are sums, and ``autograd.grad`` with respect to parameters, are others, and
+# :ref:`across-processes` goes through them. A quick test: after ``backward``, compare a
+# gradient in all processes, for example by ``dist.all_gather``.
+#
+# .. dropdown:: How we checked this page
+#
+#    The gradients are compared with the formulas of :math:`\tfrac12\sum_i(x_i^\top w)^2`
+#    and of the mean of :math:`\lVert g_i\rVert^2`, with :math:`g_i=2(x_i^\top w)\,w`, at w
+#    = (1, 1). What the checkpoints have sent and held is asserted, too.
 
 s = data.sum(1, keepdim=True)
 torch.testing.assert_close(linear.weight.grad, (s * data).sum(0, keepdim=True))
 torch.testing.assert_close(by_mean, linear.weight.grad[0])
-torch.testing.assert_close(grads[1], 2 * (rows.sum(1) @ rows) / 3)
+torch.testing.assert_close(by_sum, 2 * by_mean)
+torch.testing.assert_close(grads["by their size"], 2 * (rows.sum(1) @ rows) / 3)
+torch.testing.assert_close(grads["by their size"], grads["whole batch"])
+assert not torch.allclose(grads["mean of parts"], grads["whole batch"])
 torch.testing.assert_close(twice, (8 * s * data * 2 + 8 * s**2).sum(0) / 2)
+alone = Checkpointed(reentrant=False)
+alone(data).sum().backward()
+assert alone.used.bias.grad.tolist() == sent[0] == [6, 6]
+assert shares == [1 / 3, 1, 1]
 
 # %%
-# Where next
-# ----------
-#
-# What DDP does to ``v``: :ref:`across-processes`. Checkpoints: :ref:`checkpointing`.
+# **Next:** :ref:`across-processes` shows what DDP does to ``v``, and :ref:`checkpointing`
+# what a checkpoint does. The messages have pages of their own as well:
+# :ref:`error-ddp-unused-parameters` and :ref:`error-ddp-ready-only-once`.
 #
 # .. asked: DDP warning; grad strides do not match bucket view; was asked to gather
 #    along dimension 0; unused parameters in DDP; are DDP warnings harmless

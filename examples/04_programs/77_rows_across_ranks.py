@@ -4,175 +4,151 @@ r"""
 Can several processes share one Jacobian?
 =========================================
 
-Yes: the rows of a :term:`Jacobian` are
-:term:`vector-Jacobian products <vector-Jacobian product>` that know nothing of each other.
-:func:`pullback.distributed.jacobian` lets every process of a ``torch.distributed`` group
-take its part of them, and gives each process the whole of J.
+Your function is a simulation, one run takes a second, and you want its whole
+:term:`Jacobian`. With a thousand outputs that is a thousand runs backwards. You have eight
+processes. Can each of them take an eighth of the work? It can, because the rows of a
+Jacobian are :term:`vector-Jacobian products <vector-Jacobian product>` that know nothing of
+each other: the ``v`` of row ``i`` has a 1 in place ``i`` and zeros elsewhere, and whoever
+has a spare moment may take it. :func:`pullback.distributed.jacobian` shares them out, and
+gives the whole of ``J`` to each process.
 """
 
 # %%
-# For :math:`f:\mathbb R^n\to\mathbb R^m` and K processes, process k takes the rows
+# The program
+# -----------
+#
+# Save it as ``share_a_jacobian.py``, and start it with the line at its top. The first half
+# of the main part is all that a real program needs: join the group, and make the *same call
+# in every process*, with the same function and the same ``x``. Our ``f`` has five outputs
+# and three inputs. It notes each ``v`` that reaches it, so that we see who takes which row.
+# The second half tries four mistakes:
+#
+# .. literalinclude:: /../examples/04_programs/processes/share_a_jacobian.py
+#    :language: python
+#
+# ``torchrun`` tells each process its number, its *rank*, and where to meet the others, and
+# ``init_process_group`` reads that. On this page it runs on a CPU in two processes. From
+# Python we start it like this:
+
+import json
+import subprocess
+import sys
+
+import torch
+
+import pullback
+
+FILE = "processes/share_a_jacobian.py"
+RUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+done = subprocess.run([*RUN, FILE], capture_output=True, text=True, timeout=300)
+assert done.returncode == 0, done.stderr
+printed = done.stdout.splitlines()
+
+# %%
+# Who takes which row?
+# --------------------
+#
+# For ``m`` outputs and ``K`` processes, process ``k`` takes the rows
 #
 # .. math::
 #
 #    J_{i,:}=e_i^\top J,\qquad k\,s\le i<(k+1)\,s,\qquad s=\lceil m/K\rceil ,
 #
-# runs f itself, and receives the other rows. With five outputs and two processes that is
-# three rows and two. What this page needs:
+# which is three rows for the first process, and two for the second. These are the ``v``
+# that arrived, all of them :term:`one-hot vectors <one-hot vector>` but one:
 
-import json
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
-import torch
-import pullback
+print("\n".join(printed[:6]))
 
 # %%
-# The whole of it in this process, to compare with:
+# Rank 1 has taken a third product, with a ``v`` of zeros. Its result is thrown away. It is
+# there because all processes gather parts of the same size. In the end both have all five
+# rows, the same as one process computes alone:
 
 x = torch.tensor([1.0, 2.0, 3.0])
 A = torch.arange(15.0).reshape(5, 3)
-
-
-def f(x):
-    return (A @ x) ** 2
-
-
-J = pullback.jacobian(f, x)
+J = pullback.jacobian(lambda x: (A @ x) ** 2, x)
 print(J)
+gathered = [
+    torch.tensor(json.loads(line.removeprefix(f"rank {rank}: ")))
+    for rank, line in enumerate(printed[6:8])
+]
+print("rank 0 has it:", torch.equal(gathered[0], J))
+print("rank 1 has it:", torch.equal(gathered[1], J))
 
 # %%
-# What each process runs is a file of its own. ``torchrun`` tells a process its number, and
-# where to meet the others, by way of its environment; ``init_process_group`` reads that:
-
-SETUP = """
-import torch
-import torch.distributed as dist
-import pullback
-dist.init_process_group("gloo")  # "nccl" where each process has a GPU
-rank = dist.get_rank()
-x = torch.tensor([1.0, 2.0, 3.0])
-A = torch.arange(15.0).reshape(5, 3)
-"""
-
-# %%
-# All processes make the same call. This f prints the seeds that reach it, so that you see
-# which rows a process takes:
-
-ROWS = """
-def f(x):
-    y = (A @ x) ** 2
-    y.register_hook(lambda v: print(f"rank {rank} sends", v.tolist()))
-    return y
-J = pullback.distributed.jacobian(f, x, group=dist.group.WORLD, chunk_size=1)
-print(f"rank {rank} has", J.tolist())
-"""
-
-# %%
-# What goes wrong follows below: an x that is not the same everywhere; an f that fails in
-# one process, for which the other would wait; an f that is random, or cut, in one of them:
-
-WRONG = """
-def attempt(f, x):
-    try:
-        pullback.distributed.jacobian(f, x, group=dist.group.WORLD)
-    except Exception as error:
-        print(f"rank {rank} raises {type(error).__name__}: {error}")
-attempt(torch.square, x + rank)
-attempt(lambda x: x.mul(2) if rank == 0 else x.reshape(7), x)
-attempt(lambda x: x * torch.rand(3), x)
-cut = lambda x: x * (x if rank == 0 else x.detach())
-J = pullback.distributed.jacobian(cut, x, group=dist.group.WORLD)
-print(J.diag().tolist())
-"""
-
-# %%
-# At the end they wait for each other, since gloo may abort a process whose peer has gone:
-
-LEAVE = """
-dist.barrier()
-dist.destroy_process_group()
-"""
-
-# %%
-# On the command line, if the four pieces are ``worker.py``:
+# What to watch for
+# -----------------
 #
-# .. code-block:: console
+# **All processes need the same x.** In ordinary training each process has its own data, and
+# the *gradients* are averaged (:ref:`across-processes`). This is another task. The rows of
+# two different points would make a matrix that is nobody's Jacobian. So the inputs are
+# compared, by their hashes, and if they differ, every process raises:
+
+print(printed[8].partition(":")[2].partition(";")[0].strip())
+
+# %%
+# **One process fails.** If its ``f`` raises, the other is told, and does not wait until the
+# timeout of the group:
+
+print("\n".join(printed[10:12]))
+
+# %%
+# **A random f** needs the same seed everywhere (:func:`torch.manual_seed`). With another
+# one in each process the outputs differ, and this is noticed as well:
+
+print(printed[12].partition(" (")[0])
+
+# %%
+# **What is not noticed.** If ``f`` has the same outputs in all processes, but another graph
+# in one, nothing can tell from the numbers. The last ``f`` is the square, with a ``detach``
+# in rank 1. The first two rows come from rank 0 and are right. The third comes from rank 1,
+# and shows 3 on the diagonal in place of 6:
+
+print("\n".join(printed[14:16]))
+
+# %%
+# **Small Jacobians gain nothing.** Each process runs ``f`` forward once and sends its part
+# to all others. It pays when one product costs much more than sending one row. And the
+# whole of ``J`` stands in every process. If it does not fit, you need a way without it, a
+# product at a time (:ref:`never-forms-j`).
 #
-#    $ torchrun --standalone --nproc-per-node 2 worker.py
-#
-# Here it is the same module, started from Python with a time limit, and with a file for
-# what each process prints. ``PRINTED`` holds the lines of both:
-
-RUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-
-with tempfile.TemporaryDirectory() as folder:
-    script = Path(folder, "worker.py")
-    script.write_text(SETUP + ROWS + WRONG + LEAVE)
-    command = [*RUN, "--redirects=1", f"--log-dir={folder}", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    files = sorted(Path(folder).rglob("stdout.log"))
-    PRINTED = [file.read_text().splitlines() for file in files]
-
-# %%
-# Each process sends :term:`one-hot vectors <one-hot vector>`, the first three rows or the
-# last two. Rank 1 takes a third, of zeros, so that both gather parts of one size:
-
-for line in [*PRINTED[0][:3], *PRINTED[1][:3]]:
-    print(line)
-
-# %%
-# Both have all five rows in the end:
-
-print(PRINTED[0][3] == PRINTED[1][3].replace("rank 1", "rank 0"))
-
-# %%
-# What goes wrong
-# ---------------
-#
-# *Each process with data of its own*, as in :ref:`across-processes`, is another task: there
-# the gradients of different batches are averaged. Here all must hold the same x, and the
-# rows of two different points would make a matrix that is no Jacobian. That is noticed:
-
-print(PRINTED[1][4])
-
-# %%
-# *One process fails.* The other is told, and does not wait for the timeout of the group:
-
-print(PRINTED[0][5], PRINTED[1][5], sep="\n")
-
-# %%
-# A random f needs one seed everywhere (:func:`torch.manual_seed`), else the outputs
-# differ: an error, too. *What is not noticed?* The same numbers with another graph. ``cut``
-# is the square in rank 0, whose rows are right; in rank 1, with a ``detach``, it gives 3
-# for 6:
-
-print(PRINTED[1][6].partition(" (")[0], PRINTED[1][7], sep="\n")
-
-# %%
-# It is not faster for a small J: each process runs f once and sends all of its part to the
-# others. It pays when one product costs much more than sending one row. The whole of J
-# stands in every process; for one that does not fit, a product at a time is the answer
-# (:ref:`never-forms-j`). With ``mode="forward"`` the processes share the columns
+# **More outputs than inputs?** Then share the columns, with ``mode="forward"``
 # (:ref:`reverse-or-forward`).
 #
-# The check: what the two processes gathered, against the formula
-# :math:`J=\operatorname{diag}(2Ax)\,A`:
-
-for rank, lines in enumerate(PRINTED):
-    gathered = torch.tensor(json.loads(lines[3].removeprefix(f"rank {rank} has")))
-    torch.testing.assert_close(gathered, 2 * (A @ x)[:, None] * A)
-    torch.testing.assert_close(gathered, J)
+# .. admonition:: Try it
+#
+#    With four processes and our five outputs, how many products with a ``v`` of zeros are
+#    there?
+#
+# .. dropdown:: Answer
+#
+#    Three. Each process takes two, which makes eight products for five rows.
 
 # %%
-# Where next
-# ----------
+# .. dropdown:: How we checked this page
 #
-# Gradients that processes average: :ref:`across-processes`. The rows in one process:
-# :ref:`jacobian-row-by-row`. Fewer products for many zeros: :ref:`sparse-jacobian`.
+#    What the two processes have gathered is compared with the formula
+#    :math:`J=\operatorname{diag}(2Ax)\,A`, and the diagonal of the cut function with the
+#    right one in the rows of rank 0.
+
+for each in gathered:
+    torch.testing.assert_close(each, 2 * (A @ x)[:, None] * A)
+    torch.testing.assert_close(each, J)
+seeds = [json.loads(line.partition(": ")[2]) for line in printed[:6]]
+rows = torch.cat([torch.eye(5), torch.zeros(1, 5)])
+assert torch.equal(torch.tensor(seeds[0::2] + seeds[1::2]), rows)
+assert "different inputs" in printed[8]
+assert "different inputs" in printed[9]
+assert "rank 1 of the group raised" in printed[10]
+assert "different outputs" in printed[12]
+assert "different outputs" in printed[13]
+for line in printed[14:16]:
+    assert json.loads(line.partition(": ")[2]) == [2, 4, 3]
+
+# %%
+# **Next:** :ref:`jacobian-row-by-row` computes the rows in one process, and
+# :ref:`sparse-jacobian` needs fewer products if there are many zeros. Gradients that
+# processes average are in :ref:`across-processes`.
 #
 # .. asked: Jacobian on several GPUs; distribute rows of the Jacobian; parallel
 #    Jacobian; share a Jacobian among processes

@@ -4,175 +4,172 @@ r"""
 Does y.backward(v) work under FSDP and tensor parallelism?
 ==========================================================
 
-Yes. ``v`` has the shape of this process's y. FSDP averages over the processes, as DDP
-does, and ``.grad`` holds this process's part of the mean. ``torch.autograd.grad`` by the
-parameters goes past that, in silence. Where y is a ``DTensor`` of your own, ``v`` is one.
+Your model does not fit on one GPU any more, so that each process keeps only a part of every
+parameter. You call ``y.backward(v)`` as before. What shape has ``v`` now, and what do you
+find in ``.grad``? In short: under FSDP, ``v`` belongs to the ``y`` of *this* process, the
+gradients are averaged as under DDP, and ``.grad`` holds this process's part of the average.
+Under tensor parallelism all processes compute one ``y`` together, so they pass the same
+``v``, and nothing is averaged. And ``torch.autograd.grad`` with respect to the parameters
+goes past the averaging without a word.
 """
 
 # %%
-# With K processes, process k has its own batch, its own :math:`v^{(k)}`, and a 1/K-th of
-# every parameter. After ``backward`` the parts, put together, are
-# :math:`\frac1K\sum_k(v^{(k)})^\top J^{(k)}`.
+# The program
+# -----------
 #
-# Two processes on this machine's CPU, with the gloo backend; on GPUs it is ``"nccl"`` and
-# ``"cuda"``. This page was not run on any:
+# The model has two linear layers with whole numbers in them, so that every result can be
+# computed by hand. There are two processes. Save the file as ``sharded.py``, and start it
+# with the line at its top. ``say`` prints what each process has found. For a ``DTensor``,
+# which is a tensor that is spread over processes, these are three things: how it is spread,
+# the part of this process, and the whole:
+#
+# .. literalinclude:: /../examples/04_programs/processes/sharded.py
+#    :language: python
+#
+# On this page the processes run on a CPU, with the backend gloo. It was not run on GPUs.
+# From Python we start the file like this, and keep what both processes found by its name:
 
 import json
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import torch
 
-# %%
-# What each runs is put together from five pieces. Two linear layers with whole numbers, and
-# for each process one sample:
-
-SETUP = """
-import json, torch
-import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import parallelize_module as parallel
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
-dist.init_process_group("gloo")
-rank, mesh = dist.get_rank(), init_device_mesh("cpu", (2,))
-"""
-
-# %%
-# ``say`` prints a line for the page:
-
-MODEL = """
-A, B = torch.arange(8.0).reshape(4, 2), torch.arange(8.0).reshape(2, 4)
-def two_layers():
-    sizes = (2, 4), (4, 2)
-    model = torch.nn.Sequential(*[torch.nn.Linear(*s, bias=False) for s in sizes])
-    with torch.no_grad():
-        [layer.weight.copy_(w) for layer, w in zip(model, (A, B))]
-    return model
-def say(*found):  # numbers as lists, all else as text
-    print(json.dumps([getattr(k, "tolist", lambda: str(k))() for k in found]))
-x, v = torch.tensor([[1.0, 2.0]]).add(rank).requires_grad_(), torch.tensor([[1.0, 10.0]])
-"""
-
-# %%
-# FSDP: ``fully_shard`` cuts the parameters, ``full_tensor`` collects the parts of a
-# gradient. Then the same by ``torch.autograd.grad``, by a weight and by x:
-
-SHARDED = """
-model = fully_shard(two_layers(), mesh=mesh)
-model(x).backward(v)
-say("fsdp", (g := model[0].weight.grad).placements, g.to_local(), g.full_tensor())
-say("grad", *torch.autograd.grad(model(x), [model[0].weight, x], v))
-deep = two_layers()
-[fully_shard(layer, mesh=mesh) for layer in (*deep, deep)]
-try:
-    torch.autograd.grad(deep(x), deep[0].weight, v)
-except RuntimeError as error:
-    say("inner", str(error).split(".")[0])
-"""
-
-# %%
-# Tensor parallelism: one layer cut by rows, one by columns, and the *same* x and ``v``:
-
-PARALLEL = """
-model = parallel(two_layers(), mesh, {"0": ColwiseParallel(), "1": RowwiseParallel()})
-model(torch.tensor([[1.0, 2.0]])).backward(v)
-g = model[0].weight.grad
-say("parallel", g.placements, g.to_local(), g.full_tensor())
-W = distribute_tensor(A, mesh, [Shard(0)])
-u = distribute_tensor(torch.tensor([1.0, 2.0]), mesh, [Replicate()]).requires_grad_()
-w = torch.tensor([1.0, 2.0, 3.0, 4.0])
-"""
-
-# %%
-# The last three lines distribute two tensors by hand, W by rows, u whole in each process.
-# ``w`` weighs the four outputs of ``W @ u``: as a plain tensor, as a ``DTensor``, in parts,
-# and whole:
-
-OWN = """
-try:
-    (W @ u).backward(w)
-except RuntimeError as error:
-    say("plain", str(error).split(",")[0])
-for name, y, seed in [("DTensor", W @ u, distribute_tensor(w, mesh, [Shard(0)])),
-                      ("parts", (W @ u).to_local(), w.chunk(2)[rank]),
-                      ("whole", (W @ u).full_tensor(), w)]:
-    (g,) = torch.autograd.grad(y, u, seed)
-    say(name, g.placements, g.to_local(), g.full_tensor())
-dist.barrier(), dist.destroy_process_group()
-"""
-
-# %%
-# The five in one file, started twice. ``FOUND`` holds what each process said:
-
+FILE = "processes/sharded.py"
 RUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-with tempfile.TemporaryDirectory() as folder:
-    script = Path(folder, "worker.py")
-    script.write_text(SETUP + MODEL + SHARDED + PARALLEL + OWN)
-    command = [*RUN, "--redirects=1", f"--log-dir={folder}", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    files = sorted(Path(folder).rglob("stdout.log"))
-    printed = [map(json.loads, file.read_text().splitlines()) for file in files]
-FOUND = [{name: found for name, *found in each} for each in printed]
+done = subprocess.run([*RUN, FILE], capture_output=True, text=True, timeout=300)
+assert done.returncode == 0, done.stderr
+found = {line["name"]: line["held"] for line in map(json.loads, done.stdout.splitlines())}
 
 # %%
 # FSDP
 # ----
 #
-# Each process holds two of the four rows of the mean, and says so. *autograd.grad gives
-# another gradient than backward*: it returns what arrives at the gathered weight, and the
-# averaging comes after. So each process gets the whole gradient of its own batch, in
-# silence. Where the layers are cut too, the gathered weight is gone by then, and it raises:
-
-for each in FOUND:
-    print(*each["fsdp"][:2], "autograd.grad:", each["grad"][0])
-print(FOUND[0]["inner"][0])
-
-# %%
-# Take ``backward`` for the parameters. By the *input* ``autograd.grad`` is right: x is this
-# process's own. Tensor parallelism averages nothing, since the processes share one
-# computation. The parts are rows of the gradient that one process would have found:
-
-for each in FOUND:
-    print(*each["parallel"][:2])
-
-# %%
-# What goes wrong
-# ---------------
+# ``fully_shard`` gives each process one half of each parameter. During the forward pass it
+# gathers the whole, and puts it away again. Each process has its own sample ``x`` and its
+# own :math:`v^{(k)}`, and after ``backward`` the parts, put together, are
 #
-# *got mixed torch.Tensor and DTensor*: y is distributed, ``v`` is not. Distribute ``v``, or
-# pass this process's part to ``y.to_local()``, or all of it to ``y.full_tensor()``. Each is
-# right. But each process found what its rows of W contribute to u. Such a gradient is
-# ``Partial``: it is the *sum* of the parts, and ``to_local`` only one of them:
+# .. math::
+#
+#    \frac1K\sum_k\bigl(v^{(k)}\bigr)^\top J^{(k)} .
+#
+# The first weight has four rows. Here is what each process holds of its gradient:
 
-print(FOUND[0]["plain"][0])
-for each in FOUND:
-    print(*each["DTensor"][:2], "of", each["DTensor"][2])
+for rank, (placements, part, _) in enumerate(found["fsdp backward"]):
+    print(f"rank {rank}: {placements} {part}")
 
 # %%
-# The check: each number from one process with plain tensors and the formulas
-# :math:`B^\top v\,x^\top` and :math:`w^\top W`:
+# ``Shard(dim=0)`` says that the rows are divided, and each process holds two of them. They
+# are rows of the *average*. ``p.grad.full_tensor()`` puts them together, if all processes
+# call it. Compare what ``torch.autograd.grad`` gives:
+
+for rank, gradient in enumerate(found["fsdp autograd.grad"]):
+    print(f"rank {rank}: {gradient}")
+
+# %%
+# All four rows are here, plain tensors, and each process has those of its own sample. FSDP
+# averages *after* the gradient has arrived at the gathered weight, in the step that fills
+# ``.grad``, and ``autograd.grad`` stops before it. Nothing tells you. If the layers are cut
+# one by one, which is how large models are wrapped, the gathered weight has been put away
+# by then, and you get an error:
+
+print(found["layers cut, too"][0])
+
+# %%
+# So for the parameters take ``backward``. With respect to the *input*, ``autograd.grad`` is
+# right, since ``x`` belongs to this process alone, for example in a gradient penalty or a
+# saliency map.
+#
+# Tensor parallelism
+# ------------------
+#
+# Here the two processes share one computation. The first layer is cut by rows, and the
+# second by columns. Both processes are given the *same* ``x`` and the same ``v``. Their
+# parts are rows of the gradient that one process would have found, and there is no average:
+
+for rank, (placements, part, _) in enumerate(found["tensor parallel"]):
+    print(f"rank {rank}: {placements} {part}")
+
+# %%
+# A distributed tensor of your own
+# --------------------------------
+#
+# If you distribute tensors yourself, ``y`` may be a ``DTensor``, and then a plain ``v`` is
+# refused:
+
+print(found["plain w"][0])
+
+# %%
+# There are three ways out. Distribute ``v`` as ``y`` is distributed. Or turn ``y`` into a
+# plain tensor before ``backward``, by ``y.to_local()`` with this process's part of ``v``,
+# or by ``y.full_tensor()`` with all of ``v``. All three have the same result:
+
+for name in ("w as a DTensor", "a part of w", "all of w"):
+    print(f"{name:15}", [part for _, part, _ in found[name]], "whole", found[name][0][2])
+print(found["all of w"][0][0])
+
+# %%
+# Look at the last line. The gradient of ``u`` is ``Partial``: each process has found what
+# *its* rows of ``W`` contribute, and the gradient is the *sum* of the parts.
+#
+# What to watch for
+# -----------------
+#
+# **to_local() of a Partial gradient** is one summand, and not the gradient. Read
+# ``placements`` first, or call ``full_tensor()``, which adds up.
+#
+# **Clipping.** The norm of a gradient needs all parts. Under ``fully_shard``,
+# ``torch.nn.utils.clip_grad_norm_`` knows this, and both processes see the norm of the
+# whole average. A norm of your own from ``to_local()`` would differ between them:
+
+print([round(norm, 2) for _, _, norm in found["norm before the clip"]])
+
+# %%
+# **A sum as the loss.** FSDP averages as DDP does, so the same factor ``K`` is missing
+# (:ref:`across-processes`).
+#
+# .. admonition:: Try it
+#
+#    Give both processes the same ``x`` under FSDP, too. Which of the gradients agree then?
+#
+# .. dropdown:: Answer
+#
+#    All of them. The average of two equal gradients is the gradient, and ``autograd.grad``
+#    gives it in both processes. This is why a test with one sample hides the difference.
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Each number is computed in this one process, with plain tensors and the formulas
+#    :math:`B^\top v\,x^\top` for the first weight, :math:`v\,(Ax)^\top` for the second, and
+#    :math:`w^\top W`.
 
 A, B = torch.arange(8.0).reshape(4, 2), torch.arange(8.0).reshape(2, 4)
 v, w = torch.tensor([1.0, 10.0]), torch.arange(1.0, 5.0)
-alone = [torch.outer(B.T @ v, torch.tensor([1.0, 2.0]) + rank) for rank in (0, 1)]
-for each, own in zip(FOUND, alone, strict=True):
-    assert each["fsdp"][2] == torch.stack(alone).mean(0).tolist()
-    assert each["grad"] == [own.tolist(), [(v @ B @ A).tolist()]]
-    assert each["parallel"][2] == alone[0].tolist()
-    assert each["DTensor"][2] == (w @ A).tolist()
-    assert each["DTensor"] == each["parts"] == each["whole"]
+samples = [torch.tensor([1.0, 2.0]) + rank for rank in (0, 1)]
+firsts = [torch.outer(B.T @ v, x) for x in samples]
+mean = torch.stack(firsts).mean(0)
+second = torch.stack([torch.outer(v, A @ x) for x in samples]).mean(0)
+norm = torch.cat([mean.flatten(), second.flatten()]).norm().item()
+for rank in (0, 1):
+    placements, part, whole = found["fsdp backward"][rank]
+    assert whole == mean.tolist()
+    assert part == mean.chunk(2)[rank].tolist()
+    assert found["fsdp autograd.grad"][rank] == firsts[rank].tolist()
+    assert found["fsdp autograd.grad, by x"][rank] == [(v @ B @ A).tolist()]
+    assert found["tensor parallel"][rank][1] == firsts[0].chunk(2)[rank].tolist()
+    assert found["tensor parallel"][rank][2] == firsts[0].tolist()
+    assert found["w as a DTensor"][rank][2] == (w @ A).tolist()
+    assert found["w as a DTensor"][rank] == found["a part of w"][rank]
+    assert found["w as a DTensor"][rank] == found["all of w"][rank]
+    assert abs(found["norm before the clip"][rank][2] - norm) < 0.01
+    local = torch.tensor(found["w as a DTensor"][rank][1])
+    torch.testing.assert_close(local, w.chunk(2)[rank] @ A.chunk(2)[rank])
 
 # %%
-# Where next
-# ----------
-#
-# Averages over processes: :ref:`across-processes`. A Jacobian shared among them:
-# :ref:`rows-across-ranks`. A model cut into stages: :ref:`cut-graphs`.
+# **Next:** :ref:`across-processes` has what DDP averages and what it does not, and
+# :ref:`rows-across-ranks` has a :term:`Jacobian` that processes share. A model that is cut
+# into stages is in :ref:`cut-graphs`.
 #
 # .. asked: FSDP gradient; tensor parallel gradient; DTensor; sharded parameters and
 #    backward; gradient shard; clip gradients with FSDP

@@ -4,14 +4,22 @@ r"""
 In which dtype do v and .grad arrive under autocast?
 ====================================================
 
-Inside in bfloat16 or float16, in ``.grad`` in the leaf's float32: each cast of the forward
-pass is a node that casts the :term:`cotangent` back. A type with more digits does not
-bring back the digits that were lost, and float16 cannot hold every ``v``.
+You put ``torch.autocast`` around your forward pass, and the training runs in half the
+memory. Your weights are float32 as before, and so is ``.grad``. But what happens in
+between? The gradient that travels back is in bfloat16 or float16 for most of its way. Its
+last station turns it into float32, which does not bring back the digits that were lost. And
+float16 cannot hold every ``v``, which is why there is a ``GradScaler``. Here we follow one
+gradient from station to station.
 """
 
 # %%
-# Under ``autocast`` matrix products run in the short type, some losses in float32 (on CUDA
-# powers too). ``x`` and ``w`` have shape ``(1, 2)``, ``h``, ``y`` and ``v`` ``(1, 1)``:
+# One step under autocast
+# -----------------------
+#
+# Under ``autocast`` matrix products run in the short type, and some losses in float32 (on
+# CUDA powers, too). So there are casts in the forward pass that you have not written. Our
+# model is one product. ``x`` and ``w`` have the shape ``(1, 2)``, and ``h``, ``y`` and
+# ``v`` have the shape ``(1, 1)``:
 
 import math
 from contextlib import nullcontext
@@ -28,7 +36,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 print(h.dtype, y.dtype, loss.dtype)
 
 # %%
-# The cast back to float32 is a node, ``ToCopyBackward0``:
+# Each cast is a node of the graph, and its way back is a cast in the other direction. In
+# the picture these nodes are called ``ToCopy``:
 
 import pullback
 
@@ -37,8 +46,9 @@ ax = pullback.plot.trace(seen)
 title = ax.set_title("Each cast comes back as a ToCopy")
 
 # %%
-# *Must v be bfloat16, too?* No: a float32 ``v`` is cast to the dtype of ``y``. What each
-# tensor is sent, and what ends up in ``.grad``:
+# Must ``v`` be bfloat16 because ``y`` is? No. A float32 ``v`` is cast to the dtype of ``y``
+# at the start. Hooks show what each tensor is sent on the way, and the last line what ends
+# up in ``.grad``:
 
 for name, t in {"y": y, "h": h, "x": x, "w": w}.items():
     t.register_hook(lambda g, name=name: print(name, g.dtype, g.tolist()))
@@ -46,26 +56,88 @@ y.backward(torch.ones(1, 1))
 print(x.grad.dtype, w.grad.dtype)
 
 # %%
-# What goes wrong
-# ---------------
+# From ``y`` to the product everything is bfloat16, and from the cast on it is float32.
 #
-# Float32 in name, bfloat16 in its digits. The derivative is 1/3; its neighbour with 8 bits
-# arrives, as it does where only ``backward`` stands under ``autocast``. Keep it out:
+# Digits, and a range
+# -------------------
+#
+# The short types lack two different things. bfloat16 has the range of float32 but only 8
+# binary digits. float16 has 11 digits, but only numbers between 0.00000006 and 65504.
+# Missing digits cannot be repaired by a scale, and a missing range can.
+#
+# First the digits. The derivative of the next product is 1/3. In three runs, autocast is
+# around nothing, around the forward pass, and (which is a mistake) around ``backward``
+# alone:
 
 autocast = torch.autocast("cpu", dtype=torch.bfloat16)
 third, found = torch.tensor([[1 / 3]]), []
 x = torch.tensor([[1.0]], requires_grad=True)
-for forward, back in ((0, 0), (1, 0), (0, 1)):
+runs = {"nowhere": (0, 0), "forward": (1, 0), "backward": (0, 1)}
+for name, (forward, back) in runs.items():
     with autocast if forward else nullcontext():
         y = linear(x, third)
     with autocast if back else nullcontext():
         (g,) = torch.autograd.grad(y, x, torch.ones(1, 1))
     found.append(g.item())
-    print(f"{g.item():.6f}")
+    print(f"autocast {name:9}{g.item():.6f}")
 
 # %%
-# *The loss does not move under autocast.* Each weight is cast once and the copy kept until
-# the ``with`` ends. With the loop inside, all steps see the first one. ``y`` in each step:
+# All three are float32, but in the last two only the digits of bfloat16 are right. In the
+# third run the forward pass was exact, and the products of ``backward`` were not. So end
+# the ``with`` before you call ``backward``.
+#
+# GradScaler is a v
+# -----------------
+#
+# Now the range. The smallest number of float16 is 0.00000006, and gradients are often
+# smaller. So ``GradScaler`` multiplies the loss by a large number, and divides the
+# gradients by it before the step. To multiply the loss is to pass the scale as ``v``. If
+# you have a ``v`` of your own, scale that, with ``y.backward(scaler.scale(v))``:
+
+w = torch.tensor([3.0], requires_grad=True)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
+(by_scaler,) = torch.autograd.grad(scaler.scale((w**2).sum()), w)
+(by_v,) = torch.autograd.grad(w**2, w, scaler.scale(torch.ones(1)))
+print(by_scaler, by_v)
+
+# %%
+# A ``v`` of 65536, the first scale, does not itself fit into float16, which ends at 65504.
+# If the loss is a float16 number, the very first station is infinite. Compute the loss in
+# float32. Its mean then hands each of these eight outputs an eighth of the scale:
+
+out = torch.ones(8, dtype=torch.float16, requires_grad=True)
+for loss in (out.mean(), out.float().mean()):
+    v = torch.full_like(loss, scaler.get_scale())
+    (g,) = torch.autograd.grad(loss, out, v)
+    print(f"loss in {loss.dtype}: v {v.item()}, arrives {g[0].item()}")
+
+# %%
+# Here is a whole training loop with it, in which the derivative is 4 and the way back goes
+# through float16:
+
+optimizer = torch.optim.SGD([w], lr=0.25)
+for _ in range(4):
+    optimizer.zero_grad()
+    scaler.scale((4 * w.half()).float().sum()).backward()
+    print("arrived", w.grad.item(), end=", ")
+    scaler.unscale_(optimizer)
+    print("unscaled", w.grad.item(), end=", ")
+    scaler.step(optimizer)
+    scaler.update()
+    print("then w", w.item(), "scale", scaler.get_scale())
+
+# %%
+# The first three steps change nothing, and this is no fault. ``step`` is left out when a
+# gradient is not finite, and ``update`` halves the scale, until the way back fits. If you
+# clip, clip after ``unscale_``, because before it ``.grad`` is scaled
+# (:ref:`grad-scaler-order` tries all the orders).
+#
+# What to watch for
+# -----------------
+#
+# **The loss does not move.** Under ``autocast`` each weight is cast once, and the copy is
+# kept until the ``with`` ends. If the whole loop stands inside it, all steps see the
+# weights of the first. Here is ``y`` in three steps:
 
 
 def train(outer, inner):
@@ -80,52 +152,14 @@ def train(outer, inner):
     return seen
 
 
-print(train(autocast, nullcontext()), train(nullcontext(), autocast))
+print("around the loop", train(autocast, nullcontext()))
+print("in each step   ", train(nullcontext(), autocast))
 
 # %%
-# GradScaler is a v
-# -----------------
-#
-# float16 has its least number at 6e-8, so ``GradScaler`` multiplies the loss, which is the
-# same as to pass its scale as ``v``. Without a loss, ``y.backward(scaler.scale(v))``:
-
-w = torch.tensor([3.0], requires_grad=True)
-scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
-(by_scaler,) = torch.autograd.grad(scaler.scale((w**2).sum()), w)
-(by_v,) = torch.autograd.grad(w**2, w, scaler.scale(torch.ones(1)))
-print(by_scaler, by_v)
-
-# %%
-# *Why is the gradient inf from the start?* The first scale is 65536, float16 ends at 65504.
-# Scale a loss in float32; its mean hands each of these 8 outputs an eighth of it:
-
-out = torch.ones(8, dtype=torch.float16, requires_grad=True)
-for loss in (out.mean(), out.float().mean()):
-    v = torch.full_like(loss, scaler.get_scale())
-    print(v.item(), torch.autograd.grad(loss, out, v)[0][0].item())
-
-# %%
-# *My first steps change nothing.* ``step`` is skipped where a gradient is not finite, and
-# ``update`` halves the scale until the way back fits. The derivative 4 stands in float16.
-# *Where does clip_grad_norm_ go?* After ``unscale_``: before it, ``.grad`` is scaled:
-
-optimizer = torch.optim.SGD([w], lr=0.25)
-for _ in range(4):
-    optimizer.zero_grad()
-    scaler.scale((4 * w.half()).float().sum()).backward()
-    print("arrived", w.grad.item(), end=", ")
-    scaler.unscale_(optimizer)
-    print("unscaled", w.grad.item(), end=", ")
-    scaler.step(optimizer)
-    scaler.update()
-    print("then w", w.item(), "scale", scaler.get_scale())
-
-# %%
-# A gradient penalty
-# ------------------
-#
-# It is not linear in g, so divide g before the norm; after it is too ``late``. For scores
-# :math:`w\cdot x` the slope is 5, the penalty 16 (a whole step: :ref:`grad-scaler-order`):
+# **A gradient penalty** computes with the inner gradient ``g`` in the middle of the loss.
+# Its norm minus 1 is not linear, so divide ``g`` by the scale *before* the norm. Divided
+# afterwards, in ``late``, it is another penalty. For the scores :math:`w\cdot x` the slope
+# is 5, and the penalty should be 16:
 
 w = torch.tensor([[3.0, 4.0]], requires_grad=True)
 points, scale = torch.ones(2, 2, requires_grad=True), 1024.0
@@ -136,14 +170,13 @@ v = torch.full_like(scores, scale)
 late = ((g.norm(dim=1) - 1) ** 2).mean() / scale**2
 early = (((g / scale).norm(dim=1) - 1) ** 2).mean()
 by_w = torch.autograd.grad(scale * early, w)[0] / scale
-print(round(late.item(), 2), early.item(), by_w.round(decimals=2))
+print(f"late {late.item():.2f}, early {early.item()}, gradient {by_w.round(decimals=2)}")
 
 # %%
-# grad_dtype: another type for .grad
-# ----------------------------------
-#
-# A leaf in bfloat16 adds in bfloat16, where 256 + 1 is 256. Digits are short, not range: no
-# scale helps, here 1024. ``grad_dtype``, set while ``.grad`` is None, gives another type:
+# **Weights that are themselves bfloat16** add up their gradients in bfloat16, and there 256
+# + 1 is 256. A scale does not help, since digits are short and not the range. We send 300
+# gradients of 1, each scaled by 1024. A leaf may have a ``.grad`` of another type, if you
+# set ``grad_dtype`` while ``.grad`` is None:
 
 sums = {}
 for dtype in (torch.bfloat16, torch.float32):
@@ -152,10 +185,25 @@ for dtype in (torch.bfloat16, torch.float32):
     for _ in range(300):
         (1 * leaf).backward(torch.tensor([1024.0]))
     sums[dtype] = leaf.grad.item() / 1024
-print(sums)
+    print(f".grad in {dtype}: {sums[dtype]}")
 
 # %%
-# The check: the penalty's slope by differences, and the neighbours of 1/3 by arithmetic:
+# .. admonition:: Try it
+#
+#    Our ``x`` and ``w`` hold small whole numbers. Which of the gradients of the first
+#    section would still be exact with ``w = [[3.01, 4.01]]``?
+#
+# .. dropdown:: Answer
+#
+#    Only the one of ``y``, which is ``v`` itself. The cast rounds ``w`` to 3.015625 and
+#    4.0, and all the others are computed from these.
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The slope of the penalty is compared with small differences, and the neighbours of 1/3
+#    are computed by arithmetic. What each station of the first section was sent is in the
+#    output above.
 
 
 def penalty(a, b):
@@ -168,12 +216,15 @@ torch.testing.assert_close(by_w[0], torch.tensor(slope) / (2 * e), rtol=2**-10, 
 short = round(2**9 / 3) / 2**9  # bfloat16 has steps of 2**-9 from 1/4 to 1/2
 assert found == [third.item(), short, short]
 assert sums[torch.float32] == 300 > sums[torch.bfloat16]
+assert torch.equal(by_scaler, by_v)
+assert torch.tensor([3.01, 4.01]).bfloat16().tolist() == [3.015625, 4.0]
+assert torch.finfo(torch.float16).max == 65504
+assert 0 < torch.tensor(6e-8).half().item() < 6.1e-8
 
 # %%
-# Where next
-# ----------
-#
-# Other dtypes of v: :ref:`silent-traps`. The penalty itself: :ref:`gradient-penalty`.
+# **Next:** :ref:`accumulate-in-half` is a whole training loop, and :ref:`grad-scaler-order`
+# explains the order of its calls. Other dtypes of ``v`` are in :ref:`silent-traps`, and the
+# penalty itself in :ref:`gradient-penalty`.
 #
 # .. asked: autocast gradients; bf16 gradients; half precision gradient; float16
 #    underflow; dtype of grad under amp; mixed precision and second derivatives; dtype

@@ -1,6 +1,6 @@
 """What each of two processes holds in .grad after backward under DDP, case by case.
 
-    torchrun --standalone --nproc-per-node 2 ddp_cases.py
+torchrun --standalone --nproc-per-node 2 ddp_cases.py
 """
 
 import torch
@@ -19,7 +19,7 @@ def show(name, gradient):
     held = [None] * dist.get_world_size()
     dist.all_gather_object(held, mine)
     if dist.get_rank() == 0:
-        print(f"{name:14} {str(held[0]):16} {held[1]}")
+        print(f"{name:14} {held[0]!s:16} {held[1]}")
 
 
 def after(name, *losses, **options):
