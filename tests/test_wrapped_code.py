@@ -1,5 +1,6 @@
 """Code that wraps on a phone: no row is empty, and what is copied is what was written."""
 
+import pytest
 from built import needs_chromium
 from executed import ROOT
 
@@ -29,12 +30,23 @@ COPIED = """() => new Promise((done) => {
 })"""
 
 
+@pytest.fixture
+def on_site(show):
+    """Put a fragment on a page, with the style and the script of the site."""
+
+    def on_site(fragment, width):
+        page = show(fragment, width=width)
+        page.add_style_tag(content=(STATIC / "pullback.css").read_text(encoding="utf-8"))
+        page.add_script_tag(content=(STATIC / "pullback.js").read_text(encoding="utf-8"))
+        return page
+
+    return on_site
+
+
 @needs_chromium
-def test_a_line_starts_on_its_first_row(show):
+def test_a_line_starts_on_its_first_row(on_site):
     block = f'<div class="highlight-python highlight"><pre>{CODE}</pre></div>'
-    page = show(f"<article>{block}</article>", width=360)
-    page.add_style_tag(content=(STATIC / "pullback.css").read_text(encoding="utf-8"))
-    page.add_script_tag(content=(STATIC / "pullback.js").read_text(encoding="utf-8"))
+    page = on_site(f"<article>{block}</article>", width=360)
     starts = page.evaluate(STARTS)
     assert len(starts) == 4
     assert max(starts) < 0.5, "of the height of a row"
@@ -46,15 +58,13 @@ def test_a_line_starts_on_its_first_row(show):
 
 
 @needs_chromium
-def test_a_line_of_code_wraps_behind_a_dot_or_a_bracket(show):
+def test_a_line_of_code_wraps_behind_a_dot_or_a_bracket(on_site):
     path = ["torch", "nn", "functional", "mse_loss"]
     names = [f'<span class="n">{name}</span>' for name in path]
     line = '<span class="o">.</span>'.join(names) + '<span class="p">(</span>'
     code = line + '<span class="n">predictions</span>'
     block = f'<div class="highlight-python highlight"><pre>{code}</pre></div>'
-    page = show(f"<article>{block}</article>", width=230)
-    page.add_style_tag(content=(STATIC / "pullback.css").read_text(encoding="utf-8"))
-    page.add_script_tag(content=(STATIC / "pullback.js").read_text(encoding="utf-8"))
+    page = on_site(f"<article>{block}</article>", width=230)
     rects = "e => e.getClientRects().length"
     assert {name.evaluate(rects) for name in page.locator(".line .n").all()} == {1}
     tops = {name.bounding_box()["y"] for name in page.locator(".line .n").all()}
@@ -62,25 +72,23 @@ def test_a_line_of_code_wraps_behind_a_dot_or_a_bracket(show):
 
 
 @needs_chromium
-def test_printed_text_wraps_where_it_has_no_columns(show):
+def test_printed_text_wraps_where_it_has_no_columns(on_site):
     message = "grad can be implicitly created only for scalar outputs, whatever they are"
     table = "never emptied:   1.5   3.75   5.62   6.19   5.1\nemptied:   1.5   2.25   2.62"
     block = '<div class="cell_output"><div class="highlight"><pre>{}</pre></div></div>'
     both = block.format(message) + block.format(table)
-    page = show(f"<article>{both}</article>", width=320)
-    page.add_style_tag(content=(STATIC / "pullback.css").read_text(encoding="utf-8"))
-    page.add_script_tag(content=(STATIC / "pullback.js").read_text(encoding="utf-8"))
+    page = on_site(f"<article>{both}</article>", width=320)
     scrolls = "e => e.scrollWidth > e.clientWidth"
     assert [p.evaluate(scrolls) for p in page.locator("pre").all()] == [False, True]
 
 
 @needs_chromium
-def test_code_in_a_table_breaks_between_names(show):
+def test_code_in_a_table_breaks_between_names(on_site):
     code = "torch.autograd.grad(outputs=y, inputs=x, grad_outputs=torch.ones_like(y))"
     cell = f'<td><code><span class="pre">{code}</span></code></td>'
-    page = show(f"<article><table><tr><td>a</td>{cell}</tr></table></article>", width=320)
-    page.add_style_tag(content=(STATIC / "pullback.css").read_text(encoding="utf-8"))
-    page.add_script_tag(content=(STATIC / "pullback.js").read_text(encoding="utf-8"))
+    page = on_site(
+        f"<article><table><tr><td>a</td>{cell}</tr></table></article>", width=320
+    )
     pieces = page.locator("code .pre").evaluate("e => e.innerHTML.split('<wbr>')")
     assert "".join(pieces) == code
     assert pieces[:3] == ["torch.", "autograd.", "grad("]
@@ -88,11 +96,10 @@ def test_code_in_a_table_breaks_between_names(show):
 
 
 @needs_chromium
-def test_a_wide_picture_begins_with_what_it_shows(show):
+def test_a_wide_picture_begins_with_what_it_shows(on_site):
     drawing = '<svg width="400" height="40"><rect x="70" width="330" height="40"/></svg>'
     box = f'<div class="pb-scroll" style="overflow-x: auto">{drawing}</div>'
-    page = show(f"<article>{box}</article>", width=340)
-    page.add_script_tag(content=(STATIC / "pullback.js").read_text(encoding="utf-8"))
+    page = on_site(f"<article>{box}</article>", width=340)
     scroller, picture = page.locator(".pb-scroll"), page.locator("rect")
     left = picture.bounding_box()["x"] - scroller.bounding_box()["x"]
     assert 0 <= left <= 24

@@ -24,11 +24,12 @@ from sphinx.builders.epub3 import Epub3Builder
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.osutil import relative_uri
 
+from markdown_pages import ON_SCREEN
+
 CAPTION = "Learn"
 OUTSIDE = "outside:"
 LEFT_OUT = (
-    "a.headerlink, form.exercise, fieldset, button, input, output, script, .asked, "
-    ".functions-used, .used-by, .sphx-glr-download-link-note, .sphx-glr-footer, "
+    f"{ON_SCREEN}, form.exercise, fieldset, button, input, output, .asked, .used-by, "
     ".sphx-glr-thumbnails"
 )
 NAMESPACES = {

@@ -35,9 +35,9 @@ KINDS = {
     "none": "text",
 }
 SPAN = re.compile(r"</?span\b[^>]*>")  # most of what is to be read: colours of code
-LEFT_OUT = (
-    "a.headerlink, form, script, style, .functions-used, .sphx-glr-download-link-note, "
-    ".sphx-glr-footer"
+#: What an article has for a browser alone, and neither Markdown nor a book keeps.
+ON_SCREEN = (
+    "a.headerlink, script, .functions-used, .sphx-glr-download-link-note, .sphx-glr-footer"
 )
 
 
@@ -71,7 +71,7 @@ def lists(context: dict[str, Any]) -> str:
 def as_markdown(body: str, base: str = "") -> str:
     """Return the HTML of an article as Markdown; links are whole with `base`."""
     article = BeautifulSoup(SPAN.sub("", body), "html.parser")
-    for part in article.select(LEFT_OUT):
+    for part in article.select(f"{ON_SCREEN}, form, style"):
         part.decompose()
     for link in article.select("a[href]"):
         link["href"] = urljoin(base, as_text(str(link["href"])))
