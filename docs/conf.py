@@ -141,7 +141,7 @@ html_extra_path = [str(book)] if book.exists() else []
 html_context = {"book": book.name if book.exists() else ""}
 html_title = "Pullback"
 html_static_path = ["_static", "../src/pullback/live.js", "../src/pullback/steps.js"]
-html_css_files = ["pullback.css"]
+html_css_files = ["pullback.css", "few.css"]
 html_js_files = ["pullback.js"]
 templates_path = ["templates"]
 # Pages that nobody tagged or searched for words need no script for it; pullback.css styles
@@ -156,6 +156,7 @@ html_leave_out = [
     "sg_gallery*.css",
     "sphinx_highlight.js",
 ]
+html_only_on = {"few.css": ["api/*", "cheat_sheet", "search", "source_map"]}
 html_favicon = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_show_sphinx = False

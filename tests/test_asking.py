@@ -6,14 +6,19 @@ import re
 import shutil
 import subprocess
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from built import needs_chromium
+from docutils import nodes
 from executed import ROOT
 from sites import Site, write
 
+import asking
 import pullback
+from markdown_pages import as_markdown
 from printed import slack, values
 from wheel import boxes_as_markdown
 
@@ -213,7 +218,7 @@ def test_what_is_said_to_a_wrong_answer():
 
 def test_the_script_is_small_and_evaluates_nothing():
     script = SCRIPT.read_text()
-    assert len(gzip.compress(script.encode(), 9)) <= 3 * 1024
+    assert len(gzip.compress(script.encode(), 9)) <= 4 * 1024
     assert not re.search(r"\beval\b|\bFunction\b|innerHTML", script)
 
 
@@ -231,6 +236,7 @@ CONF = f"""
     project = "Tiny"
     extensions = ["asking"]
     html_static_path = [{str(SCRIPT.parent)!r}]
+    html_css_files = ["pullback.css"]
     """
 OUTPUT = """
     .. rst-class:: sphx-glr-script-out
@@ -246,6 +252,24 @@ DRAWING = """
     """
 
 
+CODE = """
+    .. code-block:: Python
+
+        {}
+    """
+SAYS = """
+    .. raw:: html
+
+        <svg role="img" width="90" height="60" aria-label="It gives x.grad = {}."></svg>
+    """
+DROPDOWN = """
+    .. dropdown:: {}
+
+       Inside.
+
+"""
+
+
 def page(*parts):
     return "Page\n====\n" + "\n".join(dedent(part) for part in parts)
 
@@ -256,6 +280,35 @@ ASKED = """
 
        What is it? ``y`` has the shape ``(2,)``.
     """
+
+
+VEILED = [
+    "First\n-----",
+    ASKED.format(":for: x.grad"),
+    CODE.format("x.grad"),
+    OUTPUT.format("tensor([8., 6., 4.])"),
+    ".. _reason:\n\nIt is *eight* first.",
+    CODE.format("draw(other)"),
+    SAYS.format("[8, 6, 5]"),
+    "So much for another.",
+    CODE.format("draw(it)"),
+    SAYS.format("[8, 6, 4]"),
+    "It was drawn.",
+    "\nSecond\n------",
+    ASKED.format(":value: 1\n       :code:"),
+    CODE.format("the(answer)"),
+    OUTPUT.format("3 of 4"),
+    "Three.",
+    DROPDOWN.format("Why three?"),
+    "Three it is.",
+    "\nThird\n-----",
+    ASKED.format(":for: y"),
+    DROPDOWN.format("The answer"),
+    OUTPUT.format("5"),
+    ASKED.format(":for: z"),
+    OUTPUT.format("6"),
+    "- six",
+]
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +325,7 @@ def site(tmp_path_factory):
         OUTPUT.format("1 of 3"),
     ]
     write(site.folder, {"docs/other.rst": ":orphan:\n\nOther\n=====\n"})
+    (site.folder / "docs" / "veiled.rst").write_text(":orphan:\n\n" + page(*VEILED))
     (site.folder / "docs" / "index.rst").write_text(page(*parts))
     site.build("-n", "-W")
     return site
@@ -373,3 +427,240 @@ def test_in_a_browser_by_keyboard(show, site):
     page.locator("#answer-2").fill("[1, 0]")
     page.locator("button").nth(1).click()
     assert page.inner_text("#said-2").startswith("Not yet: this v gives [1, 1, 1]")
+
+
+def texts(*parts):
+    """Return what is in parts of a page: what a drawing says, and all text."""
+    found = []
+    for part in parts:
+        for drawing in part.select("svg"):
+            drawing.replace_with(drawing["aria-label"])
+        found.append(" ".join(part.get_text(" ").split()))
+    return found
+
+
+def test_what_tells_an_answer_is_under_its_cover(site):
+    """The output, the text behind it, what has its numbers; code where it is told."""
+    soup = BeautifulSoup(site.page("docs/veiled.rst"), "html.parser")
+    assert [veil["data-of"] for veil in soup.select(".veil")] == ["1", "1", "2", "4"]
+    assert texts(*soup.select(".veil")) == [
+        "tensor([8., 6., 4.]) It is eight first.",
+        "It gives x.grad = [8, 6, 4].",
+        "the ( answer ) 3 of 4 Three.",
+        "6 six",
+    ]
+
+
+def test_a_cell_of_a_notebook_keeps_its_code():
+    """Its output is covered, and the text that follows the cell."""
+
+    def block(text):
+        return nodes.literal_block(text, text)
+
+    code = nodes.container("", block("f(x)"), nb_element="cell_code_source")
+    output = nodes.container("", block("4"), nb_element="cell_code_output")
+    cell = nodes.container("", code, output, nb_element="cell_code")
+    line = asking.asked("", options={}, asks={"kind": "value"}, number=7)
+    box = nodes.admonition("", line)
+    section = nodes.section("", box, cell, nodes.paragraph("", "Four."))
+    asking.cover(line, [4])
+    assert [veil.astext() for veil in section.findall(asking.veil)] == ["4", "Four."]
+    assert code.parent is cell
+
+
+def test_a_book_and_markdown_know_no_covers(site):
+    soup = BeautifulSoup(site.page("docs/veiled.rst"), "html.parser").section
+    with_covers = as_markdown(str(soup))
+    for veil in soup.select(".veil"):
+        veil.div.unwrap()
+        veil.unwrap()
+    assert as_markdown(str(soup)).split() == with_covers.split()
+    book = SimpleNamespace(builder=SimpleNamespace(name="book"), body=[])
+    asking.open_veil(book, asking.veil("", of=1))
+    asking.close_veil(book, asking.veil())
+    assert book.body == []
+
+
+@pytest.fixture
+def veiled(browser, site):
+    """Open the page with covers; errors fail the test."""
+    contexts, errors = [], []
+
+    def open(hash="", scripts=True, **options):
+        context = browser.new_context(java_script_enabled=scripts, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto((site.html / "veiled.html").as_uri() + hash)
+        return page
+
+    yield open
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def covers(page):
+    """Return of which boxes what tells the answer is out of sight."""
+    parts = page.locator(".veil > div").all()
+    shown = [part.locator("> :first-child").is_visible() for part in parts]
+    assert shown == [part.get_attribute("hidden") is None for part in parts]
+    assert shown == [part.locator("~ button").count() == 0 for part in parts]
+    return [
+        part.locator("..").get_attribute("data-of")
+        for part, seen in zip(parts, shown, strict=True)
+        if not seen
+    ]
+
+
+EVERY = ["1", "1", "2", "4"]
+ALL = "Show all"
+
+
+@needs_chromium
+def test_a_checked_answer_uncovers_what_it_is_about(veiled):
+    page = veiled()
+    assert covers(page) == EVERY
+    line = page.locator("#answer-1")
+    for unread in "", "eight", "[8, 6]":
+        line.fill(unread)
+        line.press("Enter")
+        assert covers(page) == EVERY, "it may be typed again"
+    line.fill("8 6 5")
+    line.press("Enter")
+    assert page.inner_text("#said-1") == "2 of the 3 are right. Read on to see why."
+    assert covers(page) == ["2", "4"]
+    assert line.evaluate("line => line === document.activeElement")
+    page.fill("#answer-2", "3")
+    page.locator("form button").nth(1).click()
+    assert covers(page) == ["4"]
+
+
+@needs_chromium
+def test_a_v_may_be_tried_again(show, site):
+    """What a wrong v gives is told, and what the right one is, not yet."""
+    box = BeautifulSoup(site.page("docs/index.rst"), "html.parser").select("form")[1]
+    page = show(str(box), '<div class="veil" data-of="2"><div><p>Ones.</p></div></div>')
+    page.add_script_tag(content=SCRIPT.read_text())
+    for typed, seen in ("[1, 0]", False), ("[1, 1]", True):
+        page.fill("#answer-2", typed)
+        page.press("#answer-2", "Enter")
+        assert page.get_by_text("Ones.").is_visible() == seen
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_moves_when_a_cover_goes(veiled, width):
+    """It is as high as what it covers, also in a window that has become narrower."""
+    page = veiled(viewport={"width": 500, "height": 700})
+    page.set_viewport_size({"width": width, "height": 700})
+    ends = "all => all.map((e) => e.getBoundingClientRect().bottom + scrollY)"
+    before = page.locator("section > *").evaluate_all(ends)
+    button = page.locator(".veil > div + button").first
+    box = button.bounding_box()
+    assert min(box["height"], box["width"]) >= 40
+    assert box["height"] >= page.locator(".veil").first.bounding_box()["height"]
+    button.click()
+    page.get_by_role("button", name=ALL).click()
+    assert covers(page) == []
+    assert page.locator("section > *").evaluate_all(ends) == before
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@needs_chromium
+def test_a_cover_by_keyboard_and_for_a_screen_reader(veiled):
+    """It is a button that has not been opened; what it covers is not read out."""
+    page = veiled()
+    tree = page.locator(".veil").first.aria_snapshot()
+    assert "or show it" in tree
+    assert "tensor" not in tree
+    button = page.locator(".veil > button").first
+    assert button.get_attribute("aria-expanded") == "false"
+    button.focus()
+    page.keyboard.press("Enter")
+    assert covers(page) == ["2", "4"]
+    assert page.evaluate("document.activeElement.innerText").startswith("tensor([8.")
+    assert page.locator(".veil").first.aria_snapshot().count("tensor") == 1
+    found = Axe().run(
+        page, context=".veil", options={"rules": {"region": {"enabled": False}}}
+    )
+    assert found.violations_count == 0, found.generate_report()
+
+
+@needs_chromium
+def test_all_at_once(veiled):
+    """Offered once, in the first cover, while there are others of other boxes."""
+    page = veiled()
+    button = page.get_by_role("button", name=ALL)
+    assert page.locator(".veil > div ~ button ~ button").count() == button.count() == 1
+    page.locator(".veil > div + button").first.click()
+    assert page.locator(".veil").nth(2).get_by_role("button").count() == 2
+    button.click()
+    assert covers(page) == []
+    page = veiled("#reason")
+    page.locator(".veil > div + button").first.click()
+    assert covers(page) == ["4"]
+    assert page.get_by_role("button", name=ALL).count() == 0
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("hash", "left"),
+    [
+        ("#page", EVERY),
+        ("#none", EVERY),
+        ("#%", EVERY),
+        ("#reason", ["2", "4"]),
+        ("#first", ["2", "4"]),
+        ("#second", ["1", "1", "4"]),
+    ],
+)
+def test_who_comes_by_a_link_to_a_part_reads_it(veiled, hash, left):
+    assert covers(veiled(hash)) == left
+
+
+@needs_chromium
+def test_a_link_and_a_search_on_the_page_uncover(veiled):
+    page = veiled()
+    page.evaluate("location.hash = 'second'")
+    page.wait_for_timeout(50)
+    assert covers(page) == EVERY, "its heading is not what was covered"
+    page.evaluate("location.hash = 'reason'")
+    page.wait_for_function("document.querySelectorAll('.veil > [hidden]').length === 2")
+    assert covers(page) == ["2", "4"]
+    page = veiled("#:~:text=It%20is%20eight", viewport={"width": 800, "height": 200})
+    page.wait_for_function("document.getElementById('reason').checkVisibility()")
+    assert covers(page) == ["2", "4"]
+    page.wait_for_function(
+        "Math.abs(document.getElementById('reason').getBoundingClientRect().top) < 200"
+    )
+
+
+@needs_chromium
+def test_a_browser_that_cannot_look_under_a_cover(browser, site):
+    """There the height needs no help, and a link to what is covered opens it, too."""
+    page = browser.new_page()
+    page.add_init_script("delete window.onbeforematch")
+    page.goto((site.html / "veiled.html").as_uri())
+    part = page.locator(".veil > div").first
+    assert part.get_attribute("hidden") == ""
+    assert not page.get_by_text("eight").is_visible()
+    height = part.bounding_box()["height"]
+    assert height > 40
+    page.evaluate("location.hash = 'reason'")
+    page.get_by_text("eight").wait_for(state="visible")
+    assert part.bounding_box()["height"] == height
+    page.close()
+
+
+@needs_chromium
+def test_on_paper_and_without_scripts_nothing_is_covered(veiled):
+    page = veiled()
+    assert not page.get_by_text("eight").is_visible()
+    page.emulate_media(media="print")
+    assert page.get_by_text("eight").is_visible()
+    assert page.get_by_text("Three.", exact=True).is_visible()
+    assert page.locator(".veil > button:visible").count() == 0
+    page = veiled(scripts=False)
+    assert page.get_by_text("eight").is_visible()
+    assert page.locator(".veil > button").count() == 0

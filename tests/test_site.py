@@ -208,6 +208,17 @@ def test_what_surrounds_an_article_is_light(path):
     assert menu.count("aria-current") == (path not in NO_ENTRY)
 
 
+def test_a_page_has_the_styles_that_few_need():
+    """And few have them."""
+    styled = re.compile(
+        r'id="(?:search-form|cheat-sheet|source-map)"|class="[^"]*odd-inputs'
+    )
+    texts = {path: (SITE / path).read_text(encoding="utf-8") for path in PAGES}
+    having = {path for path, text in texts.items() if "few.css" in text}
+    assert {path for path, text in texts.items() if styled.search(text)} <= having
+    assert 3 < len(having) < 10
+
+
 def test_one_text_of_each_colour_is_enough(visitor, address):
     """A faint word is found among others, in the scheme in which it is faint."""
     visitor.open(address + CHAPTER + "30_shapes.html")

@@ -54,7 +54,10 @@ SHOWN = {
         "not-finite",
     },
     "docs/answers/through-time.md": {"not-finite"},
-    "docs/answers/twice-as-large.md": {"gradients-accumulate"},
+    "docs/answers/twice-as-large.md": {
+        "gradients-accumulate",
+        "two-gradients-one-memory",
+    },
     "docs/answers/warnings.md": {"loss-broadcast"},
     "docs/answers/what-v-does.md": {"not-finite"},
     "docs/answers/where-v-goes.md": {"repeated-index"},

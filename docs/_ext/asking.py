@@ -23,14 +23,24 @@ The argument is the title, ``Predict`` if there is none. Options:
 ``for``
     What the answer is, in the words of the label: ``x.grad`` or ``the shape of v``.
 
+``code``
+    Without a value: the code tells the answer, too, and is covered with it (it always is
+    where a v is asked for).
+
 An output counts until the next question. If the expected answer cannot be read from it,
 the build warns, and the question stands alone. Without scripts, and in other formats than
 HTML, it always does. ``_static/asking.js`` does the rest.
+
+On a screen, what tells the answer lies under a cover until a reader has given one, or asks
+to be shown: the output, the text behind it up to the next code or box, and in the same
+section every later output or drawing that shows the same numbers. What stands in a
+``dropdown`` needs no cover.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape, unescape
@@ -38,11 +48,13 @@ from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
+from folded import folded, ignore
 from printed import Printed, values
 
 logger = logging.getLogger(__name__)
@@ -50,6 +62,8 @@ KINDS = ("value", "shape", "largest", "signs", "v")
 # In a question: ``x`` has the shape ``(4, 3)``.
 SHAPE = re.compile(r"`+(?P<name>[\w.]+)`+[^`]*\bshape\s+`+(?P<shape>\([\d, ]*\))`+")
 NUMBERS = re.compile(r'data-numbers="([^"]*)"')
+SAID = re.compile(r'aria-label="([^"]*)"')  # by a drawing
+ENDS = (nodes.Admonition, addnodes.only, folded)  # a passage
 
 FORM = """\
 <form class="exercise" data-asks="{asks}" hidden>\
@@ -63,7 +77,10 @@ aria-describedby="said-{number}"><button>Check</button>\
 def setup(app: Sphinx) -> dict[str, Any]:
     """Add the directive, what reads its answers, and the script where it is needed."""
     nothing = (skip, None)
+    app.setup_extension("folded")
+    through = (ignore, ignore)
     app.add_node(asked, html=(write, None), latex=nothing, man=nothing, text=nothing)
+    app.add_node(veil, html=(open_veil, close_veil), latex=through, text=through)
     app.add_directive("predict", Predict)
     app.add_transform(ReadAnswers)
     app.connect("html-page-context", add_script)
@@ -72,6 +89,10 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 class asked(nodes.General, nodes.Element):  # noqa: N801 (docutils writes nodes so)
     """The line to type in."""
+
+
+class veil(nodes.General, nodes.Element):  # noqa: N801
+    """What tells an answer."""
 
 
 def index(text: str) -> tuple[int, ...]:
@@ -91,6 +112,7 @@ class Predict(SphinxDirective):
         "label": directives.unchanged_required,
         "item": index,
         "for": directives.unchanged_required,
+        "code": directives.flag,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -113,17 +135,18 @@ class Predict(SphinxDirective):
 
 
 class ReadAnswers(SphinxTransform):
-    """Gives each question the answer that the page shows next."""
+    """Gives each question the answer that the page shows next, and covers that."""
 
-    default_priority = 890
+    default_priority = 895  # when code is in its boxes, and a drawing without its script
 
     def apply(self, **options: Any) -> None:
         """Go over the questions of one page."""
         for number, (line, after) in enumerate(followed(self.document), 1):
             try:
-                asks = expectation(line["options"], after)
+                asks, numbers = expectation(line["options"], after)
                 line["asks"] = {"shapes": line["shapes"]} | asks
                 line["number"] = number
+                cover(line, numbers)
             except ValueError as error:
                 if getattr(self.config, "execution_pages", "all") == "all":
                     logger.warning("%s", error, location=line, type="asking")
@@ -145,8 +168,10 @@ def followed(document: nodes.document) -> Iterator[tuple[asked, list[nodes.Eleme
         yield line, after
 
 
-def expectation(options: dict[str, Any], after: Iterable[nodes.Element]) -> dict[str, Any]:
-    """Return what the script compares an answer with.
+def expectation(
+    options: dict[str, Any], after: Iterable[nodes.Element]
+) -> tuple[dict[str, Any], list[float]]:
+    """Return what the script compares an answer with, and the numbers that tell it.
 
     Raises:
         ValueError: It cannot be read from what comes after the question.
@@ -156,17 +181,19 @@ def expectation(options: dict[str, Any], after: Iterable[nodes.Element]) -> dict
         drawn = (NUMBERS.search(n.astext()) for n in after if isinstance(n, nodes.raw))
         if not (found := next(filter(None, drawn), None)):
             raise ValueError("no drawing of v and J follows the question")
-        return product(json.loads(unescape(found[1])))
+        asks = product(json.loads(unescape(found[1])))
+        return asks, asks["wanted"]
     texts = (n.astext() for n in after if isinstance(n, nodes.literal_block) and shows(n))
     if (text := next(texts, None)) is None:
         raise ValueError("no output follows the question")
-    value = chosen(values(text), options)
+    whole = value = chosen(values(text), options)
     if "item" in options:
         value = value.item(options["item"])
-    return COMPARED["shape" if value.is_size and kind == "value" else kind](value)
+    asks = COMPARED["shape" if value.is_size and kind == "value" else kind](value)
+    return asks, asks["numbers"] if asks["kind"] == "shape" else whole.numbers
 
 
-def shows(block: nodes.literal_block) -> bool:
+def shows(block: nodes.Element) -> bool:
     """Tell whether a block is what a cell printed, in the gallery or in MyST-NB."""
     if "sphx-glr-script-out" in block["classes"]:
         return True
@@ -174,6 +201,93 @@ def shows(block: nodes.literal_block) -> bool:
     while node is not None and node.get("nb_element") != "cell_code_output":
         node = node.parent
     return node is not None
+
+
+def cover(line: asked, numbers: list[float]) -> None:
+    """Put what tells the answer to a question under covers, neighbours under one."""
+    last: nodes.Element | None = None
+    for node in list(telling(line, numbers)):
+        parent = node.parent
+        place = parent.index(node)
+        if last is None or place == 0 or parent[place - 1] is not last:
+            last = veil("", of=line["number"])
+            parent.insert(place, last)
+        parent.remove(node)
+        last += node
+
+
+def telling(line: asked, numbers: list[float]) -> Iterator[nodes.Element]:
+    """Yield what tells the answer to a question."""
+    with_code = "code" in line["options"] or line["asks"]["kind"] == "v"
+    told = passage = False
+    for node in parts(line.parent):
+        if not told and isinstance(node, folded):
+            return  # which has the answer
+        if isinstance(node, nodes.section) or node.next_node(asked):
+            return
+        if not told and is_output(node):
+            told = passage = True
+        passage = passage and not (isinstance(node, ENDS) or is_code(node))
+        if passage or (says(node, numbers) if told else with_code and is_code(node)):
+            yield node
+
+
+def parts(box: nodes.Element) -> Iterator[nodes.Element]:
+    """Yield what follows a box, and the parts of a cell of MyST-NB in its place."""
+    place = box.parent.index(box) + 1
+    for node in box.parent.children[place:]:
+        is_cell = (
+            isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
+        )
+        for part in node.children if is_cell else [node]:
+            if isinstance(part, nodes.Element):
+                yield part
+
+
+def is_output(node: nodes.Element) -> bool:
+    """Tell whether a part of a page is what code printed or drew."""
+    if isinstance(node, nodes.raw):
+        return bool(SAID.search(node.astext()))
+    return node.get("nb_element") == "cell_code_output" or (
+        isinstance(node, nodes.literal_block) and shows(node)
+    )
+
+
+def is_code(node: nodes.Element) -> bool:
+    """Tell whether a part of a page is code."""
+    return node.get("nb_element") == "cell_code_source" or (
+        isinstance(node, nodes.literal_block) and not shows(node)
+    )
+
+
+def says(node: nodes.Element, numbers: list[float]) -> bool:
+    """Tell whether an output has these numbers, one after the other, in a value.
+
+    One number alone may stand there for something else.
+    """
+    if len(numbers) < 2 or not is_output(node):
+        return False
+    drawn = (
+        unescape(said)
+        for raw in node.findall(nodes.raw)
+        for said in SAID.findall(raw.astext())
+    )
+    shown = (block.astext() for block in node.findall(nodes.literal_block))
+    return any(
+        all(
+            math.isclose(*pair, rel_tol=0.01, abs_tol=0.001)
+            for pair in zip(numbers, run, strict=True)
+        )
+        for text in (*drawn, *shown)
+        for value in values(text)
+        for run in runs(value.numbers, len(numbers))
+    )
+
+
+def runs(numbers: list[float], length: int) -> Iterator[list[float]]:
+    """Yield each stretch of so many numbers."""
+    for start in range(len(numbers) - length + 1):
+        yield numbers[start : start + length]
 
 
 def chosen(found: list[Printed], options: dict[str, Any]) -> Printed:
@@ -269,6 +383,18 @@ def write(visitor: Any, node: asked) -> None:
         )
     )
     raise nodes.SkipNode
+
+
+def open_veil(visitor: Any, node: veil) -> None:
+    """Begin what lies under a cover, which the script puts there; a book has none."""
+    if visitor.builder.name != "book":
+        visitor.body.append(f'<div class="veil" data-of="{node["of"]}"><div>\n')
+
+
+def close_veil(visitor: Any, node: veil) -> None:
+    """End it."""
+    if visitor.builder.name != "book":
+        visitor.body.append("</div></div>\n")
 
 
 def skip(visitor: Any, node: asked) -> None:

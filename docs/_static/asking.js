@@ -162,6 +162,53 @@
     module.exports = { read, verdict };
     return;
   }
+
+  // What tells an answer lies under a cover, as high as it is, until a reader has given one
+  // or asks for it. Who looks for words in it, or comes to it by a link, finds it open.
+  const covered = () => [...document.querySelectorAll(".veil > [hidden]")];
+  const boxOf = (part) => part?.closest(".veil")?.dataset.of ?? "none";
+  const named = () => document.getElementById(location.hash.slice(1));
+  const button = (textContent, onclick) =>
+    Object.assign(document.createElement("button"), { textContent, onclick });
+  const all = button("Show all", () => unveil());
+
+  function unveil(box) {
+    for (const part of covered())
+      if (!box || boxOf(part) === box) {
+        part.hidden = false;
+        while (part.nextSibling) part.nextSibling.remove();
+      }
+    const [next, ...others] = covered();
+    if (others.some((part) => boxOf(part) !== boxOf(next))) next.parentNode.append(all);
+  }
+  function hide(parts) {
+    for (const part of parts) part.hidden = false;
+    for (const part of parts) part.style.containIntrinsicHeight = `${part.getBoundingClientRect().height}px`;
+    for (const part of parts) part.setAttribute("hidden", "onbeforematch" in window ? "until-found" : "");
+  }
+  function cover() {
+    const at = named(), sought = at?.querySelector("h1") ? null : at;
+    const parts = document.querySelectorAll(".veil > div");
+    for (const part of parts) {
+      part.after(button("Your prediction first — or show it", () => {
+        unveil(boxOf(part));
+        part.tabIndex = -1;
+        part.focus({ preventScroll: true });
+      }));
+      part.nextSibling.ariaExpanded = false;
+    }
+    hide(parts);
+    unveil("none");
+    for (const part of parts)
+      if (sought?.contains(part) || part.contains(sought)) unveil(boxOf(part));
+  }
+  addEventListener("resize", () => hide(covered()));
+  addEventListener("hashchange", () => unveil(boxOf(named())));
+  addEventListener("beforematch", ({ target }) => unveil(boxOf(target)));
+  // Before that, pictures get their size.
+  if (document.readyState === "complete") cover();
+  else addEventListener("DOMContentLoaded", cover);
+
   for (const form of document.querySelectorAll("form[data-asks]")) {
     const asks = JSON.parse(form.dataset.asks), line = form.querySelector("input");
     form.hidden = false;
@@ -170,6 +217,7 @@
       const said = verdict(line.value, asks);
       form.querySelector("output").textContent = said;
       line.setAttribute("aria-invalid", String(!said.startsWith("Right")));
+      if (/^Right|Read on/.test(said)) unveil(line.id.slice(7)); // answer-1
     });
   }
 })();

@@ -38,11 +38,12 @@ y
 # Suppose that it is worth 1, 10, 5 and 2 on the four days.
 #
 # .. predict::
-#    :expects: shape
-#    :for: the shape of x.grad
+#    :item: 1
+#    :for: the three rates of the second day
 #
-#    Which shape does ``v`` have, and which shape will ``x.grad`` have? ``x`` has the shape
-#    ``(4, 3)``, and ``y`` has the shape ``(4,)``.
+#    Four results have a price, and each of the twelve settings earns at a rate of its own.
+#    How many numbers does ``v`` hold, and how many will ``x.grad`` hold? And at which rates
+#    do the three stoves earn on the second day, when a unit of heat is worth 10?
 
 v = torch.tensor([1.0, 10.0, 5.0, 2.0])
 y.backward(v)
@@ -246,3 +247,5 @@ assert "can be either Tensors or None" in refused
 #    look like x or y; size mismatch in backward; v for a matrix or 2d output; how big
 #    must the tensor in backward be; grad_output has the wrong size; same size as the
 #    output
+# .. words: dimension, how long, how many entries, length of the list, wrong length, batch
+#    by classes, 3x4, expected and got, does not fit, unsqueeze, transpose first

@@ -48,6 +48,7 @@ in_one_piece
 # here on*. This is its derivative, :math:`2\cdot\text{fuel}/7`, and at 14 units it is 4.
 #
 # .. predict::
+#    :for: the two prices
 #
 #    We turn up every stove by one, so that ``x`` is ``[2, 3, 4]`` and fuel is
 #    :math:`4+9+16=29`. Which two numbers arrive at ``y`` now?
@@ -89,6 +90,7 @@ pullback.live(worth, y.detach(), rows=["worth"], columns=["heat", "fuel"])
 #
 # .. predict::
 #    :expects: signs
+#    :for: four signs, each +, - or 0
 #
 #    The first prediction is too low, the second is right, and the third and the fourth
 #    are too high. Which signs does ``v`` have?
@@ -283,3 +285,6 @@ torch.testing.assert_close(torch.autograd.grad(total, prediction)[0], 4 * mean_v
 #    of my program is not PyTorch; hand a gradient from another program to backward; how
 #    does v get into each layer; gradient arriving from the next layer; error signal;
 #    pass the error of one program to another; my loss is computed elsewhere
+# .. words: sent from above, next block, handed down, error of the following layer, delta,
+#    residual, chain the pieces, server sends back, external simulator, middle of the
+#    network, manual backward

@@ -55,6 +55,7 @@ except RuntimeError as error:
 # back, say so in the first call, with ``retain_graph=True``, as we did on the first page.
 #
 # .. predict::
+#    :for: x.grad
 #
 #    We empty ``x.grad``. Then the first call asks for the row ``[1, 1, 1]`` and the second
 #    for the row ``[2, 4, 6]``. What is in ``x.grad`` at the end?
@@ -137,7 +138,8 @@ values
 #
 # .. predict::
 #    :value: 1
-#    :for: three derivatives
+#    :for: the three numbers
+#    :code:
 #
 #    Which ``v`` asks for the derivative of the *first* output, :math:`x^3`, at all three
 #    points? And which three numbers come back?
@@ -240,3 +242,5 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
 #    outputs, separate gradients; second call of backward adds up; loop over outputs;
 #    network with three outputs, gradient of the second; derivative of each output
 #    neuron separately; want only one class; keep the gradients of the outputs apart
+# .. words: choose a class, pick one score, second neuron, logits, only the cat score,
+#    separate, index, eye, unit vector, ten classes, loss_a and loss_b apart, y[0].backward

@@ -52,6 +52,7 @@ weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 
 # %%
 # .. predict::
+#    :for: the first row
 #
 #    We pass ``weight`` as ``v``. What becomes of the first row of the gradient? With ones
 #    it was ``[-0.12, 0.27, -0.38]``.
@@ -230,3 +231,5 @@ assert torch.equal(x.grad, torch.full((2, 3), 2.0))
 #    loss with v; loss weights as gradient argument; v other than ones; samples with
 #    different importance; give more weight to some outputs; how much each output
 #    counts; leave out some outputs
+# .. words: importance, focus, priority, care less, emphasise, padding, zero out, selective,
+#    confidence, per item weight, sample_weight, average over valid entries, hard examples

@@ -52,6 +52,7 @@ print(f"{right} of 81 days are right")
 #
 # .. predict::
 #    :for: the shape of points.grad
+#    :code:
 #
 #    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. Which ``v`` do
 #    you pass, of which shape, and which shape will ``points.grad`` have?
@@ -150,7 +151,7 @@ for length in (0.01, 0.5, 3.0):
 #
 # .. predict::
 #    :value: 2
-#    :for: points, with the short steps
+#    :for: how many of the 81, with the short steps
 #
 #    This was one point. We take a step along its arrow from each of the 81 points. At how
 #    many of them will the output grow, if the steps are as short as 0.01? And what do you
@@ -251,3 +252,5 @@ for passed in (10.0, -1.0):
 #    does the prediction grow; how does the output react to the inputs; sensitivity of a
 #    network to its inputs; which input influences the output most; derivative of a
 #    trained model; slope of my model
+# .. words: picture, quiver, vector field, heat map, decision surface, partial dependence,
+#    trend, arrow map, meshgrid, contour, response of the model, which feature matters

@@ -172,7 +172,7 @@ column
 
 # %%
 # .. predict::
-#    :for: a number
+#    :for: what the pull gives
 #
 #    Could one *pull* do the same? For a curve at many points, one ``backward`` with ones
 #    gave all slopes. What does a pull with ``v = [1, 1, 1]`` give here?
@@ -266,3 +266,5 @@ assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == kept.tolist() == [1, 0]
 #    outputs; effect of a small change of the input; how does changing one input affect
 #    all outputs; effect of a nudge of the inputs; sensitivity in one direction; forward
 #    derivative
+# .. words: nudge, wiggle, perturb, dual, tangent, speed, direction, error propagation,
+#    forward sensitivity, what if I move x a little, jax.jvp, slope along a line

@@ -304,3 +304,5 @@ torch.testing.assert_close(weights_after(in_two_calls), at_once)
 # .. asked: several outputs several v; torch.autograd.backward with lists; model returns
 #    two tensors; grad_tensors; tuple of outputs and gradients; two heads and their
 #    gradients; predict mean and variance with one network
+# .. words: tuple, two heads, mean and variance, list of tensors, VAE mu logvar, detector
+#    boxes and classes, one call

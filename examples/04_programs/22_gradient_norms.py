@@ -299,3 +299,5 @@ assert off < 0.1
 #    gradient norm of every example without storing them; importance of each sample;
 #    data selection by gradient norm; how much does each sample pull; limit the influence
 #    of outliers on training
+# .. words: ghost, private, importance sampling, score each example, cheap norm, active
+#    learning, data pruning, which samples matter

@@ -283,3 +283,5 @@ torch.testing.assert_close(again, whole[:2])
 #    between machines; split learning; cut the graph and join it; pass the gradient from
 #    one graph to another; backward across two programs; send the gradient over the
 #    network to another computer; first half on one machine, second half on another
+# .. words: federated, client and server, split, cut, two devices, remote, socket,
+#    activations sent over, resume the backward pass, edge device, join two graphs

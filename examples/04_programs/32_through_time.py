@@ -282,3 +282,5 @@ assert clipped <= 60
 #    backpropagation through time; truncated BPTT; gradient too small in early layers;
 #    long sequences; deep network gradient dies; early layers do not learn; gradient dies
 #    in a deep network; long sequence forgets; gradient shrinks or grows through layers
+# .. words: rnn, lstm, unroll, long, shrinks, blows up, tbptt, hidden state detach, forget,
+#    spectral radius, deep, recurrent

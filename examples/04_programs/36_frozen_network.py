@@ -271,3 +271,5 @@ assert (moved - points).abs().sub(0.4).abs().max() < 1e-5
 # .. asked: gradient of the input with frozen weights; change the input and leave the
 #    network alone; FGSM attack; adversarial example; gradient with respect to the
 #    image; does freezing stop the gradient to the input
+# .. words: latent code, invert a GAN, image gets no gradient, no_grad by mistake, eval is
+#    not enough, optimise z, attack

@@ -324,3 +324,5 @@ torch.testing.assert_close(quotient.float(), gradient[0, 1, 2], rtol=1e-3, atol=
 # .. asked: gradient with respect to tokens; embedding gradient; input_ids have no
 #    gradient; which word matters; HotFlip; token importance; gradient of text input;
 #    influence of each word
+# .. words: word, embedding, int64, long tensor, text, prompt, llm, inputs_embeds, which
+#    word, one-hot tokens, jailbreak, gcg

@@ -266,3 +266,4 @@ assert alone[0].abs().max() < 1e-9 < 1 < alone[1].abs().max()
 #
 # .. asked: stress tensor; virial; derivative by strain; pressure from energy; strain
 #    gradient of a crystal; relax a cell with autograd
+# .. words: crystal, cell, pressure, deformation, elasticity, materials, virial, lattice

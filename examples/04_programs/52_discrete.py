@@ -354,3 +354,5 @@ torch.testing.assert_close(pairs, exact / 2)
 #    choice; yes or no decision; hard attention; step function gradient; decision in the
 #    network cannot learn; train through a hard choice; binary weights; zero-one
 #    decision; random sampling of categories; reparametrisation of a choice
+# .. words: choose, decision, hard, sampling, categorical, binary, argmax, round, quantise,
+#    gumbel, temperature, relax, if else, one of k, token sampling

@@ -238,3 +238,5 @@ assert not torch.equal(first, again)
 # .. asked: contrastive loss with a large batch; batch does not fit into memory;
 #    GradCache; embeddings in chunks; SimCLR or CLIP with small memory; large batch on
 #    one GPU
+# .. words: clip, simclr, negatives, big batch, out of memory, embeddings, retrieval,
+#    chunks, two passes, infonce
