@@ -255,12 +255,9 @@ except NotImplementedError as error:
     print(repr(error))
 
 # %%
-# Is ``rsample`` always the better one, where both exist? If the function behind it is
-# smooth, both are right on average, and the path has the smaller spread unless the function
-# is a steep wave. For a jump it is wrong. We try :math:`x^2`, :math:`\sin 2x`, and
-# :math:`[x>0]`, which is 1 for a positive x and 0 for others. Its expected value changes
-# with the mean at the rate of the density at 0, which is 0.24, and along the path the slope
-# is 0 for every draw:
+# Is the path always the better way, where it exists? We compare it with the score function
+# for three functions of a normal draw: :math:`x^2`, the wave :math:`\sin 2x`, and the jump
+# :math:`[x>0]`, which is 1 for a positive x and 0 for others:
 
 means, found = torch.ones(100_000, requires_grad=True), {}
 x = normal(means, 1.0).rsample()
@@ -277,13 +274,19 @@ density = math.exp(-1 / 2) / math.sqrt(2 * math.pi)
 print(f"the density at 0: {density:.2f}")
 
 # %%
+# For the two smooth functions both are right on average. The path has the smaller spread
+# for the square, and the larger one for the wave, whose slope changes its sign from draw to
+# draw. For the jump the path is wrong. The expected value of :math:`[x>0]` changes with the
+# mean at the rate of the density at 0, but along the path the slope is 0 for every draw.
+#
 # What to watch for
 # -----------------
 #
 # **A loss that goes down is no proof.** In the picture straight-through learns something at
 # the beginning. Try your estimator on a small case whose sum you can compute, as here.
 #
-# **hard=True is straight-through**, with other noise. Neither makes the other exact.
+# **hard=True is not exact either.** It takes the hard choice for the cost and a slope from
+# somewhere else, as straight-through does, and shares its fault.
 #
 # **The score function is noisy.** Take the mean over many draws, and take a baseline from
 # the costs that does not depend on the draw itself. (The mean of the same 32 costs, as in
