@@ -17,9 +17,9 @@ would reach anybody else.
 # %%
 # To see whom a loss reaches, we need no large networks. Here a network is one weight times
 # its input, so that you can check each number in your head. ``taught`` is a function to
-# take along. You give it a loss and some weights, and it says which of them the loss
-# reaches, and with what gradient. Each weight has to ask for a gradient, and ``item`` wants
-# a single number, so for the weights of a real network write ``g.norm().item()``:
+# take along. You give it a loss and some weights, each with a name, and it says which of
+# them the loss reaches, and with what gradient. In your program you give it the networks
+# themselves, and then it says how long the gradient of each is:
 
 from copy import deepcopy
 
@@ -30,10 +30,21 @@ def weight(value):
     return torch.tensor(value, requires_grad=True)
 
 
-def taught(loss, **weights):
-    leaves = list(weights.values())
-    found = torch.autograd.grad(loss, leaves, allow_unused=True, retain_graph=True)
-    return {k: None if g is None else g.item() for k, g in zip(weights, found, strict=True)}
+def taught(loss, **learners):
+    """Return each weight's gradient, of a module its length, or None if none arrives."""
+    found = {}
+    for name, learner in learners.items():
+        module = isinstance(learner, torch.nn.Module)
+        leaves = learner.parameters() if module else [learner]
+        leaves = [w for w in leaves if w.requires_grad]  # a frozen one gets nothing
+        options = {"allow_unused": True, "retain_graph": True}
+        grads = torch.autograd.grad(loss, leaves, **options) if leaves else []
+        parts = [g.flatten() for g in grads if g is not None]
+        found[name] = None
+        if parts:
+            g = torch.cat(parts)
+            found[name] = (g.norm() if module else g).item()
+    return found
 
 
 # %%
@@ -227,7 +238,8 @@ print(both)
 # .. dropdown:: How we checked this page
 #
 #    Each gradient is compared with a difference of the loss at the weight that it is to
-#    teach.
+#    teach. ``taught`` is tried with modules, too, of which one is frozen and one is cut
+#    off.
 
 h = 1e-3
 for found, loss, at in (
@@ -239,6 +251,14 @@ for found, loss, at in (
 ):
     assert abs((loss(at + h) - loss(at - h)) / (2 * h) - found) < 1e-6
 assert both == {"G": -3 - 6, "D": None}
+front, back, still = (torch.nn.Linear(2, 2) for _ in range(3))
+still.requires_grad_(False)
+loss = back(still(front(torch.ones(3, 2)).detach())).sum()
+told = taught(loss, front=front, back=back, still=still)
+loss.backward()
+length = torch.cat([w.grad.flatten() for w in back.parameters()]).norm().item()
+assert told["front"] is told["still"] is None
+assert abs(told["back"] - length) < 1e-5
 assert to_critic["G"] is to_generator["D"] is distilled["teacher"] is None
 
 # %%

@@ -25,9 +25,9 @@ a layer that does nothing forward, and multiplies by −λ backward.
 #    g_{\text{features}}=J_{\text{label}}^\top v-\lambda\,J_{\text{domain}}^\top v .
 #
 # To follow the numbers, let each loss be a product of a head with the features, (3, 4) for
-# the label and (10, 20) for the domain. Then the features should get
-# (3, 4) − 0.5·(10, 20) = (−2, −6) with :math:`\lambda=0.5`. ``taught`` returns what each of
-# the three receives, for some way to reverse:
+# the label and (10, 20) for the domain. Then the features should get (3, 4) − 0.5·(10, 20)
+# = (−2, −6) with :math:`\lambda=0.5`. ``taught`` returns what each of the three receives,
+# for some way to reverse:
 
 import torch
 
@@ -119,7 +119,7 @@ title = ax.set_title("The features get the sum of the two")
 #
 # In a program the features come from a network, and the heads are layers. The step is an
 # ordinary one, with a single optimizer and the sum of the two losses. Only labelled rows
-# have a loss of the first kind. On a GPU, give ``arange`` the device of ``h``:
+# have a loss of the first kind:
 
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -128,7 +128,7 @@ from torch.nn.functional import cross_entropy
 def step(trunk, label, domain, optimizer, labelled, kind, other, lam):
     """One step with labelled pictures of one domain, and others without a label."""
     h = trunk(torch.cat([labelled, other]))
-    camera = torch.arange(len(h)).ge(len(labelled)).long()
+    camera = torch.arange(len(h), device=h.device).ge(len(labelled)).long()
     of_label = cross_entropy(label(h[: len(labelled)]), kind)
     of_domain = cross_entropy(domain(Reverse.apply(h, lam)), camera)
     optimizer.zero_grad()

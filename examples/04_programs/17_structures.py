@@ -4,15 +4,24 @@ r"""
 My function returns a dict, or takes keywords: which v does vjp want?
 =====================================================================
 
-One ``v`` for each output tensor, in the structure of the outputs: a dict with the same keys
-for a dict, a tuple for a tuple, nested alike. Keywords, and arguments that are no tensors,
-go into a closure. Returned tensors that need no ``v`` go through ``has_aux=True``.
+A detector returns ``{"boxes": …, "classes": (…, …)}``, and you would like its
+:term:`vector-Jacobian product`. There is not one output, so what is ``v``? It has the
+structure of the outputs: for a dict a dict with the same keys, for a tuple a tuple, nested
+in the same way, with one tensor for each tensor. Arguments that are keywords or no tensors
+go into a function around yours. Returned tensors that you only want to look at are passed
+by with ``has_aux=True``.
 """
 
 # %%
-# ``x`` has shape ``(2,)``. The output is a dict of a vector, shape ``(2,)``, and a pair: a
-# number, shape ``()``, and a vector, shape ``(2,)``. So is ``v``. What comes back is a
-# tuple with one entry for each input, here :math:`1+10\cdot 2x`:
+# One v for each tensor
+# ---------------------
+#
+# Our example is small enough to check in your head. ``x`` has the shape ``(2,)``. The
+# output is a dict. Under ``"a"`` it has a vector of shape ``(2,)``, and under ``"b"`` a
+# pair: a number, of shape ``()``, and another vector. ``v`` has the same three places. We
+# want the vector of ``"a"`` once, the number not at all, and the other vector ten times, so
+# the result should be :math:`1+10\cdot 2x`. It comes as a tuple, with one entry for each
+# input:
 
 import torch
 from torch.func import vjp
@@ -29,9 +38,11 @@ print(outputs)
 g
 
 # %%
-# *I want only one of them*: zeros for the others, as for the number above, or a function
-# that returns that one alone. :func:`torch.autograd.backward` takes the tensors in a list,
-# without a structure, and an output that you leave out counts as zeros:
+# An output that you do not care about gets zeros, as the number did. If you want a single
+# one, you can also write a function that returns it alone.
+#
+# :func:`torch.autograd.backward` has no structures. It takes the tensors in a list, and an
+# output that you leave out counts as zeros:
 
 leaf = x.clone().requires_grad_()
 outputs = f(leaf)
@@ -39,12 +50,26 @@ torch.autograd.backward([outputs["a"], outputs["b"][1]], [one, 10 * one])
 print(torch.equal(leaf.grad, g))
 
 # %%
-# Inputs
-# ------
+# Do you have to write all the zeros by hand? No. Make them from the outputs, and then put
+# in what you mean. ``tree_map`` walks through any structure. (Its module has an underscore,
+# so a later torch may change it.)
+
+from torch.utils import _pytree as pytree
+
+outputs, pull = vjp(f, x)
+v = pytree.tree_map(torch.zeros_like, outputs)
+v["a"] = one
+(only_a,) = pull(v)
+only_a
+
+# %%
+# Inputs that are structures
+# --------------------------
 #
-# Inputs may be structures too, and the result has theirs. ``vjp`` differentiates by every
-# input: put those that you do not ask for into a closure. It has no ``argnums``, by which
-# :func:`torch.func.grad` and :func:`torch.func.jacrev` are told:
+# The parameters of a network are a dict, and a dict may be an input as well. The result
+# then has its structure. ``vjp`` differentiates with respect to *every* argument. It has no
+# ``argnums``, with which you tell :func:`torch.func.grad` and :func:`torch.func.jacrev`
+# which ones you mean. If you want the parameters alone, put the data into a lambda:
 
 parameters = {"weight": torch.tensor([[1.0, 2.0]]), "bias": torch.tensor([3.0])}
 
@@ -54,13 +79,14 @@ def layer(parameters, x):
 
 
 _, pull = vjp(layer, parameters, x)
-print(pull(torch.tensor([10.0])))
+print("both:", pull(torch.tensor([10.0])))
 _, pull = vjp(lambda p: layer(p, x), parameters)
-print(len(pull(torch.tensor([10.0]))))
+print("parameters alone:", pull(torch.tensor([10.0])))
 
 # %%
-# *And jacrev?* The outputs' structure outside, then an entry for each of ``argnums``. For a
-# batch, :func:`torch.func.vmap` around it:
+# ``jacrev`` keeps both structures. The one of the outputs is outside, and in each of its
+# places there is an entry for each of ``argnums``. For a batch, put :func:`torch.func.vmap`
+# around it. Here the output is a dict with the product of two vectors:
 
 J = torch.func.jacrev(lambda a, b: {"product": a * b}, argnums=(0, 1))
 print(J(x, 3 * x))
@@ -68,12 +94,13 @@ by_a, by_b = torch.func.vmap(J)(torch.ones(5, 2), torch.ones(5, 2))["product"]
 by_a.shape
 
 # %%
-# Results that are no outputs
-# ---------------------------
+# Results that are only to be looked at
+# -------------------------------------
 #
-# *The loss needs a gradient, the predictions are only to be looked at.* ``has_aux=True``
-# hands the second of two results through. That one has to consist of tensors as well; for
-# anything else, append to a list that lives outside:
+# The loss needs a gradient, and the predictions are for the log. With ``has_aux=True`` your
+# function returns two results, and the second is passed by, without a ``v``. It has to
+# consist of tensors, too. Anything else, such as a text, you can append to a list that
+# lives outside:
 
 
 def loss_and_scores(x):
@@ -87,12 +114,12 @@ loss, pull, aux = vjp(loss_and_scores, x, has_aux=True)
 print(loss, pull(torch.tensor(1.0)), aux, notes)
 
 # %%
-# What goes wrong
-# ---------------
+# What to watch for
+# -----------------
 #
-# A ``v`` of another structure, a list where the output has a tuple, a part left out, a dict
-# with its keys in another order; keywords; inputs that are numbers, or integers; outputs
-# that are no tensors. Each of these calls raises:
+# **A structure that is not quite the same.** A list where the output has a tuple, a part
+# that is left out, or a dict whose keys stand in another order: each of these raises. So do
+# keywords, inputs that are numbers or integers, and outputs that are no tensors:
 
 tries = {
     "one tensor": lambda: vjp(f, x)[1](one),
@@ -107,7 +134,7 @@ tries = {
 }
 
 # %%
-# The messages; that on the structure names both structures after these words:
+# Here are the messages. (Those about the structure go on to name both structures.)
 
 for name, attempt in tries.items():
     try:
@@ -116,8 +143,9 @@ for name, attempt in tries.items():
         print(f"{name}: {type(error).__name__}: {str(error).partition(' cotangents:')[0]}")
 
 # %%
-# All but the first four are mended by a closure, or ``functools.partial``, that holds the
-# argument, or drops the result:
+# The first four are about ``v``, and are mended there. The others are mended by a function
+# around yours, which holds the argument or drops the result. ``functools.partial`` makes
+# one, too:
 
 from functools import partial
 
@@ -127,31 +155,38 @@ for mended in (lambda x: torch.pow(x, torch.tensor(2)), lambda x: (x, 3)[0]):
     print(vjp(mended, x)[1](one)[0])
 
 # %%
-# *May I put None where I want nothing?* No: None is a missing ``v``, as in ``backward()``.
-# For a number it counts as 1, not as 0; for anything longer it is refused:
+# **None is not zero.** You may want to write None for an output that does not matter. But
+# None is a ``v`` that is missing, as in ``backward()``. For a number it counts as 1, so
+# that the result below is another one than ``g``, and nothing tells you. For anything
+# longer it is refused:
 
 _, pull = vjp(f, x)
-print(pull({"a": one, "b": (None, 10 * one)})[0], "is not", g)
+(with_none,) = pull({"a": one, "b": (None, 10 * one)})
+print(with_none, "and not", g)
 try:
     pull({"a": None, "b": (zero, 10 * one)})
 except RuntimeError as error:
     print(error)
 
 # %%
-# *Must I write the zeros by hand?* Make them from the outputs, and then put in what you
-# mean. ``tree_map`` walks any structure:
+# .. admonition:: Try it
+#
+#    What does the ``v`` look like that puts the gradient of the *sum of all five* output
+#    entries into the result, and what should come out at ``x = (1, 2)``?
+#
+# .. dropdown:: Answer
+#
+#    Ones everywhere. From the vector of ``"a"`` comes 1, from the number 1 as well, and
+#    from the squares :math:`2x`:
 
-from torch.utils import _pytree as pytree
-
-outputs, pull = vjp(f, x)
-v = pytree.tree_map(torch.zeros_like, outputs)
-v["a"] = one
-pull(v)[0]
+print(pull(pytree.tree_map(torch.ones_like, outputs))[0])
 
 # %%
-# ``_pytree`` has an underscore: a later torch may change it. The check joins all outputs to
-# one vector of 5 entries, whose :term:`Jacobian`, worked out on paper, is a matrix of shape
-# ``(5, 2)``, and multiplies:
+# .. dropdown:: How we checked this page
+#
+#    All outputs are joined to one vector of five entries. Its :term:`Jacobian`, worked out
+#    on paper, is a matrix of shape ``(5, 2)``, and each ``v``, joined in the same order, is
+#    multiplied with it.
 
 
 def joined(x):
@@ -161,14 +196,14 @@ def joined(x):
 J = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 4.0]])
 torch.testing.assert_close(torch.func.jacrev(joined)(x), J)
 torch.testing.assert_close(torch.cat([one, zero[None], 10 * one]) @ J, g)
-torch.testing.assert_close(torch.cat([one, torch.zeros(3)]) @ J, pull(v)[0])
+torch.testing.assert_close(torch.cat([one, torch.zeros(3)]) @ J, only_a)
+torch.testing.assert_close(torch.cat([one, torch.ones(1), 10 * one]) @ J, with_none)
+torch.testing.assert_close(pull(pytree.tree_map(torch.ones_like, outputs))[0], J.sum(0))
 
 # %%
-# Where next
-# ----------
-#
-# Several outputs in ``backward``: :ref:`several-outputs`. The parameters of a module as a
-# dict: :ref:`jacobian-of-parameters`. What a transform refuses: :ref:`vmap-limits`.
+# **Next:** several outputs in ``backward``, without a structure: :ref:`several-outputs`.
+# The parameters of a module as a dict: :ref:`jacobian-of-parameters`. What a transform
+# refuses: :ref:`vmap-limits`.
 #
 # .. asked: function returns a dict; vjp of a function with dict output; pytree
 #    cotangents; nested outputs; keywords in torch.func.vjp; has_aux

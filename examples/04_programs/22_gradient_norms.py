@@ -38,6 +38,8 @@ def watch(model, squares):
     """Let each backward append one (B,) tensor per linear layer to ``squares``."""
 
     def forward_hook(layer, args, z):
+        if z.dim() != 2:
+            raise ValueError("each sample has to be one row")
         both = (args[0].detach() ** 2).sum(1) + (layer.bias is not None)
         z.register_hook(lambda v: squares.append((v**2).sum(1) * both))
 
@@ -194,8 +196,8 @@ print(before, len(squares))
 
 # %%
 # **A layer that sees a sequence.** With an input of shape ``(B, T, in)`` a layer is used at
-# T places. Its gradient is the sum of T outer products, and the length of a sum is not the
-# sum of the lengths. Two tables of T by T give it:
+# T places, and ``watch`` refuses it. The gradient of a sample is the sum of T outer
+# products, and their lengths alone do not say how long the sum is. Two tables of T by T do:
 #
 # .. math::
 #
@@ -204,8 +206,8 @@ print(before, len(squares))
 # for the weight, and the bias adds :math:`\sum_{st}v_s\cdot v_t`. Per sample this is
 # :math:`2T^2` numbers, which is worth while if the layer has more weights than that. A
 # convolution is such a layer as well, once its input has been unfolded into patches. The
-# first ratio below is that of the tables to the right lengths, the second that of the wrong
-# sum:
+# first ratio below is that of the tables to the right lengths. The second adds the squares
+# of the T lengths, which is wrong:
 
 a, v = torch.randn(6, 7, 3).double(), torch.randn(6, 7, 5).double()
 per_sample = torch.einsum("bto,bti->boi", v, a).flatten(1).norm(dim=1)
@@ -226,18 +228,24 @@ print((found / norms_of_all(twice, entropy, data, label)).round(decimals=3))
 
 # %%
 # **Other layers are left out**, and nothing says so: ``watch`` sees linear layers alone.
-# For a model with others, take the length *inside* ``vmap``. It then returns one number for
-# each sample, and ``chunk_size`` says for how many samples there are gradients at a time:
+# With a LayerNorm the ratios below are too small. For such a model take the length *inside*
+# ``vmap``. It then returns one number for each sample, and ``chunk_size`` says for how many
+# samples there are gradients at a time:
+
+normed = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5), nn.Linear(5, 4)).double()
+incomplete, _ = gradient_norms(normed, entropy, data, label)
+long_way_normed = norms_of_all(normed, entropy, data, label)
+print((incomplete / long_way_normed).round(decimals=2))
 
 
 def one_norm(w, x, y):
-    one = lambda w: F.cross_entropy(functional_call(model, w, (x[None],)), y[None])
+    one = lambda w: F.cross_entropy(functional_call(normed, w, (x[None],)), y[None])
     return torch.stack([g.norm() for g in grad(one)(w).values()]).norm()
 
 
-w = {name: p.detach() for name, p in model.named_parameters()}
+w = {name: p.detach() for name, p in normed.named_parameters()}
 in_pieces = vmap(one_norm, (None, 0, 0), chunk_size=2)(w, data, label)
-print(in_pieces.shape, torch.allclose(in_pieces, long_way))
+print(in_pieces.shape, torch.allclose(in_pieces, long_way_normed))
 
 # %%
 # **Samples that mix.** With BatchNorm in training mode there is no gradient of one sample
@@ -269,6 +277,8 @@ print("Adam, near the curve:", off < 0.1)
 
 torch.testing.assert_close(short_way, long_way)
 torch.testing.assert_close(gram, per_sample)
+torch.testing.assert_close(in_pieces, long_way_normed)
+assert (incomplete < long_way_normed).all()
 weights = list(model.parameters())
 factor = (1.45 / short_way).clamp(max=1)
 clipped = torch.autograd.grad(losses, weights, factor)
@@ -282,6 +292,12 @@ for i in range(6):
     total = [t + g * min(1, 1.45 / length) for t, g in zip(total, own, strict=True)]
 torch.testing.assert_close(list(clipped), total)
 
+refused = ""
+try:
+    gradient_norms(nn.Linear(3, 3), lambda out, y: out, torch.ones(2, 7, 3), None)
+except ValueError as error:
+    refused = str(error)
+assert "one row" in refused
 bare = nn.Sequential(nn.Linear(3, 4, bias=False)).double()
 torch.testing.assert_close(
     gradient_norms(bare, entropy, data, label)[0], norms_of_all(bare, entropy, data, label)

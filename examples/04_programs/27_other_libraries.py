@@ -4,16 +4,25 @@ r"""
 A JAX, CuPy, NumPy or SciPy function in the middle of my graph
 ==============================================================
 
-Wrap it in a custom Function whose backward asks the other library for *its*
-:term:`vector-Jacobian product` with the v that arrives. DLPack hands arrays over without a
-copy, so neither side may write into them; without the Function the graph ends at the
-border.
+A canal has leaks, and you want to find them from measurements downstream. A colleague has a
+solver that computes the measurements from the leaks. It is written with SciPy, and PyTorch
+cannot look inside. With the solver in the middle of your model, ``loss.backward()`` ends at
+its border. But the border can be crossed, if the other side can answer one question: *what
+is your* :term:`vector-Jacobian product` *with this v?* A ``Function`` asks it, with the
+``v`` that arrives.
 """
 
 # %%
-# From the other library comes a pair: a value, and ``pull``, the product :math:`J^\top v`,
-# as from ``jax.vjp`` (whose pull returns a tuple: hand over ``lambda v: pull(v)[0]``). Here
-# from SciPy's sparse solver; for :math:`Ay=x` the pull solves with :math:`A^\top`:
+# What the other side has to provide
+# ----------------------------------
+#
+# You need a value, and a function ``pull`` that takes a ``v`` of the value's shape and
+# returns :math:`J^\top v`. Many libraries have such a pair. ``jax.vjp`` returns it. (Its
+# pull returns a tuple, so hand over ``lambda v: pull(v)[0]``.) For our colleague's solver
+# it takes one line of mathematics. Let ``x`` be what leaks in at each of 50 places, and
+# ``y`` what is measured there. The solver solves :math:`Ay=x`, where :math:`A` says that
+# the water flows one way and spreads a little. So :math:`y=A^{-1}x`, the :term:`Jacobian`
+# is :math:`A^{-1}`, and the pull solves with the transposed matrix:
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,17 +32,23 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 n = 50
-A = sp.diags([-1.0, 2.5, -1.4], [-1, 0, 1], shape=(n, n)).tocsc()
+A = sp.diags([-1.4, 2.5, -1.0], [-1, 0, 1], shape=(n, n)).tocsc()
 forward, transposed = factorized(A), factorized(A.T.tocsc())
 
 
 def solve_and_pull(x):
+    """Take an array, and return an array and the product with the transposed Jacobian."""
     return forward(x), transposed
 
 
 # %%
-# The bridge, for any such function. ``from_dlpack`` reads the memory of NumPy, CuPy and JAX
-# arrays alike, on the device where they are:
+# The bridge
+# ----------
+#
+# This class connects any such function with PyTorch, and is the part to take along. DLPack
+# lets one library read the memory of another without a copy, on the device where it is.
+# ``torch.from_dlpack`` takes arrays of NumPy, CuPy and JAX, and ``into`` is the function of
+# the same name on the other side, from ``numpy``, ``cupy`` or ``jax.dlpack``:
 
 
 class Bridge(Function):
@@ -51,53 +66,68 @@ class Bridge(Function):
 
 
 # %%
-# ``into`` is the ``from_dlpack`` of ``jax.dlpack``, ``cupy`` or ``numpy``. SciPy between
-# two functions of torch:
-
-x = torch.linspace(0, 1, n, dtype=torch.float64, requires_grad=True)
-y = Bridge.apply(torch.sin(x), solve_and_pull, np.from_dlpack)
-(g,) = torch.autograd.grad((y**2).sum(), x)
-print(y.requires_grad, g[:3])
-
-# %%
-# What goes wrong
-# ---------------
+# ``backward`` receives ``v``, the gradient of the loss with respect to ``y``, and has to
+# return the gradient with respect to ``x``. It has nothing to compute but to hand ``v``
+# over. The two ``None`` stand for the other two arguments, which are no tensors.
 #
-# *Can't export tensors that require gradient*: the graph cannot cross the border, and
-# DLPack says so. ``detach`` lets the numbers through; without a Function the result has no
-# graph, and nothing raises before ``backward``:
+# Where does the canal leak?
+# --------------------------
+#
+# We let it leak at two places, and measure with a little noise. Nothing can leak *out*, so
+# the leaks are ``softplus`` of the parameters, which is always positive. Around the solver
+# everything is PyTorch, and the optimiser sees an ordinary model:
 
-try:
-    np.from_dlpack(x)
-except BufferError as error:
-    print(error)
-print(torch.from_dlpack(forward(np.from_dlpack(x.detach()))).requires_grad)
+at = torch.linspace(0, 1, n, dtype=torch.float64)
+leaks = (-(((at - 0.3) / 0.06) ** 2)).exp() + 0.6 * (-(((at - 0.7) / 0.04) ** 2)).exp()
+generator = torch.Generator().manual_seed(0)  # the same noise on every build
+noise = 0.02 * torch.randn(n, dtype=torch.float64, generator=generator)
+measured = torch.from_numpy(forward(leaks.numpy())) + noise
+
+
+def find_leaks(value_and_pull):
+    theta = torch.full((n,), -2.0, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([theta], lr=0.1)
+    for step in range(301):
+        x = torch.nn.functional.softplus(theta)
+        y = Bridge.apply(x, value_and_pull, np.from_dlpack)
+        loss = ((y - measured) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 150 == 0:
+            print(f"step {step:3}  loss {loss.item():.3f}")
+    return x.detach(), y.detach()
+
+
+found, explained = find_leaks(solve_and_pull)
 
 # %%
-# *My tensor changed by itself.* No copy was made: an edit on one side is an edit on the
-# other, and autograd's count of edits does not see what NumPy does. The gradient 2x should
-# be 2, 4, 6; it is made of the numbers of now:
+# The loss goes down, and the parameters have been reached through the solver. Here are the
+# measurements, and the leaks that explain them:
 
-leaf = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-squares = (leaf**2).sum()
-shared = np.from_dlpack(leaf.detach())
-shared *= 10
-print(leaf.detach(), torch.autograd.grad(squares, leaf)[0])
+import matplotlib.pyplot as plt
 
-# %%
-# *And theirs changed too.* A ``.grad`` that is None keeps the product it is handed, and the
-# next ``backward`` adds to it in place. Without the ``clone``, a pull that returns an array
-# it keeps is wrong from then on; here 2 + 2 + 2 would be 8:
-
-kept, leaf = np.full(n, 2.0), torch.ones(n, dtype=torch.float64, requires_grad=True)
-for _ in range(3):
-    Bridge.apply(leaf, lambda x: (2 * x, lambda v: kept), np.from_dlpack).sum().backward()
-print(leaf.grad[:3], kept[:3])
+figure, (above, below) = plt.subplots(2, layout="constrained", figsize=(5.4, 4.4))
+above.plot(at, measured, ".", color="grey", label="measured")
+above.plot(at, explained, label="from the leaks found")
+above.set_title("What is measured along the canal, and where it comes from")
+below.plot(at, leaks, "--", color="grey", label="true leaks")
+below.plot(at, found, color="C1", label="leaks found")
+below.set_xlabel("place")
+below.legend(loc="upper left")
+legend = above.legend(loc="upper right")
 
 # %%
-# *Expected float64 and got float32*, or a gradient with half the digits: JAX computes in
-# float32 unless ``jax_enable_x64`` is set, this solver in float64. Convert on the way in,
-# and back on the way out; v has the dtype and device of y, which are those of x:
+# The measurements rise and fall slowly. The two leaks behind them have been found at their
+# places, with some roughness, which is the noise.
+#
+# If the numbers have to change their type
+# ----------------------------------------
+#
+# *Expected float64 and got float32*, says the other side, or a gradient has half the
+# digits. JAX computes in float32 unless ``jax_enable_x64`` is set, our solver in float64,
+# and a model usually in float32. Then convert on the way in, and back on the way out. ``v``
+# has the dtype and the device of ``y``, which ``to(x)`` makes those of ``x``:
 
 
 class ByConversion(Function):
@@ -113,30 +143,20 @@ class ByConversion(Function):
         return product.to(v, copy=True), None
 
 
-# %%
-# For a float32 x:
-
 single = torch.ones(n, requires_grad=True)
-y = ByConversion.apply(single, solve_and_pull)
-print(y.dtype, torch.autograd.grad((y**2).sum(), single)[0].dtype)
-
-# %%
-# *vmap, jacrev, jvp* raise: none enters a library that it does not know. *A second
-# derivative* is refused at best, where v has a graph, and else wrong without a word
-# (:ref:`twice-differentiable`). For a :term:`Jacobian` take a loop of v:
-
-y = Bridge.apply(x, solve_and_pull, np.from_dlpack)
-rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(n).double()]
-print(len(rows), rows[0].shape)
+of_single = ByConversion.apply(single, solve_and_pull)
+(slope_of_single,) = torch.autograd.grad((of_single**2).sum(), single)
+print(of_single.dtype, slope_of_single.dtype)
 
 # %%
 # The other way: torch inside of SciPy or JAX
 # -------------------------------------------
 #
-# The same pair, made of torch: arrays in, arrays out. With v = 1 it serves
-# ``scipy.optimize.minimize(..., jac=True)`` (:ref:`external-loss`). In ``jax.custom_vjp``
-# keep x, as a pull is no JAX type, and make the pair again in the backward rule; under
-# ``jit``, inside of ``jax.pure_callback``:
+# The same pair can be made of a function that is written in PyTorch, for a program that is
+# not. Arrays go in and arrays come out. With v = 1 it serves ``scipy.optimize.minimize(...,
+# jac=True)`` (:ref:`external-loss`). (In ``jax.custom_vjp`` keep x and make the pair again
+# in the backward rule, because a pull is no type that JAX knows. Under ``jit`` call it
+# through ``jax.pure_callback``.)
 
 
 def pair(f):
@@ -154,25 +174,113 @@ def pair(f):
 
 
 # %%
-# A running product, and v = (1, 10, 100):
+# Here is a running product of three numbers, pulled back with v = (1, 10, 100):
 
 value, pull = pair(lambda x: x.cumprod(0))(np.array([1.0, 2, 3]))
 print(value, pull(np.array([1.0, 10.0, 100.0])))
 
 # %%
-# The check: differences across the border, the rows against the inverse, the pull by hand:
+# What to watch for
+# -----------------
+#
+# **The graph ends at the border.** DLPack refuses a tensor that requires a gradient. With
+# ``detach`` the numbers get through. But if you do it without a ``Function``, the result
+# has no graph. If nothing else in the loss has one, ``backward`` raises, and otherwise this
+# part is silently left out:
+
+x = leaks.clone().requires_grad_()
+try:
+    np.from_dlpack(x)
+except BufferError as error:
+    print(error)
+print(torch.from_dlpack(forward(np.from_dlpack(x.detach()))).requires_grad)
+
+# %%
+# **Both sides have the same memory.** No copy has been made, so a change on one side is a
+# change on the other. Autograd counts the changes that PyTorch makes, and does not see
+# those of NumPy. Here the gradient 2x should be 2, 4, 6. But ``backward`` computes it from
+# the numbers as they are by then:
+
+leaf = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+squares = (leaf**2).sum()
+shared = np.from_dlpack(leaf.detach())
+shared *= 10
+print(leaf.detach(), torch.autograd.grad(squares, leaf)[0])
+
+# %%
+# **The clone in backward.** A ``.grad`` that is None keeps the product that it is handed,
+# and the next ``backward`` adds to it in place. If the pull returns an array that the other
+# side goes on using, that array would be changed. With the ``clone``, three products of 2
+# add up to 6, and the array is left alone. Without it the third sum would be 8:
+
+kept = np.full(n, 2.0)
+sums = {}
+for name, clone in {"with": True, "without": False}.items():
+
+    class Tried(Bridge):
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, v, clone=clone):
+            product = torch.from_dlpack(ctx.pull(ctx.into(v.detach())))
+            return product.clone() if clone else product, None, None
+
+    leaf = torch.ones(n, dtype=torch.float64, requires_grad=True)
+    for _ in range(3):
+        Tried.apply(
+            leaf, lambda x: (2 * x, lambda v: kept), np.from_dlpack
+        ).sum().backward()
+    sums[name] = leaf.grad[0].item()
+    print(f"{name:8} sum {leaf.grad[0].item()}, array {kept[0]}")
+
+# %%
+# **Transforms and second derivatives.** ``vmap``, ``jacrev`` and ``jvp`` raise, because
+# they cannot enter a library that they do not know. A second derivative is refused at best,
+# and this is what ``once_differentiable`` is for. But it notices only a ``v`` that has a
+# graph, and otherwise the result is wrong without a word (:ref:`twice-differentiable`). For
+# a whole :term:`Jacobian`, take a loop over v:
+
+y = Bridge.apply(x, solve_and_pull, np.from_dlpack)
+rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(n).double()]
+print(len(rows), tuple(rows[0].shape))
+
+# %%
+# .. admonition:: Try it
+#
+#    What goes wrong if you forget the transposition, and hand over ``forward`` in place of
+#    ``transposed``? Does anything raise? Does the training still find the leaks?
+#
+# .. dropdown:: Answer
+#
+#    Nothing raises, because the shapes are right, and the loss even goes down. But the
+#    gradient is that of a canal that flows the other way, and the leaks are wrong by about
+#    half of the larger one. A comparison with small steps, such as ``gradcheck``, finds the
+#    mistake at once:
+
+mistaken = lambda x: (forward(x), forward)
+not_found, _ = find_leaks(mistaken)
+print(f"wrong by {(not_found - leaks).abs().max():.1f}, {(found - leaks).abs().max():.1f}")
+for rule in (solve_and_pull, mistaken):
+    f = lambda x, rule=rule: Bridge.apply(x, rule, np.from_dlpack)
+    print(torch.autograd.gradcheck(f, (x,), raise_exception=False))
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The bridge is compared with differences across the border, its rows with the inverse of
+#    the matrix, and the pull of the running product with its formula. The leaks that were
+#    found are near those that were put in.
 
 bridged = lambda x: Bridge.apply(x.sin(), solve_and_pull, np.from_dlpack)
 assert torch.autograd.gradcheck(bridged, (x,))
-assert (leaf.grad == 6).all()
 np.testing.assert_allclose(torch.stack(rows).numpy(), np.linalg.inv(A.toarray()), atol=1e-9)
 np.testing.assert_allclose(pull(np.array([1.0, 10, 100])), [1 + 20 + 600, 10 + 300, 200])
+assert sums == {"with": 6, "without": 8}
+assert (found - leaks).abs().max() < 0.2 < 0.4 < (not_found - leaks).abs().max()
 
 # %%
-# Where next
-# ----------
-#
-# A loss from outside, without a Function: :ref:`external-loss`. Names: :ref:`dictionary`.
+# **Next:** a loss from outside, without a Function: :ref:`external-loss`. What a
+# ``Function`` has to keep to: :ref:`custom-function`. The same things under other names, in
+# other libraries: :ref:`dictionary`.
 #
 # .. asked: call NumPy inside a network; JAX function in PyTorch; mix libraries in one
 #    graph; SciPy solver as a layer; wrap external code with a backward; CuPy kernel

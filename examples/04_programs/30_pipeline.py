@@ -42,11 +42,11 @@ class Front:
 
     def forward(self, x):
         self.h = self.network(x)  # it keeps its graph, until the gradient comes back
-        return self.h.detach().numpy()
+        return self.h.detach().cpu().numpy()
 
     def learn(self, gradient):
         self.optimizer.zero_grad()
-        self.h.backward(torch.from_numpy(gradient))
+        self.h.backward(torch.from_numpy(gradient).to(self.h))
         self.optimizer.step()
 
 
@@ -58,12 +58,13 @@ class Back:
         self.optimizer = torch.optim.Adam(network.parameters(), lr=lr)
 
     def learn(self, h, target):
-        cut = torch.from_numpy(h).requires_grad_()  # a leaf: its gradient is kept
+        cut = torch.from_numpy(h).to(target.device)
+        cut.requires_grad_()  # a leaf: its gradient is kept
         loss = self.loss(self.network(cut), target)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        return cut.grad.numpy(), loss.item()
+        return cut.grad.cpu().numpy(), loss.item()
 
 
 # %%

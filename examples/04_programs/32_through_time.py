@@ -182,9 +182,9 @@ print("too long:", bool(length > 1), " one ratio:", torch.allclose(ratio, 1 / le
 # -----------------
 #
 # **Suddenly the gradient is NaN, or 0.** The largest number of float32 is 3e38, and the
-# smallest about 1e-45. With ``s = 3`` the product gets too large after some 80 steps. From
+# smallest about 1e-45. With ``s = 3`` the product gets too large after 81 steps. From
 # there on it is infinite, and infinity minus infinity is NaN. With ``s = 0.3`` it is
-# exactly 0 after some 85 steps. These are zeros and not ``None``, and nothing warns you:
+# exactly 0 after 87 steps. These are zeros and not ``None``, and nothing warns you:
 
 for s in (3.0, 0.3):
     states = run(s, 200, act=lambda h: h)
@@ -269,6 +269,8 @@ assert abs(linear[1.1] / 1.1**100 - 1) < 1e-3
 assert 13_000 < 1.1**100 < 14_500
 assert 35 < lengths[1.1][0] < 45
 assert plain < 1e-30 < 0.1 < added
+assert 3e38 < torch.finfo(torch.float32).max < 4e38
+assert torch.tensor(1e-45) > 0 == torch.tensor(5e-46)
 assert right[0.7] <= 60
 assert right[1.0] == 100
 assert clipped <= 60

@@ -91,12 +91,11 @@ print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 # ``v``, but stops the walk at the last feature maps ``A``. The gradient that arrives there,
 # averaged over the places, says how much each map counts for the class. The maps are added
 # up with these weights, and what is negative is dropped. (Where the maps are smaller than
-# the picture, enlarge the result. If the network is frozen, ``A`` has to ask for a gradient
-# itself, by ``A.detach().requires_grad_()``.) How much of the result lies within two pixels
-# of the bar, as far as one 5×5 window sees? That region is at most five twelfths of the
-# picture:
+# the picture, enlarge the result.) We make ``A`` a leaf, so that it does not matter whether
+# the network is frozen. How much of the result lies within two pixels of the bar, as far as
+# one 5×5 window sees? That region is at most five twelfths of the picture:
 
-A = features(shown)
+A = features(shown).detach().requires_grad_()  # also if the network is frozen
 (gradient,) = torch.autograd.grad(head(A), A, v)
 cam = (gradient.mean((2, 3), keepdim=True) * A).sum(1).clamp(min=0).detach()
 near = nn.functional.max_pool2d((shown[:, 0] > 0.5).float(), 5, stride=1, padding=2)
@@ -201,8 +200,8 @@ print("less than half as bright:", bool(of_p.abs().max() < 0.5 * saliency.max())
 #
 # .. dropdown:: Answer
 #
-#    A product is linear in ``v``, so the map of ``2 * v - 1``, which is
-#    ``v - (1 - v)``, is the difference of the first two:
+#    A product is linear in ``v``, so the map of ``2 * v - 1``, which is ``v - (1 - v)``, is
+#    the difference of the first two:
 
 mine, other, apart = (
     torch.autograd.grad(model(pictures), pictures, each)[0]

@@ -4,38 +4,72 @@ r"""
 How do I change the input and leave the network alone? FGSM, images, GANs
 =========================================================================
 
-Ask for the gradient by the input alone, with ``torch.autograd.grad(y, x, v)`` or
-``y.backward(v, inputs=[x])``, or call ``requires_grad_(False)`` on the network. The product
-goes *through* the network, whose weights are read and not changed; ``y.backward(v)`` alone
-fills their ``.grad`` as well.
+Your network is trained, and you want to change its *input*: to find out how little it takes
+to deceive it, to make a picture that excites one of its units, or to train a generator that
+stands before it. The gradient has to go *through* the network to the input, and the network
+is to stay as it is. You call ``y.backward(v)`` and ``x.grad`` is right. But every weight of
+the network has got a ``.grad`` as well, and the next ``optimizer.step()`` uses it. How do
+you ask for the input alone?
 """
 
 # %%
-# ``x`` has shape ``(3, 4)``, three samples; the scores have shape ``(3, 2)``, and so has
-# ``v``. The weights of ``net`` are to stay as they are. *I only wanted x.grad*, and the
-# next ``optimizer.step()`` finds gradients in the weights:
+# A trained network
+# -----------------
+#
+# Our network sorts points of the plane into two kinds, which lie on two arcs that reach
+# into each other. A point has two numbers, and there are two scores:
+
+import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-torch.manual_seed(0)  # the same weights on every build
-net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
-x = torch.randn(3, 4, requires_grad=True)
+torch.manual_seed(0)  # the same points and weights on every build
+angle = math.pi * torch.rand(200)
+kind = torch.arange(200) % 2
+arcs = torch.stack([angle.cos(), angle.sin()], 1)
+points = torch.where(kind[:, None] == 0, arcs, torch.tensor([1.0, 0.4]) - arcs)
+points = points + 0.1 * torch.randn(200, 2)
+
+net = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2))
+optimizer = torch.optim.Adam(net.parameters(), lr=0.03)
+for _ in range(150):
+    optimizer.zero_grad()
+    F.cross_entropy(net(points), kind).backward()
+    optimizer.step()
+right = (net(points).argmax(1) == kind).float().mean().item()
+print("more than 95% right:", right > 0.95)
+
+# %%
+# We take three of the points. The scores have the shape ``(3, 2)``, and so has ``v``. With
+# 1 and −1 we ask what raises the first score against the second. Afterwards, which of the
+# weights have a gradient?
+
+x = points[:3].clone().requires_grad_()
 v = torch.tensor([[1.0, -1.0]]).expand(3, 2)
-net(x).backward(v)
-wanted = x.grad
 
 
 def filled():
     return [name for name, p in net.named_parameters() if p.grad is not None]
 
 
+net.zero_grad()
+net(x).backward(v)
+wanted = x.grad
 print("filled:", filled())
 
 # %%
-# Three ways to the product that leave the weights' ``.grad`` empty, and one to no product,
-# since ``no_grad`` keeps no graph at all:
+# All four. ``backward`` fills every :term:`leaf` of the graph that asks for a gradient, and
+# weights do.
+#
+# Four ways, of which one fails
+# -----------------------------
+#
+# You can ask for the gradient with respect to ``x`` and get it returned. You can name the
+# leaves that are to be filled. Or you can tell the weights that they need no gradient. It
+# still passes through them, because the way to ``x`` only *reads* the weights. What does
+# not work is ``no_grad``, which keeps no graph at all, not even for ``x``:
 
 
 def frozen():
@@ -50,10 +84,6 @@ ways = {
     "requires_grad_(False)": frozen,
     "no_grad": lambda: torch.no_grad()(net)(x).backward(v),
 }
-
-# %%
-# The first returns the product, the next two leave it in ``x.grad``, the last raises:
-
 for name, way in ways.items():
     net.zero_grad()
     x.grad = None
@@ -66,41 +96,72 @@ for name, way in ways.items():
     print(f"{name:22}", torch.allclose(product, wanted), filled())
 
 # %%
+# The first three give the same gradient and leave the weights empty. Take the first for a
+# single gradient, the second where ``.grad`` is wanted, as by an optimiser, and the third
+# if the network is to stay as it is for good. It also saves memory, because what only the
+# gradients of the weights need is not kept.
+#
 # One step against the network: FGSM
 # ----------------------------------
 #
-# *Which way does an adversarial example go?* Uphill on the loss of the class that the
-# network sees, by the sign of the gradient alone, so that no entry moves more than ε; or
-# downhill on the loss of a class that you want it to see. The two turned round make the
-# network surer:
+# An *adversarial example* is an input that has been changed a little, in such a way that
+# the network is mistaken. Which way does it go? There are two: uphill on the loss of the
+# class that the network sees, or downhill on the loss of the class that you want it to see.
+# Each of the two turned round makes the network surer. FGSM takes only the *sign* of the
+# gradient, so that no entry moves by more than ε:
 
-seen = net(x).argmax(1).detach()
-epsilon = 0.5
+epsilon = 0.4
+seen = net(points).argmax(1)
 
 
-def loss_at(point, classes):
-    return F.cross_entropy(net(point), classes)
+def attack(net, x, classes, epsilon):
+    """Return x, moved uphill on the loss of ``classes``, each entry by ``epsilon``."""
+    x = x.detach().requires_grad_()
+    (g,) = torch.autograd.grad(F.cross_entropy(net(x), classes), x)
+    return (x + epsilon * g.sign()).detach()
 
 
 for name, classes in {"of the class seen": seen, "of the other": 1 - seen}.items():
-    (g,) = torch.autograd.grad(loss_at(x, classes), x)
     for way, sign in {"uphill": 1, "downhill": -1}.items():
-        after = net(x.detach() + sign * epsilon * g.sign())
+        after = net(attack(net, points, classes, sign * epsilon))
         sure = after.softmax(1).gather(1, seen[:, None]).mean().item()
-        print(f"{way:9}{name:18} the class seen has {sure:.2f}")
+        print(f"{way:9}{name:18} the class seen has {sure:.1f}")
 
 # %%
-# The loss is a mean, so every row of g is a third of its sample's gradient. The sign is the
-# same; a step along g itself would be a third as long (:ref:`which-way-to-step`).
+# The first and the last are attacks, and the other two make the network surer than it was.
+# In the picture each line is a point that has been moved uphill on the loss of its class,
+# from the dot to the free end. The network's border is where the colour changes:
+
+import matplotlib.pyplot as plt
+
+grid = torch.cartesian_prod(torch.linspace(-1.6, 2.6, 120), torch.linspace(-1.3, 1.7, 120))
+side = net(grid).argmax(1).reshape(120, 120).T
+moved = attack(net, points, seen, epsilon)
+figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 3.8))
+ax.imshow(side, origin="lower", extent=(-1.6, 2.6, -1.3, 1.7), cmap="PuOr", alpha=0.3)
+for start, end in zip(points[:40], moved[:40], strict=True):
+    ax.plot(*zip(start.tolist(), end.tolist(), strict=True), color="grey", linewidth=1)
+ax.scatter(*points[:40].T, c=kind[:40], cmap="PuOr", edgecolors="black")
+title = ax.set_title("FGSM moves each point towards the border")
+
+# %%
+# All lines are diagonal, because both entries have moved by the same amount. Most free ends
+# are on the other side of the border.
+#
+# The loss is a mean over the points, so every row of the gradient is one two-hundredth of
+# what the point alone would give. The sign does not mind. If you step along the gradient
+# itself, each step is two hundred times shorter than for a point alone
+# (:ref:`which-way-to-step`).
 #
 # An image as the parameter
 # -------------------------
 #
-# *Style transfer, inversion, an input that excites a unit:* the image is a :term:`leaf`,
-# and the only tensor in the optimizer. Keep it within limits by an edit in place under
-# ``no_grad``; ``image = image.clamp(…)`` makes another tensor, which is no leaf:
+# In style transfer, in inversion, or to see what excites a unit, the input is what is
+# trained. Make it a leaf, and put it alone into the optimiser. If its entries have to stay
+# within limits, edit it in place under ``no_grad``. ``image = image.clamp(-1, 1)`` would
+# make another tensor, which is no leaf, and the optimiser would go on with the old one:
 
-image = torch.zeros(1, 4, requires_grad=True)
+image = torch.zeros(1, 2, requires_grad=True)
 optimizer = torch.optim.SGD([image], lr=0.5)
 for _ in range(50):
     net(image).backward(torch.tensor([[-1.0, 0.0]]), inputs=[image])  # raise score 0
@@ -108,71 +169,104 @@ for _ in range(50):
     optimizer.zero_grad()
     with torch.no_grad():
         image.clamp_(-1, 1)
-print(image.is_leaf, image.clamp(-1, 1).is_leaf, image.abs().max().item() <= 1)
-at_zero, at_end = net(torch.zeros(1, 4))[0, 0].item(), net(image)[0, 0].item()
-print(f"score 0: {at_zero:.1f}, after 50 steps: {at_end:.1f}")
+print("a leaf:", image.is_leaf, " clamped:", image.clamp(-1, 1).is_leaf)
+at_zero, at_end = net(torch.zeros(1, 2))[0, 0].item(), net(image)[0, 0].item()
+print("within the limits:", bool((image.abs() <= 1).all()), " higher:", at_end > at_zero)
 
 # %%
+# The −1 in ``v`` makes the optimiser, which goes downhill, climb score 0.
+#
 # A GAN: through the critic, to the generator
 # -------------------------------------------
 #
-# *Does the generator's loss train the discriminator?* Its ``backward`` fills the
-# ``.grad`` of the discriminator, here ``net``. If nobody empties that, the critic's next
-# step also goes the generator's way. ``detach`` is the wrong way out here, as it cuts the
-# generator off:
+# In a GAN the network that the gradient passes through is the critic. The generator's loss
+# walks through it, and fills the critic's ``.grad``, too. If nobody empties it, the
+# critic's next step also goes the generator's way. A ``detach`` is the wrong way out here,
+# because it cuts off the generator, which was to be trained:
 
-generator = nn.Linear(2, 4)
+generator = nn.Linear(2, 2)
+optimizer = torch.optim.Adam(generator.parameters(), lr=0.01)
 noise = torch.randn(3, 2)
+print("           generator filled, critic filled")
 for name, cut in {"detach": lambda t: t.detach(), "no detach": lambda t: t}.items():
     net.zero_grad()
-    generator.zero_grad()
+    optimizer.zero_grad()
     net(cut(generator(noise))).backward(v)
     print(f"{name:10}", generator.weight.grad is not None, len(filled()))
 
 # %%
-# So ``detach`` belongs in the *critic's* loss, where the generator is to stay as it is.
-# In the generator's, name the ``inputs``, or freeze the critic's weights for this call:
+# ``detach`` belongs into the *critic's* loss, where the generator is to stay as it is. In
+# the generator's loss name the ``inputs``, or freeze the critic for this one call:
 
 net.zero_grad()
-generator.zero_grad()
-net(generator(noise)).backward(v, inputs=list(generator.parameters()))
+optimizer.zero_grad()
+fake = generator(noise)
+net(fake).backward(v, inputs=list(generator.parameters()))
+optimizer.step()
 print(generator.weight.grad is not None, filled())
 
 # %%
-# What goes wrong
-# ---------------
+# What to watch for
+# -----------------
 #
-# *The network is in train() mode.* With frozen weights BatchNorm still moves its running
-# mean towards your batch, and dropout draws anew at each call, so that two gradients at
-# the same ``x`` differ. ``eval()`` is another switch (:ref:`freezing-layers`):
+# **The network is in train() mode.** Frozen weights do not hold everything. BatchNorm
+# still moves its running mean towards your batch, and dropout draws a new mask at each
+# call, so that two gradients at the same input differ. ``eval()`` is another switch than
+# ``requires_grad_(False)``, and you need both (:ref:`freezing-layers`):
 
-layers = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout()).requires_grad_(False)
+layers = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout()).requires_grad_(False)
 for mode in (layers.train, layers.eval):
     before = layers[0].running_mean.clone()
-    a, b = (torch.autograd.grad(mode()(x), x, torch.ones(3, 4))[0] for _ in range(2))
+    a, b = (torch.autograd.grad(mode()(x), x, torch.ones(3, 2))[0] for _ in range(2))
     kept = torch.equal(layers[0].running_mean, before)
-    print(f"{mode.__name__:6}", "mean kept:", kept, "same gradient:", torch.allclose(a, b))
+    same = torch.allclose(a, b)
+    print(f"{mode.__name__:6} mean kept: {kept}  same gradient: {same}")
 
 # %%
-# The check: the product through the network, layer by layer from the weights, with nothing
-# of autograd; and the gradient of the generator's weight from the :term:`cotangent` at its
-# output. The image ends where score 0 is higher:
+# .. admonition:: Try it
+#
+#    How large has ε to be before half of all the points are on the wrong side? Try 0.1, 0.2
+#    and 0.4.
+#
+# .. dropdown:: Answer
+#
+#    Between 0.2 and 0.4:
+
+for epsilon in (0.1, 0.2, 0.4):
+    fooled = net(attack(net, points, seen, epsilon)).argmax(1) != seen
+    print(epsilon, fooled.float().mean().item() > 0.5)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The gradient through the network is computed layer by layer from the weights, without
+#    autograd, and the gradient of the generator's weight from the :term:`cotangent` at its
+#    output. The direction of each of the four moves is asserted.
 
 hidden = torch.tanh(net[0](x)).detach()
 by_hand = (v @ net[2].weight * (1 - hidden**2)) @ net[0].weight
 torch.testing.assert_close(wanted, by_hand.detach())
-fake = generator(noise).detach().requires_grad_()
+fake = fake.detach().requires_grad_()
 (at_fake,) = torch.autograd.grad(net(fake), fake, v)
 torch.testing.assert_close(generator.weight.grad, at_fake.T @ noise)
 assert at_zero < at_end
+assert right > 0.95
+
+
+def chance(x):
+    return net(x).softmax(1).gather(1, seen[:, None]).mean()
+
+
+for classes, sign in ((seen, 1), (1 - seen, -1)):
+    less, more = (attack(net, points, classes, s * 0.4) for s in (sign, -sign))
+    assert chance(less) < chance(points) < chance(more)
+assert (moved - points).abs().sub(0.4).abs().max() < 1e-5
 
 # %%
-# Where next
-# ----------
-#
-# Maps of what the input does: :ref:`saliency`. Cutting on purpose: :ref:`cut-graphs`.
-# Penalties on this gradient: :ref:`gradient-penalty`. Which tensors are filled:
-# :ref:`leaves-and-roots`.
+# **Next:** how an attack is done in several steps, and other inputs that are trained:
+# :ref:`optimise-the-input`. Maps of what the input does: :ref:`saliency`. Cutting on
+# purpose: :ref:`cut-graphs`. Penalties on this gradient: :ref:`gradient-penalty`. Which
+# tensors are filled: :ref:`leaves-and-roots`.
 #
 # .. asked: gradient of the input with frozen weights; change the input and leave the
 #    network alone; FGSM attack; adversarial example; gradient with respect to the
