@@ -25,7 +25,8 @@ SHOWN = {
     "docs/answers/checkpoints.md": {"checkpoint-of-another-function"},
     "docs/answers/clipping-and-steps.md": {"not-finite"},
     "docs/answers/ddp.md": {"mean-of-unequal-batches"},
-    "docs/answers/frameworks.md": {"mean-of-unequal-batches"},
+    "docs/answers/forward-mode.md": {"jacobian-of-a-closure"},
+    "docs/answers/frameworks.md": {"clipped-while-scaled", "mean-of-unequal-batches"},
     "docs/answers/in-place.md": {"gradients-accumulate"},
     "docs/answers/joins.md": {"not-finite"},
     "docs/answers/kinks.md": {
