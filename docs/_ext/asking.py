@@ -26,6 +26,9 @@ The argument is the title, ``Predict`` if there is none. Options:
 ``code``
     Without a value: the code tells the answer, too, and is covered with it (it always is
     where a v is asked for).
+``also``
+    Words of a later paragraph or table that tells the answer, too; ``;`` stands between
+    those of several.
 
 An output counts until the next question. If the expected answer cannot be read from it,
 the build warns, and the question stands alone. Without scripts, and in other formats than
@@ -113,6 +116,7 @@ class Predict(SphinxDirective):
         "item": index,
         "for": directives.unchanged_required,
         "code": directives.flag,
+        "also": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -146,7 +150,7 @@ class ReadAnswers(SphinxTransform):
                 asks, numbers = expectation(line["options"], after)
                 line["asks"] = {"shapes": line["shapes"]} | asks
                 line["number"] = number
-                cover(line, numbers)
+                cover(line, [*telling(line, numbers), *named(line, after)])
             except ValueError as error:
                 if getattr(self.config, "execution_pages", "all") == "all":
                     logger.warning("%s", error, location=line, type="asking")
@@ -203,10 +207,10 @@ def shows(block: nodes.Element) -> bool:
     return node is not None
 
 
-def cover(line: asked, numbers: list[float]) -> None:
+def cover(line: asked, told: Iterable[nodes.Element]) -> None:
     """Put what tells the answer to a question under covers, neighbours under one."""
     last: nodes.Element | None = None
-    for node in list(telling(line, numbers)):
+    for node in told:
         parent = node.parent
         place = parent.index(node)
         if last is None or place == 0 or parent[place - 1] is not last:
@@ -230,6 +234,21 @@ def telling(line: asked, numbers: list[float]) -> Iterator[nodes.Element]:
         passage = passage and not (isinstance(node, ENDS) or is_code(node))
         if passage or (says(node, numbers) if told else with_code and is_code(node)):
             yield node
+
+
+def named(line: asked, after: list[nodes.Element]) -> Iterator[nodes.Element]:
+    """Yield what the author says tells the answer, too.
+
+    Raises:
+        ValueError: Nothing does before the next question.
+    """
+    texts = [node for node in after if isinstance(node, (nodes.paragraph, nodes.table))]
+    for words in line["options"].get("also", "").split(";"):
+        if words := words.strip():
+            found = [node for node in texts if words in " ".join(node.astext().split())]
+            if not found:
+                raise ValueError(f"no paragraph or table after the question says {words!r}")
+            yield found[0]
 
 
 def parts(box: nodes.Element) -> Iterator[nodes.Element]:
