@@ -295,7 +295,7 @@ VEILED = [
     SAYS.format("[8, 6, 4]"),
     "It was drawn.",
     "\nSecond\n------",
-    ASKED.format(":value: 1\n       :code:\n       :also: of three; Third"),
+    ASKED.format(":value: 1\n       :code:\n       :also: of three; Third; a note"),
     CODE.format("the(answer)"),
     OUTPUT.format("3 of 4"),
     "Three.",
@@ -303,6 +303,7 @@ VEILED = [
     "Three it is.",
     "\n====  ====\nOne   Two\n====  ====\nPart  of three\n====  ====\n",
     "No more.\n\nA third.\n\nThird.",
+    SAYS.format("what is noted in a note"),
     "\nThird\n-----",
     ASKED.format(":for: y"),
     DROPDOWN.format("The answer"),
@@ -355,7 +356,7 @@ UNREADABLE = [
     (":item: 4", OUTPUT.format("[1, 2]"), "has no item"),
     (":expects: largest", OUTPUT.format("[2, 2]"), "no single largest"),
     (":expects: v", OUTPUT.format("[2, 2]"), "no drawing"),
-    (":also: two", OUTPUT.format("2"), "no paragraph or table"),
+    (":also: two", OUTPUT.format("2"), "nothing after the question"),
     (":expects: nothing", OUTPUT.format("[2, 2]"), "Error in"),
 ]
 
@@ -458,9 +459,39 @@ def test_what_tells_an_answer_is_under_its_cover(site):
         "It gives x.grad = [8, 6, 4].",
         "the ( answer ) 3 of 4 Three.",
         "One Two Part of three",
-        "Third.",
+        "Third. It gives x.grad = what is noted in a note.",
         "6 six",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "has"),
+    [
+        ("gives x.grad = [8, 6, 4].", [8, 6, 4], True),
+        ("tensor([[1., 8.], [6., 4.]])", [8, 6, 4], True),
+        ("[0, -0.119, 0.81]", [-0.1192, 0.8068], True),
+        ("[8, 6, 5]", [8, 6, 4], False),
+        ("[8, 6]", [8, 6, 4], False),
+        ("8, 6 and 4", [8, 6, 4], False),
+        ("[8, 6, 4]", [8], False),
+    ],
+)
+def test_what_shows_the_numbers_of_an_answer(text, numbers, has):
+    assert asking.has(text, numbers) == has
+
+
+def test_what_the_question_shows_is_no_answer():
+    """Later outputs that repeat its numbers stay as they are."""
+
+    def block(text):
+        return nodes.literal_block(text, text, classes=["sphx-glr-script-out"])
+
+    for asks, covered in ("Is it [1, 2]?", ["[1, 2]"]), ("What?", ["[1, 2]", "[0, 1, 2]"]):
+        line = asking.asked("", options={}, asks={"kind": "value"}, number=1)
+        box = nodes.admonition("", nodes.paragraph("", asks), line)
+        code = nodes.literal_block("f()", "f()")
+        nodes.section("", box, block("[1, 2]"), code, block("[0, 1, 2]"))
+        assert [node.astext() for node in asking.telling(line, [1, 2])] == covered
 
 
 def test_a_cell_of_a_notebook_keeps_its_code():
