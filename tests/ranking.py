@@ -22,8 +22,8 @@ INDEX = ("searchmessages.js", "searchindex.js")
 SCRIPTS = ("recognition.js", "ranking.js")
 START = """
 const recognise = recogniser(EXPRESSIONS, MESSAGES);
-const rank = ranker(RECORDS, INDEX);
-const entries = JSON.stringify(RECORDS.map(({ url }) => url));
+const rank = ranker(INDEX);
+const entries = JSON.stringify(rank.records.map(({ url }) => url));
 const answers = (query) => JSON.stringify([...new Set(
   [...recognise(query), ...rank(query).records].map(({ url }) => url))].slice(0, 20));
 0;

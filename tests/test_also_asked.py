@@ -1,5 +1,6 @@
 """The box with other wordings of a question: what a page shows of it."""
 
+import json
 import re
 
 import pytest
@@ -10,6 +11,22 @@ from sites import Site, write
 import wheel
 from pages import WORDINGS, Page
 
+SEARCHED = """
+    # Page
+
+    :::{asked}
+    - Twice?
+    :::
+    % words: gizmo
+    % widget
+
+    It adds up.
+
+    ## Section
+    % words: gadget
+
+    More.
+    """
 CONF = f"""
     import sys
     sys.path.insert(0, {str(ROOT / "docs" / "_ext")!r})
@@ -68,6 +85,41 @@ def test_text_that_is_no_list_is_refused(tmp_path):
     assert "the content must be one list" in site.said
 
 
+def test_words_of_an_entry_are_for_the_search_alone(tmp_path):
+    site = Site(tmp_path)
+    conf = CONF.replace('"also_asked"', '"also_asked", "markdown_pages", "search_index"')
+    conf += "html_copy_source = False\n"
+    write(site.folder, {"docs/conf.py": conf, "docs/index.md": SEARCHED})
+    site.build()
+    for word in ("gizmo", "widget", "gadget"):
+        known = [name for name, text in site.published().items() if word.encode() in text]
+        assert known == ["searchindex.js"], word
+    index = site.published()["searchindex.js"].decode()
+    packed = json.loads(index.removeprefix("const INDEX = ").removesuffix(";\n"))
+    where = dict(zip(packed["terms"].split(), packed["words"].split(" "), strict=True))
+    assert [where[word] for word in ("gizmo", "gadget")] == ["@", "A"]  # page, section
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("% words: gizmo", "% word: gizmo"),
+        ("% words: gizmo", "% Words: gizmo"),
+        ("% words: gizmo", "% words gizmo"),
+        ("% words: gizmo", "% hints: gizmo"),
+        ("It adds up.", "It adds up.\n\n    % words: gizmo"),  # below a paragraph
+    ],
+)
+def test_a_comment_that_the_search_would_not_see_is_refused(tmp_path, text, wrong):
+    site = Site(tmp_path)
+    conf = CONF.replace('"also_asked"', '"also_asked", "search_index"')
+    assert text in SEARCHED
+    written = SEARCHED.replace(text, wrong)
+    write(site.folder, {"docs/conf.py": conf, "docs/index.md": written})
+    site.build("-W", fails=True)
+    assert "the search" in site.said
+
+
 def test_wordings_in_a_comment_at_the_end_of_a_script(tmp_path):
     """They change neither what its page shows nor whether it has to run again."""
     script = EXAMPLES[0].read_text(encoding="utf-8")
@@ -75,12 +127,14 @@ def test_wordings_in_a_comment_at_the_end_of_a_script(tmp_path):
     bare, _, comment = script.rpartition("#\n# .. asked: ")
     write(tmp_path, {"examples/one.py": "1\n"})
     page = tmp_path / "examples" / "one.py"
-    for text in (bare, script, f"{bare}#\n# .. asked: one; two\n#    words\n"):
+    asked, words = "# .. asked: one; two\n#    three\n", "# .. words: four\n#    five\n"
+    for text in (bare, script, f"{bare}#\n{asked}", f"{script}{words}"):
         page.write_text(text, encoding="utf-8")
         assert Page(tmp_path, "examples/one.py").text == bare
     page.write_text(script + "# More.\n", encoding="utf-8")
     assert Page(tmp_path, "examples/one.py").text != bare
     cell = "**Next:** a page.\n\n.. asked: " + comment.replace("\n# ", "\n")
+    cell += words.replace("# ", "")
     assert wheel.WORDINGS.sub("", cell).rstrip() == "**Next:** a page."
 
 
@@ -91,6 +145,7 @@ def test_every_page_says_how_people_ask_for_it(page):
     text = WORDINGS.search(page.read_text(encoding="utf-8"))
     assert text, "a comment `.. asked: one; another` at the end"
     asked = " ".join(re.sub(r"^# *", "", text[0], flags=re.M).split())
-    found = asked.partition(".. asked: ")[2].split("; ")
+    asked = asked.partition(".. asked: ")[2].partition(" .. words: ")[0]
+    found = asked.split("; ")
     assert len(found) >= 3
     assert len({*map(str.lower, found)}) == len(found), "one of them twice"

@@ -248,7 +248,7 @@ def result(page, way="v"):
 
 def said(page, text):
     """Wait until the live region says so."""
-    page.get_by_text(text).wait_for(timeout=2000)
+    page.get_by_text(text).wait_for()
 
 
 @needs_chromium

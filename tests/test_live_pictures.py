@@ -65,9 +65,9 @@ def test_under_a_strict_policy(site, browser):
     form.get_by_label("x[1]", exact=True).fill("-4")
     shown = form.locator(".pb-by-v .pb-sum text").all_text_contents()
     assert shown == ["3", "\N{MINUS SIGN}7", "3"]
-    form.get_by_text("Step 5 of 5: x receives").wait_for(timeout=2000)
+    form.get_by_text("Step 5 of 5: x receives").wait_for()
     form.get_by_role("button", name="Previous").click()
-    form.get_by_text("Step 4 of 5").wait_for(timeout=2000)
+    form.get_by_text("Step 4 of 5").wait_for()
     page.close()
 
 

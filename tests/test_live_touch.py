@@ -108,7 +108,7 @@ def test_dragging_x_under_a_finger(show):
     until(page, slider, lambda value: value == most)
     finger.lift()
     assert shown(page) == product([1.0, most, 3.0], [10.0, 1.0])
-    page.get_by_text(f"[12, {10 + 2 * most:g}, 16] in all").first.wait_for(timeout=2000)
+    page.get_by_text(f"[12, {10 + 2 * most:g}, 16] in all").first.wait_for()
 
 
 def test_a_finger_that_moves_up_scrolls_the_page(show):

@@ -29,13 +29,16 @@ def test_a_stranger_finds_the_page():
     assert len(missed) <= len(wanted) - AMONG_THREE, missed
 
 
-def record(url, title, text="", page="", wordings=(), links=0):
+def record(url, title, text="", page="", wordings=(), links=0, words=""):
     return {"url": url, "title": title, "text": text, "page": page} | {
         "wordings": [*wordings],
         "links": links,
+        "words": words,
     }
 
 
+WHERE = ("texts", "words")
+ANSWERS = sorted((STATIC.parent / "answers").glob("*.md"))
 PAGES = [
     record("a.html", "Where zero_grad belongs", "Before the loop."),
     record("b.html", "Zero the grad by hand", "A loop over all parameters sets it to 0."),
@@ -56,10 +59,9 @@ PAGES = [
 
 def ranked(records):
     """Return what ranks some records, as a function from a query to their addresses."""
-    index = search_index.counted(records) | {"same": [["gpu", "graphics card"]]}
-    shown = [search_index.briefly(page) for page in records]
+    index = search_index.packed(records) | {"same": [["gpu", "graphics card"]]}
     sources = [STATIC.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
-    start = f"const rank = ranker({json.dumps(shown)}, {json.dumps(index)}); 0;"
+    start = f"const rank = ranker({json.dumps(index)}); 0;"
 
     def answers(query, typing=False):
         asked = f"rank({json.dumps(query)}, {json.dumps(typing)})"
@@ -169,3 +171,39 @@ def test_python_and_the_script_see_the_same_words():
             seen = json.loads(racer.eval(f"JSON.stringify(splitWords({json.dumps(text)}))"))
             assert seen == search_index.split(text)
             assert re.fullmatch(r"\S+", "".join(seen))
+        texts = [path.read_text(encoding="utf-8") for path in ANSWERS]
+        words = sorted({word for text in texts for word in search_index.split(text)})
+        assert len(words) > 1000
+        seen = json.loads(racer.eval(f"JSON.stringify({json.dumps(words)}.map(stemOf))"))
+        assert seen == [*map(search_index.stem, words)]
+
+
+def test_the_script_reads_the_index_as_it_was_packed():
+    """In each kind of place: what is there, how often, and in which record."""
+    records = [
+        record("a.html", "Ones and twos", "Ones, twos, ones and the ones.", links=3),
+        record("a.html#ones-and-twos", "Ones and twos", page="Ones and twos", words="six"),
+        record("a.html#deep", "Deep", "Many: " + "four " * 99, "Ones and twos", ["Who?"]),
+        record("b.html", "Last", "Ones", wordings=["Seven sixes", "Are there twos?"]),
+    ]
+    with MiniRacer() as racer:
+        script = STATIC.joinpath("ranking.js").read_text(encoding="utf-8")
+        packed = json.dumps(search_index.packed(records))
+        read = f"JSON.stringify(unpacked({packed}))"
+        seen = json.loads(racer.eval(f"{script}\n{read}"))
+    shown = seen["records"]
+    assert [r["url"] for r in shown] == [r["url"] for r in records]
+    assert [r["title"] for r in shown] == [r["title"] for r in records]
+    assert [r["links"] for r in shown] == [3, 0, 0, 0]
+    assert [r.get("page", "") for r in shown] == [r["page"] for r in records]
+    assert [r["asked"] for r in shown] == [
+        [],
+        [],
+        [{"own": ["who"], "length": 1}],
+        [{"own": ["seven", "sixe"], "length": 2}, {"own": ["two"], "length": 3}],
+    ]
+    read = {kind: dict(zip(seen["terms"], seen[kind], strict=True)) for kind in WHERE}
+    assert read["texts"]["one"] == [{"id": 0, "times": 3}, {"id": 3, "times": 1}]
+    assert read["texts"]["four"] == [{"id": 2, "times": 30}]
+    assert read["words"]["six"] == [{"id": 1, "times": 1}]
+    assert [term for term, found in read["words"].items() if found] == ["six"]

@@ -237,7 +237,7 @@ def test_operations():
 
 
 class Twice(torch.autograd.Function):
-    seen = roots = ()
+    seen = asked = ()
 
     @staticmethod
     def forward(ctx, x):
@@ -252,7 +252,7 @@ class Twice(torch.autograd.Function):
             _torch.shapes_received(node),
             _torch.stack_of_backward(threading.get_ident()),
         )
-        Twice.roots = _torch.roots_of_backward(Twice.seen[-1])
+        Twice.asked = _torch.asked_by(Twice.seen[-1])
         return 2 * v
 
 
@@ -271,11 +271,14 @@ def test_what_runs_now():
     assert (function, shapes) == (Twice, [(3,)])
     assert frame.f_code.co_name == "_engine_run_backward"
     assert _torch.calls_engine(frame.f_code)
-    ((root,), Twice.seen) = Twice.roots, ()
-    assert root is z
+    asked, Twice.asked, Twice.seen = Twice.asked, (), ()
+    assert [root is z for root in asked.roots] == [True]
+    assert [v.tolist() for v in asked.cotangents] == [1]
+    assert asked[2:] == (None, (), False, True)
     other = inspect.currentframe()
     assert not _torch.calls_engine(other.f_code)
-    assert tuple(_torch.roots_of_backward(other)) == ()
+    nothing = _torch.Asked((), (), None, (), False, False)
+    assert _torch.asked_by(other) == nothing
     assert run >= 0
     assert _torch.function_of(x.sin().grad_fn) is None
     assert _torch.shapes_received(NothingToSee()) == []
@@ -283,6 +286,75 @@ def test_what_runs_now():
     assert _torch.shapes_sent(y.sum().grad_fn) == [(3,)]
     assert _torch.shapes_sent((y * 2).sum(0).grad_fn) == [(3,)]
     assert _torch.shapes_sent(torch.stack([x, x[0].expand(3)]).grad_fn) == [(3,), (3,)]
+
+
+def test_what_a_gradient_is_asked_for():
+    x, v = X.clone().requires_grad_(), X.clone()
+    y = Twice.apply(x)
+    torch.autograd.grad(y, x, v, create_graph=True)
+    asked, Twice.asked, Twice.seen = Twice.asked, (), ()
+    found = (*asked.roots, *asked.cotangents, asked.given, *asked.inputs)
+    assert [*map(id, found)] == [id(y), id(v), id(v), id(x)]
+    assert (asked.create_graph, asked.accumulates) == (True, False)
+
+
+def test_part_of_torch():
+    assert _torch.part_of_torch(torch.nn.functional.__file__) == "nn/functional.py"
+    assert _torch.part_of_torch(torch.__file__) == "__init__.py"
+    assert _torch.part_of_torch(_torch.__file__) == ""
+    beside = Path(torch.__file__).parent.with_name("torchvision") / "__init__.py"
+    assert _torch.part_of_torch(str(beside)) == ""
+
+
+def at_operation(name, look, f, *args):
+    """Return what ``look`` gives whenever f runs the operation of a name."""
+    found = []
+
+    class Look(_torch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if _torch.schema(func).name == f"aten::{name}":
+                found.append(look())
+            return func(*args, **kwargs or {})
+
+    with Look():
+        f(*args)
+    return found
+
+
+def test_frames_of_torch():
+    layers = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.ReLU())
+    name, part = "relu", "nn/modules/container.py"
+    (names,) = at_operation(name, lambda: _torch.functions_of("nn/"), layers, X[:1])
+    assert names[:2] == ["relu", "forward"]  # of nn.functional, and of the module
+    assert _torch.functions_of("nn/") == []
+    (frames,) = at_operation(name, lambda: [*_torch.frames_of(part)], layers, X[:1])
+    assert [frame.f_locals["self"] for frame in frames] == [layers]
+    assert [*_torch.frames_of(part, frames[0])] == frames
+    assert [*_torch.frames_of(part, frames[0].f_back)] == []
+
+
+def test_given_to_loss():
+    a, b = X[:, None], X.clone()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the shapes
+        found = at_operation(
+            "expand", _torch.given_to_loss, torch.nn.functional.mse_loss, a, b
+        )
+    assert len(found[0]) == 2
+    assert found[0][0] is a
+    assert found[0][1] is b
+    assert at_operation("relu", _torch.given_to_loss, torch.nn.functional.relu, a) == [[]]
+
+
+def test_gradients_of_functional():
+    def of(f, *args):
+        return at_operation("zeros_like", _torch.gradients_of_functional, f, *args)
+
+    functional, constant = torch.autograd.functional, torch.ones(1, requires_grad=True)
+    assert of(functional.jacobian, lambda x: constant * 2, X) == [(None,)]
+    assert of(functional.vjp, lambda x: constant.sum(), X) == [(None,)]
+    assert of(functional.hessian, lambda x: x.sum(), X) == [()] * 3
+    assert of(torch.zeros_like, X) == [()]
 
 
 def test_the_frame_of_a_backward_in_another_thread():

@@ -19,6 +19,8 @@ from torch import nn
 
 import pullback
 from pullback._messages import messages
+from pullback._site import is_own_file
+from pullback._watch import rules, traps_of_calls, traps_of_operations, traps_of_steps
 from pullback._watch.log import FORWARD
 from pullback._watch.recorder import Recorder
 
@@ -33,13 +35,8 @@ UNSEEN = {
     "no-grad-and-forward-mode",
     "python-random-inside-vmap",  # no operation of torch
 }
-#: Traps that correct programs contain, too; reported when asked for.
-STRICT = {
-    "gradients-accumulate",
-    "one-element-needs-no-gradient",
-    "outputs-are-summed",
-    "ties-of-a-maximum",
-}
+#: Traps that correct programs contain, too; reported, or more of them, when asked for.
+STRICT = {*rules.names(strict=True)}
 UNEQUAL = "mean-of-unequal-batches"
 TRAPS = [m for m in messages() if m.silent and m.broken and m.anchor not in UNSEEN]
 
@@ -86,6 +83,21 @@ def test_a_trap_is_seen(trap, tmp_path):
     assert f"program.py:{finding.site.line}: " in " ".join(str(seen).split())
 
 
+def test_what_looks_when_asked_for_looks_then_alone(tmp_path):
+    seen = {}
+    for trap in TRAPS:
+        if trap.anchor in STRICT:
+            found = {finding.page for finding in watched(trap.broken, tmp_path)}
+            seen[trap.anchor] = trap.anchor in found
+    assert seen == {
+        "clamp-outside": True,  # of a leaf that is held in a box
+        "gradients-accumulate": False,  # where no step has come in between
+        "one-element-needs-no-gradient": False,
+        "outputs-are-summed": False,
+        "ties-of-a-maximum": False,
+    }
+
+
 @pytest.mark.parametrize("trap", TRAPS, ids=names(TRAPS))
 def test_the_same_done_right_is_no_finding(trap, tmp_path):
     assert list(watched(trap.fixed, tmp_path)) == []
@@ -101,6 +113,25 @@ def test_a_rule_can_be_turned_off(trap, tmp_path):
 def test_rules_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="'loss-brodcast', which is no rule"):
         pullback.watch(without=["loss-brodcast"])
+
+
+def test_whose_line_it_is():
+    beside = Path(torch.__file__).parent.with_name("torchvision") / "ops.py"
+    assert is_own_file(str(beside))
+    assert is_own_file(str(HERE))
+    for file in (torch.__file__, nn.functional.__file__, pullback.__file__):
+        assert not is_own_file(file)
+
+
+def test_the_same_code_in_two_files_is_two_places():
+    code = "def loss(out, target):\n    return ((out - target) ** 2).mean()\n"
+    out, target = torch.ones(3, 1, requires_grad=True), torch.ones(3)
+    with pullback.watch() as seen:
+        for name in ("first.py", "second.py"):
+            module = {}
+            exec(compile(code, name, "exec"), module)
+            module["loss"](out * 1, target)
+    assert [str(finding.site) for finding in seen] == ["first.py:2", "second.py:2"]
 
 
 # --- in place -------------------------------------------------------------------------
@@ -809,6 +840,152 @@ def test_a_gradient_that_was_not_cleared_and_one_that_was():
                 (w**2).sum().backward()
                 optimizer.step()
         assert [f.page for f in seen] == ["gradients-accumulate"] * found
+
+
+ONE_MEMORY = "two-gradients-one-memory"
+JOINED = {
+    "views": lambda a, b: a[None] + b[None],
+    "stack": lambda a, b: torch.stack([a, b]).sum(0),
+    "transposed": lambda a, b: a.view(2, 1).T + b.view(2, 1).T,
+}
+APART = {
+    "added": lambda a, b: (a + b)[None],
+    "parts of one": lambda a, b: torch.cat([a, b]),
+    "every other of one": lambda a, b: torch.stack([a, b], 1),
+    "scaled": lambda a, b: a[None] + 2 * b[None],
+    "of one alone": lambda a, b: a[None] + b.detach()[None],
+}
+
+
+def pair():
+    return [nn.Parameter(torch.tensor([1.0, 2.0])), nn.Parameter(torch.tensor([3.0, 4.0]))]
+
+
+def accumulated(a, b, join):
+    for _ in range(2):
+        join(a, b).square().sum().backward()
+
+
+def clipped(a, b, join, foreach=False):
+    join(a, b).square().sum().backward()
+    params = [p for p in (a, b) if p.grad is not None]
+    nn.utils.clip_grad_norm_(params, 1.0, foreach=foreach)
+
+
+def unscaled(a, b, join):
+    optimizer = torch.optim.SGD([a, b])
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    scaler.scale(join(a, b).square().sum()).backward()
+    scaler.unscale_(optimizer)
+
+
+def averaged(a, b, join):
+    join(a, b).square().sum().backward()
+    for p in (a, b):
+        if p.grad is not None:
+            p.grad /= 2
+
+
+def kept_and_zeroed(a, b, join):
+    optimizer = torch.optim.SGD([a, b])
+    for _ in range(2):
+        optimizer.zero_grad(set_to_none=False)
+        join(a, b).square().sum().backward()
+
+
+CHANGES = [
+    accumulated,
+    clipped,
+    functools.partial(clipped, foreach=True),
+    unscaled,
+    averaged,
+    kept_and_zeroed,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("join", [*JOINED, *APART])
+def test_gradients_in_one_memory(join, change):
+    """What is found is wrong, and what is wrong is found."""
+    a, b = pair()
+    with pullback.watch() as seen:
+        change(a, b, (JOINED | APART)[join])
+    right = pair()
+    if join != "of one alone":
+        right[1].register_hook(torch.clone)
+    change(*right, (JOINED | APART)[join])
+    found, expected = (
+        [p.grad.tolist() for p in of if p.grad is not None] for of in ((a, b), right)
+    )
+    wrong = found != expected
+    assert wrong == (join in JOINED)
+    assert [finding.rule for finding in seen] == [ONE_MEMORY] * wrong
+    if wrong:
+        assert "The gradients of a and b lie in one memory" in seen[0].message
+        assert Path(seen[0].site.path) == HERE
+
+
+def steps_apart(a, b):
+    optimizer = torch.optim.Adam([a, b])
+    for _ in range(2):
+        JOINED["views"](a, b).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def a_copy_by_a_hook(a, b):
+    b.register_hook(torch.clone)
+    accumulated(a, b, JOINED["views"])
+
+
+def gradients_of_one_buffer(a, b):
+    flat = torch.zeros(4)
+    a.grad, b.grad = flat[:2], flat[2:]
+    accumulated(a, b, JOINED["views"])
+    flat /= 2
+
+
+def one_of_them_scaled(x, b):
+    JOINED["views"](x, b).square().sum().backward()
+    x.grad /= x.grad.norm()
+
+
+def limited(a, b):
+    JOINED["views"](a, b).square().sum().backward()
+    nn.utils.clip_grad_value_([a, b], 1.0)
+
+
+def cleared_by_a_factor(a, b):
+    JOINED["views"](a, b).square().sum().backward()
+    for p in (a, b):
+        p.grad *= 0
+
+
+def gradients_of_another_model(a, b):  # as Hogwild shares them
+    shared = pair()
+    for p, q in zip((a, b), shared, strict=True):
+        (p**2).sum().backward()
+        q.grad = p.grad
+    accumulated(a, b, APART["added"])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        steps_apart,
+        a_copy_by_a_hook,
+        gradients_of_one_buffer,
+        one_of_them_scaled,
+        limited,
+        cleared_by_a_factor,
+        gradients_of_another_model,
+    ],
+)
+def test_gradients_in_one_memory_that_are_right(program):
+    with pullback.watch() as seen:
+        program(*pair())
+    assert list(seen) == []
+    assert seen.unseen == ()
 
 
 class Unregistered(nn.Module):
@@ -1662,7 +1839,16 @@ def test_the_log_is_bounded(monkeypatch):
         event.makes = event.writes = (index,)
         kept.of_number[index] = event
         kept.add(event)
-    assert max(map(len, (kept.of_number, kept.makers, kept.writers))) <= 101
+        kept.memory(traps_of_operations.Updates).of[index] = event, "x"
+        kept.memory(traps_of_calls.Means).samples[index] = event, 1
+        kept.memory(traps_of_steps.Steps).clipped[index] = event
+    memories = (
+        kept.memory(traps_of_operations.Updates).of,
+        kept.memory(traps_of_calls.Means).samples,
+        kept.memory(traps_of_steps.Steps).clipped,
+    )
+    tables = (kept.of_number, kept.makers, kept.writers, *memories)
+    assert {len(table) <= 101 for table in tables} == {True}
 
 
 # --- the command line -----------------------------------------------------------------

@@ -193,6 +193,7 @@ def for_search() -> dict[str, Any]:
             "line": m.only_line,
             "messages": m.patterns,
             "asked": m.asked,
+            "words": m.words,
             "card": card(m),
         }
         for m in messages()

@@ -12,7 +12,7 @@ A page in ``docs/answers`` holds many answers, and a reader takes away one: ther
 A page is stale when one of these is not what it was when it ran:
 
 - its code; the lines around it, too, in a script, whose line numbers can be on the page,
-  but for the wordings at its end, which only the search sees;
+  but for the comments at its end, which only the search sees;
 - a file that the code names, or a module beside it that it imports;
 - the package, if its name occurs in the code: those of its folders of which a file was
   read while the page ran, or all where it started other processes;
@@ -38,8 +38,7 @@ from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
-from sphinx_gallery.py_source_parser import split_code_and_text_blocks
-
+from doors import split_code_and_text_blocks
 from runner import EVERYTHING, Block, Job, Order, Result
 
 LIBRARIES = ["matplotlib", "numpy", "scipy", "torch"]  # what readers have, and scripts use
@@ -58,7 +57,9 @@ SKIPPED = {"_build", "auto_examples", "errors", "generated"}  # below docs
 NAMED = re.compile(r"""["']([^"'\n\\]{1,200})["']""")
 MODULE = re.compile(r"^(?:from|import) (\w+)", re.M)
 ODD_ANSWERS = "docs/_ext/odd_answers.py"
-WORDINGS = re.compile(r"#\n# \.\. asked: .*\n(?:#    .*\n)*\Z")  # at the end of a script
+WORDINGS = re.compile(  # for the search, at the end of a script
+    r"(?:(?:#\n)?# \.\. (?:asked|words): .*\n(?:#    .*\n)*)+\Z"
+)
 ROOT = Path(__file__).parents[2]
 
 

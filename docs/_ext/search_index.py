@@ -7,9 +7,9 @@ ranks whatever words it knows, mistyped ones and those of ``same.txt`` too, and
 works from a folder, without a server, too:
 
 ``searchindex.js``
-    The names of each record, how many pages link to it, and the words with which its text
-    begins, counted: a browser takes longer to do so than a reader waits. It is written in
-    as few bytes as it takes (:func:`briefly`, :func:`counted`).
+    The title of each record, how many pages link to it, and which terms are in its
+    wordings, in its words and in how its text begins. It is written in as few bytes as it
+    takes (:func:`packed`).
 ``searchmessages.js``
     By what a pasted message is recognised (``_static/recognition.js``), before the rest.
 ``leads/PAGE.js``
@@ -20,11 +20,16 @@ The names of a record are its heading and the wordings in which people ask for i
 a box (:mod:`also_asked`), or of a page that shows no box, in its front matter, as in
 ``asked: "one; another"``, or in a comment of its source, ``.. asked: one; another``.
 
+Beside these an entry has words that its asker would use and that it does not say itself.
+Nobody is shown them. In Markdown they stand in a comment directly under the heading or the
+box of wordings, ``% words: halve weird jumps``; in a script at its end, beside its
+wordings, ``# .. words: halve weird jumps``; of a message in its field ``words``.
+
 ``search_messages`` has ``pages``: what is known of a page beside its text. ``messages`` are
 regular expressions of the messages that it explains, ``line`` is one for the line of code
 that raises them; a query in which one is found, and no other line is said to have raised,
-leads there first. ``asked`` are words under which it is to be found, too; ``card`` is what
-to do about a message (:func:`error_pages.card`).
+leads there first. ``asked`` and ``words`` are what it is to be found under, too; ``card``
+is what to do about a message (:func:`error_pages.card`).
 ``_static/recognition.js`` finds them, by the ``expressions`` for what is around a message.
 """
 
@@ -35,7 +40,7 @@ import re
 import unicodedata
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import unescape
 from pathlib import Path
 from textwrap import shorten
@@ -45,8 +50,11 @@ from docutils import nodes
 from math_core import LatexToMathML
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.util import logging
 
 from also_asked import also_asked, wordings
+
+logger = logging.getLogger(__name__)
 
 CODE = (nodes.literal_block, nodes.doctest_block)
 # What no reader would type, and what is not said in the words of the entry.
@@ -83,7 +91,9 @@ tell understand
 """
 FIRST = 70  # words of a text that are counted
 ZERO = ord("@")  # of the numbers in the index, as ranking.js reads them
-ASKED = "asked: "  # begins a comment with wordings
+MOST = 29  # times that count, of those that a word is said again
+ASKED, WORDS = "asked: ", "words: "  # begin a comment with wordings, or with words
+MEANT = re.compile(r"\W*(?:(?:asked|wordings?|words?)\b|[^\W_]+\s*:)", re.IGNORECASE)
 APOSTROPHE = re.compile(r"(?<=[^\W\d_])['’](?:s\b|(?=[^\W\d_]))")
 LEAD = 240  # characters of its text that a result shows
 EVERYWHERE = 10  # pages that have a heading which says nothing of them
@@ -102,7 +112,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", write_index)
     return {
         "version": "1",
-        "env_version": 6,
+        "env_version": 7,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }
@@ -173,9 +183,7 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
     links = linked(app)
     names = sorted(app.env.found_docs)
     found = gathered([r for name in names for r in addressed(app, name, links)])
-    records = [briefly(record) for record in found]
-    index = counted(found) | {"same": same_things()}
-    write(app, "searchindex.js", RECORDS=records, INDEX=index)
+    write(app, "searchindex.js", INDEX=packed(found) | {"same": same_things()})
     told = app.config.search_messages
     known = ("url", "title", "line", "messages")
     pages = [{key: r[key] for key in known} for r in found if "messages" in r]
@@ -225,19 +233,11 @@ def gathered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if not record["page"]:
             whole = record
         elif times[record["title"]] >= EVERYWHERE:
-            whole["text"] = f"{whole['text']} {record['text']}".strip()
+            for key in ("text", "words"):
+                whole[key] = f"{whole[key]} {record[key]}".strip()
             continue
         kept.append(record)
     return kept
-
-
-def briefly(record: dict[str, Any]) -> dict[str, Any]:
-    """Return what ranking needs of a record; a section has its page before it."""
-    page, mark, anchor = record["url"].partition("#")
-    brief = {"url": mark + anchor if record["page"] else page}
-    return brief | {
-        key: record[key] for key in ("title", "wordings", "links") if record.get(key)
-    }
 
 
 def same_things() -> list[list[str]]:
@@ -246,33 +246,91 @@ def same_things() -> list[list[str]]:
     return [line.split(", ") for line in lines if not line.startswith("#")]
 
 
-def counted(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Count the words with which the text of each record begins.
+def packed(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what ranking needs of the records, as ``unpacked`` of ``ranking.js`` reads it.
 
     Returns:
-        ``common``: words that are not counted. ``words``: for each other word, of every
-        record that has it, how many records after the one before it comes, and then, where
-        the word is there more than once, minus the number of other times (no more than 30);
-        each number is the character of the code ``ZERO`` more, which takes less room than
-        its digits.
+        ``urls``, ``titles`` and ``links`` of the records, each a number of links
+        (:func:`coded`); a section has its page before it, so that its address is its
+        anchor, or ``#`` alone where its title tells it (:func:`anchor_of`). ``common``:
+        words that do not count. ``terms``: the stems of all others. Of each of them
+        (:func:`listed`) ``texts`` and ``words`` say in which records it is there, and
+        ``asked`` in which wordings; these follow one another through the records, of which
+        ``wordings`` says how many each has, and ``said`` of how many words each is.
     """
     common = set(split(COMMON))
-    places: dict[str, list[int]] = {}
-    last: dict[str, int] = {}
+    places: dict[str, dict[str, dict[int, int]]] = {"texts": {}, "asked": {}, "words": {}}
+    terms: dict[str, None] = {}  # in the order in which they come
+
+    def note(kind: str, text: str, number: int) -> None:
+        found = Counter(stem(word) for word in split(text) if word not in common)
+        for term in sorted(found):
+            terms[term] = None
+            places[kind].setdefault(term, {})[number] = (
+                found[term] if kind == "texts" else 1
+            )
+
+    said: list[int] = []
     for number, record in enumerate(found):
         text = " ".join([*record["text"].split()[:FIRST], *record.get("asked", ())])
-        counts = Counter(split(text))
-        for word in sorted(counts.keys() - common):
-            place = places.setdefault(word, [])
-            place.append(number - last.get(word, 0))
-            last[word] = number
-            if counts[word] > 1:
-                place.append(max(1 - counts[word], -30))
-    words = {
-        word: "".join(chr(ZERO + number) for number in place)
-        for word, place in places.items()
+        note("texts", text, number)
+        for wording in record.get("wordings", ()):
+            note("asked", wording, len(said))
+            said.append(len(split(wording)))
+        note("words", record["words"], number)
+    return {
+        "urls": [brief_address(record) for record in found],
+        "titles": [record["title"] for record in found],
+        "links": coded(record["links"] for record in found),
+        "common": sorted(common),
+        "terms": " ".join(terms),
+        "texts": listed(places["texts"], terms, len(found)),
+        "words": listed(places["words"], terms, len(found)),
+        "asked": listed(places["asked"], terms, len(said)),
+        "wordings": coded(len(record.get("wordings", ())) for record in found),
+        "said": coded(said),
     }
-    return {"common": sorted(common), "words": words}
+
+
+def brief_address(record: dict[str, Any]) -> str:
+    """Return the address of a record, without what its page or its title tells."""
+    page, _, anchor = record["url"].partition("#")
+    if not record["page"]:
+        return str(page)
+    return "#" if anchor == anchor_of(record["title"]) else f"#{anchor}"
+
+
+def anchor_of(title: str) -> str:
+    """Return the anchor that most titles have."""
+    return re.sub(r"^[-0-9]+|-$", "", re.sub(r"[^a-z0-9]+", "-", title.lower()))
+
+
+def listed(places: Mapping[str, Mapping[int, int]], terms: Iterable[str], size: int) -> str:
+    """Return in which of ``size`` things each term is, those of a term behind a space.
+
+    Each number says how much further on it is than the one before it, of the first how much
+    further, counted round, than the first of a term before it; those are near one another,
+    since the terms come in the order of the things. Where a term is in one more than once,
+    minus the number of other times follows.
+    """
+    lists = []
+    first = 0
+    for term in terms:
+        numbers = []
+        before = first
+        for place, times in places.get(term, {}).items():
+            numbers.append((place - before) % size)
+            before = place
+            if times > 1:
+                numbers.append(max(1 - times, -MOST))
+        first = next(iter(places.get(term, [first])))
+        lists.append(coded(numbers))
+    return " ".join(lists)
+
+
+def coded(numbers: Iterable[int]) -> str:
+    """Return numbers as characters, which take less room than their digits."""
+    return "".join(chr(ZERO + number) for number in numbers)
 
 
 def linked(app: Sphinx) -> Counter[tuple[str, str]]:
@@ -302,6 +360,7 @@ def addressed(
     for entry in noted(app.env)[name]:
         record: dict[str, Any] = {"url": f"{uri}#{entry['anchor']}", "page": page}
         record["links"] = links.get((name, entry["anchor"]), 0)
+        words = ""
         if not entry["anchor"]:
             record |= {"url": uri, "page": ""}
             told = app.config.search_messages.get("pages", {}).get(name, {})
@@ -310,10 +369,12 @@ def addressed(
                 record["messages"] = [as_js(pattern) for pattern in told["messages"]]
             if told.get("asked"):
                 record["asked"] = [*told["asked"]]
+            words = told.get("words", "")
             if asked := app.env.metadata[name].get("asked"):
                 record["wordings"] = asked.split("; ")
         record |= {key: entry[key] for key in ("title", "wordings") if key in entry}
-        yield record | {"text": titled(app, entry["text"])}
+        words = f"{entry['words']} {words}".strip()
+        yield record | {"text": titled(app, entry["text"]), "words": words}
 
 
 def as_js(pattern: str) -> str:
@@ -333,25 +394,60 @@ def titled(app: Sphinx, text: str) -> str:
 
 def records(doctree: nodes.document) -> Iterator[dict[str, Any]]:
     """Yield the record of each entry on one page; that of the page has no anchor."""
+    words = with_words(doctree)
     for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
         title, anchor = heading(entry)
         if title and title != "Where next":
             record: dict[str, Any] = {"anchor": anchor, "title": title, "text": said(entry)}
+            record["words"] = " ".join(told_by(words.get(entry, ()), WORDS))
             boxes = (child for child in entry.children if isinstance(child, also_asked))
             others = [wording for box in boxes for wording in wordings(box)]
             if isinstance(entry.parent, nodes.document):
                 record |= {"anchor": "", "first": first_paragraph(doctree)}
-                others += asked_in_comments(doctree)
+                others += asked_in(doctree)
             if others:
                 record["wordings"] = others
             yield record
 
 
-def asked_in_comments(doctree: nodes.document) -> list[str]:
+def asked_in(doctree: nodes.document) -> list[str]:
     """Return the wordings that the comments of a page name."""
-    comments = (comment.astext() for comment in doctree.findall(nodes.comment))
-    asked = (text.removeprefix(ASKED) for text in comments if text.startswith(ASKED))
-    return [" ".join(wording.split()) for text in asked for wording in text.split("; ")]
+    asked = told_by(doctree.findall(nodes.comment), ASKED)
+    return [wording for text in asked for wording in text.split("; ")]
+
+
+def told_by(comments: Iterable[nodes.comment], key: str) -> Iterator[str]:
+    """Yield what those comments say that begin with a key, each in one line."""
+    for comment in comments:
+        if comment.astext().startswith(key):
+            yield " ".join(comment.astext().removeprefix(key).split())
+
+
+def with_words(doctree: nodes.document) -> dict[nodes.Element, list[nodes.comment]]:
+    """Return the comments with words of each entry; those of a script are of its page.
+
+    Warn of one that stands elsewhere, and of one that seems to be meant for the search and
+    begins otherwise.
+    """
+    found: dict[nodes.Element, list[nodes.comment]] = {}
+    page = next(doctree.findall(nodes.section), None)
+    for comment in doctree.findall(nodes.comment):
+        text = comment.astext()
+        if text.startswith(WORDS):
+            beside = [c for c in comment.parent.children if isinstance(c, nodes.comment)]
+            if isinstance(comment.previous_sibling(), nodes.title | also_asked):
+                found.setdefault(comment.parent, []).append(comment)
+            elif page is not None and any(told_by(beside, ASKED)):
+                found.setdefault(page, []).append(comment)
+            else:
+                logger.warning(
+                    "words where the search sees no entry: %s", text, location=comment
+                )
+        elif MEANT.match(text) and not text.startswith(ASKED):
+            logger.warning(
+                "a comment that the search does not know: %s", text, location=comment
+            )
+    return found
 
 
 def first_paragraph(doctree: nodes.document) -> str:
@@ -427,6 +523,32 @@ def line(formula: ElementTree.Element) -> str:
 WHOLE_NAME = re.compile(
     r"[^\W\d_][^\W_]*(?:_[^\W_]+)+|(?<![\d.])\.[a-z][a-zA-Z0-9_]*|[-+*/@]="
 )
+
+
+NEGATED = re.compile(r"(?:no|never|without|cannot|(?:are|ca|did|do|does|is|was|wo)nt)")
+FORMS = [
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r"([iy])z(?=(?:e|ed|es|ers?|ing|ations?|able)$)", r"\1s"),
+        (r"(backward)[0-9]$", r"\1"),
+        (r"ies$", "y"),
+        (r"([^s])s$", r"\1"),
+        (r"([a-z0-9_]{3})(?:ing|ed)$", r"\1"),
+        (r"([bdgmnprt])\1$", r"\1"),
+        (r"(....)e$", r"\1"),
+    )
+]
+
+
+def stem(word: str) -> str:
+    """Return what the forms of a word have in common, as ``ranking.js`` sees it."""
+    if NEGATED.fullmatch(word):
+        return "not"
+    if len(word) < 4 or not re.fullmatch(r"[^\W_]+", word):
+        return word
+    for pattern, instead in FORMS:
+        word = pattern.sub(instead, word, count=1)
+    return word
 
 
 def split(text: str) -> list[str]:

@@ -47,7 +47,7 @@ const finder = (root) => {
   });
   const ranking = once(async () => {
     await Promise.all([load("_static/ranking.js"), load("searchindex.js")]);
-    return ranker(RECORDS, INDEX);
+    return ranker(INDEX);
   });
   // What a script of a page says, or nothing where there is none.
   const ofPage = async (url, of) => {

@@ -14,8 +14,6 @@ const splitWords = (text) => {
   return [...(plain.match(WORD) ?? []), ...(plain.match(WHOLE_NAME) ?? [])];
 };
 
-const plainly = (text) => splitWords(text).join(" ");
-
 // The same for the forms of one word, in pages and in queries.
 const NEGATED = /^(?:no|never|without|cannot|(?:are|ca|did|do|does|is|was|wo)nt)$/;
 const stemOf = (word) =>
@@ -48,6 +46,7 @@ const distance = (a, b, most) => {
 const WEIGHTS = {
   title: 3,
   wording: 1.2,
+  words: 1.2, // what an entry is asked for with, and does not say
   wordings: 0.4, // how much a word of the wordings counts for less among many of them
   saturation: 1.2, // of a word that is said again and again
   length: 0.6, // how much a word of the text counts for less in a longer one
@@ -71,7 +70,6 @@ const WEIGHTS = {
   raised: 1.4, // and more where the query says that something raises, fails or warns
   list: 0.7, // a page that lists what others explain
 };
-const ZERO = "@".charCodeAt(0); // of the numbers in the index
 const WORDINGS = 14; // words in all the wordings of a record, on the average
 const QUOTED = 0.4; // how like its title a query is that quotes a message
 const LIKELY = 1000; // records whose names are looked at
@@ -79,9 +77,56 @@ const RAISES = /\b(?:errors?|warnings?|warns|exception|raises?|crash(?:es|ed)?|c
 const DEFINES = /\b(?:what(?:['’]?s| is| are| does)|define|definition|meaning|mean\W*$)/i;
 const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|index\.|measured|play|source_map|version)/;
 
+// What search_index.py has packed: the records with their titles, as a list of terms for
+// each wording, and in which texts, wordings and words each term is.
+const ZERO = "@".charCodeAt(0);
+const numbers = (text) => [...text].map((sign) => sign.charCodeAt(0) - ZERO);
+const unpacked = (index) => {
+  let whole; // the page of the sections after it
+  const links = numbers(index.links);
+  const records = index.urls.map((url, id) => {
+    const title = index.titles[id];
+    const record = { id, url, title, links: links[id], asked: [] };
+    if (!url.startsWith("#")) return (whole = record);
+    const anchor = url === "#" ? anchorOf(title) : url;
+    return Object.assign(record, { url: whole.url + anchor, page: whole.title, whole });
+  });
+  const said = numbers(index.said);
+  const asked = numbers(index.wordings).flatMap((many, id) => Array(many).fill(records[id]))
+    .map((record, at) => {
+      const wording = { own: [], length: said[at] };
+      record.asked.push(wording);
+      return wording;
+    });
+  const places = (lists, size) => {
+    let first = 0;
+    return lists.split(" ").map((list) => {
+      const found = [];
+      let at = first;
+      for (const number of numbers(list))
+        if (number < 0) found.at(-1).times -= number;
+        else found.push({ id: (at = (at + number) % size), times: 1 });
+      first = found[0]?.id ?? first;
+      return found;
+    });
+  };
+  const terms = index.terms.split(" ");
+  places(index.asked, asked.length).forEach((found, at) => {
+    for (const { id } of found) asked[id].own.push(terms[at]);
+  });
+  return {
+    records, terms,
+    texts: places(index.texts, records.length),
+    words: places(index.words, records.length),
+  };
+};
+// The anchor that a title has, if the index tells no other.
+const anchorOf = (title) =>
+  `#${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^[-0-9]+|-$/g, "")}`;
+
 // Returns a function from a query, whose last word may be unfinished, to its `records`, the
-// best first, and `asks`, which tells the words that count.
-const ranker = (records, index, W = WEIGHTS) => {
+// best first, and `asks`, which tells the words that count; its own `records` are all.
+const ranker = (index, W = WEIGHTS) => {
   const { common, same } = index;
   const silent = new Set(common);
   const stems = new Map(); // most words come often
@@ -99,48 +144,36 @@ const ranker = (records, index, W = WEIGHTS) => {
     const found = counted.get(term);
     found.set(id, (found.get(id) ?? 0) + times);
   };
-  const places = Object.entries(index.words).map(([word, numbers]) => {
-    const found = [];
-    let id = 0;
-    for (const sign of numbers) {
-      const number = sign.charCodeAt(0) - ZERO;
-      if (number < 0) found.at(-1).times = 1 - number;
-      else found.push({ id: (id += number), times: 1 });
-    }
-    return { term: stem(word), found };
-  });
+  const { records, terms: known, texts, words } = unpacked(index);
   const lengths = records.map(() => 0); // different words of each text
-  for (const { found } of places) for (const { id } of found) lengths[id] += 1;
+  for (const found of texts) for (const { id } of found) lengths[id] += 1;
   const average = sum(lengths) / lengths.length || 1;
-  for (const { term, found } of places)
-    for (const { id, times } of found)
-      if (term) count(term, id, times / (1 - W.length + (W.length * lengths[id]) / average));
-  let whole; // the page of the sections after it
-  records.forEach((record, id) => {
-    if (!record.url.startsWith("#")) whole = record;
-    else Object.assign(record, { url: whole.url + record.url, page: whole.title });
-    const { url, page } = record;
-    record.id = id;
-    const titles = url.startsWith("glossary") ? record.title.split(", ") : [record.title];
-    const names = [...titles, ...(record.wordings ?? [])].map((name) => [name, terms(name)]);
-    const many = sum(names.slice(titles.length).map(([, own]) => own.length)) / WORDINGS;
+  known.forEach((term, at) => {
+    for (const { id, times } of texts[at])
+      count(term, id, times / (1 - W.length + (W.length * lengths[id]) / average));
+    for (const { id } of words[at]) count(term, id, W.words);
+  });
+  for (const record of records) {
+    const { id, url, page, title, asked } = record;
+    const titles = (url.startsWith("glossary") ? title.split(", ") : [title]).map((name) =>
+      ({ own: [...new Set(terms(name))], length: splitWords(name).length }));
+    const many = sum(asked.map(({ own }) => own.length)) / WORDINGS;
     const wording = W.wording * Math.min(1.5, 1 / (1 - W.wordings + W.wordings * many));
-    record.names = names.map(([name, own], at) => {
-      own.forEach((term) => count(term, id, at < titles.length ? W.title : wording));
-      return { own: [...new Set(own)], said: plainly(name) };
-    });
+    for (const { own } of titles) for (const term of own) count(term, id, W.title);
+    for (const { own } of asked) for (const term of own) count(term, id, wording);
+    record.names = [...titles, ...asked];
     // What a section answers is an answer of its page, too; an entry of a list is none.
-    if (page && /^(auto_examples|errors|fix)\//.test(url)) record.whole = whole;
+    if (!/^(auto_examples|errors|fix)\//.test(url)) record.whole = undefined;
     const kind = url.startsWith("errors/") ? W.message
       : url.startsWith("fix/") ? W.fix
       : LISTS.test(url) ? W.list
       : !page ? W.page
       : url.startsWith("answers/") ? W.answer
       : url.startsWith("glossary") ? W.term : 1;
-    const more = 1 + W.linked * Math.log(1 + (record.links ?? 0));
+    const more = 1 + W.linked * Math.log(1 + record.links);
     record.kind = kind * more;
     if (kind === W.message && !page) record.quoted = W.page * more;
-  });
+  }
   // The rarer a word, the more it says.
   const rarity = (term) => {
     const places = counted.get(term)?.size ?? 0;
@@ -148,15 +181,15 @@ const ranker = (records, index, W = WEIGHTS) => {
   };
   for (const { names } of records)
     for (const name of names) name.weight = sum(name.own.map(rarity));
-  const known = new Map(); // of each term that was asked for: what it gives each record
+  const given = new Map(); // of each term that was asked for: what it gives each record
   const scored = (term) => {
-    if (!known.has(term)) {
+    if (!given.has(term)) {
       const scores = new Map(counted.get(term) ?? []);
       for (const [id, times] of scores)
         scores.set(id, (rarity(term) * times) / (W.saturation + times));
-      known.set(term, scores);
+      given.set(term, scores);
     }
-    return known.get(term);
+    return given.get(term);
   };
 
   // What an unknown word may have been meant to be, the commonest two.
@@ -265,11 +298,14 @@ const ranker = (records, index, W = WEIGHTS) => {
     return named * (sum([...best.values()]) / total || 0) ** W.covered;
   };
 
-  return (query, typing = false) => {
+  const rank = (query, typing = false) => {
     const asked = concepts(query, typing);
     const raises = RAISES.test(query);
     const defines = terms(query).length <= (DEFINES.test(query) ? 2 : 1);
-    const same = plainly(query);
+    const own = new Set(terms(query));
+    const { length } = splitWords(query);
+    const verbatim = (name) => name.length === length && name.own.length === own.size
+      && name.own.every((term) => own.has(term));
     const parts = asked.map(([{ terms }]) => Math.max(...terms.map(rarity)));
     const total = sum(parts);
     const shares = new Map(); // of each term, which concept it names, and how well
@@ -299,7 +335,7 @@ const ranker = (records, index, W = WEIGHTS) => {
         : defines && record.url.startsWith("glossary.html#") ? W.defined : 1;
       const weighted = value * kind * fits
         * (1 + W.named * most) * (most > 0.95 ? W.exact : 1)
-        * (record.names.some(({ said }) => said === same) ? W.verbatim : 1);
+        * (record.names.some(verbatim) ? W.verbatim : 1);
       scores.set(record, weighted);
       const { whole } = record;
       if (whole) best.set(whole, Math.max(weighted, best.get(whole) ?? 0));
@@ -311,4 +347,5 @@ const ranker = (records, index, W = WEIGHTS) => {
       asks: (word) => shares.has(stem(word)),
     };
   };
+  return Object.assign(rank, { records });
 };

@@ -245,3 +245,6 @@ for mine, theirs in zip(ours, kept, strict=True):
 #    paper; worked example of backprop; backward step by step; same gradient in NumPy;
 #    how did PyTorch get these numbers; walk back through the graph; understand backprop
 #    with small numbers; example calculation of a gradient; how is the gradient computed
+# .. words: on paper, exam, homework, calculator, follow the arrows, derive myself, check
+#    the result, tiny network, step through, where does this number come from, multiply
+#    along the path

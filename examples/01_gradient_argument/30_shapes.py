@@ -247,3 +247,5 @@ assert "can be either Tensors or None" in refused
 #    look like x or y; size mismatch in backward; v for a matrix or 2d output; how big
 #    must the tensor in backward be; grad_output has the wrong size; same size as the
 #    output
+# .. words: dimension, how long, how many entries, length of the list, wrong length, batch
+#    by classes, 3x4, expected and got, does not fit, unsqueeze, transpose first

@@ -285,3 +285,6 @@ torch.testing.assert_close(torch.autograd.grad(total, prediction)[0], 4 * mean_v
 #    of my program is not PyTorch; hand a gradient from another program to backward; how
 #    does v get into each layer; gradient arriving from the next layer; error signal;
 #    pass the error of one program to another; my loss is computed elsewhere
+# .. words: sent from above, next block, handed down, error of the following layer, delta,
+#    residual, chain the pieces, server sends back, external simulator, middle of the
+#    network, manual backward

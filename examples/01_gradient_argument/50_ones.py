@@ -247,3 +247,6 @@ assert four.grad.tolist() == [2, 4, 6, 3]
 #    loop; gradient for every element of a batch in one call; elementwise derivative;
 #    what do ones in backward do; slope at every x; derivative of a function on a grid;
 #    derivative of sin at many values
+# .. words: copied from a tutorial, magic line, plot a curve and its slope, linspace,
+#    sigmoid derivative curve, every point, velocity from position, activation function
+#    derivative, array of inputs, np.gradient

@@ -243,3 +243,5 @@ for image, label, gradient in zip(images.detach(), labels, together, strict=True
 #    outputs, separate gradients; second call of backward adds up; loop over outputs;
 #    network with three outputs, gradient of the second; derivative of each output
 #    neuron separately; want only one class; keep the gradients of the outputs apart
+# .. words: choose a class, pick one score, second neuron, logits, only the cat score,
+#    separate, index, eye, unit vector, ten classes, loss_a and loss_b apart, y[0].backward

@@ -280,3 +280,6 @@ assert three.grad.tolist() == [3, 2, 1]
 #    gradient depends on the other samples of the batch; is a vector of ones always
 #    right; gradient of one sample changes when the batch changes; per-point derivative
 #    is wrong
+# .. words: neighbours, contaminated, leak between rows, batchnorm, softmax over the batch,
+#    wrong but no error, contrastive, attention across samples, depends on who else is
+#    there, cumsum, rows talk to each other

@@ -231,3 +231,5 @@ assert torch.equal(x.grad, torch.full((2, 3), 2.0))
 #    loss with v; loss weights as gradient argument; v other than ones; samples with
 #    different importance; give more weight to some outputs; how much each output
 #    counts; leave out some outputs
+# .. words: importance, focus, priority, care less, emphasise, padding, zero out, selective,
+#    confidence, per item weight, sample_weight, average over valid entries, hard examples

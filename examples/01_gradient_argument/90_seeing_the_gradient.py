@@ -252,3 +252,5 @@ for passed in (10.0, -1.0):
 #    does the prediction grow; how does the output react to the inputs; sensitivity of a
 #    network to its inputs; which input influences the output most; derivative of a
 #    trained model; slope of my model
+# .. words: picture, quiver, vector field, heat map, decision surface, partial dependence,
+#    trend, arrow map, meshgrid, contour, response of the model, which feature matters

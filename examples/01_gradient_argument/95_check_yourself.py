@@ -365,3 +365,4 @@ for dim in (0, 1):  # along either, the sum of all entries is a constant
 #
 # .. asked: test yourself on v; quiz about the gradient argument; exercises on backward
 #    with questions and answers
+# .. words: quiz, practice, exam, solutions, interview questions, homework

@@ -270,3 +270,5 @@ assert elsewhere.nonzero().tolist() == [[1, 2]]
 #    of partial derivatives; all derivatives of all outputs; how does each input affect
 #    each output; sensitivities of all outputs; difference between gradient and
 #    Jacobian; rates of change in a table
+# .. words: grid, matrix of slopes, dy_i dx_j, entry, which index first, spreadsheet,
+#    transposed, influence table, m by n, partials

@@ -286,3 +286,5 @@ assert torch.equal(jacobian(with_motors, t.detach()), J_house @ J_thermostat + d
 #    Jacobians; derivative of a composition; why does backward go from the end to the
 #    beginning; order of multiplication in backprop; derivative of a function inside a
 #    function; combine the derivatives of layers; why multiply matrices in backprop
+# .. words: composition, inner and outer function, layers in a row, f(g(x)), associativity,
+#    left to right, right to left, product rule for layers, deep

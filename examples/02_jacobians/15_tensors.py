@@ -294,3 +294,5 @@ assert 32 * 10 * (3 * 28 * 28) == 752_640
 #    of tensors; derivative of a matrix by a matrix; 2d output and 2d input; flatten the
 #    Jacobian into a matrix; what do the axes of the Jacobian mean; Jacobian with too
 #    many dimensions; index order of a Jacobian
+# .. words: images, matrices in and out, 4D, indices, reshape, vec, which axis, einsum,
+#    higher rank, batch by features by features

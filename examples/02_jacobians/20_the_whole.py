@@ -232,3 +232,5 @@ assert torch.equal(moved[0], J[0])
 #    matrix; torch.func.jacrev; torch.autograd.functional.jacobian; Jacobian of network
 #    output; get all rows in one call; all derivatives at once; whole matrix of
 #    derivatives; built-in function for the Jacobian; jacobian of net(x)
+# .. words: numpy-like function, complete, in a single line, tf.GradientTape.jacobian,
+#    jax.jacobian, loop is slow, robot arm, kinematics, model sensitivity, all partials

@@ -267,3 +267,5 @@ assert (J @ torch.tensor([2.0, -1.0, 0.0])).tolist() == kept.tolist() == [1, 0]
 #    outputs; effect of a small change of the input; how does changing one input affect
 #    all outputs; effect of a nudge of the inputs; sensitivity in one direction; forward
 #    derivative
+# .. words: nudge, wiggle, perturb, dual, tangent, speed, direction, error propagation,
+#    forward sensitivity, what if I move x a little, jax.jvp, slope along a line

@@ -256,3 +256,5 @@ for _ in range(20):
 #    at once; find inputs that give wanted outputs; pseudo-inverse of the Jacobian;
 #    least squares step; Gauss-Newton step; solve f(x) = 0; adjust inputs so that
 #    outputs match; invert a network; root finding with the Jacobian
+# .. words: inverse problem, calibrate, aim, fit two conditions, robot arm inverse
+#    kinematics, lstsq, pinv, converge, fsolve, root, damped, Levenberg

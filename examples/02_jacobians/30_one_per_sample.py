@@ -318,3 +318,5 @@ assert not pullback.mixing(norm, X)
 #    vmap jacrev over a batch; Jacobian of shape (B, m, n); Jacobian with batch
 #    dimension has zeros; how to get Jacobian per sample fast; matrix of derivatives for
 #    every sample; Jacobian of each data point; avoid the big batch Jacobian
+# .. words: per row, each item, minibatch, block diagonal, huge with zeros, vectorise over
+#    samples, for loop over the batch, every example its own matrix, vmap

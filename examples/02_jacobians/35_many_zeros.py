@@ -357,3 +357,5 @@ assert torch.equal(pull(1 - torch.eye(5)[0])[0][1:], table.diagonal()[1:])
 #    Jacobian; diagonal Jacobian cheap; most of the table is zeros; each output looks at
 #    few inputs; cheap Jacobian of a local function; save work when the Jacobian has
 #    structure
+# .. words: local, stencil, neighbours only, finite differences grid, chain of springs,
+#    mostly empty, structured, colour, group columns, big but sparse, scipy sparse

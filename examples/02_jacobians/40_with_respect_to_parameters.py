@@ -339,3 +339,5 @@ assert not any(block.any() for block in wrong.values())
 #    neural tangent kernel; how do weights change the outputs; how does each weight
 #    change each output; sensitivity to the weights; derivative of predictions by
 #    weights
+# .. words: ntk, state_dict, named_parameters, weights and biases, linearised network,
+#    Laplace, uncertainty, influence on predictions, functional model, stateless

@@ -281,3 +281,5 @@ torch.testing.assert_close(by_table, V @ B)
 #    a layer; memory of a Jacobian; why is backprop so cheap; table of slopes does not
 #    fit into memory; is a matrix stored in backward; how can backward be fast without
 #    the matrix
+# .. words: memory blow up, million by million, implicit, matrix-free, how can it be so
+#    fast, scales, out of memory, cheap gradient principle

@@ -306,3 +306,5 @@ assert not hessian(lambda x: 2 * x.sum())(point).any()
 #    derivative of the gradient; create_graph=True; how to compute the Hessian;
 #    curvature; gradient of a gradient; slope of the slope; rate of change of the
 #    gradient; how curved is the loss; acceleration from a network
+# .. words: curved, bend, accelerate, Newton, u_xx, double derivative, f'', concave, minimum
+#    or saddle, grad of grad

@@ -498,3 +498,4 @@ torch.testing.assert_close(change[[0, 500]], wish, atol=1e-3, rtol=0)
 #
 # .. asked: test yourself on Jacobians; quiz about Jacobians; questions and answers
 #    about the Jacobian
+# .. words: quiz, practice, exam, solutions, interview questions

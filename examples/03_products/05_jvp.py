@@ -201,3 +201,5 @@ pullback.live(f, torch.tensor([2.0, 3.0]))
 #
 # .. asked: dual numbers in forward mode; Jacobian-vector product; forward mode AD; dual
 #    numbers; jvp in PyTorch; tangent; derivative along a direction without a graph
+# .. words: forward, nudge, make_dual, unpack_dual, level, epsilon, without backward,
+#    tangent numbers, no tape

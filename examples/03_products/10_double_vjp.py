@@ -156,3 +156,5 @@ assert torch.equal(cubed, 3 * x.detach() ** 2 * u)
 #
 # .. asked: double backward trick; jvp from two backward passes; forward mode not
 #    supported; Jv with reverse mode only; double vjp
+# .. words: no forward rule, workaround, dummy vector, trick with zeros, reverse only, old
+#    version

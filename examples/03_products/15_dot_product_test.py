@@ -173,3 +173,5 @@ assert pullback.check(f, x[:5], v[:4]).ok
 # .. asked: adjoint test; check a vjp against a jvp; test that my backward is the
 #    transpose; verify a custom gradient with random vectors; transpose test of a linear
 #    operator
+# .. words: inner product, transpose, verify, operator, inverse problems, imaging,
+#    adjointness, sanity check

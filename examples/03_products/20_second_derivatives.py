@@ -208,3 +208,5 @@ pullback.live(slope, torch.tensor([0.0, 1.0, 2.0, 3.0]))
 # .. asked: second derivative at many points; f'' of a curve; second derivative with
 #    ones; elementwise second derivative; u_xx at all points; autograd twice with
 #    create_graph; curvature of a curve at each point; acceleration at each time
+# .. words: wave equation, heat, diffusion, laplace, bend, beam, spline, curve, elementwise,
+#    twice

@@ -212,3 +212,5 @@ pullback.live(gradient, torch.tensor([1.0, 2.0]))
 #    in memory; how curved is the loss surface; how bent is the loss surface; product
 #    with the Hessian fast; curvature of the loss cheap; second-order information of a
 #    large network
+# .. words: Newton-CG, eigenvalue of the loss, sharpness, lanczos, power iteration,
+#    influence, big network, without storing, curvature direction

@@ -194,3 +194,5 @@ torch.testing.assert_close(*still)
 #
 # .. asked: Hessian-vector product of a network; hvp with dropout or batch norm; Hessian
 #    over the whole data set; hvp in mini-batches; Hessian of the training loss
+# .. words: whole data set, noise, eval mode, accumulate, loader, sharpness of the minimum,
+#    top eigenvalue

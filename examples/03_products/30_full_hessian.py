@@ -190,3 +190,5 @@ assert torch.equal(rest[1:], full.diagonal()[1:])
 #
 # .. asked: full Hessian matrix; torch.func.hessian; compute the Hessian of a function;
 #    Hessian of all parameters; symmetry of the Hessian; autograd.functional.hessian
+# .. words: matrix of second derivatives, symmetric, covariance, standard errors, Laplace
+#    approximation, Newton step, saddle, eigenvalues

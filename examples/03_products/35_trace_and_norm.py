@@ -190,3 +190,5 @@ assert abs(off.std() / expected.square().mean().sqrt() - 1) < 0.2
 #    estimate the Frobenius norm of the Jacobian; random v; divergence estimate;
 #    Rademacher probe; random vectors for the trace; estimate without the whole matrix;
 #    what if v is random; Jacobian penalty cheap
+# .. words: random probes, estimate, unbiased, variance, divergence, FFJORD, score matching,
+#    stochastic, regulariser, sample few

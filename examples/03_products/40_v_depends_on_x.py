@@ -190,3 +190,5 @@ for e, by_kept, by_cut in zip(torch.eye(2).double(), kept, cut, strict=True):
 # .. asked: v is computed from x; v depends on the input; gradient argument with
 #    requires_grad; is v treated as a constant; product rule for v; weights that depend
 #    on the output
+# .. words: attention to itself, constant, detach the weights, product rule, forgotten term,
+#    self-weighted, focal loss, dynamic weights

@@ -163,3 +163,5 @@ assert gap > 0.1
 #
 # .. asked: Gauss-Newton matrix; generalised Gauss-Newton vector product; Fisher vector
 #    product; GGN; natural gradient; approximate Hessian of a network
+# .. words: least squares, damped, K-FAC, second-order optimiser, positive definite,
+#    Levenberg-Marquardt, curvature matrix

@@ -148,3 +148,5 @@ assert not torch.allclose(mean_of_squares, diagonal, rtol=0.1)
 #
 # .. asked: Fisher information diagonal; EWC Fisher; square of gradients; empirical
 #    Fisher; elastic weight consolidation; Fisher matrix of a network
+# .. words: continual learning, forgetting, importance of weights, per-sample squared, batch
+#    size one, diagonal, EWC penalty

@@ -4,13 +4,16 @@ r"""
 Accumulating is not differentiating twice
 =========================================
 
-Two calls of ``backward`` add two *first* derivatives into ``x.grad``. A second derivative
-needs the first one as a tensor with a graph, and then a derivative of that.
+You want a second derivative, and so you call ``backward`` twice. You get a number, but is
+it the right one? No: two calls of ``backward`` on the same ``y`` add up two *first*
+derivatives in ``x.grad``. For a second derivative, you need the first one as a tensor with
+a graph, and then you differentiate that tensor.
 """
 
 # %%
-# For :math:`y=x^3` at 2 both :math:`y'=3x^2` and :math:`y''=6x` are 12: an unlucky
-# example. Take :math:`x^4` instead, with :math:`y'=4x^3=32` and :math:`y''=12x^2=48`:
+# Take :math:`x^4` at 2, where :math:`y'=4x^3=32` and :math:`y''=12x^2=48`. (An example
+# with :math:`x^3` at 2 would not tell us much, because there :math:`y'=3x^2` and
+# :math:`y''=6x` are both 12.) We call ``backward`` twice:
 
 import torch
 
@@ -22,10 +25,11 @@ y.backward()
 print(x.grad)
 
 # %%
-# 64 is 32 + 32. Neither call looked at ``x.grad``; both added to it.
+# The second number is 64, which is 32 + 32. Neither call has looked at what was in
+# ``x.grad``, and both have added to it.
 #
-# ``create_graph=True`` alone changes nothing about that: the gradient now has a graph,
-# but ``y.backward()`` still differentiates ``y``. What must be differentiated is the
+# Does ``create_graph=True`` help? Not by itself. It gives the gradient a graph, but
+# ``y.backward()`` still differentiates ``y``. What has to be differentiated is the
 # gradient:
 
 (first,) = torch.autograd.grad(x**4, x, create_graph=True)
@@ -33,8 +37,8 @@ print(x.grad)
 print(first.item(), second.item())
 
 # %%
-# ``first.backward()`` differentiates the gradient too, but it *adds* y'' to whatever
-# ``x.grad`` holds: 64 + 48 here. Empty it first:
+# You may also call ``first.backward()``, which does differentiate the gradient. But it
+# *adds* y'' to whatever ``x.grad`` holds, which gives 64 + 48 here. So empty it first:
 
 (first,) = torch.autograd.grad(x**4, x, create_graph=True)
 first.backward(retain_graph=True)
@@ -44,9 +48,10 @@ first.backward()
 print(x.grad)
 
 # %%
-# It adds to every other leaf as well. For :math:`ax^4`, :math:`\partial y'/\partial
-# a=4x^3=32` goes into ``a.grad``, where the next optimiser step would find it;
-# ``inputs=`` keeps it out:
+# It also adds to every other leaf on its way. For :math:`ax^4`, :math:`\partial
+# y'/\partial a=4x^3=32` goes into ``a.grad``, and the next step of an optimizer would use
+# it. You keep it out with ``inputs=``. The first line below is with it, and the second
+# without:
 
 a = torch.tensor(3.0, requires_grad=True)
 x.grad = None
@@ -60,8 +65,9 @@ print(x.grad, a.grad)
 # What accumulation is for
 # ------------------------
 #
-# Adding is right when the thing you want is a sum: a batch in two halves gives the
-# gradient of the whole, with the graph of one half in memory at a time:
+# Adding up is right if you want a sum. Suppose that a batch is too large, and comes in
+# two halves. Their gradients add up to the gradient of the whole batch, and only the
+# graph of one half is in memory at a time:
 
 w = torch.tensor([1.0, -1.0], requires_grad=True)
 data = torch.arange(8.0).reshape(4, 2)
@@ -72,7 +78,8 @@ halves, w.grad = w.grad, None
 print(halves, w.grad)
 
 # %%
-# For a *mean*, each half must be weighed by its share, as ``v`` or as a factor:
+# If you want a *mean*, you have to weight each half with its share of the batch. You can
+# pass this share as ``v``, or multiply the loss by it:
 
 w.grad = None
 for half in data.split(2):
@@ -85,9 +92,9 @@ print(w.grad, mean)
 # What goes wrong
 # ---------------
 #
-# With ``create_graph=True``, ``backward`` fills ``x.grad`` with a tensor that has a graph,
-# which leads back to ``x``, which holds ``x.grad``: a cycle. PyTorch warns of it, once in
-# a process:
+# With ``create_graph=True``, ``backward`` stores in ``x.grad`` a tensor that has a graph.
+# This graph leads back to ``x``, and ``x`` holds ``x.grad``, so there is a cycle. PyTorch
+# warns of it, by default once in a process:
 
 import warnings
 
@@ -101,9 +108,11 @@ print(str(caught[-1].message).partition(". ")[0])
 x.grad = None
 
 # %%
-# *Is the warning serious?* Yes: Python's collector does not see the cycle. The tensor, its
-# gradient and the graph between them stay for good, and a loop makes more of them with
-# each turn. :func:`torch.autograd.grad` returns its result and stores nothing:
+# *Is the warning serious?* Yes. The garbage collector of Python does not see this cycle.
+# The tensor, its gradient and the graph between them stay in memory, and if you do this
+# in a loop, you get more of them in each turn. :func:`torch.autograd.grad` returns its
+# result and stores nothing. Here are both ways, each in a function that ends and leaves
+# only a weak reference:
 
 import gc
 import weakref
@@ -126,7 +135,8 @@ def returned(y, x):
 
 
 # %%
-# What was stored lives on after its function has ended, until you empty ``.grad``:
+# What was stored is still there after its function has ended, and after a garbage
+# collection. It goes away when you empty ``.grad``:
 
 kept, freed = outlives(stored), outlives(returned)
 gc.collect()
@@ -135,7 +145,8 @@ kept().grad = None
 print("stored, then emptied:", kept() is not None)
 
 # %%
-# The check, by the formula and by composing derivatives:
+# As a check, we compare the second derivative with the formula and with two derivatives
+# of ``torch.func`` composed, and the halves with the whole:
 
 composed = torch.func.grad(torch.func.grad(lambda x: x**4))(torch.tensor(2.0))
 assert composed.item() == second.item() == 12 * 2**2
@@ -147,9 +158,11 @@ assert torch.equal(w.grad, mean)
 # Where next
 # ----------
 #
-# Why a gradient doubles between steps: :ref:`gradient-doubled`. The flags:
-# :ref:`retain-or-create`. f″ for a batch of points: :ref:`second-derivatives`.
+# :ref:`gradient-doubled` explains why a gradient doubles between steps, and
+# :ref:`retain-or-create` the two flags. :ref:`second-derivatives` computes f″ at a batch
+# of points.
 #
 # .. asked: calling backward twice gives a second derivative?; two backward calls add
 #    up; accumulate gradient or second derivative; why is the second backward not the
 #    second derivative
+# .. words: called twice, added up, acceleration, second order, confuse, sum of the same

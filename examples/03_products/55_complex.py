@@ -4,24 +4,29 @@ r"""
 Complex numbers: what v means for C→R and C→C
 =============================================
 
-For a complex ``y``, ``v`` has the shape *and* the complex dtype of ``y``, and ``x.grad``
-gets :math:`J^\mathsf{H}v` where f is holomorphic: the conjugate of J, transposed. A real
-loss of complex ``x`` needs no ``v``; ``x.grad`` is its direction of steepest ascent.
+Your network works with complex numbers, and you wonder whether ``x.grad`` is the derivative
+or its conjugate, and what to pass for ``v``. For a complex ``y``, ``v`` has the shape *and*
+the complex dtype of ``y``. If f is holomorphic, ``x.grad`` gets :math:`J^\mathsf{H}v`,
+where :math:`J^\mathsf{H}` is the conjugate of J, transposed. A real loss of a complex ``x``
+needs no ``v``. Its ``x.grad`` is the direction of steepest ascent.
 """
 
 # %%
-# Write :math:`x=a+ib`. PyTorch's rule is that of two real numbers: for a real loss L,
+# Write :math:`x=a+ib`. PyTorch treats a complex number as two real numbers. For a real
+# loss L the rule is
 #
 # .. math::
 #
-#    \texttt{x.grad}=\frac{\partial L}{\partial a}+i\,\frac{\partial L}{\partial b} ,
+#    \texttt{x.grad}=\frac{\partial L}{\partial a}+i\,\frac{\partial L}{\partial b} .
 #
-# twice the derivative by the conjugate, :math:`2\,\partial L/\partial\bar x`.
+# In the notation of Wirtinger, this is twice the derivative with respect to the
+# conjugate, :math:`2\,\partial L/\partial\bar x`.
 #
 # C→R
 # ---
 #
-# :math:`L=|x|^2=a^2+b^2` at :math:`3+4i`: expect :math:`2a+2ib=6+8i`, and no ``v``:
+# Take :math:`L=|x|^2=a^2+b^2` at :math:`3+4i`. By the rule we expect :math:`2a+2ib=6+8i`,
+# and we need no ``v``, because L is real:
 
 import torch
 
@@ -30,8 +35,9 @@ x = torch.tensor(3 + 4j, requires_grad=True)
 x.grad
 
 # %%
-# A step against it goes downhill, as with real numbers. The real part grows along 1, the
-# imaginary part along ``1j``:
+# A small step against this gradient goes downhill, as with real numbers. You can see the
+# two directions one by one: the real part grows fastest along 1, and the imaginary part
+# along ``1j``:
 
 print(torch.autograd.grad(x.real, x)[0], torch.autograd.grad(x.imag, x)[0])
 
@@ -39,8 +45,8 @@ print(torch.autograd.grad(x.real, x)[0], torch.autograd.grad(x.imag, x)[0])
 # C→C
 # ---
 #
-# A complex y has no bare ``backward``, not even with one element, and the message differs
-# from the one for vectors:
+# If y is complex, ``backward()`` without an argument is refused, even if y has one
+# element only. The message is not quite the one that you get for vectors:
 
 y = x**2
 try:
@@ -49,9 +55,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# With ``v`` of y's dtype. *I expected f'(z) = 2z:* for :math:`y=x^2`, :math:`y'=2x`, and
-# ``v = 1`` gives its *conjugate*, :math:`\overline{2x}=6-8i`, so that ``x.grad.conj()`` is
-# the derivative of a holomorphic f:
+# So we pass a ``v`` in the dtype of y. *I expected f'(z) = 2z.* The derivative of
+# :math:`y=x^2` is :math:`2x=6+8i`, but with ``v = 1`` we get its *conjugate*,
+# :math:`\overline{2x}=6-8i`. If f is holomorphic, ``x.grad.conj()`` is the derivative:
 
 x.grad = None
 y = x**2
@@ -59,8 +65,11 @@ y.backward(torch.tensor(1 + 0j))
 x.grad
 
 # %%
-# What the 1 asks for is the gradient of :math:`\operatorname{Re}y`; ``1j`` that of
-# :math:`\operatorname{Im}y`; in general that of :math:`\operatorname{Re}(\bar v\,y)`:
+# Why the conjugate? The 1 asks for the gradient of the real part
+# :math:`\operatorname{Re}y`, by the rule at the top of the page. With ``1j`` you ask for
+# the gradient of :math:`\operatorname{Im}y`, and in general for that of
+# :math:`\operatorname{Re}(\bar v\,y)`. In each line the second number is the product with
+# ``v``, and the third is the gradient of this real part:
 
 for v in (1 + 0j, 1j, 2 - 1j):
     v = torch.tensor(v)
@@ -69,7 +78,8 @@ for v in (1 + 0j, 1j, 2 - 1j):
     print(v.item(), by_v.item(), by_real.item())
 
 # %%
-# ``v`` is complex where y is, and real where y is. The other two are refused:
+# ``v`` must be complex if y is complex, and real if y is real. The other two combinations
+# are refused:
 
 for y, v in ((x**2, torch.tensor(1.0)), (x.abs(), torch.tensor(1j))):
     try:
@@ -81,9 +91,12 @@ for y, v in ((x**2, torch.tensor(1.0)), (x.abs(), torch.tensor(1j))):
 # R→C: *what is v for the FFT of a real signal?*
 # ----------------------------------------------
 #
-# Complex, as y is; ``x.grad`` is real, as x is: the real part of :math:`J^\mathsf{H}v`.
-# For ``fft`` J is the Fourier matrix, the transform of the identity. *Both parts of dy/dw,
-# for a real w*, take two products, with 1 and 1j, here for :math:`y=(3+4i)w`:
+# It is complex, because y is complex. ``x.grad`` is real, because x is real, and it is
+# the real part of :math:`J^\mathsf{H}v`. For ``fft``, J is the Fourier matrix, which is
+# the transform of the identity. The cell compares the two.
+#
+# If you want *both parts of dy/dw* for a real w, you need two products, one with 1 and
+# one with 1j. The last line shows them for :math:`y=(3+4i)w`:
 
 signal = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 v = torch.tensor([1, 1j, 2 - 1j])
@@ -98,16 +111,17 @@ print(*(torch.autograd.grad((3 + 4j) * w, w, torch.tensor(v))[0] for v in (1 + 0
 # Not holomorphic
 # ---------------
 #
-# In general
-# :math:`\texttt{x.grad}=\overline{\frac{\partial y}{\partial x}}\,v
-# +\frac{\partial y}{\partial\bar x}\,\bar v`.
-# For :math:`y=\bar x` only the second term is there, and ``x.grad`` is :math:`\bar v`:
+# In general there are two terms, :math:`\texttt{x.grad}=\overline{\frac{\partial
+# y}{\partial x}}\,v +\frac{\partial y}{\partial\bar x}\,\bar v`. For a holomorphic
+# function the second is zero. For :math:`y=\bar x` it is the first that is zero, and
+# ``x.grad`` is :math:`\bar v`:
 
 torch.autograd.grad(x.conj(), x, torch.tensor(2 - 1j))[0]
 
 # %%
-# :func:`torch.view_as_real` turns n complex numbers into 2n real ones; there J is
-# an ordinary real matrix, and no convention is left to remember:
+# If you would rather not think about conventions, use :func:`torch.view_as_real`. It
+# turns n complex numbers into 2n real ones, and J becomes an ordinary real matrix. For
+# the conjugate, the real part keeps its sign and the imaginary part changes it:
 
 
 def conjugate(ab):
@@ -118,7 +132,8 @@ def conjugate(ab):
 torch.func.jacrev(conjugate)(torch.tensor([3.0, 4.0])).int()
 
 # %%
-# *Does Adam take a complex weight for one number or for two?* For two, as this view does:
+# *Does Adam take a complex weight for one number or for two?* For two. A step with the
+# complex weight ends exactly where a step with its real view ends:
 
 steps = []
 for two in (False, True):
@@ -133,8 +148,9 @@ print(steps[0], torch.equal(*steps))
 # What goes wrong
 # ---------------
 #
-# *jacrev and jacfwd for complex input* refuse rather than choose a convention, and so
-# does :func:`pullback.jacobian`. Give them the ``view_as_real`` form above:
+# *jacrev and jacfwd refuse complex input.* There is more than one convention for a
+# complex :term:`Jacobian`, and they do not choose one for you. :func:`pullback.jacobian`
+# refuses as well. Give them the ``view_as_real`` form from above:
 
 import pullback
 
@@ -149,8 +165,9 @@ except TypeError as error:
     print(error)
 
 # %%
-# The check: difference quotients along the real and the imaginary axis, and the formula,
-# for :math:`x^2` and for :math:`x^2\bar x`, which has both of its terms:
+# As a check, we take difference quotients along the real and along the imaginary axis. We
+# compare them with PyTorch's product and with the formula of two terms, for :math:`x^2`,
+# which is holomorphic, and for :math:`x^2\bar x`, where both terms are there:
 
 h, at = 1e-6, torch.tensor(3 + 4j, dtype=torch.complex128)
 v = torch.tensor(2 - 1j, dtype=torch.complex128)
@@ -169,9 +186,11 @@ for f, by_x, by_conjugate in cases:
 # Where next
 # ----------
 #
-# Which shapes and dtypes are taken: :ref:`shape-rule`. A backward of your own for complex
-# input: :ref:`deriving-vjps`.
+# :ref:`shape-rule` says which shapes and dtypes are accepted for ``v``, and
+# :ref:`deriving-vjps` how to write a backward of your own for complex input.
 #
 # .. asked: complex gradient; Wirtinger derivative; derivative by a complex number;
 #    conjugate gradient in PyTorch; backward for complex output; complex tensors and
 #    backward; holomorphic function
+# .. words: imaginary, phase, FFT, quantum, signal, amplitude, conjugate, conj, real and
+#    imaginary part, holomorphic, spectrogram

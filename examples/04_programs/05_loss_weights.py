@@ -237,3 +237,6 @@ torch.testing.assert_close(out.grad, 2 * (out.detach() - goal) * upstream / 5)
 #    and backward; mean and sum of losses; vector of losses to backward; class weights;
 #    weight of each sample; samples with different importance; some samples count more;
 #    average of the losses; leave out bad samples; class imbalance
+# .. words: imbalance, rare class, importance, confidence, outliers, weight each row,
+#    curriculum, focal, noisy labels, average only the valid, sample_weight in Keras,
+#    positive weight

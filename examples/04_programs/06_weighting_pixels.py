@@ -379,3 +379,5 @@ for divisor, ruined in ((empty.sum(), True), (empty.sum().clamp(min=1), False)):
 # .. asked: weight pixels in a segmentation loss; some pixels count more; class
 #    imbalance in segmentation; ignore unlabelled pixels; small objects are missed;
 #    weight map for a UNet; mask in cross entropy; weight each segment
+# .. words: mask, unet, edge, border, foreground, background, ignore region, medical image,
+#    void label, dice, tumour, satellite, rare class, ignore_index

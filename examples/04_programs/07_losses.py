@@ -299,3 +299,5 @@ assert abs(least - torch.log(1 + 2 / torch.tensor(1.0).exp()).item()) < 1e-4
 # .. asked: gradient of mse loss; gradient of cross entropy; derivative of softmax cross
 #    entropy with respect to logits; what gradient does the loss send back; residual as
 #    gradient; derivative of L1, Huber and BCE loss
+# .. words: prediction minus target, p - y, softmax minus one-hot, error signal, why this
+#    loss is slow, saturate, derivative of the loss

@@ -256,3 +256,5 @@ assert (front[1:, 1] < front[:-1, 1]).all()
 #    each; multi-task loss; backward on each loss separately; retain_graph with two
 #    losses; sum of losses; combine losses; combine regression and classification loss;
 #    main loss and auxiliary loss; add a second loss; train two heads
+# .. words: combine, alpha, lambda, balance, multi task, total loss, add them up,
+#    regulariser, two objectives, separate backward, joint training, weighted sum of losses

@@ -340,3 +340,5 @@ assert abs(ratios["h.detach()"][1] - 1) < 1e-6
 # .. asked: auxiliary loss at an intermediate layer; deep supervision; two heads and one
 #    trunk; second loss in the middle of a network; early layers do not learn; auxiliary
 #    classifier; sum of two losses at a shared layer
+# .. words: intermediate classifier, early exit, GoogLeNet, side output, helper loss, deep
+#    network slow to learn, trunk, branch

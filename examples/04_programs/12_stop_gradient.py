@@ -252,3 +252,6 @@ assert to_critic["G"] is to_generator["D"] is distilled["teacher"] is None
 #    in one branch; stop_gradient of TensorFlow or JAX in PyTorch; let the gradient pass
 #    to one network only; generator must not be updated; keep the target fixed; do not
 #    train through this branch; stop the teacher from learning
+# .. words: generator, discriminator, critic, actor, fake.detach, teacher, student, momentum
+#    encoder, target network, siamese, collapse, one side only, tf.stop_gradient,
+#    jax.lax.stop_gradient, freeze one branch

@@ -219,3 +219,5 @@ torch.testing.assert_close((move[0] - move[1]) / 2e-4, (slope(distil(T)) * u).su
 #
 # .. asked: knowledge distillation loss; teacher and student; temperature squared;
 #    kl_div batchmean; soft targets; distillation gradient too small
+# .. words: compress a model, small network, soft labels, temperature, KL, imitate, teacher
+#    logits, log_target

@@ -261,3 +261,5 @@ assert seen[-1.0] > seen[0.0]
 #
 # .. asked: gradient reversal layer; DANN; domain adaptation adversarial; flip the sign
 #    of the gradient; reverse gradient; multiply the gradient by minus lambda
+# .. words: domain classifier, confuse, adversarial, unlearn, fair, sign flip, minus lambda,
+#    invariant features, source and target

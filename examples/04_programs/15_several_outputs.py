@@ -4,19 +4,108 @@ r"""
 Several outputs and several v at once
 =====================================
 
-``torch.autograd.backward([y, z], [v, w])`` pulls all outputs back in one pass and *adds*
-the results: each ``v`` has the shape of its own output, and the sum has the shape of the
-input.
+A weather station forecasts a temperature, and says how far it may be off. Its network has
+two outputs, and the program that scores a forecast, which is not written in PyTorch, sends
+back two gradients, one for each. Both have to reach the same weights. In
+``torch.autograd.backward([y, z], [v, w])`` each output has a ``v`` of its own shape. The
+call pulls them all back in one walk, and *adds up* what they leave in each weight.
 """
 
 # %%
-# With ``x`` of shape ``(3,)``, ``y`` of shape ``(2,)`` and ``z`` of shape ``(3, 3)``:
+# A forecast that knows when it may be wrong
+# ------------------------------------------
+#
+# The station forecasts from the air pressure, which we count from −1, low, to 1, high.
+# Where the pressure is high the weather is settled. Where it is low, the temperature may
+# turn out quite different from what one would expect. We make 400 such days. The
+# temperature follows a curve, with a spread of 0.5 at low pressure and of 0.1 at high
+# pressure:
+
+import numpy as np
+import torch
+from torch import nn
+
+torch.manual_seed(0)  # the same days and weights on every build
+pressure = torch.linspace(-1, 1, 400)[:, None]
+spread = torch.where(pressure < 0, 0.5, 0.1)
+temperature = torch.sin(3 * pressure) + spread * torch.randn(400, 1)
+
+# %%
+# Now comes the program that scores the forecasts. It belongs to somebody else and is
+# written in NumPy, so PyTorch cannot differentiate through it. It takes what was expected,
+# ``mean``, and how sure the forecast was, ``s``, which is the logarithm of the variance
+# (any number may stand there, and the variance is positive all the same). The score is that
+# of normal noise, up to a constant, and small is good. A large miss costs less if the
+# forecast was unsure, and being unsure costs something, too:
 #
 # .. math::
 #
-#    \texttt{x.grad}=J_y^\top v+J_z^\top w
+#    L=\frac1{400}\sum_i\tfrac12\bigl(s_i+(t_i-\mu_i)^2e^{-s_i}\bigr)
+#
+# Its author has worked out the two derivatives on paper, and the program returns them with
+# the score:
 
-import torch
+
+def score(mean, s, measured):
+    """Return the score, and its derivatives with respect to mean and to s."""
+    miss, variance = measured - mean, np.exp(s)
+    value = (s + miss**2 / variance) / 2
+    by_mean = -miss / variance
+    by_s = (1 - miss**2 / variance) / 2
+    return value.mean(), by_mean / value.size, by_s / value.size
+
+
+# %%
+# These two derivatives are our ``v``. ``mean`` and ``s`` have the shape ``(400, 1)``, and
+# so has each of them. An entry says how fast the score rises with that one number of the
+# forecast. The training loop hands both over in one call:
+
+network = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 2))
+optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+for step in range(501):
+    mean, s = network(pressure).split(1, dim=1)
+    arrays = [part.detach().numpy() for part in (mean, s)]
+    value, *slopes = score(*arrays, temperature.numpy())
+    v_mean, v_s = (torch.from_numpy(slope) for slope in slopes)
+    optimizer.zero_grad()
+    torch.autograd.backward([mean, s], [v_mean, v_s])
+    optimizer.step()
+    if step % 250 == 0:
+        print(f"step {step:3}  score {value:5.1f}")
+
+# %%
+# The score has gone down. What has the network learned? The line is the mean, and the band
+# reaches one spread, :math:`e^{s/2}`, to either side:
+
+import matplotlib.pyplot as plt
+
+with torch.no_grad():
+    mean, s = network(pressure).split(1, dim=1)
+found = (s / 2).exp()
+figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 3.6))
+ax.plot(pressure, temperature, ".", label="a day")
+ax.plot(pressure, mean, label="mean")
+low, high = (mean - found)[:, 0], (mean + found)[:, 0]
+ax.fill_between(pressure[:, 0], low, high, alpha=0.3, label="one spread")
+ax.set(xlabel="air pressure", ylabel="temperature")
+ax.legend()
+title = ax.set_title("Two outputs of one network: a mean and a spread")
+
+# %%
+# The band is wide at low pressure and narrow at high pressure, as the days were made.
+# Nobody has told the network where the weather is unsettled. It has found the two spreads:
+
+for name, side in {"low pressure": pressure < 0, "high pressure": pressure > 0}.items():
+    print(f"{name:13}  {found[side].median():.1f}")
+
+# %%
+# What the call adds up
+# ---------------------
+#
+# To see what happened to the two ``v``, take outputs that are small enough to check in
+# your head. ``x`` has the shape ``(3,)``. The first output ``y`` has the shape ``(2,)`` and
+# holds the sum of ``x`` and the sum of its squares. The second, ``z``, is the table of all
+# products :math:`x_ix_j`, of shape ``(3, 3)``. We pull each back alone:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 
@@ -25,46 +114,70 @@ def outputs():
     return torch.stack([x.sum(), (x**2).sum()]), torch.outer(x, x)
 
 
-y, z = outputs()
 v, w = torch.tensor([10.0, 1.0]), torch.eye(3)
-torch.autograd.backward([y, z], [v, w])
-x.grad
-
-# %%
-# Each product alone, and their sum. (``y.backward(v)`` and ``z.backward(w)`` add up to the
-# same, the first with ``retain_graph=True``, where they share what a graph has saved.)
-
 y, z = outputs()
 (from_y,) = torch.autograd.grad(y, x, v)
 (from_z,) = torch.autograd.grad(z, x, w)
 print(from_y, from_z)
 
 # %%
-# *What does grad_outputs mean, and why is a matrix required?* It has the shape of its
-# output, and all of its indices are summed over:
-# :math:`\texttt{result}_k=\sum_{ij}w_{ij}\,\partial z_{ij}/\partial x_k`. With ones, every
-# entry of :math:`xx^\top` counts once, which gives :math:`2\sum_j x_j=12` everywhere:
+# The first is :math:`10+2x`, ten times the slopes of the sum and once those of the squares.
+# The second is :math:`2x`, because ``w`` is 1 on the diagonal, where the squares stand.
+#
+# .. predict::
+#    :for: x.grad
+#
+#    What does one call with both outputs and both ``v`` leave in ``x.grad``?
 
-z = torch.outer(x, x)
+y, z = outputs()
+torch.autograd.backward([y, z], [v, w])
+x.grad
+
+# %%
+# It is the sum of the two. With a :term:`Jacobian` for each output it reads
+#
+# .. math::
+#
+#    \texttt{x.grad}=J_y^\top v+J_z^\top w .
+#
+# Why a sum, and not two results? The weights of our network have changed both outputs. If
+# the score rises by 2 through the mean and by 3 through ``s`` when a weight grows a little,
+# then it rises by 5 in all. So the network in the loop got the gradient of the score,
+# although no part of the score was computed in PyTorch.
+#
+# You could also call ``y.backward(v)`` and then ``z.backward(w)``, since ``.grad`` adds up,
+# too. The two outputs of our network share its hidden layer. There the first of these calls
+# needs ``retain_graph=True``, and the hidden layer is walked through twice.
+#
+# One v for each output
+# ---------------------
+#
+# **A matrix wants a matrix.** People ask why ``grad_outputs`` must be a matrix for ``z``.
+# Because each entry of ``v`` says how much one entry of the output counts. All of them are
+# added up, :math:`\texttt{result}_k=\sum_{ij}w_{ij}\,\partial z_{ij}/\partial x_k`. With
+# ones each product :math:`x_ix_j` counts once. Each entry of ``x`` is in six of them, if we
+# count its square twice, and the result is :math:`2\sum_jx_j=12` everywhere:
+
+y, z = outputs()
 torch.autograd.grad(z, x, torch.ones(3, 3))[0]
 
 # %%
-# ``None`` stands for 1 and is allowed where an output has one element, and nowhere else:
+# **None stands for 1**, and it is allowed only where an output has one element. For
+# a loss you may leave its ``v`` out, and for ``y`` you may not:
 
-(y, _), loss = outputs(), (x**3).sum()
+loss = (x**3).sum()
 try:
     torch.autograd.grad([y, loss], x, [None, None])
 except RuntimeError as error:
     print(error)
-(grads := torch.autograd.grad([y, loss], x, [v, None])[0])
+(grads,) = torch.autograd.grad([y, loss], x, [v, None])
+print(grads)
 
 # %%
-# When one output is made from another
-# ------------------------------------
-#
-# *backward([y, z]) when z depends on y: is it well defined?* Yes. Both are functions of
-# ``x``, and the sum is taken as always. For :math:`y=x^2` and :math:`z=y^3=x^6` at 1:
-# :math:`2x+6x^5=8`.
+# **One output may be made from another.** Is the sum still well defined, if you pass both
+# ``y`` and a ``z`` that was computed from it? Yes, because both are functions of the input,
+# and their gradients are added as always. Take :math:`y=a^2` and :math:`z=y^3=a^6` at
+# :math:`a=1`. The slopes are :math:`2a=2` and :math:`6a^5=6`:
 
 a = torch.tensor(1.0, requires_grad=True)
 y = a**2
@@ -73,68 +186,29 @@ torch.autograd.backward([y, z])
 a.grad
 
 # %%
-# A network with two outputs
-# --------------------------
+# What to watch for
+# -----------------
 #
-# A mean :math:`\mu` and a log-variance :math:`s` for every point, trained with the loss
-# :math:`\tfrac12\bigl(s+(t-\mu)^2e^{-s}\bigr)` of normal noise. Its two partial derivatives
-# are short enough to write down, and are the two ``v``:
-
-torch.manual_seed(0)  # the same noise and weights on every build
-at = torch.linspace(-1, 1, 200)[:, None]
-t = torch.sin(3 * at) + (0.05 + 0.4 * (at > 0)) * torch.randn(200, 1)
-
-
-def slopes(mu, s):
-    return (mu - t) / s.exp(), (1 - (t - mu) ** 2 / s.exp()) / 2
-
-
-# %%
-# Both outputs, both ``v``, one call:
-
-net = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 2))
-optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
-for _ in range(500):
-    mu, s = net(at).split(1, dim=1)
-    with torch.no_grad():
-        v_mu, v_s = slopes(mu, s)
-    optimizer.zero_grad()
-    torch.autograd.backward([mu, s], [v_mu / 200, v_s / 200])
-    optimizer.step()
-
-# %%
-# The network finds where the noise begins:
-
-import matplotlib.pyplot as plt
-
-mu, s = net(at).detach().split(1, dim=1)
-spread = (s / 2).exp()
-figure, ax = plt.subplots(layout="constrained")
-ax.plot(at, t, ".")
-ax.plot(at, mu)
-band = ax.fill_between(at[:, 0], (mu - spread)[:, 0], (mu + spread)[:, 0], alpha=0.4)
-title = ax.set_title("Mean and spread, two outputs of one network, fitted to noisy points")
-
-# %%
-# What goes wrong
-# ---------------
-#
-# *One grad call with lists gives identical rows.* Several outputs are summed, never
-# stacked, and several inputs give a tuple, one entry for each input:
+# **Lists of outputs are not stacked.** You ask ``grad`` for two outputs and two inputs, and
+# hope for four numbers. You get two, one for each input, and each is the sum over the
+# outputs. With :math:`ab` and :math:`a+b` at :math:`a=1`, :math:`b=2` these are
+# :math:`b+1` and :math:`a+1`:
 
 b = torch.tensor(2.0, requires_grad=True)
 both = torch.autograd.grad([a * b, a + b], [a, b])
-both
+print(both)
 
 # %%
-# That is :math:`(b+1,\;a+1)`, not four numbers. For the four, ask for rows:
+# For the four numbers, ask for the Jacobian, with a row for each output:
 
 J = torch.func.jacrev(lambda a, b: torch.stack([a * b, a + b]), argnums=(0, 1))
-torch.stack(J(a.detach(), b.detach()), dim=1)
+four = torch.stack(J(a.detach(), b.detach()), dim=1)
+four
 
 # %%
-# And *why (g,) = ...?* Because ``grad`` returns a tuple even for one input; without the
-# comma ``g`` is the tuple, and arithmetic fails in an odd place:
+# **grad returns a tuple**, even for a single input. That is why programs write ``(g,) =``
+# with a comma. Without it ``g`` is the tuple, and the error comes later, where you compute
+# with it:
 
 g = torch.autograd.grad(a * b, a)
 print(type(g).__name__, len(g))
@@ -144,35 +218,91 @@ except TypeError as error:
     print(error)
 
 # %%
-# *'tuple' object has no attribute 'backward'*: a model that returns several outputs returns
-# a tuple of roots, which :func:`torch.autograd.backward` takes and which has no method:
+# **A model that returns several outputs returns a tuple**, and a tuple has no method
+# ``backward``. :func:`torch.autograd.backward` takes it as it is:
 
 try:
     outputs().backward()
 except AttributeError as error:
     print(error)
+x.grad = None
+torch.autograd.backward(outputs(), (v, w))
+print(x.grad)
 
 # %%
-# The check: the products by their formulas, the sum of both, the noise that was put in, and
-# the two ``v`` of the loss:
+# .. admonition:: Try it
+#
+#    The station is only interested in the mean now, and passes zeros in place of ``v_s``.
+#    The part of the last layer that makes ``s`` gets no gradient any more. Will ``s`` stay
+#    as it is while the network goes on learning?
+#
+# .. dropdown:: Answer
+#
+#    No. The part of the last layer that makes ``s`` has the gradient 0 and stays, but it
+#    reads the hidden layer, which both outputs share, and this layer goes on learning for
+#    the mean. We try one step of plain gradient descent:
+
+network.zero_grad()
+mean, s = network(pressure).split(1, dim=1)
+torch.autograd.backward([mean, s], [mean.detach() - temperature, torch.zeros_like(s)])
+print("gradient for s, last layer:", network[2].weight.grad[1].abs().max().item())
+torch.optim.SGD(network.parameters(), lr=1e-3).step()
+moved = (network(pressure)[:, 1:] - s).abs().max().item()
+print("has s moved?", moved > 1e-4)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The products are compared with their formulas, and their sum with ``x.grad``. The
+#    derivatives that the NumPy program returns are compared with those of the same score
+#    written in PyTorch, and what two outputs and two ``v`` leave in each weight with what
+#    ``backward`` leaves for that score, and with two calls. The spreads are those that were
+#    put in.
 
 p = x.detach()
 torch.testing.assert_close(from_y, 10 + 2 * p)
 torch.testing.assert_close(from_z, 2 * p)
 torch.testing.assert_close(x.grad, from_y + from_z)
 torch.testing.assert_close(grads, from_y + 3 * p**2)
-assert spread[:80].max() < 0.15
-assert spread[120:].min() > 0.3
-nll = lambda mu, s: ((s + (t - mu) ** 2 * (-s).exp()) / 2).sum()
-torch.testing.assert_close(slopes(mu, s), torch.func.grad(nll, (0, 1))(mu, s))
+torch.testing.assert_close(four, torch.tensor([[2.0, 1.0], [1.0, 1.0]]))
+assert [part.item() for part in both] == [3, 2]
+assert 0.4 < found[pressure < 0].median() < 0.6
+assert 0.05 < found[pressure > 0].median() < 0.15
+assert moved > 1e-4
+assert not network[2].weight.grad[1].any()
+
+
+def weights_after(backward):
+    network.zero_grad()
+    backward(*network(pressure).split(1, dim=1))
+    return [weight.grad.clone() for weight in network.parameters()]
+
+
+def in_torch(mean, s):
+    return ((s + (temperature - mean) ** 2 * (-s).exp()) / 2).mean()
+
+
+def in_two_calls(mean, s):
+    mean.backward(v_mean, retain_graph=True)
+    s.backward(v_s)
+
+
+mean, s = network(pressure).detach().split(1, dim=1)
+value, *slopes = score(mean.numpy(), s.numpy(), temperature.numpy())
+v_mean, v_s = map(torch.from_numpy, slopes)
+torch.testing.assert_close((v_mean, v_s), torch.func.grad(in_torch, (0, 1))(mean, s))
+whole = weights_after(lambda mean, s: in_torch(mean, s).backward())
+at_once = weights_after(lambda *both: torch.autograd.backward(both, (v_mean, v_s)))
+torch.testing.assert_close(at_once, whole, rtol=1e-3, atol=1e-6)
+torch.testing.assert_close(weights_after(in_two_calls), at_once)
 
 # %%
-# Where next
-# ----------
-#
-# Losses as outputs: :ref:`several-losses`. Rows in place of the sum:
-# :ref:`jacobian-row-by-row`. Which leaves are filled: :ref:`grad-is-none`.
+# **Next:** several losses are outputs, too, and :ref:`several-losses` weighs them. Rows
+# that are kept apart are in :ref:`jacobian-row-by-row`. If your function returns a dict,
+# read :ref:`vjp-of-structures`, and if some inputs get no gradient, :ref:`grad-is-none`.
 #
 # .. asked: several outputs several v; torch.autograd.backward with lists; model returns
 #    two tensors; grad_tensors; tuple of outputs and gradients; two heads and their
-#    gradients
+#    gradients; predict mean and variance with one network
+# .. words: tuple, two heads, mean and variance, list of tensors, VAE mu logvar, detector
+#    boxes and classes, one call

@@ -421,3 +421,5 @@ assert slope.isinf()
 # .. asked: surrogate loss; trick with detach; which loss has this gradient; loss that
 #    only serves its gradient; stop gradient table; straight-through in one line; x * s
 #    + (x * (1 - s)).detach(); magic box; loss divided by its detached value
+# .. words: fake loss, trick, same gradient other value, replace the gradient, custom
+#    gradient without a Function, policy, straight through, value unchanged

@@ -172,3 +172,5 @@ torch.testing.assert_close(torch.cat([one, torch.zeros(3)]) @ J, pull(v)[0])
 #
 # .. asked: function returns a dict; vjp of a function with dict output; pytree
 #    cotangents; nested outputs; keywords in torch.func.vjp; has_aux
+# .. words: dictionary, namedtuple, dataclass, kwargs, pytree, model output object, Hugging
+#    Face output, nested

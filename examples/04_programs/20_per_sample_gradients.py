@@ -317,3 +317,5 @@ torch.testing.assert_close(torch.stack(kept), gradients["2.bias"][:3])
 #    do not sum the gradients over the batch; gradient of each loss separately;
 #    gradients of a batch kept apart; one gradient per row; separate gradient for each
 #    picture; gradient of every data point
+# .. words: individual, each example, privacy, clip each, opacus, influence, batch of
+#    gradients, not summed, backpack, outlier samples, gradient variance

@@ -4,54 +4,39 @@ r"""
 Per-sample gradient norms without the per-sample gradients
 ==========================================================
 
-A linear layer's gradient for one sample is an outer product of two vectors, and the norm of
-an outer product is the product of their norms. Both vectors pass by in an ordinary
-``backward``: two hooks catch them, and no gradient is made B times.
+One reading in ten comes from a sensor that is stuck. Each of these pulls at your network
+much harder than an honest one, and you would like to limit how hard any sample may pull.
+For this you need the length of each sample's gradient, and a gradient for each sample takes
+as much memory as a batch of copies of the network. But you only need the lengths. For
+linear layers they can be read off from an ordinary ``backward``, with two hooks on each
+layer, and then a second ``backward`` with the right ``v`` limits every sample.
 """
 
 # %%
-# For :math:`z=Wa+b` and one sample, with the :term:`cotangent` :math:`v` of z, the
-# gradients are :math:`va^\top` and v. So with ``a`` of shape ``(B, in)`` and ``v`` of shape
-# ``(B, out)``
+# The length of an outer product
+# ------------------------------
+#
+# A linear layer computes :math:`z=Wa+b`. Let ``v`` be the :term:`cotangent` that arrives at
+# its output, for *one* sample. Then the gradient of this sample is the outer product
+# :math:`va^\top` for the weight, and ``v`` itself for the bias. The length of an outer
+# product is the product of the two lengths, so the outer product never has to be formed:
 #
 # .. math::
 #
 #    \lVert g_i\rVert^2=\lVert v_i\rVert^2\,\bigl(\lVert a_i\rVert^2+1\bigr).
 #
-# The 1 is the bias's; the squares of all layers add up. Private training calls the use of
-# it *ghost clipping*; importance sampling and the search for wrong labels want the same
-# numbers. Six samples:
+# The 1 is the part of the bias, and a layer without a bias has none. Over several layers
+# the squares add up. Both vectors pass by in a forward and a backward pass. A forward hook
+# sees the layer's input, of shape ``(B, in)``, and a hook on the layer's output sees ``v``,
+# of shape ``(B, out)``, with a row for each sample:
 
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
-from torch.nn import functional as F
-
-torch.manual_seed(0)  # weights and data that are the same on every build
-model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4)).double()
-data, label = torch.randn(6, 3).double(), torch.tensor([0, 1, 2, 3, 0, 1])
-
-
-# %%
-# The long way, for comparison, makes 6 gradients for each parameter, and their norms:
-
-
-def norms_of_all(model, data, loss):
-    w = {name: p.detach() for name, p in model.named_parameters()}
-    one = lambda w, x, y: loss(functional_call(model, w, (x[None],)), y[None])
-    each = vmap(grad(one), (None, 0, 0))(w, data, label)
-    return torch.cat([g.flatten(1) for g in each.values()], 1).norm(dim=1)
-
-
-long_way = norms_of_all(model, data, F.cross_entropy)
-long_way.round(decimals=3)
-
-# %%
-# The hooks. A forward hook sees the input; a tensor hook on the output sees v. A layer
-# without a bias has no 1:
 
 
 def watch(model, squares):
+    """Let each backward append one (B,) tensor per linear layer to ``squares``."""
+
     def forward_hook(layer, args, z):
         both = (args[0].detach() ** 2).sum(1) + (layer.bias is not None)
         z.register_hook(lambda v: squares.append((v**2).sum(1) * both))
@@ -61,78 +46,188 @@ def watch(model, squares):
 
 
 # %%
-# One ``backward``, of ones on the losses, since the norm is wanted for each sample's *own*
-# loss. With respect to a copy of the data: so the weights' ``.grad`` are left alone, and
-# their products are not computed:
+# Now we want the length of each sample's *own* gradient. So ``v`` has a 1 for every loss:
+# each loss counts once, and no mean divides it. We differentiate with respect to the data.
+# Then ``backward`` has to pass through every layer, and the weights' own gradients, which
+# nobody has asked for, are not computed:
+
+
+def gradient_norms(model, loss, data, target):
+    """Return the length of each sample's gradient, and the losses with their graph."""
+    squares = []
+    handles = watch(model, squares)
+    leaf = data.detach().requires_grad_()
+    losses = loss(model(leaf), target)  # (B,), not reduced
+    for handle in handles:
+        handle.remove()
+    torch.autograd.grad(losses, leaf, torch.ones_like(losses), retain_graph=True)
+    return torch.stack(squares).sum(0).sqrt(), losses
+
+
+# %%
+# Stuck sensors
+# -------------
+#
+# Our readings follow a curve with a little noise. Twelve of the 120 are stuck at 4:
+
+x = torch.linspace(-1, 1, 120)[:, None]
+curve = torch.sin(3 * x)
+generator = torch.Generator().manual_seed(0)  # the same readings on every build
+readings = curve + 0.1 * torch.randn(120, 1, generator=generator)
+stuck = torch.randperm(120, generator=generator)[:12]
+readings[stuck] = 4.0
+
+# %%
+# We train a network with the squared error, once as usual and once with a limit ``C`` for
+# the length of a sample's gradient. A gradient that is longer is to be multiplied by
+# ``C / length``. We do not have the gradients, but we do not need them either. What the
+# step wants is their *sum* with these factors, and this is a product with the factors as
+# ``v``. The graph is still there, so one more ``backward`` gives it:
+
+
+def squared(out, goal):
+    return ((out - goal) ** 2)[:, 0]
+
+
+def train(C):
+    torch.manual_seed(0)  # the same weights for both
+    network = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    for _ in range(300):
+        norms, losses = gradient_norms(network, squared, x, readings)
+        v = (C / norms).clamp(max=1)  # 1 for a gradient that is short enough
+        optimizer.zero_grad()
+        losses.backward(v / len(v))
+        optimizer.step()
+    return network, norms
+
+
+usual, _ = train(C=float("inf"))  # nothing is limited
+limited, norms = train(C=1.0)
+for name, network in {"as usual": usual, "limited": limited}.items():
+    print(f"{name:9} {(network(x) - curve).abs().mean():.2f} from the curve on average")
+
+# %%
+# The picture shows what has happened:
+
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 3.6))
+ax.plot(x, readings, ".", color="grey", label="readings")
+for name, network in {"as usual": usual, "each sample limited": limited}.items():
+    ax.plot(x, network(x).detach(), linewidth=2, label=name)
+ax.legend(loc="upper left", bbox_to_anchor=(0, 0.93))
+title = ax.set_title("Twelve stuck readings lift the usual fit")
+
+# %%
+# The usual network has been lifted by the twelve. The other one follows the honest
+# readings, although nobody has told it which they are. At the end of the training, are the
+# longest gradients those of the stuck sensors?
+
+longest = norms.topk(12).indices
+print("the twelve that are stuck:", set(longest.tolist()) == set(stuck.tolist()))
+print(f"median length {norms.median():.1f}, shortest of the stuck {norms[stuck].min():.0f}")
+
+# %%
+# They are. With ``C = 1.0`` a stuck reading counts about a twenty-fifth of what it would,
+# and most of the honest ones count in full. Private training limits each sample for
+# another reason, that no patient's record may show in the weights, and adds noise
+# afterwards (:ref:`per-sample-gradients`). It calls this way of doing it *ghost clipping*.
+# Importance sampling, and the search for wrong labels, want the same numbers.
+#
+# Are they the right lengths?
+# ---------------------------
+#
+# The long way makes all the gradients, and takes their lengths. It is here for comparison,
+# and as a test for your own model:
+
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional as F
+
+
+def norms_of_all(model, loss, data, target):
+    w = {name: p.detach() for name, p in model.named_parameters()}
+    one = lambda w, x, y: loss(functional_call(model, w, (x[None],)), y[None])[0]
+    each = vmap(grad(one), (None, 0, 0))(w, data, target)
+    return torch.cat([g.flatten(1) for g in each.values()], 1).norm(dim=1)
+
+
+def entropy(scores, label):
+    return F.cross_entropy(scores, label, reduction="none")
+
+
+torch.manual_seed(0)  # the same weights and data on every build
+model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4)).double()
+data, label = torch.randn(6, 3).double(), torch.tensor([0, 1, 2, 3, 0, 1])
+long_way = norms_of_all(model, entropy, data, label)
+short_way, losses = gradient_norms(model, entropy, data, label)
+print(long_way.round(decimals=3))
+print(short_way.round(decimals=3))
+print("left in .grad:", model[0].weight.grad)
+
+# %%
+# What to watch for
+# -----------------
+#
+# **All norms are too small, by the size of the batch.** If the loss is a mean, every
+# sample's ``v`` already holds 1/B. Take the losses unreduced, as above, or multiply by
+# B. Here the batch is of six, and the norms are a sixth of the right ones:
 
 squares = []
 handles = watch(model, squares)
 leaf = data.clone().requires_grad_()
-losses = F.cross_entropy(model(leaf), label, reduction="none")
-torch.autograd.grad(losses, leaf, torch.ones(6).double(), retain_graph=True)
-norms = torch.stack(squares).sum(0).sqrt()
-print(norms.round(decimals=3), model[0].weight.grad)
-
-# %%
-# Clipping with them
-# ------------------
-#
-# The clipped sum is one more product through the graph that is still there, with the
-# factors for v (:ref:`per-sample-gradients`). *My list of norms grows*: the handles take
-# the forward hooks away, not those on the tensors of this graph, which run once more:
-
-for handle in handles:
-    handle.remove()
-factor = (1.45 / norms).clamp(max=1)
-weights = list(model.parameters())
-clipped = torch.autograd.grad(losses, weights, factor)
-print(factor.round(decimals=2), len(squares))
-
-# %%
-# What goes wrong
-# ---------------
-#
-# *All norms are a sixth of the right ones.* With ``reduction="mean"`` each sample's v holds
-# 1/B. Multiply by B, or take the losses unreduced, as above:
-
-squares = []
-handles = watch(model, squares)
-torch.autograd.grad(F.cross_entropy(model(leaf), label), leaf)
+mean = F.cross_entropy(model(leaf), label)
+torch.autograd.grad(mean, leaf, retain_graph=True)
 print((torch.stack(squares).sum(0).sqrt() / long_way).round(decimals=4))
-for handle in handles:
-    handle.remove()
 
 # %%
-# *A layer that sees a sequence*, input ``(B, T, in)``, adds an outer product for each of T
-# places, and the norm of a sum is not the sum of norms. Two Gram matrices, T by T, give it:
-# :math:`\lVert\sum_tv_ta_t^\top\rVert^2=\sum_{st}(v_s\cdot v_t)(a_s\cdot a_t)`, for the
-# weight; the bias adds :math:`\sum_{st}v_s\cdot v_t`. For 2T² below the number of weights
-# they are smaller than the gradient. Convolutions are such layers, once unfolded:
+# **The list of norms grows.** The handles take away the hooks on the *layers*. Those on the
+# outputs belong to the graph, and run again whenever somebody walks through it. There were
+# two entries, one for each layer, and a second walk through the same graph makes it four.
+# In ``gradient_norms`` this does no harm, because the lengths have been computed by then:
+
+for handle in handles:
+    handle.remove()
+before = len(squares)
+mean.backward()
+print(before, len(squares))
+
+# %%
+# **A layer that sees a sequence.** With an input of shape ``(B, T, in)`` a layer is used at
+# T places. Its gradient is the sum of T outer products, and the length of a sum is not the
+# sum of the lengths. Two tables of T by T give it:
+#
+# .. math::
+#
+#    \Bigl\lVert\sum_tv_ta_t^\top\Bigr\rVert^2=\sum_{st}(v_s\cdot v_t)(a_s\cdot a_t)
+#
+# for the weight, and the bias adds :math:`\sum_{st}v_s\cdot v_t`. Per sample this is
+# :math:`2T^2` numbers, which is worth while if the layer has more weights than that. A
+# convolution is such a layer as well, once its input has been unfolded into patches. The
+# first ratio below is that of the tables to the right lengths, the second that of the wrong
+# sum:
 
 a, v = torch.randn(6, 7, 3).double(), torch.randn(6, 7, 5).double()
 per_sample = torch.einsum("bto,bti->boi", v, a).flatten(1).norm(dim=1)
 gram = ((v @ v.mT) * (a @ a.mT)).sum((1, 2)).sqrt()
 wrong = ((v**2).sum(2) * (a**2).sum(2)).sum(1).sqrt()
-print((gram / per_sample).round(decimals=4), (wrong / per_sample).round(decimals=2))
+print((gram / per_sample).round(decimals=4))
+print((wrong / per_sample).round(decimals=2))
 
 # %%
-# *A layer that is used twice, or tied weights*: the same, the gradients of its uses add up
-# before the norm is taken, and a sum of squares misses the cross term, as the ratios below
-# show. And where samples mix, in BatchNorm, there is no gradient of one sample at all
-# (:ref:`mixing-samples`):
+# **A layer that is used twice**, or two layers with tied weights. The gradients of the two
+# uses are added up before the length is taken, and our sum of squares leaves out the
+# product of the one with the other. Some of the ratios are no longer 1:
 
 shared = nn.Linear(3, 3).double()
 twice = nn.Sequential(shared, nn.Tanh(), shared, nn.Linear(3, 4).double())
-long, squares = norms_of_all(twice, data, F.cross_entropy), []
-watch(twice, squares)
-out = F.cross_entropy(twice(leaf), label, reduction="none")
-torch.autograd.grad(out, leaf, torch.ones(6).double())
-print((torch.stack(squares).sum(0).sqrt() / long).round(decimals=3))
+found, _ = gradient_norms(twice, entropy, data, label)
+print((found / norms_of_all(twice, entropy, data, label)).round(decimals=3))
 
 # %%
-# *Layers of other kinds*: take the norm inside of ``vmap``, which then returns one number a
-# sample. ``chunk_size`` bounds how many gradients there are on the way; without the norm
-# inside, all of them would still be in the result:
+# **Other layers are left out**, and nothing says so: ``watch`` sees linear layers alone.
+# For a model with others, take the length *inside* ``vmap``. It then returns one number for
+# each sample, and ``chunk_size`` says for how many samples there are gradients at a time:
 
 
 def one_norm(w, x, y):
@@ -142,13 +237,42 @@ def one_norm(w, x, y):
 
 w = {name: p.detach() for name, p in model.named_parameters()}
 in_pieces = vmap(one_norm, (None, 0, 0), chunk_size=2)(w, data, label)
-in_pieces.shape, torch.allclose(in_pieces, long_way)
+print(in_pieces.shape, torch.allclose(in_pieces, long_way))
 
 # %%
-# The check: the norms by the long way, and the clipped sum from gradients made one at a
-# time:
+# **Samples that mix.** With BatchNorm in training mode there is no gradient of one sample
+# at all, by no method (:ref:`mixing-samples`).
+#
+# .. admonition:: Try it
+#
+#    Train with ``C = 0.001``. Every gradient is longer than that nearly all the time, so
+#    each sample pulls with the same tiny length. What does Adam make of it, and what would
+#    plain SGD do?
+#
+# .. dropdown:: Answer
+#
+#    Adam divides by the size of the gradients, so it learns as before, and the limit only
+#    makes all samples equally strong. Plain SGD would take steps of at most 0.001 times the
+#    learning rate, and stay where it is:
 
-torch.testing.assert_close(norms, long_way)
+tiny, tiny_norms = train(C=0.001)
+print("too long:", (tiny_norms > 0.001).float().mean().item() > 0.95)
+off = (tiny(x) - curve).abs().mean().item()
+print("Adam, near the curve:", off < 0.1)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The lengths are compared with the long way, with a layer without a bias, too, and the
+#    sum that ``backward(v)`` leaves with gradients that are made one at a time and
+#    shortened. The order of the two fits is asserted with some room.
+
+torch.testing.assert_close(short_way, long_way)
+torch.testing.assert_close(gram, per_sample)
+weights = list(model.parameters())
+factor = (1.45 / short_way).clamp(max=1)
+clipped = torch.autograd.grad(losses, weights, factor)
+assert 0 < (factor < 1).sum() < 6  # some are shortened, and some are not
 total = [torch.zeros_like(p) for p in weights]
 for i in range(6):
     own = torch.autograd.grad(
@@ -157,23 +281,23 @@ for i in range(6):
     length = torch.cat([g.flatten() for g in own]).norm()
     total = [t + g * min(1, 1.45 / length) for t, g in zip(total, own, strict=True)]
 torch.testing.assert_close(list(clipped), total)
-torch.testing.assert_close(gram, per_sample)
+
+bare = nn.Sequential(nn.Linear(3, 4, bias=False)).double()
+torch.testing.assert_close(
+    gradient_norms(bare, entropy, data, label)[0], norms_of_all(bare, entropy, data, label)
+)
+assert (limited(x) - curve).abs().mean() < 0.1 < 0.3 < (usual(x) - curve).abs().mean()
+assert (norms < 1.0).sum() > 60
+assert off < 0.1
 
 # %%
-# And a layer without a bias:
-
-bare, squares = nn.Sequential(nn.Linear(3, 4, bias=False)).double(), []
-watch(bare, squares)
-F.cross_entropy(bare(leaf), label, reduction="sum").backward()
-torch.testing.assert_close(squares[0].sqrt(), norms_of_all(bare, data, F.cross_entropy))
-
-# %%
-# Where next
-# ----------
-#
-# The gradients themselves: :ref:`per-sample-gradients`. What hooks see: :ref:`hooks`.
-# One v for every sample's loss: :ref:`loss-as-v`.
+# **Next:** the gradients themselves, with clipping and noise: :ref:`per-sample-gradients`.
+# What hooks see, and when they run: :ref:`hooks`. One ``v`` for every sample's loss:
+# :ref:`loss-as-v`.
 #
 # .. asked: per-sample gradient norm; norm of each sample's gradient; ghost clipping;
 #    gradient norm of every example without storing them; importance of each sample;
-#    data selection by gradient norm; how much does each sample pull
+#    data selection by gradient norm; how much does each sample pull; limit the influence
+#    of outliers on training
+# .. words: ghost, private, importance sampling, score each example, cheap norm, active
+#    learning, data pruning, which samples matter

@@ -238,3 +238,5 @@ assert three_bumps < 0.1
 #    loss; train with a loss that is not in torch; I have dL/dy, how do I go on;
 #    simulator gives me dloss/doutput; error from another program; loss is a black box
 #    with known slope
+# .. words: matlab, fortran, C++, black box, non-torch, solver gives the sensitivity,
+#    simulator, renderer, adjoint code, api, manual dL/dy

@@ -178,3 +178,5 @@ np.testing.assert_allclose(pull(np.array([1.0, 10, 100])), [1 + 20 + 600, 10 + 3
 #    graph; SciPy solver as a layer; wrap external code with a backward; CuPy kernel
 #    gradient; C++ code in the middle of my model; use NumPy inside forward; part of my
 #    network is written elsewhere; differentiate through foreign code
+# .. words: jax2torch, dlpack, pybind, cuda kernel, foreign, bridge, wrapper, finite
+#    element, scipy.optimize, interpolator, numba

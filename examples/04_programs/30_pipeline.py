@@ -4,110 +4,159 @@ r"""
 Two graphs cut by detach (pipeline stages)
 ==========================================
 
-Cut a model at ``h``, run the second part on ``h.detach().requires_grad_()``, and hand
-that tensor's ``.grad`` to the first part: ``h.backward(cut.grad)``. The gradients are
-those of the uncut model.
+Your network is too large for one machine, so its first half runs on one and its second half
+on another. Forward this is easy, because the second machine can be sent the numbers that
+come out of the first half. But the loss is known only at the far end, and no graph reaches
+through a cable. How does the first machine learn? It is sent one tensor back, the gradient
+of the loss with respect to what it had sent, and passes it to ``backward`` as ``v``.
 """
 
 # %%
-# With :math:`h=f(x)` of shape ``(B, 4)`` and the loss :math:`L=g(h)`, the chain rule is
-# one :term:`upstream gradient` handed over:
+# What crosses the cable
+# ----------------------
+#
+# Let the first half turn ``x`` into ``h``, and the second half turn ``h`` into the loss
+# ``L``. The chain rule takes the gradient apart at ``h``:
 #
 # .. math::
 #
-#    \frac{\partial L}{\partial x}=J_f^\top\,\frac{\partial L}{\partial h}
+#    \frac{\partial L}{\partial x}=J^\top\,\frac{\partial L}{\partial h},
 #
-# ``v`` for the first stage is :math:`\partial L/\partial h`, of h's shape.
+# where :math:`J` is the :term:`Jacobian` of the first half alone. The right factor is
+# known to the second machine. It has the shape of ``h``, and it is all that the first
+# machine needs to know about what happens behind it: the :term:`upstream gradient`.
+#
+# Each half is an object with a network and an optimiser. What they give to each other are
+# NumPy arrays, as they could be sent from one machine to another:
 
 import torch
 from torch import nn
 
-torch.manual_seed(0)  # the same weights and data on every build
+
+class Front:
+    """The first half of a network, and its optimiser."""
+
+    def __init__(self, network, lr):
+        self.network = network
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=lr)
+
+    def forward(self, x):
+        self.h = self.network(x)  # it keeps its graph, until the gradient comes back
+        return self.h.detach().numpy()
+
+    def learn(self, gradient):
+        self.optimizer.zero_grad()
+        self.h.backward(torch.from_numpy(gradient))
+        self.optimizer.step()
+
+
+class Back:
+    """The second half, with the loss."""
+
+    def __init__(self, network, loss, lr):
+        self.network, self.loss = network, loss
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=lr)
+
+    def learn(self, h, target):
+        cut = torch.from_numpy(h).requires_grad_()  # a leaf: its gradient is kept
+        loss = self.loss(self.network(cut), target)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return cut.grad.numpy(), loss.item()
+
+
+# %%
+# In ``Back``, ``cut`` has the numbers of ``h`` and no history. Because of
+# ``requires_grad_()`` it is a :term:`leaf`, so ``backward`` goes as far as ``cut``, and
+# leaves :math:`\partial L/\partial h` in ``cut.grad``. In ``Front`` the walk goes on from
+# ``h`` with this tensor as ``v``, as if there had been no cut. (Within one process an array
+# from ``numpy()`` shares the memory of its tensor, so neither side may write into it. A
+# cable makes a copy.)
+#
+# We let the two learn a curve together. Neither sees the other's weights:
+
+torch.manual_seed(0)  # the same weights on every build
+x = torch.linspace(-1, 1, 50)[:, None]
+curve = torch.sin(5 * x)
+front = Front(nn.Sequential(nn.Linear(1, 32), nn.Tanh()), lr=0.03)
+back = Back(nn.Linear(32, 1), nn.functional.mse_loss, lr=0.03)
+for step in range(401):
+    gradient, loss = back.learn(front.forward(x), curve)
+    front.learn(gradient)
+    if step % 200 == 0:
+        print(f"step {step:3}  loss {loss:.1g}")
+
+# %%
+# The loss goes down, and the curve is learned:
+
+import matplotlib.pyplot as plt
+
+learned = back.network(front.network(x)).detach()
+figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 3.4))
+ax.plot(x, curve, "o", label="points to learn")
+ax.plot(x, learned, label="the two halves together")
+ax.set_ylim(-1.3, 1.8)
+ax.legend(loc="upper center")
+title = ax.set_title("Two halves of a network, cut apart, learn a curve")
+
+# %%
+# Is it what one network in one piece would have learned? Up to rounding, yes, because both
+# halves get the gradients of the uncut network. Here they are for one batch, computed both
+# ways:
+
 first = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
-second = nn.Sequential(nn.Linear(4, 1))
-x, target = torch.randn(8, 3), torch.randn(8, 1)
+second = nn.Linear(4, 1)
+weights = [*first.parameters(), *second.parameters()]
+data, target = torch.randn(8, 3), torch.randn(8, 1)
+whole = torch.autograd.grad(((second(first(data)) - target) ** 2).mean(), weights)
 
-# %%
-# Forward, with a cut. The two stages could live on two devices or in two processes; what
-# crosses is ``h`` one way and ``cut.grad`` the other:
-
-h = first(x)
+h = first(data)
 cut = h.detach().requires_grad_()
-loss = ((second(cut) - target) ** 2).mean()
-
-# %%
-# Backward, stage by stage:
-
-loss.backward()
-print(cut.grad.shape)
+((second(cut) - target) ** 2).mean().backward()
 h.backward(cut.grad)
-staged = [p.grad.clone() for p in [*first.parameters(), *second.parameters()]]
+in_two = [p.grad.clone() for p in weights]
+print("v", tuple(cut.grad.shape))
+print(all(torch.allclose(a, b) for a, b in zip(in_two, whole, strict=True)))
 
 # %%
 # Several micro-batches under way
 # -------------------------------
 #
-# Each part of the batch has its own ``h`` and ``cut``, and the gradients add up in the
-# parameters. The share of each part weighs it:
+# While one machine works in this way, the other one waits. So a pipeline divides the batch,
+# and the front goes on to the next part while the back still computes with the one before.
+# Every part has an ``h`` and a ``cut`` of its own, and what they leave in the weights adds
+# up. If the loss is a mean, each part's mean has to count as much as the part is of the
+# whole batch:
 
-both = nn.ModuleList([first, second])
-both.zero_grad()
+for p in weights:
+    p.grad = None
 waiting = []
-for part, goal in zip(x.split(2), target.split(2), strict=True):
+for part, goal in zip(data.split(3), target.split(3), strict=True):
     h = first(part)
     cut = h.detach().requires_grad_()
-    loss = ((second(cut) - goal) ** 2).mean() * len(part) / len(x)
+    loss = ((second(cut) - goal) ** 2).mean() * len(part) / len(data)
     waiting.append((h, cut, loss))
 for h, cut, loss in reversed(waiting):
     loss.backward()
     h.backward(cut.grad)
-micro = [p.grad.clone() for p in [*first.parameters(), *second.parameters()]]
+in_parts = [p.grad.clone() for p in weights]
+print([len(h) for h, _, _ in waiting])
+print(all(torch.allclose(a, b) for a, b in zip(in_parts, whole, strict=True)))
 
 # %%
-# Trained in two stages
-# ---------------------
+# The eight samples went in parts of 3, 3 and 2, and the gradients are again those of the
+# whole batch. Without the factor each sample would count too much, and not all alike: 1/3
+# in the parts of three and 1/2 in the part of two, instead of 1/8.
 #
-# Each stage has its own optimiser and sees nothing of the other but ``h`` and
-# :math:`\partial L/\partial h`. Together they learn a curve:
-
-at = torch.linspace(-1, 1, 50)[:, None]
-curve = torch.sin(5 * at)
-front, back = nn.Sequential(nn.Linear(1, 32), nn.Tanh()), nn.Linear(32, 1)
-optimizers = [torch.optim.Adam(stage.parameters(), lr=0.03) for stage in (front, back)]
-
-# %%
-# A step of both:
-
-for _ in range(400):
-    h = front(at)
-    cut = h.detach().requires_grad_()
-    for optimizer in optimizers:
-        optimizer.zero_grad()
-    ((back(cut) - curve) ** 2).mean().backward()
-    h.backward(cut.grad)
-    for optimizer in optimizers:
-        optimizer.step()
-
-# %%
-# What they learned:
-
-import matplotlib.pyplot as plt
-
-learned = back(front(at)).detach()
-figure, ax = plt.subplots(layout="constrained")
-ax.plot(at, curve, "o")
-ax.plot(at, learned)
-title = ax.set_title("Two stages, cut apart, learn the points of a curve together")
-
-# %%
-# What goes wrong
-# ---------------
+# What to watch for
+# -----------------
 #
-# Without ``requires_grad_()`` after ``detach()`` there is no leaf to collect
-# :math:`\partial L/\partial h`, and ``cut.grad`` stays None. Bare ``h.backward(None)`` is
-# then the familiar message:
+# **No leaf, no gradient.** Without ``requires_grad_()`` behind ``detach()`` the second half
+# has no place to leave the gradient. ``cut.grad`` stays None, and the message comes from
+# the first half, which says that it would like to have a ``v``:
 
-h = first(x)
+h = first(data)
 cut = h.detach()
 ((second(cut) - target) ** 2).mean().backward()
 print(cut.grad)
@@ -117,11 +166,13 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *h.backward comes late.* The first part's graph is held until then; to hold none, compute
-# ``h`` again from x. Either way before the step, which changes weights the graph saved:
+# **The step comes after the gradient.** The graph of ``h`` is held in memory until the
+# gradient arrives, and it has saved weights. If an optimiser changes one of them in the
+# meantime, ``backward`` refuses. (If the memory is needed, let ``h`` go, and compute it
+# again from ``x`` when the gradient is there. Do that before the step, too.)
 
 deep = nn.Sequential(first, nn.Linear(4, 4))
-h = deep(x)
+h = deep(data)
 nn.init.ones_(deep[1].weight)  # in place, as a step would
 try:
     h.backward(torch.ones_like(h))
@@ -129,52 +180,108 @@ except RuntimeError as error:
     print(str(error)[:94])
 
 # %%
-# *Why does my search only run with retain_graph=True?* In a recurrent model the hidden
-# state carries the graph of the step before into the next one, which walks it again:
+# **A loop that runs only with retain_graph=True.** In a recurrent network the state of one
+# step goes into the next, and takes its graph along. The second ``backward`` then walks
+# through the first step once more, whose :term:`saved tensors <saved tensor>` are gone:
 
 cell = nn.RNNCell(2, 3)
-state, steps = torch.zeros(1, 3), torch.randn(5, 1, 2)
+state, inputs = torch.zeros(1, 3), torch.randn(5, 1, 2)
 try:
-    for step in steps:
-        state = cell(step, state)
+    for row in inputs:
+        state = cell(row, state)
         (state**2).sum().backward()
 except RuntimeError as error:
     print(str(error)[:54])
 
 # %%
-# Detach it between steps and nothing needs retaining. The gradient then stops at the cut:
-# truncated backpropagation, which lacks a part of the whole gradient over two steps.
+# Most programs want a cut here: ``state.detach()`` before each step, and no flag. But this
+# cut is *not* handed a gradient back, and what the earlier steps contribute is left out.
+# That is truncated backpropagation through time, and it has another gradient:
 
 
-def last_loss(cut):
+def loss_after_two(cut):
     state = torch.zeros(1, 3)
-    for step in steps[:2]:
-        state = cell(step, state.detach() if cut else state)
+    for row in inputs[:2]:
+        state = cell(row, state.detach() if cut else state)
     return (state**2).sum()
 
 
-whole, truncated = (torch.autograd.grad(last_loss(c), cell.weight_ih)[0] for c in (0, 1))
-print(torch.equal(whole, truncated))
+kept, truncated = (
+    torch.autograd.grad(loss_after_two(cut), cell.weight_ih)[0] for cut in (False, True)
+)
+print("the same gradient:", torch.allclose(kept, truncated))
 
 # %%
-# The check: the uncut model, in one ``backward``:
-
-both.zero_grad()
-((second(first(x)) - target) ** 2).mean().backward()
-for p, a, b in zip([*first.parameters(), *second.parameters()], staged, micro, strict=True):
-    torch.testing.assert_close(p.grad, a)
-    torch.testing.assert_close(p.grad, b)
-assert ((learned - curve) ** 2).mean() < 0.01
-assert not torch.equal(whole, truncated)
-
-# %%
-# Where next
-# ----------
+# .. admonition:: Try it
 #
-# The upstream gradient by hand: :ref:`upstream`. A loss outside PyTorch:
-# :ref:`external-loss`. A batch too large for memory: :ref:`gradient-cache`.
+#    The second machine gives you its gradient late, and the first one has been given the
+#    next batch in the meantime, so that ``self.h`` is already another one. What happens in
+#    ``front.learn``?
+#
+# .. dropdown:: Answer
+#
+#    If both batches are of the same size, nothing raises. The gradient has the right shape
+#    and belongs to another ``h``, so the weights get a wrong gradient. If the batches
+#    differ in size, ``backward`` refuses the ``v``. Keep each ``h`` with a number for its
+#    batch, and send the number along:
+
+front.forward(x)
+gradient, _ = back.learn(front.forward(x[:20]), curve[:20])
+front.forward(x[20:])  # the next batch, of 30
+try:
+    front.learn(gradient)
+except RuntimeError as error:
+    print(error)
+front.forward(x[20:40])  # or of 20
+front.learn(gradient)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The gradients of the two halves, and those of the micro-batches, are compared with
+#    those of the uncut network. The whole training is repeated in one piece, and ends
+#    at the same curve. The factor that the micro-batches would be wrong by, the
+#    recomputed ``h`` and the truncated gradient are tried.
+
+torch.testing.assert_close(in_two, [*whole])
+torch.testing.assert_close(in_parts, [*whole])
+assert ((learned - curve) ** 2).mean() < 0.01
+assert not torch.allclose(kept, truncated)
+
+torch.manual_seed(0)
+uncut = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(uncut.parameters(), lr=0.03)
+for _ in range(401):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(uncut(x), curve).backward()
+    optimizer.step()
+torch.testing.assert_close(uncut(x).detach(), learned, rtol=0, atol=0.05)
+
+parts = zip(data.split(3), target.split(3), strict=True)
+unweighed = torch.zeros(1)
+for part, goal in parts:
+    (g,) = torch.autograd.grad(((second(first(part)) - goal) ** 2).mean(), weights[-1:])
+    unweighed += g
+losses = ((second(first(data)) - target) ** 2)[:, 0]
+counts = torch.tensor([1 / 3] * 6 + [1 / 2] * 2)
+torch.testing.assert_close(unweighed, torch.autograd.grad(losses, weights[-1:], counts)[0])
+
+h = first(data)
+cut = h.detach().requires_grad_()
+(v,) = torch.autograd.grad(((second(cut) - target) ** 2).mean(), cut)
+del h
+again = torch.autograd.grad(first(data), list(first.parameters()), v)
+torch.testing.assert_close(again, whole[:2])
+
+# %%
+# **Next:** what the upstream gradient is, by hand: :ref:`upstream`. A loss that PyTorch
+# does not know at all: :ref:`external-loss`. The same cut, made to save memory:
+# :ref:`gradient-cache`. In which order ``detach`` and its relatives cut:
+# :ref:`no-grad-detach`.
 #
 # .. asked: split a model in two parts; pipeline parallel by hand; send gradients
 #    between machines; split learning; cut the graph and join it; pass the gradient from
 #    one graph to another; backward across two programs; send the gradient over the
 #    network to another computer; first half on one machine, second half on another
+# .. words: federated, client and server, split, cut, two devices, remote, socket,
+#    activations sent over, resume the backward pass, edge device, join two graphs

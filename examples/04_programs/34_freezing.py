@@ -235,3 +235,6 @@ assert settled == layer_norm == []
 #    fixed; freeze batch norm; unfreeze later; this part must not be changed by
 #    training; weights are frozen, but batch norm changes; do not update the backbone;
 #    keep pretrained weights
+# .. words: lock, fixed backbone, transfer learning, pretrained, fine-tune, last layer only,
+#    still moving, running mean, weight decay, momentum, requires_grad_, encoder frozen,
+#    filter parameters

@@ -239,3 +239,5 @@ assert (scores.argmax(1) == torch.tensor([0, 1])).all()
 #    network; why did the network decide so; which pixels are important for the
 #    prediction; influence of every pixel; what does the network look at; image
 #    explanation is blank; gradient of one class
+# .. words: explain, why this class, pixel, heat map, attention map, blank map, black image,
+#    noisy map, cnn, cat or dog, what it looks at, interpretability, xai

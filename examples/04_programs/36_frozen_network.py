@@ -177,3 +177,5 @@ assert at_zero < at_end
 # .. asked: gradient of the input with frozen weights; change the input and leave the
 #    network alone; FGSM attack; adversarial example; gradient with respect to the
 #    image; does freezing stop the gradient to the input
+# .. words: latent code, invert a GAN, image gets no gradient, no_grad by mistake, eval is
+#    not enough, optimise z, attack

@@ -266,3 +266,5 @@ assert loss_at(images) < loss_at(fgsm) < loss_at(pgd)
 #    transfer; deep dream; PGD attack; find the input that maximises a neuron; improve a
 #    picture by gradient; prompt tuning of the input; change the picture until the
 #    network says cat; improve the picture instead of the network; fool a network
+# .. words: dream, picture, noise image, latent, maximise a neuron, activation maximisation,
+#    adversarial, sign of the gradient, epsilon ball, project, clamp the image

@@ -469,3 +469,5 @@ for place in [(16, 13), (17, 15), (5, 9), (0, 0)]:
 # .. asked: Grad-CAM in PyTorch; integrated gradients by hand; attribution of a
 #    convolutional network; Captum without Captum; heat map for a class; which pixels
 #    matter; signed attribution map; gradient times input
+# .. words: explain, captum, watermark, shortcut, clever Hans, heat map, positive and
+#    negative, baseline, completeness, noisy

@@ -244,3 +244,5 @@ torch.testing.assert_close(path[-1], torch.full((5,), -6.0), atol=0.01, rtol=0)
 # .. asked: forces from energy; molecular dynamics forces; derivative of the energy by
 #    positions; interatomic potential; train on forces; surface normals from a signed
 #    distance function; force on each atom
+# .. words: atoms, molecule, potential, physics, md, energy conservation, newton, positions,
+#    SchNet, MACE, nequip, train energies and forces, normals, sdf

@@ -258,3 +258,5 @@ assert away < 0.1
 # .. asked: PINN; physics-informed neural network; derivative of the network in a
 #    differential equation; u_x and u_xx; solve an ODE with a network; PDE residual
 #    loss; boundary conditions; derivative of output with respect to time
+# .. words: physics, differential equation, ode, pde, collocation, boundary, initial
+#    condition, du/dt, dx/dt, heat, wave, Burgers, trivial solution, residual

@@ -328,3 +328,5 @@ with torch.no_grad():
 #    derivative of k(x) times du/dx; divergence form; diffusion coefficient inside the
 #    derivative; PINN with discontinuous conductivity; heat equation with k(x); find the
 #    conductivity from measurements; grad of flux
+# .. words: material, conductivity, layered, permeability, flux, interface, divergence,
+#    inverse problem, groundwater, jump

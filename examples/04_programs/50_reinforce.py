@@ -257,3 +257,5 @@ assert same[-1].max() < 0.5
 # .. asked: REINFORCE; policy gradient; reward has no gradient; log_prob times return;
 #    reinforcement learning loss; backward with advantages; reward is not
 #    differentiable; learn from rewards
+# .. words: game, agent, reward, return, baseline, advantage, cartpole, log probability,
+#    policy, noisy, actor, not differentiable environment

@@ -433,3 +433,4 @@ assert flat(lost).abs().max() < 1e-12
 # .. asked: TRPO; KL Hessian vector product; Fisher vector product; conjugate gradients
 #    in reinforcement learning; natural policy gradient; trust region; damping of the
 #    Fisher matrix; line search on the policy
+# .. words: trust region, kl, natural gradient, conjugate, policy step, line search, agent

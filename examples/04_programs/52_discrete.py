@@ -178,3 +178,5 @@ torch.testing.assert_close(torch.tensor([*found.values()]), known, atol=0.05, rt
 #    choice; yes or no decision; hard attention; step function gradient; decision in the
 #    network cannot learn; train through a hard choice; binary weights; zero-one
 #    decision; random sampling of categories; reparametrisation of a choice
+# .. words: choose, decision, hard, sampling, categorical, binary, argmax, round, quantise,
+#    gumbel, temperature, relax, if else, one of k, token sampling

@@ -323,3 +323,4 @@ torch.testing.assert_close(learned(of_prediction=False), torch.tensor([0.0, 0.0,
 #
 # .. asked: eligibility traces; TD lambda; accumulate gradients with decay;
 #    semi-gradient TD; value function trace; actor-critic with traces; lambda return
+# .. words: td, lambda, sarsa, decay, online, value network, agent, credit

@@ -315,3 +315,5 @@ assert errors[1] < 0.6 * errors[0] < 0.6 * 0.5 * mse_loss(mean, test)
 # .. asked: VQ-VAE; straight-through estimator for codes; codebook collapse; commitment
 #    loss; dead codes; gradient through nearest neighbour; vector quantisation; codebook
 #    gets no gradient
+# .. words: codebook, discrete latent, nearest, collapse, embeddings do not move, encoder
+#    gets nothing, commitment, rvq, tokenizer, ema

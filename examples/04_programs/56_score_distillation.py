@@ -336,3 +336,5 @@ assert near_a_place.values.max() < 0.2
 # .. asked: score distillation sampling; SDS loss; DreamFusion gradient;
 #    latents.backward(gradient=grad); text to 3D; diffusion model as a loss;
 #    SpecifyGradient; skip the UNet Jacobian
+# .. words: nerf, 3d, diffusion, dreamfusion, noise prediction, unet, eps minus noise, w(t),
+#    latents, skip the jacobian, text to image

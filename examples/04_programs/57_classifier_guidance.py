@@ -331,3 +331,5 @@ assert kept.grad_fn is not None  # not under no_grad, x has a history
 # .. asked: classifier guidance; gradient of the classifier in a diffusion sampler;
 #    guidance scale; cond_fn; gradient of log p(y given x); classifier-guided sampling;
 #    gradient per sample in a sampler
+# .. words: diffusion, sampler, guide, steer, class, noisy classifier, scale, conditional,
+#    sum of log probs

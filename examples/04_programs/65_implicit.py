@@ -252,3 +252,5 @@ torch.testing.assert_close(guess.detach(), torch.atanh(goal) - W @ goal, atol=1e
 #    finder gradient; differentiable optimisation layer; differentiate an argmin;
 #    derivative of the solution of an optimisation; inner problem; layer that solves
 #    equations
+# .. words: inner solver, argmin, equilibrium, root, newton inside, while loop until
+#    convergence, lagrange, optimisation layer, bilevel, no need to unroll

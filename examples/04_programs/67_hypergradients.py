@@ -4,178 +4,336 @@ r"""
 How do I differentiate through training? Hypergradients, influence
 ==================================================================
 
-Write the steps so that they are recorded, with ``create_graph=True``, and memory grows with
-every step; or, at a minimum, solve one system with the :term:`Hessian`. The same system
-says how much a single training example has to do with a prediction.
+Some numbers are not trained but chosen: the weight of a penalty, the learning rate, how
+much each sample counts. You could try twenty values of one of them. With six of them, a
+grid would need millions of trainings. So you would like a gradient: if I change this
+number a little and train again, how does the loss on *other* data change? The optimiser
+does not know, and ``backward`` stops at it without a word. There are two ways around this,
+and a vector ``v`` stands in the middle of the second.
 """
 
 # %%
-# Weights w minimise a training loss L(w, λ); V(w) is the loss on other data. With
-# :math:`H=\nabla_w^2L`, at the minimum
+# The data
+# --------
+#
+# Twenty samples have six features each. Only the first two have to do with the answer, but
+# we pretend not to know this. Each feature gets a penalty of its own, and ``lam`` holds the
+# logarithms of their weights, so that these stay positive. The training loss is ``L(w,
+# lam)``, and ``V(w)`` is the loss on twenty other samples:
+
+import torch
+
+torch.manual_seed(1)  # the same data on every build
+true = torch.tensor([2.0, -2.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+
+
+def samples(count):
+    X = torch.randn(count, 6, dtype=torch.float64)
+    return X, X @ true + torch.randn(count, dtype=torch.float64)
+
+
+X, t = samples(20)
+X_other, t_other = samples(20)
+start = torch.zeros(6, dtype=torch.float64)  # where each training begins
+lam = torch.zeros(6, dtype=torch.float64)
+
+
+def training_loss(w, lam):
+    return ((X @ w - t) ** 2).mean() + (lam.exp() * w**2).sum()
+
+
+def validation_loss(w):
+    return ((X_other @ w - t_other) ** 2).mean()
+
+
+# %%
+# The program
+# -----------
+#
+# The training finds weights at which the gradient of ``L`` is 0. If ``lam`` changes a
+# little, the weights move such that it stays 0. This is an equation, and it gives the
+# derivative without looking at the training at all. With the :term:`Hessian`
+# :math:`H=\nabla_w^2L`,
 #
 # .. math::
 #
 #    \frac{dV}{d\lambda}=-q^\top\,\frac{\partial^2L}{\partial w\,\partial\lambda},
 #    \qquad H\,q=\nabla V .
 #
-# λ is the logarithm of a penalty's weight; w and q have shape ``(3,)``:
+# The vector :math:`q` is the ``v`` of this page. It has the shape of the weights, and it is
+# the ``v`` of one :term:`vector-Jacobian product`, that of the function which takes ``lam``
+# to the gradient of ``L``. To find it we need a linear system, but not the matrix: the
+# method of conjugate gradients multiplies by ``H`` only, and each product is a ``jvp`` of
+# the gradient (:ref:`hvp`). In ``n`` steps it is exact for ``n`` weights, up to rounding.
+# For a large network people stop much earlier:
 
-import torch
+from torch.func import grad, jvp, vjp
 
-torch.manual_seed(0)  # the same data on every build
-X, t = torch.randn(8, 3).double(), torch.randn(8).double()
-other, answer = torch.randn(6, 3).double(), torch.randn(6).double()
-lam, start = torch.zeros((), dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-
-
-def training_loss(w, lam):
-    return ((X @ w - t) ** 2).mean() + lam.exp() * (w @ w)
+gradient = grad(training_loss)  # with respect to w
 
 
-def validation_loss(w):
-    return ((other @ w - answer) ** 2).mean()
-
-
-# %%
-# An optimiser forgets
-# --------------------
-#
-# ``step`` edits the weights under ``no_grad``: nothing says that λ had any part in them.
-
-w, tuned = start.clone().requires_grad_(), lam.clone().requires_grad_()
-training_loss(w, tuned).backward()
-torch.optim.SGD([w], lr=0.1).step()
-tuned.grad = None
-validation_loss(w).backward()
-print(tuned.grad)
-
-# %%
-# Unrolled: every step recorded
-# -----------------------------
-#
-# The step in your own hands, with a gradient that has a graph. A hook counts what is saved:
-
-
-def unrolled(steps):
-    tuned, first, saved = lam.clone().requires_grad_(), start.clone().requires_grad_(), []
-    hooks, w = torch.autograd.graph.saved_tensors_hooks, first
-    with hooks(lambda t: saved.append(1) or t, lambda t: t):
-        for _ in range(steps):
-            (g,) = torch.autograd.grad(training_loss(w, tuned), w, create_graph=True)
-            w = w - 0.1 * g
-        return torch.autograd.grad(validation_loss(w), (tuned, first, w)), len(saved)
-
-
-for steps in (1, 5, 20, 100):
-    (g, *_), saved = unrolled(steps)
-    print(f"{steps:3} steps {g + 0.0:8.5f}  {saved:5} saved")
-
-# %%
-# Exact for these steps; what is saved grows with them. (One step gives 0: the penalty has
-# no slope at w = 0.) *Is create_graph needed?* Without it g is constant: nothing reaches λ,
-# and the weights before the step get another vector, as in first-order MAML. By w, by λ:
-
-by_w = {}
-for record in (True, False):
-    (g,) = torch.autograd.grad(training_loss(w, tuned), w, create_graph=record)
-    later = validation_loss(w - 0.1 * g)
-    by_w[record], by_lam = torch.autograd.grad(later, (w, tuned), allow_unused=True)
-    print(by_w[record].numpy().round(3), by_lam)
-
-# %%
-# *Do k steps make a k-th derivative?* No, second ones: the way back through each is one
-# product with :math:`I-0.1H` (:ref:`hvp`). H is constant here, so five are a fifth power:
-
-_, by_first, by_last = unrolled(5)[0]
-factor = torch.eye(3).double() - 0.1 * (2 * X.T @ X / 8 + 2 * torch.eye(3))
-print(by_first.numpy().round(3), torch.allclose(by_first, factor.matrix_power(5) @ by_last))
-
-# %%
-# Implicit: one system at the minimum
-# -----------------------------------
-#
-# Conjugate gradients need only products with H, and no step of the training is kept:
-
-gradient = torch.func.grad(training_loss)
-
-
-def solve(w, b, steps=3):  # H q = b
+def solve(w, lam, b, steps=6):
+    """Return q with H q = b, by conjugate gradients."""
     q, r, p = torch.zeros_like(b), b, b
     for _ in range(steps):
-        Hp = torch.func.jvp(lambda w: gradient(w, lam), (w,), (p,))[1]
+        Hp = jvp(lambda w: gradient(w, lam), (w,), (p,))[1]
         alpha = (r @ r) / (p @ Hp)
         q, new = q + alpha * p, r - alpha * Hp
         r, p = new, new + (new @ new) / (r @ r) * p
     return q
 
 
-# %%
-# Three steps are exact for three weights. The mixed derivative is one more :term:`VJP`, of
-# the gradient by λ. *Does the formula do after a few steps, as in meta-learning?* No: it is
-# about a minimum. What the unrolled ones approach, and the formula after five steps:
+def hypergradient(w, lam):
+    q = solve(w, lam, grad(validation_loss)(w))
+    _, pull = vjp(lambda lam: gradient(w, lam), lam)
+    return -pull(q)[0], q
 
 
-def formula(steps):
-    w = start
+def train(w, lam, steps, rate=0.02):
     for _ in range(steps):
-        w = w - 0.1 * gradient(w, lam)
-    q = solve(w, torch.func.grad(validation_loss)(w))
-    return w, q, -torch.func.vjp(lambda lam: gradient(w, lam), lam)[1](q)[0]
+        w = w - rate * gradient(w, lam)
+    return w
 
-
-best, q, implicit = formula(300)
-print(f"{implicit:.5f} {formula(5)[2]:.5f}")
 
 # %%
-# Influence: which example did it?
+# The outer loop trains the weights, computes the hypergradient, and gives it to Adam, which
+# moves ``lam``. Each training continues where the last one ended, which saves steps:
+
+tuned = lam.clone().requires_grad_()
+optimizer = torch.optim.Adam([tuned], lr=0.1)
+w = train(start, lam, 300)
+losses = []
+for _ in range(30):
+    losses.append(validation_loss(w).item())
+    tuned.grad, _ = hypergradient(w, tuned.detach())
+    optimizer.step()
+    w = train(w, tuned.detach(), 50)
+
+# %%
+# Which features has it punished?
+
+import matplotlib.pyplot as plt
+
+figure, (left, right) = plt.subplots(1, 2, layout="constrained", figsize=(6.4, 3))
+left.plot(losses)
+left.set(xlabel="step of the outer loop", ylabel="loss on the other samples")
+right.bar(range(1, 7), tuned.detach().exp())
+right.set(xlabel="feature", ylabel="weight of its penalty")
+title = figure.suptitle("Six penalties, chosen by their gradient")
+
+# %%
+# All began at 1. The penalties of the two features that matter have fallen, and the other
+# four have risen. But ``V`` is trained on now, like ``L``, though with fewer parameters. A
+# feature that helps on these twenty samples by chance would be freed, too. So keep a third
+# set for the final judgement. We draw one with two thousand samples:
+
+X_third, t_third = samples(2000)
+third = [
+    ((X_third @ at - t_third) ** 2).mean().item() for at in (train(start, lam, 300), w)
+]
+print(f"loss on the third set: {third[0]:.1f} with all penalties 1, {third[1]:.1f} tuned")
+
+# %%
+# Why can the optimiser not do it?
 # --------------------------------
 #
-# Leaving example i out takes :math:`\ell_i/n` from the loss. To first order w moves by
-# :math:`H^{-1}\nabla\ell_i/n` and V by :math:`q^\top\nabla\ell_i/n`: one q for all of them
-# (Koh and Liang, 2017). Beside it, V really trained without the example:
+# An optimiser edits the weights under ``no_grad``, and nothing in them says that ``lam``
+# had any part in it. After a training with ``torch.optim``, ``backward`` finds no way from
+# the weights to ``lam``:
 
-influence = 2 * (X @ best - t) * (X @ q) / 8  # each example's gradient, times q
-
-
-def without(i):  # the minimum in closed form; the mean is still over n
-    keep = torch.arange(8) != i
-    H = X[keep].T @ X[keep] / 8 + lam.exp() * torch.eye(3)
-    return validation_loss(torch.linalg.solve(H, X[keep].T @ t[keep] / 8))
-
-
-actual = torch.stack([without(i) - without(-1) for i in range(8)])
-print(influence.numpy().round(3), actual.numpy().round(3), sep="\n")
+w1, by_optimiser = start.clone().requires_grad_(), lam.clone().requires_grad_()
+training_loss(w1, by_optimiser).backward()
+torch.optim.SGD([w1], lr=0.02).step()
+by_optimiser.grad = None
+validation_loss(w1).backward()
+print("gradient with respect to lam:", by_optimiser.grad)
 
 # %%
-# Rough, as one of 8 is not little. Conjugate gradients need a positive H; a network's is
-# not: people take the Gauss-Newton matrix, or add a multiple of I (:ref:`gauss-newton`).
+# Unrolled: every step recorded
+# -----------------------------
 #
-# The check: differences of the whole training, by λ and by an example's weight:
+# The other way around this is to write the steps yourself, with gradients that have a graph
+# of their own (``create_graph=True``). Then ``backward`` walks back through the training.
+# This is exact for the steps that you took, also if they have not reached the minimum. The
+# price is memory. A hook counts what is saved, and we print the first entry of the
+# gradient:
 
 
-def train(lam, weights=1.0, steps=300):
+def unrolled(steps, rate=0.02):
+    penalties = lam.clone().requires_grad_()
+    w = first = start.clone().requires_grad_()
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: saved.append(1) or t, lambda t: t
+    ):
+        for _ in range(steps):
+            loss = training_loss(w, penalties)
+            (g,) = torch.autograd.grad(loss, w, create_graph=True)
+            w = w - rate * g
+        slopes = torch.autograd.grad(validation_loss(w), (penalties, first, w))
+    return slopes, len(saved)
+
+
+for steps in (1, 5, 20, 100):
+    (slope, *_), saved = unrolled(steps)
+    print(f"{steps:3} steps {slope[0] + 0.0:8.5f}  {saved:5} saved")
+
+# %%
+# What is saved grows with the steps. (One step gives 0, because at ``w = 0`` the penalty
+# has no slope yet.) The formula, evaluated at the minimum, gives what the unrolled
+# gradients approach. After five steps there is no minimum yet, and the formula gives a
+# number that belongs to neither. So for the few steps of meta-learning, unroll:
+
+trained = {steps: train(start, lam, steps) for steps in (5, 1000)}
+for steps, at in trained.items():
+    print(f"formula after {steps:4} steps {hypergradient(at, lam)[0][0]:8.5f}")
+
+# %%
+# Is ``create_graph`` needed? Without it each ``g`` is a constant. Nothing reaches ``lam``,
+# and the gradient with respect to the weights before the step is another one, as if the
+# step had been a shift. That is what *first-order MAML* does on purpose:
+
+w0 = trained[5].clone().requires_grad_()
+penalties, of_w0 = lam.clone().requires_grad_(), {}
+for record in (True, False):
+    (g,) = torch.autograd.grad(training_loss(w0, penalties), w0, create_graph=record)
+    later = validation_loss(w0 - 0.02 * g)
+    slopes = torch.autograd.grad(later, (w0, penalties), allow_unused=True)
+    of_w0[record] = slopes[0]
+    print(f"create_graph={record!s:5}  reaches lam: {slopes[1] is not None}")
+print("the same gradient for the weights:", torch.allclose(of_w0[True], of_w0[False]))
+
+# %%
+# And do ``k`` steps need a ``k``-th derivative? No, second ones are enough. The way back
+# through one step is a product with :math:`I-\eta H`, where :math:`\eta` is the learning
+# rate, and products follow one another. Our ``H`` is the same everywhere, so five steps are
+# the fifth power of that matrix:
+
+(_, for_first, for_last), _ = unrolled(5)
+H = 2 * X.T @ X / 20 + 2 * lam.exp().diag()
+factor = torch.eye(6, dtype=torch.float64) - 0.02 * H
+print(torch.allclose(for_first, factor.matrix_power(5) @ for_last))
+
+# %%
+# Influence: which sample did it?
+# -------------------------------
+#
+# The same ``q`` answers another question: *how would the loss on the other samples change
+# if I removed this one from the training?* Leaving out sample ``i`` takes its part
+# :math:`\ell_i/n` from the loss. To first order the minimum moves by
+# :math:`H^{-1}\nabla\ell_i/n`, and ``V`` by :math:`q^\top\nabla\ell_i/n`, with one ``q``
+# for all samples (Koh and Liang, 2017). Next to it we really train without each sample:
+
+best = trained[1000]
+_, q = hypergradient(best, lam)
+influence = 2 * (X @ best - t) * (X @ q) / 20  # the gradient of each sample's loss, times q
+
+
+def without(i):  # the minimum in closed form; the mean is still over all twenty
+    keep = torch.arange(20) != i
+    H = X[keep].T @ X[keep] / 20 + lam.exp().diag()
+    return validation_loss(torch.linalg.solve(H, X[keep].T @ t[keep] / 20))
+
+
+actual = torch.stack([without(i) - without(-1) for i in range(20)])
+
+figure, ax = plt.subplots(layout="constrained", figsize=(3.6, 3.2))
+ax.axline((0, 0), slope=1, color="lightgrey")
+ax.plot(influence, actual, "o", markersize=4)
+title = ax.set_title("Change of V without each sample", fontsize=10)
+labels = ax.set(xlabel="predicted", ylabel="trained without it")
+
+# %%
+# The points lie near the line, but large changes come out too small, because one of twenty
+# samples is not little. Which sample does most harm, so that ``V`` falls most without it?
+# And which is missed most?
+
+print(
+    "most harm:   predicted", influence.argmin().item(), "trained", actual.argmin().item()
+)
+print(
+    "missed most: predicted", influence.argmax().item(), "trained", actual.argmax().item()
+)
+
+# %%
+# The harmful one is predicted rightly. The one that is missed most is not, since this is a
+# prediction to first order.
+#
+# What to watch for
+# -----------------
+#
+# - **A Hessian that is not positive.** Conjugate gradients need a positive one, and so does
+#   the formula, which is about a minimum. That of a network in the middle of its training
+#   is not. People add a multiple of the identity, or use the Gauss-Newton matrix
+#   (:ref:`gauss-newton`).
+# - **The part of V that uses lam itself.** Our ``V`` does not contain ``lam``. If yours
+#   does, add its own gradient with respect to ``lam``.
+# - **The weights of a module** are not one vector. Use ``functional_call`` and a dictionary
+#   of weights, or flatten them, as in :ref:`jacobian-of-parameters`.
+#
+# .. admonition:: Try it
+#
+#    Differentiate the loss after twenty steps with respect to the *learning rate*. Which
+#    way can you use, and what does the other one say at the minimum?
+#
+# .. dropdown:: Answer
+#
+#    Unroll it, with ``rate`` as a tensor that requires a gradient. The formula says 0, and
+#    rightly, because the minimum does not depend on the rate. After twenty steps a larger
+#    rate would still help.
+
+rate = torch.tensor(0.02, dtype=torch.float64, requires_grad=True)
+w_few = start.clone().requires_grad_()
+for _ in range(20):
+    (g,) = torch.autograd.grad(training_loss(w_few, lam), w_few, create_graph=True)
+    w_few = w_few - rate * g
+(by_rate,) = torch.autograd.grad(training_loss(w_few, lam), rate)
+print("a larger rate lowers the training loss:", by_rate.item() < 0)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The unrolled gradient and the formula are compared with small differences of the whole
+#    training in plain numbers, with respect to one penalty, and the influence with those of
+#    the weight of one sample. The training is compared with the minimum in closed form.
+
+
+def plain(lam, weights=1.0, steps=1000):
     w = start
     for _ in range(steps):
-        w = w - 0.1 * (2 * X.T @ (weights * (X @ w - t)) / 8 + 2 * lam.exp() * w)
+        residual = weights * (X @ w - t)
+        w = w - 0.02 * (2 * X.T @ residual / 20 + 2 * lam.exp() * w)
     return validation_loss(w)
 
 
-h = 1e-5
-for steps, found in ((5, unrolled(5)[0][0]), (300, implicit)):
-    up, down = (train(lam + sign * h, steps=steps) for sign in (1, -1))
-    assert abs((up - down) / (2 * h) - found) < 1e-7
-assert abs(train(lam, 1 - h * torch.eye(8)[2]) - train(lam) - h * influence[2]) < 1e-9
-torch.testing.assert_close(by_w[True], factor @ by_w[False])
+h, unit = 1e-5, torch.eye(20, dtype=torch.float64)
+implicit = hypergradient(best, lam)[0]
+for steps, found in ((5, unrolled(5)[0][0]), (1000, implicit)):
+    up, down = (plain(lam + sign * h * unit[1, :6], steps=steps) for sign in (1, -1))
+    assert abs((up - down) / (2 * h) - found[1]) < 1e-7
+assert abs(plain(lam, 1 - h * unit[2]) - plain(lam) - h * influence[2]) < 1e-9
+torch.testing.assert_close(validation_loss(best), without(-1), rtol=1e-6, atol=0)
+torch.testing.assert_close(H @ q, grad(validation_loss)(best))
+torch.testing.assert_close(of_w0[True], factor @ of_w0[False])
+assert not torch.allclose(of_w0[True], of_w0[False])
+assert by_optimiser.grad is None
+assert abs(hypergradient(trained[5], lam)[0][0] - unrolled(5)[0][0][0]) > 0.01
+assert losses[-1] < 0.6 * losses[0]
+assert third[1] < 0.8 * third[0]
+weights = tuned.detach().exp()
+assert weights[:2].max() < 0.5 < 1.5 < weights[2:].min()
+assert torch.stack([influence, actual]).corrcoef()[0, 1] > 0.9
+assert influence.argmin() == actual.argmin()
+assert by_rate < 0
 
 # %%
-# Where next
-# ----------
-#
-# Any solver: :ref:`implicit-differentiation`. A module's weights as such a w:
-# :ref:`jacobian-of-parameters`. SGD that records: :ref:`optimizer-closures`.
+# **Next:** :ref:`implicit-differentiation` does the same for any solver, and
+# :ref:`optimizer-closures` has an SGD of torch that records its steps.
 #
 # .. asked: hypergradient; bilevel optimisation; differentiate through training;
 #    gradient of the validation loss; learn the learning rate; MAML; influence
 #    functions; train inside the training; meta-learning; effect of a training sample on
 #    the prediction; what if I remove a training sample; optimise hyperparameters by
 #    gradient
+# .. words: learn the learning rate, maml, meta, validation, data weights, outer loop, inner
+#    loop, unroll, higher, influence, remove a sample, architecture search

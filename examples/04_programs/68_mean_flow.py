@@ -337,3 +337,5 @@ torch.testing.assert_close(arrived, 2 * (u - target) / 256)
 # .. asked: MeanFlow; jvp in MeanFlow; average velocity; one-step generation;
 #    consistency model with jvp; jvp for training a consistency model; stop gradient of
 #    the target in MeanFlow
+# .. words: one step generator, flow matching, average velocity, consistency, distill,
+#    shortcut, time derivative, jvp flash attention

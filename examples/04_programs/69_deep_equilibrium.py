@@ -385,3 +385,5 @@ assert abs(wrong.item() - curvature.item()) > 0.1
 # .. asked: deep equilibrium model; DEQ backward hook; fixed point layer; implicit layer
 #    with a hook; register_hook and fixed point solver; gradient of a fixed point;
 #    memory of a DEQ; one-step gradient; Jacobian-free backpropagation
+# .. words: infinite layers, fixed point, anderson, solver, constant memory, hook, iterate,
+#    phantom

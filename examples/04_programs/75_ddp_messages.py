@@ -176,3 +176,5 @@ torch.testing.assert_close(twice, (8 * s * data * 2 + 8 * s**2).sum(0) / 2)
 #
 # .. asked: DDP warning; grad strides do not match bucket view; was asked to gather
 #    along dimension 0; unused parameters in DDP; are DDP warnings harmless
+# .. words: warning, strides, bucket, find_unused_parameters, gather scalars, harmless,
+#    multi gpu

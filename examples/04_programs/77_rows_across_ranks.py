@@ -176,3 +176,4 @@ for rank, lines in enumerate(PRINTED):
 #
 # .. asked: Jacobian on several GPUs; distribute rows of the Jacobian; parallel
 #    Jacobian; share a Jacobian among processes
+# .. words: share, cluster, many gpus, split the work, all_gather, mpi, rows

@@ -176,3 +176,5 @@ for each, own in zip(FOUND, alone, strict=True):
 #
 # .. asked: FSDP gradient; tensor parallel gradient; DTensor; sharded parameters and
 #    backward; gradient shard; clip gradients with FSDP
+# .. words: fsdp, zero, tensor parallel, dtensor, shard, mesh, full_tensor, clip norm, big
+#    model

@@ -178,3 +178,5 @@ assert sums[torch.float32] == 300 > sums[torch.bfloat16]
 # .. asked: autocast gradients; bf16 gradients; half precision gradient; float16
 #    underflow; dtype of grad under amp; mixed precision and second derivatives; dtype
 #    of v
+# .. words: amp, half, bf16, fp16, float16, underflow, tensor core, dtype, autocast,
+#    precision, lost digits

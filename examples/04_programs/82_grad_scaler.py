@@ -255,3 +255,4 @@ assert abs(lengths[1] * 256 - 1) < 1e-2
 #
 # .. asked: GradScaler order; unscale then clip; amp with gradient accumulation;
 #    scaler.step and scaler.update; loss scaling; clip gradients with amp
+# .. words: amp, inf, skipped step, unscale, clip, scale too small, fp16, found_inf, order

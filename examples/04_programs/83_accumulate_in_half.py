@@ -306,3 +306,5 @@ assert [len(y) for _, y in [*in_groups(loader, 4)][-1]] == [32, 32, 4]
 # .. asked: gradient accumulation with mixed precision; GradScaler and accumulation;
 #    clip gradients with accumulation; unscale_ before clip; order of scale, unscale,
 #    clip and step; last incomplete batch; big batch on a small GPU
+# .. words: small gpu, virtual batch, micro batch, amp, clip, last batch, accumulation
+#    steps, effective batch size

@@ -176,3 +176,5 @@ torch.testing.assert_close(torch.stack(slopes), torch.tensor(quotients) / (2 * e
 #
 # .. asked: LBFGS closure; optimizer.step(closure); why does L-BFGS need a closure;
 #    closure and zero_grad; line search
+# .. words: lbfgs, quasi newton, function evaluated several times, step(closure), strong
+#    wolfe, none loss

@@ -169,3 +169,5 @@ torch.testing.assert_close(torch.tensor(scaled) / scaler.get_scale(), by_hand)
 # .. asked: Lightning manual backward; Accelerate backward with gradient; DeepSpeed
 #    backward; Hugging Face Trainer backward; pass gradient to a trainer; framework
 #    calls backward for me
+# .. words: trainer, huggingface, lightning, accelerate, deepspeed, manual_backward,
+#    automatic optimisation, fabric, no access to the loop

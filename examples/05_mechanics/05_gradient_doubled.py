@@ -194,3 +194,5 @@ torch.testing.assert_close(clipped(each=False), total / total.norm())
 #    up; forgot zero_grad; gradient grows with each call; reset gradients; grad gets
 #    bigger in each iteration; second backward doubles; gradient doubles every time I
 #    run the cell; old gradient is still there; forgot to clear the gradient
+# .. words: twice, two times, accumulates, keeps growing, bigger every run, jupyter, rerun
+#    the cell, zero_grad, leftover, sums up, why add instead of overwrite, reset, stale

@@ -174,3 +174,5 @@ torch.testing.assert_close(found["r²/2, mean"], expected)
 #
 # .. asked: gradient off by a factor; gradient twice what I expect; gradient N times too
 #    large; wrong sign; factor of 2; missing one half; gradient scaled
+# .. words: half, twice, scaled, off by, too big, too small, mean or sum, batch size, minus
+#    sign, constant, loss scale, symmetric matrix

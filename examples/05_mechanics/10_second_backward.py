@@ -199,3 +199,5 @@ assert spent(second) == ["MulBackward0", "TanhBackward0"]
 #    retain_graph error; graph was freed; first loop works, second fails; RuntimeError
 #    in the second backward; graph already freed; call backward again; works once and
 #    then fails
+# .. words: crash in the second iteration, works once, freed, buffers, hidden state, rnn,
+#    reuse, twice, target computed once, saved intermediate values, gan second loss

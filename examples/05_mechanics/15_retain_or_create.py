@@ -193,3 +193,5 @@ assert saved(retain_graph=True)[1] == 0 < saved(create_graph=True)[1]
 # .. asked: retain_graph or create_graph; when do I need retain_graph=True; when do I
 #    need create_graph=True; difference of retain_graph and create_graph; keep the
 #    graph; what does create_graph do; what does retain_graph do
+# .. words: double, two losses, keep, memory, second order, difference, flag, needed, slow,
+#    penalty

@@ -200,3 +200,6 @@ assert slope == table[2] - table[1]
 #    x.grad is empty; gradient missing; weights have no gradient; non-leaf tensor grad;
 #    lost gradient; parameter does not receive a gradient; no grad in my module; tensor
 #    made from other tensors has no gradient
+# .. words: nothing, missing, empty, no grad, null, attributeerror nonetype, to(device),
+#    cuda, reshaped, not leaf, not connected, unused layer, detached, parameter in a list,
+#    numpy round trip, warning

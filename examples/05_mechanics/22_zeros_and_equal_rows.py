@@ -207,3 +207,5 @@ pullback.live(lambda x: x.softmax(-1), torch.tensor([1.0, 2.0, 3.0]))
 # .. asked: gradient is all zeros; gradients are zero; every row of the gradient is the
 #    same; no gradient flows; zero gradient everywhere; dead network; gradient of my
 #    image is blank; all entries of the gradient are equal
+# .. words: zero, dead, flat, saturated, dying relu, nothing happens, identical rows,
+#    constant, softmax sum, black, no signal, stuck, round, same for each neuron

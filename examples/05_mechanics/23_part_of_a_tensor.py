@@ -174,3 +174,5 @@ assert not torch.equal(half.weight[:1], start)
 #
 # .. asked: gradient of a part of a tensor; gradient by a slice; freeze a part of a
 #    weight; gradient with respect to one column; train only some rows; grad of x[0]
+# .. words: slice, some entries, mask, subset, single weight, one element, column, freeze
+#    half, embedding row, x[3]

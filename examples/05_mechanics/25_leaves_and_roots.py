@@ -191,3 +191,5 @@ assert torch.autograd.grad(c * h**2, h, retain_graph=True)[0] == dy == 60
 # .. asked: what is a leaf; leaf tensor; is_leaf; retain_grad; gradient of an
 #    intermediate tensor; non-leaf; which tensors keep a gradient; root of the graph;
 #    hidden activation gradient; why leaf matters; gradient of a hidden tensor
+# .. words: intermediate, hidden, warning non-leaf, activation, keep, middle, created by
+#    user, is_leaf, to gpu, multiply by 0.1

@@ -186,3 +186,5 @@ torch.testing.assert_close(found["w"], w.grad)
 # .. asked: what is the computation graph; what is grad_fn; AddBackward0; MulBackward0
 #    meaning; read the autograd graph; next_functions; print the computation graph;
 #    names of backward nodes; draw the graph
+# .. words: graph, node, name with 0, visualise, torchviz, tree, inspect, trace,
+#    MmBackward0, AccumulateGrad, what was recorded

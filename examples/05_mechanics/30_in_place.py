@@ -200,3 +200,5 @@ assert slope == 3 * a.detach() ** 2
 #    version of a tensor; edit a tensor in place; underscore methods; overwrite a tensor
 #    that backward needs; in-place error though I have no in-place code; assign into a
 #    tensor
+# .. words: modify, overwrite, +=, assign, relu(inplace=True), version mismatch, index
+#    assignment, copy_, clone, leaf variable, changed by, fill, buffer, mutate

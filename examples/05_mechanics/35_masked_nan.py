@@ -204,3 +204,5 @@ pullback.live(after, torch.tensor([4.0, 1.0, 0.0]))
 #    gradient is NaN; NaN from the branch that is not used; 0 times inf; sqrt and where;
 #    NaN from unused values; infinity times zero; NaN though the bad values are masked
 #    out
+# .. words: where, ignored values, zero times infinity, log of zero, division by zero,
+#    padding, safe, unused branch, nan though masked, double where

@@ -196,3 +196,5 @@ pullback.live(ends, torch.tensor([0.25, 0.0]))
 #    acos gradient; norm at zero; division by a small number; gradient of a power at
 #    zero; huge gradient near zero; division by zero in the derivative; normalise a tiny
 #    vector
+# .. words: sqrt, zero vector, normalise, eps, angle, arccos, atan2, distance, blow up,
+#    vertical tangent, clamp, tiny number, cosine

@@ -161,3 +161,5 @@ pullback.live(masked, torch.tensor([1.0, 2.0, 0.5]))
 #
 # .. asked: attention mask NaN; all keys masked; softmax of -inf; padding mask NaN;
 #    fully masked row; transformer mask gives NaN
+# .. words: transformer, padding, -inf, softmax of nothing, empty sequence,
+#    key_padding_mask, sdpa, fully masked, causal

@@ -182,3 +182,5 @@ assert all(careful_step(mended, optimizer, batch)[1] is None for batch in batche
 # .. asked: loss became NaN; find the first NaN; where does NaN come from; debug NaN in
 #    training; detect_anomaly; NaN after some steps; find the operation that produced
 #    NaN; training suddenly NaN; which layer gives NaN
+# .. words: suddenly, after some steps, diverge, loss nan, first bad value, hunt, isnan,
+#    anomaly, bad batch, learning rate too high, overflow

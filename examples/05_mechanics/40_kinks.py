@@ -191,3 +191,5 @@ pullback.live(relus, torch.tensor(0.0))
 # .. asked: derivative of relu at 0; gradient of abs at zero; subgradient; max with
 #    ties; non-differentiable point; kink; gradient of min and max; clamp at the bound;
 #    corner of a function; which slope at a jump or a corner
+# .. words: corner, relu zero, abs, tie, max of equal, hinge, clamp edge, jump, which side,
+#    undefined, subdifferential, floor

@@ -4,21 +4,26 @@ r"""
 Why does the gradient through eigh or svd turn NaN?
 ===================================================
 
-Because the slope of an eigenvector is one over the gap to the other eigenvalues, and two
-are equal. If you want the values only, take ``eigvalsh`` or ``svdvals``, which stay finite.
-What depends on the matrix, not on the choice of vectors, has a derivative still.
+Your loss uses eigenvectors or singular vectors, and its gradient is NaN, although the
+decomposition itself is fine. The slope of an eigenvector is one over the gap to the other
+eigenvalues, and two of yours are equal. If you need only the values, take ``eigvalsh`` or
+``svdvals``, whose gradients stay finite here. If your result depends on the matrix but not
+on the choice of the vectors, it still has a derivative, and you can get it in another way.
 """
 
 # %%
-# For symmetric :math:`A=V\Lambda V^\top`, of shape ``(n, n)``, small changes are
+# For a symmetric :math:`A=V\Lambda V^\top` of shape ``(n, n)`` with distinct eigenvalues,
+# a small change of A has these effects:
 #
 # .. math::
 #
 #    d\lambda_i=v_i^\top dA\,v_i,\qquad
 #    dv_i=\sum_{j\ne i}\frac{v_j^\top dA\,v_i}{\lambda_i-\lambda_j}\,v_j .
 #
-# This matrix has the eigenvalues 1, 1 and 2, which are its singular values as well. The
-# gradient of the sum of the equal two; of one entry of a vector by ``eigh``, by ``svd``:
+# Our matrix has the eigenvalues 1, 1 and 2, and these are its singular values as well. We
+# take four gradients. The first two are of the sum of the two equal values, as
+# eigenvalues and as singular values, and they are finite. The last two are of one entry
+# of a vector, from ``eigh`` and from ``svd``:
 
 import torch
 
@@ -35,16 +40,20 @@ print(gradient(lambda A: torch.linalg.eigh(A)[1][0, 0], A))
 print(gradient(lambda A: torch.linalg.svd(A)[0][0, 0], A).isnan().all().item())
 
 # %%
-# No number would be right. In the plane of the equal two every vector is an eigenvector,
-# and which one you get depends on where you come from:
+# No number would be right in place of the NaN. In the plane of the two equal eigenvalues
+# every vector is an eigenvector, and which one you get depends on where you come from. We
+# change A by a hundred-millionth in two different directions, and look at the first
+# eigenvector:
 
 aside = torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]])
 for change in (torch.diag(torch.tensor([0.0, 1, 0])), aside):
     print(torch.linalg.eigh(A.detach() + 1e-8 * change)[1][:, 0].abs().numpy().round(3))
 
 # %%
-# *Mine are not equal, only close.* Then the gradient is right and huge, as one over the
-# gap; the eigenvalue's has size 1. (The product has no sign to choose.)
+# *Mine are not equal, only close.* Then the gradient is right, and huge. It grows as one
+# over the gap, which is the first number in each line. The gradient of the eigenvalue,
+# the last number, keeps the size 1. (We take the product of the two entries of the
+# vector, because it does not depend on the sign of the vector.)
 
 for gap in (1e-2, 1e-4, 1e-6):
     near = torch.diag(torch.tensor([1.0, 1 + gap], dtype=torch.float64)).requires_grad_()
@@ -53,8 +62,10 @@ for gap in (1e-2, 1e-4, 1e-6):
     print(f"{gap:.0e}  {vector.norm():.0f}  {value.norm():.0f}")
 
 # %%
-# *I only use the third vector, or only* :math:`Ve^\Lambda V^\top`, *the same for every
-# choice.* Both are smooth in A. The way back divides by the gap of the two all the same:
+# *I only use the third vector, or only* :math:`Ve^\Lambda V^\top`, *which is the same for
+# every choice.* The projector on the third vector and the matrix exponential are both
+# smooth in A. But the way back through ``eigh`` divides by the gap of the two equal
+# values all the same, and both gradients are NaN:
 
 G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, in the outputs' shape
 
@@ -72,8 +83,9 @@ def of_exponential(A):
 [bool(gradient(f, A).isnan().all()) for f in (of_third, of_exponential)]
 
 # %%
-# *My matrix is not square.* Then one singular value 0 is enough, as the missing rows count
-# for zeros, too. For values 2 and 0, the vector of the 2, in two columns and 2 or 3 rows:
+# *My matrix is not square.* Then a single singular value of 0 is enough, because the
+# missing rows count as zeros, too. Here the singular values are 2 and 0. We differentiate
+# the vector that belongs to the 2, for a matrix with two columns and with 2 or 3 rows:
 
 for rows in (2, 3):
     B = torch.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])[:rows].requires_grad_()
@@ -84,9 +96,11 @@ for rows in (2, 3):
 # What to do instead
 # ------------------
 #
-# Differentiate :math:`f(A)=V\,f(\Lambda)\,V^\top` as a whole. Its :term:`VJP` has a
-# quotient that is well behaved (Daleckii and Krein), and in its place :math:`f'(\lambda_i)`
-# where two eigenvalues meet, to half the digits that the dtype has:
+# Differentiate :math:`f(A)=V\,f(\Lambda)\,V^\top` as a whole. Its :term:`VJP` contains
+# difference quotients of f, and for a smooth f they stay finite when two eigenvalues meet
+# (Daleckii and Krein). There the quotient turns into the derivative
+# :math:`f'(\lambda_i)`. The code below takes the derivative if two eigenvalues agree to
+# half the digits of the dtype:
 #
 # .. math::
 #
@@ -106,8 +120,10 @@ def of_matrix(f, slope, A):
 
 
 # %%
-# The last line is the value plus its linear change, which gives one derivative, no second.
-# The projector is the f with 1 above 1.5, else 0; for exp there is ``matrix_exp``:
+# The last line of the function is the value plus its linear change. This gives a first
+# derivative, but no second. For the projector, f is 1 for eigenvalues above 1.5 and 0
+# below. For the exponential we have something to compare with, because PyTorch has
+# ``matrix_exp``:
 
 third = of_matrix(lambda L: 1.0 * (L > 1.5), torch.zeros_like, A)
 projector = torch.autograd.grad(third, A, G)[0]
@@ -119,9 +135,11 @@ print(torch.allclose(power, gradient(lambda A: (torch.linalg.matrix_exp(A) * G).
 # What does not help
 # ------------------
 #
-# *I set 1/0 to 0 in a backward of my own.* Then Q is 0 within the pair: right for the
-# projector, wrong for the exponential. *I add noise to the diagonal.* Too much changes A,
-# too little leaves no digits:
+# *I set 1/0 to 0 in a backward of my own.* Then Q is 0 between the two equal values. This
+# is right for the projector, but wrong for the exponential, as the first line shows. *I
+# add noise to the diagonal.* If you add too much, you change A, and if you add too
+# little, there are no digits left. Of the three amounts below, only with the middle one
+# are all entries right to within 0.001:
 
 masked = of_matrix(torch.exp, lambda L: torch.diag(L.exp()), A)
 print(torch.allclose(torch.autograd.grad(masked, A, G)[0], power))
@@ -134,9 +152,11 @@ for noise in (1e-3, 1e-6, 1e-14):
 # "The specified loss function depends on this quantity"
 # ------------------------------------------------------
 #
-# Complex vectors are known up to a phase, real ones up to a sign. A loss that depends on
-# the phase is refused, by ``eig`` and ``svd`` as well; one that depends on the sign is not.
-# Fix the phase yourself, by making an entry that is not 0 positive:
+# Complex eigenvectors are determined up to a phase, and real ones up to a sign. ``eigh``,
+# ``eig`` and ``svd`` refuse a loss that depends on the phase. A loss that depends on the
+# sign is not refused. You have to fix the phase yourself, for example by multiplying the
+# vector so that one of its entries, which must not be 0, becomes positive. The function
+# ``fixed`` does so, and the loss below it does not:
 
 H = torch.tensor([[2.0, 1, 0], [1, 3, 1j], [0, -1j, 1]]).cdouble().requires_grad_()
 
@@ -152,7 +172,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# The check: quotients along a symmetric and a Hermitian direction; at 0 exp has slope 1:
+# As a check, we compare the projector and the loss with the fixed phase with difference
+# quotients, one along a symmetric and one along a Hermitian direction. At the zero
+# matrix, all eigenvalues are equal, and exp has slope 1, so that the product must be G:
 
 
 def quotient(f, A, D, h=1e-5):
@@ -172,7 +194,10 @@ torch.testing.assert_close(at_zero, G)
 # Where next
 # ----------
 #
-# Inverses: :ref:`singular-matrices`. Kinks: :ref:`kinks`. Symmetry: :ref:`deriving-vjps`.
+# :ref:`singular-matrices` is about inverses and determinants, :ref:`kinks` about
+# functions with a kink, and :ref:`deriving-vjps` about the symmetry of such gradients.
 #
 # .. asked: eigh gradient NaN; svd backward NaN; equal eigenvalues; gradient of
 #    eigenvectors; eigenvalue derivative; degenerate eigenvalues
+# .. words: decomposition, pca, repeated, degenerate, symmetric, nan, singular values,
+#    rotation, procrustes, covariance

@@ -4,21 +4,24 @@ r"""
 det, logdet, inv, Cholesky: what is the gradient at a singular matrix?
 ======================================================================
 
-The determinant's is finite, and where det comes out as 0 torch gives zeros in its place,
-unless it records the backward. Those of logdet, inverse and Cholesky factor grow without
-bound on the way there, and end in an error, in ±∞ or in NaN.
+Your loss contains a determinant, an inverse or a Cholesky factor, and the matrix is
+singular or close to it. The determinant itself has a finite gradient at a singular matrix.
+But if det comes out as exactly 0, torch may give zeros in its place, as it does below,
+unless it records the backward. The gradients of logdet, inverse and Cholesky factor grow
+without bound on the way there, and end in an error, in ±∞ or in NaN.
 """
 
 # %%
-# For A of shape ``(n, n)``, where the last formula holds without an inverse as well (C is
-# the matrix of cofactors, the signed minors):
+# For A of shape ``(n, n)``, the rules are
 #
 # .. math::
 #
 #    \nabla\log|\det A|=A^{-\top},\qquad \bar A=-A^{-\top}v\,A^{-\top}\ \text{(inverse)},
 #    \qquad \nabla\det A=C=\det(A)\,A^{-\top}.
 #
-# A singular matrix, with the cofactors 4, −2, −2 and 1:
+# C is the matrix of cofactors, which are the minors with their signs. It exists even if A
+# has no inverse. Our matrix is singular, and its cofactors are 4, −2, −2 and 1. What does
+# torch give for the gradient of the determinant?
 
 import torch
 
@@ -26,17 +29,21 @@ A = torch.tensor([[1.0, 2.0], [2.0, 4.0]], requires_grad=True)
 torch.autograd.grad(torch.det(A), A)[0] + 0.0
 
 # %%
-# Zeros, without a word. By :math:`\det(A)\,A^{-\top}` it is :math:`0\cdot\infty`, and torch
-# replaces the zero pivot by a small number. :term:`Forward mode <forward mode>` does no
-# better: 0, and since torch 2.15 an error (:ref:`version-notes`). When the backward is
-# recorded, as :func:`torch.func.grad` does, another formula is taken, which is right:
+# You get zeros, and no warning. The formula :math:`\det(A)\,A^{-\top}` is
+# :math:`0\cdot\infty` here, and torch replaces the pivot that is zero by a small number.
+# :term:`Forward mode <forward mode>` does no better: it gives 0, and since torch 2.15 an
+# error (:ref:`version-notes`). If the backward is recorded, as with ``create_graph=True``
+# or in :func:`torch.func.grad`, torch uses another formula, and the result is right:
 
 torch.autograd.grad(torch.det(A), A, create_graph=True)[0].detach().round(decimals=4)
 
 # %%
-# That formula, for any rank, multiplies the singular values but one (and its own derivative
-# passes through an SVD, :ref:`eigenvectors-nan`). *Mine is singular, and the gradient is
-# right.* Rounding left a det that is not quite 0. Of rank 1: is det 0, the gradient right?
+# That formula multiplies all singular values but one, and it works for any rank. (Its own
+# derivative goes through an SVD, see :ref:`eigenvectors-nan`.) *Mine is singular, and the
+# gradient is right.* Then rounding has left a determinant that is not quite 0. We try
+# fifty matrices of rank 1, and ask of each whether det is exactly 0, and whether the
+# gradient is right. Both pairs of answers occur, and whenever det was exactly 0, the
+# gradient was wrong:
 
 
 def cofactors(A):
@@ -57,8 +64,9 @@ print(sorted(kinds))
 # log det
 # -------
 #
-# *My log(det(A)) is −inf, though A is no way singular.* The product of 200 numbers 0.1 is 0
-# in float32. Never take the logarithm of a determinant:
+# *My log(det(A)) is −inf, though A is no way singular.* The determinant is the product of
+# 200 numbers 0.1 here, and this is 0 in float32. Never take the logarithm of a
+# determinant. Use ``logdet`` or ``slogdet``, which add up logarithms:
 
 small = (0.1 * torch.eye(200)).requires_grad_()
 for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)[1]):
@@ -66,8 +74,11 @@ for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)
     print(round(y.item(), 2), torch.autograd.grad(y, small)[0][0, 0].item())
 
 # %%
-# Of a negative determinant ``logdet`` is NaN with a gradient of zero, so that a NaN check
-# sees nothing. ``slogdet`` keeps the sign apart. For the singular A both give infinities:
+# If the determinant is negative, ``logdet`` is NaN. Its gradient is zero, so that a check
+# of the gradients for NaN sees nothing. ``slogdet`` keeps the sign apart and has the
+# right gradient. The first two lines are from ``logdet``, at a matrix with determinant −1
+# and at the singular A, and the last two from ``slogdet``. At the singular A both give
+# infinities:
 
 swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]], requires_grad=True)
 for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
@@ -78,9 +89,11 @@ for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
 # Near, but not there
 # -------------------
 #
-# The size of the gradient as ε goes to 0 in ``[[1, 2], [2, 4 + ε]]``. It grows as 1/√ε for
-# Cholesky, as 1/ε for logdet, as 1/ε² for the inverse. *Is solve better?* It rounds better;
-# its slope is the inverse's, unless the right side lies in the singular matrix's range:
+# How large is the gradient if A is only nearly singular? We take ``[[1, 2], [2, 4 + ε]]``
+# with an ε of 0.01, and then a hundred times smaller. The gradient grows as 1/√ε for
+# Cholesky, as 1/ε for logdet, and as 1/ε² for the inverse. *Is solve better?* Its
+# rounding is better. Its slope grows like that of the inverse, unless the right side is
+# in the range of the singular matrix:
 
 ones, inside = torch.ones(2).double(), torch.tensor([1.0, 2.0]).double()
 functions = {
@@ -95,14 +108,16 @@ for name, f in functions.items():
     print(f"{name:18}", *(f"{torch.func.grad(f)(A).norm():.1e}" for A in near))
 
 # %%
-# Such numbers are right, and useless as a step. Take another function, that of
-# :math:`A+\lambda I`: a ridge, or the *jitter* before a Cholesky factor.
+# Such numbers are right, but they are useless as a step. Then take another function, such
+# as the same one of :math:`A+\lambda I`. This is known as a ridge, or as the *jitter*
+# that is added before a Cholesky factor is taken.
 #
 # On arrival
 # ----------
 #
-# A batch of two, the second of them singular, and a loss of the first alone. Which of the
-# two gradients is NaN, or the error:
+# What if the matrix is singular? We take a batch of two matrices, of which the second is
+# singular, and a loss that uses only the first. Each line says which of the two gradients
+# is NaN, or names the error:
 
 second = torch.stack([torch.eye(2), A.detach()]).requires_grad_()
 first = {
@@ -118,9 +133,9 @@ for name, f in first.items():
         print(f"{name:12}", type(error).__name__)
 
 # %%
-# The ``_ex`` variants report in ``info`` and raise nothing; a failed matrix gets NaN even
-# for v = 0. A ``where`` afterwards is too late; put a good matrix in before
-# (:ref:`masked-nan`):
+# The variants with ``_ex`` raise nothing and report in ``info``. But the matrix that
+# failed gets NaN even though its v is 0. A ``where`` after the operation is too late. Put
+# a good matrix in *before* it, as in :ref:`masked-nan`:
 
 good = torch.linalg.inv_ex(second).info == 0
 safe = torch.where(good[:, None, None], second, torch.eye(2))
@@ -130,9 +145,11 @@ torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 # A rank that counts
 # ------------------
 #
-# ``matrix_rank`` counts, and has no graph. ``pinv`` jumps where the rank does, and its
-# gradient with it. The sum of the singular values, which stands in for a rank, has a slope
-# of size 1 for each (and a kink at 0). Singular values 1 and e:
+# ``matrix_rank`` counts, and what it returns has no graph. ``pinv`` jumps if the rank
+# changes, and its gradient jumps with it. People often use the sum of the singular values
+# in place of a rank. It has a slope of size 1 for each of them, with a kink at 0. Here
+# the singular values are 1 and e. The second number in each line is the gradient of the
+# pseudoinverse with respect to the entry e, and it falls from −1e8 to 0:
 
 print(torch.linalg.matrix_rank(A).requires_grad)
 for e in (1e-4, 0.0):
@@ -142,7 +159,8 @@ for e in (1e-4, 0.0):
     print(e, f"{of_pinv[1, 1]:.0e}", of_norm.diag().abs().tolist())
 
 # %%
-# The check: minors of a singular 3×3 matrix by hand; differences for the others, by NumPy:
+# As a check, we compute the minors of a singular 3×3 matrix by hand. They must be the
+# gradient of its determinant:
 
 import numpy as np
 
@@ -155,7 +173,8 @@ for found in (cofactors(S), cofactors(-S), torch.func.grad(torch.det)(S)):
     torch.testing.assert_close(found, minors)
 
 # %%
-# And one direction, at an invertible matrix:
+# And we compare the gradients of ``slogdet`` and ``inv`` at an invertible matrix with a
+# difference quotient that NumPy computes, along one direction:
 
 
 def both(A, linalg):
@@ -171,7 +190,10 @@ assert abs(slope - (up - down) / (2 * h)) < 1e-6
 # Where next
 # ----------
 #
-# Eigenvectors: :ref:`eigenvectors-nan`. Rules of inverse and solve: :ref:`deriving-vjps`.
+# :ref:`eigenvectors-nan` is about eigenvectors, and :ref:`deriving-vjps` derives the
+# rules of inverse and solve.
 #
 # .. asked: singular matrix gradient; det gradient; inverse of a singular matrix;
 #    Cholesky gradient; logdet NaN; matrix not invertible
+# .. words: not invertible, covariance, gaussian, cholesky fails, jitter, pinverse, rank,
+#    determinant zero

@@ -190,3 +190,5 @@ assert table["no_grad", "autograd.grad"] == table["inference_mode", "func.jvp"] 
 #    tracking gradients; torch.no_grad meaning; detach explained; cut the graph; turn
 #    off autograd; do not record operations; with torch.no_grad; cut a tensor from the
 #    graph
+# .. words: evaluate, validation, stop, freeze, faster inference, save memory, untracked,
+#    .data, eval, context, cut, numpy

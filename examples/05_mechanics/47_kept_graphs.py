@@ -191,3 +191,5 @@ assert counts["loss.detach()"] == counts["loss.item()"] == [(0, 0), (0, 0)]
 #    total_loss += loss; keep losses in a list; graph stays alive; out of memory after
 #    some epochs; free the graph; memory goes up after every batch; is it ok to store
 #    losses in a list; GPU memory never freed
+# .. words: leak, ram grows, oom, running average, list of losses, history, item, logging,
+#    never freed, after hours, replay buffer

@@ -197,3 +197,5 @@ for factor in (10, 1):
 #    during backward; gradient of an activation; clip gradients with a hook; change
 #    gradients in the middle; see what arrives at a layer; print gradients while
 #    training
+# .. words: intercept, modify, scale, print, inspect, in the middle, activation, log, clip,
+#    watch, callback, replace, remove handle

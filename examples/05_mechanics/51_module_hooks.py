@@ -187,3 +187,5 @@ assert 0 < (fourfold["halves"] - 4).abs().max() < 0.01
 #
 # .. asked: full backward hook; register_full_backward_hook; hook on a layer; grad_input
 #    and grad_output; module hook; watch the gradients of a layer
+# .. words: layer, grad_input, grad_output, register, callback, container, tuple, last
+#    input, Grad-CAM

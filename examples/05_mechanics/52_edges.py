@@ -180,3 +180,5 @@ assert torch.equal(x.grad, 3 * v + squared)
 #
 # .. asked: GradientEdge; multi-grad hook; hook for several tensors; gradient at a place
 #    without a tensor; saved activations and edges
+# .. words: several tensors, node, checkpoint, saved, place, multi, without keeping the
+#    tensor

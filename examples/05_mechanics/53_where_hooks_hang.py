@@ -185,3 +185,5 @@ torch.testing.assert_close(x.grad, 2 * torch.cos(2 * x.detach()))
 #
 # .. asked: hook not called; hook called twice; remove a hook; hook fires several times;
 #    hook on the wrong tensor
+# .. words: not called, twice, wrong one, after inplace, clone, remove, too many times,
+#    order

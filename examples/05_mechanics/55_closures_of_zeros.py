@@ -200,3 +200,5 @@ assert [*refusals] == ["detach", "y of before", "linear"]
 #
 # .. asked: Jacobian is all zeros; Hessian of parameters is zero; function does not
 #    depend on its argument; jacobian returns zeros; closure uses the old tensor
+# .. words: blank, zero matrix, captured, outside variable, module parameters, functional,
+#    not used, hessian zero, global

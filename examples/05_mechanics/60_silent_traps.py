@@ -192,3 +192,5 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 # .. asked: silent mistakes with backward; wrong gradient without an error; common
 #    mistakes with v; no error, but a wrong result; pitfalls of autograd; wrong results
 #    without an error; check that my gradient code is right
+# .. words: wrong without error, checklist, pitfalls, gotchas, review, looks fine, subtle,
+#    mistakes, bugs

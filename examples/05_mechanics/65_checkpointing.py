@@ -191,3 +191,5 @@ torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=
 # .. asked: gradient checkpointing; save memory in backward; recompute activations;
 #    torch.utils.checkpoint; activation checkpointing; does checkpointing change
 #    gradients; trade time for memory; forget activations
+# .. words: memory, oom, recompute, activations, slower, dropout twice, use_reentrant, large
+#    model, save ram, same numbers

@@ -176,3 +176,4 @@ torch.testing.assert_close((v * Ju).sum(), (product * v).sum(), rtol=1e-3, atol=
 #
 # .. asked: selective checkpointing; keep some activations; checkpoint policy; save
 #    matmuls and recompute the rest
+# .. words: policy, keep matmul, partial, recompute cheap parts, sac, flash attention

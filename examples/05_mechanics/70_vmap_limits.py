@@ -195,3 +195,5 @@ assert sums.tolist() == [row[row > 0].sum().item() for row in rows]
 #
 # .. asked: vmap error; vmap does not work with my function; data-dependent control flow
 #    in vmap; .item() in vmap; in-place in vmap; random numbers in vmap; vmap over if
+# .. words: if, item, loop, data dependent, random, batchnorm, inplace, unsupported, shape
+#    depends on values, nonzero, boolean mask

@@ -4,21 +4,24 @@ r"""
 May x, y or v be sparse, or of unequal lengths?
 ===============================================
 
-A sparse x, yes; whether its gradient is sparse depends on the operation. A sparse v where
-the operation's backward happens to know it: elsewhere it raises, and a dense v is right
-for every dense y. For nested tensors v must be made from y's own offsets.
+Most of your matrix is zero, or your sequences have unequal lengths, and you wonder whether
+x, y or v may be stored that way. A sparse x is allowed. Whether its gradient is sparse
+depends on the operation. A sparse v works only if the backward of the operation knows how
+to handle it, and otherwise it raises. For a dense y, a dense v is always right. For a
+nested tensor, v must be made from the offsets of y.
 """
 
 # %%
-# :math:`y=SW`, all of shape ``(2, 2)``. With every entry of S a variable, and with only the
-# stored ones (the mask M is 1 where S has an entry):
+# Let :math:`y=SW`, where all matrices have shape ``(2, 2)`` and S is sparse. There are
+# two possible gradients of S. Either every entry of S is a variable, or only the stored
+# ones are. In the second formula, M is 1 where S stores an entry:
 #
 # .. math::
 #
 #    \bar S=vW^\top\qquad\text{or}\qquad\bar S=M\circ(vW^\top),\qquad\bar W=S^\top v .
 #
-# PyTorch has both. :func:`torch.sparse.mm` gives the second, ``@`` on the same two
-# tensors the first:
+# PyTorch has both. On the same two tensors, :func:`torch.sparse.mm` gives the second, and
+# ``@`` gives the first:
 
 import torch
 
@@ -30,9 +33,10 @@ for product in (torch.sparse.mm, torch.matmul):
     print(of_s.layout, of_s.to_dense().tolist(), of_w.tolist())
 
 # %%
-# *My matrix has a million places and a thousand entries.* Then ``@`` makes a dense gradient
-# of a million, and SGD refuses the step. Take ``torch.sparse.mm``, or let the *values* be
-# the leaf, which rows no doubt:
+# *My matrix has a million places and a thousand entries.* Then ``@`` makes a dense
+# gradient with a million entries, and SGD refuses the step, as you can see for our small
+# S. Use ``torch.sparse.mm``. Or make the *values* the leaf. Then nobody can doubt which
+# entries are variables:
 
 (S @ W).backward(v)
 try:
@@ -45,8 +49,10 @@ matrix = torch.sparse_coo_tensor(places, values, (2, 2), check_invariants=True)
 torch.autograd.grad(torch.sparse.mm(matrix, W), values, v)[0]
 
 # %%
-# A sparse *y* takes a v of its shape. A dense one goes into entries that S does not store,
-# or is cut down to the stored, or is refused; a sparse one suits these three:
+# If *y* is sparse, v has to have its shape. But what becomes of a dense v depends on the
+# operation. It may go into entries that S does not store, it may be cut down to those
+# that are stored, or it is refused. In each pair of lines below, the first has a dense v,
+# and the second a sparse one. All three operations accept the sparse one:
 
 entries = {"2 * S": lambda S: 2 * S, "S * S": lambda S: S * S, "relu": torch.relu}
 for name, f in entries.items():
@@ -60,8 +66,8 @@ for name, f in entries.items():
 # A sparse v
 # ----------
 #
-# *Only three of my million outputs matter: may v be sparse?* Autograd hands it on as it is.
-# What happens is up to each operation's backward:
+# *Only three of my million outputs matter: may v be sparse?* Autograd passes it on as it
+# is. What happens then is up to the backward of each operation. We try six:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 one, A = torch.tensor([0.0, 5.0, 0.0]), torch.ones(3, 3)
@@ -76,14 +82,17 @@ for name, f in functions.items():
         print(f"{name:6}", type(error).__name__, str(error)[:40])
 
 # %%
-# Some keep it sparse, some make it dense, many know nothing of it; none of these gives
-# wrong numbers (checked at the end). To save work, compute fewer outputs.
+# Some keep it sparse, some make it dense, and some do not know what to do with it. None
+# of those that return a gradient here gives a wrong one, which we check at the end. If
+# you want to save work, it is better to compute fewer outputs.
 #
 # A sparse gradient in .grad
 # --------------------------
 #
-# ``sparse=True`` on an embedding stores the rows looked up. Every backward *appends* its
-# rows, which ``coalesce`` adds up, so that the bare values have another norm:
+# An embedding with ``sparse=True`` stores only the rows that were looked up. Every call
+# of ``backward`` *appends* its rows. ``coalesce`` adds up those that belong to the same
+# place. So before you call it, the stored values have another norm. Each line shows the
+# number of rows and the norm, both without ``coalesce`` and with it:
 
 table = torch.nn.Embedding(5, 2, sparse=True)
 for _ in range(3):
@@ -93,8 +102,10 @@ for _ in range(3):
     print(g._nnz(), g.coalesce()._nnz(), *(f"{norm:.2f}" for norm in norms))
 
 # %%
-# What takes such a gradient. For clipping, take the norm of ``g.coalesce().values()``:
-# ``clip_grad_norm_`` does since torch 2.14, and raises before (:ref:`version-notes`).
+# Which optimizers take such a gradient? SGD does, but with weight decay it does not. Adam
+# names the one to use. If you want to clip, take the norm of ``g.coalesce().values()``.
+# ``clip_grad_norm_`` does that since torch 2.14, and before that it raises
+# (:ref:`version-notes`).
 
 optim, p = torch.optim, table.weight
 users = {
@@ -109,8 +120,10 @@ for name, user in users.items():
         print(f"{name:15}", str(error)[:60])
 
 # %%
-# *And SparseAdam is Adam?* Not in its steps: a row that is not looked up stays where it is,
-# while Adam's momentum carries it on. Row 1 is looked up once, row 3 four times after:
+# *And SparseAdam is Adam?* Its steps are different. A row that is not looked up stays
+# where it is, while with Adam the momentum carries it on. Below, row 1 is looked up once,
+# and then row 3 four times. The first number is where row 1 has gone, and the second is
+# for row 3:
 
 moved = {}
 for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
@@ -128,7 +141,8 @@ for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
 # -------------------
 #
 # A nested tensor with ``layout=torch.jagged`` holds rows of unequal lengths. Its ``v`` is
-# nested as well, and the same lengths are not enough: it must share y's offsets:
+# nested, too. It is not enough that its rows have the same lengths: it has to share the
+# offsets of y. ``torch.zeros_like(y)`` does, and you can copy your weights into it:
 
 rows = [torch.tensor(r, requires_grad=True) for r in ([1.0, 2.0], [3.0, 4.0, 5.0])]
 nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
@@ -144,8 +158,9 @@ by_nested = torch.autograd.grad(y, rows, same, retain_graph=True)
 by_nested
 
 # %%
-# Or take the flat tensor: ``y.values()`` has shape ``(5,)``, and its ``v`` as well. A mean
-# over all entries weighs long rows more; a mean of the rows' means is this ``v``:
+# Or you use the flat tensor. Here ``y.values()`` has shape ``(5,)``, and so has its
+# ``v``. If you take a mean over all entries, a long row counts more than a short one. If
+# you want the mean of the means of the rows, pass this ``v``:
 
 flat = torch.autograd.grad(y.values(), rows, torch.cat(weights), retain_graph=True)
 lengths = y.offsets().diff()
@@ -154,7 +169,8 @@ of_means = torch.autograd.grad(y.values(), rows, v)
 of_means
 
 # %%
-# The check: dense tensors, and the rows one by one:
+# As a check, we compare each result with a dense tensor, or with the rows taken one by
+# one:
 
 for name, g in answers.items():
     assert torch.allclose(g.to_dense(), torch.autograd.grad(functions[name](x), x, one)[0])
@@ -171,8 +187,10 @@ assert moved[True][0] > moved[False][0] + 0.1
 # Where next
 # ----------
 #
-# Jacobians with known zeros: :ref:`sparse-jacobian`. The same embedding, sparse and dense:
-# :ref:`same-numbers`. What v may be: :ref:`contract`.
+# :ref:`sparse-jacobian` is about Jacobians whose zeros are known. :ref:`same-numbers`
+# compares the same embedding sparse and dense, and :ref:`contract` says what v may be.
 #
 # .. asked: sparse gradient; sparse tensor and backward; nested tensor; ragged batches;
 #    jagged tensor; sparse v
+# .. words: coo, csr, graph network, ragged, unequal, jagged, embedding sparse=True,
+#    SparseAdam, adjacency

@@ -183,3 +183,5 @@ torch.testing.assert_close((of_ctc * u).sum(), curvature, atol=1e-6, rtol=1e-4)
 # .. asked: double backward not implemented; no second derivative; derivative of
 #    backward is not implemented; flash attention second derivative; cuDNN RNN double
 #    backward; ctc loss second derivative
+# .. words: second order, fails, flash, cudnn, rnn, ctc, alternative, math backend, not
+#    implemented, penalty with attention

@@ -4,15 +4,18 @@ r"""
 Does functional_call change BatchNorm's running statistics?
 ===========================================================
 
-Yes, in ``train()`` every forward pass writes them: into the dict that you pass, or into the
-module itself where your dict lacks them. Neither ``no_grad`` nor ``functional_call`` stops
-it; copies of the buffers do, and ``eval()``.
+You run a model through ``functional_call`` to keep it as it is, and afterwards the running
+statistics of its BatchNorm have changed. In ``train()`` every forward pass writes them:
+into the dict that you pass, or into the module itself if your dict lacks them. Neither
+``no_grad`` nor ``functional_call`` prevents that. If you pass copies of the buffers, or
+call ``eval()``, the module's own stay as they are.
 """
 
 # %%
-# BatchNorm over three samples of one feature, shape ``(3, 1)``. The batch has mean 3 and
-# (unbiased) variance 7; with a momentum of 0.1 the running mean goes from 0 to 0.3 and the
-# running variance from 1 to 1.6. That holds no gradient: it is state:
+# We take a BatchNorm over three samples of one feature, of shape ``(3, 1)``. The batch
+# has mean 3 and (unbiased) variance 7. With a momentum of 0.1, the running mean moves
+# from 0 to 0.3, and the running variance from 1 to 1.6. The third number is the count of
+# the batches. These numbers are state, and carry no gradient:
 
 from copy import deepcopy
 
@@ -37,9 +40,11 @@ print(before, shown(norm.named_buffers()), norm.running_mean.requires_grad)
 # What goes wrong
 # ---------------
 #
-# *functional_call is functional, so the module stays as it is?* Its parameters do. A buffer
-# that your dict lacks is written in the module, one that it has in the dict. And
-# ``dict(norm.named_buffers())`` holds the module's own: copy them. No buffers, copies, own:
+# *functional_call is functional, so the module stays as it is?* Its parameters do. A
+# buffer that is missing in your dict is written in the module, and one that is in your
+# dict is written there. Be careful with ``dict(norm.named_buffers())``, which holds the
+# module's own buffers and no copies. Below we pass no buffers, then copies, then the
+# module's own. Each line shows the dict, and then the module:
 
 norm = nn.BatchNorm1d(1)
 params = {name: p.detach() for name, p in norm.named_parameters()}
@@ -49,11 +54,12 @@ for given in ({}, deepcopy(own), own):
     print(shown(given), shown(norm.named_buffers()))
 
 # %%
-# *Who else writes?* ``no_grad`` does not look at state, and a checkpoint runs the forward
-# pass twice. Three things keep the module as it is: ``eval()``, ``functional_call`` with
-# copies of the buffers, and a layer made with ``track_running_stats=False``, which has none
-# (and uses the batch's own statistics in ``eval()``, too). Here is the number of batches
-# that a fresh layer counts:
+# *Who else writes?* ``no_grad`` does not care about state. A checkpoint runs the forward
+# pass twice, and so it counts the batch twice. Three things keep the module as it is:
+# ``eval()``, ``functional_call`` with copies of the buffers, and a layer that was made
+# with ``track_running_stats=False``. Such a layer has no buffers, and uses the statistics
+# of the batch in ``eval()``, too. The numbers say how many batches a fresh layer has
+# counted:
 
 
 def again(norm):
@@ -80,10 +86,11 @@ assert counted == {"no_grad": 1, "checkpoint": 2, "eval": 0, "copies": 0}
 # Under torch.func
 # ----------------
 #
-# A transform refuses to write into a tensor from outside. Arguments may be written, and
-# copies made inside, which ``vjp`` needs: it differentiates by every argument, and the
-# count is an integer. And :term:`vmap` over batches, with one set of buffers, has no place
-# to write. It is refused after the count went up:
+# A transform refuses to write into a tensor that comes from outside. It may write into an
+# argument, or into copies that are made inside. With ``vjp`` you need the copies, because
+# it differentiates with respect to every argument, and the count is an integer.
+# :term:`vmap` over several batches with one set of buffers has no place to write, and is
+# refused as well. Here are the five attempts:
 
 
 def total(params, buffers, x):
@@ -99,7 +106,8 @@ attempts = {
 }
 
 # %%
-# Each with fresh copies, and what they are afterwards:
+# We give fresh copies to each of them, and print what has become of these copies. Notice
+# the last line: when ``vmap`` refused, the count had already gone up:
 
 norm = nn.BatchNorm1d(1)
 for name, attempt in attempts.items():
@@ -114,9 +122,10 @@ for name, attempt in attempts.items():
 # An ensemble under vmap
 # ----------------------
 #
-# ``stack_module_state`` copies parameters and buffers of several models into tensors with
-# one dimension more, in front. Now each model has buffers of its own, and ``vmap`` runs all
-# of them, through one module on the device ``meta``, which holds no numbers:
+# ``stack_module_state`` copies the parameters and the buffers of several models into
+# tensors with one more dimension, in front. Now each model has its own buffers, and
+# ``vmap`` can run all of them. It runs them through one module on the device ``meta``,
+# which holds no numbers:
 
 
 def make():
@@ -133,15 +142,20 @@ losses, w = (out * v).sum((1, 2)), parameters["0.weight"]
 print(tuple(out.shape), tuple(w.grad.shape))
 
 # %%
-# *autograd.grad(losses[k], w[k]) gives None.* The slice is new, and the losses were made of
-# the stack. Take their sum by that: no loss sees another model, so row k is model k's:
+# *autograd.grad(losses[k], w[k]) gives None.* The slice ``w[k]`` is a new tensor, and the
+# losses were computed from the whole stack. So take the sum of the losses, and
+# differentiate it with respect to the stack. No loss depends on another model, and so row
+# k is the gradient of model k:
 
 print(torch.autograd.grad(losses[0], w[0], retain_graph=True, allow_unused=True))
 torch.allclose(torch.autograd.grad(losses.sum(), w)[0], w.grad)
 
 # %%
-# *The models do not change.* The stacks are copies, with gradients and statistics of their
-# own. Hand the stacked parameters to the optimizer, and at the end each model its part:
+# *The models do not change.* The stacks are copies, with their own gradients and
+# statistics. The first line below shows that the stacks have counted a batch and the
+# models have not, and the second that a model has no gradient. Pass the stacked
+# parameters to the optimizer, and give each model its part at the end. In the last line,
+# a fresh model was given the last part of the stacks:
 
 print(buffers["1.num_batches_tracked"], *[m[1].num_batches_tracked.item() for m in models])
 print(models[0][0].weight.grad)
@@ -153,8 +167,9 @@ print(alone[1].num_batches_tracked)
 # Without running statistics
 # --------------------------
 #
-# ``replace_all_batch_norm_modules_`` edits the model: the buffers are gone, ``eval()`` is
-# the same as ``train()``, and weights from before no longer fit:
+# ``replace_all_batch_norm_modules_`` edits the model in place. Afterwards it has no
+# buffers of BatchNorm, and gives the same output in ``eval()`` as in ``train()``. A state
+# dict from before no longer fits:
 
 state = make().state_dict()
 bare = replace_all_batch_norm_modules_(make())
@@ -165,7 +180,8 @@ except RuntimeError as error:
     print(str(error).splitlines()[1].strip())
 
 # %%
-# The check: statistics and gradients of the stacks against each model run on its own:
+# As a check, we run each model of the ensemble by itself, and compare the gradients and
+# the statistics with those of the stacks:
 
 for i, model in enumerate(models):
     model(data).backward(v[i])
@@ -180,8 +196,10 @@ torch.testing.assert_close(models[0][1].running_var, 0.9 + 0.1 * hidden.var(0))
 # Where next
 # ----------
 #
-# Parameters as an argument: :ref:`jacobian-of-parameters`. BatchNorm on its own under vmap:
-# :ref:`vmap-limits`. Which samples it mixes: :ref:`mixing-samples`.
+# :ref:`jacobian-of-parameters` is about parameters as an argument, and :ref:`vmap-limits`
+# about BatchNorm under vmap. :ref:`mixing-samples` shows which samples it mixes.
 #
 # .. asked: functional_call and batch norm; running mean in functional_call; buffers;
 #    running statistics change; batch norm with torch.func
+# .. words: running mean, statistics, stateless, batchnorm, functional, changed
+#    unexpectedly, eval, copy

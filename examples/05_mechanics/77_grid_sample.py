@@ -1,8 +1,8 @@
 r"""
 .. _grid-sample:
 
-The gradient by coordinates: grid_sample, rendering, deformable layers
-======================================================================
+The gradient with respect to coordinates: grid_sample, rendering, deformable layers
+===================================================================================
 
 ``grid_sample`` is differentiable by the image and by the coordinates. By a coordinate its
 slope is the difference of the two neighbouring pixels, in pixels per unit of x: constant
@@ -154,3 +154,5 @@ assert not torch.autograd.grad(flat.sum(), near)[0][..., 0].any()
 # .. asked: grid_sample gradient; gradient by coordinates; differentiable rendering;
 #    spatial transformer; interpolate at positions; deformable convolution; sampling an
 #    image at learned points
+# .. words: warp, coordinates, positions, render, bilinear, optical flow, shift an image,
+#    sub-pixel, transformer, registration, border

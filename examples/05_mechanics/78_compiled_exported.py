@@ -189,3 +189,5 @@ torch.testing.assert_close(program.module()(more.detach()), -slope)
 # .. asked: torch.compile and gradients; compile with Hessian; compile a function with
 #    vmap; torch.export gradient; backward inside of torch.compile; compile and backward
 #    with a vector; compiled model backward; double backward with compile
+# .. words: compile, dynamo, graph break, inductor, export, onnx, faster, fullgraph, inside
+#    or outside, libtorch, c++

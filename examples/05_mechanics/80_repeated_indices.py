@@ -4,15 +4,18 @@ r"""
 What does v do where an index occurs twice?
 ===========================================
 
-Reading a place twice adds up both :term:`cotangents <cotangent>` there. *Writing* it twice
-is right where values are added: each gets its ``v``. Where one overwrites the other,
-PyTorch sends ``v`` to both, without a word.
+An index occurs twice in ``x[i]`` or in ``b[i] = s``. What happens to the gradient? If you
+*read* a place twice, both :term:`cotangents <cotangent>` are added up there, which is
+right. If you *write* it twice and the values are added, each of them gets its ``v``, which
+is right, too. But if one value overwrites the other, PyTorch sends ``v`` to both without a
+warning.
 """
 
 # %%
-# Reading ``x`` of shape ``(3,)`` at four places, ``i`` = (0, 2, 2, 2), is a product with a
-# matrix S of shape ``(4, 3)``: its row k is a :term:`one-hot vector`. So ``v`` of shape
-# ``(4,)`` comes back as :math:`S^\top v`, and place 2 gets three terms:
+# We read ``x`` of shape ``(3,)`` at four places, ``i`` = (0, 2, 2, 2). This is a product
+# with a matrix S of shape ``(4, 3)``, in which row k is a :term:`one-hot vector` for the
+# place of read k. So a ``v`` of shape ``(4,)`` comes back as :math:`S^\top v`. In the
+# last column of the picture, three terms meet at place 2:
 
 import torch
 
@@ -26,7 +29,8 @@ import pullback
 pullback.draw.vjp(v, S)
 
 # %%
-# Every way to read gives the same; place 1, never read, gets 0:
+# PyTorch has many ways to read with an index. The six below give the same, and place 1,
+# which is never read, gets 0:
 
 reads = {
     "x[i]": lambda: x[i],
@@ -40,8 +44,9 @@ for name, read in reads.items():
     print(f"{name:18}", torch.autograd.grad(read(), x, v)[0].tolist())
 
 # %%
-# A view may show one place several times, too. ``expand`` has all entries at one place;
-# these overlapping windows have two of them at place 1:
+# A view may also show one place several times. The two overlapping windows below both
+# contain place 1. With ``expand``, all four entries are at one place, and it gets the sum
+# of ``v``:
 
 windows = x.as_strided((2, 2), (1, 1))
 print(windows.tolist())
@@ -49,8 +54,9 @@ print(torch.autograd.grad(windows, x, v.view(2, 2))[0].tolist())
 print(torch.autograd.grad(x[:1].expand(4), x, v)[0].tolist())
 
 # %%
-# *A word that occurs often gets a larger gradient?* Yes, a term for each time. An embedding
-# can divide by the count, or leave one row out, as for padding:
+# *A word that occurs often gets a larger gradient?* Yes, with one term for each time it
+# occurs. An embedding can divide by the count, or leave out one row, which is used for
+# padding:
 
 table = torch.zeros(3, 1, requires_grad=True)
 for settings in ({}, {"scale_grad_by_freq": True}, {"padding_idx": 2}):
@@ -61,9 +67,11 @@ for settings in ({}, {"scale_grad_by_freq": True}, {"padding_idx": 2}):
 # Writing
 # -------
 #
-# ``s`` of shape ``(4,)`` into ``b`` of shape ``(3,)``, at the same ``i``, so now ``w`` of
-# shape ``(3,)`` is what arrives. To add is :math:`b+S^\top s`, whose product by ``s`` is
-# :math:`Sw`, a reading. Two ways that need a name:
+# Now we write ``s`` of shape ``(4,)`` into ``b`` of shape ``(3,)``, at the same ``i``.
+# The result has shape ``(3,)``, and so has the ``w`` that arrives from behind. If the
+# values are added, the result is :math:`b+S^\top s`. Its product with respect to ``s`` is
+# :math:`Sw`, which is a reading. There are several ways to write. Two of them are
+# assignments, and need a function:
 
 s = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64, requires_grad=True)
 b = torch.zeros(3, dtype=torch.float64, requires_grad=True)
@@ -83,7 +91,7 @@ def plus_equals(b, s):
 
 
 # %%
-# And the others:
+# The others are methods:
 
 writes = {
     "index_add": lambda b, s: b.index_add(0, i, s),
@@ -99,11 +107,16 @@ writes = {
 # What goes wrong
 # ---------------
 #
-# The result, the product by ``b``, the one by ``s``, and whether
-# :func:`torch.autograd.gradcheck <torch.autograd.gradcheck.gradcheck>` agrees, with its
-# :term:`finite differences`. Overwriting leaves one value at place 2, here the last (with
-# many threads or a GPU maybe another), yet 2 and 3 get 100, too. ``b[i] += s`` reads ``b``
-# three times and keeps one of the sums, 4 in place of 9, while 300 comes back:
+# For each of them we print the result, the product with respect to ``b``, the one with
+# respect to ``s``, and whether :func:`torch.autograd.gradcheck
+# <torch.autograd.gradcheck.gradcheck>` agrees, with its :term:`finite differences`. The
+# first three add, and are right.
+#
+# The next three overwrite. Only one value is left at place 2. Here it is the last one,
+# which is 4, but with many threads or on a GPU it may be another. The values 2 and 3 were
+# lost, and still they get 100, too. The last one, ``b[i] += s``, reads ``b`` three times
+# and keeps one of the sums. So place 2 is 4, where adding would give 9, and 300 comes
+# back to ``b``:
 
 
 def tried(write):
@@ -117,9 +130,10 @@ for name, write in writes.items():
     print(f"{name:15}", *tried(write))
 
 # %%
-# Say what you want. A sum is ``index_add``. Should the last win, drop the others first, for
-# which integers suffice; should the largest win, or the mean count, ``scatter_reduce`` has
-# the right product (equal largest ones share theirs: :ref:`kinks`):
+# So say what you want. If you want the sum, take ``index_add``. If the last value should
+# win, drop the others before you write. You can find them with integers, as in the first
+# two lines. If the largest should win, or the mean should count, ``scatter_reduce`` has
+# the right product. (If several are equally large, they share it, see :ref:`kinks`.)
 
 order = torch.arange(4)
 keep = order == torch.full((3,), -1).scatter_reduce(0, i, order, "amax")[i]
@@ -132,7 +146,7 @@ for name, write in last.items():
     print(f"{name:15}", *tried(write))
 
 # %%
-# An edit in place of an expanded tensor is refused:
+# There is one case that PyTorch refuses, which is an edit in place of an expanded tensor:
 
 try:
     torch.zeros(1).expand(3).add_(1)
@@ -143,17 +157,19 @@ except RuntimeError as error:
 # The order of a sum
 # ------------------
 #
-# Float32 loses a 1 next to :math:`10^8`, so a sum of three terms depends on their order. On
-# one thread an index takes them as they come; many on several threads, or ``gather`` on a
-# GPU, may take another order each run, unless ``torch.use_deterministic_algorithms(True)``:
+# In float32 a 1 is lost beside :math:`10^8`, and so a sum of three terms depends on their
+# order. On one thread, an index takes the terms as they come. If there are many terms on
+# several threads, or with ``gather`` on a GPU, the order may differ from run to run,
+# unless you set ``torch.use_deterministic_algorithms(True)``:
 
 same = torch.zeros(3, dtype=torch.int64)
 for terms in ([1e8, 1.0, -1e8], [1e8, -1e8, 1.0]):
     print(torch.autograd.grad(x[same], x, torch.tensor(terms))[0][0].item())
 
 # %%
-# The check: NumPy's ``add.at``, which adds at repeated places, and for the last one wins a
-# :term:`Jacobian` column by column, from results alone:
+# As a check, we compare each way to read with NumPy's ``add.at``, which adds at repeated
+# places. For "the last one wins", we build the :term:`Jacobian` column by column from
+# results alone:
 
 import numpy as np
 
@@ -167,7 +183,7 @@ columns = [scatter(b, s + step) - scatter(b, s) for step in torch.eye(4)]
 assert torch.equal(by_s, w @ torch.stack(columns, 1))
 
 # %%
-# Place 0 is read twice, place 1 never. Weigh the three reads:
+# Here you can weight three reads. Place 0 is read twice, place 2 once, and place 1 never:
 
 pullback.live(lambda x: x[torch.tensor([0, 2, 0])], torch.tensor([1.0, 2.0, 3.0]))
 
@@ -175,8 +191,10 @@ pullback.live(lambda x: x[torch.tensor([0, 2, 0])], torch.tensor([1.0, 2.0, 3.0]
 # Where next
 # ----------
 #
-# Why the index has no gradient: :ref:`grad-is-none`. More traps: :ref:`silent-traps`.
-# Repeats that keep a gradient each: :ref:`per-sample-gradients`.
+# :ref:`grad-is-none` explains why the index has no gradient, and :ref:`silent-traps`
+# lists more traps. With :ref:`per-sample-gradients`, each repeat keeps its own gradient.
 #
 # .. asked: duplicate indices; same index twice; gradient of index_put and scatter;
 #    gradient of gather; embedding with repeated words; index_add gradient
+# .. words: duplicate, scatter, index_add, word occurs twice, embedding, overwritten, last
+#    one wins, histogram, graph neighbours, race

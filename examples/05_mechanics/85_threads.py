@@ -175,3 +175,5 @@ assert not torch.allclose(inside, quotient.float())
 #
 # .. asked: backward from several threads; multithreaded training; thread safety of
 #    autograd; hogwild; parallel backward calls
+# .. words: parallel, concurrent, race, hogwild, dataloader, multiprocessing, lock, workers,
+#    asynchronous

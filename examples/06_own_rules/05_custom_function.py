@@ -202,3 +202,6 @@ assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
 #    layer with its own gradient; what is grad_output; fake gradient; my own derivative
 #    formula; layer with its own backward; fake derivative for a step function; override
 #    the gradient
+# .. words: own derivative, override, write the gradient myself, static method, apply, ctx,
+#    needs_input_grad, None for a constant, fake, replace, tf.custom_gradient,
+#    jax.custom_vjp

@@ -178,3 +178,4 @@ torch.testing.assert_close(ours, own)
 #
 # .. asked: is grad_output contiguous; strides of grad_output; may I edit grad_output;
 #    expanded gradient; memory of the incoming gradient
+# .. words: contiguous, stride zero, expanded, view, in place edit, None, kernel, zeros

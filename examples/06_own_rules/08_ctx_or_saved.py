@@ -4,14 +4,17 @@ r"""
 ctx.x = x or ctx.save_for_backward(x)?
 ======================================
 
-Inputs and outputs that are tensors: ``save_for_backward``. It notices an edit in place,
-makes no ring of references, and lets hooks and checkpoints have the tensor. What is no
-tensor, a number, a shape, a flag, is an attribute of ``ctx``.
+In some examples ``forward`` ends with ``ctx.x = x``, and in others with
+``ctx.save_for_backward(x)``. Both seem to work. Use ``save_for_backward`` for tensors that
+are inputs or outputs. It notices an edit in place, makes no ring of references, and lets
+hooks and checkpoints handle the tensor. What is not a tensor, such as a number, a shape or
+a flag, becomes an attribute of ``ctx``.
 """
 
 # %%
-# Two Functions of :math:`y=e^x`, for x of shape ``(3,)``, whose :term:`VJP` is
-# :math:`y\odot v`. Both keep the output for it:
+# To compare the two, we write :math:`y=e^x` as two Functions, for an x of shape ``(3,)``.
+# The :term:`VJP` is :math:`y\odot v`, and so both have to keep the output. The first
+# keeps it as an attribute:
 
 import gc
 import weakref
@@ -31,7 +34,7 @@ class Attribute(Function):
 
 
 # %%
-# And with ``save_for_backward``:
+# The second uses ``save_for_backward``. Both give the same product:
 
 
 class Saved(Function):
@@ -52,9 +55,11 @@ for rule in (Attribute, Saved):
 # What goes wrong
 # ---------------
 #
-# *Memory grows with every step.* An output kept as an attribute holds its node, and the
-# node holds the output: a ring, which only Python's collector frees, and it does not know
-# how much memory is waiting. Is the output still there after its last name has gone?
+# *Memory grows with every step.* If an output is kept as an attribute, it holds its node,
+# and the node holds the output. This is a ring. Only Python's garbage collector can free
+# it, and the collector does not know how much memory is waiting. We delete the last name
+# of the output, with the collector switched off, and look whether the output is still
+# there:
 
 gc.disable()
 for rule in (Attribute, Saved):
@@ -65,8 +70,9 @@ for rule in (Attribute, Saved):
 gc.enable()
 
 # %%
-# *A wrong gradient, and no error.* Between the passes the output is overwritten. You get
-# the product with the new numbers, or a refusal:
+# *A wrong gradient, and no error.* Now we overwrite the output between the two passes.
+# With the attribute, you silently get the product with the new numbers. With
+# ``save_for_backward``, PyTorch refuses:
 
 for rule in (Attribute, Saved):
     y = rule.apply(x)
@@ -78,9 +84,9 @@ for rule in (Attribute, Saved):
         print(rule.__name__, str(error).partition(": [")[0])
 
 # %%
-# *Offloading saves nothing.* Hooks on each :term:`saved tensor`, ``save_on_cpu`` among
-# them, and checkpoints see what was saved, not what hangs on ``ctx``. How many tensors pass
-# through:
+# *Offloading saves nothing.* Hooks on each :term:`saved tensor`, for example
+# ``save_on_cpu`` and those of checkpoints, are shown what was saved, but not what was
+# attached to ``ctx``. The number says how many tensors such a hook has seen:
 
 for rule in (Attribute, Saved):
     passed = []
@@ -89,7 +95,9 @@ for rule in (Attribute, Saved):
     print(rule.__name__, len(passed))
 
 # %%
-# *Trying to backward through the graph a second time*: only what was saved is freed:
+# *Trying to backward through the graph a second time.* You get this message with
+# ``save_for_backward``, because what was saved has been freed after the first call. An
+# attribute is not freed, and so you hear nothing:
 
 for rule in (Attribute, Saved):
     y = rule.apply(x)
@@ -104,8 +112,9 @@ for rule in (Attribute, Saved):
 # What is not a tensor, and what is neither input nor output
 # ----------------------------------------------------------
 #
-# ``save_for_backward`` takes tensors and None. A number, a shape, a flag, is an attribute.
-# A list of tensors is not one argument but several, which is what the star is for:
+# ``save_for_backward`` takes tensors and None. A number, a shape or a flag goes into an
+# attribute. A list of tensors has to be passed as several arguments, and this is what the
+# star is for:
 
 
 class Scaled(Function):
@@ -122,20 +131,22 @@ class Scaled(Function):
 
 
 # %%
-# Each gradient is k times the product of the others (by division, so NaN where one is 0):
+# The gradient of each part is k times the product of the others. (We compute it by
+# division, and so it is NaN if a part is 0.)
 
 parts = [torch.tensor([float(i), 2.0], requires_grad=True) for i in (1, 3, 5)]
 products = torch.autograd.grad(Scaled.apply(2, *parts), parts, torch.ones(2))
 products
 
 # %%
-# *A tensor that I computed on the way?* Either place keeps its numbers, and the first
-# derivative is right. To a second one it is a constant, from either place. If ``backward``
-# uses ``x`` besides, as here, the second derivative is wrong without a word; if it uses
-# nothing but the tensor from the way, the result has no path to ``x``, and the second
-# derivative by ``x`` raises. Compute it again in ``backward``, or return it as an output of
-# its own (:ref:`twice-differentiable`). Here for :math:`\sum e^{2x}`, whose second
-# derivative is :math:`4e^{2x}`:
+# *A tensor that I computed on the way?* Its numbers are kept in either place, and the
+# first derivative is right. But for a second derivative it is a constant, wherever you
+# keep it.
+#
+# If ``backward`` also uses ``x``, as here, the second derivative is wrong without a
+# warning. Compute the tensor again in ``backward``, or return it as an output (see
+# :ref:`twice-differentiable`). Our example is :math:`\sum e^{2x}`, whose second
+# derivative is :math:`4e^{2x}`, and it does it in both ways:
 
 
 class Halfway(Function):
@@ -152,7 +163,8 @@ class Halfway(Function):
 
 
 # %%
-# Divided by :math:`e^{2x}`:
+# We divide the second derivative by :math:`e^{2x}`. It should be 4, and without computing
+# the exponential again it is 2:
 
 second = {}
 for again in (False, True):
@@ -161,7 +173,8 @@ for again in (False, True):
     print(again, second[again].round(decimals=4))
 
 # %%
-# And with a rule that uses the tensor from the way alone:
+# If ``backward`` uses nothing but the tensor from the way, its result has no path to
+# ``x``. Then the second derivative with respect to ``x`` raises:
 
 
 class Alone(Halfway):
@@ -180,7 +193,8 @@ except RuntimeError as error:
 print(g.grad_fn, refused, sep="\n")
 
 # %%
-# The check: torch's own rules for the same functions:
+# As a check, we compare all of them with formulas or with torch's own rules for the same
+# functions:
 
 (ours,) = torch.autograd.grad(Saved.apply(x), x, v)
 torch.testing.assert_close(ours, v * x.detach().exp())
@@ -194,8 +208,11 @@ assert refused
 # Where next
 # ----------
 #
-# The whole form of a Function: :ref:`custom-function`. What else keeps a graph alive:
-# :ref:`what-keeps-a-graph`. Saved tensors elsewhere: :ref:`checkpointing`.
+# :ref:`custom-function` shows the whole form of a Function. :ref:`what-keeps-a-graph`
+# lists what else keeps a graph alive, and :ref:`checkpointing` is about saved tensors
+# elsewhere.
 #
 # .. asked: save_for_backward; ctx.x; store tensors for backward; memory leak in a
 #    custom Function; ctx attributes
+# .. words: leak, attribute, store, save, intermediate, memory, cycle, needed later, non-
+#    tensor

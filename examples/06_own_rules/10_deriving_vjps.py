@@ -185,3 +185,5 @@ for dx, g in ((change, G), (symmetric, G), (symmetric, (G + G.T) / 2)):
 # .. asked: derive the backward of a matrix function; gradient of matmul; gradient of
 #    the inverse; matrix calculus; derivative of solve; write a backward formula; trace
 #    trick
+# .. words: matrix calculus, transpose, formula, differential, trace, paper, derive, linear
+#    solve, einsum

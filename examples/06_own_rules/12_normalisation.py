@@ -38,8 +38,8 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
     print(own.numpy().round(4), torch.allclose(own, other))
 
 # %%
-# The gradient by x
-# -----------------
+# The gradient with respect to x
+# ------------------------------
 #
 # *I treat mean and variance as numbers*, and my gradient is wrong, though its shape is
 # right. Is it equal, and the largest error:
@@ -171,3 +171,5 @@ torch.testing.assert_close(quotient, both, rtol=1e-6, atol=1e-7)
 #
 # .. asked: derive batch norm backward; layer norm gradient; backward of normalisation;
 #    derivative of mean and variance; batchnorm gradient by hand
+# .. words: batchnorm by hand, mean, variance, std, three terms, cs231n, layer norm, rms
+#    norm, formula

@@ -195,3 +195,5 @@ assert min(errors[torch.float64]) < 1e-9 < 1e-5 < min(errors[torch.float32])
 #    a custom backward; gradient checking; is my backward right; numerical and
 #    analytical Jacobian; test whether my gradient is correct; compare with finite
 #    differences; finite difference does not match autograd
+# .. words: verify, numerically, finite, eps, tolerance, float32 fails, double, unit test,
+#    mismatch, approximate, slow mode, nondeterministic

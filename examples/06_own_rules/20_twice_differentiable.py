@@ -184,3 +184,5 @@ assert slips == ((36, 2), (16 * 2**15, 2**18))
 #
 # .. asked: double backward of a custom Function; second derivative of my Function;
 #    once_differentiable; gradgradcheck; custom backward for second order
+# .. words: second order, twice, graph of backward, hessian through my function, save
+#    outputs, once

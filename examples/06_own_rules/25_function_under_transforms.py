@@ -4,19 +4,25 @@ r"""
 Function under vmap and forward mode (setup_context, jvp)
 =========================================================
 
-Split ``forward`` into ``forward(x)`` and ``setup_context(ctx, inputs, output)`` for
-:mod:`torch.func`; add ``generate_vmap_rule = True`` or a ``vmap`` of your own for
-:term:`vmap`, and ``jvp`` for :term:`forward mode`. Each is missed only when called for.
+You have written an :class:`torch.autograd.Function`, and ``y.backward(v)`` works. Then you
+pass it to ``torch.func.jacrev`` or ``vmap``, and PyTorch asks for methods that you have
+never heard of. For :mod:`torch.func`, split ``forward`` into ``forward(x)`` and
+``setup_context(ctx, inputs, output)``. For :term:`vmap`, add ``generate_vmap_rule = True``
+or a ``vmap`` of your own. For :term:`forward mode`, add ``jvp``. Nothing tells you that one
+of them is missing until something calls for it.
 """
 
 # %%
-# The function: :math:`y_i=x_1^2+\cdots+x_i^2`, from ``(n,)`` to ``(n,)``. Its
-# :term:`Jacobian` is lower triangular, with :math:`2x_j` in column j. So a product from the
-# right is a running sum, and one from the left a running sum from the end:
+# Our example is :math:`y_i=x_1^2+\cdots+x_i^2`, the running sum of the squares, from
+# shape ``(n,)`` to ``(n,)``. Its :term:`Jacobian` is lower triangular, with :math:`2x_j`
+# in column j. Multiplied from the right it gives a running sum, and multiplied from the
+# left a running sum that begins at the end:
 #
 # .. math::
 #
 #    (Ju)_i=\sum_{j\le i}2x_ju_j,\qquad (J^\top v)_j=2x_j\sum_{i\ge j}v_i .
+#
+# We write the ``Function`` in the usual way, with one ``forward`` that does everything:
 
 import torch
 from torch.autograd import Function
@@ -38,7 +44,8 @@ class Joined(Function):
 
 
 # %%
-# ``y.backward(v)`` is content with that. A transform must run ``forward`` without a ctx:
+# For a :term:`vector-Jacobian product` this is enough, as the first line shows. A
+# transform of ``torch.func`` has to run ``forward`` without a ``ctx``, and refuses:
 
 
 def attempt(call):
@@ -53,7 +60,8 @@ print(torch.autograd.functional.vjp(Joined.apply, x, torch.ones(3))[1])
 attempt(lambda: torch.func.jacrev(Joined.apply)(x))
 
 # %%
-# The same, split. ``setup_context`` sees all inputs, as a tuple, and the output:
+# So we split it in two. ``forward`` computes the output, and ``setup_context`` saves what
+# ``backward`` needs. It is given all inputs, as a tuple, and the output:
 
 
 class Split(Function):
@@ -74,8 +82,9 @@ torch.func.jacrev(Split.apply)(x)
 # vmap
 # ----
 #
-# *You tried to vmap over ...*: it cannot look into ``forward``. If both methods consist
-# of torch operations, let it generate the rule:
+# *You tried to vmap over ...* is what you see next. ``vmap`` cannot look into
+# ``forward``, and so it does not know what to do with a batch. If both methods consist of
+# torch operations that ``vmap`` can map, you may let it generate the rule:
 
 attempt(lambda: torch.func.vmap(Split.apply)(torch.ones(2, 3)))
 
@@ -90,9 +99,11 @@ torch.func.vmap(Batched.apply)(torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]))
 # Forward mode
 # ------------
 #
-# A :term:`JVP` cannot be had from ``backward`` alone. Add ``jvp``, which receives a
-# :term:`tangent` for each input; and what it needs goes through ``save_for_forward``,
-# without which ``saved_tensors`` is empty:
+# A :term:`JVP` cannot be had from ``backward`` alone. Add the method ``jvp``, which
+# receives a :term:`tangent` for each input. Whatever it needs has to be saved with
+# ``save_for_forward``. ``Forgetful`` has a ``jvp`` but does not do that, and so it finds
+# ``saved_tensors`` empty. The first message is for a ``Function`` without ``jvp``, and
+# the second for ``Forgetful``:
 
 
 class Forgetful(Batched):
@@ -107,7 +118,7 @@ attempt(lambda: torch.func.jvp(Batched.apply, (x,), (u,)))
 attempt(lambda: torch.func.jvp(Forgetful.apply, (x,), (u,)))
 
 # %%
-# Both saved:
+# We save the input for both modes, and get the value and its JVP:
 
 
 class Forward(Forgetful):
@@ -123,7 +134,8 @@ torch.func.jvp(Forward.apply, (x,), (u,))
 # Out of torch, under vmap
 # ------------------------
 #
-# No generated rule batches code that leaves torch; what arrives has no memory for NumPy:
+# The generated rule cannot batch code that leaves torch. Here ``forward`` calls NumPy,
+# and the tensor that arrives there under ``vmap`` has no memory that NumPy could read:
 
 
 class ByNumPy(Forward):
@@ -135,8 +147,11 @@ class ByNumPy(Forward):
 attempt(lambda: torch.func.vmap(ByNumPy.apply)(torch.ones(2, 3)))
 
 # %%
-# Then say yourself what the batch means. ``vmap`` receives the whole tensors with their
-# batch dimensions and returns the output with its own. The generated rule has to go:
+# In this case you have to say yourself what the batch means. Your ``vmap`` receives the
+# whole tensors and the places of their batch dimensions. It returns the output and the
+# place of the batch dimension in it, which is 0 here. The generated rule has to be
+# switched off, as otherwise there would be two. In this example the two points are the
+# *columns* of a matrix:
 
 
 class WithRule(ByNumPy):
@@ -151,8 +166,11 @@ WithRule.generate_vmap_rule = False
 torch.func.vmap(WithRule.apply, in_dims=1)(columns)
 
 # %%
-# The check: the Jacobian by the formula, both ways; differences with every mode; transforms
-# of transforms. *Must I write a jvp for hessian?* No: ``jacrev(jacrev(f))`` is the same:
+# *Must I write a jvp for hessian?* You need one for :func:`torch.func.hessian`, which
+# uses forward mode. ``jacrev(jacrev(f))`` gives the same matrix without it, as
+# ``Batched`` shows below. As a check, we compare the Jacobian in both modes with the
+# formula, try transforms of transforms, and let ``gradcheck`` compare the modes with
+# differences:
 
 J = torch.tril(2 * x.expand(3, 3))
 for f in (Forward.apply, WithRule.apply):
@@ -171,8 +189,11 @@ assert torch.autograd.gradcheck(Forward.apply, x.double().requires_grad_(), **mo
 # Where next
 # ----------
 #
-# Where vmap itself ends: :ref:`vmap-limits`. J against its transpose:
-# :ref:`dot-product-test`. An operation without forward mode: :ref:`jvp-from-vjps`.
+# :ref:`vmap-limits` says what ``vmap`` cannot map at all. :ref:`dot-product-test`
+# compares J with its transpose, and :ref:`jvp-from-vjps` helps with an operation that has
+# no forward mode.
 #
 # .. asked: custom Function with vmap; setup_context; generate_vmap_rule; custom
 #    Function with torch.func; jvp of a custom Function
+# .. words: functorch, setup_context, staticmethod, vmap, jacrev, generate, old style
+#    forward

@@ -250,3 +250,5 @@ for case in manners:
 #    differentiation in NumPy; topological order; what happens inside backward;
 #    understand how PyTorch computes gradients; write a tiny PyTorch; what does
 #    loss.backward() actually do
+# .. words: from scratch, micrograd, tape, own framework, numpy, understand, topological
+#    sort, wengert, karpathy, inside

@@ -4,13 +4,14 @@ r"""
 Which way to a whole Jacobian is fastest, for m = 1 … 1000?
 ===========================================================
 
-For one output ``backward`` itself. From about ten outputs on, all rows at once
-(``is_grads_batched``, ``jacrev``) beat a loop by a factor that grows; and once there are
-more outputs than inputs, :term:`forward mode` beats them all.
+There are several ways to a whole :term:`Jacobian`, and you want the fastest. For one output
+it is ``backward`` itself. For the network on this page, from about ten outputs on, all rows
+at once (``is_grads_batched``, ``jacrev``) beat a loop, and by a factor that grows. Once
+there are more outputs than inputs, :term:`forward mode` beats them all.
 """
 
 # %%
-# A network from 100 numbers to ``m``, with a hidden layer of 64:
+# We measure a network from 100 numbers to ``m``, with a hidden layer of 64:
 
 import torch
 
@@ -24,7 +25,9 @@ def network(m):
 
 
 # %%
-# Five ways. Three pull rows back, ``jacfwd`` pushes columns forward, and the fifth chooses:
+# There are five ways. Three of them compute rows, with one product for each output,
+# ``jacfwd`` computes columns, and the fifth chooses between the two. We write the first
+# two as functions:
 
 import pullback
 
@@ -42,7 +45,7 @@ def batched(f, x):
 
 
 # %%
-# The others are functions of a library already:
+# The three others are functions of a library already:
 
 ways = {
     "loop over rows": loop,
@@ -53,7 +56,8 @@ ways = {
 }
 
 # %%
-# All five give the same matrix; a fast wrong one would be of no use:
+# Before we measure, we make sure that all five give the same matrix. A fast way to a
+# wrong result would be of no use:
 
 f, x = network(30), torch.linspace(-1, 1, n)
 J = ways["jacfwd"](f, x)
@@ -65,8 +69,8 @@ for name, way in ways.items():
 # Timed
 # -----
 #
-# For each ``m`` the ways' times, divided by the fastest one's. ``Timer`` repeats each until
-# its median is steady, on one thread:
+# For each ``m`` we divide the time of each way by the time of the fastest. ``Timer``
+# repeats a call until its median is steady, and uses one thread:
 
 from torch.utils.benchmark import Timer
 
@@ -83,7 +87,8 @@ def compare(m):
 
 
 # %%
-# A clone of the repository holds a record; a copy of this page measures anew:
+# If you run a copy of this page, it measures on your machine. In a clone of the
+# repository it reads a record, and here is where that comes from:
 
 import json
 import platform
@@ -102,7 +107,8 @@ record = json.loads(path.read_text()) if path.exists() else measure()
 print("torch", record["torch"], "on", record["machine"], "with one thread,", record["date"])
 
 # %%
-# Times as multiples of the fastest way for that ``m``:
+# Each column is one ``m``. A way with 1.0 was the fastest there, and 2.5 means that it
+# took two and a half times as long:
 
 print(f"{'m':18}" + "".join(f"{m:>7}" for m in record["figures"]))
 for name in ways:
@@ -110,7 +116,7 @@ for name in ways:
     print(f"{name:18}" + "".join(f"{ratio:7.1f}" for ratio in row))
 
 # %%
-# Each line of the table is a line of the picture; lower is faster:
+# In the picture, each row of the table is a line, and lower means faster:
 
 import matplotlib.pyplot as plt
 
@@ -125,13 +131,14 @@ _ = ax.set(xlabel="outputs m", ylabel="time / fastest", title="Ways to J, 100 in
 # What goes wrong
 # ---------------
 #
-# Taking one figure for a rule. On a *small* function the ways differ by their fixed cost,
-# a fraction of a millisecond for the transforms of :mod:`torch.func`; on a large one by
-# the number of products. And with all rows at once every intermediate value is held ``m``
-# times: where memory ends first, ``chunk_size`` or the loop are what is left.
+# Do not take one figure for a rule. On a *small* function, the ways differ by their fixed
+# cost, which is a fraction of a millisecond for the transforms of :mod:`torch.func`. On a
+# large one they differ by the number of products. And if all rows are computed at once,
+# every intermediate value is held ``m`` times. If there is not enough memory for that,
+# ``chunk_size`` or the loop are what is left.
 #
-# The check, independent of any clock: products needed for m outputs of n inputs, counted in
-# floating-point operations per forward pass.
+# As a check that does not depend on a clock, we count the floating-point operations of
+# ``jacrev`` and ``jacfwd`` for 1000 outputs, in units of one forward pass:
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -147,8 +154,8 @@ rows, columns = flops(torch.func.jacrev(f), X), flops(torch.func.jacfwd(f), X)
 print(f"{rows / flops(f, X):.0f} {columns / flops(f, X):.0f}")
 
 # %%
-# :term:`Reverse mode <reverse mode>` needs a forward pass and 1000 products, forward mode
-# 100 pushes and the value, so that a tenth of the work is left:
+# :term:`Reverse mode <reverse mode>` needs a forward pass and 1000 products. Forward mode
+# needs 100 products and up to two passes more, and so about a tenth of the work is left:
 
 assert rows == 1001 * flops(f, X)
 assert 100 * flops(f, X) < columns < 103 * flops(f, X)
@@ -158,8 +165,9 @@ assert torch.allclose(J, torch.func.jacrev(network(30))(x.detach()), atol=1e-6)
 # Where next
 # ----------
 #
-# The ways themselves: :ref:`jacobian-at-once`. How ``mode="auto"`` chooses:
-# :ref:`reverse-or-forward`. Other shapes, recorded: :ref:`measured`.
+# :ref:`jacobian-at-once` introduces these ways one by one. :ref:`reverse-or-forward`
+# explains how ``mode="auto"`` chooses, and :ref:`measured` has records of other shapes.
 #
 # .. asked: fastest Jacobian; benchmark jacrev and jacfwd; loop or vmap for the
 #    Jacobian; compare ways to the Jacobian
+# .. words: slow, speed, benchmark, fastest, loop, vectorise, compare, which method

@@ -150,3 +150,4 @@ assert given_ones == ((1,), 4_000_000)
 # :ref:`same-or-not`.
 #
 # .. asked: sum or ones faster; speed of y.sum().backward(); overhead of ones_like
+# .. words: speed, faster, idiom, difference, overhead, style

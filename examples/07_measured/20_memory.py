@@ -4,15 +4,17 @@ r"""
 What memory do reverse mode, forward mode and checkpointing take?
 =================================================================
 
-:term:`Reverse mode <reverse mode>` keeps an activation for every layer until its product
-is done. :term:`Forward mode <forward mode>` keeps one layer and its :term:`tangent`, as
-long as neither inputs nor weights require a gradient. Checkpointing keeps a few of the
-layers' values and computes the others a second time.
+Your training runs out of memory, and you have read that :term:`forward mode` or
+checkpointing takes less. How much less? :term:`Reverse mode <reverse mode>` keeps an
+activation for every layer until its product is done. Forward mode keeps one layer and its
+:term:`tangent`, as long as neither inputs nor weights require a gradient. Checkpointing
+keeps the values of a few layers, and computes the others a second time.
 """
 
 # %%
-# Peak memory is counted here, not sampled: every tensor that an operation makes is added
-# when it is made and taken off when it is freed. So the figures are the same everywhere:
+# On this page we count peak memory, and do not sample it. Every tensor that an operation
+# makes is added when it is made, and taken off when it is freed. So you get the same
+# figures on every machine. This is the counter:
 
 import weakref
 
@@ -34,8 +36,9 @@ class Memory:
 
 
 # %%
-# A storage is the memory behind a tensor and its views. This shows it those of every
-# operation, and counts the layers too:
+# What it counts are storages. A storage is the memory behind a tensor and its views. The
+# following mode watches every operation, and shows the storages of its results to the
+# counter. It also counts how many layers are computed:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -53,8 +56,8 @@ class Peak(Memory, TorchDispatchMode):
 
 
 # %%
-# A chain of layers on vectors of 100 000 numbers; all memory is given in units of one such
-# vector, the input not counted:
+# Our example is a chain of layers on vectors of 100 000 numbers. All memory is given in
+# units of one such vector, and the input is not counted:
 
 x, v = torch.linspace(-1, 1, 100_000), torch.ones(100_000)
 
@@ -72,7 +75,8 @@ def peak(function, *args, unit=x):
 
 
 # %%
-# A :term:`VJP` and a :term:`JVP` for more and more layers:
+# We measure a :term:`VJP` and a :term:`JVP` of this chain with 1, 10, 20, 40 and 80
+# layers:
 
 
 def vjp(layers):
@@ -89,14 +93,15 @@ table = {way.__name__: [peak(way, n) for n in depths] for way in (vjp, jvp)}
 table
 
 # %%
-# Reverse mode grows with the depth, by one vector a layer. Forward mode does not: it holds
-# a value and a tangent before and after the layer at hand. That is its strength; what it
-# lacks is the *whole* gradient in one pass (:ref:`what-is-a-jvp`).
+# Reverse mode grows with the depth, by one vector for each layer. Forward mode does not.
+# It holds a value and a tangent before and after the current layer. This is its strength.
+# What it lacks is the *whole* gradient in one pass (:ref:`what-is-a-jvp`).
 #
-# *Mine does grow with the depth.* Then x or a weight requires a gradient, and a graph of
-# both the value and the tangent is recorded, for a ``backward`` that you may not want.
-# Detach them, or run the ``jvp`` under ``no_grad``, which stops the recording and not the
-# tangents:
+# *Mine does grow with the depth.* Then x or a weight requires a gradient. A graph of both
+# the value and the tangent is recorded, for a ``backward`` that you may not want. You can
+# detach x and the weights, or run the ``jvp`` under ``no_grad``, which stops the
+# recording but not the tangents. The first list below is without it, and the second with
+# it:
 
 
 def of_a_leaf(layers):
@@ -112,8 +117,9 @@ print(recorded, unrecorded)
 # Checkpointing
 # -------------
 #
-# ``checkpoint_sequential`` keeps the values between k segments, and each segment's own
-# while that segment is walked back. For 64 layers:
+# ``checkpoint_sequential`` divides the layers into segments. It keeps the values between
+# the segments, and those inside a segment only while this segment is walked back. Here
+# are 64 layers, in 1 to 64 segments:
 
 from torch.utils.checkpoint import checkpoint_sequential
 
@@ -131,8 +137,8 @@ peaks = {k: peak(checkpointed, k) for k in segments}
 peaks
 
 # %%
-# The least is in the middle, near :math:`\sqrt{64}` segments: few segments are long ones,
-# many are many kept values.
+# The least memory is needed in the middle, near :math:`\sqrt{64}` segments. If there are
+# few segments they are long, and if there are many, many values are kept between them:
 
 import matplotlib.pyplot as plt
 
@@ -143,7 +149,8 @@ ax.legend()
 _ = ax.set(title="Peak memory of 64 layers", xlabel="segments", ylabel="vectors")
 
 # %%
-# It is paid for in work: every segment but the last is computed twice. Counted in layers:
+# You pay for this with work, because every segment but the last is computed twice. With 8
+# segments, so many layers are computed instead of 64:
 
 with Peak() as counter:
     checkpointed(8)
@@ -153,8 +160,10 @@ counter.layers
 # What goes wrong
 # ---------------
 #
-# *"Jacobians by vmap cost no memory."* All rows at once hold each value of the backward
-# pass once a row. ``chunk_size`` bounds it:
+# *"Jacobians by vmap cost no memory."* If all rows are computed at once, each value of
+# the backward pass is there once for every row. ``chunk_size`` limits this. We take a
+# chain of 5 layers on 300 numbers, first with all rows at once and then with 10 at a
+# time:
 
 f, small = lambda x: chain(x, 5), torch.linspace(0, 1, 300)
 jacobians = [torch.func.jacrev(f, chunk_size=size) for size in (None, 10)]
@@ -162,20 +171,23 @@ rows = [peak(J, small, unit=small) for J in jacobians]
 rows
 
 # %%
-# The result alone is 300 rows, in chunks twice for a moment, as torch joins the pieces at
-# the end. ``retain_graph`` keeps what is else freed, ``total += loss`` every step's graph.
+# The result alone takes 300 rows. With chunks it is there twice for a moment, when torch
+# joins the pieces at the end. Memory grows also if you pass ``retain_graph``, which keeps
+# what would be freed, and if you write ``total += loss``, which keeps the graph of every
+# step.
 #
-# *"Forward over reverse is the lean Hessian-vector product."* In torch.func it is not.
-# :func:`torch.func.grad` records its own way back, as ``create_graph=True`` does, and
-# ``jvp`` gives each tensor that is kept a tangent. Two reverse passes, then it, 40 layers:
+# *"Forward over reverse is the lean Hessian-vector product."* With ``torch.func`` it is
+# not. :func:`torch.func.grad` records its own way back, as ``create_graph=True`` does,
+# and ``jvp`` adds a tangent to each tensor that is kept. For 40 layers, the first number
+# below is for two reverse passes, and the second for forward over reverse:
 
 loss = lambda x: chain(x, 40).sum()
 twice_reverse = peak(torch.autograd.functional.vhp, loss, x, v)
 print(twice_reverse, peak(torch.func.jvp, torch.func.grad(loss), (x,), (v,)))
 
 # %%
-# The check: what checkpointing returns is the same gradient, and the counts are what the
-# arithmetic says:
+# As a check, the gradient with checkpointing must be the same as without, and the counts
+# must be what arithmetic says:
 
 _, vjp_of_chain = torch.func.vjp(lambda x: chain(x, 64), x)
 torch.testing.assert_close(checkpointed(8), vjp_of_chain(v)[0])
@@ -190,8 +202,9 @@ assert recorded[-1] - recorded[-2] >= 40
 # Where next
 # ----------
 #
-# Using checkpoints: :ref:`checkpointing`. What is saved, operation by operation:
-# :ref:`never-forms-j`. Time: :ref:`cost-of-one-vjp`.
+# :ref:`checkpointing` explains how to use checkpoints. :ref:`never-forms-j` counts what
+# is saved, operation by operation, and :ref:`cost-of-one-vjp` measures the time.
 #
 # .. asked: memory of backward; memory of forward mode; memory of checkpointing; peak
 #    memory; how much memory does training take
+# .. words: gpu memory, oom, peak, ram, activations, how much, batch size

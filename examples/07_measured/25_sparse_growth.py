@@ -171,3 +171,4 @@ assert ((row - column).abs() <= 1).all()
 #
 # .. asked: sparse Jacobian for large n; a million unknowns; dense or sparse Jacobian;
 #    memory of a large Jacobian; scaling of a sparse Jacobian
+# .. words: large, million, scaling, mesh, grid, dense impossible, finite elements

@@ -4,14 +4,16 @@ r"""
 Two meanings of “dimension”: scalars, vectors, rows, columns, tensors
 =====================================================================
 
-In mathematics the space :math:`\mathbb R^5` has dimension 5; in PyTorch a tensor that
-holds one of its vectors has *one* dimension, of size 5. Mathematics counts numbers,
-PyTorch counts indices.
+A tutorial speaks of a vector of dimension 5, and PyTorch says of the same thing that its
+``dim()`` is 1. Who is right? Both are, because they count different things. In mathematics
+the space :math:`\mathbb R^5` has dimension 5. In PyTorch, a tensor that holds one of its
+vectors has *one* dimension, and the size of this dimension is 5. Mathematics counts
+numbers, and PyTorch counts indices.
 """
 
 # %%
-# ``dim()`` is the number of indices, ``shape`` their sizes, ``numel()`` the number of
-# entries, which is the dimension that mathematics means:
+# For a tensor, ``dim()`` is the number of indices, and ``shape`` lists their sizes.
+# ``numel()`` is the number of entries, and this is the dimension that mathematics means:
 
 import torch
 
@@ -19,8 +21,8 @@ x = torch.arange(5.0)
 print("indices:", x.dim(), " shape:", tuple(x.shape), " numbers:", x.numel())
 
 # %%
-# The sets of mathematics and their tensors. A vector has one index; a row and a column
-# are matrices, with two:
+# The table below lists some objects of mathematics and their tensors. A vector has one
+# index. A row and a column are matrices, and have two:
 
 kinds = {
     "scalar in R": torch.tensor(3.0),
@@ -33,21 +35,23 @@ for name, t in kinds.items():
     print(f"{name:20} dim {t.dim()}  shape {tuple(t.shape)}  numbers {t.numel()}")
 
 # %%
-# An :math:`m\times n` matrix ends in :math:`w_{m,n}`: row first, then column. Mathematics
-# counts from 1 and PyTorch from 0, so :math:`w_{2,3}` is ``W[1, 2]``:
+# The last entry of an :math:`m\times n` matrix is :math:`w_{m,n}`. The row comes first,
+# and then the column. Mathematics counts from 1 and PyTorch from 0, and so
+# :math:`w_{2,3}` is ``W[1, 2]``:
 
 W = kinds["matrix, 2×3"]
 W[1, 2]
 
 # %%
-# A tensor is an object of class :class:`torch.Tensor`; :func:`torch.tensor` is a function
-# that makes one:
+# Even the word *tensor* has two spellings in code. A tensor is an object of the class
+# :class:`torch.Tensor`, while :func:`torch.tensor` is a function that makes one:
 
 print(type(W), type(torch.tensor))
 
 # %%
-# A vector is neither a row nor a column. Transposing leaves it as it is, and it is
-# multiplied by a matrix from either side:
+# In PyTorch, a vector is neither a row nor a column. If you transpose it, nothing
+# changes, while a row turns into a column. And you may multiply it by a matrix from
+# either side:
 
 A = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 u = torch.tensor([1.0, 10.0])
@@ -58,8 +62,9 @@ print(A @ u, u @ A)
 # Kinds of functions
 # ------------------
 #
-# "Scalar" or "vector-valued" says what comes out, "univariate" or "multivariate" what
-# goes in. (*Multi-valued* is another thing: several values for one input.)
+# "Scalar" or "vector-valued" says what comes out of a function, and "univariate" or
+# "multivariate" says what goes in. (*Multi-valued* is something else, namely several
+# values for one input.) On this site we use an example of each kind:
 #
 # =============  =======================  =============================
 # ..             univariate, one in       multivariate, n in
@@ -68,7 +73,8 @@ print(A @ u, u @ A)
 # vector-valued  :math:`(-x^3,\,5x)`      :math:`(\sum x_i,\,\sum x_i^2)`
 # =============  =======================  =============================
 #
-# The shape of the :term:`Jacobian`, ``y.shape + x.shape``, follows:
+# The kind of the function decides the shape of its :term:`Jacobian`, which is ``y.shape +
+# x.shape``:
 
 functions = {
     "x²": (lambda x: x**2, torch.tensor(1.0)),
@@ -82,8 +88,9 @@ for name, (f, x) in functions.items():
     print(f"{name:12} y {shapes[0]!s:5} x {shapes[1]!s:5} J {shapes[2]}")
 
 # %%
-# A function and its value are different things, too. :math:`x^2` is scalar, yet its value
-# at five points has five entries. ``backward`` sees only the value:
+# A function is not the same thing as its value. The function :math:`x^2` is scalar, but
+# its value at five points has five entries. ``backward`` sees only the value, and so it
+# asks for a vector:
 
 y = torch.linspace(-1, 1, 5, requires_grad=True) ** 2
 try:
@@ -95,10 +102,11 @@ except RuntimeError as error:
 # What goes wrong
 # ---------------
 #
-# *Why is it called a vector when a matrix is required?* "Vector" is the mathematician's
-# word: the ``v`` of a :term:`vector-Jacobian product` lives in the space of the outputs,
-# of dimension ``y.numel()``, but as a tensor it has ``y``'s shape. One number in a
-# ``(1, 1)`` matrix is not "one-dimensional" in the sense that counts here:
+# *Why is it called a vector when a matrix is required?* "Vector" is the word of
+# mathematics. The ``v`` of a :term:`vector-Jacobian product` belongs to the space of the
+# outputs, and this space has dimension ``y.numel()``. As a tensor, however, ``v`` has the
+# shape of ``y``, whatever that is. If ``y`` is a ``(1, 1)`` matrix, a ``v`` with one
+# index is refused, although each of them holds one number:
 
 y = torch.ones(1, 1, requires_grad=True) ** 2
 try:
@@ -107,14 +115,16 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Both vocabularies side by side:
+# :func:`pullback.explain` puts both vocabularies side by side. In the first two rows, the
+# word of mathematics comes before the dot, and the word of PyTorch after it:
 
 import pullback
 
 pullback.explain(torch.square, torch.arange(1.0, 6))
 
 # %%
-# Derived by hand, the four Jacobians have the same shapes and entries:
+# As a check, we derive the four Jacobians by hand. They have the same shapes and the same
+# entries:
 
 by_hand = {
     "x²": torch.tensor(2.0),
@@ -130,8 +140,10 @@ for name, (f, x) in functions.items():
 # Where next
 # ----------
 #
-# Which way up the Jacobian stands: :ref:`which-way-up`. What this means for the shape of
-# ``v``: :ref:`shape-rule`.
+# :ref:`which-way-up` explains which way up the Jacobian is written, and :ref:`shape-rule`
+# what all this means for the shape of ``v``.
 #
 # .. asked: dimension of a tensor; 1-d tensor or vector in 3-d space; scalar, vector,
 #    matrix, tensor; row or column vector in PyTorch; ndim
+# .. words: 1d, 2d, axis, length, column, row, ndim, size, confused, numpy, unsqueeze, shape
+#    (3,) or (3, 1)

@@ -4,16 +4,18 @@ r"""
 Derivative, gradient, Jacobian: which way up?
 =============================================
 
-On this site row :math:`i` of :math:`J` belongs to output :math:`i`, so a derivative is
-an :math:`m\times1` column and a gradient a :math:`1\times n` row. PyTorch itself has no
-rows or columns: its gradient has ``x``'s shape.
+One book writes the gradient as a row, another as a column, and PyTorch prints something
+that is neither. On this site, row :math:`i` of :math:`J` belongs to output :math:`i`. So
+the derivative of a function of one number is an :math:`m\times1` column, and the gradient
+of a loss is a :math:`1\times n` row. PyTorch itself has no rows or columns. Its gradient
+has the shape of ``x``.
 """
 
 # %%
 # A :term:`partial derivative` :math:`\partial f_i/\partial x_j` is the rate at which
-# output :math:`i` changes when :math:`x_j` alone moves. For
-# :math:`f:\mathbb R^n\to\mathbb R^m` the :term:`Jacobian` collects all of them, the
-# gradients of the outputs stacked as rows:
+# output :math:`i` changes if only :math:`x_j` moves. For :math:`f:\mathbb R^n\to\mathbb
+# R^m`, the :term:`Jacobian` collects all of them. The gradients of the outputs are its
+# rows:
 #
 # .. math::
 #
@@ -22,8 +24,9 @@ rows or columns: its gradient has ``x``'s shape.
 #    \vdots&&\vdots\\
 #    \partial f_m/\partial x_1&\cdots&\partial f_m/\partial x_n\end{bmatrix}
 #
-# One number in, :math:`n=1`: a column, the :term:`derivative`. For :math:`(-x^3,5x)` it is
-# :math:`(-3x^2,\,5)`, here at 1:
+# If one number goes in, :math:`n=1`, and the Jacobian is a column. This is the
+# :term:`derivative` of a curve. For :math:`(-x^3,5x)` it is :math:`(-3x^2,\,5)`, and at 1
+# we get:
 
 import torch
 
@@ -31,9 +34,9 @@ derivative = torch.func.jacfwd(lambda x: torch.stack([-(x[0] ** 3), 5 * x[0]]))
 derivative(torch.tensor([1.0]))
 
 # %%
-# One number out, :math:`m=1`, as every loss has: a row, the :term:`gradient`, and now
-# Jacobian and gradient coincide. For :math:`3x_1^2+5x_2^2` at :math:`(-1,2)` it is
-# :math:`(6x_1,\,10x_2)`:
+# If one number comes out, as with every loss, :math:`m=1` and the Jacobian is a row. It
+# has the same entries as the :term:`gradient`. For :math:`3x_1^2+5x_2^2` at
+# :math:`(-1,2)` they are :math:`(6x_1,\,10x_2)`:
 
 
 def loss(x):
@@ -43,8 +46,8 @@ def loss(x):
 torch.func.jacrev(lambda x: loss(x).reshape(1))(torch.tensor([-1.0, 2.0]))
 
 # %%
-# ``backward`` on the same loss, with ``y`` of shape ``()``: the gradient has ``x``'s shape
-# ``(2,)``, neither row nor column:
+# Now we call ``backward`` on the same loss, where ``y`` has shape ``()``. The gradient
+# has the shape of ``x``, which is ``(2,)``, and this is neither a row nor a column:
 
 x = torch.tensor([-1.0, 2.0], requires_grad=True)
 loss(x).backward()
@@ -54,7 +57,9 @@ x.grad
 # One product, four notations
 # ---------------------------
 #
-# :math:`f(x)=(\sum x_i,\;\sum x_i^2)` at :math:`(1,2,3)` has :math:`m=2` and :math:`n=3`:
+# Books write the product of ``v`` and the Jacobian in four ways. To compare them, we take
+# :math:`f(x)=(\sum x_i,\;\sum x_i^2)` at :math:`(1,2,3)`, with :math:`m=2` and
+# :math:`n=3`:
 #
 # .. math::
 #
@@ -64,25 +69,27 @@ J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 v = torch.tensor([10.0, 1.0])
 
 # %%
-# *Row form*: :math:`v^\top J`, a :math:`1\times n` row. *Column form*: :math:`J^\top v`, an
-# :math:`n\times1` column, the transpose of the row:
+# In *row form*, the product :math:`v^\top J` is a :math:`1\times n` row. In *column
+# form*, :math:`J^\top v` is an :math:`n\times1` column, and it is the transpose of that
+# row:
 
 row = v.reshape(1, 2) @ J
 column = J.T @ v.reshape(2, 1)
 print(row, column, sep="\n")
 
 # %%
-# *Numerator layout* is the :math:`J` above. *Denominator layout* writes the transpose
+# *Numerator layout* is the :math:`J` above. *Denominator layout* writes its transpose
 # instead, :math:`D_{ji}=\partial f_i/\partial x_j`, so that :math:`J^\top v` reads
-# :math:`Dv`. *Einstein summation* :math:`g_j=v_iJ_{ij}` sums over the index that occurs
-# twice and needs no layout:
+# :math:`Dv`. *Einstein summation*, :math:`g_j=v_iJ_{ij}`, sums over the index that occurs
+# twice, and needs no layout at all:
 
 D = torch.tensor([[1.0, 2.0], [1.0, 4.0], [1.0, 6.0]])
 einstein = torch.einsum("i,ij->j", v, J)
 print(D @ v, einstein)
 
 # %%
-# What PyTorch returns is that last form, one index for each of ``x``'s:
+# What PyTorch returns is like the last of these. It has one index for each index of
+# ``x``:
 
 
 def f(x):
@@ -94,7 +101,8 @@ f(x).backward(v)
 x.grad
 
 # %%
-# *Should v be a row [1 1] or a column [1; 1]?* Neither. It has ``y``'s shape ``(2,)``:
+# *Should v be a row [1 1] or a column [1; 1]?* It should be neither. PyTorch wants the
+# shape of ``y``, which is ``(2,)``, and refuses both of the others:
 
 for shape in (1, 2), (2, 1):
     try:
@@ -106,25 +114,29 @@ for shape in (1, 2), (2, 1):
 # What goes wrong
 # ---------------
 #
-# Calling :math:`v^\top J` a :term:`Jacobian-vector product`. That name belongs to
-# :math:`Ju`, the product with a :math:`u` of ``x``'s shape. The result has ``y``'s:
+# Some people call :math:`v^\top J` a :term:`Jacobian-vector product`. That name belongs
+# to :math:`Ju`, the product with a :math:`u` that has the shape of ``x``. You can tell
+# them apart by the shape of the result. The :term:`VJP` has the shape of ``x``, and the
+# :term:`JVP` that of ``y``:
 
 u = torch.tensor([1.0, 0.0, 2.0])
 _, Ju = torch.func.jvp(f, (x.detach(),), (u,))
 print("VJP", x.grad, " JVP", Ju)
 
 # %%
-# Both products of one :math:`J`, to touch: *backward* weighs its rows and adds them up,
-# *forward* its columns. Neither turns it over:
+# Here you can try both products of one :math:`J`. *backward* multiplies its rows by the
+# weights and adds them up, and *forward* does the same with its columns. Neither of them
+# transposes the table:
 
 import pullback
 
 pullback.live(f, x, v)
 
 # %%
-# Taking a *square* :math:`J` the wrong way up. Nothing is refused, and the numbers are
-# wrong. The test is :math:`v^\top(Ju)=v^\top J\,u`, with the left side from :term:`forward
-# mode` (here ``a`` for :math:`v`, ``b`` for :math:`u`); a transposed :math:`J` fails it:
+# It is easy to take a *square* :math:`J` the wrong way up. No shape is refused, and the
+# numbers are wrong. To find out, compare :math:`v^\top(Ju)`, with :math:`Ju` from
+# :term:`forward mode`, with :math:`v^\top J\,u` from your own matrix. In the cell, ``a``
+# stands for :math:`v` and ``b`` for :math:`u`. The transposed matrix fails this test:
 
 S = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
 a, b = torch.tensor([1.0, 10.0]), torch.tensor([1.0, 1.0])
@@ -133,8 +145,8 @@ print("forward mode:", (a @ Sb).item())
 print("vᵀ J u:", (a @ S @ b).item(), " vᵀ Jᵀ u:", (a @ S.T @ b).item())
 
 # %%
-# All the notations give PyTorch's three numbers, :math:`J` itself is what forward mode
-# finds, and the two products agree on one number:
+# As a check, all four notations give PyTorch's three numbers, :math:`J` itself is what
+# forward mode finds, and the two products agree on one number:
 
 for notation in (row.flatten(), column.flatten(), D @ v, einstein):
     assert torch.equal(notation, x.grad)
@@ -146,9 +158,11 @@ assert a @ Sb == a @ S @ b != a @ S.T @ b
 # Where next
 # ----------
 #
-# The product as a step of the chain rule: :ref:`vjp-and-chain-rule`. More indices than
-# two: :ref:`tensor-jacobian`.
+# :ref:`vjp-and-chain-rule` shows the product as a step of the chain rule, and
+# :ref:`tensor-jacobian` is about more than two indices.
 #
 # .. asked: row or column gradient; numerator layout; is the gradient a row or a column;
 #    Jacobian transposed; layout convention; gradient or Jacobian or derivative, which is
 #    which
+# .. words: transposed, denominator, numerator, convention, textbook, row, column, nabla,
+#    notation, layout

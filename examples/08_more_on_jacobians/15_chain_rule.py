@@ -4,22 +4,25 @@ r"""
 The vector-Jacobian product, and the chain rule as a row of them
 ================================================================
 
-The :term:`Jacobian` of :math:`\ell\circ f` is the row :math:`\nabla\ell` times
-:math:`J_f`: the :term:`VJP` of :math:`f` with :math:`v^\top=\nabla\ell`. The
-:term:`chain rule` is a row of such products, from the loss back to the input.
+You know the chain rule as "multiply the derivatives". What is multiplied, and in which
+order, if there are many inputs and outputs? If a loss :math:`\ell` is applied to :math:`f`,
+the :term:`Jacobian` of :math:`\ell\circ f` is the row :math:`\nabla\ell` times :math:`J_f`.
+This is the :term:`VJP` of :math:`f` with :math:`v^\top=\nabla\ell`. For a longer chain, the
+:term:`chain rule` is a row of such products, one after the other, from the loss back to the
+input.
 """
 
 # %%
-# The product in indices sums over the outputs; the last entry is a derivative by the
-# last *input*, :math:`x_n`:
+# In indices, the product is a sum over the outputs. There is one entry for each *input*,
+# and so the last entry is a derivative with respect to :math:`x_n`:
 #
 # .. math::
 #
 #    (v^\top J)_j=\sum_{i=1}^m v_i\,\frac{\partial f_i}{\partial x_j},\qquad
 #    j=1,\dots,n
 #
-# Take :math:`f(x)=(x_1x_2,\;x_2x_3)`, from ``(3,)`` to ``(2,)``, and a loss
-# :math:`\ell(y)=y_1^2+3y_2`:
+# As an example, take :math:`f(x)=(x_1x_2,\;x_2x_3)`, from shape ``(3,)`` to shape
+# ``(2,)``, and the loss :math:`\ell(y)=y_1^2+3y_2`:
 
 import torch
 
@@ -37,8 +40,8 @@ y = f(x)
 y.detach()
 
 # %%
-# By hand at :math:`(1,2,3)`, with gradients as rows, :math:`\nabla\ell=(2y_1,\,3)=(4,3)`
-# and
+# We first compute it by hand at :math:`(1,2,3)`. With gradients written as rows,
+# :math:`\nabla\ell=(2y_1,\,3)=(4,3)`, and
 #
 # .. math::
 #
@@ -46,15 +49,16 @@ y.detach()
 #    =\begin{bmatrix}2&1&0\\0&3&2\end{bmatrix},\qquad
 #    \nabla\ell\,J_f=(8,\;13,\;6)
 #
-# In PyTorch neither is a row; ``v`` has ``y``'s shape and the result ``x``'s:
+# In PyTorch there are no rows. ``v`` has the shape of ``y``, and the result has the shape
+# of ``x``:
 
 v = torch.func.grad(loss)(y.detach())
 y.backward(v)
 print(v, x.grad)
 
 # %%
-# The same from one graph, with no ``v`` in sight. Backward makes it on the way, as a
-# hook on ``y`` shows:
+# If you call ``backward`` on the loss, you get the same result from one graph, and pass
+# no ``v``. The walk back computes it on its way, as a hook on ``y`` shows:
 
 x.grad = None
 y = f(x)
@@ -66,8 +70,9 @@ x.grad
 # A chain of three
 # ----------------
 #
-# For :math:`\ell\circ f\circ g` the row is :math:`\nabla\ell\,J_f\,J_g`. From the left,
-# every step is a row times a matrix:
+# If a function :math:`g` comes first, the row is :math:`\nabla\ell\,J_f\,J_g`. We compute
+# it from the left, so that every step is a row times a matrix. The three lines with
+# ``autograd.grad`` are these steps, and the three results are the rows on the way:
 
 
 def g(t):
@@ -83,10 +88,11 @@ y = f(h)
 print(v_y, v_h, v_t)
 
 # %%
-# Why from the left? The product is the same in any order, but the cost is not. With
-# :math:`1\times m` times two :math:`m\times m` matrices it is :math:`2m^2` multiplications
-# from the left and :math:`m^3+m^2` from the right. Counted for :math:`m=100` (a
-# multiplication and an addition make two operations):
+# Why from the left? The product is the same in any order, but its cost is not. For a
+# :math:`1\times m` row times two :math:`m\times m` matrices, there are :math:`2m^2`
+# multiplications from the left, and :math:`m^3+m^2` from the right. We count them for
+# :math:`m=100` (the counter counts a multiplication and an addition as two operations,
+# and so we divide by 2):
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -98,9 +104,10 @@ with FlopCounterMode(display=False) as right:
 print("left:", left.get_total_flops() // 2, " right:", right.get_total_flops() // 2)
 
 # %%
-# *Is backward([y, z]) well defined when z depends on y?* Yes: each is an output of its own,
-# and :math:`v_y\,dy/dx+v_z\,dz/dx` is added up, for :math:`y=x^2` and :math:`z=y^3=x^6` at
-# 1 the sum :math:`2+6`:
+# *Is backward([y, z]) well defined when z depends on y?* Yes. Each of them is an output
+# with its own derivative, and the two are added up: :math:`v_y\,dy/dx+v_z\,dz/dx`. For
+# :math:`y=x^2` and :math:`z=y^3=x^6` at 1, with ones for the weights, the sum is
+# :math:`2+6`:
 
 s = torch.tensor(1.0, requires_grad=True)
 y = s**2
@@ -112,16 +119,18 @@ s.grad
 # What goes wrong
 # ---------------
 #
-# *Is a factor m missing in* :math:`v^\top J`? No: the sum over the outputs *is* the
-# product. Dividing by :math:`m` gives the gradient of the mean:
+# *Is a factor m missing in* :math:`v^\top J`? No, because the sum over the outputs *is*
+# the product. If you divide by :math:`m`, which is 2 here, you get the gradient of the
+# mean, and that is another question:
 
 (total,) = torch.autograd.grad(f(x), x, torch.ones(2))
 (mean,) = torch.autograd.grad(f(x).mean(), x)
 print(total, mean)
 
 # %%
-# And :math:`v` must be taken at :math:`y=f(x)`. A ``v`` kept from an earlier step is
-# silently wrong after ``x`` has moved:
+# There is a real trap, too: :math:`v` has to be taken at :math:`y=f(x)`. If you keep a
+# ``v`` from an earlier step and use it after ``x`` has moved, the result is wrong, and
+# nothing warns you:
 
 moved = torch.tensor([2.0, 2.0, 3.0], requires_grad=True)
 (stale,) = torch.autograd.grad(f(moved), moved, v)
@@ -129,8 +138,8 @@ moved = torch.tensor([2.0, 2.0, 3.0], requires_grad=True)
 print(stale, fresh)
 
 # %%
-# The first product against the sum over :math:`i`, the chain of three against Jacobians
-# from :term:`forward mode`, and :func:`pullback.check` on its middle step:
+# We compare the first product with the sum over :math:`i`, and the chain of three with
+# Jacobians from :term:`forward mode`. :func:`pullback.check` examines its middle step:
 
 import pullback
 
@@ -141,8 +150,8 @@ torch.testing.assert_close(v_t, torch.func.jacfwd(loss)(f(h)) @ J_f(h) @ J_g(t))
 pullback.check(f, h, v_y).assert_ok()
 
 # %%
-# Two steps in one picture, :math:`\ell(f(x))` with :math:`\ell` a sum of squares. The one
-# row is the product of both Jacobians:
+# Here are two steps in one picture. In :math:`\ell(f(x))`, :math:`\ell` is a sum of
+# squares, and the one row that you see is the product of both Jacobians:
 
 chained = lambda x: (torch.stack([x[0] * x[1], x[0] + x[1]]) ** 2).sum()
 pullback.live(chained, torch.tensor([1.0, 2.0]))
@@ -151,8 +160,9 @@ pullback.live(chained, torch.tensor([1.0, 2.0]))
 # Where next
 # ----------
 #
-# The row as an *upstream gradient*: :ref:`upstream`. Why the matrices are never formed:
-# :ref:`never-forms-j`.
+# :ref:`upstream` uses the row as an *upstream gradient* where a graph is cut in two, and
+# :ref:`never-forms-j` explains why the matrices are never formed.
 #
 # .. asked: vector-Jacobian product; vjp; chain rule and backprop; product of Jacobians
 #    from the left; reverse-mode differentiation
+# .. words: left product, row times matrix, order, reverse, layers, vjp, link by link

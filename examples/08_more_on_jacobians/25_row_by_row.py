@@ -188,3 +188,4 @@ pullback.live(f, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
 #
 # .. asked: Jacobian in a loop; one row for each backward; Jacobian with one-hot
 #    vectors; for loop over outputs
+# .. words: loop, eye, retain, each output, stack, simple way

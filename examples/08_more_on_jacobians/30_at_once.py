@@ -175,3 +175,5 @@ sorted(found)
 #
 # .. asked: ways to compute a Jacobian; functional.jacobian, jacrev, jacfwd;
 #    vectorize=True; Jacobian without a loop
+# .. words: vectorised, batch of rows, functional, faster than a loop, which function,
+#    options

@@ -4,14 +4,16 @@ r"""
 Reverse or forward: where is the crossover?
 ===========================================
 
-Where :math:`J` is square: :term:`reverse mode` takes a product for each *output*,
-:term:`forward mode` one for each *input*. With fewer outputs than inputs reverse mode
-does less, with fewer inputs forward mode.
+``jacrev`` and ``jacfwd`` give you the same :math:`J`. Which one does less work?
+:term:`Reverse mode <reverse mode>` takes one product for each *output*, and :term:`forward
+mode` one for each *input*. With fewer outputs than inputs reverse mode does less, and with
+fewer inputs forward mode does. For a dense :math:`J`, the crossover is about where it is
+square.
 """
 
 # %%
-# For :math:`f:\mathbb R^n\to\mathbb R^m` a :term:`VJP` gives a row of the
-# :math:`m\times n` :term:`Jacobian` and a :term:`JVP` a column:
+# For :math:`f:\mathbb R^n\to\mathbb R^m`, a :term:`VJP` gives one row of the
+# :math:`m\times n` :term:`Jacobian`, and a :term:`JVP` gives one column:
 #
 # ====================  ===================  ==================
 # mode                  one product gives    products for J
@@ -20,8 +22,9 @@ does less, with fewer inputs forward mode.
 # :term:`forward mode`  a column, m numbers  n
 # ====================  ===================  ==================
 #
-# Work is counted here, not timed, so that it is the same on every machine:
-# ``FlopCounterMode`` adds up the operations of all products of two matrices.
+# On this page we count the work and do not time it, so that you get the same figures on
+# every machine. ``FlopCounterMode`` adds up the operations of all products of two
+# matrices:
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -34,9 +37,10 @@ def flops(function, x):
 
 
 # %%
-# A small network from ``n`` inputs to ``m`` outputs, with a hidden layer of 32. The input
-# is made a matrix of one column, since the counter passes over matrix times vector. A
-# forward pass takes two operations, a product and a sum, for each weight:
+# Our example is a small network from ``n`` inputs to ``m`` outputs, with a hidden layer
+# of 32. (The counter passes over a matrix times a vector. Therefore we write the input as
+# a matrix of one column.) A forward pass takes two operations for each weight, a product
+# and a sum:
 
 
 def network(n, m):
@@ -48,8 +52,9 @@ def network(n, m):
 flops(network(64, 8), torch.ones(64)) == 2 * (32 * 64 + 8 * 32)
 
 # %%
-# With 64 numbers in and ``m`` out, in units of one forward pass: reverse mode grows with
-# ``m``, while forward mode pays for 64 columns whatever ``m`` is:
+# Now let 64 numbers go in and ``m`` come out. We divide by the work of one forward pass.
+# You can see that reverse mode grows with ``m``, while forward mode pays for 64 columns
+# whatever ``m`` is:
 
 
 def passes(way, n, m):
@@ -63,16 +68,18 @@ for m in (1, 8, 32, 64, 128, 512):
     print(f"m = {m:3}   reverse {reverse:5.1f}   forward {forward:5.1f}")
 
 # %%
-# Reverse mode costs the forward pass and ``m`` more. Forward mode costs ``n`` and two more:
-# the forward pass, and one with the :term:`tangent` of the weights, which is zero but
-# multiplied all the same. The crossover is at :math:`m=n`, give or take one.
+# Reverse mode costs the forward pass and ``m`` products. Forward mode costs ``n``
+# products and two passes more. One of them is the forward pass. The other is with the
+# :term:`tangent` of the weights, which is zero, but is multiplied all the same. So the
+# crossover of this network is at :math:`m=n`, give or take one.
 #
 # The extremes
 # ------------
 #
 # *For one shared number C and a batch of outputs, ones give me 45: how do I get each
-# dy/dC?* Ones add the ten derivatives. One input means one column, and a single product
-# in forward mode gives them all apart:
+# dy/dC?* Ones add up the ten derivatives. But there is only one input, and so :math:`J`
+# has only one column. A single product in forward mode computes it, and keeps the ten
+# apart:
 
 C = torch.tensor(2.0, requires_grad=True)
 batch = torch.arange(10.0)
@@ -81,10 +88,11 @@ value, column = torch.func.jvp(lambda C: C * batch, (C.detach(),), (torch.ones((
 column
 
 # %%
-# *One time for each sample, t of shape (N,), and d net/dt at every pixel: N·C·H·W backward
-# passes?* One ``jvp``, with ones for the tangent: each sample depends on its own time
-# alone, so moving all times at once keeps the samples apart. Backward with ones gives the
-# sums over the pixels:
+# *One time for each sample, t of shape (N,), and d net/dt at every pixel: N·C·H·W
+# backward passes?* One ``jvp`` is enough, with ones for the tangent. In this function
+# each sample depends on its own time alone, so you may move all times at once and the
+# samples still do not get mixed. A backward pass with ones, which is printed last, gives
+# only the sums over the pixels:
 
 t, images = torch.tensor([0.5, 1.0]), torch.arange(8.0).reshape(2, 1, 2, 2)
 move = lambda t: t[:, None, None, None] ** 2 * images
@@ -92,16 +100,17 @@ pixels = torch.func.jvp(move, (t,), (torch.ones(2),))[1]
 print(pixels.tolist(), torch.func.vjp(move, t)[1](torch.ones(2, 1, 2, 2))[0])
 
 # %%
-# A loss is the other extreme: one output, one row, however many inputs. ``jacfwd`` is *not*
-# the cheap one there, whatever its name suggests. For 784 inputs it does this many times
-# the work:
+# A loss is the other extreme. It has one output, and so :math:`J` is one row, however
+# many inputs there are. The name ``jacfwd`` may suggest that it is the cheap one, but
+# here it is *not*. For 784 inputs, it does this many times the work of ``jacrev``:
 
 round(passes(torch.func.jacfwd, 784, 1) / passes(torch.func.jacrev, 784, 1))
 
 # %%
-# *f: R³ → R⁵⁰⁰⁰, and jacrev takes ages.* Then ``jacfwd``: three products in place of 5000.
-# Both run theirs at once, by :term:`vmap`, so memory grows with the number of products;
-# ``chunk_size`` of ``jacrev`` takes so many at a time, for the same values:
+# *f: R³ → R⁵⁰⁰⁰, and jacrev takes ages.* Then take ``jacfwd``, which needs three products
+# instead of 5000. Each of the two runs all its products at once, by :term:`vmap`, and so
+# the memory grows with the number of products. If you have to stay with ``jacrev``, its
+# ``chunk_size`` says how many products it takes at a time. The values are the same:
 
 wide, point = network(3, 5000), torch.tensor([0.1, 0.2, 0.3])
 by_columns, by_rows = (way(wide)(point) for way in (torch.func.jacfwd, torch.func.jacrev))
@@ -109,8 +118,9 @@ in_chunks = torch.func.jacrev(wide, chunk_size=500)(point)
 print([round(passes(way, 3, 5000)) for way in ways], tuple(by_columns.shape))
 
 # %%
-# :func:`pullback.jacobian` chooses by itself, by a rule that was measured in time
-# (:ref:`measured`). Its work, next to both modes:
+# :func:`pullback.jacobian` chooses the mode for you, by a rule that was measured in time
+# (:ref:`measured`). Here is its work beside that of the two modes, for a wide and for a
+# tall :math:`J`:
 
 import pullback
 
@@ -127,8 +137,9 @@ for n, m in (784, 10), (10, 784):
 # What goes wrong
 # ---------------
 #
-# Not every operation has a forward mode. The fast kernel of attention has none on a CPU;
-# the ``MATH`` backend spells it out in operations that have:
+# Some operations have no forward mode. The fast kernel of attention has none on a CPU. If
+# you choose the ``MATH`` backend, attention is written out in operations that do have
+# one:
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -146,7 +157,8 @@ with sdpa_kernel(SDPBackend.MATH):
     J = torch.func.jacfwd(attend)(q)
 
 # %%
-# All modes agree and only the work differs; the crossover is between ``m`` of 63 and 66:
+# All modes must agree, because only the work differs, and the crossover must lie between
+# ``m`` of 63 and 66. We check both, and the results of the sections above:
 
 x = torch.linspace(-1, 1, 6)
 rows = torch.func.jacrev(network(6, 4))(x)
@@ -165,8 +177,10 @@ assert passes(torch.func.jacrev, 64, 66) > passes(torch.func.jacfwd, 64, 66)
 # Where next
 # ----------
 #
-# When most of J is zero: :ref:`sparse-jacobian`. What each mode keeps in memory:
-# :ref:`never-forms-j`.
+# If most of J is zero, see :ref:`sparse-jacobian`. What each mode keeps in memory is
+# counted in :ref:`never-forms-j`.
 #
 # .. asked: forward or reverse mode; when is forward mode faster; number of inputs and
 #    outputs; jacfwd or jacrev crossover; few inputs many outputs
+# .. words: tall, wide, m and n, inputs versus outputs, cheaper, when to switch, rows or
+#    columns

@@ -4,14 +4,17 @@ r"""
 A Jacobian for every sample: (B, m, n) without the zeros
 ========================================================
 
-For a batch of independent samples, take ``m`` products that serve all the samples at
-once, or ``vmap(jacrev(f))``. Either gives ``(B, m, n)``; the full :term:`Jacobian` is
-``(B, m, B, n)`` and nearly all zeros.
+You have a batch of B samples, and for each of them you want a :term:`Jacobian` with one row
+for each of its m outputs. If you ask for the Jacobian of the whole batch, you get a tensor
+of shape ``(B, m, B, n)``, and if the samples are independent it is nearly all zeros. What
+you want has shape ``(B, m, n)``. For independent samples, ``m`` products that serve all the
+samples at once are enough, or you use ``vmap(jacrev(f))``.
 """
 
 # %%
-# Five samples of :math:`\mathbb R^3` go through a function to :math:`\mathbb R^2`, the same
-# for each. The full Jacobian has an index too many:
+# Five samples of :math:`\mathbb R^3` go through the same function to :math:`\mathbb R^2`.
+# The full Jacobian has one index too many, because it also says how the outputs of one
+# sample change with the inputs of another:
 
 import torch
 
@@ -27,13 +30,15 @@ full = torch.func.jacrev(f)(X)
 full.shape
 
 # %%
-# The blocks between different samples are zero. What you want is on the block diagonal:
+# The samples are independent, and so the blocks between different samples are zero. What
+# you want is on the block diagonal:
 
 blocks = torch.stack([full[b, :, b] for b in range(5)])
 print(blocks.shape, " zeros:", (full == 0).sum().item(), "of", full.numel())
 
 # %%
-# Drawn as a matrix, ten outputs by fifteen inputs:
+# In the picture, the same Jacobian is written as a matrix with ten rows for the outputs
+# and fifteen columns for the inputs:
 
 import pullback.plot
 
@@ -44,9 +49,10 @@ ax = pullback.plot.heatmap(full.reshape(10, 15), title=title)
 # The sum trick
 # -------------
 #
-# One product with ``v`` equal to 1 in column ``k`` of every sample gives row ``k`` of
-# every block: the :term:`ones trick` over samples, one-hot over outputs. Two products
-# do for two outputs, however large the batch:
+# Pass a ``v`` that is 1 at output ``k`` of every sample, and 0 elsewhere. The product
+# gives row ``k`` of every block at once. This ``v`` is one-hot over the outputs, and uses
+# the :term:`ones trick` over the samples. So you need two products for two outputs,
+# however large the batch is. Summing column ``k`` of ``Y`` passes exactly this ``v``:
 
 leaf = X.clone().requires_grad_()
 Y = f(leaf)
@@ -55,15 +61,17 @@ summed = torch.stack(rows, dim=1)
 summed.shape
 
 # %%
-# The same as a Jacobian of the sum over the batch, ``(out, B, in)``, permuted:
+# You can write the same as the Jacobian of the sum over the batch. It has the shape
+# ``(out, B, in)``, and so its dimensions have to be permuted:
 
 of_sum = torch.autograd.functional.jacobian(lambda X: f(X).sum(0), X).permute(1, 0, 2)
 of_sum.shape
 
 # %%
-# *is_grads_batched complains: grad_output has shape [2], output [5, 2].* The batch of ``v``
-# comes in front of ``Y``'s own shape, so ``torch.eye(2)`` has an index too few. Give each
-# sample the same one-hot row, ``(2, 5, 2)``; the ``k`` of the result is in front, too:
+# *is_grads_batched complains: grad_output has shape [2], output [5, 2].* The batch of
+# ``v`` comes in front of the shape of ``Y``, so ``torch.eye(2)`` has one dimension too
+# few. Give each sample the same one-hot row, which makes the shape ``(2, 5, 2)``. In the
+# result, the index of the output is in front, too, until you move it:
 
 try:
     torch.autograd.grad(Y, leaf, torch.eye(2), is_grads_batched=True)
@@ -74,16 +82,18 @@ V = torch.eye(2)[:, None, :].expand(2, 5, 2)
 print(tuple(V.shape), tuple(stacked.shape), tuple(stacked.movedim(0, 1).shape))
 
 # %%
-# A function of one sample, mapped over the batch, needs no trick and cannot mix samples
-# (with fewer inputs than outputs ``jacfwd`` in place of ``jacrev``):
+# If you have a function of *one* sample, map it over the batch. Then you need no trick,
+# and the samples cannot mix. (With fewer inputs than outputs, take ``jacfwd`` in place of
+# ``jacrev``.)
 
 mapped = torch.func.vmap(torch.func.jacrev(f))(X)
 mapped.shape
 
 # %%
-# *It eats all of my memory, though one Jacobian is tiny.* All points times all outputs are
-# computed at once. ``chunk_size`` of ``vmap`` takes so many points, that of ``jacrev`` so
-# many outputs at a time. A parameter that all points share has ``None`` in ``in_dims``:
+# *It eats all of my memory, though one Jacobian is tiny.* All outputs of all points are
+# computed at once. With the ``chunk_size`` of ``vmap`` you say how many points are taken
+# at a time, and with that of ``jacrev`` how many outputs. A parameter that all points
+# share gets ``None`` in ``in_dims``:
 
 
 def g(theta, x):
@@ -95,7 +105,7 @@ shared = torch.func.vmap(one, in_dims=(None, 0), chunk_size=2)(W, X)
 shared.shape
 
 # %%
-# :func:`pullback.jacobian` does it for a function of the whole batch:
+# If your function takes the whole batch, :func:`pullback.jacobian` does all this for you:
 
 import pullback
 
@@ -106,9 +116,10 @@ batched.shape
 # What goes wrong
 # ---------------
 #
-# *The one-hot loop and the sum trick give different Jacobians.* Then samples mix, as
-# BatchNorm makes them in training: the trick adds the rows of all samples to each sample's
-# own, here up to zero. :func:`pullback.jacobian` refuses:
+# *The one-hot loop and the sum trick give different Jacobians.* Then the samples mix.
+# BatchNorm makes them do so in training. The trick adds to each sample's own row the rows
+# that belong to the other samples, and here the sum is zero. :func:`pullback.jacobian`
+# refuses:
 
 training = torch.nn.BatchNorm1d(3, affine=False, track_running_stats=False)
 (trick,) = torch.autograd.grad(training(leaf)[:, 0].sum(), leaf)
@@ -120,8 +131,9 @@ except ValueError as error:
     print(error)
 
 # %%
-# *"... mutate a captured Tensor"*: the usual BatchNorm, in training, writes its running
-# statistics as well, and ``jacrev`` and ``jacfwd`` refuse. The one above has none to write:
+# *"... mutate a captured Tensor".* In training, the usual BatchNorm also writes its
+# running statistics, and ``jacrev`` and ``jacfwd`` refuse that. (The BatchNorm above has
+# no running statistics to write.)
 
 try:
     torch.func.jacrev(torch.nn.BatchNorm1d(3))(X)
@@ -129,8 +141,9 @@ except RuntimeError as error:
     print(str(error).split(" This")[0])
 
 # %%
-# In evaluation mode every sample is divided by the same running deviation, and they are
-# independent again. For a running variance of 1/4 each Jacobian is twice the identity:
+# In evaluation mode, every sample is divided by the same running deviation, and so the
+# samples are independent again. With a running variance of 1/4, each Jacobian is twice
+# the identity:
 
 norm = torch.nn.BatchNorm1d(3, affine=False).eval()
 norm.running_var.fill_(0.25)
@@ -138,8 +151,8 @@ scale = pullback.jacobian(norm, X, batched=True)
 scale[0].round(decimals=3)
 
 # %%
-# *vmap(jacrev) with BatchNorm fails on the number of dimensions.* Inside ``vmap`` a sample
-# has no batch dimension; give it one of size 1 and take it away again:
+# *vmap(jacrev) with BatchNorm fails on the number of dimensions.* Inside ``vmap``, a
+# sample has no batch dimension. Give it one of size 1, and take it away again:
 
 try:
     torch.func.vmap(torch.func.jacrev(norm))(X)
@@ -149,8 +162,9 @@ single = torch.func.jacrev(lambda x: norm(x.unsqueeze(0)).squeeze(0))
 torch.testing.assert_close(torch.func.vmap(single)(X), scale)
 
 # %%
-# *Dimension out of range … but got 1*: likewise. What takes dimension 1 unless told
-# otherwise (``normalize``, ``cosine_similarity``) wants ``dim=-1``:
+# *Dimension out of range … but got 1.* This has the same reason. Functions that work
+# along dimension 1 unless you tell them otherwise, such as ``normalize`` and
+# ``cosine_similarity``, have to be told ``dim=-1``:
 
 unit = torch.nn.functional.normalize
 try:
@@ -160,8 +174,8 @@ except IndexError as error:
 torch.func.vmap(torch.func.jacrev(lambda x: unit(x, dim=-1)))(X).shape
 
 # %%
-# The seven ways agree with the derivative by hand, :math:`\operatorname{diag}(1-y^2)\,W`
-# for each sample:
+# We compare the seven ways of this page with the derivative by hand, which is
+# :math:`\operatorname{diag}(1-y^2)\,W` for each sample:
 
 by_hand = (1 - f(X) ** 2)[:, :, None] * W
 for result in (blocks, summed, of_sum, stacked.movedim(0, 1), mapped, shared, batched):
@@ -172,7 +186,9 @@ torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, a
 # Where next
 # ----------
 #
-# Zeros elsewhere: :ref:`sparse-jacobian`. Functions that mix: :ref:`mixing-samples`.
+# :ref:`sparse-jacobian` is for Jacobians with zeros in other places, and
+# :ref:`mixing-samples` for functions that mix.
 #
 # .. asked: Jacobian for every sample; batched Jacobian; (B, m, B, n) Jacobian;
 #    vmap(jacrev)
+# .. words: batch, each row, blocks, diagonal blocks, sum over the batch, (B, m, n)

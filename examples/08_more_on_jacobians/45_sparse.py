@@ -188,3 +188,5 @@ pullback.live(f, torch.linspace(1, 6, 6))
 #
 # .. asked: colouring; coloring; sparse Jacobian in three products; tridiagonal; banded
 #    Jacobian; sparsity pattern
+# .. words: seeds, group columns, compress, tridiagonal, structure, curtis powell reid,
+#    recover

@@ -175,3 +175,4 @@ torch.testing.assert_close(kernel, closed)
 #
 # .. asked: Jacobian by parameters; Jacobian by the weights of a module;
 #    functional_call; derivative of outputs by weights
+# .. words: weights, dict, flatten, one matrix, network, stateless, named

@@ -4,14 +4,17 @@ r"""
 Why backward never forms J: time and memory
 ===========================================
 
-Each operation multiplies ``v`` by its own :term:`Jacobian` through a formula, without
-writing that Jacobian down. A product costs a small multiple of the forward pass; the
-Jacobian would have :math:`m\cdot n` entries.
+Books explain ``backward`` as ``v`` times the :term:`Jacobian`. For a layer with a million
+weights that matrix would be enormous, so where is it kept? Nowhere. Each operation
+multiplies ``v`` by its own Jacobian through a formula, without writing the matrix down. So
+a product costs a small multiple of the forward pass, while the Jacobian would have
+:math:`m\cdot n` entries.
 """
 
 # %%
-# An elementwise function of a million numbers has a Jacobian of :math:`10^{12}` entries, of
-# which all but a million are zero. The product multiplies by the diagonal alone:
+# An elementwise function of a million numbers has a Jacobian of :math:`10^{12}` entries.
+# All but a million of them are zero, because each output depends on one input. The
+# product needs the diagonal only:
 
 import torch
 
@@ -25,8 +28,9 @@ print(f"entries of J: {y.numel() * x.numel():.0e}   of x.grad: {x.grad.numel():.
 # Memory
 # ------
 #
-# What backward needs are :term:`saved tensors <saved tensor>`, values of the forward pass.
-# Hooks see each as it is saved; here they add up the bytes of different tensors:
+# What ``backward`` does need are :term:`saved tensors <saved tensor>`, which are values
+# of the forward pass. To see how many, we install a hook that is called for each tensor
+# as it is saved, and add up the bytes of the different ones:
 
 
 def saved_bytes(f, *inputs):
@@ -42,9 +46,9 @@ def saved_bytes(f, *inputs):
 
 
 # %%
-# For ``sin``, the input. For ten layers, ten activations: the price of :term:`reverse mode`
-# is that they are kept until the backward pass has used them. A sum saves nothing, since
-# its derivative is 1 whatever the values are:
+# ``sin`` saves its input. Ten layers save ten activations. This is the price of
+# :term:`reverse mode`: they are kept until the backward pass has used them. A sum saves
+# nothing, because its derivative is 1 whatever the values are:
 
 
 def ten_layers(x):
@@ -57,8 +61,8 @@ for f in (torch.sin, ten_layers, torch.sum):
     print(f"{f.__name__:10} saves {saved_bytes(f, x) / x.nbytes:.0f} × the bytes of x")
 
 # %%
-# :term:`Forward mode <forward mode>` carries a :term:`tangent` along with the values and
-# drops both as it goes. It saves nothing:
+# :term:`Forward mode <forward mode>` computes a :term:`tangent` along with the values,
+# and drops both as it goes. For the same ten layers it saves nothing:
 
 point, tangent = x.detach(), torch.ones(n)
 saved_bytes(lambda x: torch.func.jvp(ten_layers, (x,), (tangent,)), point)
@@ -67,17 +71,19 @@ saved_bytes(lambda x: torch.func.jvp(ten_layers, (x,), (tangent,)), point)
 # Work
 # ----
 #
-# For a linear layer :math:`Y=XW^\top` and a batch of 64, the Jacobian of the output by the
-# 1000×1000 weight would have this many entries:
+# Now take a linear layer :math:`Y=XW^\top` with a 1000×1000 weight, and a batch of 64. If
+# you wrote down the Jacobian of the output with respect to the weight, it would have this
+# many entries:
 
 X, W = torch.ones(64, 1000), torch.ones(1000, 1000, requires_grad=True)
 entries = (X @ W.T).numel() * W.numel()
 print(f"{entries:.1e} entries, {entries * 4 / 2**30:.0f} GiB")
 
 # %%
-# The product is :math:`V^\top X`, one matrix product of the size of the forward pass.
-# Counted in floating-point operations, which do not depend on the machine, for the weight
-# and for the input together:
+# The product is :math:`V^\top X`, one matrix product as large as the forward pass. There
+# is another one for the input. We count the floating-point operations of both together,
+# because such a count does not depend on the machine. The last number in each line is the
+# ratio of backward to forward:
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -91,14 +97,16 @@ for size in (10, 100, 1000):
     print(size, backward.get_total_flops() / forward.get_total_flops())
 
 # %%
-# Two products, twice the forward pass, whatever the size and not :math:`m` times. This is
-# the *cheap gradient principle*.
+# These are two products of the size of the forward pass, for each size that we tried, and
+# not :math:`m` of them. That a gradient costs a small multiple of the function itself is
+# called the *cheap gradient principle*.
 #
 # What goes wrong
 # ---------------
 #
-# *"Backward computes the full Jacobian, then multiplies."* If it did, a tensor of that size
-# would have to be made. This watches every operation and keeps the largest result:
+# *"Backward computes the full Jacobian, then multiplies."* If this were so, a tensor of
+# that size would have to appear somewhere. So we watch every operation, and remember the
+# size of the largest result:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -114,7 +122,7 @@ class Largest(TorchDispatchMode):
 
 
 # %%
-# The largest that backward makes here has the size of ``W``:
+# The largest tensor that ``backward`` makes here has as many entries as ``W``:
 
 Y = X @ W.T
 with Largest() as largest:
@@ -122,8 +130,9 @@ with Largest() as largest:
 print(largest.numel, W.numel())
 
 # %%
-# *My Jacobian runs out of memory, though training does not.* All its products at once hold
-# every intermediate value ``m`` times. ``chunk_size`` takes fewer at a time:
+# *My Jacobian runs out of memory, though training does not.* If you ask for all rows at
+# once, every intermediate value on the way back is there ``m`` times. With ``chunk_size``
+# you take fewer rows at a time, and the largest tensor gets smaller:
 
 
 def repeats(x):  # 100 numbers, then 4000, then 100
@@ -136,8 +145,9 @@ for chunk_size in (None, 10, 1):
     print(f"chunk_size={chunk_size}: largest tensor {in_chunks.numel} numbers")
 
 # %%
-# The rules that stand for the matrices are right: for :math:`V` of ones, by hand, the
-# gradient of ``W`` is :math:`V^\top X`, 64 everywhere:
+# As a check that the formulas stand for the right matrices, we compare them with
+# derivatives by hand. For a :math:`V` of ones, the gradient of ``W`` is :math:`V^\top X`,
+# which is 64 everywhere:
 
 assert torch.equal(W.grad, torch.full_like(W, 64))
 assert largest.numel < entries / 10_000
@@ -149,8 +159,10 @@ torch.testing.assert_close(J, 40 * torch.eye(100))
 # Where next
 # ----------
 #
-# When you do need the matrix: :ref:`jacobian-at-once`. What it takes in time:
-# :ref:`measured`.
+# :ref:`jacobian-at-once` is for when you do need the matrix, and :ref:`measured` shows
+# how much time it takes.
 #
 # .. asked: why backward does not form the Jacobian; cost of a vjp; matrix-free; memory
 #    of J
+# .. words: matrix free, terabytes, convolution, cost, storage, elementwise, diagonal never
+#    stored

@@ -4,14 +4,16 @@ r"""
 What does backward() pass when you pass nothing?
 ================================================
 
-A 1 in the shape of ``y``, if ``y`` is real and has exactly one element; otherwise you
-get an error. The default of the :term:`gradient argument` is ``None``, not
-``tensor(1.)``.
+Some people write ``loss.backward()``, others ``y.backward(v)``. What happens in the first
+case, where nothing is passed? If ``y`` is real and has exactly one element, PyTorch starts
+with a 1 in the shape of ``y``. Otherwise you get an error. So the default of the
+:term:`gradient argument` is ``None``, and not ``tensor(1.)``.
 """
 
 # %%
-# Take :math:`y=x^2` at 3, whose :term:`derivative` is 6. ``y`` has shape ``()``, one
-# element. Once with nothing, once with the 1 written out:
+# Take :math:`y=x^2` at 3, where the :term:`derivative` is 6. ``y`` has shape ``()`` and
+# holds one element. We call ``backward`` once with nothing, and once with the 1 written
+# out:
 
 import torch
 
@@ -23,9 +25,9 @@ x.grad = None
 print(x.grad)
 
 # %%
-# A vector with a single entry has one element, too, so nothing is needed. Here
-# :math:`y=a\cdot a` at :math:`a=4`, with derivative 8. Written out, the 1 has ``y``'s
-# shape ``(1,)``:
+# A vector with a single entry has one element, too, and so you need not pass anything.
+# For :math:`y=a\cdot a` at :math:`a=4` the derivative is 8. If you write the 1 out here,
+# it must have the shape of ``y``, which is ``(1,)``:
 
 a = torch.tensor([4.0], requires_grad=True)
 (a * a).backward()
@@ -35,9 +37,11 @@ a.grad = None
 print(a.grad)
 
 # %%
-# What is passed is ``torch.ones_like(y)``, whatever the number of dimensions. It is
-# :math:`\partial y/\partial y`, and it does not end the :term:`chain rule`, it
-# :term:`seeds <seed>` it. A hook on ``y`` sees the :term:`cotangent` arrive:
+# What PyTorch passes is ``torch.ones_like(y)``, whatever the number of dimensions. We can
+# see it with a hook on ``y``, which is shown the :term:`cotangent` that arrives there.
+# The 1 is the derivative :math:`\partial y/\partial y` of ``y`` with respect to itself.
+# It is where the :term:`chain rule` starts on its way back, and is therefore called a
+# :term:`seed`:
 
 for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     x = torch.full(shape, 3.0, requires_grad=True)
@@ -46,8 +50,9 @@ for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     y.backward()
 
 # %%
-# The signature says that the default is None, and the documentation what you must pass
-# when that will not do. By "non-scalar" it means more than one element:
+# The signature confirms that the default is None. The documentation says when this is not
+# enough, and what you must pass then. By "non-scalar" it means a tensor with more than
+# one element:
 
 import inspect
 
@@ -58,10 +63,11 @@ print(inspect.getdoc(torch.Tensor.backward).split("\n\n")[1])
 # What goes wrong
 # ---------------
 #
-# The same :math:`x^2` at *five* points is refused. *Why must I pass* ``gradient``\ *,
-# why can't PyTorch broadcast a 1.0?* Because five outputs have no single gradient, and
-# ones would silently give that of their sum. You have to say what you want, and a single
-# 1 for all five does not say it:
+# Now we evaluate the same :math:`x^2` at *five* points, and ``backward()`` refuses. *Why
+# must I pass* ``gradient``\ *, why can't PyTorch broadcast a 1.0?* Because five outputs
+# have no single gradient. If PyTorch took ones, it would silently give you the gradient
+# of their sum, which you may not want. You have to say what each output counts, and one 1
+# for all five does not say it, so it is refused as well:
 
 x = torch.linspace(-1, 1, 5, requires_grad=True)
 y = x**2
@@ -72,8 +78,9 @@ for v in (None, torch.tensor(1.0)):
         print(error)
 
 # %%
-# *My loss came out as a vector*, one entry for each sample (``reduction="none"``) or
-# for each GPU that took part. Then say how to make one number of it, most often:
+# *My loss came out as a vector*, with one entry for each sample (``reduction="none"``) or
+# for each GPU that took part. Then you have to say how to make one number of it. Most
+# often, this is the mean:
 
 p = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 loss = torch.nn.functional.mse_loss(p, torch.zeros(4), reduction="none")
@@ -82,7 +89,7 @@ loss.mean().backward()
 p.grad
 
 # %%
-# Complex output has no default either, though it has one element:
+# A complex output has no default either, even if it has one element only:
 
 z = torch.tensor(1.0 + 2.0j, requires_grad=True)
 try:
@@ -91,15 +98,16 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Before you call ``backward``, :func:`pullback.explain` says what it would do:
+# If you want to know before you call ``backward``, :func:`pullback.explain` tells you
+# what it would do. Look at the row ``y.backward()``:
 
 import pullback
 
 pullback.explain(torch.square, torch.tensor([4.0]))
 
 # %%
-# The default equals ``ones_like`` for each of the one-element shapes, and the
-# derivative :math:`2x=6` for all of them:
+# As a check, we compare the default with ``ones_like`` for each of the shapes with one
+# element, and both with the derivative :math:`2x=6`:
 
 for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     x = torch.full(shape, 3.0, requires_grad=True)
@@ -113,9 +121,10 @@ for shape in [(), (1,), (1, 1), (1, 1, 1)]:
 # Where next
 # ----------
 #
-# Which shapes ``v`` may have: :ref:`shape-rule`. Why a 1 starts the chain rule:
-# :ref:`upstream`. Ones for many outputs: :ref:`ones-trick`.
+# :ref:`shape-rule` says which shapes ``v`` may have. :ref:`upstream` explains why a 1
+# starts the chain rule, and :ref:`ones-trick` is about ones for many outputs.
 #
 # .. asked: backward() without an argument; default of gradient; implicit gradient of 1;
 #    what does backward() pass; does backward use tensor(1.); loss.backward() takes no
 #    argument, y.backward() does
+# .. words: default, None, nothing, scalar, implicit one, no argument, tensor(1.)

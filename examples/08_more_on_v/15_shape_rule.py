@@ -4,13 +4,17 @@ r"""
 Must v look like y or like x? The shape rule, and everything it refuses
 =======================================================================
 
-``v`` has exactly the shape of the output ``y``, never that of the input ``x``; the
-result has exactly the shape of ``x``. The entries of ``v`` may be any numbers.
+You pass a tensor of ones to ``backward``, and PyTorch answers *Mismatch in shape*. Which
+shape does it want? ``v`` must have exactly the shape of the output ``y``, because it holds
+one weight for each output. It never has the shape of the input ``x``, unless the two happen
+to be the same. The result, on the other hand, has exactly the shape of ``x``. The entries
+of ``v`` may be any numbers.
 """
 
 # %%
-# Take :math:`f:\mathbb R^{3\times2}\to\mathbb R^3`, the sum of each row. With weights
-# ``v`` of shape ``(3,)`` the :term:`VJP` has shape ``(3, 2)``:
+# Let :math:`f:\mathbb R^{3\times2}\to\mathbb R^3` add up each row of a matrix. There are
+# three outputs, and so ``v`` has shape ``(3,)``. The :term:`VJP` has the shape of ``x``,
+# which is ``(3, 2)``. Each row of it carries the weight of its own sum:
 
 import torch
 
@@ -21,8 +25,9 @@ y.backward(v)
 x.grad
 
 # %%
-# In elementwise functions ``x`` and ``y`` have the same shape, which hides the rule.
-# Here they differ, and a ``v`` that looks like ``x`` is refused:
+# If you work with elementwise functions alone, you never notice the rule, because there
+# ``x`` and ``y`` have the same shape. Here they differ, and a ``v`` that looks like ``x``
+# is refused. Read *grad_output* in the message as ``v``, and *output* as ``y``:
 
 
 def attempt(y, *v):
@@ -39,9 +44,11 @@ attempt(y, torch.ones(3, 2))
 # One function, five shapes
 # -------------------------
 #
-# ``v`` goes with the *value* ``y``, not with the function: :math:`x^2` of a scalar
-# ``()``, of a vector of one entry ``(1,)``, and of a matrix of one entry ``(1, 1)`` each
-# want a ``v`` of their own shape. ``()`` and ``(1,)`` are *not* interchangeable:
+# The right shape is not fixed by the function. It depends on the *value* ``y`` that you
+# have at hand. We square a scalar of shape ``()``, a vector with one entry, a matrix with
+# one entry, and two tensors with five entries. Each of them wants a ``v`` in its own
+# shape, and each gradient comes back in the shape of its input. The last two lines show
+# that ``()`` and ``(1,)`` are *not* interchangeable, although both hold a single number:
 
 for shape in [(), (1,), (1, 1), (5,), (5, 1)]:
     t = torch.full(shape, 2.0, requires_grad=True)
@@ -55,9 +62,10 @@ attempt(torch.tensor([2.0], requires_grad=True) ** 2, torch.tensor(1.0))
 # Three products, three weights
 # -----------------------------
 #
-# For :math:`z=p\odot q` with three entries, ``v`` needs three entries. Nothing at all, a
-# single 1, a Python list, a number, a NumPy array, and a ``v`` on another device (here
-# ``meta``, which needs no GPU) are refused, each in words of its own:
+# The product :math:`z=p\odot q` of two vectors has three entries, and so ``v`` needs
+# three. What else might one try? We pass nothing at all, then a single 1, a Python list,
+# a plain number, a NumPy array, and a tensor on another device (here ``meta``, for which
+# you need no GPU). All six are refused, each with another message:
 
 p = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 q = torch.tensor([4.0, 5.0, 6.0], requires_grad=True)
@@ -70,20 +78,23 @@ attempt(z, torch.ones(3).numpy())
 attempt(z, torch.ones(3, device="meta"))
 
 # %%
-# *Should v be a row or a column?* Neither, and there is no transposing to do: a row
-# ``(1, 3)`` is one more shape that is not ``y``'s:
+# *Should v be a row or a column?* It should be neither, and there is nothing to
+# transpose. A row of shape ``(1, 3)`` is another shape than ``(3,)``, and so it is
+# refused as well:
 
 attempt(z, torch.ones(1, 3))
 
 # %%
-# With three ones the result is the other factor, for both inputs:
+# Three ones in the right shape are accepted. The derivative of each product with respect
+# to one factor is the other factor, so ``p.grad`` is ``q``, and ``q.grad`` is ``p``:
 
 z.backward(torch.ones(3))
 print(p.grad, q.grad)
 
 # %%
-# A ``(5, 3)`` matrix of squares wants a ``(5, 3)`` of ones. It holds weights on the
-# outputs; it is no model weight, and needs neither ``requires_grad`` nor a kept graph:
+# For a matrix ``y`` the rule is the same. The squares of a ``(5, 3)`` matrix want a ``v``
+# of shape ``(5, 3)``. It holds weights on the outputs, and it is not a weight of the
+# model: it needs no ``requires_grad``. One call needs no kept graph either:
 
 M = torch.arange(1.0, 16).reshape(5, 3).requires_grad_()
 (M**2).backward(torch.ones(5, 3))
@@ -93,9 +104,11 @@ M.grad
 # A map smaller than the output
 # -----------------------------
 #
-# *My map is 80×80, the network returns 96×96.* What went in plays no part: ``v`` has the
-# size of what came out. Crop that to the place of the map, or write the map into zeros of
-# the output's shape; both give the same. Here 3×3 and 5×5, from an image of 10×10:
+# *My map is 80×80, the network returns 96×96.* Here the map is meant as ``v``. The size
+# of what went into the network does not matter. ``v`` has to have the size of what came
+# out. You have two remedies: crop the output to the place of the map, or write the map
+# into zeros that have the shape of the output. Both give the same gradient. Here is a
+# small case with a map of 3×3 and an output of 5×5, computed from an image of 10×10:
 
 image = torch.arange(100.0).reshape(1, 1, 10, 10).requires_grad_()
 out, small = torch.nn.AvgPool2d(2)(image**2), torch.ones(1, 1, 3, 3)
@@ -109,8 +122,9 @@ print(torch.equal(torch.autograd.grad(out, image, padded)[0], cropped))
 # One thing, three names
 # ----------------------
 #
-# *Is it* ``gradient``\ *,* ``grad_outputs`` *or* ``grad_tensors``\ *?* The same ``v``
-# under the same rule; each call has its own name for it:
+# *Is it* ``gradient``\ *,* ``grad_outputs`` *or* ``grad_tensors``\ *?* It depends on the
+# call. All three are the same ``v`` and follow the same rule, but if you use the name
+# that belongs to another call, you get a ``TypeError``:
 
 t = torch.ones(3, 2, requires_grad=True)
 t.sum(1).backward(gradient=v)
@@ -126,26 +140,30 @@ except TypeError as error:
 # What is let through
 # -------------------
 #
-# The dtype may differ: integers and float64 are cast to ``y``'s dtype without a word,
-# so that both products go into a float32 ``p.grad``. Only if one of ``v`` and ``y`` is
-# complex must the other be, too:
+# The shape must agree exactly, while the dtype may differ. Integers and float64 are cast
+# to the dtype of ``y`` without a warning, so both products below end up in a float32
+# ``p.grad``. Complex numbers are the exception. If one of ``v`` and ``y`` is complex, the
+# other must be complex, too:
 
 p.grad = None
 attempt(p * q, torch.tensor([1, 2, 3]))
 attempt(p * q, torch.ones(3, dtype=torch.float64))
 print(p.grad, p.grad.dtype)
 attempt((p * q).to(torch.complex64), torch.ones(3))
+attempt(p * q, torch.ones(3, dtype=torch.complex64))
 
 # %%
-# :func:`pullback.explain` gives the shape that is needed and what your ``v`` would do:
+# If you are not sure, ask :func:`pullback.explain` before you call ``backward``. It names
+# the shape that is needed, and says what your own ``v`` would do:
 
 import pullback
 
 pullback.explain(lambda x: x.sum(1), torch.ones(3, 2), v=torch.ones(3, 2))
 
 # %%
-# The rule as a check. The :term:`Jacobian` of the row sums has shape ``(3, 3, 2)``;
-# ``v`` takes up ``y``'s part of it, and ``x``'s part ``(3, 2)`` is left:
+# We can also read the rule from the :term:`Jacobian`. For the row sums it has shape ``(3,
+# 3, 2)``, which is the shape of ``y`` followed by the shape of ``x``. The product with
+# ``v`` uses up the part of ``y``, and the part of ``x`` is left:
 
 J = torch.func.jacfwd(lambda x: x.sum(1))(x.detach())
 assert J.shape == y.shape + x.shape == (3, 3, 2)
@@ -155,8 +173,10 @@ assert torch.equal(x.grad, torch.tensordot(v, J, dims=y.ndim))
 # Where next
 # ----------
 #
-# Ones for many points: :ref:`ones-trick`. Weights that are not 1: :ref:`v-is-a-weight`.
-# What "dimension" means in mathematics and in PyTorch: :ref:`two-meanings-of-dimension`.
+# :ref:`ones-trick` is about ones for many points, and :ref:`v-is-a-weight` about weights
+# other than 1. :ref:`two-meanings-of-dimension` explains what "dimension" means in
+# mathematics and what it means in PyTorch.
 #
 # .. asked: shape of the gradient argument; v like x or like y; shape rule; broadcasting
 #    of v; () and (1,) gradients; v of the wrong shape
+# .. words: broadcast, (1,), (), column, refuse, mismatch, scalar, size one

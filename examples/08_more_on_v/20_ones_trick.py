@@ -4,13 +4,14 @@ r"""
 One point, many points: the ones trick, and why it works
 ========================================================
 
-To differentiate one function at many points in one call, pass ``torch.ones_like(y)``:
-if each output depends on its own point alone, you get each point's own
-:term:`derivative` or :term:`gradient`.
+You have a function of one number, and want its derivative at a thousand points. Do you need
+a thousand calls? If each output depends on its own point alone, you need one. Pass
+``torch.ones_like(y)``, and you get the :term:`derivative` or :term:`gradient` at each
+point.
 """
 
 # %%
-# At one point: :math:`f(x)=x^2` at 1, where the derivative is 2:
+# First one point. The derivative of :math:`f(x)=x^2` at 1 is 2:
 
 import torch
 
@@ -19,7 +20,8 @@ x = torch.tensor(1.0, requires_grad=True)
 x.grad
 
 # %%
-# At five points, ``x`` and ``y`` have shape ``(5,)``, and so has ``v``:
+# Now five points. ``x`` and ``y`` have shape ``(5,)``, and so has the ``v`` of ones. You
+# get :math:`2x` at each of them:
 
 x = torch.linspace(-2, 2, 5, requires_grad=True)
 y = x**2
@@ -27,8 +29,8 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# The points may stand in any shape, here six of them in a ``(2, 3)``. Squares again, so
-# each gets its :math:`2a`:
+# The points may be arranged in any shape. Here are six of them in a tensor of shape ``(2,
+# 3)``, again with squares, and each gets its :math:`2a`:
 
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
 (a * a).backward(torch.ones(2, 3))
@@ -38,9 +40,10 @@ a.grad
 # Points with several coordinates
 # -------------------------------
 #
-# Three points of :math:`\mathbb R^2` are an ``x`` of shape ``(3, 2)``. With one number
-# out for each point, ``y`` and ``v`` have shape ``(3,)``: the number of *points*, not
-# of coordinates. For :math:`f(x)=-x_1^2+x_2^2` each row is :math:`(-2x_1,\,2x_2)`:
+# Three points of :math:`\mathbb R^2` are an ``x`` of shape ``(3, 2)``. If one number
+# comes out for each point, ``y`` and ``v`` have shape ``(3,)``. So you count the *points*
+# for ``v``, and not the coordinates. For :math:`f(x)=-x_1^2+x_2^2`, each row of the
+# result is :math:`(-2x_1,\,2x_2)`:
 
 
 def f(x):
@@ -52,8 +55,8 @@ f(x).backward(torch.ones(3))
 x.grad
 
 # %%
-# A linear function has the same gradient everywhere, here :math:`w=(-1,1)`, so three
-# points give three equal rows:
+# A linear function has the same gradient everywhere. With :math:`w=(-1,1)`, three points
+# give three equal rows:
 
 points = x.detach().requires_grad_()
 w = torch.tensor([-1.0, 1.0])
@@ -64,9 +67,10 @@ points.grad
 # Why it works
 # ------------
 #
-# Collect the points into one function :math:`F(x_1,\dots,x_N)=(f(x_1),\dots,f(x_N))`.
-# Output :math:`i` depends on :math:`x_i` alone, so its :term:`Jacobian` is diagonal, and
-# ones collect the diagonal:
+# Collect all points into one function :math:`F(x_1,\dots,x_N)=(f(x_1),\dots,f(x_N))`.
+# Output :math:`i` depends on :math:`x_i` alone, and so the :term:`Jacobian` of :math:`F`
+# is diagonal. When the ones add up each column, there is only one entry in it that is not
+# zero:
 #
 # .. math::
 #
@@ -74,7 +78,7 @@ points.grad
 #    \begin{bmatrix}f'(x_1)&&0\\&\ddots&\\0&&f'(x_N)\end{bmatrix}
 #    =\begin{bmatrix}f'(x_1)&\cdots&f'(x_N)\end{bmatrix}
 #
-# Drawn for the five points, with ``v`` of ones beside it:
+# Here it is for the five points, with the ones of ``v`` beside the rows:
 
 import pullback
 
@@ -82,9 +86,10 @@ J = torch.func.jacfwd(torch.square)(torch.linspace(-2, 2, 5)) + 0.0  # no -0
 pullback.draw.vjp(torch.ones(5), J)
 
 # %%
-# *Does PyTorch know which dimension is the batch?* No. For points with coordinates
-# :math:`J_F` has shape ``(3, 3, 2)``, every output by every coordinate of every point.
-# Here it is *block* diagonal: the gradient of output ``i`` sits at ``J[i, i]``:
+# *Does PyTorch know which dimension is the batch?* No. If the points have coordinates,
+# :math:`J_F` has shape ``(3, 3, 2)``: every output with respect to every coordinate of
+# every point. Here it is *block* diagonal, which means that the gradient of output ``i``
+# is at ``J[i, i]``, and everything else is zero:
 
 J = torch.func.jacfwd(f)(x.detach()) + 0.0
 print(J.shape)
@@ -94,9 +99,9 @@ J
 # What goes wrong
 # ---------------
 #
-# If an output looks at other points, ones *add up* what you wanted to keep apart.
-# In :math:`y_i=x_i/\sum_j x_j` every output depends on every input; ones give zero,
-# while the derivatives :math:`\partial y_i/\partial x_i` are not zero:
+# If an output looks at other points, ones *add up* what you wanted to keep apart. In
+# :math:`y_i=x_i/\sum_j x_j` every output depends on every input. Ones give zero here,
+# although the derivatives :math:`\partial y_i/\partial x_i` are not zero:
 
 t = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 (t / t.sum()).backward(torch.ones(3))
@@ -105,21 +110,23 @@ print("ones:", t.grad.round(decimals=3) + 0.0)
 print("own: ", own.round(decimals=3))
 
 # %%
-# :func:`pullback.mixing` tells the two kinds apart before you rely on the trick:
+# Before you rely on the trick, you can ask :func:`pullback.mixing` which kind of function
+# you have:
 
 print(pullback.mixing(f, x.detach()).mixes)
 print(pullback.mixing(lambda t: t / t.sum(), t.detach()).mixes)
 
 # %%
-# And where nothing mixes, ones agree with one call for each point:
+# If nothing mixes, ones have to agree with one call for each point. We check that for the
+# three points with two coordinates:
 
 one_by_one = [torch.func.grad(f)(point) for point in x.detach()]
 assert torch.equal(x.grad, torch.stack(one_by_one))
 assert torch.equal(x.grad, torch.stack([J[i, i] for i in range(3)]))
 
 # %%
-# Where the trick lies: each output divides by the sum of all inputs. Compare the diagonal
-# with the bottom row:
+# And here you can see how the trick fails if each output divides by the sum of all
+# inputs. Compare the diagonal, which you want, with the bottom row, which you get:
 
 pullback.live(lambda t: t / t.sum(), torch.tensor([1.0, 2.0, 3.0]))
 
@@ -127,8 +134,10 @@ pullback.live(lambda t: t / t.sum(), torch.tensor([1.0, 2.0, 3.0]))
 # Where next
 # ----------
 #
-# The same product, spelled with a sum: :ref:`sum-is-ones`. Functions that mix samples:
-# :ref:`mixing-samples`. Several outputs for each point: :ref:`one-component`.
+# :ref:`sum-is-ones` writes the same product with a sum. :ref:`mixing-samples` is about
+# functions that mix samples, and :ref:`one-component` about several outputs for each
+# point.
 #
 # .. asked: ones trick; derivative at all points; sum of outputs and derivative; many
 #    points in one backward
+# .. words: derivative curve, vectorised, points, independent, sum, column sums

@@ -4,12 +4,13 @@ r"""
 y.sum().backward() and backward(ones): the same product
 =======================================================
 
-``y.sum().backward()`` and ``y.backward(torch.ones_like(y))`` compute the same
-:term:`VJP`: the backward of ``sum`` hands exactly those ones to ``y``.
+Some people write ``y.sum().backward()``, others ``y.backward(torch.ones_like(y))``. Is
+there a difference? Both compute the same :term:`VJP`, because on the way back ``sum`` hands
+exactly those ones to ``y``.
 """
 
 # %%
-# Five points, :math:`y=x^2`, once with ones:
+# Take :math:`y=x^2` at five points. First with ones:
 
 import torch
 
@@ -19,7 +20,7 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# And once with the sum, which has one element and needs no ``v``:
+# And then with the sum. It has one element, and so it needs no ``v``:
 
 x.grad = None
 (x**2).sum().backward()
@@ -30,19 +31,19 @@ x.grad
 # ---------------------
 #
 # Put :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its :term:`partial derivatives <partial
-# derivative>` are :math:`\partial G/\partial x_i(x)=f'(x_i)`, since the other terms do
-# not contain :math:`x_i`. As a product: the :term:`Jacobian` of the sum is a row of
-# ones, and the :term:`chain rule` multiplies it by that of ``y``. A hook on ``y`` sees
-# the row arrive:
+# derivative>` are :math:`\partial G/\partial x_i(x)=f'(x_i)`, because the other terms do
+# not contain :math:`x_i`. You can also read it as a product. The :term:`Jacobian` of the
+# sum is a row of ones, and the :term:`chain rule` multiplies this row by the Jacobian of
+# ``y``. A hook on ``y`` shows the row that arrives:
 
 y = x**2
 y.register_hook(lambda v: print("arrives at y:", v))
 y.sum().backward()
 
 # %%
-# The sum is taken on the way forward; nothing is summed after differentiating. The
-# :term:`cotangent` at ``y`` is the same, and so is the graph before ``y``. Either
-# spelling fits a single point and many points with one line of code:
+# So the sum is taken on the way forward, and nothing is summed up after differentiating.
+# The :term:`cotangent` at ``y`` is the same in both cases, and so is the graph before
+# ``y``. Either way of writing it works for a single point and for many:
 
 for points in (torch.tensor(1.0), torch.tensor([1.0, 2.0, 3.0])):
     x = points.requires_grad_()
@@ -55,9 +56,9 @@ for points in (torch.tensor(1.0), torch.tensor([1.0, 2.0, 3.0])):
 # Is the gradient of a vector loss the sum of its gradients?
 # ----------------------------------------------------------
 #
-# With ones it is, but a sum is a *choice*. ``mean`` passes :math:`1/N` to each output,
-# and ``v`` may hold any weights. Each gives the :term:`gradient` of another scalar; the
-# second line is that of the mean, as the last line confirms:
+# With ones it is. But the sum is a *choice*. ``mean`` passes :math:`1/N` to each output,
+# and ``v`` may hold any other weights. Each ``v`` gives you the :term:`gradient` of
+# another number. The second line below is for the mean, as the last line confirms:
 
 y = x**2
 for v in (torch.ones(3), torch.full((3,), 1 / 3), torch.tensor([1.0, 0.0, 5.0])):
@@ -65,9 +66,10 @@ for v in (torch.ones(3), torch.full((3,), 1 / 3), torch.tensor([1.0, 0.0, 5.0]))
 print(torch.autograd.grad(y.mean(), x)[0])
 
 # %%
-# *How do I get the gradient of each term, and not their sum?* Not from the sum, where
-# they are added already. A list of outputs is added up, too: here two terms share ``w``,
-# and the first line is their sum. A product for each term keeps them apart:
+# *How do I get the gradient of each term, and not their sum?* You cannot get it from the
+# sum, where they are added up already. A list of outputs does not help either, because it
+# is added up, too. Here two terms share ``w``, and the first line is the sum of the
+# gradients. If you take one product for each term, they stay apart:
 
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 terms = [3 * w[0] * w[1], w[1] ** 2]
@@ -79,8 +81,8 @@ for term in terms:
 # What goes wrong
 # ---------------
 #
-# Summing *and* passing ones of ``y``'s shape: the sum has shape ``()``, and its ``v``
-# must have it too:
+# Some people take the sum *and* pass ones in the shape of ``y``. The sum has shape
+# ``()``, and its ``v`` must have that shape, too:
 
 try:
     (x**2).sum().backward(torch.ones(3))
@@ -89,8 +91,9 @@ except RuntimeError as error:
 
 # %%
 # *I removed* ``.sum()`` *and passed* ``gradient=logits * onehot``\ *; is that the same?*
-# No. The sum passes ones; the second call weighs once more, by the logit 2 itself. What
-# picks the logit is the :term:`one-hot vector` alone, as the ``v`` of the logits:
+# No. The sum passes ones. The second call weights the gradient once more, with the logit
+# itself, which is 2. So the first line is twice the second. To pick the logit you need
+# only the :term:`one-hot vector`, and you pass it as the ``v`` of the logits:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 onehot = torch.tensor([0.0, 1.0])
@@ -100,10 +103,11 @@ print(torch.autograd.grad(picked.sum(), logits)[0])
 print(torch.autograd.grad(1 * logits, logits, onehot)[0])
 
 # %%
-# The identity holds for any function, also one that mixes its inputs, since both sides are
-# :math:`\mathbf 1^\top J`. :term:`Forward mode <forward mode>` agrees. It is no independent
-# witness, as torch derives many of its rules from those of :term:`reverse mode` (that of
-# the softmax calls the same kernel). Difference quotients know nothing of either:
+# The two calls agree for any function, even for one that mixes its inputs, because both
+# are :math:`\mathbf 1^\top J`. We check this for a softmax times a running sum.
+# :term:`Forward mode <forward mode>` agrees, too, but it is not an independent witness.
+# PyTorch derives many of its rules from those of :term:`reverse mode`, and for the
+# softmax it calls the same kernel. Difference quotients use neither:
 
 
 def f(x):
@@ -123,7 +127,8 @@ torch.testing.assert_close(ones, ones.new_tensor(moved), rtol=1e-6, atol=1e-6)
 # Where next
 # ----------
 #
-# Weights that are not ones: :ref:`v-is-a-weight`. When the sum over points hides what
-# you want: :ref:`mixing-samples`.
+# :ref:`v-is-a-weight` is about weights that are not ones. In :ref:`mixing-samples`, the
+# sum over the points hides what you want.
 #
 # .. asked: y.sum().backward(); sum or ones; is sum the same as ones; backward of sum
+# .. words: equal, alternative, instead of, same result, idiom, mean

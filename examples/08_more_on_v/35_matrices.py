@@ -4,13 +4,15 @@ r"""
 Matrices in, matrices out
 =========================
 
-Nothing changes for matrices: ``v`` has ``y``'s shape, the result has ``x``'s, and the
+Your ``x`` or your ``y`` is a matrix, and a ":term:`vector-Jacobian product`" does not seem
+to fit. What is ``v`` now? It is a matrix, too, if ``y`` is one. The rule is the same as for
+vectors: ``v`` has the shape of ``y``, and the result has the shape of ``x``. The
 :term:`VJP` sums over *all* the indices of ``y``.
 """
 
 # %%
-# Matrix in, number out. For :math:`y=\sum_{ij}x_{ij}^2` the :term:`gradient` is the matrix
-# :math:`2x`, in ``x``'s shape ``(2, 2)``:
+# We begin with a matrix in and a number out. For :math:`y=\sum_{ij}x_{ij}^2`, the
+# :term:`gradient` is the matrix :math:`2x`, in the shape of ``x``:
 
 import torch
 
@@ -19,7 +21,7 @@ x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 x.grad
 
 # %%
-# An input of any shape gives a gradient of that shape; ``(2,)`` and ``(3, 2)`` here:
+# An input of any shape gets a gradient of that shape. Here are a vector and a matrix:
 
 for shape in [(2,), (3, 2)]:
     x = torch.ones(shape, requires_grad=True)
@@ -27,8 +29,9 @@ for shape in [(2,), (3, 2)]:
     print(tuple(x.shape), "->", tuple(x.grad.shape))
 
 # %%
-# Matrix in, matrix out, elementwise: ``v`` has shape ``(2, 2)``, one weight for each
-# entry of ``y``:
+# Now a matrix comes out as well, with an elementwise function. ``v`` has shape ``(2,
+# 2)``, with one weight for each entry of ``y``. We weight the first entry with 1, the
+# last with 10, and leave out the others:
 
 x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 (x**2).backward(torch.tensor([[1.0, 0.0], [0.0, 10.0]]))
@@ -44,8 +47,8 @@ x.grad
 #    \qquad
 #    \frac{dy}{dx}=\begin{bmatrix}0&1\\2x&3x^2\\4x^3&5x^4\end{bmatrix}
 #
-# Each entry's :term:`derivative` takes a :term:`one-hot vector`, here a one-hot matrix.
-# Six entries, six products:
+# To get the :term:`derivative` of one entry, you need a :term:`one-hot vector`, which is
+# a one-hot matrix here. There are six entries, and so there are six products:
 
 from itertools import product
 
@@ -59,9 +62,11 @@ for i, j in product(range(3), range(2)):
 derivative
 
 # %%
-# *Must I loop over out[i, j].backward()?* For the sum of what they leave, no: ``.grad``
-# adds up, and one ``backward`` with ones does the same. A loop keeps entries apart, in one
-# result each, which matters where an input has a part in several of them:
+# *Must I loop over out[i, j].backward()?* That depends on what you want. If you want the
+# sum of the gradients, one ``backward`` with ones gives the same as the loop, because
+# ``.grad`` adds up. We try it with a function in which each entry has its own input, and
+# with one in which an input has a part in several entries. If you want the entries
+# separately, you need several products, as above:
 
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
 for out in (a * a, torch.outer(a[0], a[1])):
@@ -73,7 +78,8 @@ for out in (a * a, torch.outer(a[0], a[1])):
     print(torch.equal(looped, a.grad))
 
 # %%
-# The entries come from one number, so a single :term:`JVP` gives them all:
+# In our example all six entries come from one number. So a single :term:`JVP` gives all
+# their derivatives:
 
 powers = torch.arange(6.0).reshape(3, 2)
 _, tangent = torch.func.jvp(lambda x: x**powers, (x.detach(),), (torch.ones(()),))
@@ -83,10 +89,11 @@ tangent
 # A product that mixes rows and columns
 # -------------------------------------
 #
-# :math:`Y=AX` has :math:`\partial Y_{ij}/\partial X_{kl}=A_{ik}\delta_{jl}`, with
-# :math:`\delta_{jl}=1` for :math:`j=l` and 0 otherwise. Weighted by :math:`V_{ij}` and
-# summed, :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=\sum_iA_{ik}V_{il}`, and that is
-# :math:`A^\top V`:
+# In :math:`Y=AX`, each entry of the result depends on a whole column of X. The derivative
+# is :math:`\partial Y_{ij}/\partial X_{kl}=A_{ik}\delta_{jl}`, with :math:`\delta_{jl}=1`
+# for :math:`j=l` and 0 otherwise. The VJP multiplies it by :math:`V_{ij}` and sums,
+# :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=\sum_iA_{ik}V_{il}`. This is the matrix
+# :math:`A^\top V`, in the shape of X:
 
 A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 X = torch.ones(2, 4, requires_grad=True)
@@ -101,16 +108,17 @@ X.grad
 # ---------------
 #
 # *Why is it called a vector when a matrix is required?* ``v`` stands for a vector with
-# one entry for each of ``y``'s, written in ``y``'s shape. For :math:`y=xx^\top`, the
-# :term:`outer product`, the result is a vector, not a matrix: both indices are summed.
-# With ones, :math:`\sum_{ij}\partial(x_ix_j)/\partial x_k=2\sum_jx_j`:
+# one entry for each entry of ``y``, and it is written in the shape of ``y``. For the same
+# reason, the result need not be a matrix. For the :term:`outer product`
+# :math:`y=xx^\top`, it is a vector, because both indices of ``y`` are summed over. With
+# ones you get :math:`\sum_{ij}\partial(x_ix_j)/\partial x_k=2\sum_jx_j`:
 
 x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 torch.outer(x, x).backward(torch.ones(4, 4))
 x.grad
 
 # %%
-# A flat ``v`` with the right number of entries is refused all the same:
+# A flat ``v`` is refused, even though it has the right number of entries:
 
 try:
     torch.outer(x, x).backward(torch.ones(16))
@@ -118,8 +126,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Check the results against the rules derived above, and the flat product against the
-# one with the :term:`Jacobian` of :math:`AX`, flattened to a 12×8 matrix:
+# We check the results with the rules that we derived above. For :math:`AX`, we also
+# flatten the :term:`Jacobian` to a 12×8 matrix, and compare the product with the flat
+# one:
 
 J = torch.func.jacfwd(lambda X: A @ X)(X.detach()).reshape(12, 8)
 assert torch.equal(X.grad, A.T @ V)
@@ -129,8 +138,8 @@ torch.testing.assert_close(derivative, powers * 2.0 ** (powers - 1))
 assert torch.equal(tangent, derivative)
 
 # %%
-# A matrix in and a matrix out, each written as a list of its entries. The picture is the
-# same:
+# Here is a matrix product to play with. X and Y are written as lists of their entries,
+# and then the picture is the same as for vectors:
 
 import pullback
 
@@ -141,8 +150,9 @@ pullback.live(lambda X: left @ X, torch.tensor([[1.0, 0.0], [2.0, 1.0]]))
 # Where next
 # ----------
 #
-# The Jacobian behind this, with its many indices: :ref:`tensor-jacobian`. All six
-# products in one call: :ref:`batched-v`.
+# :ref:`tensor-jacobian` shows the Jacobian behind this, with its many indices, and
+# :ref:`batched-v` computes all six products in one call.
 #
 # .. asked: matrix output and backward; v is a matrix; backward on a 2d tensor; gradient
 #    of a matrix product with v
+# .. words: matmul, linear layer, 2d, weight gradient, transpose, G, AB

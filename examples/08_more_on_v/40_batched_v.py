@@ -4,15 +4,16 @@ r"""
 Without the loop: batched v, vmap
 =================================
 
-To get many products in one call, stack the ``v`` along a new first dimension and pass
-``is_grads_batched=True`` to :func:`torch.autograd.grad`, or map over them with
-:func:`torch.func.vmap`.
+One call of ``backward`` gives you one product. If you need the products for ten or a
+thousand ``v``, do you have to call it in a loop? You can stack the ``v`` along a new first
+dimension and pass ``is_grads_batched=True`` to :func:`torch.autograd.grad`. Or you can map
+over them with :func:`torch.func.vmap`.
 """
 
 # %%
-# :math:`f(x)=(\sum x_i,\;\sum x_i^2)` maps ``(3,)`` to ``(2,)``. The two rows of its
-# :term:`Jacobian` take two :term:`one-hot vectors <one-hot vector>`, which are the rows
-# of ``torch.eye(2)``:
+# Take :math:`f(x)=(\sum x_i,\;\sum x_i^2)`, from shape ``(3,)`` to shape ``(2,)``. For
+# the two rows of its :term:`Jacobian` we need two :term:`one-hot vectors <one-hot
+# vector>`, and these are the rows of ``torch.eye(2)``. With a loop it looks like this:
 
 import torch
 
@@ -27,16 +28,17 @@ rows = [torch.autograd.grad(y, x, v, retain_graph=True)[0] for v in torch.eye(2)
 torch.stack(rows)
 
 # %%
-# Without the loop: :term:`cotangents <cotangent>` of shape ``(N, 2)`` in, products of
-# shape ``(N, 3)`` out. ``y.backward`` has no such argument, as one ``x.grad`` has no room
-# for several products:
+# Without the loop, we pass the whole identity as one batch. In general, :term:`cotangents
+# <cotangent>` of shape ``(N, 2)`` go in, and products of shape ``(N, 3)`` come out.
+# ``y.backward`` has no such argument, because one ``x.grad`` has no room for several
+# products:
 
 (J,) = torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True, retain_graph=True)
 J
 
 # %%
-# Any stack of cotangents will do, not only the identity. Three weightings of the same
-# two outputs:
+# The batch may be any stack of cotangents, and not only the identity. Here are three
+# different weightings of the same two outputs:
 
 V = torch.tensor([[1.0, 1.0], [0.5, 0.5], [10.0, -1.0]])
 (products,) = torch.autograd.grad(y, x, V, is_grads_batched=True)
@@ -46,16 +48,19 @@ products
 # With torch.func
 # ---------------
 #
-# :func:`torch.func.vjp` returns the value and a function of ``v``, the
-# :term:`pullback`; :term:`vmap` maps that function over the rows of ``V``:
+# :func:`torch.func.vjp` returns the value, and a function that takes a ``v`` and returns
+# its product. This function is called the :term:`pullback`, and :term:`vmap` maps it over
+# the rows of ``V``:
 
 value, pull = torch.func.vjp(f, x.detach())
 (mapped,) = torch.func.vmap(pull)(V)
 mapped
 
 # %%
-# Call it as often as you like: it keeps its graph by itself. For a function with
-# several outputs it takes their cotangents in a tuple, or as the outputs are nested:
+# You may call the pullback as often as you like, because it keeps its graph by itself. If
+# the function has several outputs, the pullback takes one cotangent for each of them, in
+# a tuple, or nested as the outputs are. Here the first output gets the weight 1, and then
+# 10:
 
 _, pull_both = torch.func.vjp(lambda x: (x.sum(), x**2), x.detach())
 for one in (torch.tensor(1.0), torch.tensor(10.0)):
@@ -65,8 +70,9 @@ for one in (torch.tensor(1.0), torch.tensor(10.0)):
 # Matrices out
 # ------------
 #
-# A ``y`` of shape ``(3, 2)`` has six entries, so the batch is ``(6, 3, 2)``, six
-# one-hot matrices. This replaces the double loop over entries in :ref:`matrices`:
+# The batch dimension always comes first, and the shape of ``y`` follows. A ``y`` of shape
+# ``(3, 2)`` has six entries, and so the batch of one-hot matrices has shape ``(6, 3,
+# 2)``. It replaces the double loop over the entries in :ref:`matrices`:
 
 t = torch.tensor(2.0, requires_grad=True)
 powers = torch.stack([t**0, t, t**2, t**3, t**4, t**5]).reshape(3, 2)
@@ -75,8 +81,10 @@ one_hots = torch.eye(6).reshape(6, 3, 2)
 entries.reshape(3, 2)
 
 # %%
-# *Several outputs?* Split the identity: each output gets its own columns of it, in its own
-# shape, so that a row of the batch is one-hot over all the outputs together:
+# *Several outputs?* Each output gets its own part of the identity. Split the identity by
+# columns, and give each part the shape of its output. Then a row of the batch is one-hot
+# over all the outputs together. Here the first row belongs to the total, and the three
+# others to the squares:
 
 total, squares = x.sum(), x**2
 for_total, for_squares = torch.eye(4).split((1, 3), dim=1)
@@ -89,9 +97,10 @@ all_rows
 # A Jacobian for each point of a batch
 # ------------------------------------
 #
-# *How do I get the Jacobian of each sample with* ``is_grads_batched``\ *?* Four points
-# with three outputs each: three ``v`` of ``y``'s shape ``(4, 3)``, each with ones at one
-# output of every point. The points must not mix (:ref:`ones-trick`):
+# *How do I get the Jacobian of each sample with* ``is_grads_batched``\ *?* If the points
+# do not mix (:ref:`ones-trick`), you need only as many products as there are outputs for
+# each point. Four points with three outputs each take three ``v`` of shape ``(4, 3)``.
+# Each ``v`` has ones at one output of every point:
 
 
 def g(x):
@@ -109,8 +118,9 @@ per_point[1]
 # What goes wrong
 # ---------------
 #
-# *"Mismatch, though the shapes are equal"*: with ``is_grads_batched=True`` the first
-# dimension is the batch, so a ``v`` of ``y``'s own shape has one dimension too few:
+# *"Mismatch, though the shapes are equal."* With ``is_grads_batched=True``, the first
+# dimension is the batch. So a ``v`` that has the shape of ``y`` itself has one dimension
+# too few:
 
 y = f(x)
 try:
@@ -119,7 +129,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# And without the flag, a stack has one too many:
+# Without the flag it is the other way round, and a stack has one dimension too many:
 
 try:
     torch.autograd.grad(y, x, torch.eye(2))
@@ -127,8 +137,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Not every function can be mapped. One that branches on values stops ``vmap``; with
-# :func:`torch.where` it takes both branches and picks, point by point:
+# Some functions cannot be mapped. ``vmap`` stops at one that branches on the values of a
+# tensor. With :func:`torch.where` instead, both branches are computed, and the result is
+# picked point by point:
 
 
 def branching(x):
@@ -143,8 +154,8 @@ except RuntimeError as error:
 torch.func.vmap(lambda x: torch.where(x[0] > 0, x.sum(), (x**2).sum()))(points)
 
 # %%
-# Loop, flag and vmap agree with the products by hand, and the batch of points with
-# :func:`torch.func.jacrev` mapped over them:
+# We compare the loop, the flag and ``vmap`` with the products by hand, and the batch of
+# points with :func:`torch.func.jacrev` mapped over them:
 
 by_hand = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 assert torch.equal(J, by_hand)
@@ -159,8 +170,9 @@ assert torch.equal(per_point, torch.func.vmap(torch.func.jacrev(g))(X.detach()))
 # Where next
 # ----------
 #
-# All the ways to the whole Jacobian: :ref:`jacobian-at-once`. What a row of weights
-# means: :ref:`v-is-a-weight`.
+# :ref:`jacobian-at-once` compares all the ways to the whole Jacobian, and
+# :ref:`v-is-a-weight` explains what a row of weights means.
 #
 # .. asked: many v at once; is_grads_batched; batch of vectors; vmap over v; several
 #    vector-Jacobian products in one call
+# .. words: loop, stack, faster, many vectors, rows at once, eye

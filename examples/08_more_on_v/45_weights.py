@@ -4,14 +4,15 @@ r"""
 What v = 100 and v = [0.2, 0.8] mean: v is a weight on each output
 ==================================================================
 
-Each entry of ``v`` multiplies the :term:`gradient` of its output before they are added
-up: ``y.backward(v)`` gives the gradient of the weighted sum ``(v * y).sum()``, with
-``v`` held constant.
+In an example you find ``y.backward(torch.tensor([0.2, 0.8]))``, or a ``v`` of 100, and
+wonder what these numbers mean. Each entry of ``v`` is a weight. It multiplies the
+:term:`gradient` of its output before the gradients are added up. So ``y.backward(v)`` gives
+the gradient of the weighted sum ``(v * y).sum()``, where ``v`` is held constant.
 """
 
 # %%
-# One output, weight 100. For :math:`y=x^2` at 3 the :term:`derivative` is 6, so the
-# result is 600:
+# We begin with one output and the weight 100. For :math:`y=x^2` at 3 the
+# :term:`derivative` is 6, and so the result is 600:
 
 import torch
 
@@ -20,8 +21,9 @@ x = torch.tensor(3.0, requires_grad=True)
 x.grad
 
 # %%
-# The same with a vector in: :math:`y=x_1+x_2` has the gradient :math:`(1,1)`. ``v = 1``
-# gives that and ``v = 100`` a hundred times that. ``v`` has ``y``'s shape ``()``:
+# With a vector as input it is the same. The sum :math:`y=x_1+x_2` has the gradient
+# :math:`(1,1)`. You get it with ``v = 1``, and with ``v = 100`` you get a hundred times
+# as much. There is one output of shape ``()``, and ``v`` has that shape, too:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in (torch.tensor(1.0), torch.tensor(100.0)):
@@ -31,8 +33,8 @@ for v in (torch.tensor(1.0), torch.tensor(100.0)):
 # Two outputs, weights 0.2 and 0.8
 # --------------------------------
 #
-# Two losses share the parameters ``x``. With :math:`v=(0.2,0.8)` the second counts four
-# times as much as the first:
+# Now two losses share the parameters ``x``. With :math:`v=(0.2,0.8)` the gradient of the
+# second counts four times as much as the gradient of the first:
 #
 # .. math::
 #
@@ -48,17 +50,19 @@ losses(x).backward(torch.tensor([0.2, 0.8]))
 x.grad
 
 # %%
-# That is the gradient of one scalar, the weighted sum, which is how a loss is usually
-# weighted. "Loss weights" and ":term:`upstream gradient`" are two readings of one ``v``:
+# This is the gradient of one number, the weighted sum, and most training code weights its
+# losses by writing this sum. So the same ``v`` can be read in two ways: as the weights of
+# losses, and as the :term:`upstream gradient` that comes from the sum:
 
 v = torch.tensor([0.2, 0.8])
 (weighted,) = torch.autograd.grad((v * losses(x)).sum(), x)
 weighted
 
 # %%
-# *My losses are a list; do the weights go into* :func:`torch.autograd.backward`\ *?* Yes,
-# one ``v`` for each loss, of that loss's shape ``()``. Count them: a weight too few is an
-# error, as is one of shape ``(1,)``, but a weight too many is dropped without a word:
+# *My losses are a list; do the weights go into* :func:`torch.autograd.backward`\ *?* Yes.
+# Pass one ``v`` for each loss, in the shape of that loss, which is ``()`` here. Count
+# them before you do. If there is a weight too few, or one of shape ``(1,)``, you get an
+# error. A weight too many, like the 1000 below, is dropped without a warning:
 
 weights = [torch.tensor(0.2), torch.tensor(0.8), torch.tensor(1000.0)]
 x.grad = None
@@ -71,9 +75,10 @@ for wrong in (weights[:1], [torch.ones(1)] * 2):
         print(error)
 
 # %%
-# *I learn the weights, and w.grad is always None.* In ``grad_tensors`` they are constants.
-# Multiply in the forward pass: the gradient of each weight is then its loss (alone it
-# would drive the weight down without end):
+# *I learn the weights, and w.grad is always None.* In ``grad_tensors`` the weights are
+# constants. If you want to learn them, multiply in the forward pass. Then the gradient of
+# each weight is its loss. (With nothing else in the objective, gradient descent on a
+# positive loss would then drive its weight down without end.)
 
 learned = torch.tensor([0.2, 0.8], requires_grad=True)
 torch.autograd.backward(list(losses(x)), list(learned))
@@ -82,8 +87,9 @@ print(learned.grad)
 print(learned.grad)
 
 # %%
-# ``v`` may hold any real numbers, also the values of the input. For :math:`y=a\odot a`
-# with :math:`v=a` the result is :math:`2a\odot a=2a^2`, a correct product for that ``v``:
+# ``v`` may hold any real numbers, even the values of the input. For :math:`y=a\odot a`
+# and :math:`v=a`, the result is :math:`2a\odot a=2a^2`. This is a correct product for
+# that ``v``, though it is not the derivative :math:`2a`:
 
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
 (a * a).backward(a.detach())
@@ -93,9 +99,10 @@ a.grad
 # A doubling loop
 # ---------------
 #
-# Start with :math:`y=2x` and double until the norm passes 1000. The function is
-# :math:`y=2^kx`, where the data decide :math:`k`; its :term:`Jacobian` is :math:`2^k` times
-# the identity, so ``v`` comes back multiplied by :math:`2^k`:
+# You may know an example in which ``y`` is doubled until its norm passes 1000, and then
+# gets a strange ``v``. The function is :math:`y=2^kx`, and the data decide what :math:`k`
+# is. Its :term:`Jacobian` is :math:`2^k` times the identity. So ``v`` comes back
+# multiplied by :math:`2^k`, which is 512 here:
 
 x = torch.tensor([1.0, -2.0, 0.5], requires_grad=True)
 y = 2 * x
@@ -110,8 +117,10 @@ x.grad
 # What goes wrong
 # ---------------
 #
-# *Is v = 100 a learning rate 100 times as large?* ``v`` scales the gradient that the
-# optimizer sees. SGD then steps 100 times as far; Adam divides the scale out again:
+# *Is v = 100 a learning rate 100 times as large?* That depends on the optimizer, because
+# ``v`` scales the gradient and not the step. Plain SGD goes 100 times as far. Adam
+# divides by the size of the gradients that it has seen, and its first step is as long as
+# before:
 
 for optimizer in (torch.optim.SGD, torch.optim.Adam):
     for v in (1.0, 100.0):
@@ -121,34 +130,35 @@ for optimizer in (torch.optim.SGD, torch.optim.Adam):
         print(optimizer.__name__, v, "step", round(w.item() - 3, 4))
 
 # %%
-# A weight of 0 drops an output whose gradient is finite (:ref:`masked-nan`), and a negative
-# one turns descent into ascent:
+# A weight of 0 drops an output, provided that its gradient is finite (:ref:`masked-nan`).
+# A negative weight turns descent on that output into ascent:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in ([1.0, 0.0], [0.0, -1.0]):
     print(torch.autograd.grad(losses(x), x, torch.tensor(v))[0])
 
 # %%
-# Try others. Each row of :math:`J` is one loss's gradient, tinted by its weight, and the
-# weighted rows are summed underneath:
+# Try other weights. Each row of :math:`J` is the gradient of one loss and is tinted by
+# its weight, and the weighted rows are added up underneath:
 
 import pullback
 
 pullback.live(losses, x, v=torch.tensor([0.2, 0.8]))
 
 # %%
-# With ``v`` made from ``x`` and not :term:`detached <detach>`, ``(v * y).sum()``
-# differentiates ``v``, too: :math:`\sum b^3` gives :math:`3b^2`, not the :math:`2b^2` that
-# ``backward`` gave above:
+# In ``backward(v)`` the weights are constants, even if you computed them from ``x``. In
+# ``(v * y).sum()`` they are not, unless you :term:`detach` them. With :math:`v=b` and
+# :math:`y=b\odot b` you differentiate :math:`\sum b^3` and get :math:`3b^2`, where
+# ``backward`` gave :math:`2b^2` above:
 
 b = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 (attached,) = torch.autograd.grad((b * (b * b)).sum(), b)
 attached
 
 # %%
-# The product is linear in ``v``, so the weighted one is the weighted sum of the two
-# rows. :func:`pullback.check` compares it with :term:`finite differences` and
-# :term:`forward mode` as well:
+# The product is linear in ``v``. So the weighted gradient must be the weighted sum of the
+# two rows, and we check that. :func:`pullback.check` compares it with :term:`finite
+# differences` and :term:`forward mode` as well:
 
 rows = [torch.autograd.grad(loss, x)[0] for loss in (losses(x)[0], losses(x)[1])]
 torch.testing.assert_close(weighted, 0.2 * rows[0] + 0.8 * rows[1])
@@ -163,8 +173,10 @@ report
 # Where next
 # ----------
 #
-# Where weights come from when another function follows: :ref:`upstream`. Weights of 0
-# and 1: :ref:`one-component`.
+# :ref:`upstream` explains where the weights come from when another function follows, and
+# :ref:`one-component` is about weights of 0 and 1.
 #
 # .. asked: v as a weight; what does v = 100 mean; scale of v; v = [0.2, 0.8]; larger v
 #    larger gradient; what are the numbers in v; what do the numbers in v mean
+# .. words: scale, amplify, strength, importance, magnitude, multiply, learning rate,
+#    balance

@@ -4,16 +4,17 @@ r"""
 v is the upstream gradient: feeding dz/dy onward, cutting a graph in two
 ========================================================================
 
-If a number :math:`z` is computed from :math:`y` elsewhere, pass :math:`\partial
-z/\partial y` as ``v``: then ``y.backward(v)`` gives :math:`\partial z/\partial x`, as one
-graph would.
+Half of your calculation is in PyTorch, and the other half is somewhere else, for example in
+NumPy, in a simulator, or in another process. How do you get the gradient through both? If a
+number :math:`z` is computed from :math:`y` elsewhere, pass :math:`\partial z/\partial y` as
+``v``. Then ``y.backward(v)`` gives :math:`\partial z/\partial x`, as one graph would.
 """
 
 # %%
-# A chain :math:`x\to y\to z`: ``y = x**2`` has shape ``(3,)``, and :math:`z=y_1+10y_2+
-# 100y_3` is a number. In one graph, ``z.backward()`` gives
-# :math:`\partial z/\partial x`. ``z``, where it starts, is the :term:`root`, ``x`` is a
-# :term:`leaf`, and ``y`` is neither:
+# We begin with one graph, a chain :math:`x\to y\to z`. ``y = x**2`` has shape ``(3,)``,
+# and :math:`z=y_1+10y_2+100y_3` is a number, so ``z.backward()`` gives :math:`\partial
+# z/\partial x`. In the words of PyTorch, ``x`` is a :term:`leaf`, and ``z``, where the
+# walk back starts, is its :term:`root`. ``y`` is neither:
 
 import torch
 
@@ -28,8 +29,9 @@ x.grad
 # Cut the graph in two
 # --------------------
 #
-# Now ``y`` and ``z`` are computed apart. The second half starts from a
-# :term:`detached <detach>` ``y``, a leaf of its own:
+# Now we compute ``y`` and ``z`` separately. The second half starts from a :term:`detached
+# <detach>` copy of ``y``, which is a leaf. After ``z.backward()`` this leaf has a
+# gradient, while ``x`` has none:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x**2
@@ -40,8 +42,9 @@ print("dz/dy =", cut.grad)
 print("x.grad =", x.grad)
 
 # %%
-# The :term:`gradient` stopped at the cut. Feed it onward as ``v``, the
-# :term:`upstream gradient`, also called :term:`external gradient`:
+# The :term:`gradient` has stopped at the cut. Feed it onward as ``v``, and ``x.grad`` is
+# the same as before. A ``v`` that comes from a later step is called the :term:`upstream
+# gradient`, or :term:`external gradient`:
 
 y.backward(cut.grad)
 x.grad
@@ -50,20 +53,23 @@ x.grad
 # Why it works
 # ------------
 #
-# With gradients as rows, :math:`\nabla_x z=\nabla_y z\;J`: the product of a row and the
-# :term:`Jacobian`. So :math:`v^\top=\nabla_y z`, which in PyTorch is the tensor
-# ``cut.grad`` of ``y``'s shape, with no transposing. Inside one graph every operation
-# receives such a ``v`` from above and hands the product with its own Jacobian down,
-# without ever forming that Jacobian (:ref:`never-forms-j`):
+# If we write gradients as rows, the chain rule says :math:`\nabla_x z=\nabla_y z\;J`, the
+# product of a row and the :term:`Jacobian`. So :math:`v^\top=\nabla_y z`. In PyTorch this
+# is the tensor ``cut.grad``, which has the shape of ``y``, and there is nothing to
+# transpose. Inside one graph the same happens at every operation. It receives such a
+# ``v`` from the operation after it, and passes the product with its own Jacobian on to
+# the one before, without ever forming that Jacobian (:ref:`never-forms-j`). For our
+# square the product is:
 
 J = torch.func.jacfwd(torch.square)(x.detach())
 cut.grad @ J
 
 # %%
 # *Is a factor m missing?* No. The :term:`chain rule` says :math:`\partial z/\partial x_j=
-# \sum_i(\partial z/\partial y_i)(\partial y_i/\partial x_j)`, and that sum over the
-# :math:`m` outputs *is* the product. With :math:`y=(\sum x_i,\;\prod x_i)` and
-# :math:`z=y_1y_2`, by the product and by one graph:
+# \sum_i(\partial z/\partial y_i)(\partial y_i/\partial x_j)`, and the sum over the
+# :math:`m` outputs *is* the product. As an example with two outputs, take :math:`y=(\sum
+# x_i,\;\prod x_i)` and :math:`z=y_1y_2`. The first line is the product, and the second is
+# from one graph:
 
 J = torch.func.jacfwd(lambda x: torch.stack([x.sum(), x.prod()]))(x.detach())
 v = torch.tensor([6.0, 6.0])  # (dz/dy1, dz/dy2) = (y2, y1) at y = (6, 6)
@@ -74,8 +80,9 @@ print(torch.autograd.grad(x.sum() * x.prod(), x)[0])
 # The other half need not be PyTorch
 # ----------------------------------
 #
-# All that must cross the cut is :math:`\partial z/\partial y`. Here NumPy computes a
-# loss :math:`z=\sum_i\sin y_i` and its gradient, with the entries :math:`\cos y_i`:
+# The only thing that has to cross the cut is :math:`\partial z/\partial y`. Here NumPy
+# computes it, for the loss :math:`z=\sum_i\sin y_i`. Its gradient has the entries
+# :math:`\cos y_i`:
 
 import numpy as np
 
@@ -89,8 +96,9 @@ x.grad
 # What goes wrong
 # ---------------
 #
-# If ``z`` is a vector, ``z.backward(ones)`` stores :math:`\nabla_y\sum_iz_i`, a sum of
-# rows, not the matrix :math:`dz/dy`. The cut then carries that sum onward and no more:
+# If ``z`` is a vector, ``z.backward(ones)`` stores :math:`\nabla_y\sum_iz_i`. This is a
+# sum of rows, and not the matrix :math:`dz/dy`, which is printed below it. Only the sum
+# is then passed on at the cut:
 
 cut = torch.tensor([1.0, 4.0, 9.0], requires_grad=True)
 z = torch.stack([cut.sum(), cut.prod()])
@@ -99,9 +107,10 @@ print(cut.grad)
 print(torch.func.jacrev(lambda y: torch.stack([y.sum(), y.prod()]))(cut.detach()))
 
 # %%
-# Feeding the gradient with respect to the wrong tensor is caught only when its shape
-# differs from ``y``'s. ``x.grad`` has the shape of ``x``, which is that of ``x**2``, so
-# the first call gives a wrong number and no error:
+# You may pass on the gradient with respect to the wrong tensor. PyTorch notices that only
+# if its shape differs from the shape of ``y``. Here ``x.grad`` is passed, which has the
+# shape of ``x``, and ``x**2`` has the same shape. So the first call gives a wrong result
+# and no error. The second call has an output of another shape, and is refused:
 
 print(torch.autograd.grad(x**2, x, x.grad)[0])
 try:
@@ -110,9 +119,11 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *A state kept and fed on at every step* (truncated backpropagation): ``cut.grad`` adds up
-# from step to step, as that of any leaf, and no ``zero_grad`` of the model reaches it. Of
-# :math:`x_t=w^tx_0` after three steps, walked back state by state:
+# *A state kept and fed on at every step.* In truncated backpropagation you cut the graph
+# at each step and walk back through the last few. Each ``cut.grad`` adds up from step to
+# step, as the gradient of any leaf does, and no ``zero_grad`` of the model empties it.
+# Our example is :math:`x_t=w^tx_0`. At each step it walks back, state by state, through
+# all steps so far:
 
 
 def walked_back(empty):
@@ -130,8 +141,10 @@ def walked_back(empty):
 
 
 # %%
-# The slope :math:`3w^2x_0` comes of emptying each ``cut.grad`` before it is filled, or of
-# ``autograd.grad`` by the cut and w, which adds nothing to any ``.grad``:
+# After three steps the slope is :math:`3w^2x_0`. You get it if you empty each
+# ``cut.grad`` before it is filled again. You also get it from ``autograd.grad`` with
+# respect to the cut and w, which adds nothing to any ``.grad``. The first number is from
+# the walk that did not empty them:
 
 (spoilt, _), (w, steps) = walked_back(False), walked_back(True)
 v, by_grad = torch.tensor(1.0), torch.tensor(0.0)
@@ -142,7 +155,8 @@ print(spoilt.grad, w.grad, by_grad)
 torch.testing.assert_close(by_grad, torch.tensor(3 * 0.2**2 * 0.9))
 
 # %%
-# One graph from ``x`` to the sine, which never saw NumPy, gives what the cut one gave:
+# As a check, we compute the example with NumPy as one graph, from ``x`` to the sum of the
+# sines. It gives what the cut graph gave:
 
 t = x.detach().requires_grad_()
 (whole,) = torch.autograd.grad(torch.sin(t**2).sum(), t)
@@ -150,8 +164,8 @@ torch.testing.assert_close(x.grad, whole)
 whole
 
 # %%
-# The second half alone: :math:`y_0y_1` as a function of y. Its row is the v that the first
-# half receives:
+# Here you can play with the second half alone, :math:`y_0y_1` as a function of y. Its row
+# is the ``v`` that the first half receives:
 
 import pullback
 
@@ -161,8 +175,9 @@ pullback.live(lambda y: y.prod(), torch.tensor([6.0, 2.0]))
 # Where next
 # ----------
 #
-# A graph by hand, with ``v`` on every edge: :ref:`small-graph`. The chain rule as a row
-# of such products: :ref:`vjp-and-chain-rule`.
+# :ref:`small-graph` draws a graph by hand, with ``v`` on every edge.
+# :ref:`vjp-and-chain-rule` shows the chain rule as a row of such products.
 #
 # .. asked: upstream gradient; external gradient; pass dz/dy to backward; continue
 #    backward from a given gradient; gradient from another part of the model
+# .. words: next stage, dz/dy, continue, joined, cut, manual chain rule, handed over

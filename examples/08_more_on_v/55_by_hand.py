@@ -4,18 +4,19 @@ r"""
 The same number by hand, in NumPy and in PyTorch
 ================================================
 
-One :term:`VJP` three ways: derive :math:`J` and multiply by hand, repeat it in NumPy,
-and ask PyTorch. All give the same numbers, NumPy's as a row :math:`v^\top J` and
-PyTorch's in the shape of ``x``.
+You do not quite trust what ``backward`` computes, or you want to be sure that you have
+understood it. Then compute one :term:`VJP` in three ways. Derive :math:`J` and multiply by
+hand, repeat it in NumPy, and ask PyTorch. You get the same numbers each time. NumPy gives
+them as a row :math:`v^\top J`, and PyTorch in the shape of ``x``.
 """
 
 # %%
 # Number to number
 # ----------------
 #
-# :math:`f(x)=x^2` at 3. By hand: the :term:`Jacobian` is :math:`J=[2x]=[6]`, so
-# :math:`v^\top J=6v`, which is 6 for :math:`v=1` and 600 for :math:`v=100`. In NumPy,
-# ``v`` and ``J`` are 1×1 matrices:
+# Take :math:`f(x)=x^2` at 3. By hand, the :term:`Jacobian` is :math:`J=[2x]=[6]`, and so
+# :math:`v^\top J=6v`. This is 6 for :math:`v=1`, and 600 for :math:`v=100`. In NumPy we
+# write ``v`` and ``J`` as 1×1 matrices:
 
 import numpy as np
 
@@ -25,7 +26,7 @@ for v in (1.0, 100.0):
     print(np.array([[v]]).T @ J)
 
 # %%
-# In PyTorch ``x`` and ``y`` have shape ``()``, and so have ``v`` and the result:
+# In PyTorch, ``x`` and ``y`` have shape ``()``, and so have ``v`` and the result:
 
 import torch
 
@@ -38,16 +39,16 @@ for v in (1.0, 100.0):
 # Vector to number
 # ----------------
 #
-# :math:`f(x)=x_1+x_2`. By hand: :math:`J=[1\;\;1]`, so :math:`v^\top J=(v,v)`. In NumPy the
-# row has shape ``(1, 2)``:
+# Take :math:`f(x)=x_1+x_2`. By hand, :math:`J=[1\;\;1]`, and so :math:`v^\top J=(v,v)`.
+# In NumPy the result is a row of shape ``(1, 2)``:
 
 J = np.array([[1.0, 1.0]])
 for v in (1.0, 100.0):
     print(np.array([[v]]).T @ J)
 
 # %%
-# In PyTorch the result has ``x``'s shape ``(2,)``. PyTorch knows no rows or columns: ``v``
-# is not transposed, it has ``y``'s shape:
+# In PyTorch the result has the shape of ``x``, which is ``(2,)``. There are no rows or
+# columns, and nothing is transposed. ``v`` has the shape of ``y``:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in (1.0, 100.0):
@@ -59,20 +60,22 @@ for v in (1.0, 100.0):
 # Vector to vector
 # ----------------
 #
-# :math:`f(x)=(x_1x_2,\;x_1+3x_2)` at :math:`(2,5)` with :math:`v=(1,10)`. By hand,
+# Take :math:`f(x)=(x_1x_2,\;x_1+3x_2)` at :math:`(2,5)`, with :math:`v=(1,10)`. By hand,
 #
 # .. math::
 #
 #    J=\begin{bmatrix}x_2&x_1\\1&3\end{bmatrix}
 #    =\begin{bmatrix}5&2\\1&3\end{bmatrix},\qquad
 #    v^\top J=1\,(5,2)+10\,(1,3)=(15,32)
+#
+# In NumPy:
 
 v = np.array([1.0, 10.0])
 J = np.array([[5.0, 2.0], [1.0, 3.0]])
 v @ J
 
 # %%
-# And PyTorch, with ``v`` of shape ``(2,)``:
+# And in PyTorch, with a ``v`` of shape ``(2,)``:
 
 
 def f(x):
@@ -87,16 +90,19 @@ x.grad
 # What goes wrong
 # ---------------
 #
-# Multiplying from the wrong side gives :math:`Jv`, a product with the *columns*, which
-# is a :term:`JVP` and belongs to a :term:`tangent` of ``x``'s shape. Here :math:`m=n`,
-# so nothing but the number tells:
+# If you multiply from the wrong side, you get :math:`Jv`, which combines the *columns*.
+# This is a :term:`JVP`, and its vector should be a :term:`tangent` in the shape of ``x``.
+# Here :math:`m=n`, and so no shape gives the mistake away. You notice it only by the
+# numbers, which should be 15 and 32:
 
 J @ v
 
 # %%
-# Python's builtin ``sum`` on a vector gives the same value, up to rounding, and the same
-# product, through one addition for each entry; ``x.sum()`` is one operation. Of a matrix
-# the builtin adds up the rows:
+# There is a difference between Python's builtin ``sum`` and ``x.sum()``, too. For a
+# vector, both give the same value up to rounding, and the same product. But the builtin
+# makes one addition for each entry, while ``x.sum()`` is one operation, as the names of
+# the last nodes show. For a matrix, the builtin adds up the rows and does not return a
+# number:
 
 import builtins
 
@@ -105,8 +111,8 @@ for total in (builtins.sum(x), x.sum()):
 print(builtins.sum(torch.ones(3, 2)))
 
 # %%
-# A :math:`J` derived and typed in by hand can be wrong. :term:`Finite differences
-# <finite differences>` of NumPy's own function confirm each entry, and so does PyTorch:
+# A :math:`J` that you derived and typed in by hand can be wrong. So we compare each of
+# its entries with :term:`finite differences` of a function in NumPy, and with PyTorch:
 
 
 def f_numpy(x):
@@ -123,7 +129,8 @@ torch.testing.assert_close(torch.func.jacrev(f)(x.detach()).double(), torch.tens
 # Where next
 # ----------
 #
-# A graph of several operations by hand: :ref:`small-graph`. Rows, columns and the forms
-# in which the product is written: :ref:`which-way-up`.
+# :ref:`small-graph` does the same for a graph of several operations. :ref:`which-way-up`
+# is about rows and columns, and the forms in which the product is written.
 #
 # .. asked: vjp by hand; compute in NumPy and PyTorch; check backward with NumPy
+# .. words: numpy, verify, paper, dot, transpose, check

@@ -4,15 +4,20 @@ r"""
 When the ones trick lies: samples that mix
 ==========================================
 
-If one sample's output depends on another sample's input, the :term:`ones trick` adds
-that dependence in, and ``x.grad`` no longer holds each sample's own
-:term:`derivative`. PyTorch gives no warning.
+You call ``y.backward(torch.ones_like(y))`` on a batch to get the derivative of each sample
+by itself. The numbers that you find in ``x.grad`` look plausible, or they are all zero. Can
+you trust them? If the output of one sample depends on the input of another, the :term:`ones
+trick` adds that dependence in. Then ``x.grad`` does not hold each sample's own
+:term:`derivative`, and PyTorch gives no warning.
 """
 
 # %%
-# The trick is right when the :term:`Jacobian` is (block) diagonal. Take
-# :math:`y_i=x_i/\sum_jx_j` instead, where the samples :term:`mix <mixing>`: every output
-# depends on every input. With :math:`\delta_{ij}=1` for :math:`i=j` and 0 otherwise,
+# Ones give each sample's own derivative if the :term:`Jacobian` is (block) diagonal. Take
+# a function that is different: three people put money :math:`x_i` into a pot, and
+# :math:`y_i=x_i/\sum_jx_j` is the share that each of them owns. If one of them pays in
+# more, the shares of the others fall. So every output depends on every input, and we say
+# that the samples :term:`mix <mixing>`. In formulas, with :math:`\delta_{ij}=1` for
+# :math:`i=j` and 0 otherwise,
 #
 # .. math::
 #
@@ -30,15 +35,17 @@ J = torch.func.jacfwd(share)(x.detach())
 J.round(decimals=3)
 
 # %%
-# The derivative of each output by its own input is on the diagonal. Ones add up each
-# column instead. Since the shares always sum to 1, the columns sum to 0:
+# How does each share change with its owner's payment? The answer is on the diagonal. Ones
+# add up each column instead. The shares always add up to 1, whatever is paid in, and so
+# each column adds up to 0:
 
 share(x).backward(torch.ones(3))
 print("own: ", J.diagonal().round(decimals=3))
 print("ones:", x.grad.round(decimals=3) + 0.0)
 
 # %%
-# Drawn: an off-diagonal entry is a sample that looks at another:
+# In a picture of the Jacobian you see the mixing at once. Each entry off the diagonal
+# that is not zero is a sample that looks at another sample:
 
 import pullback.plot
 
@@ -48,8 +55,9 @@ ax = pullback.plot.heatmap(J, title="Every share depends on every input")
 # Who mixes
 # ---------
 #
-# :func:`pullback.mixing` gives the answer for your function. Softmax over the samples,
-# ``cumsum`` and attention mix; a softmax *within* each sample does not:
+# :func:`pullback.mixing` answers this for your own function. Among these four, softmax
+# over the samples, ``cumsum`` and attention from one sample to another mix. A softmax
+# *within* each sample does not:
 
 import pullback
 
@@ -64,17 +72,20 @@ for name, f in functions.items():
     print(f"{name:24}", "mixes" if pullback.mixing(f, X) else "does not mix")
 
 # %%
-# BatchNorm mixes in training, where it normalises by statistics of the whole batch, and
-# does not in evaluation, where the statistics are constants:
+# BatchNorm mixes in training, because it subtracts the mean of the whole batch and
+# divides by its spread. In evaluation it uses stored statistics, which are constants, and
+# does not mix:
 
 norm = torch.nn.BatchNorm1d(3)
 print("training:  ", bool(pullback.mixing(norm.train(), X)))
 print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 
 # %%
-# *A transformer with LayerNorm: may I sum over the batch? And over time?* Over the batch,
-# yes: LayerNorm looks at one token, attention at the tokens of one sample. Over time, no:
-# ones over T give :math:`\sum_t\partial y_t/\partial x_s`, as attention mixes tokens:
+# *A transformer with LayerNorm: may I sum over the batch? And over time?* You may sum
+# over the batch, because LayerNorm looks at one token only, and attention only at the
+# tokens of one sample. You may not sum over time, because attention mixes the tokens.
+# There, ones give the sum :math:`\sum_t\partial y_t/\partial x_s` over all times
+# :math:`t`:
 
 torch.manual_seed(0)  # any weights mix
 encoder = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
@@ -83,14 +94,16 @@ for name, dim in {"batch": 0, "time": 1}.items():
     print(name, bool(pullback.mixing(encoder, tokens, dim=dim)))
 
 # %%
-# Which sample depends on which, for ``cumsum``: output ``i`` on the inputs up to ``i``:
+# ``pullback.mixing`` can also say which sample depends on which. In its ``matrix``, row
+# ``i`` has a 1 for each sample that output ``i`` depends on. With ``cumsum``, these are
+# the inputs up to ``i``:
 
 pullback.mixing(functions["cumsum"], X).matrix.int()
 
 # %%
-# The same of four numbers, to touch. Each output's derivative by its own input is 1, and
-# ones give 4, 3, 2, 1. *one-hot* gives a row at a time; of each you want one entry alone,
-# the one on the diagonal:
+# You can try the same with four numbers. The derivative of each output with respect to
+# its own input is 1, but with ones you get 4, 3, 2, 1. Press *one-hot* to see one row at
+# a time. Of each row you want only one entry, the one on the diagonal:
 
 pullback.live(lambda x: x.cumsum(0), torch.ones(4))
 
@@ -98,10 +111,10 @@ pullback.live(lambda x: x.cumsum(0), torch.ones(4))
 # What goes wrong
 # ---------------
 #
-# *Is summing over the batch legitimate?* Not through BatchNorm in training mode: its
-# outputs have mean 0 whatever the inputs are, so the :term:`gradient` of their sum is 0
-# but for rounding. It looks like a vanished gradient, and is the right answer to another
-# question:
+# *Is summing over the batch legitimate?* It is not if there is a BatchNorm in training
+# mode. The outputs of the layer below have mean 0 whatever its inputs are, and so the
+# :term:`gradient` of their sum is 0 except for rounding. This looks like a vanished
+# gradient. It is the right answer to another question:
 
 leaf = X.clone().requires_grad_()
 norm.train()(leaf).backward(torch.ones(4, 3))
@@ -109,8 +122,9 @@ print((leaf.grad.abs() < 1e-5).all().item())
 
 # %%
 # *The derivative of a neural operator does not agree with finite differences along the
-# grid.* A convolution or an FFT over the points mixes them, where a network of each point
-# does not. Here the field is the mean of the sine at three neighbours:
+# grid.* A convolution or an FFT over the points mixes them, while a network that is
+# applied to each point does not. As a small operator we take the mean of the sine at
+# three neighbouring points, and compute its Jacobian:
 
 s = torch.arange(8.0) * torch.pi / 4
 
@@ -124,9 +138,11 @@ field, pull = torch.func.vjp(operator, s)
 own = torch.func.jacrev(operator)(s).diagonal()
 
 # %%
-# Ones say what a point does to all three values, the diagonal what it does to its own. The
-# slope *along the grid* is neither. Differentiate the field: by frequency where it is
-# periodic, otherwise by differences. At the first point:
+# Now three different numbers might be called the derivative at a point. Ones give what
+# the point does to the three values that use it, and the diagonal gives what it does to
+# its own value. The slope of the field *along the grid* is neither of them. To get it,
+# differentiate the field itself, in frequency space if it is periodic, and otherwise by
+# differences. Here are the three numbers for the first point, in this order:
 
 along = torch.fft.irfft(1j * torch.arange(5) * torch.fft.rfft(field))
 print(*(round(d[0].item(), 3) for d in (*pull(torch.ones(8)), own, along)))
@@ -134,9 +150,10 @@ by_hand = torch.cos(s) * (1 + 2 * torch.cos(torch.tensor(torch.pi / 4))) / 3
 torch.testing.assert_close(along, by_hand)
 
 # %%
-# One input for all the points is the other way to mix. *I want dy/dC at each of ten
-# points, and ones give 45:* the ten derivatives 0 to 9, added up, since all of them
-# belong to the one ``C``. A single :term:`JVP` keeps them apart:
+# There is another way to mix, which is to share one input among all the points. *I want
+# dy/dC at each of ten points, and ones give 45.* The ten derivatives are the numbers from
+# 0 to 9. They have been added up, because all of them belong to the one ``C``. A single
+# :term:`JVP` keeps them apart:
 
 C = torch.tensor(2.0, requires_grad=True)
 points = torch.arange(10.0)
@@ -149,16 +166,18 @@ each
 # What to do instead
 # ------------------
 #
-# Where samples mix, one ``v`` for all own derivatives would have to be made from J, where
-# there is one. Take a :term:`one-hot vector` for each sample, and keep the diagonal:
+# If samples mix, you need more than one product: take a :term:`one-hot vector` for each
+# sample, and keep the diagonal. (To get all own derivatives from a single ``v``, you
+# would have to compute that ``v`` from J, and for some J there is none.)
 
 (rows,) = torch.autograd.grad(share(x), x, torch.eye(3), is_grads_batched=True)
 own = rows.diagonal()
 own.round(decimals=3)
 
 # %%
-# It equals the derivative by hand, :math:`1/s-x_i/s^2`. Ones equal the sum of the
-# columns, here zero, and for the shared input the sum of the ten:
+# As a check, we compare the diagonal with the derivative by hand, :math:`1/s-x_i/s^2`,
+# and ones with the sum of the rows, which is zero here. For the shared input, ones must
+# give the sum of the ten:
 
 s = x.detach().sum()
 torch.testing.assert_close(own, 1 / s - x.detach() / s**2)
@@ -171,8 +190,9 @@ assert C.grad == each.sum() == 45
 # Where next
 # ----------
 #
-# A Jacobian for every sample: :ref:`jacobian-per-sample`. What these Jacobians look like:
-# :ref:`seeing-jacobians`.
+# :ref:`jacobian-per-sample` gives you a Jacobian for every sample, and
+# :ref:`seeing-jacobians` shows what such Jacobians look like.
 #
 # .. asked: samples mix; batch norm and per-sample gradients; attention over the batch;
 #    output depends on other samples; ones trick fails
+# .. words: batchnorm, attention, rows depend, leak, check, neighbours, softmax dim 0

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
-from pullback._torch import accumulated_leaf, roots_of_backward, storage_key, version
+from pullback._torch import accumulated_leaf, asked_by, part_of_torch, storage_key, version
 from pullback._watch.edits import TOLD, edited_node, engine_frame
 from pullback._watch.log import keys_of
 
@@ -29,7 +29,7 @@ def changed_parameter(error: BaseException) -> str | None:
         None if what was changed is no leaf, or is not to be told.
     """
     engine = engine_frame(error.__traceback__)
-    found = edited_node(roots_of_backward(engine)) if engine else None
+    found = edited_node(asked_by(engine).roots) if engine else None
     told = TOLD.search(str(error))
     leaf = found and _leaf(found[0], found[2], told[1] if told else "")
     if leaf is None:
@@ -69,7 +69,7 @@ def _in_sight(traceback: TracebackType | None) -> Iterator[tuple[str, Any]]:
     """Yield the variables of the program's frames, and the attributes of each ``self``."""
     while traceback is not None:
         frame = traceback.tb_frame
-        if not frame.f_globals.get("__name__", "").startswith("torch."):
+        if not part_of_torch(frame.f_code.co_filename):
             yield from frame.f_globals.items()
             yield from frame.f_locals.items()
             own = frame.f_locals.get("self")

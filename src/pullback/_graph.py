@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, no_grad
 from torch.autograd.graph import Node as GraphNode
 from torch.autograd.graph import get_gradient_edge
@@ -19,6 +17,7 @@ from pullback._torch import (
     accumulated_leaf,
     all_tensors,
     cotangent_bytes,
+    part_of_torch,
     saved_tensors_of,
     tensor_hooks,
 )
@@ -180,10 +179,9 @@ def line_of(node: GraphNode) -> str:
 
 def _line_kept_by_anomaly_mode(node: GraphNode) -> str:
     """Return the line that anomaly mode has kept with a node."""
-    folder = os.path.dirname(torch.__file__)
     for entry in reversed(_metadata(node).get("traceback_", ())):
         found = re.match(r'\s*File "(.*)", line (\d+)', entry)
-        if found and not found[1].startswith(folder):
+        if found and not part_of_torch(found[1]):
             return str(Site(found[1], int(found[2])))
     return ""
 

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from pullback._graph import READERS
 from pullback._live_operators import CONSTANT, RULES, Lacking
 from pullback._live_program import Program, extent, places
+from pullback._site import is_own_file
 from pullback._torch import (
     OpOverload,
     TorchDispatchMode,
@@ -28,8 +29,6 @@ from pullback._torch import (
     storage_key,
 )
 
-#: Where no line is f's: in torch, in this package, and in what Python runs itself.
-FOREIGN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<frozen")
 CALLER = str(Path(__file__).with_name("_live.py"))
 HALF, STRIDED = (torch.float16, torch.bfloat16), torch.strided
 #: Operations that write the arguments of these numbers, and whose schemas do not say so.
@@ -370,7 +369,7 @@ def place_in_f(error: BaseException | None = None) -> str:
     module = ""
     for frame, number in stack:
         file = frame.f_code.co_filename
-        if not file.startswith(FOREIGN):
+        if is_own_file(file):
             if code := linecache.getline(file, number).strip():
                 where = f" of {Path(file).name}" if Path(file).exists() else ""
                 return f"line {number}{where}: {code}"

@@ -21,6 +21,7 @@ NEEDED: dict[str, type] = {"name": str, "asked": list, "see": list, "source": li
 # which a trap that raises nothing has not
 OF_A_MESSAGE: dict[str, type] = {"message": str, "kinds": list, "patterns": list}
 OPTIONAL: dict[str, type] = {
+    "words": str,
     "place": int,
     "older": list,
     "only_line": str,
@@ -53,6 +54,7 @@ class Message:
         name: What it means, in plain words, the heading of the page; of a silent trap,
             what it does.
         asked: Other words under which the search of the site is to find its page.
+        words: What its asker would say and the entry does not; only the search sees them.
         place: Where the list of its theme has it; those without a number come last.
         message: The recognisable beginning of the message; empty for a silent trap.
         why: What autograd was asked to do and why it cannot.
@@ -86,6 +88,7 @@ class Message:
     fix: str
     see: tuple[str, ...]
     source: tuple[str, ...]
+    words: str = ""
     place: int | None = None
     message: str = ""
     kinds: tuple[str, ...] = ()

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 from typing import NamedTuple
+
+from pullback._torch import part_of_torch
+
+PACKAGE = os.path.join(os.path.dirname(__file__), "")
+
+
+@functools.lru_cache(maxsize=4096)
+def is_own_file(path: str) -> bool:
+    """Tell whether lines are somebody's own: not torch's, this package's or Python's."""
+    return not (part_of_torch(path) or path.startswith((PACKAGE, "<frozen")))
 
 
 class Site(NamedTuple):

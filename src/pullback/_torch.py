@@ -8,13 +8,15 @@ matters. ``tests/test_torch.py`` opens each of them and closes those that have a
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,17 +34,23 @@ except ImportError:  # pragma: no cover - its test takes it away
     _run_engine = None  # type: ignore[assignment]
 
 __all__ = [
+    "Asked",
     "OpOverload",  # an operation of a dispatch mode; has no public path
     "QuietDispatchMode",
     "TorchDispatchMode",  # sees each operation; has no public path
     "accumulated_leaf",
     "all_tensors",
     "apply_to_rows",
+    "asked_by",
     "calls_engine",
     "cotangent_bytes",
     "decomposition",
     "edited_tensors_of",
+    "frames_of",
     "function_of",
+    "functions_of",
+    "given_to_loss",
+    "gradients_of_functional",
     "has_numbers",
     "hook_count",
     "in_transform",
@@ -52,8 +60,8 @@ __all__ = [
     "nodes_made",
     "number_of",
     "out_of_sight",
+    "part_of_torch",
     "pytree",  # nested tuples, lists and dicts, and paths in them
-    "roots_of_backward",
     "running_backward",
     "running_node",
     "saved_tensors_of",
@@ -349,6 +357,61 @@ class QuietDispatchMode(TorchDispatchMode):
 _MARKS = {"_FrameAction", "_FrameExecStrategy", "set_code_exec_strategy"}
 
 
+# --- frames of torch ------------------------------------------------------------------
+
+FOLDER = os.path.join(os.path.dirname(str(torch.__file__)), "")
+
+
+@functools.lru_cache(maxsize=4096)
+def part_of_torch(path: str) -> str:
+    """Return a file's place in torch, ``nn/functional.py``, or nothing of another file."""
+    return path.removeprefix(FOLDER).replace(os.sep, "/") if path.startswith(FOLDER) else ""
+
+
+def frames_of(part: str, frame: FrameType | None = None) -> Iterator[FrameType]:
+    """Yield the frames of a file or folder of torch in which this runs, innermost first.
+
+    Only those around ``frame``, where one is given.
+    """
+    frame = frame or inspect.currentframe()
+    while frame is not None:
+        if part_of_torch(frame.f_code.co_filename).startswith(part):
+            yield frame
+        frame = frame.f_back
+
+
+def functions_of(part: str) -> list[str]:
+    """Return the functions of a file or folder of torch in which this runs, by name."""
+    return [frame.f_code.co_name for frame in frames_of(part)]
+
+
+def given_to_loss() -> list[Tensor]:
+    """Return input and target of the loss of ``nn.functional`` in which this runs.
+
+    They are under these names in its frame; without them, or a loss, none are known.
+    """
+    frame = next(frames_of("nn/functional.py"), None)
+    if frame is None or not frame.f_code.co_name.endswith("_loss"):
+        return []
+    values = [frame.f_locals.get(name) for name in ("input", "target")]
+    return [t for t in values if isinstance(t, Tensor)]
+
+
+def gradients_of_functional() -> Sequence[Tensor | None]:
+    """Return the gradients that ``autograd.functional`` is about to fill up with zeros.
+
+    Of a first derivative, and none where it does something else. They are under ``vj`` in
+    ``jacobian``, and elsewhere under ``grads`` while ``stage`` is ``"back"``.
+    """
+    frames = list(frames_of("autograd/functional.py"))
+    names = [frame.f_code.co_name for frame in frames]
+    if not frames or not {"hessian", "hvp", "vhp"}.isdisjoint(names):
+        return ()
+    values = frames[0].f_locals
+    found = values.get("vj" if names[0] == "jacobian" else "grads") or ()
+    return found if values.get("stage", "back") == "back" else ()
+
+
 # --- what runs now --------------------------------------------------------------------
 
 
@@ -389,13 +452,45 @@ def stack_of_backward(thread: int) -> FrameType | None:
     return None
 
 
-def roots_of_backward(frame: FrameType) -> Sequence[Any]:
-    """Return what backward was asked to start from, by the frame that called the engine.
+class Asked(NamedTuple):
+    """What a backward pass was asked for.
 
-    They are under ``t_outputs`` in it; without that none are known.
+    Attributes:
+        roots: What it starts from.
+        cotangents: What it starts with, each with the shape of its root.
+        given: The argument ``gradient``, ``grad_tensors`` or ``grad_outputs``.
+        inputs: The tensors that it is restricted to, if any.
+        create_graph: Whether it makes a graph of its own.
+        accumulates: Whether it fills ``.grad``, as ``backward`` does and ``grad`` not.
     """
-    roots: Sequence[Any] = frame.f_locals.get("t_outputs", ())
-    return roots
+
+    roots: Sequence[Any]
+    cotangents: Sequence[Any]
+    given: Any
+    inputs: Sequence[Any]
+    create_graph: bool
+    accumulates: bool
+
+
+def asked_by(frame: FrameType) -> Asked:
+    """Return what a backward pass was asked for, by the frame that called the engine.
+
+    The engine is given the roots under ``t_outputs`` (without that none are known) and what
+    comes after them by place; the frame around has what it made that of.
+    """
+    values = frame.f_locals
+    names = ("grad_tensors", "keep_graph", "create_graph", "inputs")
+    given = dict(zip(names, values.get("args", ()), strict=False))
+    given |= values.get("kwargs", {})
+    around = frame.f_back.f_locals if frame.f_back is not None else {}
+    return Asked(
+        values.get("t_outputs", ()),
+        given.get("grad_tensors", ()),
+        around.get("grad_tensors", around.get("grad_outputs")),
+        given.get("inputs", ()),
+        bool(given.get("create_graph")),
+        bool(given.get("accumulate_grad")),
+    )
 
 
 def edited_tensors_of(node: Node) -> list[tuple[str, Tensor | None]]:

@@ -13,10 +13,10 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from pullback._graph import nodes_from
 from pullback._torch import (
+    asked_by,
     calls_engine,
     edited_tensors_of,
     number_of,
-    roots_of_backward,
     storage_key,
 )
 from pullback._watch.findings import Finding, Note
@@ -44,7 +44,7 @@ def edited(log: Log, error: BaseException) -> Iterator[Finding]:
     if not isinstance(error, RuntimeError) or MESSAGE not in str(error):
         return
     frame = engine_frame(error.__traceback__)
-    found = edited_node(roots_of_backward(frame)) if frame else None
+    found = edited_node(asked_by(frame).roots) if frame else None
     if not found:
         return
     node, part, tensors = found

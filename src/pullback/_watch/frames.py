@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
-import torch
-
-import pullback
+from pullback._site import PACKAGE, is_own_file
 from pullback._torch import calls_engine
 
-
-def _folder(of: ModuleType) -> str:
-    return os.path.dirname(str(of.__file__)) + os.sep
-
-
-INSIDE = (_folder(torch), _folder(pullback))  # whose frames are nobody's own lines
 HERE = os.path.dirname(__file__)
+BETWEEN = {"__torch_dispatch__", "__torch_function__"}  # of modes, whoever wrote them
 
 
 def is_own(code: CodeType) -> bool:
     """Tell whether code is somebody's own; a mode only stands between."""
-    if code.co_name in ("__torch_dispatch__", "__torch_function__"):
-        return False
-    return not code.co_filename.startswith((*INSIDE, "<frozen"))
+    return code.co_name not in BETWEEN and is_own_file(code.co_filename)
+
+
+def own_frame(frame: FrameType | None = None) -> FrameType | None:
+    """Return the nearest frame of somebody's own code, from here or from a frame."""
+    frame = frame or inspect.currentframe()
+    while frame is not None and not is_own(frame.f_code):
+        frame = frame.f_back
+    return frame
 
 
 def caller() -> CodeType | None:
@@ -63,7 +61,7 @@ def asked_by_package() -> bool:
     frame = inspect.currentframe()
     while frame is not None and not is_own(frame.f_code):
         path = frame.f_code.co_filename
-        if path.startswith(INSIDE[1]) and os.path.dirname(path) != HERE:
+        if path.startswith(PACKAGE) and os.path.dirname(path) != HERE:
             return True
         frame = frame.f_back
     return False
@@ -81,19 +79,3 @@ def runs_ahead() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def frames_of(part: str, own_first: bool = False) -> Iterator[FrameType]:
-    """Yield the frames of a part of torch in which this runs, the innermost first.
-
-    With ``own_first`` only those that have called a line outside torch.
-    """
-    frame = inspect.currentframe()
-    own = not own_first
-    while frame is not None:
-        path = frame.f_code.co_filename.replace("\\", "/")
-        inside = "/torch/" in path
-        if own and inside and part in path:
-            yield frame
-        own = own or is_own(frame.f_code)
-        frame = frame.f_back

@@ -6,7 +6,7 @@ import weakref
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from pullback._watch.functions import Function
 
 KEPT = 20_000  # operations; a step of a small network is some hundred
 FORWARD = -1  # where the number of a backward pass would stand
+ZEROING = {"zero_", "_foreach_zero_", "fill_"}  # how gradients are cleared in place
 
 
 class Sources(NamedTuple):
@@ -111,6 +112,11 @@ class Event:
         """The custom Function in whose forward it ran, if it took what has a graph."""
         return self.sources.function if self.sources is not None else None
 
+    @property
+    def clears(self) -> bool:
+        """Whether it is one of those that set gradients to zero."""
+        return self.op in ZEROING
+
 
 class Moment(NamedTuple):
     """An operation that has run a moment ago, with its tensors, which the log lets go.
@@ -166,7 +172,25 @@ class Call:
         self.given = None
 
 
-@dataclass
+class Added(NamedTuple):
+    """What backward added to a gradient last.
+
+    Attributes:
+        event: The operation that did.
+        key: The storage of the leaf then.
+        call: The backward pass.
+        cleared: Whether the gradient had been set to zero since the addition before.
+        stale: Whether it was the gradient of an earlier step.
+    """
+
+    event: Event
+    key: int
+    call: Call | None
+    cleared: bool
+    stale: bool
+
+
+@dataclass(eq=False)
 class Leaf:
     """A tensor that requires a gradient and that no operation made.
 
@@ -184,8 +208,7 @@ class Leaf:
         last: Index of the last operation that stored one.
         nonzero: Whether one of them was not all zeros.
         asked: Whether a backward was restricted to it, among others.
-        accumulated: The last operation that added to its gradient, whether to one of an
-            earlier step, its storage then, and the backward pass.
+        added: What was added to its gradient last.
         reason: Why none arrived, as far as is known.
         looks: How often the reason was looked for.
     """
@@ -203,9 +226,24 @@ class Leaf:
     last: int = -1
     nonzero: bool = False
     asked: bool = False
-    accumulated: tuple[Event, bool, int, Call | None] | None = None
+    added: Added | None = None
     reason: Any = None
     looks: int = 0
+
+
+class Memory:
+    """What the rules of one trap keep: a dataclass beside them, whose fields have defaults.
+
+    It begins empty and goes with the log, at the end of the block. What it knows by a
+    storage or by the number of a node, of which new ones come with every step, it drops
+    before that, in :meth:`forget`.
+    """
+
+    def forget(self, before: int) -> None:
+        """Drop what operations before this index have left, as the log does."""
+
+
+M = TypeVar("M", bound=Memory)
 
 
 @dataclass
@@ -237,7 +275,7 @@ class Log:
         passes: How many there were.
         calls: How many of them fill ``.grad``.
         count: How many operations there were.
-        memory: What single rules keep, by names of their own.
+        memories: What the rules keep, by its kind.
     """
 
     findings: Findings
@@ -263,9 +301,14 @@ class Log:
     passes: int = 0
     calls: int = 0
     count: int = 0
-    memory: defaultdict[str, dict[Any, Any]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
+    memories: dict[type[Memory], Memory] = field(default_factory=dict)
+
+    def memory(self, kind: type[M]) -> M:
+        """Return what the rules of one trap keep."""
+        kept = self.memories.get(kind)
+        if not isinstance(kept, kind):
+            self.memories[kind] = kept = kind()
+        return kept
 
     def add(self, event: Event) -> None:
         """Keep an operation, and forget the oldest now and then."""
@@ -287,8 +330,9 @@ class Log:
             self.parted,
         )
         for table in tables:
-            for key in [key for key, event in table.items() if event.index < before]:
-                del table[key]
+            drop(table, before)
+        for memory in self.memories.values():
+            memory.forget(before)
         for key in [key for key, of in self.writers.items() if of[-1].index < before]:
             del self.writers[key]
         for leaves in (self.leaves, self.leaf_of):
@@ -336,6 +380,12 @@ class Log:
     def forward_events(self) -> Iterator[Event]:
         """Yield the operations that are kept and were no part of a backward pass."""
         return (event for event in tuple(self.events) if event.run == FORWARD)
+
+
+def drop(table: dict[int, Event], before: int) -> None:
+    """Drop the operations before an index from a table."""
+    for key in [key for key, event in table.items() if event.index < before]:
+        del table[key]
 
 
 def keys_of(tensors: Sequence[Any]) -> tuple[int, ...]:

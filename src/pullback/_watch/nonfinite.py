@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
 from pullback._torch import number_of, storage_key
 from pullback._watch.findings import Finding, Note
-from pullback._watch.log import FORWARD, Call, Event, Log, Moment, keys_of, operation_of
+from pullback._watch.log import (
+    FORWARD,
+    Call,
+    Event,
+    Log,
+    Memory,
+    Moment,
+    keys_of,
+    operation_of,
+)
 from pullback._watch.recorder import FLOATS
 from pullback._watch.rules import Found, after, at_begin, at_end
 
@@ -102,13 +111,33 @@ class Origin:
     became: Event | None = None
 
 
+@dataclass
+class Bad(Memory):
+    """What is not finite.
+
+    Attributes:
+        origins: Where the numbers of each storage began; :func:`follow` drops one when an
+            operation writes finite numbers there.
+        first: The first NaN that no program wrote itself.
+        reported: Whether one has been reported.
+        held: A finding that counts at the end, if no scaler has skipped the step.
+        scaled: Whether a scaler looks at the gradients.
+    """
+
+    origins: dict[int, Origin] = field(default_factory=dict)
+    first: Origin | None = None
+    reported: bool = False
+    held: Finding | None = None
+    scaled: bool = False
+
+
 @after(RULE)
 def follow(log: Log, now: Moment) -> Found:
     """Keep where numbers stop to be finite; report those that reach a gradient."""
     event = now.event
+    bad = log.memory(Bad).origins
     if event.op == "_amp_foreach_non_finite_check_and_unscale_":
-        log.memory[RULE]["scaled"] = True
-    bad: dict[int, Origin] = log.memory["origins"]
+        log.memory(Bad).scaled = True
     if event.total is None or math.isfinite(event.total):
         if bad:
             for key in event.makes or (event.total is not None and event.writes) or ():
@@ -136,28 +165,28 @@ def follow(log: Log, now: Moment) -> Found:
 @at_begin(RULE)
 def reached(log: Log, call: Call) -> Found:
     """Report what reached the value that backward starts from."""
-    bad: dict[int, Origin] = log.memory["origins"]
+    memory = log.memory(Bad)
+    bad = memory.origins
     for root, key in zip(call.roots, call.keys, strict=False):
         if key in bad and not root.detach().isfinite().all():
-            if bad[key].came and log.memory[RULE].get("reported"):
+            if bad[key].came and memory.reported:
                 continue  # it came from the gradients of an earlier step
             finding = _finding(bad[key], "and reached what backward starts from")
-            log.memory[RULE]["reported"] = True
+            memory.reported = True
             if bad[key].kind == "NaN" or not _just_scaled(log, root, bad[key]):
                 yield finding
             else:
-                log.memory[RULE]["held"] = finding
+                memory.held = finding
 
 
 @at_end(RULE)
 def never_differentiated(log: Log) -> Found:
     """Report the first NaN of a program without a backward."""
-    first: Origin | None = log.memory[RULE].get("first")
-    if log.call is None and first is not None:
-        yield _finding(first, "")
-    held = log.memory[RULE].get("held")
-    if held is not None and not log.memory[RULE].get("scaled"):
-        yield held
+    memory = log.memory(Bad)
+    if log.call is None and memory.first is not None:
+        yield _finding(memory.first, "")
+    if memory.held is not None and not memory.scaled:
+        yield memory.held
 
 
 def _just_scaled(log: Log, root: Any, origin: Origin) -> bool:
@@ -169,11 +198,11 @@ def _just_scaled(log: Log, root: Any, origin: Origin) -> bool:
 def _gradient(log: Log, now: Moment, bad: dict[int, Origin]) -> None:
     """Report what reached the gradient of a leaf; with a scaler in use, at the end."""
     keys = [key for key in (*now.event.reads, *now.event.makes) if key in bad]
-    memory = log.memory[RULE]
-    if not keys or memory.get("reported"):
+    memory = log.memory(Bad)
+    if not keys or memory.reported:
         return
-    memory["reported"] = True
-    memory["held"] = _finding(bad[keys[0]], "and reached a gradient")
+    memory.reported = True
+    memory.held = _finding(bad[keys[0]], "and reached a gradient")
 
 
 def _older(origins: Sequence[Origin], nan: bool) -> Origin:
@@ -194,7 +223,7 @@ def _new(log: Log, now: Moment, nan: bool) -> Origin:
         now.event, kind, _inputs(log, now), put, masked, came=bool(infected) and not put
     )
     if nan and not put:
-        log.memory[RULE].setdefault("first", origin)
+        log.memory(Bad).first = log.memory(Bad).first or origin
     return origin
 
 

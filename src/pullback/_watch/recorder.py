@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import textwrap
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -20,11 +19,12 @@ from torch.optim import optimizer as optimizers
 from pullback._torch import (
     QuietDispatchMode,
     accumulated_leaf,
+    asked_by,
     has_numbers,
     nodes_made,
     number_of,
     out_of_sight,
-    roots_of_backward,
+    part_of_torch,
     running_backward,
     running_node,
     schema,
@@ -34,7 +34,7 @@ from pullback._torch import (
 )
 from pullback._watch import rules
 from pullback._watch.findings import Site, counted
-from pullback._watch.frames import Instruction, caller, calling, is_own
+from pullback._watch.frames import Instruction, caller, calling, is_own, own_frame
 from pullback._watch.functions import running
 from pullback._watch.log import (
     FORWARD,
@@ -51,6 +51,7 @@ FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 NUMBER = "_local_scalar_dense"  # what .item() and float() are below autograd
 NEW = ("lift_fresh", "set_")  # what came from elsewhere is first seen when they take it
 UNWRITTEN = ("empty", "new_empty", "resize_", *NEW)  # their numbers are nobody's result
+GRADCHECK = "autograd/gradcheck.py"
 OTHERS = 100  # leaves that are no parameters and are kept until the end
 PLAIN = (Tensor, torch.nn.Parameter)
 NONE: dict[int, Any] = {}  # one for all, where there is nothing to keep
@@ -79,8 +80,7 @@ class Recorder(QuietDispatchMode):
         self._log = log
         self._without = without
         self._known: dict[Any, Operation] = {}
-        self._own: dict[CodeType, bool] = {}
-        self._sites: dict[tuple[CodeType, int], Site] = {}
+        self._sites: dict[tuple[str, int], Site] = {}
         self._last_number = nodes_made() - 1
         self._last: tuple[Event, Instruction] | None = None
         self._run = FORWARD
@@ -315,35 +315,23 @@ class Recorder(QuietDispatchMode):
 
     def _site(self, event: Event) -> Site | None:
         """Return the line of an operation; in backward, that of the one it belongs to."""
-        here = self._line(inspect.currentframe())
+        here = self._line()
         call = self._log.call
         if event.node and (here is None or (call is not None and here == call.site)):
             made_for = self._log.made_for(event.node_number)
             return made_for.site if made_for is not None else here
         return here  # in forward, in a custom backward, in a hook, computed anew
 
-    def _line(self, frame: FrameType | None) -> Site | None:
-        frame = self.own_frame(frame)
+    def _line(self, frame: FrameType | None = None) -> Site | None:
+        """Return the nearest own line, from here or from a frame."""
+        frame = own_frame(frame)
         if frame is None:
             return None
-        at = frame.f_code, frame.f_lineno
-        site = self._sites.get(at)
+        place = frame.f_code.co_filename, frame.f_lineno
+        site = self._sites.get(place)
         if site is None:
-            site = self._sites[at] = Site(at[0].co_filename, at[1])
+            site = self._sites[place] = Site(*place)
         return site
-
-    def own_frame(self, frame: FrameType | None) -> FrameType | None:
-        """Return the nearest frame outside torch and this package."""
-        own = self._own
-        while frame is not None:
-            code = frame.f_code
-            mine = own.get(code)
-            if mine is None:
-                mine = own[code] = is_own(code)
-            if mine:
-                return frame
-            frame = frame.f_back
-        return None
 
     # --- leaves -----------------------------------------------------------------------
 
@@ -356,7 +344,7 @@ class Recorder(QuietDispatchMode):
             return  # its numbers are set, as when it is made
         used = event.run == FORWARD and event.grad and event.op != "detach"
         if leaf is None or (used and not leaf.used):
-            frame = self.own_frame(inspect.currentframe())
+            frame = own_frame()
             held = frame.f_locals.items() if frame is not None else ()
             name = next((n for n, value in held if value is t), "")
             if leaf is None:
@@ -418,24 +406,13 @@ class Recorder(QuietDispatchMode):
         frame = stack_of_backward(self._thread)
         if frame is None:
             return None
-        values = frame.f_locals
-        names = ("grad_tensors", "keep_graph", "create_graph", "inputs")
-        given = {**dict(zip(names, values["args"], strict=False)), **values["kwargs"]}
-        outer = frame.f_back
-        asked = outer.f_locals if outer is not None else {}
-        argument = asked.get("grad_tensors", asked.get("grad_outputs"))
-        roots = roots_of_backward(frame)
+        asked = asked_by(frame)
         return Call(
             run=run,
             site=self._line(frame),
-            accumulates=bool(given.get("accumulate_grad")),
-            create_graph=bool(given["create_graph"]),
-            roots=roots,
-            cotangents=given["grad_tensors"],
-            given=argument,
-            inputs=given["inputs"],
-            keys=keys_of(roots),
+            keys=keys_of(asked.roots),
             begun=self._log.count,
+            **asked._asdict(),
         )
 
     # --- modules and optimizers -------------------------------------------------------
@@ -451,14 +428,12 @@ class Recorder(QuietDispatchMode):
         if self._stack:
             root = self._stack[0]()
             if root is not None and not self._has_part(root, module):
-                self._log.hidden.setdefault(
-                    module, (root, self._line(inspect.currentframe()))
-                )
+                self._log.hidden.setdefault(module, (root, self._line()))
         elif module not in self._log.modules:
             self._log.modules[module] = None
             _parts_of.cache_clear()
         if not self._stack and torch.is_grad_enabled():
-            site = self._line(inspect.currentframe())
+            site = self._line()
             self._log.called[module] = module.training, site
         self._stack.append(weakref.ref(module))
 
@@ -479,7 +454,7 @@ class Recorder(QuietDispatchMode):
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         self._optimizer = "" if closure else type(optimizer).__name__
         if not closure:
-            site = self._line(inspect.currentframe())
+            site = self._line()
             with out_of_sight():
                 self._ask(self._rules(rules.STEP), optimizer, site)
         self._log.called.clear()
@@ -489,7 +464,7 @@ class Recorder(QuietDispatchMode):
             return
         self._optimizer = ""
         log = self._log
-        site = self._line(inspect.currentframe())
+        site = self._line()
         log.optimizers[optimizer] = site
         event = Event(log.count, "step", site)
         log.count += 1
@@ -503,8 +478,9 @@ class Recorder(QuietDispatchMode):
     # --- rules ------------------------------------------------------------------------
 
     def _rules(self, of: Sequence[rules.Rule]) -> list[rules.Rule]:
-        """Return those that are not turned off."""
-        return [rule for rule in of if rule.name not in self._without]
+        """Return those that are asked for and not turned off."""
+        strict, without = self._log.strict, self._without
+        return [r for r in of if r.name not in without and (strict or not r.strict)]
 
     def _ask(self, of: Sequence[rules.Rule], *about: Any) -> None:
         for rule in of:
@@ -535,7 +511,7 @@ def _room(t: Tensor) -> int:
 def _by_gradcheck() -> bool:
     """Tell whether it is gradcheck that runs the operation at hand."""
     code = caller()
-    return code is not None and code.co_filename.endswith("gradcheck.py")
+    return code is not None and part_of_torch(code.co_filename) == GRADCHECK
 
 
 def _given(arguments: frozenset[int], leaves: Taken, inner: Taken) -> frozenset[int]:

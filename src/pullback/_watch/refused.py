@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from pullback._graph import nodes_from
-from pullback._torch import is_freed, number_of, roots_of_backward
+from pullback._torch import asked_by, calls_engine, is_freed, number_of
 from pullback._watch.edits import engine_frame
 from pullback._watch.findings import Finding, Note, Site
 from pullback._watch.frames import is_own
@@ -37,7 +37,7 @@ def without_graph(log: Log, error: BaseException) -> Iterator[Finding]:
     frame = engine_frame(error.__traceback__) if told else None
     if told is None or frame is None:
         return
-    root = roots_of_backward(frame)[int(told[1])]
+    root = asked_by(frame).roots[int(told[1])]
     if not isinstance(root, Tensor):
         return
     reason = _cut(log, keys_of([root]))
@@ -80,7 +80,7 @@ def again(log: Log, error: BaseException) -> Iterator[Finding]:
         frame = engine_frame(error.__traceback__)
     if frame is None:
         return
-    starts = _nodes(roots_of_backward(frame))
+    starts = _nodes(asked_by(frame).roots)
     nodes = nodes_from(starts)
     first: dict[int, int] = {}  # the pass in which each node ran first
     for event in log.events:
@@ -129,7 +129,7 @@ def _asked(traceback: TracebackType | None) -> Site | None:
     site = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if code.co_name == "_engine_run_backward":
+        if calls_engine(code):
             return site
         if is_own(code):
             site = Site(code.co_filename, traceback.tb_lineno)

@@ -17,10 +17,19 @@ F = TypeVar("F", bound=Callable[..., Found])
 
 
 class Rule(NamedTuple):
-    """A rule, its name, and the operations after which it looks; none: after all."""
+    """A rule.
+
+    Attributes:
+        name: What turns it off.
+        look: What finds.
+        strict: Whether it is about what correct programs do on purpose, and looks only
+            when asked for.
+        ops: The operations after which it looks; none: after all.
+    """
 
     name: str
     look: Callable[..., Found]
+    strict: bool
     ops: frozenset[str]
 
 
@@ -34,17 +43,17 @@ END: list[Rule] = []
 
 
 def after(
-    name: str, *ops: str
+    name: str, *ops: str, strict: bool = False
 ) -> Callable[[Callable[[Log, Moment], Found]], Callable[[Log, Moment], Found]]:
     """Make a function a rule that looks after some operations, or after all."""
-    return _to(AFTER, name, ops)
+    return _to(AFTER, name, strict, ops)
 
 
 def at_begin(
-    name: str,
+    name: str, *, strict: bool = False
 ) -> Callable[[Callable[[Log, Call], Found]], Callable[[Log, Call], Found]]:
     """Make a function a rule that looks when a backward pass begins."""
-    return _to(BEGIN, name)
+    return _to(BEGIN, name, strict)
 
 
 def when_done(
@@ -68,9 +77,11 @@ def at_end(name: str) -> Callable[[Callable[[Log], Found]], Callable[[Log], Foun
     return _to(END, name)
 
 
-def _to(rules: list[Rule], name: str, ops: tuple[str, ...] = ()) -> Callable[[F], F]:
+def _to(
+    rules: list[Rule], name: str, strict: bool = False, ops: tuple[str, ...] = ()
+) -> Callable[[F], F]:
     def add(look: F) -> F:
-        rules.append(Rule(name, look, frozenset(ops)))
+        rules.append(Rule(name, look, strict, frozenset(ops)))
         return look
 
     return add
@@ -83,8 +94,7 @@ def trap(page: str, site: Site | None, message: str, fix: str, *notes: Note) -> 
     )
 
 
-def names() -> list[str]:
-    """Return the names of all rules."""
-    return sorted(
-        {rule.name for rules in (AFTER, BEGIN, DONE, STEP, END) for rule in rules}
-    )
+def names(strict: bool = False) -> list[str]:
+    """Return the names of all rules, or of those that look only when asked for."""
+    found = [rule for rules in (AFTER, BEGIN, DONE, STEP, END) for rule in rules]
+    return sorted({rule.name for rule in found if rule.strict or not strict})

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pullback._torch import accumulated_leaf, number_of, storage_key
-from pullback._watch.findings import Note
-from pullback._watch.log import Call, Event, Log, Moment
+from pullback._watch.findings import Note, Site
+from pullback._watch.log import (
+    FORWARD,
+    Added,
+    Call,
+    Event,
+    Leaf,
+    Log,
+    Memory,
+    Moment,
+    keys_of,
+)
+from pullback._watch.recorder import readable
 from pullback._watch.rules import Found, after, at_begin, at_end, trap, when_done
 
-ZEROING = {"zero_", "_foreach_zero_", "fill_"}
 SUM = 2  # of the reductions of losses
+SHARING = 2  # gradients in one memory
 
 
 @at_begin("extra-gradients-dropped")
@@ -59,10 +71,10 @@ def cast_gradient(log: Log, call: Call) -> Found:
             )
 
 
-@at_begin("one-element-needs-no-gradient")
+@at_begin("one-element-needs-no-gradient", strict=True)
 def one_element(log: Log, call: Call) -> Found:
     """A root of one element that is no number: the next batch raises."""
-    for root in call.roots if log.strict and call.given is None else ():
+    for root in call.roots if call.given is None else ():
         if isinstance(root, Tensor) and root.ndim and root.numel() == 1:
             yield trap(
                 "one-element-needs-no-gradient",
@@ -73,11 +85,10 @@ def one_element(log: Log, call: Call) -> Found:
             )
 
 
-@at_begin("outputs-are-summed")
+@at_begin("outputs-are-summed", strict=True)
 def summed_outputs(log: Log, call: Call) -> Found:
     """Several outputs in one grad call, without a weight for any."""
-    summed = not call.accumulates and len(call.roots) > 1 and call.given is None
-    if log.strict and summed:
+    if not call.accumulates and len(call.roots) > 1 and call.given is None:
         yield trap(
             "outputs-are-summed",
             call.site,
@@ -85,6 +96,42 @@ def summed_outputs(log: Log, call: Call) -> Found:
             "Stack the outputs and pass is_grads_batched=True with torch.eye, or call grad "
             "for each; where the sum is meant, write it: (y1 + y2).",
         )
+
+
+class Mean(NamedTuple):
+    """The mean that a backward starts from.
+
+    Attributes:
+        samples: Over how many numbers it is; None of no mean.
+        scale: What the loss is, divided by it.
+        begun: Index of the first operation of the backward.
+    """
+
+    samples: int | None
+    scale: float
+    begun: int
+
+
+@dataclass
+class Means(Memory):
+    """What was seen of means so far.
+
+    Attributes:
+        samples: The operation that took each, and over how many numbers, by its node.
+        run: The backward pass that began last.
+        now: The mean that it starts from.
+        last: The mean that backward started from last, by the line that called it.
+    """
+
+    samples: dict[int, tuple[Event, int]] = field(default_factory=dict)
+    run: int = FORWARD
+    now: Mean | None = None
+    last: dict[Site | None, Mean] = field(default_factory=dict)
+
+    def forget(self, before: int) -> None:
+        """Drop the means that were taken before the operations that are kept."""
+        for key in [key for key, (e, _) in self.samples.items() if e.index < before]:
+            del self.samples[key]
 
 
 @after(
@@ -104,9 +151,7 @@ def count_samples(log: Log, now: Moment) -> Found:
     summed = now.kwargs.get("reduction", next(given, None)) == SUM
     if now.event.live and now.outputs and now.outputs[0].ndim == 0 and not summed:
         of = now.inputs[1] if now.event.op.startswith("nll") else now.inputs[0]
-        log.memory["samples"][now.event.number] = of.numel()
-        if len(log.memory["samples"]) > 1000:
-            log.memory["samples"].pop(next(iter(log.memory["samples"])))
+        log.memory(Means).samples[now.event.number] = now.event, of.numel()
     return ()
 
 
@@ -114,35 +159,35 @@ def count_samples(log: Log, now: Moment) -> Found:
 def find_mean(log: Log, call: Call) -> Found:
     """Keep over how many numbers the mean is that this backward starts from."""
     node: Any = getattr(call.roots[0], "grad_fn", None) if call.accumulates else None
-    root = node and log.made_for(number_of(node))
-    while node is not None and number_of(node) not in log.memory["samples"]:
+    root, means = node and log.made_for(number_of(node)), log.memory(Means)
+    while node is not None and number_of(node) not in means.samples:
         inputs = [target for target, _ in node.next_functions if target is not None]
         scaled = node.name().startswith(("Div", "Mul", "Neg", "ToCopy"))
         node = inputs[0] if scaled and len(inputs) == 1 else None
-    samples = node and log.memory["samples"][number_of(node)]
-    mean = node and log.made_for(number_of(node))
+    mean, samples = means.samples[number_of(node)] if node else (None, None)
     scale = root.total / mean.total if root and mean and root.total and mean.total else 1.0
-    log.memory["mean of call"] = {call.run: (samples, scale)}
+    means.run, means.now = call.run, Mean(samples, scale, call.begun)
     return ()
 
 
 @when_done("mean-of-unequal-batches")
 def unequal_means(log: Log, call: Call) -> Found:
     """Gradients of means over different numbers of samples that are added up."""
-    samples, scale = log.memory["mean of call"].get(call.run, (None, 1.0))
-    begun, others, weight = log.memory["means"].get(call.site, (0, samples, scale))
-    if samples is None:
+    means = log.memory(Means)
+    mean = means.now if means.run == call.run else None
+    if mean is None or mean.samples is None:
         return
-    alike = math.isclose(scale, weight, rel_tol=1e-3)  # or else weighted by hand
-    if others != samples and alike and _adds_to(log, call, begun):
+    last = means.last.get(call.site, mean)
+    alike = math.isclose(mean.scale, last.scale, rel_tol=1e-3)  # or else weighted by hand
+    if last.samples != mean.samples and alike and _adds_to(log, call, last.begun):
         yield trap(
             "mean-of-unequal-batches",
             call.site,
-            f"Gradients of means over {others} and over {samples} numbers are added up, "
-            "each with the same weight.",
+            f"Gradients of means over {last.samples} and over {mean.samples} numbers are "
+            "added up, each with the same weight.",
             "Divide the sum of each part by the number of all samples.",
         )
-    log.memory["means"][call.site] = call.begun, samples, scale
+    means.last[call.site] = mean
 
 
 def _adds_to(log: Log, call: Call, begun: int) -> bool:
@@ -158,7 +203,7 @@ def _adds_to(log: Log, call: Call, begun: int) -> bool:
 
 def _reset(log: Log, keys: tuple[int, ...], since: int) -> bool:
     """Tell whether gradients were set to zero."""
-    return any(w.op in ZEROING for key in keys for w in log.writes_since(key, since))
+    return any(w.clears for key in keys for w in log.writes_since(key, since))
 
 
 @after("gradients-accumulate", "add_")
@@ -168,36 +213,47 @@ def accumulate(log: Log, now: Moment) -> Found:
     leaf = log.leaf(t) if t is not None else None
     if leaf is None or t is None or t.grad is None:
         return
-    event, before = now.event, leaf.accumulated
+    event, before = now.event, leaf.added
     since = _made(log, event.writes)
-    if before and (before[2] != leaf.key or since > before[0].index):
+    if before and (before.key != leaf.key or since > before.event.index):
         before = None  # the leaf was moved, as by double(), or the gradient is a new one
-    since = before[0].index if before else since
-    reset = _reset(log, event.writes, since)
+    since = before.event.index if before else since
+    cleared = _reset(log, event.writes, since)
     updated = bool(log.writes_since(leaf.key, since))
-    if not reset and (log.strict or (before and before[1] and updated)):
+    was_stale = bool(before and before.stale)
+    if not cleared and updated and was_stale:
         yield _accumulated(log, t, event, log.call)
-    earlier = not reset and (updated or bool(before and before[1]))
-    leaf.accumulated = event, earlier, leaf.key, log.call
+    stale = not cleared and (updated or was_stale)
+    leaf.added = Added(event, leaf.key, log.call, cleared, stale)
+
+
+@after("gradients-accumulate", "add_", strict=True)
+def accumulate_at_all(log: Log, now: Moment) -> Found:
+    """A gradient that is added to one that is there, of whichever step."""
+    t = accumulated_leaf(now.node) if now.node is not None else None
+    leaf = log.leaf(t) if t is not None else None
+    if t is None or leaf is None or leaf.added is None or leaf.added.event is not now.event:
+        return  # accumulate, which looks first, has kept it
+    if not leaf.added.cleared:
+        yield _accumulated(log, t, now.event, log.call)
 
 
 @at_end("gradients-accumulate")
 def accumulated_at_end(log: Log) -> Found:
     """The same, where the last step used it."""
     for leaf in tuple(log.leaves.values()):
-        before, t = leaf.accumulated, leaf.tensor()
-        if t is None or t.grad is None or not before or not before[1]:
+        added, t = leaf.added, leaf.tensor()
+        if t is None or t.grad is None or not added or not added.stale:
             continue
-        if storage_key(t.grad) not in before[0].writes:
+        event = added.event
+        if storage_key(t.grad) not in event.writes:
             continue  # it was dropped, and this is a new one
-        if before[2] == leaf.key and _made(log, before[0].writes) < before[0].index:
-            writes = log.writes_since(leaf.key, before[0].index)
-            zeroed = [
-                w for k in before[0].writes for w in log.writes_since(k, before[0].index)
-            ]
-            zeroed = [w for w in zeroed if w.op in ZEROING]
-            if writes and not (zeroed and zeroed[0].index < writes[0].index):
-                yield _accumulated(log, t, before[0], before[3])
+        if added.key == leaf.key and _made(log, event.writes) < event.index:
+            writes = log.writes_since(leaf.key, event.index)
+            later = [w for k in event.writes for w in log.writes_since(k, event.index)]
+            cleared = [w for w in later if w.clears]
+            if writes and not (cleared and cleared[0].index < writes[0].index):
+                yield _accumulated(log, t, event, added.call)
 
 
 def _made(log: Log, keys: tuple[int, ...]) -> int:
@@ -212,6 +268,80 @@ def _accumulated(log: Log, t: Tensor, event: Event, call: Call | None) -> Any:
         f"backward adds to the gradient that {log.name_of(t)} has from an earlier step.",
         "Call optimizer.zero_grad(), or set .grad = None, before each backward.",
     )
+
+
+@dataclass
+class Gradients(Memory):
+    """Which gradients autograd has put into one memory, as it does behind views.
+
+    Attributes:
+        of: The leaves whose gradients a storage was given to, in the order of arrival.
+        edited: Those of them whose gradients an operation has written into since.
+    """
+
+    of: dict[int, list[Leaf]] = field(default_factory=dict)
+    edited: dict[int, set[Leaf]] = field(default_factory=dict)
+
+    def forget(self, before: int) -> None:
+        """Drop the storages that one gradient has for itself, or that none has any more."""
+        for key, leaves in [*self.of.items()]:
+            if sum(_gradient_of(leaf) is not None for leaf in leaves) < SHARING:
+                del self.of[key]
+                self.edited.pop(key, None)
+
+
+def _gradient_of(leaf: Leaf) -> Tensor | None:
+    t = leaf.tensor()
+    return t.grad if t is not None else None
+
+
+def _lies_at(leaf: Leaf, t: Tensor) -> bool:
+    """Tell whether the gradient of a leaf begins where t does."""
+    g = _gradient_of(leaf)
+    return g is not None and g.layout is torch.strided and g.data_ptr() == t.data_ptr()
+
+
+@after("two-gradients-one-memory", "detach")
+def keep_gradients(log: Log, now: Moment) -> Found:
+    """Keep which leaf takes the tensor that arrives for its gradient, without a copy."""
+    t = accumulated_leaf(now.node) if now.node is not None else None
+    leaf = log.leaf(t) if t is not None else None
+    if leaf is not None and readable(now.outputs[0]) and now.outputs[0].numel():
+        (key,), kept = keys_of(now.outputs), log.memory(Gradients)
+        others = [other for other in kept.of.get(key, ()) if other is not leaf]
+        kept.of[key] = [o for o in others if _lies_at(o, now.outputs[0])] + [leaf]
+        kept.edited[key] = set()
+    return ()
+
+
+@after("two-gradients-one-memory", "add_", "sub_", "mul_", "div_", "_foreach_add_",
+       "_foreach_sub_", "_foreach_mul_", "_foreach_div_",
+       "_amp_foreach_non_finite_check_and_unscale_")  # fmt: skip
+def edited_together(log: Log, now: Moment) -> Found:
+    """Gradients of two leaves that lie in one memory, and are written into one by one."""
+    kept, given = log.memory(Gradients), now.args[0]
+    for key in {*now.event.writes} & kept.of.keys():
+        leaves, edited = kept.of[key], kept.edited[key]
+        if len(leaves) < SHARING:
+            continue
+        targets = given if isinstance(given, list | tuple) else [given]
+        written = [t for t in targets if keys_of([t]) == (key,)]
+        edited.update(of for of in leaves if any(_gradient_of(of) is t for t in written))
+        both = [of for of in leaves if of in edited and _lies_at(of, written[0])]
+        if len(both) < SHARING or not bool(written[0].any()):
+            continue  # zeros are zeros, however often
+        both.sort(key=lambda leaf: leaf.first)
+        names = [log.name_of(t) for leaf in both if (t := leaf.tensor()) is not None]
+        del kept.of[key]
+        yield trap(
+            "two-gradients-one-memory",
+            log.call.site if log.call and now.node is not None else now.event.site,
+            f"The gradients of {' and '.join(names)} lie in one memory, as backward handed "
+            f"one tensor to both; {now.event.op} has changed it for each of them.",
+            "Add first and take the view afterwards, (a + b)[None], or let a hook copy: "
+            "b.register_hook(torch.clone).",
+            *[Note("used", of.site, n) for of, n in zip(both, names, strict=True)],
+        )
 
 
 @at_end("optimizer-holds-the-old-parameter")

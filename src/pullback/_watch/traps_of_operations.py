@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from pullback._torch import storage_key
+from pullback._torch import functions_of, given_to_loss, storage_key
 from pullback._watch.findings import Finding, Note
-from pullback._watch.frames import asked_by_package, frames_of
-from pullback._watch.log import FORWARD, Event, Leaf, Log, Moment, operation_of
+from pullback._watch.frames import asked_by_package
+from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, operation_of
 from pullback._watch.rules import Found, after, at_end, trap
 
 
@@ -40,14 +41,10 @@ def _shaped_here(log: Log, t: Tensor) -> bool:
 @after("loss-broadcast", "expand")
 def broadcast_in_a_loss(log: Log, now: Moment) -> Found:
     """The same in a loss of torch, which gives both one shape by itself."""
-    frame = next(frames_of("nn/functional.py"), None) if now.event.run == FORWARD else None
-    if frame is None or not frame.f_code.co_name.endswith("_loss"):
+    given = given_to_loss() if now.event.run == FORWARD else []
+    if len(given) != 2:
         return
-    given = (frame.f_locals.get(name) for name in ("input", "target"))
-    pair = [t for t in given if isinstance(t, Tensor)]
-    if len(pair) != 2:
-        return
-    a, b = sorted(pair, key=lambda t: -t.ndim)
+    a, b = sorted(given, key=lambda t: -t.ndim)
     n = b.shape[0] if b.ndim == 1 else 0
     if n > 1 and a.shape == (n, 1) and a.requires_grad != b.requires_grad:
         yield _broadcast(now.event, a, b)
@@ -142,17 +139,16 @@ def wrong_kind(log: Log, now: Moment) -> Found:
     event = now.event
     if not event.live or event.run != FORWARD or not now.inputs[0].requires_grad:
         return
-    if event.op == "_log_softmax":
-        frame = next(frames_of("nn/functional.py"), None)
-        if frame is None or frame.f_code.co_name != "cross_entropy":
-            return
+    scores = event.op == "_log_softmax"  # which is also taken without a loss
+    if scores and functions_of("nn/functional.py")[:1] != ["cross_entropy"]:
+        return
     wants, mistaken = WANTS[event.op]
     maker = log.makers.get(storage_key(now.inputs[0]))
     while maker is not None and maker.op in MOVES and maker.reads:
         maker = log.makers.get(maker.reads[0])
     if maker is not None and maker.op in mistaken and maker.run == FORWARD:
         given = GIVES.get(maker.op, "scores")
-        loss = "cross_entropy" if event.op == "_log_softmax" else event.op
+        loss = "cross_entropy" if scores else event.op
         loss = "nll_loss" if loss.startswith("nll_loss") else loss
         yield trap(
             "probabilities-for-scores",
@@ -180,13 +176,20 @@ def singular(log: Log, now: Moment) -> Found:
 @after("clamp-outside", "clamp", "clamp_min", "clamp_max")
 def stuck(log: Log, now: Moment) -> Found:
     """A leaf that is clamped where it is outside: it gets no gradient there, ever."""
+    bounds = [*now.args[1:], *now.kwargs.values()]
+    box = len(now.inputs) == 1 and len(bounds) == 2 and None not in bounds
+    if now.event.live and box and now.inputs[0].is_leaf:  # one bound guards a root
+        yield from clamped(log, now)
+
+
+@after("clamp-outside", "clamp", "clamp_min", "clamp_max", strict=True)
+def clamped(log: Log, now: Moment) -> Found:
+    """Any tensor that is clamped where it is outside."""
     if not now.event.live or now.event.run != FORWARD or not now.event.grad:
         return
     t = now.inputs[0]
     outside = int((t != now.outputs[0]).sum())
-    bounds = [*now.args[1:], *now.kwargs.values()]
-    box = len(now.inputs) == 1 and len(bounds) == 2 and None not in bounds
-    if outside and (log.strict or (t.is_leaf and box)):  # one bound guards a root or a log
+    if outside:
         yield trap(
             "clamp-outside",
             now.event.site,
@@ -196,10 +199,10 @@ def stuck(log: Log, now: Moment) -> Found:
         )
 
 
-@after("ties-of-a-maximum", "max", "min")
+@after("ties-of-a-maximum", "max", "min", strict=True)
 def ties(log: Log, now: Moment) -> Found:
     """Two largest entries, of which one gets all of the gradient."""
-    if not log.strict or not now.event.live or len(now.outputs) != 2:
+    if not now.event.live or len(now.outputs) != 2:
         return
     dim = now.args[1]
     values = now.outputs[0] if len(now.args) > 2 and now.args[2] else None
@@ -253,6 +256,18 @@ def by_itself(log: Log, now: Moment) -> Found:
 # --- at the end, from the log ---------------------------------------------------------
 
 
+@dataclass
+class Updates(Memory):
+    """What was made of a leaf and its gradient, and the leaf's name, by storage."""
+
+    of: dict[int, tuple[Event, str]] = field(default_factory=dict)
+
+    def forget(self, before: int) -> None:
+        """Drop what was made before the operations that are kept."""
+        for key in [key for key, (event, _) in self.of.items() if event.index < before]:
+            del self.of[key]
+
+
 @after("update-makes-a-new-tensor", "sub", "add", "addcmul", "addcdiv")
 def keep_updates(log: Log, now: Moment) -> Found:
     """Keep what is made of a leaf and its gradient under no_grad."""
@@ -265,14 +280,14 @@ def keep_updates(log: Log, now: Moment) -> Found:
             made = [log.makers[k] for k in others if k in log.makers]
             if gradient in others or any(gradient in maker.reads for maker in made):
                 for key in event.makes:
-                    log.memory["updates"][key] = event, log.name_of(t)
+                    log.memory(Updates).of[key] = event, log.name_of(t)
     return ()
 
 
 @at_end("update-makes-a-new-tensor")
 def updates_that_are_used(log: Log) -> Found:
     """A tensor that took a leaf's place, and requires no gradient."""
-    updates: dict[int, tuple[Event, str]] = log.memory["updates"]
+    updates = log.memory(Updates).of
     for event in log.forward_events() if updates else ():
         for key in {*event.reads} - {*event.live}:
             update = updates.get(key)
@@ -308,8 +323,9 @@ def gathered(log: Log) -> Found:
                 "all-gather-has-no-gradient",
                 event.site,
                 "all_gather copies a tensor that has a graph; what it gathers has none.",
-                "Put your own part back, parts[rank] = z, or use "
-                "torch.distributed.nn.functional.all_gather.",
+                "Put your own part back, parts[rank] = z, or gather with a gradient: by "
+                "all_gather_single of torch.distributed._functional_collectives since "
+                "torch 2.13, by torch.distributed.nn.functional.all_gather before.",
                 Note("used", user.site, "without a gradient"),
             )
 

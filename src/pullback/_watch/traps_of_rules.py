@@ -6,23 +6,28 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from pullback._graph import nodes_from
 from pullback._torch import (
+    frames_of,
     function_of,
-    number_of,
+    functions_of,
+    gradients_of_functional,
     shapes_received,
     shapes_sent,
     storage_key,
 )
-from pullback._watch.findings import Findings, Note
-from pullback._watch.frames import called_by_engine, frames_of, runs_ahead
+from pullback._watch.findings import Findings, Note, Site
+from pullback._watch.frames import called_by_engine, own_frame, runs_ahead
 from pullback._watch.functions import returned_at, running, unread
-from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Moment
+from pullback._watch.log import FORWARD, Call, Event, Leaf, Log, Memory, Moment
+from pullback._watch.recorder import GRADCHECK
 from pullback._watch.rules import Found, after, at_begin, at_end, trap
 
 # --- custom Functions -----------------------------------------------------------------
@@ -110,6 +115,13 @@ def once(log: Log, now: Moment) -> Found:
         )
 
 
+@dataclass
+class Hooks(Memory):
+    """Where hooks look at what arrives; :func:`remove_hooks` takes them away at the end."""
+
+    handles: list[RemovableHandle] = field(default_factory=list)
+
+
 @at_begin("backward-that-ignores-v")
 def ignores_v(log: Log, call: Call) -> Found:
     """Look at what arrives at the custom Functions whose backward does not read it."""
@@ -126,7 +138,7 @@ def ignores_v(log: Log, call: Call) -> Found:
             yield from _ignored(function, [roots[node]])
         else:
             look = functools.partial(_keep_ignored, log.findings, function)
-            log.memory["ignoring"][number_of(node)] = node.register_prehook(look)
+            log.memory(Hooks).handles.append(node.register_prehook(look))
 
 
 def _keep_ignored(findings: Findings, function: Any, arrived: Any) -> None:
@@ -137,7 +149,7 @@ def _keep_ignored(findings: Findings, function: Any, arrived: Any) -> None:
 @at_end("backward-that-ignores-v")
 def remove_hooks(log: Log) -> Found:
     """Take the hooks of :func:`ignores_v` away."""
-    for handle in log.memory.pop("ignoring", {}).values():
+    for handle in log.memory(Hooks).handles:
         handle.remove()
     return ()
 
@@ -172,7 +184,7 @@ def hidden_edit(log: Log, now: Moment) -> Found:
         whole, made_for = leaf.tensor(), log.made_for(event.node_number)
         if whole is None or (t is not whole and not _written(log, leaf, alias, made_for)):
             continue
-        if next(frames_of("autograd/gradcheck.py"), None) is not None:
+        if functions_of(GRADCHECK):
             return  # which moves the numbers a little, and back
         if (
             made_for is not None
@@ -205,6 +217,19 @@ def _differs(t: Tensor, total: float) -> bool:
 # --- checkpoints ----------------------------------------------------------------------
 
 
+@dataclass
+class ForwardValues(Memory):
+    """What forward gave, as sums, by line and operation; of the last backward pass alone.
+
+    Attributes:
+        run: The pass.
+        of: The sums.
+    """
+
+    run: int = FORWARD
+    of: dict[tuple[Site | None, str], list[float]] = field(default_factory=dict)
+
+
 @after("checkpoint-of-another-function")
 def recomputed(log: Log, now: Moment) -> Found:
     """A checkpointed function that gives another value the second time."""
@@ -213,11 +238,10 @@ def recomputed(log: Log, now: Moment) -> Found:
         return
     if call is None or call.create_graph or function_of(now.node) is not None:
         return
-    known = log.memory["forward values"]
-    if call.run not in known:
-        known.clear()
-        known[call.run] = _values(log)
-    before = known[call.run].get((event.site, event.op), ())
+    values = log.memory(ForwardValues)
+    if values.run != call.run:
+        values.run, values.of = call.run, _values(log)
+    before = values.of.get((event.site, event.op), ())
     near = (math.isclose(event.total, b, rel_tol=1e-3, abs_tol=1e-6) for b in before)
     if before and math.isfinite(event.total) and not any(near) and not runs_ahead():
         yield trap(
@@ -230,7 +254,7 @@ def recomputed(log: Log, now: Moment) -> Found:
         )
 
 
-def _values(log: Log) -> dict[Any, list[float]]:
+def _values(log: Log) -> dict[tuple[Site | None, str], list[float]]:
     found = defaultdict(list)
     for event in log.forward_events():
         if event.total is not None:
@@ -244,16 +268,8 @@ def _values(log: Log) -> dict[Any, list[float]]:
 @after("jacobian-of-a-closure", "zeros_like")
 def closure(log: Log, now: Moment) -> Found:
     """functional.jacobian of a function that does not depend on its input."""
-    frames = list(frames_of("functional.py"))
-    if not frames or any(f.f_code.co_name in ("hessian", "hvp", "vhp") for f in frames):
-        return
-    values = frames[0].f_locals
-    gradients = values.get("vj" if frames[0].f_code.co_name == "jacobian" else "grads")
-    if (
-        gradients
-        and values.get("stage", "back") == "back"
-        and not any(g is not None for g in gradients)
-    ):
+    gradients = gradients_of_functional()
+    if gradients and not any(g is not None for g in gradients):
         yield trap(
             "jacobian-of-a-closure",
             now.event.site,
@@ -268,9 +284,7 @@ def closure(log: Log, now: Moment) -> Found:
 def conjugate(log: Log, call: Call) -> Found:
     """functional.jacobian of a complex function in reverse mode."""
     complex_roots = any(isinstance(r, Tensor) and r.is_complex() for r in call.roots)
-    if complex_roots and any(
-        f.f_code.co_name == "jacobian" for f in frames_of("functional.py")
-    ):
+    if complex_roots and "jacobian" in functions_of("autograd/functional.py"):
         yield trap(
             "complex-jacobian-conjugate",
             call.site,
@@ -286,9 +300,9 @@ def edits_its_input(log: Log, now: Moment) -> Found:
     event = now.event
     if not event.writes or event.run != FORWARD or event.function:
         return
-    if next(frames_of("nn/modules/"), None) is not None:
+    if functions_of("nn/modules/"):
         return  # the statistics of a BatchNorm, which functional_call is given for that
-    for frame in frames_of("_functorch/", own_first=True):
+    for frame in frames_of("_functorch/", own_frame()):
         held = _tensors_in(frame.f_locals.values())
         if any(storage_key(t) in event.writes for t in held):
             yield trap(
