@@ -302,7 +302,7 @@ VEILED = [
     DROPDOWN.format("Why three?"),
     "Three it is.",
     "\n====  ====\nOne   Two\n====  ====\nPart  of three\n====  ====\n",
-    "No more.\n\nA third.\n\nThird.",
+    "No more.\n\nA third.\n\nThird.\n\n.. A comment of sphinx-gallery\n",
     SAYS.format("what is noted in a note"),
     "\nThird\n-----",
     ASKED.format(":for: y"),

@@ -214,7 +214,8 @@ def cover(line: asked, told: Iterable[nodes.Element]) -> None:
     for node in told:
         parent = node.parent
         place = parent.index(node)
-        if last is None or place == 0 or parent[place - 1] is not last:
+        before = [n for n in parent[:place] if not isinstance(n, nodes.comment)]
+        if last is None or before[-1:] != [last]:
             last = veil("", of=line["number"])
             parent.insert(place, last)
         parent.remove(node)
