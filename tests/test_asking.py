@@ -295,12 +295,15 @@ VEILED = [
     SAYS.format("[8, 6, 4]"),
     "It was drawn.",
     "\nSecond\n------",
-    ASKED.format(":value: 1\n       :code:"),
+    ASKED.format(":value: 1\n       :code:\n       :also: of three; Third; a note"),
     CODE.format("the(answer)"),
     OUTPUT.format("3 of 4"),
     "Three.",
     DROPDOWN.format("Why three?"),
     "Three it is.",
+    "\n====  ====\nOne   Two\n====  ====\nPart  of three\n====  ====\n",
+    "No more.\n\nA third.\n\nThird.\n\n.. A comment of sphinx-gallery\n",
+    SAYS.format("what is noted in a note"),
     "\nThird\n-----",
     ASKED.format(":for: y"),
     DROPDOWN.format("The answer"),
@@ -353,6 +356,7 @@ UNREADABLE = [
     (":item: 4", OUTPUT.format("[1, 2]"), "has no item"),
     (":expects: largest", OUTPUT.format("[2, 2]"), "no single largest"),
     (":expects: v", OUTPUT.format("[2, 2]"), "no drawing"),
+    (":also: two", OUTPUT.format("2"), "nothing after the question"),
     (":expects: nothing", OUTPUT.format("[2, 2]"), "Error in"),
 ]
 
@@ -442,13 +446,52 @@ def texts(*parts):
 def test_what_tells_an_answer_is_under_its_cover(site):
     """The output, the text behind it, what has its numbers; code where it is told."""
     soup = BeautifulSoup(site.page("docs/veiled.rst"), "html.parser")
-    assert [veil["data-of"] for veil in soup.select(".veil")] == ["1", "1", "2", "4"]
+    assert [veil["data-of"] for veil in soup.select(".veil")] == [
+        "1",
+        "1",
+        "2",
+        "2",
+        "2",
+        "4",
+    ]
     assert texts(*soup.select(".veil")) == [
         "tensor([8., 6., 4.]) It is eight first.",
         "It gives x.grad = [8, 6, 4].",
         "the ( answer ) 3 of 4 Three.",
+        "One Two Part of three",
+        "Third. It gives x.grad = what is noted in a note.",
         "6 six",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "has"),
+    [
+        ("gives x.grad = [8, 6, 4].", [8, 6, 4], True),
+        ("tensor([[1., 8.], [6., 4.]])", [8, 6, 4], True),
+        ("[0, -0.119, 0.81]", [-0.1192, 0.8068], True),
+        ("[8, 6, 5]", [8, 6, 4], False),
+        ("[8, 6]", [8, 6, 4], False),
+        ("8, 6 and 4", [8, 6, 4], False),
+        ("[8, 6, 4]", [8], False),
+    ],
+)
+def test_what_shows_the_numbers_of_an_answer(text, numbers, has):
+    assert asking.has(text, numbers) == has
+
+
+def test_what_the_question_shows_is_no_answer():
+    """Later outputs that repeat its numbers stay as they are."""
+
+    def block(text):
+        return nodes.literal_block(text, text, classes=["sphx-glr-script-out"])
+
+    for asks, covered in ("Is it [1, 2]?", ["[1, 2]"]), ("What?", ["[1, 2]", "[0, 1, 2]"]):
+        line = asking.asked("", options={}, asks={"kind": "value"}, number=1)
+        box = nodes.admonition("", nodes.paragraph("", asks), line)
+        code = nodes.literal_block("f()", "f()")
+        nodes.section("", box, block("[1, 2]"), code, block("[0, 1, 2]"))
+        assert [node.astext() for node in asking.telling(line, [1, 2])] == covered
 
 
 def test_a_cell_of_a_notebook_keeps_its_code():
@@ -463,7 +506,7 @@ def test_a_cell_of_a_notebook_keeps_its_code():
     line = asking.asked("", options={}, asks={"kind": "value"}, number=7)
     box = nodes.admonition("", line)
     section = nodes.section("", box, cell, nodes.paragraph("", "Four."))
-    asking.cover(line, [4])
+    asking.cover(line, [*asking.telling(line, [4])])
     assert [veil.astext() for veil in section.findall(asking.veil)] == ["4", "Four."]
     assert code.parent is cell
 
@@ -513,7 +556,7 @@ def covers(page):
     ]
 
 
-EVERY = ["1", "1", "2", "4"]
+EVERY = ["1", "1", "2", "2", "2", "4"]
 ALL = "Show all"
 
 
@@ -529,7 +572,7 @@ def test_a_checked_answer_uncovers_what_it_is_about(veiled):
     line.fill("8 6 5")
     line.press("Enter")
     assert page.inner_text("#said-1") == "2 of the 3 are right. Read on to see why."
-    assert covers(page) == ["2", "4"]
+    assert covers(page) == EVERY[2:]
     assert line.evaluate("line => line === document.activeElement")
     page.fill("#answer-2", "3")
     page.locator("form button").nth(1).click()
@@ -578,7 +621,7 @@ def test_a_cover_by_keyboard_and_for_a_screen_reader(veiled):
     assert button.get_attribute("aria-expanded") == "false"
     button.focus()
     page.keyboard.press("Enter")
-    assert covers(page) == ["2", "4"]
+    assert covers(page) == EVERY[2:]
     assert page.evaluate("document.activeElement.innerText").startswith("tensor([8.")
     assert page.locator(".veil").first.aria_snapshot().count("tensor") == 1
     found = Axe().run(
@@ -610,8 +653,8 @@ def test_all_at_once(veiled):
         ("#page", EVERY),
         ("#none", EVERY),
         ("#%", EVERY),
-        ("#reason", ["2", "4"]),
-        ("#first", ["2", "4"]),
+        ("#reason", EVERY[2:]),
+        ("#first", EVERY[2:]),
         ("#second", ["1", "1", "4"]),
     ],
 )
@@ -626,11 +669,11 @@ def test_a_link_and_a_search_on_the_page_uncover(veiled):
     page.wait_for_timeout(50)
     assert covers(page) == EVERY, "its heading is not what was covered"
     page.evaluate("location.hash = 'reason'")
-    page.wait_for_function("document.querySelectorAll('.veil > [hidden]').length === 2")
-    assert covers(page) == ["2", "4"]
+    page.wait_for_function("document.querySelectorAll('.veil > [hidden]').length === 4")
+    assert covers(page) == EVERY[2:]
     page = veiled("#:~:text=It%20is%20eight", viewport={"width": 800, "height": 200})
     page.wait_for_function("document.getElementById('reason').checkVisibility()")
-    assert covers(page) == ["2", "4"]
+    assert covers(page) == EVERY[2:]
     page.wait_for_function(
         "Math.abs(document.getElementById('reason').getBoundingClientRect().top) < 200"
     )

@@ -26,6 +26,9 @@ The argument is the title, ``Predict`` if there is none. Options:
 ``code``
     Without a value: the code tells the answer, too, and is covered with it (it always is
     where a v is asked for).
+``also``
+    Words of a later paragraph, table or output, or of what a later drawing says, that
+    tells the answer, too; ``;`` stands between those of several.
 
 An output counts until the next question. If the expected answer cannot be read from it,
 the build warns, and the question stands alone. Without scripts, and in other formats than
@@ -33,7 +36,8 @@ HTML, it always does. ``_static/asking.js`` does the rest.
 
 On a screen, what tells the answer lies under a cover until a reader has given one, or asks
 to be shown: the output, the text behind it up to the next code or box, and in the same
-section every later output or drawing that shows the same numbers. What stands in a
+section every later output or drawing that shows the same numbers, if the question does
+not. What stands in a
 ``dropdown`` needs no cover.
 """
 
@@ -113,6 +117,7 @@ class Predict(SphinxDirective):
         "item": index,
         "for": directives.unchanged_required,
         "code": directives.flag,
+        "also": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -146,7 +151,7 @@ class ReadAnswers(SphinxTransform):
                 asks, numbers = expectation(line["options"], after)
                 line["asks"] = {"shapes": line["shapes"]} | asks
                 line["number"] = number
-                cover(line, numbers)
+                cover(line, [*telling(line, numbers), *named(line, after)])
             except ValueError as error:
                 if getattr(self.config, "execution_pages", "all") == "all":
                     logger.warning("%s", error, location=line, type="asking")
@@ -203,13 +208,14 @@ def shows(block: nodes.Element) -> bool:
     return node is not None
 
 
-def cover(line: asked, numbers: list[float]) -> None:
+def cover(line: asked, told: Iterable[nodes.Element]) -> None:
     """Put what tells the answer to a question under covers, neighbours under one."""
     last: nodes.Element | None = None
-    for node in list(telling(line, numbers)):
+    for node in told:
         parent = node.parent
         place = parent.index(node)
-        if last is None or place == 0 or parent[place - 1] is not last:
+        before = [n for n in parent[:place] if not isinstance(n, nodes.comment)]
+        if last is None or before[-1:] != [last]:
             last = veil("", of=line["number"])
             parent.insert(place, last)
         parent.remove(node)
@@ -219,17 +225,37 @@ def cover(line: asked, numbers: list[float]) -> None:
 def telling(line: asked, numbers: list[float]) -> Iterator[nodes.Element]:
     """Yield what tells the answer to a question."""
     with_code = "code" in line["options"] or line["asks"]["kind"] == "v"
+    asks_for_them = has(line.parent.astext(), numbers)
     told = passage = False
     for node in parts(line.parent):
         if not told and isinstance(node, folded):
             return  # which has the answer
         if isinstance(node, nodes.section) or node.next_node(asked):
             return
-        if not told and is_output(node):
-            told = passage = True
-        passage = passage and not (isinstance(node, ENDS) or is_code(node))
-        if passage or (says(node, numbers) if told else with_code and is_code(node)):
+        first = not told and is_output(node)
+        told = told or first
+        passage = first or (passage and not (isinstance(node, ENDS) or is_code(node)))
+        code = with_code and not told and is_code(node)
+        again = told and not asks_for_them and is_output(node) and has(said(node), numbers)
+        if passage or code or again:
             yield node
+
+
+def named(line: asked, after: list[nodes.Element]) -> Iterator[nodes.Element]:
+    """Yield what the author says tells the answer, too.
+
+    Raises:
+        ValueError: Nothing does before the next question.
+    """
+    texts = [
+        n for n in after if isinstance(n, (nodes.paragraph, nodes.table)) or is_output(n)
+    ]
+    for words in line["options"].get("also", "").split(";"):
+        if words := words.strip():
+            found = [node for node in texts if words in " ".join(said(node).split())]
+            if not found:
+                raise ValueError(f"nothing after the question says {words!r}")
+            yield found[0]
 
 
 def parts(box: nodes.Element) -> Iterator[nodes.Element]:
@@ -260,34 +286,31 @@ def is_code(node: nodes.Element) -> bool:
     )
 
 
-def says(node: nodes.Element, numbers: list[float]) -> bool:
-    """Tell whether an output has these numbers, one after the other, in a value.
+def said(node: nodes.Element) -> str:
+    """Return the text of a part of a page, and what the drawings in it say."""
+    shown = " ".join(part.astext() for part in node.findall(nodes.raw))
+    drawn = "\n".join(map(unescape, SAID.findall(shown)))
+    return drawn or node.astext()
+
+
+def has(text: str, numbers: list[float]) -> bool:
+    """Tell whether a text has these numbers, one after the other, in a value.
 
     One number alone may stand there for something else.
     """
-    if len(numbers) < 2 or not is_output(node):
-        return False
-    drawn = (
-        unescape(said)
-        for raw in node.findall(nodes.raw)
-        for said in SAID.findall(raw.astext())
-    )
-    shown = (block.astext() for block in node.findall(nodes.literal_block))
-    return any(
-        all(
-            math.isclose(*pair, rel_tol=0.01, abs_tol=0.001)
-            for pair in zip(numbers, run, strict=True)
-        )
-        for text in (*drawn, *shown)
+    return len(numbers) > 1 and any(
+        all(math.isclose(a, b, rel_tol=0.01, abs_tol=0.001) for a, b in pairs)
         for value in values(text)
-        for run in runs(value.numbers, len(numbers))
+        for pairs in runs(value.numbers, numbers)
     )
 
 
-def runs(numbers: list[float], length: int) -> Iterator[list[float]]:
-    """Yield each stretch of so many numbers."""
-    for start in range(len(numbers) - length + 1):
-        yield numbers[start : start + length]
+def runs(
+    shown: list[float], numbers: list[float]
+) -> Iterator[Iterable[tuple[float, float]]]:
+    """Yield the numbers beside each stretch of as many that are shown."""
+    for start in range(len(shown) - len(numbers) + 1):
+        yield zip(shown[start:], numbers, strict=False)
 
 
 def chosen(found: list[Printed], options: dict[str, Any]) -> Printed:

@@ -56,6 +56,7 @@ except RuntimeError as error:
 #
 # .. predict::
 #    :for: x.grad
+#    :also: the adding is in the way
 #
 #    We empty ``x.grad``. Then the first call asks for the row ``[1, 1, 1]`` and the second
 #    for the row ``[2, 4, 6]``. What is in ``x.grad`` at the end?

@@ -35,6 +35,7 @@ y
 #
 # .. predict::
 #    :for: x.grad
+#    :also: ones add up the rows; stays at zero
 #
 #    Which three numbers come back?
 

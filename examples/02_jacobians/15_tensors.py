@@ -33,6 +33,7 @@ blurred.shape
 # .. predict::
 #    :expects: shape
 #    :for: the shape of the Jacobian
+#    :also: The shape of the Jacobian is
 #
 #    There is a rate for each pair of an output and an input, 400 in all. In which shape do
 #    you expect ``jacobian`` to return them?
@@ -91,6 +92,7 @@ y
 #
 # .. predict::
 #    :for: the two numbers
+#    :also: 0.5000, 0.5000, 0.5000; behind the wall count half
 #
 #    ``J[0, 0, 1, 2]`` asks how the *heat of the first room* reacts to the *third stove of
 #    the second room*. ``J[0, 1, 1, 2]`` asks the same for the *fuel* of the first room.

@@ -29,6 +29,7 @@ u = torch.tensor([1.0, 0.0, -1.0])
 # .. predict::
 #    :value: 2
 #    :for: the rates of heat and fuel
+#    :also: rate −4
 #
 #    "What the first stove gains, the third one loses. So nothing changes." Is that so? The
 #    columns of the first and the third stove are ``[1, 2]`` and ``[1, 6]``. At which rates

@@ -35,6 +35,7 @@ full.shape
 # .. predict::
 #    :label: not zero
 #    :for: how many entries
+#    :also: depends on its own sample alone
 #
 #    How many of the 96 entries can be different from zero?
 
