@@ -628,9 +628,12 @@ def test_a_link_and_a_search_on_the_page_uncover(veiled):
     page.evaluate("location.hash = 'reason'")
     page.wait_for_function("document.querySelectorAll('.veil > [hidden]').length === 2")
     assert covers(page) == ["2", "4"]
-    found = "new Event('beforematch', { bubbles: true })"
-    page.locator(".veil > div").nth(2).evaluate(f"part => part.dispatchEvent({found})")
-    assert covers(page) == ["4"]
+    page = veiled("#:~:text=It%20is%20eight", viewport={"width": 800, "height": 200})
+    page.wait_for_function("document.getElementById('reason').checkVisibility()")
+    assert covers(page) == ["2", "4"]
+    page.wait_for_function(
+        "Math.abs(document.getElementById('reason').getBoundingClientRect().top) < 200"
+    )
 
 
 @needs_chromium

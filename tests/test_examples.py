@@ -5,7 +5,8 @@ import re
 
 import pytest
 from executed import EXAMPLES, name_of
-from sphinx_gallery.py_source_parser import split_code_and_text_blocks
+
+from doors import split_code_and_text_blocks
 
 FORBIDDEN = {
     "Variable": r"\bautograd\.Variable\b|\bVariable\(",

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import json
 import math
 import re
@@ -19,6 +20,7 @@ import pullback
 from odd_answers import ASKS, answer, unchanged
 from odd_cases import THEMES, Case, numbers
 from odd_inputs import table
+from pullback._torch import pytree
 
 CASES = [case for cases in THEMES.values() for case in cases]
 close = torch.testing.assert_close
@@ -195,40 +197,126 @@ def test_every_function_agrees_with_rows_taken_one_by_one(x, names, recording):
                 same(pullback.live(f, x, v).J, J)
 
 
-junk = st.sampled_from(
-    [
-        None,
-        3,
-        2.5,
-        "text",
-        [],
-        {},
-        (),
-        [1.0],
-        np.ones(3),
-        torch.ones(3, dtype=torch.bool),
-        torch.ones(3, dtype=torch.int64),
-        torch.ones(3, dtype=torch.complex64),
-        torch.ones(3).to_sparse(),
-        torch.ones(3, device="meta"),
-        torch.ones(2),
-        {"a": torch.ones(3)},
-        (torch.ones(3), None),
-        numbers,
-    ]
-)
+JUNK = [
+    None,
+    3,
+    2.5,
+    "text",
+    [],
+    {},
+    (),
+    [1.0],
+    np.ones(3),
+    torch.ones(()),
+    torch.ones(0),
+    torch.ones(3, dtype=torch.bool),
+    torch.ones(3, dtype=torch.int64),
+    torch.ones(3, dtype=torch.complex64),
+    torch.ones(3).to_sparse(),
+    torch.ones(3, device="meta"),
+    torch.ones(2),
+    {"a": torch.ones(3)},
+    (torch.ones(3), None),
+    numbers,
+]
+junk = st.sampled_from(JUNK)
+
+
+def squares(*inputs):
+    """Return numbers of any inputs."""
+    leaves = [t for t in pytree.tree_leaves(inputs) if isinstance(t, torch.Tensor)]
+    return sum(t.square() for t in leaves)
+
+
+def summed(f):
+    """Return f as a function of one number, if it is a function and gives one tensor."""
+
+    def number(*inputs):
+        y = f(*inputs)
+        return y.sum() if isinstance(y, torch.Tensor) else y
+
+    return number if callable(f) else f
+
+
+def per_sample(f, x, v):
+    loss = summed(f)
+    first = (lambda params, sample: loss(params)) if callable(f) else f
+    return pullback.per_sample_gradients(first, x, v)
+
+
+#: Each public function and its ways, by its name and a word, of any f, x and v.
 EVERY = {
     "explain": lambda f, x, v: pullback.explain(f, x, v=v),
     "check": pullback.check,
+    "assert_checked": pullback.assert_checked,
     "jacobian": lambda f, x, v: pullback.jacobian(f, x),
-    "forward": lambda f, x, v: pullback.jacobian(f, x, mode="forward"),
-    "batched": lambda f, x, v: pullback.jacobian(f, x, batched=True),
-    "unused": lambda f, x, v: pullback.jacobian(f, x, allow_unused=True),
+    "jacobian forward": lambda f, x, v: pullback.jacobian(f, x, mode="forward"),
+    "jacobian batched": lambda f, x, v: pullback.jacobian(f, x, batched=True),
+    "jacobian unused": lambda f, x, v: pullback.jacobian(f, x, allow_unused=True),
+    "value_and_jacobian": lambda f, x, v: pullback.value_and_jacobian(f, x),
+    "hessian": lambda f, x, v: pullback.hessian(summed(f), x),
+    "vjp": lambda f, x, v: pullback.vjp(f, x, v=v),
+    "jvp": lambda f, x, v: pullback.jvp(f, x, u=v),
+    "hvp": lambda f, x, v: pullback.hvp(summed(f), x, u=v),
+    "jacobian_operator": lambda f, x, v: pullback.jacobian_operator(f, x) @ v,
+    "jacobian_operator transposed": lambda f, x, v: pullback.jacobian_operator(f, x).T @ v,
+    "hessian_operator": lambda f, x, v: pullback.hessian_operator(summed(f), x) @ v,
+    "gauss_newton_operator": lambda f, x, v: (
+        pullback.gauss_newton_operator(f, x, loss=summed(squares)) @ v
+    ),
+    "gauss_newton_operator loss": lambda f, x, v: (
+        pullback.gauss_newton_operator(squares, x, loss=summed(f)) @ v
+    ),
+    "diagonal": lambda f, x, v: pullback.diagonal(f, x),
+    "diagonal estimated": lambda f, x, v: pullback.diagonal(
+        f, x, samples=2, generator=torch.Generator()
+    ),
+    "diagonal batched": lambda f, x, v: pullback.diagonal(f, x, batched=True),
+    "divergence": lambda f, x, v: pullback.divergence(f, x),
+    "laplacian": lambda f, x, v: pullback.laplacian(summed(f), x),
+    "per_sample_gradients": per_sample,
     "mixing": lambda f, x, v: pullback.mixing(f, x),
     "sparsity": lambda f, x, v: pullback.sparsity(f, x),
+    "sparsity hessian": lambda f, x, v: pullback.sparsity(summed(f), x, hessian=True),
     "trace": lambda f, x, v: pullback.trace(x, v),
     "live": pullback.live,
 }
+#: What refuses an f that draws random numbers, and what draws as a training step does.
+DRAW_NONE = {"live", "per_sample_gradients"}
+IN_TRANSFORMS = {"jacobian", "jacobian unused", "value_and_jacobian", "hessian"}
+
+
+def test_every_public_function_is_asked():
+    functions = {n for n in pullback.__all__ if inspect.isfunction(getattr(pullback, n))}
+    assert {name.partition(" ")[0] for name in EVERY} == functions
+
+
+def clear(error):
+    """Tell whether an error says which argument is wrong, and what is needed."""
+    what = r"\b(x|y|v|u|f|loss|params|batch|inputs?|outputs?)\b"
+    return re.search(r"needed|can be shown|is on", error) and re.search(what, error)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("place", ["f", "x", "v", "returned"])
+def test_each_argument_is_refused_by_name(name, place):
+    """Each kind of junk in each place, beside what is right."""
+    for i, odd in enumerate(JUNK):
+        if place == "f" and callable(odd):
+            continue  # the error of a function that takes other arguments is its own
+        good = {"f": squares, "x": numbers(), "v": torch.ones(3)}
+        if place == "returned":
+            good["f"] = lambda *inputs, odd=odd: odd
+        else:
+            good[place] = odd
+        kept = good["x"] if isinstance(good["x"], torch.Tensor) else numbers()
+        with unchanged(kept):
+            try:
+                EVERY[name](**good)
+            except (TypeError, ValueError, RuntimeError, IndexError) as error:
+                assert clear(str(error)), (i, str(error))
+            except AssertionError as error:  # what a wrong gradient is to assert_checked
+                assert name == "assert_checked", (i, str(error))
 
 
 @settings(max_examples=200)
@@ -240,9 +328,7 @@ def test_junk_is_refused_by_name(name, x, v, returned, good):
         try:
             EVERY[name](lambda *inputs: returned, x, v)
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            text = str(error)
-            assert re.search(r"needed|can be shown|is on", text), text
-            assert re.search(r"\b(x|y|v|f|inputs?|outputs?)\b", text), text
+            assert clear(str(error)), str(error)
 
 
 # -- One by one ------------------------------------------------------------------------
@@ -311,17 +397,19 @@ def test_the_callers_default_device_is_for_the_caller():
         assert pullback.trace(f(x.requires_grad_()).sum()).steps().html
 
 
-@pytest.mark.parametrize("name", sorted(EVERY.keys() - {"forward", "batched", "trace"}))
+@pytest.mark.parametrize(
+    "name", sorted(EVERY.keys() - {"jacobian forward", "jacobian batched", "trace"})
+)
 @pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad])
 def test_inside_transforms(name, transform):
-    """Only ``jacobian`` works there; the others say so."""
+    """A Jacobian works there; the others say so."""
 
     def f(x):
         EVERY[name](torch.sin, x, torch.ones(3))
         return x.sum()
 
     x = torch.ones(2, 3) if transform is torch.vmap else torch.ones(3)
-    if name in ("jacobian", "unused"):
+    if name in IN_TRANSFORMS:
         transform(f)(x)
     else:
         with pytest.raises(RuntimeError, match=r"inside a torch\.func transform.*needed"):
@@ -383,7 +471,7 @@ def test_an_error_in_any_call_of_f_comes_through_and_leaves_everything():
         for k in range(1, 20):
             calls = []
 
-            def f(x, calls=calls, k=k, random=name != "live"):  # which refuses that
+            def f(x, calls=calls, k=k, random=name not in DRAW_NONE):
                 calls.append(x)
                 if random:
                     torch.rand(1)

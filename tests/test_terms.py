@@ -4,7 +4,8 @@ import re
 
 import pytest
 from executed import EXAMPLES, name_of
-from sphinx_gallery.py_source_parser import split_code_and_text_blocks
+
+from doors import split_code_and_text_blocks
 
 TERMS = {  # as the glossary spells them; those that are everyday words too are left out
     "cotangent",

@@ -82,6 +82,7 @@ SHOWN = {
     "examples/04_programs/27_other_libraries.py": {"data-hides-changes"},
     "examples/04_programs/32_through_time.py": {"not-finite"},
     "examples/04_programs/40_forces.py": {"not-finite"},
+    "examples/04_programs/55_gradient_cache.py": {"all-gather-has-no-gradient"},
     "examples/04_programs/72_token_mean.py": {"not-finite"},
     "examples/04_programs/85_closures.py": {"gradients-accumulate", "no-gradient"},
     "examples/05_mechanics/05_gradient_doubled.py": {"gradients-accumulate"},

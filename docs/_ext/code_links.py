@@ -23,7 +23,8 @@ from sphinx.application import Sphinx
 from sphinx.ext.intersphinx import resolve_reference_any_inventory
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.writers.html5 import HTML5Translator
-from sphinx_gallery._doctree_links import CodeLinksTransform, code_links_block
+
+from doors import CodeLinksTransform, code_links_block
 
 LIBRARIES = ["pullback", "torch", "numpy"]  # in the order of the list; others follow
 METHOD = re.compile(r"\b[A-Z]\w*\.\w+$")

@@ -24,16 +24,20 @@ from typing import Any
 import nbformat.v4
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
-from myst_nb.core.config import NbParserConfig
-from myst_nb.core.read import create_nb_reader
 from myst_parser.config.main import MdParserConfig
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.display import status_iterator
-from sphinx_gallery.gen_rst import CODE_OUTPUT, HTML_HEADER
 from sphinx_gallery.scrapers import figure_rst
-from sphinx_gallery.utils import get_md5sum
 
+from doors import (
+    CODE_OUTPUT,
+    HTML_HEADER,
+    NbParserConfig,
+    create_nb_reader,
+    get_md5sum,
+    leave_without_output,
+)
 from pages import Page, Store, executed, find
 from runner import Result, Shown
 
@@ -168,7 +172,7 @@ class Execution:
     ) -> list[str]:
         """Name the pages that ran since they were published; unpublish the removed."""
         without = [f"{docname}.md" for docname, key in self.keys.items() if not key]
-        env.mystnb_config = env.mystnb_config.copy(execution_excludepatterns=without)
+        leave_without_output(env, without)
         for docname in removed:
             Path(app.outdir, f"{docname}.html").unlink(missing_ok=True)
         store = published(app)

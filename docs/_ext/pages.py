@@ -38,8 +38,7 @@ from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
-from sphinx_gallery.py_source_parser import split_code_and_text_blocks
-
+from doors import split_code_and_text_blocks
 from runner import EVERYTHING, Block, Job, Order, Result
 
 LIBRARIES = ["matplotlib", "numpy", "scipy", "torch"]  # what readers have, and scripts use

@@ -15,7 +15,8 @@ from PIL import Image, ImageOps
 from sphinx.application import Sphinx
 from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
-from sphinx_gallery.directives import imgsgnode, visit_imgsg_html
+
+from doors import imgsgnode, visit_imgsg_html
 
 WIDTH, HEIGHT, MARGIN = 1200, 630, 30  # of a card, in pixels
 CARDS = Path("_static", "cards")

@@ -14,8 +14,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from myst_nb.sphinx_ext import add_global_html_resources
 from sphinx.application import Sphinx
+
+from doors import add_global_html_resources
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from typing import Any
 
 from hatchling.builders.wheel import WheelBuilder
 from sphinx.application import Sphinx
-from sphinx_gallery import notebook
+
+from doors import add_code_cell, save_notebook
 
 ROOT = Path(__file__).parents[2]
 INSTALL = """\
@@ -59,10 +60,10 @@ def go_over(app: Sphinx) -> None:
         code = [cell["source"][0] for cell in made["cells"] if cell["cell_type"] == "code"]
         needs = any(re.search(r"^(import|from) pullback", cell, re.M) for cell in code)
         if needs and install not in code:
-            notebook.add_code_cell(made, install)
+            add_code_cell(made, install)
             made["cells"].insert(0, made["cells"].pop())
         if made != json.loads(before):
-            notebook.save_notebook(made, file)
+            save_notebook(made, file)
 
 
 def boxes_as_markdown(text: str) -> str:

@@ -176,7 +176,7 @@
     for (const part of covered())
       if (!box || boxOf(part) === box) {
         part.hidden = false;
-        part.parentNode.replaceChildren(part);
+        while (part.nextSibling) part.nextSibling.remove();
       }
     const [next, ...others] = covered();
     if (others.some((part) => boxOf(part) !== boxOf(next))) next.parentNode.append(all);

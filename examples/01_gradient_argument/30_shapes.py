@@ -38,11 +38,12 @@ y
 # Suppose that it is worth 1, 10, 5 and 2 on the four days.
 #
 # .. predict::
-#    :expects: shape
-#    :for: the shape of x.grad
+#    :item: 1
+#    :for: the three rates of the second day
 #
-#    Which shape does ``v`` have, and which shape will ``x.grad`` have? ``x`` has the shape
-#    ``(4, 3)``, and ``y`` has the shape ``(4,)``.
+#    Four results have a price, and each of the twelve settings earns at a rate of its own.
+#    How many numbers does ``v`` hold, and how many will ``x.grad`` hold? And at which rates
+#    do the three stoves earn on the second day, when a unit of heat is worth 10?
 
 v = torch.tensor([1.0, 10.0, 5.0, 2.0])
 y.backward(v)

@@ -48,6 +48,7 @@ in_one_piece
 # here on*. This is its derivative, :math:`2\cdot\text{fuel}/7`, and at 14 units it is 4.
 #
 # .. predict::
+#    :for: the two prices
 #
 #    We turn up every stove by one, so that ``x`` is ``[2, 3, 4]`` and fuel is
 #    :math:`4+9+16=29`. Which two numbers arrive at ``y`` now?
@@ -89,6 +90,7 @@ pullback.live(worth, y.detach(), rows=["worth"], columns=["heat", "fuel"])
 #
 # .. predict::
 #    :expects: signs
+#    :for: four signs, each +, - or 0
 #
 #    The first prediction is too low, the second is right, and the third and the fourth
 #    are too high. Which signs does ``v`` have?

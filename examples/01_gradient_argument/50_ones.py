@@ -32,28 +32,31 @@ J = torch.autograd.functional.jacobian(torch.square, x.detach())
 J
 
 # %%
-# The slopes that we want stand on the diagonal. What would you pass to get the five of them
-# in one call?
+# The slopes that we want stand on the diagonal. Remember that each row is multiplied by its
+# entry of ``v``, and that the rows are added up. Let us begin with a part of the curve:
 #
 # .. predict::
 #    :expects: v
 #    :for: v
 #
-#    Which ``v`` puts the diagonal of this table into ``x.grad``? Remember that each row is
-#    multiplied by its entry of ``v``, and that the rows are added up.
+#    Which ``v`` gives the slopes at the first three points, and 0 at the other two, so that
+#    ``x.grad`` is ``[2, 4, 6, 0, 0]``?
+
+import pullback
+
+pullback.draw.vjp([1, 1, 1, 0, 0], J, result_name="x.grad")
+
+# %%
+# Each 1 lets its row through, and each 0 keeps its row out. In the drawing, you can follow
+# each slope down its column. To get the slopes at all five points, we let every row
+# through, and this is the call with ones:
 
 y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# These are the slopes :math:`2x`, one for each point. In the drawing, you can follow each
-# of them down its column:
-
-import pullback
-
-pullback.draw.vjp(torch.ones(5), J, result_name="x.grad")
-
-# %%
+# These are the slopes :math:`2x`, one for each point.
+#
 # Ones *add up* the rows. Here this does no harm, because each input is used by only one
 # output: in each column there is one slope, and zeros are added to it. In our house both
 # outputs use every stove. There, ones add a rate of heat to a rate of fuel.
@@ -166,6 +169,7 @@ first.grad
 # their gradients have been added up over the samples. A small case shows it:
 #
 # .. predict::
+#    :for: w.grad
 #
 #    ``w`` is a single number, and ``y = w * s`` for the three samples ``s = [2, 3, 4]``.
 #    The slope of :math:`w\,s` with respect to :math:`w` is :math:`s`. What is ``w.grad``

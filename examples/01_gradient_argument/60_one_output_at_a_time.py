@@ -55,6 +55,7 @@ except RuntimeError as error:
 # back, say so in the first call, with ``retain_graph=True``, as we did on the first page.
 #
 # .. predict::
+#    :for: x.grad
 #
 #    We empty ``x.grad``. Then the first call asks for the row ``[1, 1, 1]`` and the second
 #    for the row ``[2, 4, 6]``. What is in ``x.grad`` at the end?
@@ -137,7 +138,8 @@ values
 #
 # .. predict::
 #    :value: 1
-#    :for: three derivatives
+#    :for: the three numbers
+#    :code:
 #
 #    Which ``v`` asks for the derivative of the *first* output, :math:`x^3`, at all three
 #    points? And which three numbers come back?

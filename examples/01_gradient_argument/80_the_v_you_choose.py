@@ -52,6 +52,7 @@ weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
 
 # %%
 # .. predict::
+#    :for: the first row
 #
 #    We pass ``weight`` as ``v``. What becomes of the first row of the gradient? With ones
 #    it was ``[-0.12, 0.27, -0.38]``.

@@ -52,6 +52,7 @@ print(f"{right} of 81 days are right")
 #
 # .. predict::
 #    :for: the shape of points.grad
+#    :code:
 #
 #    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. Which ``v`` do
 #    you pass, of which shape, and which shape will ``points.grad`` have?
@@ -150,7 +151,7 @@ for length in (0.01, 0.5, 3.0):
 #
 # .. predict::
 #    :value: 2
-#    :for: points, with the short steps
+#    :for: how many of the 81, with the short steps
 #
 #    This was one point. We take a step along its arrow from each of the 81 points. At how
 #    many of them will the output grow, if the steps are as short as 0.01? And what do you

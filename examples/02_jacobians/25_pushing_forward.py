@@ -172,7 +172,7 @@ column
 
 # %%
 # .. predict::
-#    :for: a number
+#    :for: what the pull gives
 #
 #    Could one *pull* do the same? For a curve at many points, one ``backward`` with ones
 #    gave all slopes. What does a pull with ``v = [1, 1, 1]`` give here?

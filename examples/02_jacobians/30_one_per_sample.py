@@ -34,6 +34,7 @@ full.shape
 #
 # .. predict::
 #    :label: not zero
+#    :for: how many entries
 #
 #    How many of the 96 entries can be different from zero?
 

@@ -185,7 +185,7 @@ except RuntimeError as error:
 #
 # .. predict::
 #    :value: 2
-#    :for: the first gradient
+#    :for: the gradient without create_graph
 #
 #    The gradient of the fuel alone is ``[8, 7, 8]``. What does PyTorch return for fuel
 #    and penalty together, if ``create_graph=True`` is missing?

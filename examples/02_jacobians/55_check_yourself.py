@@ -48,7 +48,9 @@ directly = jacrev(lambda x: second(first(x)))(x)
 one.shape
 
 # %%
-# Both steps as one, to be moved:
+# .. dropdown:: Both steps as one, to be moved
+#
+#    Its table is the product.
 
 import pullback
 
@@ -152,6 +154,7 @@ print("with a list:", torch.autograd.grad([y[0], y[1], y[2]], leaf)[0])
 # -------------------------
 #
 # .. predict:: Question
+#    :for: (v @ J) @ u
 #
 #    A push says that with the plan ``u``, heat changes at a rate of 2 and fuel at a
 #    rate of 5. The prices are ``v = [10, -1]``. What is ``(v @ J) @ u``? Do you need to

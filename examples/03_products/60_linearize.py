@@ -4,14 +4,17 @@ r"""
 Linearise once, push many vectors
 =================================
 
-To apply the :term:`Jacobian` at *one* point to many vectors, do the work of f beforehand:
+You need the product of the :term:`Jacobian` with many vectors, all at *one* point. With
+``jvp`` you run f again for each of them. You can do the work of f once, beforehand.
 :func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
 :func:`torch.func.vjp` keeps :math:`v\mapsto J^\top v`.
 """
 
 # %%
-# Both return the value and a function. ``u`` has x's shape, ``v`` has y's shape.
-# (``linearize`` warns about a step of its own tracing; it is muted here.)
+# Both return the value and a function. The first function takes a ``u`` in the shape of
+# x, and the second a ``v`` in the shape of y. To see how often f runs, we count its
+# calls. (``linearize`` warns about a step of its own tracing, and we mute this warning
+# here.)
 
 import warnings
 
@@ -33,9 +36,9 @@ y, pull = torch.func.vjp(f, x)
 push(torch.tensor([1.0, 10.0])), pull(torch.tensor([1.0, 0.0, 0.0]))
 
 # %%
-# *Many JVPs at one point without running f again*: the count of calls stays where those
-# two lines left it, however often the maps are used. It stands at three, because
-# ``linearize`` runs f twice, for its value and to record the map, and ``vjp`` once:
+# *Many JVPs at one point without running f again?* The count of calls stays where it was,
+# however often we use the two maps. It was three before, because ``linearize`` runs f
+# twice, once for its value and once to record the map, and ``vjp`` runs it once:
 
 before = calls
 columns = [push(e) for e in torch.eye(2)]
@@ -44,13 +47,14 @@ print(before, calls)
 torch.stack(rows)
 
 # %%
-# :func:`torch.func.jvp` runs f once for each vector:
+# :func:`torch.func.jvp` runs f once for each vector, and here there are two:
 
 again = [torch.func.jvp(f, (x,), (e,))[1] for e in torch.eye(2)]
 print(calls - before)
 
 # %%
-# A batch of vectors is one call of :func:`torch.func.vmap`:
+# You can also push a batch of vectors with one call of :func:`torch.func.vmap`. With the
+# identity you get the whole Jacobian:
 
 torch.func.vmap(push)(torch.eye(2)).T
 
@@ -58,8 +62,9 @@ torch.func.vmap(push)(torch.eye(2)).T
 # What for: an eigenvector by power iteration
 # -------------------------------------------
 #
-# The largest singular value of J needs :math:`J^\top J` again and again at one point.
-# A map between images, 1024 numbers to 1024, linearised once:
+# To find the largest singular value of J, you need :math:`J^\top J` again and again, at
+# one point. Our example is a map between images, from 1024 numbers to 1024. We linearise
+# it once, and use the two maps a hundred times:
 
 torch.manual_seed(0)  # a kernel and an image that are the same on every build
 kernel, image = torch.randn(1, 1, 5, 5), torch.randn(32, 32)
@@ -79,7 +84,8 @@ sigma = push_blur(u).norm()
 print(f"{sigma:.2f}")
 
 # %%
-# The direction found, the change of the image that the map amplifies most:
+# The vector that we found is the change of the image that the map amplifies most, by the
+# factor above:
 
 import pullback.plot
 
@@ -91,9 +97,9 @@ ax = pullback.plot.heatmap(
 # What for: a system with J, as in a Newton step
 # ----------------------------------------------
 #
-# A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. Neither J nor its inverse is
-# needed: GMRES takes products, and J need not be symmetric (for conjugate gradients,
-# :ref:`hvp`, it must be). With 1000 unknowns, six steps:
+# A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. You need neither J nor its
+# inverse for this. GMRES takes products only, and J need not be symmetric (for conjugate
+# gradients it must be, see :ref:`hvp`). Here are six Newton steps with 1000 unknowns:
 
 from functools import partial
 
@@ -117,12 +123,15 @@ print((residual(z).norm() < 1e-10).item(), "after about", round(len(used), -1), 
 # What goes wrong
 # ---------------
 #
-# A map belongs to its point, so make a new one after each step. No message reminds you, and
-# the two kinds of map differ in what they answer after an optimiser has changed the weights
-# in place. That of ``linearize`` has recorded numbers, and still answers for the old
-# weights. That of ``vjp`` holds some of the tensors themselves and has computed others from
-# them, so it may mix old and new weights, and be the product of neither. Here for
-# :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then (5, 1), with ones:
+# A map belongs to its point, so make a new one after each step. Nothing warns you if you
+# forget it. Suppose that an optimizer has changed the weights in place. The map of
+# ``linearize`` has recorded numbers, and still answers for the old weights. The map of
+# ``vjp`` holds some of the tensors themselves, and has computed others from them. So it
+# may mix old and new weights, and be the product of neither.
+#
+# Here is such a case, :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then at (5, 1), with
+# ones for the vector. Each line shows the product before the step, what the old map
+# answers after the step, and the product at the new weights:
 
 w, ones = torch.tensor([2.0, 3.0]), torch.ones(2)
 scaled = lambda w: w[0] * torch.sin(w[1]) * w
@@ -137,9 +146,9 @@ for name, answers in zip(("push", "pull"), answered, strict=True):
     print(name, *("{:.2f} {:.2f}".format(*t) for t in answers), sep=" | ")
 
 # %%
-# *Dropout*: ``linearize`` records the drawing of the mask, not the mask, so every push
-# draws a new one, of another function than the value it returned. ``vjp`` keeps its mask.
-# Draw the mask once, outside f, where you need both:
+# *Dropout.* ``linearize`` records that a mask is drawn, and not the mask itself. So every
+# push draws a new mask, and belongs to another function than the value that was returned.
+# ``vjp`` keeps its mask. If you need both, draw the mask once, outside f:
 
 a = torch.ones(64)
 push_dropout = torch.func.linearize(torch.nn.functional.dropout, a)[1]
@@ -148,7 +157,7 @@ print("push twice, equal:", torch.equal(push_dropout(a), push_dropout(a)))
 print("pull twice, equal:", torch.equal(pull_dropout(a)[0], pull_dropout(a)[0]))
 
 # %%
-# What it cannot record is a branch that depends on the numbers in ``x``. Use
+# ``linearize`` cannot record a branch that depends on the numbers in ``x``. Use
 # :func:`torch.where`, or run ``jvp`` for each vector:
 
 
@@ -163,7 +172,8 @@ except RuntimeError as error:
 print(torch.func.jvp(branch, (x,), (torch.tensor([1.0, 10.0]),))[1])
 
 # %%
-# The check, against the matrix and against the whole Jacobian's singular values:
+# As a check, we compare the maps with J by hand, the Newton steps with the root, whose
+# entries are all alike, and the singular value with that of the whole Jacobian:
 
 assert torch.equal(after_step[0], before_step[0])
 assert not torch.allclose(after_step[1], before_step[1])
@@ -180,8 +190,9 @@ torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, 
 # Where next
 # ----------
 #
-# The product itself: :ref:`what-is-a-jvp`. All columns as a matrix:
-# :ref:`jacobian-at-once`. Products inside a solver: :ref:`implicit-differentiation`.
+# :ref:`what-is-a-jvp` explains the product itself. :ref:`jacobian-at-once` computes all
+# columns as a matrix, and :ref:`implicit-differentiation` uses such products inside a
+# solver.
 #
 # .. asked: linearise a function once; many jvps at the same point; reuse the graph for
 #    many vectors; torch.func.linearize; apply the Jacobian to many vectors

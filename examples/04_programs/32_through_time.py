@@ -4,21 +4,29 @@ r"""
 Why does the gradient explode or vanish through a hundred steps?
 ================================================================
 
-Because ``v`` is multiplied by one :term:`Jacobian` for each step, the last one first. A
-hundred factors that shrink it a little leave nothing; factors that stretch it leave
-infinity. It is the right gradient all the same: clipping changes its length, no more.
+Your network reads a hundred numbers, one after another, and is then asked about the first.
+It guesses, and goes on guessing. Nothing is wrong with the program. On the
+way from the last step back to the first, ``v`` is multiplied by one :term:`Jacobian` for
+each step. A hundred factors that shrink it a little leave next to nothing, and a hundred
+that stretch it leave something enormous. Either way it is the right gradient. What can you
+do about it, and what does clipping change?
 """
 
 # %%
-# A state ``h`` of shape ``(n,)`` goes through T steps, :math:`h_t=f(h_{t-1})`. With ``v``
-# of the last state's shape, what arrives at the first one is
+# One Jacobian for each step
+# --------------------------
+#
+# A recurrent network has a state ``h`` of shape ``(n,)``, and each step makes the next one
+# from it, :math:`h_t=f(h_{t-1})`. We ask how the last state depends on the first. With a
+# ``v`` of the shape of the state, what arrives at the first one is
 #
 # .. math::
 #
 #    v^\top J_T\,J_{T-1}\cdots J_1 .
 #
-# A recurrent network with ``tanh``; its weights are a rotation times a size s, so that the
-# linear part stretches every ``v`` by s:
+# The last Jacobian comes first. To see what becomes of ``v``, we take weights that do one
+# thing only. They turn the state, and multiply it by a number ``s``. Without the ``tanh``
+# behind it, every step would then stretch every ``v`` by exactly ``s``:
 
 import torch
 from torch import nn
@@ -29,6 +37,7 @@ start = 0.01 * torch.randn(8)
 
 
 def run(s, steps, act=torch.tanh):
+    """Return the states, from the first to the last."""
     states = [start.clone().requires_grad_()]
     for _ in range(steps):
         states.append(act(s * (states[-1] @ rotation.T)))
@@ -36,22 +45,37 @@ def run(s, steps, act=torch.tanh):
 
 
 # %%
-# The size of v, step by step
-# ---------------------------
-#
-# One ``autograd.grad`` by all states gives the :term:`cotangent` at each. Its size, from
-# the last state back to the first, every 25 steps:
+# ``autograd.grad`` takes all states at once, and returns the :term:`cotangent` that arrives
+# at each. We start with a ``v`` of length 1, and print its length at five of the hundred
+# steps, from the last state back to the first:
 
 v = torch.ones(8) / 8**0.5  # of length 1
+lengths = {}
 for s in (0.9, 1.0, 1.1):
     states = run(s, 100)
     arrived = torch.autograd.grad(states[-1], states, v)
-    print(s, [f"{arrived[t].norm():.0e}" for t in (100, 75, 50, 25, 0)])
+    lengths[s] = [g.norm().item() for g in arrived]
+    print(s, [f"{lengths[s][t]:.0e}" for t in (100, 75, 50, 25, 0)])
 
 # %%
-# Without the ``tanh`` the sizes are :math:`s^{100}`, as the formula says. The slope of the
-# bend is at most 1, so it can only shrink what the weights stretch: in the last row to 4e1
-# from 1.4e4. In the others the state stays near 0, where the slope is 1:
+# With ``s = 0.9`` the first state gets 3e-05 of what the last one gets. Here is the whole
+# way. Read it from right to left, as ``backward`` goes:
+
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 3.6))
+for s, way in lengths.items():
+    ax.semilogy(way, label=f"s = {s}")
+ax.set(xlabel="step", ylabel="length of the cotangent")
+ax.legend()
+title = ax.set_title("One factor for each step makes a straight line")
+
+# %%
+# On a logarithmic scale a factor per step is a straight line. Only the curve of ``s = 1.1``
+# bends, and it ends at about 40, where the line would have reached 14 000. That is the
+# ``tanh``. Its slope is at most 1, so it can only shrink what the weights have stretched.
+# With the other two sizes the state stays near 0, where the slope is 1. Without the
+# ``tanh`` the lengths are :math:`s^{100}`:
 
 linear = {}
 for s in (0.9, 1.0, 1.1):
@@ -60,22 +84,61 @@ for s in (0.9, 1.0, 1.1):
     print(s, f"{linear[s]:.1e} {s**100:.1e}")
 
 # %%
-# What goes wrong
-# ---------------
+# A network that cannot remember
+# ------------------------------
 #
-# *All at once the gradient is NaN, or 0.* float32 ends at 3e38 and at 1e-45. With s = 3 the
-# product is infinite after some 80 steps, and inf - inf is NaN; with s = 0.3 it is 0 after
-# some 85. The zeros are not ``None``, and nothing warns:
+# Does this matter for training? We make the task from the beginning of the page. The first
+# of a hundred numbers is near +1 or near −1, and the other 99 are small noise. After the
+# last one the network has to say which it was. We train an ordinary ``nn.RNN``, whose
+# weights start as a rotation times ``s``:
 
-for s in (3.0, 0.3):
-    states = run(s, 200, act=lambda h: h)
-    print(s, torch.autograd.grad(states[-1], states[0], v)[0].norm().item())
+
+def sequences(count, generator):
+    x = 0.1 * torch.randn(100, count, 1, generator=generator)
+    kind = torch.randint(0, 2, (count,), generator=generator)
+    x[0, :, 0] += 2.0 * kind - 1
+    return x, kind
+
+
+def train(s, limit=float("inf")):
+    torch.manual_seed(0)  # the same weights each time, but for the size
+    rnn, head = nn.RNN(1, 8), nn.Linear(8, 2)
+    with torch.no_grad():
+        rnn.weight_hh_l0.copy_(s * torch.linalg.qr(torch.randn(8, 8)).Q)
+    weights = [*rnn.parameters(), *head.parameters()]
+    optimizer = torch.optim.Adam(weights, lr=0.01)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        x, kind = sequences(64, generator)
+        loss = nn.functional.cross_entropy(head(rnn(x)[0][-1]), kind)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(weights, limit)  # without a limit it changes nothing
+        optimizer.step()
+    x, kind = sequences(500, generator)
+    hits = (head(rnn(x)[0][-1]).argmax(1) == kind).float().mean().item()
+    return 10 * round(10 * hits)  # the last digit depends on the processor
+
+
+right = {s: train(s) for s in (0.7, 1.0)}
+for s, part in right.items():
+    print(f"s = {s}  right in %: {part}")
 
 # %%
-# *Does a smaller learning rate, or a smaller v, help?* Both scale everything by one number:
-# the first step still gets 3e-5 of what the last one gets. What helps is another product:
-# a path on which v is added to, not multiplied. ``h + f(h)`` has the Jacobian I + J, and
-# where J is small, a hundred of these neither shrink nor stretch v by much:
+# With 0.7 the answers are as good as tossing a coin, and with 1.0, after the same fifty
+# training steps, they are all right. The sequences, the optimiser and its learning rate are
+# the same for both. What is different is the product of the Jacobians at the start.
+#
+# What helps
+# ----------
+#
+# **A smaller learning rate, or a smaller v**, scales everything by one number. The first
+# step still gets 3e-05 of what the last one gets.
+#
+# **A path on which v is added to, and not multiplied.** If a step computes ``h + f(h)``
+# instead of ``f(h)``, its Jacobian is :math:`I+J`. Where :math:`J` is small, a hundred of
+# these neither shrink nor stretch ``v`` by much. We take a step function that is so weak
+# that nothing should come through, and use it in both ways:
 
 residual = run(0.9, 100, act=lambda h: 0.01 * torch.tanh(h))
 plain = torch.autograd.grad(residual[-1], residual[0], v)[0].norm()
@@ -83,18 +146,20 @@ states = [start.clone().requires_grad_()]
 for _ in range(100):
     states.append(states[-1] + 0.01 * torch.tanh(0.9 * states[-1] @ rotation.T))
 added = torch.autograd.grad(states[-1], states[0], v)[0].norm()
-print(f"{plain:.0f} {added:.1f}")
+print(f"f(h) {plain:.0f}, h + f(h) {added:.1f}")
 
 # %%
-# The second is also a step of Euler's method for :math:`dh/dt=f(h)`; going back through
-# such steps, one :term:`VJP` each, is the discrete adjoint method for ODEs. LSTM and GRU
-# add to a memory that a gate keeps, Transformers add around each block.
+# The first has vanished altogether. LSTM and GRU add to a memory that a gate keeps, and
+# Transformers add around each block. The second form is also a step of Euler's method for
+# the differential equation :math:`dh/dt=f(h)`. Going back through such steps, with one
+# :term:`VJP` for each, is the discrete adjoint method (:ref:`ode-adjoint`).
 #
-# Clipping: of the weights' gradient, after backward
-# --------------------------------------------------
+# Clipping
+# --------
 #
-# ``clip_grad_norm_`` divides all gradients by one number, so that their common length is at
-# most the limit. The direction stays, the terms that had vanished stay vanished:
+# ``clip_grad_norm_`` is called after ``backward``, on the gradients of the weights. If all
+# of them together are longer than the limit, it divides all of them by one number, so that
+# their common length becomes the limit:
 
 rnn = nn.RNN(4, 8)
 with torch.no_grad():
@@ -106,11 +171,32 @@ length = nn.utils.clip_grad_norm_(rnn.parameters(), 1.0)
 ratio = torch.cat(
     [(p.grad / g).flatten() for p, g in zip(rnn.parameters(), before, strict=True)]
 )
-print(bool(length > 1), torch.allclose(ratio, 1 / length))
+print("too long:", bool(length > 1), " one ratio:", torch.allclose(ratio, 1 / length))
 
 # %%
-# *Does clipping help against inf and NaN?* No: the one number is then 1/inf or NaN itself,
-# and it reaches every entry. ``error_if_nonfinite=True`` stops there:
+# Every entry has been divided by the same number. So the direction of the step stays what
+# it was, and clipping prevents a step that is far too long. It does nothing for what has
+# vanished. The part of an early step was small beside that of a late one, and is so still.
+#
+# What to watch for
+# -----------------
+#
+# **Suddenly the gradient is NaN, or 0.** The largest number of float32 is 3e38, and the
+# smallest about 1e-45. With ``s = 3`` the product gets too large after some 80 steps. From
+# there on it is infinite, and infinity minus infinity is NaN. With ``s = 0.3`` it is
+# exactly 0 after some 85 steps. These are zeros and not ``None``, and nothing warns you:
+
+for s in (3.0, 0.3):
+    states = run(s, 200, act=lambda h: h)
+    found = torch.autograd.grad(states[-1], states, v)
+    way = [g.abs().max().item() for g in reversed(found)]
+    gone = next(t for t, size in enumerate(way) if not 0 < size < float("inf"))
+    print(s, f"after {gone} steps {way[gone]}, at the end {way[-1]}")
+
+# %%
+# **Clipping does not mend infinity or NaN.** The number that it divides by is then itself
+# infinite or NaN, and it spoils every entry. With ``error_if_nonfinite=True`` it raises
+# instead:
 
 for bad in (torch.inf, torch.nan):
     start.grad = torch.ones(8).index_fill(0, torch.tensor(0), bad)
@@ -118,12 +204,11 @@ for bad in (torch.inf, torch.nan):
     print(start.grad.tolist())
 
 # %%
-# A Hessian for each sequence of an LSTM
-# --------------------------------------
-#
-# ``vmap`` alone has no rule for a whole LSTM, GRU or RNN. With ``grad`` or ``hessian``
-# inside of it the layer is taken apart, and one thing is missing: the first state that it
-# makes for itself is one for all samples, and is written to. Pass one made of the sample:
+# **Second derivatives for each sequence of an LSTM.** You want a :term:`Hessian` for each
+# of five sequences, and :term:`vmap` refuses. It has no rule for a whole LSTM, GRU or RNN.
+# With ``grad`` or ``hessian`` inside of it the layer is taken apart, and then one thing is
+# still missing. The first state, which the layer makes for itself, is one for all samples,
+# and is written to. So pass a state that is made from the sample:
 
 lstm, batch = nn.LSTM(1, 3).double(), torch.randn(5, 4, 1).double()  # five sequences
 
@@ -143,13 +228,32 @@ by_rows = torch.vmap(torch.func.jacrev(torch.func.jacrev(energy)))(batch)
 H.shape
 
 # %%
-# In float32 on a CPU an LSTM is one fused kernel, which has no :term:`forward mode`
-# (:ref:`error-forward-ad-not-implemented`); ``jacrev(jacrev(energy))`` needs none for the
-# :term:`Hessian`.
+# The first message is that of the layer alone, the second that of the state. With a state
+# of its own each sequence gets its Hessian, of shape ``(4, 1, 4, 1)``. (We have computed in
+# float64. In float32 on a CPU an LSTM is one fused kernel, which has no :term:`forward
+# mode`, see :ref:`error-forward-ad-not-implemented`. There ``jacrev(jacrev(energy))`` gives
+# the Hessian, because it needs none.)
 #
-# The check: the product of Jacobians written out, and each Hessian by ``nn.LSTM`` itself,
-# differentiated twice, a sequence and a row at a time (on a GPU without cuDNN,
-# :ref:`no-double-backward`):
+# .. admonition:: Try it
+#
+#    Would clipping have helped the network with ``s = 0.7``? Train it again with
+#    ``limit=0.1``.
+#
+# .. dropdown:: Answer
+#
+#    No. Every part of the gradient is divided by the same number, and the part of the first
+#    step is as small beside the others as before:
+
+clipped = train(0.7, limit=0.1)
+print("right in %:", clipped)
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    What arrives at the first state is compared with the product of the hundred Jacobians,
+#    written out. Each Hessian is compared with that of ``nn.LSTM`` as it is, differentiated
+#    twice, a sequence and a row at a time (on a GPU this takes a forward pass without
+#    cuDNN, :ref:`no-double-backward`).
 
 states, product = run(1.1, 100), v
 step = lambda h: torch.tanh(1.1 * h @ rotation.T)
@@ -162,14 +266,17 @@ for x, own in zip(batch, H, strict=True):
     torch.testing.assert_close(own, whole)
 torch.testing.assert_close(by_rows, H)
 assert abs(linear[1.1] / 1.1**100 - 1) < 1e-3
+assert 13_000 < 1.1**100 < 14_500
+assert 35 < lengths[1.1][0] < 45
 assert plain < 1e-30 < 0.1 < added
+assert right[0.7] <= 60
+assert right[1.0] == 100
+assert clipped <= 60
 
 # %%
-# Where next
-# ----------
-#
-# Through fewer steps, with less memory: :ref:`what-keeps-a-graph`. The product without J:
-# :ref:`vjp-and-chain-rule`. Zeros of other origin: :ref:`zeros-and-equal-rows`.
+# **Next:** fewer steps, and less memory: :ref:`what-keeps-a-graph`. The product without any
+# Jacobian: :ref:`vjp-and-chain-rule`. Zeros that have another reason:
+# :ref:`zeros-and-equal-rows`. Cutting the way back on purpose: :ref:`cut-graphs`.
 #
 # .. asked: exploding gradients; vanishing gradients; RNN gradient over many steps;
 #    backpropagation through time; truncated BPTT; gradient too small in early layers;

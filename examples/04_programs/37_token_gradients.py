@@ -4,82 +4,103 @@ r"""
 How do I get the gradient by a token, when its id is an integer?
 ================================================================
 
-By its vector, not by its id: look the vectors up, make *them* the leaf, and let the rest of
-the model take them. ``v`` is one-hot over the classes, as for images. The same gradient
-gives integrated gradients (ones over the steps of a path) and an estimate for every
-exchange of a word.
+A network reads short reviews of films and says whether they are kind or not. Which word
+made it say so? And which word would you have to exchange to make it change its mind? Both
+questions ask for a gradient with respect to a word, and a word is an integer, an id, and
+has no gradient. What has one is the *vector* that the network looks up for the id. Look the
+vectors up, make *them* the leaf, and let the rest of the network take them. ``v`` is as
+for pictures, a 1 at the class that you ask about.
 """
 
 # %%
-# ``ids`` has shape ``(B, T)`` and integers; the vectors ``e`` have shape ``(B, T, d)``, and
-# so does their gradient. ``scores`` has shape ``(B, classes)``, and so has ``v``:
+# Reviews of five words
+# ---------------------
+#
+# Our reviews have five words, such as *film was not very good*. We make all of them. A
+# review is kind if its last word is *good* or *great*, and each *not* turns it round:
+
+from itertools import product
 
 import torch
 from torch import nn
 
+adverbs = ["not", "very", "quite"]
+words = ["film", "plot", "was", "is", *adverbs, "good", "great", "bad", "dull"]
+
+
+def encode(*sentences):
+    return torch.tensor([[words.index(w) for w in s.split()] for s in sentences])
+
+
+parts = ["film", "plot"], ["was", "is"], adverbs, adverbs, words[7:]
+reviews = [" ".join(chosen) for chosen in product(*parts)]
+kind = [
+    (review.endswith(("good", "great")) + review.split().count("not")) % 2
+    for review in reviews
+]
+every, label = encode(*reviews), torch.tensor(kind)  # 1 is kind
+print(len(reviews), "reviews, such as:", reviews[27])
+
+# %%
+# The network looks up a vector of four numbers for each word, and ``head`` does the rest.
+# We keep the two apart:
+
 torch.manual_seed(0)  # the same weights on every build
-embed = nn.Embedding(10, 4)
+embed = nn.Embedding(11, 4)
 head = nn.Sequential(  # (B, T, d) to (B, classes); every place has weights of its own
-    nn.Flatten(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3)
+    nn.Flatten(), nn.Linear(20, 16), nn.Tanh(), nn.Linear(16, 2)
 )
-ids = torch.tensor([[1, 5, 5, 2], [7, 1, 0, 3]])
-scores = head(embed(ids))
-v = nn.functional.one_hot(scores.argmax(1), 3).float()
-scores.shape, v.shape
+model = nn.Sequential(embed, head)
 
-# %%
-# What goes wrong
-# ---------------
-#
-# *input_ids.grad is None*, and asking for it raises. Made into floats they can require a
-# gradient, but no table can be read with them:
 
-for attempt in (lambda: ids.requires_grad_(), lambda: embed(ids.float().requires_grad_())):
-    try:
-        attempt()
-    except RuntimeError as error:
-        print(str(error).split(" (")[0])
+def train(model, weight_decay):
+    optimizer = torch.optim.AdamW(model.parameters(), 0.03, weight_decay=weight_decay)
+    for _ in range(150):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(every), label).backward()
+        optimizer.step()
 
-# %%
-# *I take embedding.weight.grad and index it with the ids.* That is the sum over every place
-# where the word stands, in all samples. Word 5 stands twice in the first sentence and has
-# one row for both; word 1 stands in both sentences:
 
-scores.backward(v)
-by_row = embed.weight.grad[ids]
-torch.equal(by_row[0, 1], by_row[0, 2]), torch.equal(by_row[0, 0], by_row[1, 1])
-
-# %%
-# *Full fine-tuning runs, with LoRA inputs_embeds += … raises.* The table is frozen then,
-# and what it gives has no history: ``requires_grad_()``, by Hugging Face's
-# ``enable_input_require_grads``, makes a leaf of it. ``e = e + image`` serves both:
-
-frozen, image = nn.Embedding.from_pretrained(embed.weight.detach()), torch.zeros(4)
-for table in (embed, frozen):
-    e = table(ids).requires_grad_()
-    try:
-        print(e.is_leaf, (e + image).is_leaf)
-        e += image
-    except RuntimeError as error:
-        print(error)
+train(model, weight_decay=1.0)
+print("all right:", (model(every).argmax(1) == label).all().item())
 
 # %%
 # The vectors as leaves
 # ---------------------
 #
-# Look up, cut, and require. In Hugging Face models the same goes in as
-# ``inputs_embeds=e`` in place of ``input_ids``:
+# ``ids`` has the shape ``(B, T)``, the vectors ``e`` have the shape ``(B, T, d)``, and so
+# has their gradient. The scores have the shape ``(B, classes)``, and so has ``v``. Here it
+# has a 1 at the class that the network has chosen, for each review. ``detach`` cuts the
+# vectors off from the table, and ``requires_grad_`` makes them leaves:
 
-e = embed(ids).detach().requires_grad_()
-(gradient,) = torch.autograd.grad(head(e), e, v)
-print(gradient.shape, torch.equal(gradient[0, 1], gradient[0, 2]))  # word 5, two places
-print((gradient * e).sum(-1).detach().numpy().round(3))  # one number a token
+
+def word_gradients(embed, head, ids, v):
+    """Return the vectors of the words, and the gradient of the scores with v at them."""
+    e = embed(ids).detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(head(e), e, v)
+    return e.detach(), gradient
+
+
+texts = ["film was not very good", "plot is very very dull"]
+ids = encode(*texts)
+scores = model(ids)
+chosen = scores.argmax(1)
+v = nn.functional.one_hot(chosen, 2).float()
+e, gradient = word_gradients(embed, head, ids, v)
+print("kind:", chosen.tolist(), " gradient:", tuple(gradient.shape))
 
 # %%
-# *My model takes nothing but ids.* Then let a forward hook put the leaf in its place:
-# what such a hook returns replaces the output of the layer.
+# Both reviews are called unkind, and rightly. Each word has got a gradient of four numbers,
+# one for each entry of its vector. The word *very* stands twice in the second review, and
+# has a gradient at each of the two places:
 
-model = nn.Sequential(embed, head)
+print("the same at both:", torch.equal(gradient[1, 2], gradient[1, 3]))
+
+# %%
+# In a model from Hugging Face you pass the vectors as ``inputs_embeds=e`` in place of
+# ``input_ids``. If your model takes nothing but ids, a forward hook puts the leaf in its
+# place, because what such a hook returns replaces the output of the layer:
+
 kept = []
 
 
@@ -90,80 +111,215 @@ def to_leaf(layer, args, output):
 
 with embed.register_forward_hook(to_leaf):
     found = model(ids)
-torch.equal(torch.autograd.grad(found, kept, v)[0], gradient)
+(by_hook,) = torch.autograd.grad(found, kept, v)
+print(torch.equal(by_hook, gradient))
+
+# %%
+# Which word decided?
+# -------------------
+#
+# Four numbers for each word are too many to look at. The usual single number is the
+# gradient times the vector, added up. It uses the slope at the finished review.
+#
+# *Integrated gradients* (Sundararajan et al., 2017) are often taken for the same thing.
+# They average the slope over a straight path, here from a review of zero vectors to the one
+# that we have. The steps of the path are a batch, and no sample looks at another. So one
+# call with the same one-hot row for all of them gives every slope:
+
+steps = 64
+t = (torch.arange(steps) + 0.5) / steps  # midpoints
+
+
+def integrated(e, row):
+    """Return a number for each word of one review; ``row`` says which class is asked."""
+    path = (t[:, None, None] * e).requires_grad_()
+    (slopes,) = torch.autograd.grad(head(path), path, row.expand(steps, -1))
+    return (slopes.mean(0) * e).sum(-1)
+
+
+at_the_end = (gradient[0] * e[0]).sum(-1)
+attributed = integrated(e[0], v[0])
+
+import pullback
+
+pullback.draw.bars(
+    {"gradient × vector": at_the_end, "integrated gradients": attributed},
+    names=texts[0].split(),
+    alt="What each word of “film was not very good” adds to the score of unkind: next to "
+    "nothing for “film” and “was”, most for “not”",
+)
+
+# %%
+# *Film* and *was* add next to nothing. *Not* adds most, and among the integrated gradients
+# *good* nearly as much, because behind a *not* it speaks for unkind, too. The integrated
+# gradients also add up to what the review has changed in the score, from the zeros to the
+# five words. The slope at the end times the way does not:
+
+with torch.no_grad():
+    gained = (head(e[:1]) - head(torch.zeros_like(e[:1])))[0] @ v[0]
+print(f"change of the score   {gained:.1f}")
+print(f"integrated gradients  {attributed.sum():.1f}")
+print(f"gradient × vector     {at_the_end.sum():.1f}")
 
 # %%
 # Which word instead?
 # -------------------
 #
-# A lookup is a product of a one-hot row with the table W. By that row, the gradient is
-# ``gradient @ W.T``, a number for each word of the vocabulary at each place: the slope of
-# the score by the weight of that word there. The difference to the word that stands there
-# estimates every exchange from one backward pass (HotFlip, Ebrahimi et al., 2018):
+# A lookup is a product of a one-hot row with the table W. With respect to *that row* the
+# gradient is ``gradient @ W.T``, of shape ``(B, T, words)``: a number for each word of the
+# vocabulary at each place. It is the slope of the score as a little of that word is mixed
+# in. The difference to the word that stands there estimates what an exchange would do to
+# the score, for every place and every word, from one backward pass (HotFlip, Ebrahimi et
+# al., 2018):
 
 W = embed.weight.detach()
 by_word = gradient @ W.T
 estimate = by_word - by_word.gather(2, ids[..., None])
-print(estimate.shape, (estimate.gather(2, ids[..., None]) == 0).all().item())
+print(tuple(estimate.shape))
 
 # %%
-# It is a slope, and words are far apart: try the best few candidates in the model. Here
-# all ten words at the first place of the first sentence, estimated and tried:
+# We look for the exchange that takes most from the score of *unkind*, in the first review,
+# and then try it:
 
-swapped = ids[:1].repeat(10, 1)
-swapped[:, 0] = torch.arange(10)
-with torch.no_grad():
-    tried = (head(embed(swapped)) - scores[:1]) @ v[0]
-print(estimate[0, 0].numpy().round(2) + 0.0, tried.numpy().round(2) + 0.0, sep="\n")
-agree = torch.corrcoef(torch.stack([estimate[0, 0], tried]))[0, 1].item()
-print(agree > 0.8)
+place, new = divmod(estimate[0].argmin().item(), len(words))
+exchanged = texts[0].split()
+exchanged[place] = words[new]
+now = model(encode(" ".join(exchanged))).argmax(1).item()
+print(" ".join(exchanged), "-> kind" if now else "-> unkind")
 
 # %%
-# Integrated gradients
-# --------------------
+# That has turned the network round. The estimate is a slope, though, and words are far
+# apart. So take the best few candidates, and try them in the model. Here are all eleven
+# words at the third place, estimated and tried:
+
+
+def at_third_place(embed, head, ids, v):
+    """Return what each word would change there, estimated and tried, both (B, words)."""
+    e, gradient = word_gradients(embed, head, ids, v)
+    W = embed.weight.detach()
+    estimate = (W - e[:, 2, None]) @ gradient[:, 2, :, None]
+    with torch.no_grad():
+        moved = e.repeat(len(W), 1, 1, 1)  # (words, B, T, d)
+        moved[:, :, 2] = W[:, None]
+        tried = ((head(moved.flatten(0, 1)).unflatten(0, (len(W), -1)) - head(e)) * v).sum(
+            -1
+        )
+    return estimate[..., 0], tried.T
+
+
+guesses, truths = at_third_place(embed, head, ids, v)
+for word, guess, truth in zip(words, guesses[0], truths[0], strict=True):
+    print(f"{word:6} {guess:5.1f} {truth:5.1f}")
+
+# %%
+# The numbers differ, and the order is nearly right.
 #
-# *Is that the same as backward(one_hot)?* No: that is the slope at the end point.
-# Integrated gradients (Sundararajan et al., 2017) average the slope over the straight path
-# from a baseline, here zeros, and multiply by the way. The steps of the path are a batch,
-# samples do not mix, so one call with the same one-hot row for all of them takes every
-# slope:
+# What to watch for
+# -----------------
+#
+# **The ids have no gradient.** ``input_ids.grad`` is None, and asking for it raises. If you
+# make floats of the ids, they may ask for a gradient, but no table can be read with
+# them:
 
-steps = 64
-t = (torch.arange(steps) + 0.5) / steps  # midpoints
-path = (t[:, None, None] * e[0]).detach().requires_grad_()
-(slopes,) = torch.autograd.grad(head(path), path, v[:1].expand(steps, 3))
-attributed = (slopes.mean(0) * e[0]).detach()
-print(attributed.sum(-1).numpy().round(3))
-
-# %%
-# They add up to the change of the score from the baseline to the sentence, which the slope
-# at the end times the way does not:
-
-with torch.no_grad():
-    gained = (head(e[:1]) - head(torch.zeros_like(e[:1])))[0] @ v[0]
-print(round(attributed.sum().item(), 3), round(gained.item(), 3))
-print(round((gradient[0] * e[0]).sum().item(), 3))
+for attempt in (lambda: ids.requires_grad_(), lambda: embed(ids.float().requires_grad_())):
+    try:
+        attempt()
+    except RuntimeError as error:
+        print(str(error).split(" (")[0])
 
 # %%
-# The check: the table's gradient is the tokens' gradients added up by id; a single entry
-# by a difference quotient in float64; the sum of the attributions is the gain:
+# **embedding.weight.grad, indexed with the ids**, is found in many programs. It has one row
+# for each *word of the table*, and in this row the gradients of all places where the word
+# stands are added up, over all samples. *Very* stands at three places of our two reviews,
+# and all three would be shown the same number:
 
-added = torch.zeros(10, 4).index_add(0, ids.flatten(), gradient.flatten(0, 1))
+model.zero_grad()
+model(ids).backward(v)
+by_row = embed.weight.grad[ids]
+print(torch.equal(by_row[1, 2], by_row[1, 3]), torch.equal(by_row[0, 3], by_row[1, 2]))
+
+# %%
+# **A network that is too sure.** We have trained with a strong ``weight_decay``, and not
+# for its own sake. Without it the network goes on making its scores larger, until every
+# ``tanh`` is nearly flat. Then the slope at a review says little about a step as long as an
+# exchange of words. Here is how well the estimates at the third place agree with the
+# trials, as a correlation over all reviews, for both networks:
+
+
+def agreement(embed, head):
+    asked = nn.functional.one_hot(label, 2).float()
+    pair = at_third_place(embed, head, every, asked)
+    return torch.corrcoef(torch.stack([part.flatten() for part in pair]))[0, 1].item()
+
+
+torch.manual_seed(0)
+sure_embed = nn.Embedding(11, 4)
+sure_head = nn.Sequential(nn.Flatten(), nn.Linear(20, 16), nn.Tanh(), nn.Linear(16, 2))
+train(nn.Sequential(sure_embed, sure_head), weight_decay=0.0)
+agree, sure_agree = agreement(embed, head), agreement(sure_embed, sure_head)
+print(f"with weight decay {agree:.1f}, without {sure_agree:.1f}")
+
+# %%
+# **An in-place sum on the vectors.** A program that mixes a picture into the vectors writes
+# ``inputs_embeds += …``. It runs in full fine-tuning, and with LoRA it raises. There the
+# table is frozen, and what it gives has no history. Hugging Face's
+# ``enable_input_require_grads`` calls ``requires_grad_()`` on it, which makes a
+# :term:`leaf` of it, and a leaf may not be changed in place. Write ``e = e + image``, which
+# serves both:
+
+frozen, image = nn.Embedding.from_pretrained(embed.weight.detach()), torch.zeros(4)
+for table in (embed, frozen):
+    vectors = table(ids).requires_grad_()
+    try:
+        print("leaf:", vectors.is_leaf, " sum a leaf:", (vectors + image).is_leaf)
+        vectors += image
+    except RuntimeError as error:
+        print(error)
+
+# %%
+# .. admonition:: Try it
+#
+#    In the second review, *plot is very very dull*, look for the exchange that the estimate
+#    likes best. Is it the one that you would have chosen, and does it turn the network
+#    round?
+#
+# .. dropdown:: Answer
+#
+#    We try it:
+
+place, new = divmod(estimate[1].argmin().item(), len(words))
+exchanged = texts[1].split()
+exchanged[place] = words[new]
+now = model(encode(" ".join(exchanged))).argmax(1).item()
+print(" ".join(exchanged), "-> kind" if now else "-> unkind")
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The gradient of the table is compared with those of the places, added up by id, and a
+#    single entry with a difference quotient in float64. The integrated gradients add up to
+#    the change of the score.
+
+added = torch.zeros(11, 4).index_add(0, ids.flatten(), gradient.flatten(0, 1))
 torch.testing.assert_close(embed.weight.grad, added)
-head.double()
-at, step = e.detach().double(), torch.zeros(2, 4, 4, dtype=torch.float64)
+assert attributed.argmax() == at_the_end.argmax() == 2
+assert attributed[:2].abs().max() < 0.1 < 0.5 < attributed[4]
+torch.testing.assert_close(attributed.sum(), gained, atol=1e-2, rtol=0)
+assert (at_the_end.sum() - gained).abs() > 0.3
+assert (estimate.gather(2, ids[..., None]) == 0).all()
+torch.testing.assert_close(guesses, estimate[:, 2])
+assert agree > 0.7
+assert sure_agree < 0.5
+double = head.double()
+at, step = e.double(), torch.zeros(2, 5, 4, dtype=torch.float64)
 step[0, 1, 2] = 1e-5
-quotient = ((head(at + step) - head(at - step)) * v).sum() / 2e-5
-torch.testing.assert_close(quotient.float(), gradient[0, 1, 2])
-torch.testing.assert_close(attributed.sum(), gained, atol=1e-3, rtol=0)
-assert agree > 0.8
+quotient = ((double(at + step) - double(at - step)) * v).sum() / 2e-5
+torch.testing.assert_close(quotient.float(), gradient[0, 1, 2], rtol=1e-3, atol=1e-5)
 
 # %%
-# Where next
-# ----------
-#
-# The same for images: :ref:`saliency`. A row that is used twice: :ref:`repeated-indices`.
-# Sparse gradients of a table: :ref:`sparse-and-nested`. Hooks: :ref:`hooks`.
+# **Next:** the same questions about pictures are in :ref:`saliency` and
+# :ref:`attribution`. A row that is used twice: :ref:`repeated-indices`. Sparse gradients of
+# a large table: :ref:`sparse-and-nested`. What else a hook can do: :ref:`hooks`.
 #
 # .. asked: gradient with respect to tokens; embedding gradient; input_ids have no
 #    gradient; which word matters; HotFlip; token importance; gradient of text input;

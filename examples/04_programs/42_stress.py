@@ -4,15 +4,23 @@ r"""
 Stress and virial: the derivative of the energy by a strain of zero
 ===================================================================
 
-Stretch positions and cell by :math:`1+\varepsilon` and differentiate the energy at
-:math:`\varepsilon=0`: divided by the volume, that is the stress. The strain must be in the
-graph *before* distances are computed, and one energy gives forces and stress in one
-backward.
+You have a function for the energy of a crystal, and would like to know whether its box is
+too small or too large. The forces cannot say it, because they can be zero while the whole
+crystal pushes against its box. What you want is the *stress*: how the energy changes if box
+and atoms are stretched together. There is no such variable in the energy yet. So you add
+one, a strain of zero, and differentiate with respect to it. One ``backward`` gives forces
+and stress, for a whole batch of crystals with ``v`` all ones.
 """
 
 # %%
-# Positions R of shape ``(B, atoms, 3)``, cells with rows as vectors ``(B, 3, 3)``, energies
-# ``(B,)``. With a strain :math:`\varepsilon` ``(B, 3, 3)`` of zeros
+# A strain of zero
+# ----------------
+#
+# A batch of B crystals has positions R of shape ``(B, atoms, 3)``, and boxes of shape
+# ``(B, 3, 3)``, whose rows are the edges. We call them ``cell``, C. A *strain*
+# :math:`\varepsilon` is a 3 by 3 matrix for each crystal. It moves every point of space to
+# :math:`1+\varepsilon` times itself, atoms and edges alike. We need it only at zero, where
+# nothing moves:
 #
 # .. math::
 #
@@ -20,7 +28,9 @@ backward.
 #    \sigma=\frac1V\,\frac{\partial E}{\partial\varepsilon},\qquad
 #    \text{virial}=-\frac{\partial E}{\partial\varepsilon}.
 #
-# A pair potential with periodic images, the 27 nearest cells:
+# :math:`\sigma` is the stress, and :math:`V` the volume. Our energy is a pair potential.
+# Two atoms attract each other at a distance above 1, repel each other below, and each atom
+# also sees the copies of the others in the 26 boxes around its own:
 
 import torch
 
@@ -28,6 +38,7 @@ shifts = torch.cartesian_prod(*[torch.tensor([-1.0, 0, 1], dtype=torch.float64)]
 
 
 def energy(R, cell):
+    """Return the energies (B,) of crystals with positions and boxes."""
     images = R[:, None] + (shifts @ cell)[:, :, None]  # (B, 27, atoms, 3)
     d = R[:, None, :, None] - images[:, :, None]  # (B, 27, atoms, atoms, 3)
     r2 = (d**2).sum(-1)
@@ -37,123 +48,222 @@ def energy(R, cell):
 
 
 # %%
-# Two crystals, a little out of shape:
+# The function to take along makes the strain, stretches atoms and boxes with it, and asks
+# for both derivatives in one call. There is one energy for each crystal, and no crystal
+# sees another, so with a ``v`` of ones each gets the derivatives of its own energy:
+
+
+def forces_and_stress(energy, R, cell):
+    """Return the forces (B, atoms, 3) and the stress (B, 3, 3)."""
+    R = R.detach().requires_grad_()
+    strain = torch.zeros_like(cell, requires_grad=True)
+    stretch = torch.eye(3).to(cell) + strain
+    E = energy(R @ stretch, cell @ stretch)
+    v = torch.ones_like(E)
+    by_position, by_strain = torch.autograd.grad(E, (R, strain), v)
+    return -by_position, by_strain / torch.linalg.det(cell).abs()[:, None, None]
+
+
+# %%
+# The forces come from an energy whose positions are strained. Are they right? Yes, because
+# at a strain of zero the strained positions *are* the positions, and the way back to R goes
+# through a factor of 1. We take two crystals that are a little out of shape:
 
 torch.manual_seed(0)  # the same crystals on every build
 corners = torch.tensor([[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]).double()
 cell = (1.5 * torch.eye(3).double()).repeat(2, 1, 1) + 0.03 * torch.randn(2, 3, 3).double()
 R = corners @ cell + 0.03 * torch.randn(2, 4, 3).double()
-volume = torch.linalg.det(cell).abs()
-
+force, stress = forces_and_stress(energy, R, cell)
+print(tuple(force.shape), tuple(stress.shape))
+print(stress[0].numpy().round(3))
 
 # %%
-# What goes wrong
-# ---------------
+# The diagonal is positive: the energy would rise if the box grew, so the crystal pulls
+# inward. And the matrix is symmetric, because turning a crystal costs no energy. A network
+# that was trained to give energies need not know that. For such a one, stretch with
+# ``(strain + strain.mT) / 2``, and you get the symmetric half of the result.
 #
-# *appears to not have been used in the graph*: the strain is made, and the energy is
-# computed from positions that have never seen it:
+# The *pressure* is minus a third of the trace, positive where the crystal pushes outward.
+# As built, both crystals pull. Squeezed to nine tenths in length, they push back:
 
-strain = torch.zeros(2, 3, 3, dtype=torch.float64, requires_grad=True)
-E = energy(R.requires_grad_(), cell)
+
+def pressure(R, cell):
+    _, stress = forces_and_stress(energy, R, cell)
+    return -stress.diagonal(dim1=1, dim2=2).sum(1) / 3
+
+
+for scale in (1.0, 0.9):
+    print(scale, pressure(scale * R, scale * cell).round(decimals=1))
+
+# %%
+# Let the box find its size
+# -------------------------
+#
+# Somewhere between there is a box in which the crystal neither pulls nor pushes. We let an
+# optimiser find it. The strain is now a parameter like any other, and so are the positions.
+# One ``backward`` on the energies, again with a one for each, fills both:
+
+strain = torch.zeros_like(cell, requires_grad=True)
+atoms = R.clone().requires_grad_()
+optimizer = torch.optim.Adam([atoms, strain], lr=0.003)
+along = []
+for step in range(200):
+    stretch = torch.eye(3).double() + strain
+    E = energy(atoms @ stretch, cell @ stretch)
+    optimizer.zero_grad()
+    E.backward(torch.ones_like(E))
+    optimizer.step()
+    if step % 5 == 0:
+        here = torch.eye(3).double() + strain.detach()
+        along.append(pressure(atoms @ here, cell @ here))
+here = torch.eye(3).double() + strain.detach()
+atoms_at_rest, cell_at_rest = (atoms @ here).detach(), cell @ here
+print("energy  ", [round(e, 1) for e in energy(R, cell).tolist()], end=" -> ")
+print([round(e, 1) for e in energy(atoms_at_rest, cell_at_rest).tolist()])
+print("volume  ", [round(v, 2) for v in torch.linalg.det(cell_at_rest).tolist()])
+
+# %%
+# The two crystals were out of shape in different ways, and have come to the same energy and
+# the same volume. Here is the pressure on the way:
+
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 3.4))
+ax.plot(range(0, 200, 5), torch.stack(along), label=["first crystal", "second crystal"])
+ax.axhline(0, color="grey", linewidth=0.8)
+ax.set(xlabel="step", ylabel="pressure")
+ax.legend()
+title = ax.set_title("The boxes shrink until nothing pulls any more")
+
+# %%
+# (The strain of this loop is not zero any more, so its gradient, divided by the volume, is
+# no longer the stress. ``pressure`` starts from a new zero each time.)
+#
+# Training on stress
+# ------------------
+#
+# A potential is often fitted to stresses that somebody has measured or computed. The loss
+# is then made of derivatives, so these have to be computed with ``create_graph=True``, as
+# for forces (:ref:`forces`). Here the only weight is the depth of the potential. It begins
+# at 1, and the target is twice the stress that belongs to it:
+
+depth = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+optimizer = torch.optim.Adam([depth], lr=0.05)
+volume = torch.linalg.det(cell).abs()[:, None, None]
+for _ in range(100):
+    strain = torch.zeros_like(cell, requires_grad=True)
+    stretch = torch.eye(3).double() + strain
+    E = depth * energy(R @ stretch, cell @ stretch)
+    (by_strain,) = torch.autograd.grad(E, strain, torch.ones_like(E), create_graph=True)
+    loss = ((by_strain / volume - 2 * stress) ** 2).sum()
+    optimizer.zero_grad()
+    loss.backward(inputs=[depth])
+    optimizer.step()
+print(f"depth {depth.item():.1f}")
+
+# %%
+# What to watch for
+# -----------------
+#
+# **The strain has to be there before the distances are computed.** If the energy is made
+# from positions that have never seen the strain, it does not depend on it, and you are
+# told so:
+
+strain = torch.zeros_like(cell, requires_grad=True)
+E = energy(R.clone().requires_grad_(), cell)
 try:
     torch.autograd.grad(E, strain, torch.ones_like(E))
 except RuntimeError as error:
     print(error)
 
 # %%
-# *Strain the positions and forget the cell*, or the other way round: a number comes out, of
-# another quantity, as atoms and lattice then do not stretch together. Only the sum of the
-# two is right:
+# **Atoms without the box, or the box without the atoms.** If you forget one of them, a
+# number comes out and nothing raises. But it is the derivative of something else, in which
+# atoms and box do not stretch together. Only both together give the stress. Here is a
+# third of its trace, for the first crystal:
 
 stretch = torch.eye(3).double() + strain
-v = torch.ones_like(E)
+parts = {}
 for name, strained in {
     "both": (R @ stretch, cell @ stretch),
     "positions only": (R @ stretch, cell),
     "cell only": (R, cell @ stretch),
 }.items():
-    (by_strain,) = torch.autograd.grad(energy(*strained), strain, v)
-    print(f"{name:15} {by_strain[0].trace() / 3 / volume[0]:.3f}")
+    E = energy(*strained)
+    (by_strain,) = torch.autograd.grad(E, strain, torch.ones_like(E))
+    parts[name] = by_strain / volume
+    print(f"{name:15} {parts[name][0].trace() / 3:.3f}")
 
 # %%
-# Forces and stress at once
-# -------------------------
-#
-# One backward by both. *But R is now strained: is the force right?* At a strain of zero the
-# strained positions are the positions, and the derivative by R goes through a factor of 1:
+# **The virial from the forces.** For a molecule without a box the derivative with respect
+# to the strain is :math:`R^\top\,\partial E/\partial R`, a sum over the atoms, and many
+# programs compute it so. In a crystal it is not, because the copies of the atoms pull, too.
+# We compare the two, first in a box so large that no copy is felt, and then in ours:
 
-E = energy(R @ stretch, cell @ stretch)
-by_position, by_strain = torch.autograd.grad(E, (R, strain), v)
-force, stress = -by_position, by_strain / volume[:, None, None]
-print(force.shape, stress.shape)
-stress[0].numpy().round(3)
-
-# %%
-# The matrix is symmetric, because turning the crystal costs nothing. For a network that
-# does not know it, take the symmetric half of the strain,
-# :math:`(\varepsilon+\varepsilon^\top)/2`, which gives the symmetric half of the result.
-#
-# *The virial from forces, R times F?* For a molecule without a cell yes: the sum over
-# atoms, :math:`R^\top\,\partial E/\partial R`, is the whole derivative by the strain. In a
-# crystal the atoms' images pull as well, and the sum has another value. The symmetry, then
-# the sum for a far box and for the crystal:
-
-print(bool((by_strain - by_strain.mT).abs().max() < 1e-9))
 far = (100 * torch.eye(3).double()).repeat(2, 1, 1)
+agree = []
 for box in (far, cell):
-    by_position, whole = torch.autograd.grad(
-        energy(R @ stretch, box @ stretch), (R, strain), v
-    )
-    print(torch.allclose(R.mT @ by_position, whole))
+    E = energy(R @ stretch, box @ stretch)
+    (whole,) = torch.autograd.grad(E, strain, torch.ones_like(E))
+    force_here, _ = forces_and_stress(energy, R, box)
+    agree.append(torch.allclose(R.mT @ -force_here, whole))
+print("molecule", agree[0], " crystal", agree[1])
 
 # %%
-# Training on stress
-# ------------------
+# .. admonition:: Try it
 #
-# As with forces, with ``create_graph=True``, since the loss is made of derivatives. The
-# weight is the depth of the potential, 1, and the target twice the stress:
+#    Two crystals have come to rest above. What are the largest force and the largest entry
+#    of the stress there, to two digits? And could a crystal have no force on any atom
+#    and still a stress?
+#
+# .. dropdown:: Answer
+#
+#    At rest both are zero, as far as the optimiser has come. And yes: put a single atom
+#    into a cube with edges of 1.2. Its copies pull at it from all sides alike, so it stays
+#    where it is, and the crystal still pulls at its box:
 
-depth = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
-E = depth * energy(R @ stretch, cell @ stretch)
-(by_strain,) = torch.autograd.grad(E, strain, v, create_graph=True)
-loss = ((by_strain / volume[:, None, None] - 2 * stress) ** 2).sum()
-loss.backward(inputs=[depth])
-print((depth.grad < 0).item())  # a step down makes it deeper, towards 2
-
-# %%
-# The pressure is minus a third of the stress's trace, positive where the crystal pushes
-# outward. As built it pulls; squeezed to nine tenths in length, it pushes back:
-
-for scale in (1.0, 0.9):
-    E = energy(scale * R @ stretch, scale * cell @ stretch)
-    (by_strain,) = torch.autograd.grad(E, strain, v)
-    trace = by_strain.diagonal(dim1=1, dim2=2).sum(1)
-    print(scale, (-trace / 3 / scale**3 / volume).round(decimals=1))
+at_rest = forces_and_stress(energy, atoms_at_rest, cell_at_rest)
+print("at rest", *(f"{part.abs().max():.2f}" for part in at_rest))
+cube = 1.2 * torch.eye(3).double()[None]
+alone = forces_and_stress(energy, torch.zeros(1, 1, 3).double(), cube)
+print("cube   ", *(f"{part.abs().max():.2f}" for part in alone))
 
 # %%
-# The check: a difference quotient of the energy along one strain, and of one position. And
-# the derivative by the depth, from :math:`(d\sigma-2\sigma)^2` by hand:
+# .. dropdown:: How we checked this page
+#
+#    One entry of the stress and one force are compared with difference quotients of the
+#    energy. The stress is symmetric, and the two wrong parts add up to the right one. The
+#    gradient for the depth is compared with the derivative of :math:`(d\sigma-2\sigma)^2`
+#    at :math:`d=1` by hand, the fitted depth is 2, and the boxes at rest have no stress.
 
 h = torch.zeros(3, 3, dtype=torch.float64)
 h[0, 1] = 1e-5
-with torch.no_grad():
-    up, down = (energy(R + s * R @ h, cell + s * cell @ h) for s in (1, -1))
-    torch.testing.assert_close(
-        (up - down) / 2e-5 / volume, stress[:, 0, 1], rtol=1e-5, atol=1e-6
-    )
-    step = torch.zeros_like(R)
-    step[:, 2, 1] = 1e-5
-    up, down = (energy(R + s * step, cell) for s in (1, -1))
-    torch.testing.assert_close((down - up) / 2e-5, force[:, 2, 1], rtol=1e-5, atol=1e-6)
-torch.testing.assert_close(depth.grad, -2 * (stress**2).sum())
+up, down = (energy(R + s * R @ h, cell + s * cell @ h) for s in (1, -1))
+quotient = (up - down) / 2e-5 / volume[:, 0, 0]
+torch.testing.assert_close(quotient, stress[:, 0, 1], rtol=1e-5, atol=1e-6)
+step = torch.zeros_like(R)
+step[:, 2, 1] = 1e-5
+up, down = (energy(R + s * step, cell) for s in (1, -1))
+torch.testing.assert_close((down - up) / 2e-5, force[:, 2, 1], rtol=1e-5, atol=1e-6)
+torch.testing.assert_close(stress, stress.mT, rtol=0, atol=1e-9)
+torch.testing.assert_close(parts["both"], stress)
+torch.testing.assert_close(parts["positions only"] + parts["cell only"], stress)
+assert agree == [True, False]
+assert abs(depth.item() - 2) < 0.05
+one = torch.ones((), dtype=torch.float64, requires_grad=True)
+E = one * energy(R @ stretch, cell @ stretch)
+(by_strain,) = torch.autograd.grad(E, strain, torch.ones_like(E), create_graph=True)
+loss = ((by_strain / volume - 2 * stress) ** 2).sum()
+torch.testing.assert_close(torch.autograd.grad(loss, one)[0], -2 * (stress**2).sum())
+assert max(part.abs().max() for part in at_rest) < 0.05
+assert energy(atoms_at_rest, cell_at_rest).diff().abs() < 1e-3
+assert alone[0].abs().max() < 1e-9 < 1 < alone[1].abs().max()
 
 # %%
-# Where next
-# ----------
-#
-# Forces alone: :ref:`forces`. The message above: :ref:`grad-is-none`. NaN from an atom's
-# distance to itself: :ref:`masked-nan`.
+# **Next:** forces alone, and training on them: :ref:`forces`. The message about the strain
+# that was not used: :ref:`grad-is-none`. Why ``torch.where`` stands twice in the energy,
+# and what an atom's distance to itself does without it: :ref:`masked-nan`.
 #
 # .. asked: stress tensor; virial; derivative by strain; pressure from energy; strain
-#    gradient of a crystal
+#    gradient of a crystal; relax a cell with autograd
 # .. words: crystal, cell, pressure, deformation, elasticity, materials, virial, lattice

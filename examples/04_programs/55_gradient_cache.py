@@ -4,19 +4,34 @@ r"""
 A big contrastive batch in small memory (gradient caching)
 ==========================================================
 
-A contrastive loss needs all embeddings at once, but not all graphs: embed without a graph,
-take the loss's gradient by the *embeddings*, and hand each chunk its rows as ``v`` in a
-second pass.
+You train an encoder with pairs: two views of the same thing are to get embeddings that are
+alike, and all other pairs of the batch are to differ. The more others there are, the better
+it works, so you want a large batch, and the graph of a large batch does not fit into
+memory. Accumulating over small batches does not help, because then each sample has few
+others to differ from. There is a way to cut at another place. The loss needs all
+*embeddings* at once, but not all *graphs*. So compute the gradient with respect to the
+embeddings first, and hand each chunk of the batch its rows of it as ``v``.
 """
 
 # %%
-# Embeddings ``z`` have shape ``(B, d)``. The loss couples all of them, so the batch cannot
-# be split at the loss; the encoder treats samples one by one, so it can be split *there*
-# (Gao et al., 2021):
+# Where the batch can be cut
+# --------------------------
+#
+# The embeddings ``z`` have the shape ``(B, d)``. The loss compares each with all the
+# others, and cannot be cut. The encoder treats each sample by itself, and can. By the chain
+# rule the gradient for the weights :math:`w` is a sum over chunks (Gao et al., 2021):
 #
 # .. math::
 #
 #    \nabla_w L=\sum_{\text{chunks}}J_c^\top\,\frac{\partial L}{\partial z_c}
+#
+# :math:`J_c` is the :term:`Jacobian` of the embeddings of one chunk, and ``backward``
+# multiplies by it. What it has to be given is :math:`\partial L/\partial z_c`, the rows of
+# this chunk in the gradient of the loss with respect to ``z``. This is our ``v``.
+#
+# We make 256 samples, and a second view of each, which is the same with some noise. The
+# loss is the usual one. For each sample, the right second view has to be picked among all
+# 256:
 
 import torch
 from torch import nn
@@ -25,39 +40,86 @@ torch.manual_seed(0)  # the same weights and data on every build
 encoder = nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 8))
 data = torch.randn(256, 20)
 other = data + 0.3 * torch.randn(256, 20)  # a second view of each sample
+both = torch.cat([data, other])
 
 
 def contrastive(z):
+    """The loss of embeddings, the first half of samples, the second of their views."""
     a, b = nn.functional.normalize(z, dim=1).chunk(2)
-    return nn.functional.cross_entropy(a @ b.T / 0.1, torch.arange(len(a)))
+    own = torch.arange(len(a), device=z.device)
+    return nn.functional.cross_entropy(a @ b.T / 0.1, own)
 
-
-both = torch.cat([data, other])
 
 # %%
-# Pass one, no graph; the loss and its gradient by the embeddings:
+# The program
+# -----------
+#
+# This function takes the place of ``loss.backward()``, and is the part to take along. The
+# first pass makes all embeddings without a graph. The loss then has a graph that begins at
+# them, and ``backward`` leaves ``v`` in ``z.grad``. The second pass goes through the chunks
+# once more, now with a graph. Each chunk gets its rows of ``v``, and its graph is freed
+# before the next one is made:
+
+
+def cached_backward(encoder, loss_of, batch, chunk):
+    """Add the gradient of the loss of the whole batch to the weights' .grad."""
+    with torch.no_grad():
+        z = torch.cat([encoder(part) for part in batch.split(chunk)])
+    loss = loss_of(z.requires_grad_())
+    loss.backward()
+    for part, v in zip(batch.split(chunk), z.grad.split(chunk), strict=True):
+        encoder(part).backward(v)
+    return loss.item()
+
+
+# %%
+# The training loop is as always, and the loss goes down. Every step sees 512 embeddings,
+# and the encoder never has a graph for more than 32 samples:
+
+optimizer = torch.optim.Adam(encoder.parameters(), lr=0.02)
+history = []
+for _ in range(60):
+    optimizer.zero_grad()
+    history.append(cached_backward(encoder, contrastive, both, chunk=32))
+    optimizer.step()
+print(f"{history[0]:.1f} -> {history[-1]:.1f}")
+
+# %%
+# What has the encoder learned? Here are twenty samples and the second views of the same
+# twenty. Each square is the cosine of two embeddings:
+
+import pullback.plot
 
 with torch.no_grad():
-    z = torch.cat([encoder(part) for part in both.split(32)])
-z.requires_grad_()
-loss = contrastive(z)
-(v,) = torch.autograd.grad(loss, z)
-v.shape
+    a, b = nn.functional.normalize(encoder(both), dim=1).chunk(2)
+ax = pullback.plot.heatmap(
+    a[:20] @ b[:20].T,
+    title="Cosines of samples with second views: largest on the diagonal",
+    xlabel="second view",
+    ylabel="sample",
+)
+found = (a @ b.T).argmax(1) == torch.arange(256)
+print("nearest to their own second view:", found.sum().item(), "of 256")
 
 # %%
-# Pass two, chunk by chunk, each with its own rows of ``v``; every chunk's graph is freed
-# before the next is built:
-
-encoder.zero_grad()
-for part, rows in zip(both.split(32), v.split(32), strict=True):
-    encoder(part).backward(rows)
-cached = [p.grad.clone() for p in encoder.parameters()]
-
-# %%
-# How much a graph keeps
-# ----------------------
+# On the diagonal a sample meets its own second view, and is nearest to it.
 #
-# In bytes of :term:`saved tensors <saved tensor>`, everything at once against one chunk.
+# The same gradient, in less memory
+# ---------------------------------
+#
+# Is it the gradient of the large batch, or of something like it? We compare it with that of
+# one graph for all 512, for new weights. And we count the bytes of the
+# :term:`saved tensors <saved tensor>` that a forward pass of the encoder keeps for
+# ``backward``, once for all samples and once for a chunk:
+
+torch.manual_seed(0)
+fresh = nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 8))
+contrastive(fresh(both)).backward()
+whole = [p.grad.clone() for p in fresh.parameters()]
+fresh.zero_grad()
+cached_backward(fresh, contrastive, both, chunk=32)
+pairs = zip(fresh.parameters(), whole, strict=True)
+print("same:", all(torch.allclose(p.grad, g, rtol=1e-4, atol=1e-5) for p, g in pairs))
 
 
 def saved(batch):
@@ -72,66 +134,45 @@ def saved(batch):
     return torch.tensor(list(kept.values())).sum().item()
 
 
-print(saved(both), saved(both[:32]))
+print("bytes:", saved(both), "for all,", saved(both[:32]), "for a chunk")
 
 # %%
-# The price is a second forward pass of the encoder. The B×B table of the loss itself stays.
+# The gradient is the same up to rounding. A chunk has a sixteenth of the samples, and keeps
+# a little more than a sixteenth of the bytes, because the weights are saved as well, and
+# they are as large as before.
 #
-# Training with it lowers the loss; every step sees 512 embeddings, with the graph of 32:
-
-
-def step():
-    with torch.no_grad():
-        z = torch.cat([encoder(part) for part in both.split(32)])
-    loss = contrastive(z.requires_grad_())
-    loss.backward()
-    optimizer.zero_grad()
-    for part, rows in zip(both.split(32), z.grad.split(32), strict=True):
-        encoder(part).backward(rows)
-    optimizer.step()
-    return loss.item()
-
-
-# %%
-# Sixty steps:
-
-optimizer = torch.optim.Adam(encoder.parameters(), lr=0.02)
-history = [step() for _ in range(60)]
-print(f"{history[0]:.1f} -> {history[-1]:.1f}")
-
-# %%
-# What it learned: each sample is nearest to its own second view. Twenty of them:
-
-import pullback.plot
-
-with torch.no_grad():
-    a, b = nn.functional.normalize(encoder(both), dim=1).chunk(2)
-ax = pullback.plot.heatmap(
-    a[:20] @ b[:20].T,
-    title="Cosines of samples with second views: largest on the diagonal",
-    xlabel="second view",
-    ylabel="sample",
-)
-
-# %%
-# What goes wrong
-# ---------------
+# The price is a second forward pass of the encoder. And one thing stays: the table of B by
+# B cosines, and the graph of the loss itself. As long as the embeddings are much smaller
+# than what goes on inside the encoder, this is a good bargain.
 #
-# Dropout. Pass two draws other masks than pass one, so ``v`` belongs to other embeddings
-# than those that it is given to. Restore the random state for each chunk, or leave dropout
-# out:
+# What to watch for
+# -----------------
+#
+# **Dropout.** The second pass would draw other masks than the first. Then ``v`` belongs to
+# embeddings that are no longer there, and nothing raises. Leave dropout out, or keep the
+# state of the random numbers before each chunk of the first pass, and put it back before
+# the same chunk of the second (on a GPU, that is ``torch.cuda.get_rng_state`` and
+# ``set_rng_state``):
 
 noisy = nn.Sequential(nn.Linear(20, 8), nn.Dropout(0.5))
 state = torch.get_rng_state()
 first, again = noisy(both), noisy(both)
 torch.set_rng_state(state)
 restored = noisy(both)
-print(torch.equal(first, again), torch.equal(first, restored))
+print("same masks:", torch.equal(first, again), " restored:", torch.equal(first, restored))
 
 # %%
-# *I gather the embeddings of all GPUs by dist.all_gather, and it learns no better.* What is
-# gathered is a constant. Put your own back in its place. And take the loss, whole in each
-# process, times K, since DDP divides by K (:ref:`across-processes`). Here K is 1:
+# **BatchNorm** in training mode mixes the samples of a chunk. The embeddings of the chunks
+# are then not those of the whole batch, and neither are the gradients.
+#
+# **DistributedDataParallel** starts to average the gradients at each ``backward``, and so
+# at each chunk. Put all chunks but the last under ``no_sync`` (:ref:`across-processes`).
+#
+# **Embeddings from several GPUs.** People collect them with ``dist.all_gather``, and the
+# encoder learns no better. What is gathered is a constant without a graph. Put your own
+# embeddings back in their place. Each process then computes the whole loss, and its
+# gradient reaches its own part of it alone. DDP takes the mean over the K processes, where
+# a sum is wanted, so multiply the loss by K (:ref:`across-processes`). Here K is 1:
 
 import torch.distributed as dist
 
@@ -139,40 +180,60 @@ dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 own = encoder(data[:2])
 parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
 dist.all_gather(parts, own)
-print(torch.cat(parts).requires_grad)
+print("as gathered:", torch.cat(parts).requires_grad)
 parts[dist.get_rank()] = own
 dist.destroy_process_group()
-print(torch.cat(parts).requires_grad)
+print("with our own:", torch.cat(parts).requires_grad)
 
 # %%
-# BatchNorm. It mixes the samples of a chunk, so the chunks' embeddings are not those of
-# the whole batch. DistributedDataParallel. Each ``backward`` of a chunk starts a reduction;
-# put all but the last under ``no_sync`` (:ref:`across-processes`).
-#
-# *Can't I accumulate the loss over chunks instead?* Then every sample has 31 others to
-# differ from in place of 255, which is another loss with another gradient:
+# **The loss accumulated over chunks** is another loss. If you call ``contrastive`` on each
+# chunk of 32 pairs and take the mean, every sample has 31 others to differ from, and not
+# 255. That is easier, so the loss is smaller, and its gradient is another one:
 
 pieces = [torch.cat(pair) for pair in zip(data.split(32), other.split(32), strict=True)]
-chunked = torch.stack([contrastive(encoder(piece)) for piece in pieces]).mean()
-print(bool(chunked < 0.8 * contrastive(encoder(both))))
+chunked = torch.stack([contrastive(fresh(piece)) for piece in pieces]).mean()
+print(f"in chunks {chunked:.1f}, all together {contrastive(fresh(both)):.1f}")
 
 # %%
-# The check: the gradients of the whole batch in one graph, on fresh weights:
-
-torch.manual_seed(0)
-fresh = nn.Sequential(nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 8))
-contrastive(fresh(both)).backward()
-for p, g in zip(fresh.parameters(), cached, strict=True):
-    torch.testing.assert_close(p.grad, g, rtol=1e-4, atol=1e-5)
-assert ((a @ b.T).argmax(1) == torch.arange(256)).all()
-assert saved(both) > 5 * saved(both[:32])
-
-# %%
-# Where next
-# ----------
+# .. admonition:: Try it
 #
-# The same cut between two stages: :ref:`cut-graphs`. Recomputing inside one graph:
-# :ref:`checkpointing`. Samples that mix: :ref:`mixing-samples`.
+#    Pass ``chunk=512`` and then ``chunk=100``, by which 512 cannot be divided. Does the
+#    gradient change?
+#
+# .. dropdown:: Answer
+#
+#    No. With 512 there is one chunk, and the memory is that of the large batch. With 100
+#    the last chunk has 12 samples, and since each sample gets its own row of ``v``, it does
+#    not matter in which chunk it is:
+
+for chunk in (512, 100):
+    fresh.zero_grad()
+    cached_backward(fresh, contrastive, both, chunk)
+    pairs = zip(fresh.parameters(), whole, strict=True)
+    same = [torch.allclose(p.grad, g, rtol=1e-4, atol=1e-5) for p, g in pairs]
+    print(chunk, all(same))
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    The gradient from chunks is compared with that of the whole batch in one graph. The
+#    bytes, and that every one of the 256 samples is nearest to its own second view, are
+#    asserted, and so is that the loss in chunks is smaller and has another gradient.
+
+for p, g in zip(fresh.parameters(), whole, strict=True):
+    torch.testing.assert_close(p.grad, g, rtol=1e-4, atol=1e-5)
+assert found.all()
+assert 5 * saved(both[:32]) < saved(both) < 16 * saved(both[:32])
+assert chunked < 0.8 * contrastive(fresh(both))
+of_chunks = torch.autograd.grad(chunked, list(fresh.parameters()))
+assert not torch.allclose(of_chunks[0], whole[0], rtol=0.1)
+assert torch.equal(first, restored)
+assert not torch.equal(first, again)
+
+# %%
+# **Next:** the same cut between two machines: :ref:`cut-graphs`. To save memory inside of
+# one graph, there is recomputing, :ref:`checkpointing`. Networks in which samples mix:
+# :ref:`mixing-samples`.
 #
 # .. asked: contrastive loss with a large batch; batch does not fit into memory;
 #    GradCache; embeddings in chunks; SimCLR or CLIP with small memory; large batch on

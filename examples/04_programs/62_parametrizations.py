@@ -4,23 +4,22 @@ r"""
 Is the norm in weight_norm and spectral_norm differentiated?
 ============================================================
 
-Yes, both: the weight is a function of a parameter, and the gradient of that function goes
-on to the parameter, which is where ``.grad`` is. In ``spectral_norm`` the iteration that
-finds the norm is held constant; once it has converged, that changes nothing.
+You normalise the weights of a layer, to make a training more even (``weight_norm``) or to
+keep a critic from becoming steep (``spectral_norm``). The weight that the layer uses is
+then computed, by dividing another one by a norm. This norm depends on the weight as well.
+Does ``backward`` know? It does: the norm is differentiated, and the gradient goes on to the
+parameter behind it. This explains some surprises: why ``layer.weight.grad`` is None, why
+the weights grow, and why two calls of the same layer can be two different functions.
 """
 
 # %%
-# For one row v of a weight with length g, and for a matrix W with largest singular value σ
-# and singular vectors a, b, the gradients by the parameters are
+# What is trained
+# ---------------
 #
-# .. math::
-#
-#    w=g\frac{v}{|v|}:\quad \bar v=\frac g{|v|}\Bigl(I-\frac{vv^\top}{|v|^2}\Bigr)\bar w,
-#    \qquad
-#    S=\frac W\sigma:\quad
-#    \bar W=\frac1\sigma\bigl(\bar S-\langle\bar S,S\rangle\,ab^\top\bigr).
-#
-# What each has for parameters, and what arrives in their ``.grad``:
+# We take a linear layer with the weight :math:`\operatorname{diag}(1,4)`, wrap it in each
+# of the two, and look at what it has for parameters then. The loss is the sum of the
+# outputs at the input (1, 1), so that the gradient with respect to the weight itself is all
+# ones:
 
 import warnings
 
@@ -35,81 +34,150 @@ def layer():
     return linear
 
 
-# %%
-# The loss is the outputs' sum at the input (1, 1):
-
 torch.manual_seed(0)  # spectral_norm starts from random vectors
 x, grads = torch.tensor([1.0, 1.0]), {}
 for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     linear = norm(layer())
     linear(x).sum().backward()
+    print(norm.__name__)
     for name, p in linear.named_parameters():
         grads[norm.__name__, name[-1]] = p.grad
-        print(norm.__name__, name, [round(g, 4) + 0.0 for g in p.grad.flatten().tolist()])
+        print("   ", name, [round(g, 4) + 0.0 for g in p.grad.flatten().tolist()])
 
 # %%
-# *What if the norm were a constant?* Another number wherever the norm grows: 1/4 in the
-# last place, where the whole has −1/16. As the matrix's scale is divided out, the gradient
-# g has no part along W. So a step of plain SGD, at a right angle to W, lengthens it, and at
-# 10 W the gradient is a tenth of g: a learning rate that shrinks by itself:
+# With ``weight_norm`` there are two parameters: the length of each row, ``original0``, and
+# a vector for its direction, ``original1``. The gradient for the direction has lost its
+# part along the row, because a longer vector has the same direction. With ``spectral_norm``
+# there is one parameter, the matrix before it is divided by its largest singular value σ.
+#
+# In formulas, a bar means the gradient with respect to what stands under it. For one row
+# with the vector ``u`` and the length ``g``, and for a matrix ``W`` with the singular
+# vectors ``a`` and ``b`` of σ,
+#
+# .. math::
+#
+#    w=g\frac{u}{|u|}:\quad \bar u=\frac g{|u|}\Bigl(I-\frac{uu^\top}{|u|^2}\Bigr)\bar w,
+#    \qquad
+#    S=\frac W\sigma:\quad
+#    \bar W=\frac1\sigma\bigl(\bar S-\langle\bar S,S\rangle\,ab^\top\bigr).
+#
+# Here :math:`\bar w` and :math:`\bar S` are the ``v`` that the rest of the network sends to
+# the computed weight. What arrives at the parameter is the :term:`vector-Jacobian product`
+# of the normalisation with it. What if the norm were a constant? Then only the first
+# term would be there, and the last entry would be another one:
 
 W = torch.tensor([[1.0, 0.0], [0.0, 4.0]], requires_grad=True)
 sigma = torch.linalg.matrix_norm(W, 2)
-for divisor in (sigma.detach(), sigma):
+for name, divisor in (("constant", sigma.detach()), ("differentiated", sigma)):
     (g,) = torch.autograd.grad((W / divisor @ x).sum(), W, retain_graph=True)
-    print(g.round(decimals=4).tolist(), "along W:", f"{(g * W).sum().abs():.2f}")
-ten = (10 * W).detach().requires_grad_()
-(slope,) = torch.autograd.grad((ten / torch.linalg.matrix_norm(ten, 2) @ x).sum(), ten)
-print((W - g).norm().item() > W.norm().item(), torch.allclose(10 * slope, g))
+    along = (g * W).sum().abs()
+    print(f"{name:14} {g.round(decimals=4).tolist()}, along W: {along:.2f}")
 
 # %%
-# The iteration is a constant
-# ---------------------------
+# Why the weights grow
+# --------------------
 #
-# ``spectral_norm`` estimates :math:`\sigma=a^\top Wb` by one step of the power method for
-# each *access in training mode*, with vectors kept as buffers. After a large change of W
-# the first estimates are off: four norms that should be 1. So two passes are two functions;
-# ``eval()`` stops the iteration (but not the gradient, see the last check):
+# With the norm differentiated, the gradient has no part along ``W``. A step of plain SGD
+# goes off at a right angle, and a right angle makes ``W`` longer, whatever the data are.
+# And at a ``W`` that is ten times as long, the gradient is a tenth, since it takes ten
+# times the step to turn it as far:
+
+longer = (W - g).norm() > W.norm()
+ten = (10 * W).detach().requires_grad_()
+(slope,) = torch.autograd.grad((ten / torch.linalg.matrix_norm(ten, 2) @ x).sum(), ten)
+print("a step made W longer:", longer.item())
+print("at 10 W a tenth of the gradient:", torch.allclose(10 * slope, g))
+
+# %%
+# So the learning rate shrinks by itself. Here is a training of such a layer with SGD, on
+# targets with noise, in which only the direction of ``W`` matters. We run it once as it is,
+# and once with weight decay:
+
+import matplotlib.pyplot as plt
+
+
+def lengths_of(weight_decay, start=1.0, steps=800):
+    torch.manual_seed(0)  # the same noise on every build
+    W = (start * torch.eye(2)).requires_grad_()
+    optimizer = torch.optim.SGD([W], lr=0.5, weight_decay=weight_decay)
+    lengths = []
+    for _ in range(steps):
+        points = torch.randn(16, 2)
+        goals = points @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]) + torch.randn(16, 2)
+        normalised = W / torch.linalg.matrix_norm(W, 2)
+        optimizer.zero_grad()
+        ((points @ normalised - goals) ** 2).mean().backward()
+        optimizer.step()
+        lengths.append(W.norm().item())
+    return lengths, W.detach()
+
+
+figure, ax = plt.subplots(layout="constrained", figsize=(5, 3))
+lengths = {decay: lengths_of(decay)[0] for decay in (0.0, 0.01)}
+for decay, curve in lengths.items():
+    ax.plot(curve, label=f"weight_decay={decay}")
+ax.set(xlabel="step", title="The length of W")
+legend = ax.legend()
+
+# %%
+# Without decay the length only ever rises. With it, it settles where the growth of a step
+# and the decay are equal. So weight decay does not make the function of such a layer any
+# smaller. It keeps the learning rate from vanishing.
+#
+# The iteration of spectral_norm is a constant
+# --------------------------------------------
+#
+# ``spectral_norm`` does not compute σ exactly. It keeps two vectors as buffers and improves
+# them by one step of the power method at each *access to the weight in training mode*. Then
+# :math:`\sigma=a^\top Wb` with these vectors as constants. Once they have converged, this
+# gives the right gradient. After a large change of ``W`` they have not. Here are the norms
+# of four accesses in a row, which should all be 1:
 
 linear = parametrizations.spectral_norm(nn.Linear(32, 32, bias=False))
 original = nn.init.normal_(linear.parametrizations.weight.original)
 print([round(torch.linalg.matrix_norm(linear.weight, 2).item(), 3) for _ in range(4)])
 for training in (True, False):
-    print(training, torch.equal(linear.train(training).weight, linear.weight))
+    same = torch.equal(linear.train(training).weight, linear.weight)
+    print(f"training {training!s:5}: two accesses give the same weight: {same}")
 
 # %%
-# *Two passes in one loss*, as for real and fake samples: call the layer once on both, or
-# use ``parametrize.cached``, under which the weight is computed once. End that block before
-# the optimiser's step, which it does not notice:
+# In training mode, two accesses are two weights, and two passes are two functions.
+# ``eval()`` stops the iteration (but not the gradient). If you have two passes in one loss,
+# for real and for generated samples, call the layer once on both together. Or use
+# ``parametrize.cached``, under which the weight is computed once. End its block before the
+# optimiser takes a step, because the cache does not notice that the parameter has changed:
 
 with parametrize.cached():
     first = linear.train().weight
     nn.init.ones_(original)
-    print(torch.equal(first, linear.weight))
-print(torch.equal(first, linear.weight))
+    print("cached, still the old weight: ", torch.equal(first, linear.weight))
+print("after the block, the old weight:", torch.equal(first, linear.weight))
 
 # %%
-# What goes wrong
-# ---------------
+# What to watch for
+# -----------------
 #
-# *layer.weight.grad is None.* ``weight`` is computed anew at each access: a tensor that is
-# no leaf, and not the one that backward went through. An edit of it is lost likewise; an
-# *assignment* goes through the inverse to the parameters:
+# **layer.weight.grad is None.** ``weight`` is computed again at each access. It is not a
+# :term:`leaf`, and not even the tensor that the last ``backward`` went through. Look at the
+# ``.grad`` of the parameters. For the same reason, an edit of ``layer.weight`` in place is
+# lost. An *assignment* is not: it goes backwards through the normalisation to the
+# parameters:
 
 linear = parametrizations.weight_norm(layer())
 linear(x).sum().backward()
-with warnings.catch_warnings(action="ignore"):
+with warnings.catch_warnings(action="ignore"):  # it is no leaf, PyTorch would say
     print(linear.weight.grad, linear.weight is linear.weight)
 with torch.no_grad():
     linear.weight.mul_(10)
-    print(linear.weight.tolist())
+    print("edited  ", linear.weight.tolist())
     linear.weight = 10 * linear.weight
-    print(linear.weight.tolist())
+    print("assigned", linear.weight.tolist())
 
 # %%
-# *I normalised after making the optimiser.* ``weight_norm`` replaces the parameter by two
-# new ones, which the optimiser never sees: this weight stays as it is, and nothing is said.
-# ``spectral_norm`` keeps the tensor. Does the optimiser have every parameter?
+# **Normalise before you make the optimiser.** ``weight_norm`` replaces the parameter by two
+# new ones. An optimiser that was made before knows only the old one, so this weight is
+# never trained, and nothing is said. ``spectral_norm`` keeps the tensor. Does the optimiser
+# know every parameter?
 
 for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     linear = layer()
@@ -118,17 +186,17 @@ for norm in (parametrizations.weight_norm, parametrizations.spectral_norm):
     print(norm.__name__, all(any(p is q for q in known["params"]) for p in mine))
 
 # %%
-# *My weights are nan after weight_norm.* A row of zeros, as in a last layer that starts at
-# zero, has no direction:
+# **A row of zeros has no direction**, and ``weight_norm`` makes NaN of it. People meet this
+# with a last layer that starts at zero:
 
 zero = nn.Linear(2, 1, bias=False)
 nn.init.zeros_(zero.weight)
 print(parametrizations.weight_norm(zero).weight.tolist())
 
 # %%
-# *Does a checkpoint with weight_g, weight_v or weight_orig load?* Those are names of
-# ``torch.nn.utils``, whose ``weight_norm`` warns of its end. The new ``weight_norm`` reads
-# the old names, the new ``spectral_norm`` does not:
+# **Old checkpoints.** The names ``weight_g``, ``weight_v`` and ``weight_orig`` come from
+# the older functions of ``torch.nn.utils``. The new ``weight_norm`` reads the old names.
+# The new ``spectral_norm`` does not, and reports them as unexpected:
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -138,9 +206,34 @@ with warnings.catch_warnings(record=True) as caught:
 print(caught[0].message)
 
 # %%
-# The check: both formulas with the numbers of the first block:
+# .. admonition:: Try it
+#
+#    Start the training at 100 times the identity instead of 10 times. The outputs are the
+#    same at first. How much less does the first step turn the direction of ``W``?
+#
+# .. dropdown:: Answer
+#
+#    A hundred times less. The gradient is a tenth, and it is added to a ``W`` that is ten
+#    times as long.
 
-W, of_weight = W.detach(), torch.ones(2, 1) * x  # the gradient by the weight itself
+
+def turned(start):
+    W = lengths_of(0.0, start, steps=1)[1]
+    return (W / torch.linalg.matrix_norm(W, 2) - torch.eye(2)).norm().item()
+
+
+print(f"{turned(10.0) / turned(100.0):.0f} times less")
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    Both formulas are compared with the numbers of the first block. The gradient of a
+#    spectrally normalised layer is compared with small differences: in ``eval()`` it is
+#    right at any ``W``, since the vectors are constants of the function as well. In
+#    training mode, where each access moves the vectors, it is right only after enough of
+#    them.
+
+W, of_weight = W.detach(), torch.ones(2, 1) * x  # the gradient for the weight itself
 length = W.norm(dim=1, keepdim=True)
 unit = W / length
 along = (of_weight * unit).sum(1, keepdim=True)
@@ -150,10 +243,12 @@ a, s, b = torch.linalg.svd(W)
 S, outer = W / s[0], a[:, :1] @ b[:1]
 expected = (of_weight - (of_weight * S).sum() * outer) / s[0]
 torch.testing.assert_close(grads["spectral_norm", "l"], expected)
-
-# %%
-# In ``eval()``, with constant vectors, the gradient is the layer's at any W. In training
-# mode, where each access moves the vectors, it is so only after enough of them:
+assert longer
+rising, settled = lengths[0.0], lengths[0.01]
+assert (torch.tensor(rising).diff() > 0).all()
+assert max(settled[400:]) < 1.3 * min(settled[400:])
+assert settled[-1] < 0.8 * rising[-1]
+assert 90 < turned(10.0) / turned(100.0) < 110
 
 linear = parametrizations.spectral_norm(nn.Linear(3, 3, bias=False).double())
 name, original = next(linear.named_parameters())
@@ -164,15 +259,12 @@ for training, accesses in ((False, 0), (True, 0), (True, 300)):
     linear.train(training)
     [linear.weight for _ in range(accesses)]
     found.append(torch.autograd.gradcheck(call, (original,), raise_exception=False))
-print(found)
 assert found == [True, False, True]
 
 # %%
-# Where next
-# ----------
-#
-# A penalty on the slope in place of a bound: :ref:`gradient-penalty`. Singular vectors
-# inside a loss: :ref:`eigenvectors-nan`. Why .grad is None: :ref:`grad-is-none`.
+# **Next:** :ref:`gradient-penalty` punishes the slope where ``spectral_norm`` bounds it.
+# :ref:`eigenvectors-nan` is about singular vectors inside a loss, and :ref:`grad-is-none`
+# about all the reasons why ``.grad`` is None.
 #
 # .. asked: weight norm; spectral norm; parametrization; reparametrised weight has no
 #    grad; gradient through a normalised weight; weight_g and weight_v

@@ -4,175 +4,246 @@ r"""
 What does DistributedDataParallel do to v?
 ==========================================
 
-``DistributedDataParallel`` *averages* gradients over the processes: with K processes each
-effective ``v`` is divided by K. A loss that is a mean over the local batch gives the mean
-over the whole batch; a sum must be multiplied by K.
+A training that works on one GPU is to run on two. You wrap the model in
+``DistributedDataParallel``, start two processes, and give each of them half of every
+batch. What has to change in the loss, so that you train the same network as before? The
+answer depends on one fact: DDP *averages* gradients over the processes. With ``K``
+processes, every ``v`` is divided by ``K``, whatever your loss is.
 """
 
 # %%
-# Process k has the losses :math:`\ell^{(k)}` of its part of the batch, with weights
-# :math:`v^{(k)}`. After ``backward`` every process holds
-# :math:`\frac1K\sum_k\bigl(v^{(k)}\bigr)^\top J^{(k)}`.
+# The program
+# -----------
 #
-# Two real processes, with gloo on this machine's CPU. Each runs what is written to a file:
+# Here is a whole training that can run in any number of processes. It fits a sine with a
+# small network. Each process makes the same batches and takes the rows that belong to it,
+# ``x[rank::K]``. (In a real program a ``DistributedSampler`` hands them out.) All processes
+# begin with the same weights. Save it as ``ddp_training.py``, and start it with the line at
+# its top:
+#
+# .. literalinclude:: /../examples/04_programs/processes/ddp_training.py
+#    :language: python
+#
+# ``torchrun`` starts the processes, and tells each its number (its *rank*) and where to
+# meet the others. This page ran it on a CPU, with the backend gloo. Where each process has
+# a GPU, the backend is ``"nccl"``, and model and data belong on the GPU of the process,
+# ``torch.device("cuda", int(os.environ["LOCAL_RANK"]))``, which was not run here.
+#
+# The same training in one process and in two
+# -------------------------------------------
+#
+# We start the file from Python, which is the same as to type the line. In one process we
+# use the mean of the losses. In two processes we try three ways to make a number of them:
+# the mean of the local rows, the sum of the local rows divided by the size of the *whole*
+# batch, and that sum times ``K``:
 
+import subprocess
 import sys
-import tempfile
-from pathlib import Path
-from subprocess import PIPE, Popen
 
 import torch
 
-# %%
-# They meet by way of another file; each takes two rows of the data. Both weights are 1:
 
-MEET = """
-import sys
-import torch
-import torch.distributed as dist
-rank, meeting = int(sys.argv[1]), sys.argv[2]
-dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=2)
-data = torch.arange(8.0).reshape(4, 2)[2 * rank : 2 * rank + 2]
-def wrapped(bias=False, **options):
-    model = torch.nn.Linear(2, 1, bias)
-    torch.nn.init.ones_(model.weight)
-    return torch.nn.parallel.DistributedDataParallel(model, **options)
-"""
+def torchrun(file, *arguments, processes=2):
+    """Run a file in several processes; return what it prints."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={processes}", file, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
-# %%
-# What each prints: the name of a case, and the gradient that it holds after ``backward``.
-# A mean over the local rows, and a sum over them:
 
-LOSSES = """
-def show(name, gradient):
-    print(name, [round(g, 3) for g in gradient.flatten().tolist()])
-def after(name, *losses, **options):
-    model = wrapped(**options)
-    for loss in [loss(model) for loss in losses]:
-        loss.backward()
-    show(name, model.module.weight.grad)
-mean = lambda model: (model(data) ** 2).mean()
-after("mean", mean)
-after("sum", lambda model: (model(data) ** 2).sum())
-"""
+def curves_of(printed):
+    curves = {}
+    for line in printed.splitlines():
+        if line in ("mean", "sum", "times_K"):
+            curve = curves[line] = []
+        else:
+            curve.append(float(line.split()[1]))
+    return curves
+
+
+TRAINING = "processes/ddp_training.py"
+alone = curves_of(torchrun(TRAINING, "mean", processes=1))["mean"]
+together = curves_of(torchrun(TRAINING, "mean", "sum", "times_K"))
 
 # %%
-# A gradient penalty as the whole loss, in a model with a bias; its slope is to be 0 in one
-# process and 1 in the other. The same with ``0 * y`` added, and that with ``static_graph``:
+# Here are the four losses, smoothed a little:
 
-PENALTY = """
-def penalty(model, weight=None):
-    y = model(x := data.clone().requires_grad_())
-    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-    p = ((g.norm(dim=1) - rank) ** 2).mean()
-    return p if weight is None else p + weight * y.sum()
-after("penalty", penalty, bias=True)
-for name, options in {"with_0y": {}, "static": {"static_graph": True}}.items():
-    after(name, lambda model: penalty(model, 0), bias=True, **options)
-"""
+import matplotlib.pyplot as plt
 
-# %%
-# ``grad`` by the parameters; two losses, each with a ``backward`` of its own; and the
-# module inside of DDP, called in the place of DDP:
-
-COMBINED = """
-model = wrapped()
-show("grad", torch.autograd.grad(mean(model), model.parameters())[0])
-after("two", mean, mean)
-after("module", lambda model: mean(model.module))
-"""
+figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 3.4))
+styles = {"mean": "--", "sum": "-", "times_K": ":"}
+smooth = lambda curve: torch.tensor(curve).unfold(0, 4, 1).log().mean(1).exp()
+ax.semilogy(smooth(alone), color="lightgrey", linewidth=7, label="one process, mean")
+for name, curve in together.items():
+    ax.semilogy(smooth(curve), styles[name], label=f"two processes, {name}")
+ax.set(xlabel="every fifth step", ylabel="loss")
+legend = ax.legend()
 
 # %%
-# Two ``backward`` calls on purpose, the rows one by one. Under ``no_sync`` the gradients
-# add up locally; the last call averages the sums, so each loss is divided by their number:
+# With the mean of the local rows, two processes train as one does, and the curves lie on
+# top of one another. The mean of two means over equal parts is the mean of the whole. The
+# sum divided by the whole batch looks right in each process: added up over the processes,
+# it is the loss. But DDP does not add up, it averages, and so all gradients are half as
+# large. It trains as if the learning rate were half of what you wrote. Times ``K``, it is
+# the same again:
 
-SYNC = """
-model = wrapped()
-with model.no_sync():
-    (model(data[:1]) ** 2 / 2).sum().backward()
-(model(data[1:]) ** 2 / 2).sum().backward()
-show("no_sync", model.module.weight.grad)
-"""
-
-# %%
-# Start both and wait, without a warning on strides that is harmless (:ref:`ddp-messages`):
-
-with tempfile.TemporaryDirectory() as folder:
-    script, meeting = Path(folder, "worker.py"), Path(folder, "meeting")
-    script.write_text(MEET + LOSSES + PENALTY + COMBINED + SYNC)
-    command = [sys.executable, "-W", "ignore:Grad strides", script]
-    processes = [Popen([*command, k, meeting], stdout=PIPE, text=True) for k in "01"]
-    printed = [p.communicate(timeout=200)[0].splitlines() for p in processes]
+loss_alone = torch.tensor(alone)
+for name, curve in together.items():
+    same = torch.allclose(torch.tensor(curve), loss_alone, rtol=0.05, atol=1e-4)
+    print(f"{name:8} as in one process: {same}")
 
 # %%
-# What the two hold, side by side:
+# In formulas, process ``k`` has the losses :math:`\ell^{(k)}` of its rows, and gives them
+# the weights :math:`v^{(k)}`, which are one over the number of its rows for a mean, and
+# ones for a sum. After ``backward`` every process holds
+#
+# .. math::
+#
+#    \frac1K\sum_k\bigl(v^{(k)}\bigr)^\top J^{(k)} .
+#
+# So if you sum, multiply by ``dist.get_world_size()``. If you pass a ``v`` yourself, with
+# ``losses.backward(v)``, that is where the factor goes.
+#
+# What DDP averages, and what it does not
+# ---------------------------------------
+#
+# DDP does its work in hooks on the parameters, and only in the ``backward`` that it
+# expects. The second file tries nine cases with a linear model, four rows of data, and a
+# ``v`` of ones. For each it prints the gradient that process 0 holds in the end, and next
+# to it that of process 1:
+#
+# .. literalinclude:: /../examples/04_programs/processes/ddp_cases.py
+#    :language: python
+#
+# Each row should show the same numbers twice. Which rows do not?
 
-rows = [dict(line.split(" ", 1) for line in lines) for lines in printed]
-for name in rows[0]:
-    print(f"{name:8} {rows[0][name]:16} {rows[1][name]}")
+printed = torchrun("processes/ddp_cases.py")
+print(printed)
 
 # %%
-# One process with the whole batch. Its mean is the mean; its sum is *twice* what the two
-# hold, so a loss that sums needs ``* dist.get_world_size()``, or ``v`` of that size:
+# Five of the nine differ between the processes. Their copies of the model will drift apart,
+# and of the five only the penalty will ever raise, in its second step
+# (:ref:`ddp-messages`). Let us go through them.
+#
+# **autograd.grad** with respect to the parameters fills no ``.grad``, and the hooks that
+# average never run. Each process gets the gradient of its own rows. Average them yourself:
+# ``dist.all_reduce(g)``, and then ``g / K``.
+#
+# **The module inside.** ``model.module(x)`` passes by the forward of DDP, and DDP does not
+# know that a ``backward`` is coming.
+#
+# **Two backward calls**, one for each of two losses, after both forward passes. DDP expects
+# one ``backward`` for each round, so the first is averaged, and the second adds the
+# gradient of the local rows to it. Add the two losses up and call ``backward`` once. Or, if
+# you accumulate on purpose, run every round but the last under ``no_sync``, forward pass
+# and ``backward``. The last one then averages all that has been added up, as in the last
+# row.
+#
+# **A gradient penalty alone.** The inner ``autograd.grad`` is with respect to the *inputs*,
+# which DDP has no hooks on, and this is no problem. But the last bias of a network has no
+# gradient in a penalty, since it changes no slope, and DDP waits for it in vain. So nothing
+# is averaged. If the loss contains the output as well, as the scores of a critic or the
+# ``+ 0 * y`` of StyleGAN, the bias gets its gradient (of zeros), and all is well. The row
+# ``penalty + 0 y`` shows it.
+#
+# **static_graph=True with a penalty.** DDP takes the inner ``grad`` for the ``backward`` of
+# the step, and nothing is averaged from then on.
+#
+# To know what a penalty should give, we can compute it by hand. In process ``k`` its
+# gradient is :math:`2(|w|-k)\,w/|w|`. Without averaging each process holds its own row of
+# this table, and with it both hold the mean of the rows:
 
-data, ones = torch.arange(8.0).reshape(4, 2), torch.ones(2)
+ones = torch.ones(2)
+slopes = 2 * (ones.norm() - torch.arange(2.0)[:, None]) * ones / ones.norm()
+print(slopes, slopes.mean(0))
+
+# %%
+# What to watch for
+# -----------------
+#
+# **The logged loss.** Each process computes the loss of its own rows. For the log, detach
+# it and average it with ``all_reduce``, as the training above does. The loss that you call
+# ``backward`` on stays local, because DDP averages the gradients and ``all_reduce`` is not
+# recorded.
+#
+# **Parts of unequal size.** The mean of local means gives every *process* the same weight,
+# and not every row. If process 0 has one row and process 1 has three, weigh each local sum
+# by ``K`` over the size of the whole batch. Here is what DDP makes of that, computed in
+# this process, next to the gradient of the mean of all four:
+
+data = torch.arange(8.0).reshape(4, 2)
 losses = lambda w: (data @ w) ** 2
-whole_mean = torch.func.grad(lambda w: losses(w).mean())(ones)
-whole_sum = torch.func.grad(lambda w: losses(w).sum())(ones)
-print(whole_mean.tolist(), whole_sum.tolist())
-
-# %%
-# *Does a gradient penalty work under DDP?* Yes, without ``static_graph``, if the loss
-# contains the output, too. The hooks of DDP sit on the parameters; ``grad`` by the *inputs*
-# passes them by. DDP waits for the last bias, which has no gradient in a penalty alone
-# (lazy R1, path length). Scores in the same loss, or StyleGAN's ``+ 0 * y``, reach it. With
-# ``static_graph`` the first ``grad`` is taken for the step's ``backward``, and nothing is
-# averaged from then on. In process k the gradient is :math:`2(|w|-k)\,w/|w|`:
-
-(slopes := 2 * (ones.norm() - torch.arange(2.0)[:, None]) * ones / ones.norm())
-
-# %%
-# What goes wrong
-# ---------------
-#
-# Five rows differ between the processes, and nothing says so (``penalty`` raises in its
-# second step: :ref:`ddp-messages`). ``grad`` by the parameters fills no ``.grad`` and
-# starts no reduction (by hand: ``dist.all_reduce(g)``, then g / K). ``model.module(x)``
-# passes by the forward of DDP. And of *two backward calls* the first alone is averaged,
-# since DDP expects one after each round of forward passes; copies drift apart. Add the
-# losses, or run all rounds but the last in ``no_sync``.
-#
-# Parts of unequal size (:ref:`token-mean`). The mean of local means weighs every process
-# alike, not every sample; weigh each local sum by K over the whole batch's size. Here 1, 3:
-
 weight = ones.clone().requires_grad_()
-sums = [losses(weight)[:1].sum(), losses(weight)[1:].sum()]
-average = torch.stack([part * 2 / 4 for part in sums]).mean()  # what DDP does, K = 2
-torch.autograd.grad(average, weight)[0]
+parts = [losses(weight)[:1].sum(), losses(weight)[1:].sum()]
+average = torch.stack([part * 2 / 4 for part in parts]).mean()  # what DDP does, K = 2
+(unequal,) = torch.autograd.grad(average, weight)
+whole_mean = torch.func.grad(lambda w: losses(w).mean())(ones)
+print(unequal.tolist(), whole_mean.tolist())
 
 # %%
-# The check: the single process against both, and the local gradients against their formula:
+# :ref:`token-mean` does this with tokens, where the sizes always differ.
+#
+# **BatchNorm** computes its mean over the rows of one process, so that a network with it is
+# not the same in two processes as in one. ``torch.nn.SyncBatchNorm`` is for that.
+#
+# .. admonition:: Try it
+#
+#    Start the training with four processes, and with three. Do you expect the curve of one
+#    process in both cases?
+#
+# .. dropdown:: Answer
+#
+#    With four, yes: 64 rows are four times 16. With three they are 22, 21 and 21, so that
+#    the mean of the three means is a slightly different number, and the curve is close but
+#    not the same.
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    What the two processes hold is compared with one process that has all four rows, the
+#    local gradients with their formula, and the penalty with the table. The curves of the
+#    training are compared step by step.
+
+rows = {line[:14].strip(): line[14:] for line in printed.splitlines()}
 
 
 def held(name):
-    return torch.tensor([[float(g) for g in row[name][1:-1].split(",")] for row in rows])
+    pairs = rows[name].replace("]", "").split("[")[1:]
+    return torch.tensor([[float(g) for g in pair.split(",")] for pair in pairs])
 
 
+whole_sum = torch.func.grad(lambda w: losses(w).sum())(ones)
 local = torch.func.jacrev(lambda w: losses(w).reshape(2, 2).mean(1))(ones)
-for name in ("mean", "no_sync"):
-    torch.testing.assert_close(held(name), whole_mean.expand(2, 2))
-torch.testing.assert_close(held("sum"), whole_sum.expand(2, 2) / 2)
-averaged = {"penalty": slopes, "static": slopes, "with_0y": slopes.mean(0).expand(2, 2)}
-for name, expected in averaged.items():
-    torch.testing.assert_close(held(name), expected, rtol=0, atol=1e-3)
-for name, held_back in {"grad": local, "module": local, "two": whole_mean + local}.items():
-    torch.testing.assert_close(held(name), held_back)
+both = lambda g: g.expand(2, 2)
+expected = {
+    "mean": both(whole_mean),
+    "sum": both(whole_sum) / 2,
+    "penalty": slopes,
+    "penalty + 0 y": both(slopes.mean(0)),
+    "static graph": slopes,
+    "autograd.grad": local,
+    "module": local,
+    "two backwards": whole_mean + local,
+    "no_sync": both(whole_mean),
+}
+assert list(rows) == list(expected)
+for name, gradient in expected.items():
+    torch.testing.assert_close(held(name), gradient, rtol=0, atol=1e-3)
+torch.testing.assert_close(unequal, whole_mean)
+
+assert len(alone) == 40
+for name in ("mean", "times_K"):
+    torch.testing.assert_close(
+        torch.tensor(together[name]), loss_alone, rtol=0.05, atol=1e-4
+    )
+assert not torch.allclose(torch.tensor(together["sum"]), loss_alone, rtol=0.5, atol=1e-4)
+assert alone[-1] < 0.01 < 1 < alone[0]
 
 # %%
-# Where next
-# ----------
-#
-# The messages: :ref:`ddp-messages`. The penalty: :ref:`gradient-penalty`.
+# **Next:** :ref:`ddp-messages` goes through what DDP warns of and refuses.
+# :ref:`token-mean` counts before it averages, and :ref:`gradient-penalty` has the penalty
+# itself. Where the parameters are cut into parts as well, read :ref:`sharded-parameters`.
 #
 # .. asked: DistributedDataParallel gradient; gradients averaged over GPUs; result half
 #    as large on two GPUs; sum or mean of gradients over processes; DDP loss scaling;

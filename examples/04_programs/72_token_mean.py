@@ -4,170 +4,199 @@ r"""
 A mean over tokens, in micro-batches and on several ranks
 =========================================================
 
-Sum the losses of each part and divide by the number of tokens of the *whole* batch, over
-all ranks and micro-batches; times the number of ranks, since DDP averages. So count first,
-with one ``all_reduce``. A mean of means weighs each part alike, however few tokens it has.
+You train a language model. The batch is too large for one GPU, so it is cut into
+micro-batches, and these are spread over several processes. Each micro-batch has its own
+mean loss, the gradients are accumulated and averaged, and nothing looks wrong. But the
+sequences have different lengths, and a mean of means counts a token in a short sequence
+many times as much as one in a long sequence. The cure is to count first, and then to give
+every token of the whole batch the same ``v``.
 """
 
 # %%
-# With K ranks, and :math:`S_{km}` the sum of the losses of micro-batch m on rank k, which
-# has :math:`n_{km}` tokens, the wanted loss is :math:`\sum S_{km}/\sum n_{km}`. DDP takes
-# the mean over the ranks, so each backward is to see
+# The program
+# -----------
+#
+# Our text has eight lines, five of which are very short. The model learns to guess each
+# letter from the letter before it, and a letter is a token. Each process takes every
+# ``K``-th line, and each line is a micro-batch. Save the file as ``token_mean.py``, and
+# start it with the line at its top. The last word is the name of one of three rules:
+#
+# .. literalinclude:: /../examples/04_programs/processes/token_mean.py
+#    :language: python
+#
+# With :math:`S_{km}` the sum of the losses of micro-batch ``m`` in process ``k``, which has
+# :math:`n_{km}` tokens, the wanted loss is :math:`\sum S_{km}/\sum n_{km}`. The sum below
+# the line runs over all processes, so they have to talk to each other before the first
+# ``backward``: this is the ``all_reduce`` of ``total``. DDP then averages over the ``K``
+# processes, which divides by ``K``, and we put this factor back. So each token gets
 #
 # .. math::
 #
-#    v=\frac{K}{\sum_{km}n_{km}}\quad\text{for each token,}
+#    v=\frac{K}{\sum_{km}n_{km}},
 #
-# not :math:`1/n_{km}`. Two real processes (gloo, on this machine's CPU); each runs what is
-# written to a file:
+# and not :math:`1/n_{km}`. The rule ``tokens`` does this. The rule ``means`` is the mean of
+# the means of the micro-batches, as ``loss / accumulation_steps`` makes it. The rule
+# ``ranks`` counts the tokens, but each process only its own. That is right on one GPU, and
+# wrong on two.
+#
+# ``no_sync`` stands around the forward pass *and* the ``backward`` of every micro-batch but
+# the last. The gradients add up in each process, and the last ``backward`` averages the
+# whole sum (:ref:`across-processes`).
+#
+# What each rule learns
+# ---------------------
+#
+# We start it in two processes with the three rules, and in one with the first rule. Each
+# prints the loss of a token, which is computed in the same way for all:
 
+import runpy
+import subprocess
 import sys
-import tempfile
-from pathlib import Path
-from subprocess import PIPE, Popen
 
 import torch
-
-# %%
-# Two micro-batches on each rank, of 1 and 2 tokens, and of 4 and 1. A token is a row of
-# two numbers, its loss :math:`(w\cdot x)^2`:
-
-TOKENS = """
-data = torch.arange(16.0).reshape(8, 2) / 8
-micro = [[data[:1], data[1:3]], [data[3:7], data[7:]]]
-"""
-MEET = """
-import sys, torch
-import torch.distributed as dist
-rank, meeting = int(sys.argv[1]), sys.argv[2]
-dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=2)
-def show(name, gradient):
-    print(name, [round(g, 4) for g in gradient.flatten().tolist()])
-"""
-
-# %%
-# The count comes first, in one ``all_reduce``:
-
-PREPARE = """
-def prepare():
-    model = torch.nn.Linear(2, 1, bias=False)
-    torch.nn.init.ones_(model.weight)
-    total = torch.tensor(len(torch.cat(micro[rank])))
-    dist.all_reduce(total)
-    return torch.nn.parallel.DistributedDataParallel(model), total
-"""
-
-# %%
-# A step, from the model and the number of tokens in all: ``no_sync`` around forward *and*
-# backward of all micro-batches but the last, whose backward averages the whole sum.
-# ``rule`` makes the loss from the sum, the tokens here and the tokens in all:
-
-STEP = """
-from contextlib import nullcontext
-def step(name, rule):
-    model, total = prepare()
-    for part in micro[rank]:
-        with nullcontext() if part is micro[rank][-1] else model.no_sync():
-            rule((model(part) ** 2).sum(), len(part), total.item()).backward()
-        if part is not micro[rank][-1]:
-            show(name + "_local", model.module.weight.grad)
-    show(name, model.module.weight.grad)
-"""
-
-# %%
-# Three rules: the token mean, the mean of the micro-batches' means, and each rank's own
-# token mean, right on one GPU and wrong on two:
-
-RULES = """
-K, M, log = dist.get_world_size(), len(micro[rank]), torch.zeros(1)
-def tokens(S, n, total):
-    log.add_(S.detach() / total)
-    return S * K / total
-step("tokens", tokens)
-dist.all_reduce(log)
-show("log", log)
-step("means", lambda S, n, total: S / n / M)
-step("ranks", lambda S, n, total: S / len(torch.cat(micro[rank])))
-dist.destroy_process_group()
-"""
-
-# %%
-# Start both, and wait:
-
-with tempfile.TemporaryDirectory() as folder:
-    script, meeting = Path(folder, "worker.py"), Path(folder, "meeting")
-    script.write_text(MEET + TOKENS + PREPARE + STEP + RULES)
-    command = [sys.executable, "-W", "ignore:Grad strides", script]
-    processes = [Popen([*command, k, meeting], stdout=PIPE, text=True) for k in "01"]
-    printed = [p.communicate(timeout=200)[0].splitlines() for p in processes]
-
-# %%
-# The single process with all eight tokens, and what the two hold:
-
-data = torch.arange(16.0).reshape(8, 2) / 8
-w = torch.ones(2, requires_grad=True)
-(whole,) = torch.autograd.grad(((data @ w) ** 2).mean(), w)
-of_all = ((data @ w) ** 2).mean().item()
-print("one process ", [round(g, 4) for g in whole.tolist()], "log", round(of_all, 4))
-rows = [dict(line.split(" ", 1) for line in lines) for lines in printed]
-for name in rows[0]:
-    print(f"{name:12}", rows[0][name], rows[1][name])
-
-# %%
-# The token mean is that of one process; the others are off, each by an amount that changes
-# from batch to batch, and no message says so.
-#
-# What goes wrong
-# ---------------
-#
-# *I clip or log the gradient norm in the loop.* Under ``no_sync`` ``.grad`` is this rank's
-# sum so far: the two ``local`` columns differ. Clip once, after the last ``backward``,
-# where all ranks hold the same and take the same step.
-#
-# *Must I all_reduce the loss before backward?* No: ``backward`` averages the gradients, and
-# ``dist.all_reduce`` is not recorded. A loss for the log is detached, added up, and reduced
-# once, as ``log`` is.
-#
-# *ignore_index, padding.* What counts is a token with a loss: count ``labels != -100``, as
-# ``cross_entropy`` does where it takes its mean. The mean, sum and number of a part, and of
-# one that is padding throughout: the mean is NaN, and its gradient 0, so that the weights
-# are not spoiled, only the log. The last column is the length of the mean's gradient:
-
 from torch.nn.functional import cross_entropy
 
+FILE = "processes/token_mean.py"
+
+
+def torchrun(*arguments, processes):
+    """Run the file in several processes; return the lines that it prints, by rule."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={processes}", FILE, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = {}
+    for line in done.stdout.splitlines():
+        if line in arguments:
+            lines[line] = []
+        else:
+            lines[[*lines][-1]].append(line)
+    return lines
+
+
+def losses(lines):
+    return [float(line.split()[1]) for line in lines if line[0].isdigit()]
+
+
+alone = torchrun("tokens", processes=1)
+together = torchrun("tokens", "means", "ranks", processes=2)
+
+# %%
+# The first rule trains in two processes as in one. The other two end higher:
+
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(layout="constrained", figsize=(5.2, 3.2))
+step = range(0, 150, 5)
+style = {"color": "lightgrey", "linewidth": 7}
+ax.plot(step, losses(alone["tokens"]), label="one process, tokens", **style)
+for name, lines in together.items():
+    ax.plot(step, losses(lines), label=f"two processes, {name}")
+ax.set(xlabel="step", ylabel="loss of a token")
+legend = ax.legend()
+
+# %%
+print(f"one process, tokens   {losses(alone['tokens'])[-1]:.2f}")
+for name, lines in together.items():
+    print(f"two processes, {name:7}{losses(lines)[-1]:.2f}")
+
+# %%
+# With ``means``, the five short lines have five eighths of the weight, and the long ones,
+# which hold most of the letters, suffer. With ``ranks`` the difference is smaller, because
+# both processes have long lines. It depends on how the lines fall, so that it changes from
+# batch to batch, and no message tells you of it.
+#
+# What to watch for
+# -----------------
+#
+# **A gradient norm inside the loop.** Under ``no_sync``, ``.grad`` is what *this process*
+# has added up so far. Here is its length after the first micro-batch, and after the last,
+# in both processes. If you clip, clip once, after the last ``backward``, where all
+# processes hold the same and will take the same step:
+
+for line in together["tokens"][:2]:
+    print(line)
+
+# %%
+# **The loss that you log.** Must it go through ``all_reduce`` before ``backward``? No. DDP
+# averages the gradients, and ``dist.all_reduce`` is not recorded. Detach the loss, add it
+# up, and reduce it once in each step, as ``log`` in the program.
+#
+# **Padding.** What counts is a token that has a loss. With ``ignore_index`` this is
+# ``(labels != -100).sum()``, the number by which ``cross_entropy`` divides when it takes a
+# mean. Here are the mean, the sum and the number for a sequence, and for one that is
+# padding from end to end. The last column is the length of the gradient of the mean:
+
 logits = torch.zeros(3, 5, requires_grad=True)
+print("  mean   sum  number  gradient")
 for labels in (torch.tensor([1, -100, 2]), torch.full((3,), -100)):
     mean = cross_entropy(logits, labels)
     total = cross_entropy(logits, labels, reduction="sum")
     (g,) = torch.autograd.grad(mean, logits)
-    print(f"{mean:.3f} {total:.3f} {labels.ne(-100).sum()} {g.norm():.3f}")
+    print(f"{mean:6.3f} {total:5.3f} {labels.ne(-100).sum():7} {g.norm():9.3f}")
 
 # %%
-# The check: each rule by its formula in this one process, with the weight of each token in
-# the order of the data:
-
-
-def held(name):
-    return torch.tensor([[float(g) for g in row[name][1:-1].split(",")] for row in rows])
-
-
-weights = {
-    "tokens": [1 / 8] * 8,
-    "means": [1 / 4, 1 / 8, 1 / 8, 1 / 16, 1 / 16, 1 / 16, 1 / 16, 1 / 4],
-    "ranks": [1 / 6] * 3 + [1 / 10] * 5,
-}
-for name, weight in weights.items():
-    (g,) = torch.autograd.grad((data @ w) ** 2, w, torch.tensor(weight))
-    torch.testing.assert_close(held(name), g.expand(2, 2), rtol=0, atol=1e-3)
-assert not torch.equal(*held("tokens_local"))
-torch.testing.assert_close(held("log"), torch.full((2, 1), of_all), rtol=0, atol=1e-3)
-
-# %%
-# Where next
-# ----------
+# The mean of nothing is NaN. Its gradient is 0 here, so the weights are not spoiled, but
+# the log is. The sum has no such trouble.
 #
-# What DDP does to v: :ref:`across-processes`. Losses as weights: :ref:`loss-as-v`. Fewer
-# numbers in memory, with one loss over all rows: :ref:`gradient-cache`.
+# **A Trainer that counts for you.** In transformers the number of tokens of a step is
+# passed to the loss as ``num_items_in_batch``. If you write your own loss, divide by it
+# (:ref:`error-num-items-in-batch`).
+#
+# .. admonition:: Try it
+#
+#    What would ``v`` be if each *line* were to count the same, however long it is? Write
+#    the rule for it, and think of the processes.
+#
+# .. dropdown:: Answer
+#
+#    Each line gets 1/8, so each of its tokens 1/8 divided by the length of the line. As
+#    DDP averages over ``K``, the rule is ``S / n * K / 8``. This is what ``means`` computes
+#    as long as all processes have the same number of lines, since ``M`` is 8/K then.
+
+# %%
+# .. dropdown:: How we checked this page
+#
+#    In this one process, each rule is written as a ``v`` with a weight for each token of
+#    the text. The length of the gradient that it gives is compared with what both processes
+#    hold after the last micro-batch. The loss at the end of ``tokens`` is compared with the
+#    smallest that any such model can have, which the counts of the letters tell.
+
+program = runpy.run_path(FILE)  # its names, without starting it
+pairs = [program["tokens_of"](line) for line in program["LINES"]]
+lengths = torch.tensor([len(y) for _, y in pairs])
+x, y = (torch.cat(part) for part in zip(*pairs, strict=True))
+of_rank = torch.stack([lengths[0::2].sum(), lengths[1::2].sum()]).repeat(4)
+weight_of_line = {
+    "tokens": 1 / lengths.sum().expand(8),
+    "means": 1 / (8 * lengths),
+    "ranks": 1 / (2 * of_rank),
+}
+for name, weights in weight_of_line.items():
+    scores = torch.zeros(27, 27, requires_grad=True)
+    v = weights.repeat_interleave(lengths)  # one for each token
+    cross_entropy(scores[x], y, reduction="none").backward(v)
+    *_, first, second = together[name][1].split()
+    assert first == second
+    assert abs(float(first) - scores.grad.norm()) < 2e-4
+    assert together[name][0].split()[-1] != together[name][0].split()[-2]
+
+both = torch.tensor([losses(alone["tokens"]), losses(together["tokens"])])
+torch.testing.assert_close(both[0], both[1], rtol=1e-3, atol=1e-4)
+counts = torch.zeros(27, 27).index_put_((x, y), torch.ones(len(x)), accumulate=True)
+chances = counts / counts.sum(1, keepdim=True).clamp(min=1)
+least = -chances[x, y].log().mean().item()
+assert least < both[1, -1] < least + 0.05
+assert losses(together["means"])[-1] > both[1, -1] + 0.2
+assert losses(together["ranks"])[-1] > both[1, -1] + 0.005
+assert [len(line) < 10 for line in program["LINES"]].count(True) == 5
+assert mean.isnan()
+assert not g.any()
+
+# %%
+# **Next:** :ref:`across-processes` shows what DDP does to ``v``. :ref:`loss-as-v` has more
+# losses that are weights, and :ref:`accumulate-in-half` adds a scaler and a clip. If one
+# loss needs all rows at once, read :ref:`gradient-cache`.
 #
 # .. asked: gradient accumulation for language models; mean over tokens;
 #    num_items_in_batch; loss normalisation with padding; accumulation gives another

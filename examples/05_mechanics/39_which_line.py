@@ -4,17 +4,19 @@ r"""
 Which line was it?
 ==================
 
-``pullback.watch()`` looks on while a program runs, and names the line: of an edit in place,
-of the first NaN, of what cut a parameter off. Without touching the program,
-``python -m pullback train.py`` does the same.
+An error message about a gradient often names shapes and versions, but not the line of your
+program that is to blame. ``pullback.watch()`` looks on while a program runs, and names the
+line: of an edit in place, of the first NaN, or of what cut a parameter off. If you do not
+want to touch the program, ``python -m pullback train.py`` does the same.
 """
 
 # %%
 # Which line edited my tensor?
 # ----------------------------
 #
-# ``exp`` saves its result for ``backward``, and ``+=`` writes over it. The error tells
-# shapes and versions, and no line. The first finding does:
+# ``exp`` saves its result for ``backward``, and ``+=`` overwrites it. The error of
+# PyTorch says which shapes and versions there were, but not in which line it happened.
+# The first finding of ``watch`` does. We print its message and its line:
 
 import torch
 from torch import nn
@@ -37,8 +39,8 @@ except RuntimeError:
 line_of(seen[0])
 
 # %%
-# The commonest form of it: ``optimizer.step()`` between two calls of ``backward``. The
-# parameter has its name in the module:
+# The commonest form of this error is an ``optimizer.step()`` between two calls of
+# ``backward``. The finding names the parameter as the module does:
 
 network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
@@ -53,8 +55,9 @@ except RuntimeError:
 line_of(seen[0])
 
 # %%
-# A buffer that is written row by row: the rows share one version counter, so that writing
-# the next one counts as an edit of the last. The finding says so, and what to write:
+# Another form is a buffer that is written row by row. All rows share one version counter,
+# and so writing the next row counts as an edit of the last one. The finding says so, and
+# the value below it says what to write instead:
 
 rows = torch.zeros(3, 2)
 gain = torch.tensor(0.5, requires_grad=True)
@@ -72,8 +75,9 @@ shared
 # Why has my loss no graph, and why is it used up?
 # ------------------------------------------------
 #
-# *Does not require grad and does not have a grad_fn* names neither the line that cut the
-# graph nor what cut it. The finding does. Here a comparison made a loss of booleans:
+# *Does not require grad and does not have a grad_fn* is another message without a line.
+# It does not say what cut the graph, or where. The finding does. Here a comparison has
+# made booleans of the scores:
 
 
 def share_of_errors(scores, labels):
@@ -90,9 +94,9 @@ comparison = line_of(seen[0])
 comparison
 
 # %%
-# *Backward through the graph a second time*: the line that leads back into the old graph,
-# and beside it the backward that has used it up. Here it is a state that one step hands to
-# the next:
+# *Backward through the graph a second time.* You need to know the line that leads back
+# into the old graph, and the ``backward`` that has used this graph up. The finding has
+# both. In this example, one step hands its state to the next:
 
 state = torch.ones(3)
 recurrent = nn.Linear(3, 3)
@@ -111,9 +115,10 @@ carried
 # Where did the NaN come from?
 # ----------------------------
 #
-# The length of a vector, at zero. The square root sends back infinity, and the square
-# makes 0 times infinity of it. The line that counts is the first; beside it stand the
-# ranges of what it took, with the lines that made them:
+# The length of a vector has a NaN gradient at zero. On the way back, the square root
+# sends infinity, and the square multiplies it by 0. The line that counts is where the
+# infinity first appeared. The notes beside it say which values that operation took, and
+# which lines made them:
 
 w = torch.zeros(2, requires_grad=True)
 with pullback.watch() as seen:
@@ -127,7 +132,7 @@ line_of(seen[0])
 # Why did this parameter get no gradient?
 # ---------------------------------------
 #
-# Ask for it by its name, when the block has ended:
+# When the block has ended, you can ask for a parameter by its name:
 
 
 class Net(nn.Module):
@@ -148,7 +153,8 @@ cut = line_of(seen[0])
 cut
 
 # %%
-# A ``detach`` that cuts nothing is not blamed, as in the line for a log:
+# A ``detach`` that cuts nothing off is not blamed. Here the line with ``logged`` detaches
+# only for a log, and the line with ``kept`` is named:
 
 h = torch.ones(2, requires_grad=True)
 scale = torch.tensor(3.0, requires_grad=True)
@@ -164,15 +170,18 @@ print(h_why)
 # What raises nothing
 # -------------------
 #
-# Most of the :ref:`silent traps <silent-traps>` are rules of ``watch``, each with the name
-# of its page. So many beside those above:
+# Many mistakes raise no error at all. Most of the :ref:`silent traps <silent-traps>` are
+# rules of ``watch``, each with the name of its page. This is how many rules there are
+# beside those that you have seen above:
 
 above = {"in-place", "no-graph", "graph-used-up", "not-finite", "no-gradient"}
 traps = {*pullback.watch.RULES} - above
 len(traps)
 
 # %%
-# A prediction of shape ``(3, 1)`` and a target of shape ``(3,)``:
+# One of them is a prediction of shape ``(3, 1)`` minus a target of shape ``(3,)``, which
+# PyTorch broadcasts. If it is what you want, you can switch the rule off, as in the
+# second block:
 
 prediction = nn.Linear(2, 1)(torch.ones(3, 2))
 with pullback.watch() as seen:
@@ -183,7 +192,8 @@ with pullback.watch(without=["loss-broadcast"]) as seen:
 loud, len(seen)
 
 # %%
-# A loop that clears the gradients behind ``backward``, and so never learns:
+# Another is a loop that clears the gradients between ``backward`` and ``step``, and so
+# never learns:
 
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
 with pullback.watch() as seen:
@@ -197,7 +207,8 @@ cleared = seen[0].rule
 cleared
 
 # %%
-# The check: a step that is right has no finding, and its numbers are the same to the bit:
+# As a check, a training step that is right must have no finding, and watching it must not
+# change its numbers in any bit. We also check the lines and rules from above:
 
 
 def step():
@@ -224,7 +235,8 @@ assert "torch.stack" in shared
 # Where next
 # ----------
 #
-# How to find a NaN by hand: :ref:`find-the-nan`. Edits in place: :ref:`in-place`.
+# :ref:`find-the-nan` explains how to find a NaN by hand, and :ref:`in-place` what an edit
+# in place does.
 #
 # .. asked: which line of my code causes the error; find the line; which line cut the
 #    gradient; anomaly mode; watch a program; find the in-place edit

@@ -4,16 +4,18 @@ r"""
 Which operations have no gradient: zeros, an error, or a cut in silence?
 ========================================================================
 
-Those that count, compare, round or look up: they are steps, flat and then a jump. For
-most of them the result has no graph, or it has one and passes zeros, or the backward
-raises. A few were made for training and pass a slope that the step does not have:
-``fake_quantize`` passes ones inside its range, and ``gumbel_softmax(hard=True)`` the
-slope of its soft version. Others jump too and have a slope between the jumps, such as
-``%``. Which of these it is, for each, is below.
+Your gradient is zero, or missing, and you suspect one operation of your function.
+Operations that count, compare, round or look up are steps: flat, and then a jump. For most
+of them the result has no graph, or it has one and passes zeros, or the backward raises. A
+few were made for training and pass a slope that the step does not have: ``fake_quantize``
+passes ones inside its range, and ``gumbel_softmax(hard=True)`` the slope of its soft
+version. Others jump, too, but have a slope between the jumps, such as ``%``. This page
+tries them one by one.
 """
 
 # %%
-# ``x`` has shape ``(3,)``, and ``v`` is ones, by the sum of the result:
+# ``x`` has shape ``(3,)``. For each operation we sum the result, so that ``v`` is ones,
+# and print the gradient, or why there is none:
 
 import torch
 
@@ -32,8 +34,9 @@ def tried(f):
 
 
 # %%
-# Comparing and counting. Most results are no floating point numbers. The histogram is, and
-# has no graph either; so are the values of ``unique``, and only their backward raises:
+# First, operations that compare and count. The results of most of them are not
+# floating-point numbers, and have no graph. A histogram consists of floats, but has no
+# graph either. The values of ``unique`` have one, and only their backward raises:
 
 counting = {
     "x > 1": lambda x: x > 1,
@@ -48,8 +51,9 @@ for name, f in counting.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# Rounding. *Floor division raises and floor does not?* So it is: ``//`` raises, and ``div``
-# with ``rounding_mode="floor"``, the same numbers, passes zeros:
+# Next comes rounding. *Floor division raises and floor does not?* Yes. ``//`` raises,
+# while ``div`` with ``rounding_mode="floor"``, which gives the same numbers, passes
+# zeros:
 
 rounding = {
     "torch.round(x)": torch.round,
@@ -65,8 +69,10 @@ for name, f in rounding.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# ``%`` and ``frac`` have a slope of 1 by ``x``, and the gradient shows nothing of their
-# jumps. What follows is a choice: the condition has no gradient, what was chosen has:
+# ``%`` and ``frac`` have a slope of 1 with respect to ``x``, and the gradient shows
+# nothing of their jumps.
+#
+# The next operations choose. The condition has no gradient, and what was chosen has one:
 
 choosing = {
     "where(x > 1, 10 * x, x)": lambda x: torch.where(x > 1, 10 * x, x),
@@ -79,10 +85,12 @@ for name, f in choosing.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# Steps with a slope that was made up. ``fake_quantize`` rounds to steps of 1 from 0 to 2,
-# and passes ones where the number was in that range (a *straight-through* estimate).
+# Some steps have a slope that was made up. ``fake_quantize`` rounds to steps of 1, from 0
+# to 2 in the first line and from 0 to 1 in the second. It passes ones where the number
+# was in that range, which is called a *straight-through* estimate.
 # ``gumbel_softmax(hard=True)`` returns a :term:`one-hot vector`, and passes the slope of
-# the softmax of the same draw:
+# the softmax of the same draw. You see this in the last two lines, which have different
+# outputs and the same gradient:
 
 quantized = torch.fake_quantize_per_tensor_affine
 print(quantized(x, 1.0, 0, 0, 2).tolist(), tried(lambda x: quantized(x, 1.0, 0, 0, 2)))
@@ -98,8 +106,9 @@ for hard in (True, False):
 # if and while
 # ------------
 #
-# *How can a gradient go through a loop that depends on a?* What ran is recorded, the
-# condition is not. Here factors ran: :math:`d=ka`, with the slope :math:`k=d/a`:
+# *How can a gradient go through a loop that depends on a?* Autograd records what was run,
+# and not the condition. Here factors were multiplied, so that :math:`d=ka`, and the slope
+# is :math:`k=d/a`. Each line shows this quotient and the gradient:
 
 
 def doubled(a):
@@ -117,8 +126,9 @@ for a in torch.tensor([3.0, -0.5], requires_grad=True):
 # ----------------
 #
 # *I made a tensor of my results, and backward fails.* ``torch.tensor`` takes the numbers
-# without the graph, as ``item()`` and ``detach().numpy()`` do, and ``linspace`` those of
-# its ends. ``torch.stack`` keeps it; so does a change to a floating or complex type:
+# without the graph, as ``item()`` and ``detach().numpy()`` do, and ``linspace`` does so
+# with its ends. ``torch.stack`` keeps the graph. A change of the dtype keeps it if the
+# new dtype is a floating or complex one:
 
 made = {
     "torch.tensor([x[0].item()])": lambda x: torch.tensor([x[0].item()]),
@@ -134,8 +144,8 @@ for name, f in made.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# ``torch.tensor([x[0], x[1]])``, with no ``item()``, loses the graph as well; its
-# ``jacrev`` (or ``jvp``) is zeros. It warns, but only the first time in a program:
+# ``torch.tensor([x[0], x[1]])``, without ``item()``, loses the graph as well. Its
+# ``jacrev`` (or ``jvp``) is zeros. PyTorch warns, but only the first time in a program:
 
 import warnings
 
@@ -151,9 +161,12 @@ print(str(caught[0].message).splitlines()[0])
 # What goes wrong
 # ---------------
 #
-# *I minimise the number of mistakes, and nothing moves; my threshold t is not learnt.* What
-# is counted has no graph. Count softly: the step at :math:`t` as a sigmoid, which has a
-# slope by t as well, a bin as a bump, cross-entropy in place of the accuracy:
+# *I minimise the number of mistakes, and nothing moves; my threshold t is not learnt.*
+# What you count has no graph. So count softly. Write the step at :math:`t` as a sigmoid,
+# which has a slope with respect to t as well. Write a bin as a bump, and use
+# cross-entropy in place of the accuracy. The first line below is for the threshold, with
+# the soft count and its gradients. The second is for three bins, with the gradient of the
+# last:
 
 tau, t = 0.2, torch.tensor(1.0, requires_grad=True)
 soft = ((x - t) / tau).sigmoid().sum()
@@ -164,10 +177,12 @@ bins = torch.exp(-(((x[:, None] - edges) / tau) ** 2)).sum(0)
 print(bins.detach().numpy().round(2), by_x.numpy().round(2))
 
 # %%
-# A small τ counts better and has a slope only near the steps. *And the jumps of % 1?* A
-# loss on an angle modulo 360 pulls the long way round if the jump lies on the short one.
-# Compare sine and cosine instead, which have no jump. From 359° to 1° it is two degrees
-# upwards, so the gradient should be negative; its sign, by each loss:
+# A small τ counts better, but has a slope only near the steps.
+#
+# *And the jumps of % 1?* Suppose that a loss compares an angle modulo 360 with a goal. If
+# the jump is on the short way between them, the loss pulls the long way round. Compare
+# sine and cosine instead, which have no jump. From 359° to 1° it is two degrees upwards,
+# and so the gradient should be negative. Here is its sign with each loss:
 
 angle, goal = torch.tensor(359.0, requires_grad=True), torch.tensor(1.0)
 wrapped = (angle % 360 - goal) ** 2
@@ -176,8 +191,8 @@ for name, loss in {"% 360": wrapped, "cosine": round_trip}.items():
     print(name, torch.autograd.grad(loss, angle)[0].sign().item())
 
 # %%
-# The check: a small step up and down in each entry finds the same zeros and slopes. It
-# finds zeros for the two that raise, too:
+# As a check, we take a small step up and down in each entry. This finds the same zeros
+# and slopes. For the two operations that raise, it finds zeros:
 
 steps = 1e-3 * torch.eye(3)
 for name, f in (rounding | choosing).items():
@@ -190,7 +205,8 @@ assert picked[True].any()
 torch.testing.assert_close(picked[True], picked[False])
 
 # %%
-# A step, and what jumps as it does but has a slope in between. Move x over a whole number:
+# Here is a step, and two functions that jump as it does but have a slope in between. Move
+# x over a whole number:
 
 import pullback
 
@@ -201,7 +217,8 @@ pullback.live(steps, torch.tensor(0.7))
 # Where next
 # ----------
 #
-# Corners: :ref:`kinks`. Ranks: :ref:`sort-and-topk`. Over steps: :ref:`discrete-choices`.
+# :ref:`kinks` is about corners, :ref:`sort-and-topk` about ranks, and
+# :ref:`discrete-choices` about ways to train through steps.
 #
 # .. asked: operations without a gradient; round has gradient zero; argmax, comparison
 #    and floor; not differentiable operation; int cast cuts the gradient; sign function;

@@ -1,8 +1,8 @@
 r"""
 .. _grid-sample:
 
-The gradient by coordinates: grid_sample, rendering, deformable layers
-======================================================================
+The gradient with respect to coordinates: grid_sample, rendering, deformable layers
+===================================================================================
 
 ``grid_sample`` is differentiable by the image and by the coordinates. By a coordinate its
 slope is the difference of the two neighbouring pixels, in pixels per unit of x: constant

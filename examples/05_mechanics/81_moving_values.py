@@ -4,15 +4,18 @@ r"""
 Where does v go through cat, pad, expand, interpolate or pooling?
 =================================================================
 
-Back the way the numbers came: an entry that was copied gets the sum of what its copies got,
-one that was cut off or overwritten gets 0, and one that went into an average gets its
-share. All of these are linear in ``x``, :math:`y=Ax`, or that plus a constant, so that
-``v`` comes back as :math:`A^\top v`, whatever ``x`` is. That is the transpose, and only for
-a permutation, such as ``flip``, the inverse.
+Between your loss and your weights, numbers are concatenated, padded, repeated or pooled.
+Where does the gradient go? It goes back the way the numbers came. An entry that was copied
+gets the sum of what its copies got. One that was cut off or overwritten gets 0, and one
+that went into an average gets its share. An operation that only moves, adds or averages
+numbers is linear in ``x``: :math:`y=Ax`, perhaps plus a constant. So ``v`` comes back as
+:math:`A^\top v`, whatever ``x`` is. This is the transpose. It is the inverse as well if the
+operation is a permutation, such as ``flip``, but not for most of the others.
 """
 
 # %%
-# ``x`` has shape ``(3,)``; ``v`` has the shape of each ``y`` and counts 1, 2, 3, …:
+# ``x`` has shape ``(3,)``. For each ``y``, we take a ``v`` in its shape that counts 1, 2,
+# 3, …:
 
 import torch
 from torch.nn import functional as F
@@ -34,7 +37,7 @@ def pad(x, mode):
 
 
 # %%
-# Ways to move numbers about, each with an output of its own shape:
+# Here are ten ways to move numbers about. Their outputs have different shapes:
 
 moves = {
     "flip": lambda x: x.flip(0),
@@ -50,15 +53,16 @@ moves = {
 }
 
 # %%
-# Left ``v``, right ``x.grad``:
+# On the left you see ``v``, and on the right ``x.grad``:
 
 for name, f in moves.items():
     print(f"{name:25}", counting(f(x)).int().tolist(), "→", back(f, x).int().tolist())
 
 # %%
-# ``flip`` flips back and ``roll`` rolls the other way. What stands twice in ``y`` gets the
-# sum of two entries of ``v``. Of several inputs of ``cat`` each gets its part. *Why has a
-# bias of shape (2,) the sum over the batch?* Because a broadcast is such a copy:
+# ``flip`` flips back, and ``roll`` rolls in the other direction. An entry that is twice
+# in ``y`` gets the sum of two entries of ``v``. If ``cat`` has several inputs, each of
+# them gets its part. *Why has a bias of shape (2,) the sum over the batch?* Because a
+# broadcast makes such copies, one for each row:
 
 a, b = (torch.ones(n, requires_grad=True) for n in (2, 3))
 y = torch.cat([a, b])
@@ -68,8 +72,9 @@ y = rows + bias
 print(counting(y).tolist(), torch.autograd.grad(y, bias, counting(y))[0])
 
 # %%
-# *What becomes of an entry that I overwrite?* Its old value is in no output, so it gets 0,
-# and the new value gets the ``v`` of its place. Written to a clone, since ``x`` is a leaf:
+# *What becomes of an entry that I overwrite?* Its old value is in no output, and so it
+# gets 0. The new value gets the ``v`` of its place. (We write to a clone, because ``x``
+# is a leaf.)
 
 new = torch.tensor(9.0, requires_grad=True)
 y = x.clone()
@@ -77,9 +82,9 @@ y[1] = new
 print(*torch.autograd.grad(y, (x, new), counting(y)))
 
 # %%
-# *Does writing into torch.zeros(3) cut the graph? Must it require a gradient?* No, twice.
-# The write is recorded, and ``z`` has a history from then on. A leaf that requires a
-# gradient would refuse it:
+# *Does writing into torch.zeros(3) cut the graph? Must it require a gradient?* No, and
+# no. The write is recorded, and ``z`` has a history from then on. A leaf that requires a
+# gradient would even refuse it:
 
 z = torch.zeros(3)
 z[1] = 5 * x[0]
@@ -93,9 +98,10 @@ except RuntimeError as error:
 # Pooling and resizing
 # --------------------
 #
-# An average over two hands each of them half of its ``v``; where windows overlap the shares
-# add up. ``interpolate`` repeats, or mixes two neighbours, and hands back by the same
-# weights. A convolution does so with its kernel. Left ``y``, right ``x.grad``:
+# An average over two entries gives each of them half of its ``v``. If the windows
+# overlap, the shares add up. ``interpolate`` repeats entries or mixes two neighbours, and
+# sends ``v`` back with the same weights. A convolution does so with its kernel. On the
+# left you see ``y``, and on the right ``x.grad``:
 
 kernel = torch.tensor([[[1.0, 10.0]]])
 on_image = {
@@ -109,9 +115,10 @@ for name, f in shares.items():
     print(f"{name:25}", f(x).tolist(), "→", back(f, x).tolist())
 
 # %%
-# ``max_pool`` is linear only as long as the same entry wins: it hands all to the winner
-# (:ref:`sort-and-topk`). Dropout draws its mask once. The way back uses the same one, and
-# the same factor 1/(1 − p), whatever was drawn; here each entry of ``y`` is 0 or 2 x:
+# ``max_pool`` is linear only as long as the same entry wins, and gives all of its ``v``
+# to the winner (:ref:`sort-and-topk`). Dropout draws its mask once. The way back uses the
+# same mask and the same factor 1/(1 − p). Here each entry of ``y`` is 0 or twice the
+# entry of x, and we compare the gradient with this factor:
 
 y = F.dropout(x, 0.5)
 print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach()))
@@ -120,10 +127,10 @@ print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach())
 # What goes wrong
 # ---------------
 #
-# *I resize v back to the size of x by hand.* Then it is averaged, where the transpose adds:
-# for ones, half of the right answer after a factor of 2. The sum tells: the shares of an
-# output add up to 1, so every unit of ``v`` must arrive somewhere, and 6 ones make a sum
-# of 6:
+# *I resize v back to the size of x by hand.* Then ``v`` is averaged, where the transpose
+# adds up. After an upsampling by 2, ones give you half of the right answer. You can
+# notice it by the sum. The shares of each output add up to 1, so every unit of ``v`` has
+# to arrive somewhere, and six ones have to make a sum of 6:
 
 ones = torch.ones(6)
 resized = F.interpolate(ones[None, None], scale_factor=0.5, mode="linear")[0, 0]
@@ -132,19 +139,22 @@ print("resized", resized, resized.sum().item())
 print("right  ", right, right.sum().item())
 
 # %%
-# So a gradient through an upsampling by 2 is twice as large, and that is no fault: an entry
-# moves two outputs, and a pixel of an image four. A *mean* over the larger ``y`` divides by
-# as many more, and both cancel. The first entry of ``x.grad`` without and with upsampling:
+# So the gradient of a sum through an upsampling by 2 is twice as large, and nothing is
+# wrong with that, because an entry moves two outputs. (A pixel of an image moves four.) A
+# *mean* over the larger ``y`` divides by as many more, and the two cancel. For each loss,
+# we print the first entry of ``x.grad`` without and with upsampling:
 
 for loss in ("sum", "mean"):
     small, large = getattr(x, loss)(), getattr(shares["interpolate, nearest"](x), loss)()
     print(loss, *(f"{torch.autograd.grad(y, x)[0][0]:.3f}" for y in (small, large)))
 
 # %%
-# *grid_sample or an index: can I learn the position?* A whole-numbered index has no slope.
-# Between two pixels a position has one, the difference of the two; ``grid_sample`` does
-# this in two dimensions. Between equal pixels, far from an edge in the picture, it is 0,
-# whatever the loss wants. Position, value, slope, and whether ``grid_sample`` agrees:
+# *grid_sample or an index: can I learn the position?* An index is a whole number, and has
+# no slope. A position between two pixels has one. With linear interpolation, it is the
+# difference of the two pixels. ``grid_sample`` does this in two dimensions. But between
+# two equal pixels, for example far from an edge in the picture, the slope is 0, whatever
+# the loss wants. Each line shows a position, the value there, the slope, and whether
+# ``grid_sample`` agrees:
 
 picture = torch.tensor([0.0, 0, 0, 8, 8, 8])
 for at in (0.5, 2.5):
@@ -158,16 +168,17 @@ for at in (0.5, 2.5):
     print(at, value.item(), g.item(), torch.allclose(g, by_torch))
 
 # %%
-# The check makes A with no backward: its column j is ``f`` of the j-th unit vector. With
-# the columns as rows it is :math:`A^\top`, and :math:`A^\top v` is what came back:
+# As a check, we build A without any backward. Its column j is ``f`` of the j-th unit
+# vector. With these columns as rows we have :math:`A^\top`, and :math:`A^\top v` must be
+# what came back:
 
 for f in (moves | shares).values():
     transposed = torch.stack([f(e).flatten() for e in torch.eye(3)])
     torch.testing.assert_close(back(f, x), transposed @ counting(f(x)).flatten())
 
 # %%
-# Rolled by one and added to itself: A does not change, whatever x is, and what comes back
-# is its transpose times v:
+# Here each entry is added to its neighbour. You can change x, and A does not change. What
+# comes back is its transpose times v:
 
 import pullback
 
@@ -177,9 +188,9 @@ pullback.live(lambda x: x + x.roll(1), torch.tensor([1.0, 2.0, 3.0, 4.0]))
 # Where next
 # ----------
 #
-# One place read or written several times: :ref:`repeated-indices`. Choices by size:
-# :ref:`sort-and-topk`. ``conv_transpose2d``: :ref:`same-numbers`. The transpose put to the
-# test with random numbers: :ref:`dot-product-test`.
+# :ref:`repeated-indices` is about one place that is read or written several times, and
+# :ref:`sort-and-topk` about choices by size. :ref:`same-numbers` has
+# ``conv_transpose2d``, and :ref:`dot-product-test` tests a transpose with random numbers.
 #
 # .. asked: gradient of cat, stack, pad and expand; gradient of pooling; gradient of
 #    interpolate; broadcast gradient; reshape and transpose backward; gradient of repeat;

@@ -4,14 +4,16 @@ r"""
 Do sort, topk and median have a gradient? And their indices?
 ============================================================
 
-The values do: each is a copy of one entry of x, so the :term:`Jacobian` has a single 1 in
-each row, and its transpose carries ``v`` back to where the values came from. The indices
-are integers and have none; a step sideways does not change them until they jump.
+Your loss sorts its inputs or picks the largest of them, and you wonder whether a gradient
+can pass. The values have one. Each of them is a copy of one entry of x, so the
+:term:`Jacobian` has a single 1 in each row, and its transpose carries ``v`` back to where
+the values came from. The indices have none. They are integers, and a small change of x does
+not change them until they jump.
 """
 
 # %%
-# ``x`` has shape ``(4,)``, the two largest values shape ``(2,)``, and so has ``v``. J has
-# shape ``(2, 4)``:
+# ``x`` has shape ``(4,)``, and we take its two largest values. They have shape ``(2,)``,
+# and so has ``v``. We print the values, their indices and the gradient:
 
 import torch
 from torch.nn import functional as F
@@ -22,8 +24,8 @@ values.backward(torch.tensor([10.0, 20.0]))
 print(values.tolist(), indices.tolist(), x.grad.tolist())
 
 # %%
-# The 10 went to the 7, the 20 to the 5, and 0 to those that were not chosen. A row of J
-# says where its value comes from:
+# The 10 went to the 7, the 20 went to the 5, and the entries that were not chosen got 0.
+# Each row of J, which has shape ``(2, 4)``, says where its value comes from:
 
 torch.func.jacrev(lambda x: x.topk(2).values)(x.detach())
 
@@ -31,19 +33,22 @@ torch.func.jacrev(lambda x: x.topk(2).values)(x.detach())
 # Sorting permutes, the transpose permutes back
 # ---------------------------------------------
 #
-# ``sort`` takes all entries: J is a permutation matrix P, and :math:`P^\top v` puts every
-# weight back in the place where its entry was. ``v`` is in the order of the *sorted*
-# entries, the gradient in that of x:
+# ``sort`` takes all entries, and J is a permutation matrix P. So :math:`P^\top v` puts
+# every weight back in the place where its entry was. Be careful with the order: ``v`` is
+# in the order of the *sorted* entries, and the gradient is in the order of x:
 
 v = torch.tensor([1.0, 2.0, 3.0, 4.0])
 (back,) = torch.autograd.grad(x.sort().values, x, v)
 print(x.tolist(), "gets", back.tolist())
 
 # %%
-# So a loss on sorted values, such as a distance between two samples of a distribution, or
-# the mean of the worst losses, needs no more than ``sort`` or ``topk``. What others do,
-# each with ones. Between equal entries whatever gives indices, as ``kthvalue`` does and
-# ``median`` with a ``dim``, chooses one; ``median()`` shares (:ref:`kinks`):
+# So you can train on a loss of sorted values, such as a distance between two samples of a
+# distribution, or the mean of the worst losses. You need nothing more than ``sort`` or
+# ``topk``.
+#
+# Here is what other functions do, each with ones for ``v``. If two entries are equal, a
+# function that also gives indices chooses one of them, as ``kthvalue`` does, and
+# ``median`` with a ``dim``. ``median()`` shares the gradient among them (:ref:`kinks`):
 
 selections = {
     "median": lambda x: x.median(),
@@ -58,23 +63,26 @@ for name, gradient in found.items():
     print(f"{name:24}{gradient.tolist()}")
 
 # %%
-# ``quantile`` is made of two entries, half of each. ``gather`` took the 7 twice and gets
-# the sum of both weights, as does the 7 which is the largest in both overlapping windows.
+# ``quantile`` is the mean of two entries here, and each gets half. ``gather`` took the 7
+# twice, and so the 7 gets the sum of both weights. It also gets two in ``max_pool1d``,
+# because it is the largest entry in both of the overlapping windows.
 #
 # Cumulative sums and maxima
 # --------------------------
 #
-# ``cumsum`` is a lower triangle of ones. Its transpose adds from the *other* end, so the
-# first entry, part of every sum, gets the most. ``cummax`` repeats an entry until a larger
-# one comes, and the weights of the repeats add up in it:
+# The Jacobian of ``cumsum`` is a lower triangle of ones. Its transpose adds up from the
+# *other* end, and so the first entry, which is part of every sum, gets the most.
+# ``cummax`` repeats an entry until a larger one comes, and this entry gets the weights of
+# all its repeats:
 
 print(torch.autograd.grad(x.cumsum(0), x, v)[0].tolist())
 print(torch.autograd.grad(x.cummax(0).values, x, v)[0].tolist())
 
 # %%
-# The last entry of ``cumprod`` has the product of the others as its slope. PyTorch divides
-# by x, and where an entry is 0 it multiplies the others. So a zero does no harm; a product
-# too small for float32 does, and the true slopes of 1e-25 are lost:
+# The slope of the last entry of ``cumprod`` with respect to one entry is the product of
+# the others. PyTorch divides the whole product by x, and if an entry is 0 it multiplies
+# the others. So a zero does no harm, as the second line shows. A product that is too
+# small for float32 does. In the third line, the true slopes of 1e-25 are lost:
 
 last = torch.tensor([0.0, 0.0, 0.0, 1.0])
 for entries in ([5.0, 1.0, 7.0, 3.0], [5.0, 0.0, 7.0, 3.0], [1e-25, 1e-25, 1e-25, 1e25]):
@@ -82,8 +90,9 @@ for entries in ([5.0, 1.0, 7.0, 3.0], [5.0, 0.0, 7.0, 3.0], [1e-25, 1e-25, 1e-25
     print(torch.autograd.grad(at.cumprod(0), at, last)[0].tolist())
 
 # %%
-# The other way, many sources to one place, is ``scatter``: the sum sends each source the
-# weight of its place, the maximum only the largest:
+# The opposite of reading many places is ``scatter``, where many sources go to one place.
+# With a sum, each source gets the weight of its place. With a mean, they share it, and
+# with a maximum only the largest gets it:
 
 place, total = torch.tensor([0, 0, 1, 1]), torch.zeros(2)
 for how in ("sum", "mean", "amax"):
@@ -94,7 +103,8 @@ for how in ("sum", "mean", "amax"):
 # What goes wrong
 # ---------------
 #
-# *A loss made of the indices.* They are integers, with no graph behind them:
+# *A loss made of the indices.* The indices are integers, with no graph behind them, and
+# PyTorch refuses:
 
 for picked in (x.topk(2).indices, x.argsort(), x.argmax()):
     try:
@@ -103,9 +113,10 @@ for picked in (x.topk(2).indices, x.argsort(), x.argmax()):
         print(picked.requires_grad, str(error).split(" and")[0])
 
 # %%
-# That is no gap in PyTorch: the index is a step function of x, whose slope is 0 wherever it
-# has one. What you can have is a soft choice, sharper with a smaller τ. *The place of the
-# maximum* as a mean of places (soft argmax):
+# This is not a gap in PyTorch. The index is a step function of x, and wherever such a
+# function has a slope, it is 0. You can use a soft choice instead, which gets sharper
+# with a smaller τ. *The place of the maximum* can be replaced by a weighted mean of all
+# places, known as the soft argmax. Each line shows this mean and its gradient:
 
 places = torch.arange(4.0)
 for tau in (2.0, 0.5, 0.1):
@@ -114,9 +125,10 @@ for tau in (2.0, 0.5, 0.1):
     print(f"τ = {tau}: {soft.item():.3f} {g.numpy().round(4) + 0.0}")
 
 # %%
-# *The rank of each entry* as a count of those below it, every comparison a sigmoid. For a
-# small τ both come close to the index and the gradient to zero: choose τ of the size of the
-# differences in x.
+# *The rank of each entry* can be replaced by a soft count of the entries below it, with a
+# sigmoid for every comparison. If τ is small, both of these come close to the index, and
+# their gradients come close to zero. So choose a τ that is about as large as the
+# differences in x:
 
 
 def soft_ranks(x, tau):
@@ -128,16 +140,18 @@ print(x.argsort().argsort().tolist(), soft_ranks(x, 0.5).detach().numpy().round(
 torch.autograd.grad(soft_ranks(x, 0.5)[3], x)[0].numpy().round(3)
 
 # %%
-# *My mask from topk is a constant.* ``x * mask`` still has the gradient of the kept
-# entries; what has none is the decision which to keep. To give that one a slope, and the
-# hard mask all the same, go straight through (:ref:`discrete-choices`, with its bias):
+# *My mask from topk is a constant.* This is so, but ``x * mask`` still has the gradient
+# of the entries that you keep. Only the decision which of them to keep has none. If you
+# want a slope for this decision and still a hard mask, use a straight-through estimate,
+# and see :ref:`discrete-choices` for its bias:
 
 mask = torch.zeros(4).scatter(0, x.topk(2).indices, 1.0)
 print(mask.requires_grad, torch.autograd.grad(x * mask, x, v)[0].tolist())
 
 # %%
-# The check: each selection along each axis by difference quotients, in float64; the sorted
-# product against a permutation matrix written out:
+# As a check, we compare each selection with difference quotients along each axis, in
+# float64. The product through ``sort`` is compared with a permutation matrix that is
+# written out:
 
 P = F.one_hot(x.argsort(), 4).float()
 torch.testing.assert_close(back, P.T @ v)
@@ -151,7 +165,7 @@ torch.testing.assert_close(torch.autograd.grad(x.cumsum(0), x, v)[0], v @ L)
 assert (soft_ranks(x, 0.1).round() == x.argsort().argsort()).all()
 
 # %%
-# Move an entry past another, and its 1 moves to another row:
+# Here you can move one entry past another, and see its 1 jump to another row:
 
 import pullback
 
@@ -161,8 +175,9 @@ pullback.live(lambda x: x.sort().values, torch.tensor([3.0, 1.0, 2.0]))
 # Where next
 # ----------
 #
-# Which entry at a tie: :ref:`kinks`. The same index twice: :ref:`repeated-indices`. Choices
-# that are drawn at random: :ref:`discrete-choices`. Zeros: :ref:`zeros-and-equal-rows`.
+# :ref:`kinks` says which entry gets the gradient at a tie, :ref:`repeated-indices` is
+# about the same index twice, and :ref:`discrete-choices` about choices that are drawn at
+# random. If your gradient is all zeros, see :ref:`zeros-and-equal-rows`.
 #
 # .. asked: gradient of sort; topk differentiable; median gradient; ranking gradient;
 #    argsort; indices have no gradient

@@ -4,15 +4,18 @@ r"""
 Is there a gradient through a quantised model?
 ==============================================
 
-Through integers there is none: an int8 tensor cannot require a gradient, and rounding has
-slope 0. Training uses a *fake* quantisation, floats that are rounded on the way forward,
-whose ``backward`` hands ``v`` on where the rounded value is within the limits and 0 where
-it is clipped. So for a gradient by the input, keep the float model, or the fake one.
+Your model is quantised, and its input or its weights get no gradient. Through integers
+there is none: an int8 tensor cannot require a gradient, and rounding has slope 0. For
+training, people use a *fake* quantisation, which rounds floats on the way forward. Its
+``backward`` passes ``v`` on if the rounded value is within the limits, and passes 0 if it
+is clipped. So if you need a gradient with respect to the input, keep the float model, or
+the fake one.
 """
 
 # %%
-# ``x`` has shape ``(5,)``. With scale 0.5 and four bits, the integers are −8 to 7 and the
-# values −4 to 3.5, in steps of 0.5:
+# ``x`` has shape ``(5,)``. With a scale of 0.5 and four bits, the integers are −8 to 7.
+# So the values are −4 to 3.5, in steps of 0.5. We print the rounded values and the
+# gradient:
 
 import torch
 
@@ -29,24 +32,26 @@ y.backward(v)
 print(y.tolist(), x.grad.tolist(), sep="\n")
 
 # %%
-# The values are rounded; the gradient is ``v`` with a 0 where x was clipped. That is not
-# the derivative of the staircase, which is 0 between its steps, but of the line that the
-# staircase follows, up to half a step beyond its ends: a straight-through estimate
-# (:ref:`discrete-choices`).
+# The gradient is ``v``, with a 0 for the two entries that were clipped. This is not the
+# derivative of the staircase, which is 0 between its steps. It is the derivative of the
+# straight line that the staircase follows, up to half a step beyond its ends. It is
+# called a straight-through estimate (:ref:`discrete-choices`).
 #
 # What goes wrong
 # ---------------
 #
-# *I round myself and nothing is learned.* ``round`` has its true slope, 0, and autograd
-# takes it:
+# *I round myself and nothing is learned.* ``round`` has its true slope, which is 0 except
+# at the jumps, and autograd uses it. The outputs are the same as before, but the gradient
+# is zero:
 
 by_hand = (x / 0.5).round().clamp(-8, 7) * 0.5
 print(torch.equal(by_hand, y), torch.autograd.grad(by_hand, x, v)[0].tolist())
 
 # %%
-# Straight through by hand: the rounded value on the way forward, and slope 1 on the way
-# back, since what is detached has none. ``where``, as ``clamp`` has slope 1 at its bounds
-# before torch 2.14 and 0 since. The same as ``fake``, number by number:
+# You can write the straight-through estimate by hand. The value is rounded on the way
+# forward. On the way back the slope is 1, because what is detached has no slope. For the
+# limits, we take ``where`` and not ``clamp``, whose slope at its bounds is 1 before torch
+# 2.14 and 0 since then. The gradient is the same as that of ``fake``, number by number:
 
 
 def straight(x, scale):
@@ -58,8 +63,10 @@ def straight(x, scale):
 print(torch.equal(torch.autograd.grad(straight(x, 0.5), x, v)[0], x.grad))
 
 # %%
-# *Clamp first, or round first?* Clamped first, what is less than half a step beyond a limit
-# gets 0. ``fake`` rounds first, and does not clip such a value: 3.6 is 7.2 steps, so 7:
+# *Clamp first, or round first?* It makes a difference near the limits. ``fake`` rounds
+# first: 3.6 is 7.2 steps, which is rounded to 7 and not clipped. If you clamp first, a
+# value that is less than half a step beyond a limit gets 0. The first line below is for
+# ``fake``, the second for our own function, and the third for clamping first:
 
 edge = torch.tensor([-4.3, -4.2, 3.6, 3.8], requires_grad=True)
 clamped = edge.clamp(-4, 3.5)
@@ -67,8 +74,9 @@ for f in (fake(edge), straight(edge, 0.5), clamped + (fake(clamped) - clamped).d
     print(f.tolist(), torch.autograd.grad(f.sum(), edge)[0].tolist())
 
 # %%
-# *A model in int8*, as for deployment, has no backward at all. Its integers can require no
-# gradient, and a float input does not help, since the graph ends where the integers begin:
+# *A model in int8*, as it is used for deployment, has no backward at all. Its integers
+# cannot require a gradient. A float input does not help, because the graph ends where the
+# integers begin:
 
 integers = (x / 0.5).round().clamp(-8, 7).to(torch.int8)
 print(integers.requires_grad, (integers.float() * 0.5).requires_grad)
@@ -78,37 +86,42 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Attribute, attack or explain the quantised model by the float model with fake quantisation
-# in the same places: it gives the same outputs, as far as the integer kernels and the float
-# ones round sums in the same way, and a gradient. Weights in int8 alone are
-# no obstacle: written as floats they are constants, and x gets its gradient through them,
-# as in a model that is frozen and trained by small additions (LoRA on a quantised base):
+# If you want to attribute, attack or explain the quantised model, use the float model
+# with fake quantisation in the same places. It has a gradient, and it gives the same
+# outputs, as far as the kernels for integers and for floats round their sums in the same
+# way.
+#
+# If only the weights are in int8, they are no obstacle. Written as floats they are
+# constants, and x gets its gradient through them. This is how a frozen model is trained
+# by small additions (LoRA on a quantised base):
 
 W = torch.tensor([[20, -3, 7, 0, 1]], dtype=torch.int8)
 through = torch.autograd.grad((W.float() * 0.1) @ x, x, torch.ones(1))[0]
 print(through.numpy().round(2) + 0.0)
 
 # %%
-# The gradient by the scale
-# -------------------------
+# The gradient with respect to the scale
+# --------------------------------------
 #
-# A learned step size (LSQ) needs the slope by ``scale``. Written out, autograd has it: the
-# rounding error in steps where x is within the limits, the limit itself where it is not:
+# If the step size is learned (LSQ), you need the slope with respect to ``scale``. Our
+# function ``straight`` lets autograd compute it. If x is within the limits, it is the
+# rounding error in steps, and otherwise the limit itself:
 
 scale = torch.tensor(0.5, requires_grad=True)
 found = [torch.autograd.grad(straight(each, scale), scale)[0].item() for each in x.detach()]
 print([round(k, 2) for k in found])
 
 # %%
-# With the straight-through estimate these are no derivatives of what was computed. That is
-# an integer times the scale, so its slope is the integer, or a jump:
+# With the straight-through estimate, these numbers are not derivatives of what was
+# computed. What was computed is an integer times the scale, and so its slope is this
+# integer, unless it jumps. Differences show it:
 
 up, down = (fake(x.detach(), 0.5 + h) for h in (1e-3, -1e-3))
 print(((up - down) / 2e-3).numpy().round(2) + 0.0)
 
 # %%
-# *gradcheck fails on my fake quantisation* is therefore no fault of yours; by x the true
-# slope is 0 or a jump:
+# *gradcheck fails on my fake quantisation.* So this is not a mistake of yours. The true
+# slope with respect to x is 0 or a jump, and gradcheck compares with that:
 
 try:
     torch.autograd.gradcheck(fake, x.detach().double().requires_grad_(), eps=1e-3)
@@ -116,8 +129,9 @@ except RuntimeError as error:
     print(str(error).splitlines()[0])
 
 # %%
-# The check: the gradient of ``fake`` against difference quotients of the line that ends
-# half a step beyond the limits, and the slope by the scale against its formula:
+# As a check, we compare the gradient of ``fake`` with difference quotients of the line
+# that ends half a step beyond the limits, and the slope with respect to the scale with
+# its formula:
 
 h, of_fake = 1e-3, torch.autograd.grad(fake(edge).sum(), edge)[0]
 for at, seed, gradient in ((x, v, x.grad), (edge, torch.ones(4), of_fake)):
@@ -136,9 +150,9 @@ assert (y.detach() - x.detach()).abs()[1:4].max() <= 0.25
 # Where next
 # ----------
 #
-# Rounding and its bias: :ref:`discrete-choices`. Zeros: :ref:`zeros-and-equal-rows`. Short
-# floats, which do have gradients: :ref:`mixed-precision`. Frozen layers:
-# :ref:`no-grad-detach`.
+# :ref:`discrete-choices` is about rounding and its bias, and :ref:`zeros-and-equal-rows`
+# about gradients that are zero. Short floats do have gradients, see
+# :ref:`mixed-precision`. :ref:`no-grad-detach` is about frozen layers.
 #
 # .. asked: quantised model gradient; int8 gradient; quantization-aware training; fake
 #    quantisation; train a quantised network

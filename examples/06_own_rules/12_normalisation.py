@@ -38,8 +38,8 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
     print(own.numpy().round(4), torch.allclose(own, other))
 
 # %%
-# The gradient by x
-# -----------------
+# The gradient with respect to x
+# ------------------------------
 #
 # *I treat mean and variance as numbers*, and my gradient is wrong, though its shape is
 # right. Is it equal, and the largest error:

@@ -4,15 +4,19 @@ r"""
 torch.library.custom_op or autograd.Function: how do I give an operator a backward?
 ===================================================================================
 
-``custom_op`` hides your code from tracers: ``torch.compile`` and ``torch.export`` see one
-operator, with shapes from its fake version. Its backward is registered apart, gets ``v`` as
-a Function's does, and must be made of operators that a tracer knows.
+You have an operation that PyTorch cannot differentiate, because it is in NumPy or in a
+kernel that you wrote. ``autograd.Function`` gives it a backward, and so does
+``torch.library.custom_op``. The difference is in what tracers see. ``custom_op`` hides your
+code from them: ``torch.compile`` and ``torch.export`` see one operator, whose shapes come
+from its fake version. You register its backward separately. It gets ``v``, as that of a
+Function does. If it should be compiled as well, it must be made of operators that a tracer
+knows.
 """
 
 # %%
-# An operator that only NumPy can compute, of shape ``(n,)`` to ``(n,)``: the running
-# maximum. The annotations are the schema, and ``mutates_args`` says that nothing is written
-# to:
+# Our example is the running maximum, computed by NumPy, from shape ``(n,)`` to shape
+# ``(n,)``. The annotations of the function are the schema of the operator. With
+# ``mutates_args=()`` you say that it writes to none of its arguments:
 
 import warnings
 
@@ -33,8 +37,9 @@ running_max(x).detach()
 # What goes wrong
 # ---------------
 #
-# *The output requires grad, and backward raises.* No rule is known yet. And a tracer cannot
-# run NumPy; it asks for the shape of the result:
+# *The output requires grad, and backward raises.* We have not given a rule yet. There is
+# a second problem. A tracer cannot run NumPy, and so it cannot find out the shape of the
+# result:
 
 try:
     running_max(x).sum().backward()
@@ -53,7 +58,8 @@ except Exception as error:
     print(type(error).__name__)
 
 # %%
-# The fake version returns an empty tensor of the right shape, dtype and device:
+# For the second problem, register a fake version. It returns an empty tensor with the
+# right shape, dtype and device. Now the compiled function runs:
 
 
 @running_max.register_fake
@@ -67,9 +73,10 @@ print(doubled(x.detach()))
 # The backward
 # ------------
 #
-# ``setup_context`` keeps what is needed, ``backward`` returns one gradient for each input.
-# Output i is the input at the place of the largest so far; so ``v[i]`` goes there, and what
-# arrives twice adds up. The place is found by torch's own operators:
+# For the first problem, register two functions. ``setup_context`` keeps what is needed,
+# and ``backward`` returns one gradient for each input. Here output i is the largest input
+# so far, and so ``v[i]`` goes to the place of this input. If several arrive at the same
+# place, they are added up. We find the place with torch's own operators:
 
 
 def keep(ctx, inputs, output):
@@ -89,9 +96,9 @@ print(torch.autograd.grad(running_max(x), x, v)[0])
 print(torch.autograd.grad(doubled(x), x, v)[0])
 
 # %%
-# *NumPy in backward too?* Then it must be an operator of its own, as a tracer follows
-# ``backward``. This one leaves torch in the open, which eager mode allows and the compiled
-# function does not:
+# *NumPy in backward too?* Then it has to become an operator as well, because a tracer
+# follows ``backward``. The next operator calls NumPy openly in its backward. Eager mode
+# allows this:
 
 
 @torch.library.custom_op("pages::cube", mutates_args=())
@@ -107,7 +114,7 @@ cube.register_autograd(
 print(torch.autograd.grad(cube(x).sum(), x)[0])
 
 # %%
-# Compiled:
+# The compiled function does not:
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # where the operator was called
@@ -117,8 +124,8 @@ with warnings.catch_warnings():
         print(type(error).__name__)
 
 # %%
-# As an operator of its own, it is one more node for the tracer. With a rule for *it* too,
-# there would be a second derivative:
+# If the backward is an operator, the tracer sees one more node, and it works. (If you
+# gave a rule to *this* operator as well, you would have a second derivative.)
 
 
 @torch.library.custom_op("pages::cube_vjp", mutates_args=())
@@ -134,11 +141,11 @@ cube.register_autograd(
 print(torch.autograd.grad(torch.compile(cube, backend="aot_eager")(x).sum(), x)[0])
 
 # %%
-# *Returning an input, or a view of it that torch made*, is refused at the call, as the
-# tracer takes the result for new memory. A view that NumPy made is not noticed, neither by
-# the call nor by ``opcheck``. An edit of the result then changes the input in eager mode,
-# and not when compiled. Return a copy. Each input begins as ones, and its result is
-# multiplied by 10:
+# *Returning an input, or a view of it.* If torch made the view, this is refused at the
+# call, because the tracer takes the result for new memory. If NumPy made the view, it is
+# noticed neither by the call nor by ``opcheck``. If you then edit the result, the input
+# changes in eager mode, but not when compiled. So return a copy. In the cell, each input
+# begins as ones, and its result is multiplied by 10:
 
 
 @torch.library.custom_op("pages::same_memory", mutates_args=())
@@ -168,14 +175,16 @@ except RuntimeError as error:
     print("torch's view: refused")
 
 # %%
-# ``opcheck`` finds a wrong fake and a wrong schema, and passes this operator all the same:
+# ``opcheck`` tests an operator for you. It finds a wrong fake version or a wrong schema.
+# But it passes the operator from above, too, as the second line shows:
 
 print(torch.library.opcheck(running_max, (x,)))
 print(set(torch.library.opcheck(same_memory, (torch.ones(2), True)).values()))
 
 # %%
-# *Under torch.func.* The rule that you registered is a Function of the old form:
-# ``func.grad`` refuses it. :term:`Forward mode <forward mode>` gives 0, without a word:
+# *Under torch.func.* The rule that you have registered is a Function of the old form, and
+# ``func.grad`` refuses it. :term:`Forward mode <forward mode>` is worse: it gives 0
+# without a warning:
 
 try:
     torch.func.grad(lambda x: cube(x).sum())(x.detach())
@@ -187,12 +196,13 @@ print(torch.func.jvp(cube, (x.detach(),), (torch.ones(4),))[1])
 # Which of the two?
 # -----------------
 #
-# ``autograd.Function``: its ``forward`` is traced through, so it stays fast where it is
-# made of torch's operators, and it can have a ``jvp`` and a rule for :term:`vmap`
-# (:ref:`function-under-transforms`). An operator: for code that must not be looked into, a
-# CUDA or Triton kernel, NumPy, a file; for ``vmap`` there is ``register_vmap``.
+# Take ``autograd.Function`` if your ``forward`` is made of torch's operators. It is
+# traced through, and so the compiler can make it fast. It can also have a ``jvp``, and a
+# rule for :term:`vmap` (:ref:`function-under-transforms`). Take an operator for code that
+# a tracer must not look into, such as a CUDA or Triton kernel, NumPy, or the reading of a
+# file. For ``vmap`` it has ``register_vmap``.
 #
-# The check: ``gradcheck``, and torch's own running maximum:
+# As a check, we use ``gradcheck``, and compare with torch's own running maximum:
 
 points = torch.tensor([1.0, 3.0, 2.0, 5.0, 4.0], dtype=torch.float64, requires_grad=True)
 assert torch.autograd.gradcheck(running_max, (points,))
@@ -206,8 +216,8 @@ assert seen == {"eager": [10, 10], "compiled": [1, 1], "torch": True}
 # Where next
 # ----------
 #
-# The same as a Function: :ref:`custom-function`. What a compiled backward refuses:
-# :ref:`compiled-and-exported`. Who gets v at a tie: :ref:`sort-and-topk`.
+# :ref:`custom-function` does the same as a Function. :ref:`compiled-and-exported` says
+# what a compiled backward refuses, and :ref:`sort-and-topk` who gets v at a tie.
 #
 # .. asked: torch.library.custom_op; register_autograd; custom operator with
 #    torch.compile; Triton kernel backward; own operator and its gradient; register_fake

@@ -4,15 +4,17 @@ r"""
 What does one VJP cost next to the forward pass?
 ================================================
 
-In arithmetic, two forward passes where weights and input want a gradient, nearly two for
-the weights of a deep network alone, one for the input alone; on the clock, from a fraction
-of a pass to about three. Never a multiple that grows with the number of inputs or outputs.
+How long may a gradient take, if you know how long the function takes? In arithmetic, it is
+two forward passes if both weights and input want a gradient. For the weights of a deep
+network alone it is nearly two, and for the input alone it is one. On the clock, it is from
+a fraction of a pass to about three for the functions on this page. It is not a multiple
+that grows with the number of inputs or outputs.
 """
 
 # %%
-# Counted first, since a count is the same on every machine. A linear layer
-# :math:`Y=XW^\top` takes one matrix product forward and two backward, :math:`VW` for the
-# input and :math:`V^\top X` for the weight, each of the same size:
+# We count first, because a count is the same on every machine. A linear layer
+# :math:`Y=XW^\top` takes one matrix product forward. Backward takes two, :math:`VW` for
+# the input and :math:`V^\top X` for the weight, and each is of the same size:
 
 import torch
 from torch import nn
@@ -26,8 +28,9 @@ def flops(function, *args):
 
 
 # %%
-# Ask only for what you need. Two linear layers, with weights and input, with weights alone,
-# with the input alone:
+# Ask only for what you need. We take a network with two linear layers, and ask for the
+# gradient with respect to weights and input, to the weights alone, and to the input
+# alone:
 
 torch.manual_seed(0)  # any weights do; the same ones on every build
 network = nn.Sequential(nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh())
@@ -42,14 +45,16 @@ for name, inputs in wanted.items():
 counts
 
 # %%
-# "Weights" is less than two, since nothing need reach the first layer's input; with L
-# layers it is :math:`2-1/L`. (The counter sees matrix products; ``tanh`` is not counted.)
+# For the weights alone you get less than two, because nothing has to reach the input of
+# the first layer. With L equal layers it is :math:`2-1/L`. (The counter sees matrix
+# products only, and does not count ``tanh``.)
 #
 # Timed
 # -----
 #
-# Five functions, each with the gradient by everything it has. ``Timer`` from
-# :mod:`torch.utils.benchmark` repeats until the median is steady, on one thread:
+# Now we measure the time of five functions, each with the gradient with respect to
+# everything it has. ``Timer`` from :mod:`torch.utils.benchmark` repeats a call until the
+# median is steady, and uses one thread:
 
 from torch.utils.benchmark import Timer
 
@@ -60,8 +65,7 @@ def seconds(function):
 
 
 # %%
-# Two are functions; three are modules with weights of their own, which want a gradient as
-# well:
+# Two of them are functions. Three are modules, whose weights want a gradient as well:
 
 convolutions = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3))
 cases = {
@@ -73,7 +77,7 @@ cases = {
 }
 
 # %%
-# The graph is kept, so that the product alone can be repeated. Each product is divided by
+# We keep the graph, so that the product alone can be repeated. Each product is divided by
 # the forward pass of the same function:
 
 
@@ -93,7 +97,8 @@ def measure():
 
 
 # %%
-# A clone of the repository holds a record of such a run; a copy of this page measures anew:
+# If you run a copy of this page, it measures on your machine. In a clone of the
+# repository it reads a record of such a run, and here it is:
 
 import json
 import platform
@@ -107,8 +112,8 @@ for name, figure in record["figures"].items():
     print(f"{name:14} product / forward pass = {figure:.1f}")
 
 # %%
-# ``sum`` is over so soon that its figure is the fixed cost of a call, not work. A picture
-# of the same figures:
+# ``sum`` takes so little time that its figure is the fixed cost of a call, and not work.
+# Here are the same figures as a picture, with a line at one forward pass:
 
 import matplotlib.pyplot as plt
 
@@ -121,21 +126,23 @@ _ = ax.set(title="Time of one product, in forward passes", xlabel="forward passe
 # What goes wrong
 # ---------------
 #
-# Timing the *first* call, which also sets up threads and caches. Timing on a GPU without
-# waiting for it (``Timer`` waits for you). Timing ``backward`` together with the forward
-# pass and dividing by the latter: that gives one more than the figures above.
+# There are three common mistakes when you measure this yourself. You may time the *first*
+# call, which also sets up threads and caches. You may forget to wait for the GPU
+# (``Timer`` waits for you). And you may time ``backward`` together with the forward pass
+# and divide by the latter, which gives one more than the figures above.
 #
-# Asking for a derivative of the derivative: ``create_graph=True`` records the backward
-# pass too, and a second product through it is dearer again:
+# A derivative of the derivative costs more. ``create_graph=True`` records the backward
+# pass, too, and a second product goes through both passes. For our network with two
+# layers it is:
 
 Y = network(X)
 (g,) = torch.autograd.grad(Y, X, torch.ones_like(Y), create_graph=True)
 flops(torch.autograd.grad, g, [X], torch.ones_like(g)) / flops(network, X)
 
 # %%
-# The check: the counts by hand. In products of 64×256 by 256×256, the forward pass has two;
-# backward has four, three without the first layer's input, two without the weights. And
-# :math:`2-1/L` for ten layers:
+# As a check, we count by hand, in products of a 64×256 matrix with a 256×256 matrix. The
+# forward pass has two of them. Backward has four, or three without the input of the first
+# layer, or two without the weights. And we count the :math:`2-1/L` for ten layers:
 
 assert counts == {"both": 4 / 2, "weights": 3 / 2, "input": 2 / 2}
 deep = nn.Sequential(*(nn.Linear(256, 256) for _ in range(10)))
@@ -147,8 +154,9 @@ assert of_weights / flops(deep, X) == 2 - 1 / 10
 # Where next
 # ----------
 #
-# Why the Jacobian's size does not matter: :ref:`never-forms-j`. The whole Jacobian:
-# :ref:`ways-measured`. The memory: :ref:`memory-measured`.
+# :ref:`never-forms-j` explains why the size of the Jacobian does not matter.
+# :ref:`ways-measured` is about the time of the whole Jacobian, and :ref:`memory-measured`
+# about memory.
 #
 # .. asked: cost of backward; backward slower than forward; how long does backward take;
 #    FLOPs of the backward pass; time of one gradient; how long does a gradient take

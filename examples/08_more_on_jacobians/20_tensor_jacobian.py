@@ -1,17 +1,18 @@
 r"""
 .. _tensor-jacobian:
 
-The Jacobian of a tensor by a tensor: y.shape + x.shape, and tensordot
-======================================================================
+The Jacobian with respect to a tensor: y.shape + x.shape, and tensordot
+=======================================================================
 
-For tensors of any shape the :term:`Jacobian` has shape ``y.shape + x.shape``, and the
-:term:`VJP` is ``torch.tensordot(v, J, dims=y.ndim)``: all of ``y``'s indices are summed
-over, all of ``x``'s remain.
+``x`` and ``y`` are matrices, or tensors with even more indices, and you ask for the
+:term:`Jacobian`. It comes back with the shape ``y.shape + x.shape``. How do you multiply
+``v`` by such a thing? The :term:`VJP` is ``torch.tensordot(v, J, dims=y.ndim)``. All
+indices of ``y`` are summed over, and those of ``x`` remain.
 """
 
 # %%
-# :math:`Y=AX` with ``X`` of shape ``(2, 4)`` and ``Y`` of shape ``(3, 4)``. The Jacobian
-# has four indices. With :math:`\delta_{jl}=1` where :math:`j=l` and 0 elsewhere,
+# Take :math:`Y=AX`, where ``X`` has shape ``(2, 4)`` and ``Y`` has shape ``(3, 4)``. The
+# Jacobian has four indices. With :math:`\delta_{jl}=1` if :math:`j=l`, and 0 otherwise,
 #
 # .. math::
 #
@@ -26,8 +27,9 @@ J = torch.func.jacrev(lambda X: A @ X)(X)
 J.shape
 
 # %%
-# Counting from 0, :math:`\partial Y_{21}/\partial X_{01}=A_{20}=5`. The derivative of the
-# same output by an entry of another column is 0:
+# We look at two of its entries, counting from 0. The first is :math:`\partial
+# Y_{21}/\partial X_{01}=A_{20}=5`. The second is the derivative of the same output with
+# respect to an entry in another column, which is 0:
 
 print(J[2, 1, 0, 1].item(), J[2, 1, 0, 3].item())
 
@@ -41,7 +43,8 @@ torch.equal(J, formula)
 # The product
 # -----------
 #
-# ``v`` has ``Y``'s shape. ``backward`` sums over both of its indices:
+# ``v`` has the shape of ``Y``. ``backward`` sums over both of its indices, and leaves the
+# two of ``X``:
 #
 # .. math::
 #
@@ -53,7 +56,8 @@ v = torch.arange(12.0).reshape(3, 4)
 leaf.grad
 
 # %%
-# ``tensordot`` with ``dims=2``, the number of ``v``'s indices, does the same:
+# ``tensordot`` does the same. Its argument ``dims`` is the number of indices to sum over,
+# and ``v`` has two:
 
 torch.tensordot(v, J, dims=2)
 
@@ -61,9 +65,9 @@ torch.tensordot(v, J, dims=2)
 # As a matrix
 # -----------
 #
-# Flatten ``Y`` and ``X``, and the same numbers form an ordinary :math:`12\times8` matrix, a
-# row for each entry of ``Y``. Here it is the Kronecker product :math:`A\otimes I_4`, each
-# entry of ``A`` times an identity:
+# If you flatten ``Y`` and ``X``, the same numbers form an ordinary :math:`12\times8`
+# matrix, with one row for each entry of ``Y``. For our product it is the Kronecker
+# product :math:`A\otimes I_4`, in which each entry of ``A`` is multiplied by an identity:
 
 import pullback.plot
 
@@ -72,14 +76,14 @@ title = "Jacobian of A X, flattened: each entry of A along a diagonal of four"
 ax = pullback.plot.heatmap(matrix, title=title)
 
 # %%
-# A flattened ``v``, as a row times that matrix, gives the product flattened. Put back into
-# ``X``'s shape it is the same:
+# Now the flattened ``v`` is a row, and you can multiply it by the matrix. Give the result
+# the shape of ``X``, and it is the same product as before:
 
 (v.flatten() @ matrix).reshape(X.shape)
 
 # %%
-# From the other side the matrix takes a flattened change of ``X`` to that of ``Y``, which
-# is a :term:`JVP`:
+# If you multiply from the other side, the matrix takes a flattened change of ``X`` to the
+# change of ``Y``. This is a :term:`JVP`:
 
 step = torch.ones(2, 4)
 moved = (matrix @ step.flatten()).reshape(3, 4)
@@ -89,16 +93,19 @@ torch.equal(moved, torch.func.jvp(lambda X: A @ X, (X,), (step,))[1])
 # What goes wrong
 # ---------------
 #
-# *The Jacobian of a (B, in) input is (B, out, B, in): a bug?* By design. ``y.shape +
-# x.shape`` holds for batches, too, and the blocks between different samples are zero:
+# *The Jacobian of a (B, in) input is (B, out, B, in): a bug?* No, it is the same rule.
+# The shape ``y.shape + x.shape`` holds for batches, too. If the samples do not depend on
+# one another, the blocks between different samples are zero. Here are twenty such blocks
+# for five samples, and the count of entries in them that are not zero:
 
 batch = torch.func.jacrev(lambda X: X @ A.T)(torch.ones(5, 2))
 between = batch.movedim(2, 1)[~torch.eye(5, dtype=torch.bool)]
 print(tuple(batch.shape), tuple(between.shape), between.count_nonzero().item())
 
 # %%
-# ``v @ J`` is another contraction: it sums over ``v``'s last index and ``J``'s last but
-# one. Mostly the sizes do not match. Where they do, as for square matrices, the result has
+# Do not write ``v @ J``, which is another product. It sums over the last index of ``v``
+# and the last but one of ``J``. Usually the sizes do not match, and you get an error. If
+# they happen to match, as with square matrices, there is no error, and the result has
 # indices that should have been summed over:
 
 try:
@@ -108,8 +115,8 @@ except RuntimeError as error:
 (v[:2, :2] @ torch.func.jacrev(lambda X: A[:2] @ X)(X[:, :2])).shape
 
 # %%
-# The matrix, ``tensordot`` and ``backward`` agree with the product worked out by hand,
-# :math:`\sum_{ij}v_{ij}A_{ik}\delta_{jl}=(A^\top v)_{kl}`:
+# As a check, the matrix, ``tensordot`` and ``backward`` must agree with the product
+# worked out by hand, :math:`\sum_{ij}v_{ij}A_{ik}\delta_{jl}=(A^\top v)_{kl}`:
 
 assert torch.equal(leaf.grad, A.T @ v)
 assert torch.equal(torch.tensordot(v, J, dims=2), A.T @ v)
@@ -122,8 +129,8 @@ assert torch.equal(pullback.jacobian(lambda X: A @ X, X), formula)
 # Where next
 # ----------
 #
-# Matrices without their Jacobians: :ref:`matrices`. Batches without the zeros:
-# :ref:`jacobian-per-sample`.
+# :ref:`matrices` works with matrices without their Jacobians, and
+# :ref:`jacobian-per-sample` with batches without the zeros.
 #
 # .. asked: tensor Jacobian; shape y.shape + x.shape; einsum of v and the Jacobian;
 #    Jacobian of tensors of any shape

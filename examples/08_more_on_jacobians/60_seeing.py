@@ -4,14 +4,16 @@ r"""
 Seeing Jacobians: convolution, softmax, attention, normalisation as heat maps
 =============================================================================
 
-A picture of :math:`J` shows which outputs look at which inputs: bands for convolution,
-every entry filled for softmax and attention, separate blocks for LayerNorm, separate
-features for BatchNorm.
+You have read what a :term:`Jacobian` is, and would like to see some. A picture of :math:`J`
+shows at a glance which outputs look at which inputs. For a convolution you see bands. For
+softmax and attention every entry is filled. LayerNorm has a separate block for each sample,
+and BatchNorm keeps the features separate.
 """
 
 # %%
-# A convolution slides a kernel along its input. Its :term:`Jacobian` repeats the kernel
-# along the diagonal, whatever the input is: a *Toeplitz* matrix, equal along diagonals.
+# A convolution slides a kernel along its input. So its :term:`Jacobian` repeats the
+# kernel along the diagonal, whatever the input is. Such a matrix, whose diagonals are
+# constant, is called a *Toeplitz* matrix:
 
 import torch
 import torch.nn.functional as F
@@ -31,9 +33,9 @@ title = "Convolution: the kernel 1, -2, 3 along the diagonal, zeros elsewhere"
 ax = pullback.plot.heatmap(toeplitz, title=title)
 
 # %%
-# Softmax: :math:`J=\operatorname{diag}(p)-pp^\top`. Positive on the diagonal, negative off
-# it, symmetric, and each row adds up to zero, since adding a constant to all inputs
-# changes nothing:
+# The Jacobian of softmax is :math:`\operatorname{diag}(p)-pp^\top`, where p are the
+# probabilities. It is symmetric, positive on the diagonal and negative elsewhere. Each
+# row adds up to zero, because adding a constant to all inputs changes nothing:
 
 
 def softmax(x):
@@ -45,8 +47,9 @@ title = "Softmax: positive diagonal, negative elsewhere, rows add up to zero"
 ax = pullback.plot.heatmap(filled, title=title)
 
 # %%
-# Attention over four tokens of two features, without learned weights. Flattened to
-# :math:`8\times8`, every token looks at every other, so no 2×2 block is empty:
+# Next comes attention over four tokens with two features, without learned weights. We
+# flatten the Jacobian to :math:`8\times8`. Every token looks at every other, and so none
+# of the 2×2 blocks is empty:
 
 tokens = x.reshape(4, 2)
 
@@ -60,8 +63,9 @@ title = "Attention over four tokens: all sixteen 2×2 blocks are filled"
 ax = pullback.plot.heatmap(blocks.reshape(8, 8), title=title)
 
 # %%
-# LayerNorm normalises within a sample: blocks on the diagonal. BatchNorm in training
-# normalises a feature over the samples: entries link samples, not features:
+# LayerNorm normalises within each sample, and so there is a block for each sample on the
+# diagonal. BatchNorm in training normalises a feature over all samples. The entries that
+# are not zero link samples, but not features:
 
 import matplotlib.pyplot as plt
 
@@ -77,9 +81,10 @@ ax = pullback.plot.heatmap(batch, right, title="BatchNorm: samples linked by fea
 # What goes wrong
 # ---------------
 #
-# *Why is the gradient zero behind a softmax?* ``backward`` with ones adds up each column of
-# the picture. The outputs of softmax always add up to 1, so every column adds up to 0; for
-# the convolution it is the sum of the kernel, 2, except near the ends:
+# *Why is the gradient zero behind a softmax?* ``backward`` with ones adds up each column
+# of the picture. The outputs of softmax always add up to 1, and so every column adds up
+# to 0. For the convolution, a column adds up to the sum of the kernel, which is 2, except
+# near the ends:
 
 leaf = x.clone().requires_grad_()
 softmax(leaf).sum().backward()
@@ -88,17 +93,20 @@ print("softmax: all below 1e-6:", (leaf.grad.abs() < 1e-6).all().item())
 columns
 
 # %%
-# *I expected s(1 - s).* That is the diagonal of the picture: the slope of each probability
-# by its own score. No single product gives it: each row adds up to 0, and so does every
-# product. Take the rows, and their diagonal. For a batch, ``vmap(jacrev(softmax))``:
+# *I expected s(1 - s).* This is the diagonal of the picture, the slope of each
+# probability with respect to its own score. No single product gives it. Each row adds up
+# to 0, and so the entries of every product do, too, while those of the diagonal are all
+# positive. Compute the rows and take their diagonal. (For a batch, use
+# ``vmap(jacrev(softmax))``.)
 
 p = softmax(x)
 own = torch.func.jacrev(softmax)(x).diagonal()
 print((p * (1 - p)).numpy().round(3), torch.allclose(own, p * (1 - p)))
 
 # %%
-# :term:`Mixing <mixing>` asks whether an output at one index of the first dimension looks
-# at an input at another. For softmax these are entries, for the others tokens or samples:
+# :term:`Mixing <mixing>` is the question whether an output at one index of the first
+# dimension looks at an input at another. For softmax these are single entries, and for
+# the others tokens or samples:
 
 for name, f, at in (
     ("softmax", softmax, x),
@@ -109,7 +117,7 @@ for name, f, at in (
     print(f"{name:10}", "mixes" if pullback.mixing(f, at) else "does not mix")
 
 # %%
-# What is said about convolution and softmax, checked:
+# We check what we said about the convolution and the softmax:
 
 assert torch.equal(toeplitz[1:, 1:], toeplitz[:-1, :-1])
 assert torch.equal(toeplitz[0], torch.cat([kernel, torch.zeros(5)]))
@@ -119,7 +127,7 @@ assert torch.equal(filled > 0, torch.eye(8).bool())
 torch.testing.assert_close(filled.sum(1), torch.zeros(8), atol=1e-6, rtol=0)
 
 # %%
-# And where the blocks are:
+# And we check where the blocks are:
 
 same_sample = torch.kron(torch.eye(3), torch.ones(3, 3)).bool()
 same_feature = torch.kron(torch.ones(3, 3), torch.eye(3)).bool()
@@ -132,8 +140,8 @@ torch.testing.assert_close(layer.sum(1), torch.zeros(9), atol=1e-5, rtol=0)
 # Where next
 # ----------
 #
-# Bands from three products: :ref:`sparse-jacobian`. When samples mix:
-# :ref:`mixing-samples`.
+# :ref:`sparse-jacobian` computes the bands from three products, and :ref:`mixing-samples`
+# is about samples that mix.
 #
 # .. asked: Jacobian of softmax; picture of a Jacobian; heat map of the Jacobian;
 #    Jacobian of convolution, softmax, attention; visualise the Jacobian; which outputs

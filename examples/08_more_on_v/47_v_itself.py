@@ -4,16 +4,18 @@ r"""
 What becomes of v: is it kept, changed, or found again in .grad?
 ================================================================
 
-``backward`` itself only reads ``v``. Where ``y`` is computed by arithmetic such as
-``x**2``, ``v`` stays as it is and you may pass it again. Where ``y`` is a view of ``x``,
-or only rearranges, joins or shifts its numbers, ``x.grad`` may be a view of your ``v``.
-Whatever changes ``x.grad`` later, such as the next ``backward``, then changes ``v`` as
-well. Pass ``v.clone()`` if you want to use ``v`` again and are not sure.
+You pass the same ``v`` to ``backward`` several times, and suddenly its numbers have
+changed. How can that be? ``backward`` itself only reads ``v``. Where ``y`` is computed by
+arithmetic such as ``x**2``, ``v`` stays as it is and you may pass it again. Where ``y`` is
+a view of ``x``, or only rearranges, joins or shifts its numbers, ``x.grad`` may be a view
+of your ``v``. Whatever changes ``x.grad`` later, such as the next ``backward``, then
+changes ``v`` as well. Pass ``v.clone()`` if you want to use ``v`` again and are not sure.
 """
 
 # %%
-# ``x``, ``y`` and ``v`` have shape ``(2,)``, :math:`y=x^2` at (1, 2). Here are three
-# products with one ``v``. Its version, which counts the edits in place, is still 0:
+# We begin with the harmless case, :math:`y=x^2` at (1, 2), where ``x``, ``y`` and ``v``
+# have shape ``(2,)``. We compute three products with one ``v``, and print ``x.grad``,
+# ``v``, and its version. The version counts the edits in place, and it is still 0:
 
 import torch
 
@@ -24,16 +26,17 @@ for _ in range(3):
 print(x.grad, v, v._version)
 
 # %%
-# *x.grad grew with every call*, by :math:`2x\odot v` each time: what has been added up is
-# the product, not ``v`` (:ref:`gradient-doubled`).
+# *x.grad grew with every call.* It grew by :math:`2x\odot v` each time. So what has been
+# added up is the product, and not ``v`` (:ref:`gradient-doubled`).
 #
 # When x.grad shares the memory of v
 # ----------------------------------
 #
-# The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It hands on ``v``
-# in another shape, in the same memory. An ``x.grad`` that was None then takes this tensor
-# as it is, and the next ``backward`` adds to it in place. That changes ``v`` before it is
-# used again, so that the third call is wrong as well. Three calls should give 3 and 30:
+# The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It hands on
+# ``v`` in another shape, in the same memory. An ``x.grad`` that was None then takes this
+# tensor as it is, and the next ``backward`` adds to it in place. That changes ``v``
+# before it is used again, and so the third call is wrong as well. Three calls should give
+# 3 and 30:
 
 x.grad, v = None, torch.tensor([[1.0, 10.0]])
 for _ in range(3):
@@ -41,7 +44,8 @@ for _ in range(3):
 print(x.grad, v)
 
 # %%
-# With ``v.clone()`` in place of ``v`` each call gets numbers of its own:
+# With ``v.clone()`` in place of ``v``, each call gets its own copy, and the result is
+# right:
 
 x.grad, v = None, torch.tensor([[1.0, 10.0]])
 for _ in range(3):
@@ -49,8 +53,8 @@ for _ in range(3):
 print(x.grad, v)
 
 # %%
-# It depends on the operation, and you can ask: does ``x.grad`` lie in the memory of ``v``
-# after one call? And what is ``v``, which began as ones, after three?
+# It depends on the operation. We ask fifteen of them: is ``x.grad`` in the memory of
+# ``v`` after one call? And what has become of ``v``, which began as ones, after three?
 
 operations = {
     "x**2": torch.square,
@@ -83,12 +87,13 @@ for name, f in operations.items():
     assert shares[name] == (not torch.equal(ones, torch.ones_like(ones)))
 
 # %%
-# (``x + 1`` and ``x.clone()`` hand on ``v`` itself, not a view of it, and that ``backward``
-# copies. ``x + 1`` behind a ``flatten`` is a view again.) What counts is the whole way from
-# ``y`` to this ``x``. One rule on it that computes something new, such as that of the
-# square in ``(x**2).flatten()``, makes ``x.grad`` a tensor of its own. A second
-# ``backward`` is not even needed to change ``v``. Clipping, and ``zero_grad`` with
-# ``set_to_none=False``, write into ``.grad`` as well, and here into ``v``:
+# (``x + 1`` and ``x.clone()`` hand on ``v`` itself and not a view of it, and ``backward``
+# copies that. If ``x + 1`` comes after a ``flatten``, it is a view again.) What counts is
+# the whole way from ``y`` to this ``x``. If one rule on it computes something new, such
+# as that of the square in ``(x**2).flatten()``, then ``x.grad`` is a new tensor.
+#
+# ``v`` can change even without a second ``backward``. Clipping writes into ``.grad``, and
+# so does ``zero_grad`` with ``set_to_none=False``. Here both write into ``v``:
 
 p = torch.nn.Parameter(torch.zeros(1, 2))
 v = torch.tensor([3.0, 4.0])
@@ -103,10 +108,9 @@ print("after clipping:", clipped, "after zero_grad:", v)
 # Found again at y
 # ----------------
 #
-# *Why is y.grad None?* ``y`` is no :term:`leaf`, and only leaves keep theirs. With
-# ``retain_grad`` it is there, and equals ``v``, since
-# :math:`\partial(v\cdot y)/\partial y=v`. A hook on ``y`` is handed ``v`` before any rule
-# has run:
+# *Why is y.grad None?* ``y`` is not a :term:`leaf`, and only leaves keep their gradient.
+# With ``retain_grad`` it is there, and it equals ``v``, because :math:`\partial(v\cdot
+# y)/\partial y=v`. A hook on ``y`` is handed ``v`` before any rule has run:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 y = x**2
@@ -116,17 +120,18 @@ y.backward(v)
 print("y.grad:", y.grad, "x.grad:", x.grad)
 
 # %%
-# *And if y is the leaf itself?* Then there is nothing to differentiate, and ``v`` is added
-# to ``.grad`` as it is:
+# *And if y is the leaf itself?* Then there is nothing to differentiate, and ``v`` is
+# added to ``.grad`` as it is:
 
 leaf = torch.tensor([5.0, 6.0], requires_grad=True)
 leaf.backward(v)
 leaf.grad
 
 # %%
-# *Is y.grad_fn(v) the same as y.backward(v)?* It is the first step of it alone: the rule of
-# the operation that made ``y``. Its ``next_functions`` are the nodes to hand the result to.
-# Walk by hand back from ``exp(x² / 4)``, through three rules:
+# *Is y.grad_fn(v) the same as y.backward(v)?* It is only the first step of it, the rule
+# of the operation that made ``y``. Its ``next_functions`` are the nodes that get the
+# result. We walk back by hand from ``exp(x² / 4)``, through three rules. The lines show
+# what arrives at each of them, and the last compares what comes out with PyTorch:
 
 y = torch.exp(x**2 / 4)
 node, arrived = y.grad_fn, v
@@ -143,10 +148,11 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 # ----------------------------
 #
 # *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because
-# ``v`` requires a gradient: without the first, the rules take ``v`` for a constant. With
-# it the product :math:`2x\odot w` can be differentiated, by ``w`` (which gives a
-# :term:`JVP`: :ref:`jvp-from-vjps`) and by ``x``. The one exception, last:
-# where a rule has nothing to compute, :func:`torch.autograd.grad` returns ``w`` or a view:
+# ``v`` requires a gradient. Without ``create_graph``, the rules treat ``v`` as a
+# constant. With it, the product :math:`2x\odot w` can be differentiated with respect to
+# ``w`` (which gives a :term:`JVP`, see :ref:`jvp-from-vjps`) and with respect to ``x``.
+# There is one exception, which you see in the last line. If a rule has nothing to
+# compute, :func:`torch.autograd.grad` returns ``w`` itself, or a view of it:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -161,10 +167,11 @@ print(itself is w, itself.requires_grad)
 # Infinity and NaN in v
 # ---------------------
 #
-# They stay in their own place where f computes each entry from its own, as the squares do.
-# A rule that multiplies by a whole matrix multiplies its zeros, too, and
-# :math:`0\cdot\infty` is NaN, though with the identity matrix the :term:`Jacobian` is that
-# of doing nothing:
+# If f computes each entry from its own input, as the squares do, they stay in their
+# place. A rule that multiplies by a whole matrix multiplies by its zeros, too, and
+# :math:`0\cdot\infty` is NaN. This happens even with the identity matrix, whose
+# :term:`Jacobian` is that of doing nothing. The first list in each line is for the
+# squares, and the second for the identity matrix:
 
 for bad in (float("inf"), float("nan")):
     b = torch.tensor([1.0, bad])
@@ -175,8 +182,9 @@ for bad in (float("inf"), float("nan")):
 # What goes wrong
 # ---------------
 #
-# *I filled v with the next weights, and the second derivative fails.* With a graph of the
-# product ``v`` is one of its :term:`saved tensors <saved tensor>`. Make a new ``v``:
+# *I filled v with the next weights, and the second derivative fails.* If the product has
+# a graph, ``v`` is one of its :term:`saved tensors <saved tensor>`, and you must not edit
+# it. Make a new ``v``, as in the second attempt:
 
 for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
     v = torch.tensor([1.0, 10.0])
@@ -188,10 +196,12 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
         print(str(error).partition(";")[0])
 
 # %%
-# *I reuse one buffer for v, and my stored x.grad changes by itself.* What
-# :func:`torch.autograd.grad` returned was ``v`` itself, or ``x.grad`` is a view of it, as
-# in the table above. ``y.grad`` is a copy. Pass ``v.clone()``. And a hook that edits what
-# it is handed in place edits *your* ``v``:
+# *I reuse one buffer for v, and my stored x.grad changes by itself.* Then
+# :func:`torch.autograd.grad` returned ``v`` itself, or ``x.grad`` is a view of it, as in
+# the table above. ``y.grad`` is a copy. Pass ``v.clone()``. It also happens if a hook
+# edits in place what it is handed, because this is *your* ``v``. In the cell, a hook
+# doubles ``v``, and the tensor returned earlier has doubled, too. A buffer is halved, and
+# so are two gradients:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
@@ -207,9 +217,10 @@ print("behind a view:", one.grad, "behind cat:", two.grad)
 print("v:", v, "returned:", returned, "x.grad:", x.grad, "y.grad:", kept.grad)
 
 # %%
-# *I permuted the batch and not v.* Nothing says which entry belongs to which sample but the
-# place. All shapes fit, and the weights meet other samples; permuted with the batch, they
-# give what the batch gives in its own order:
+# *I permuted the batch and not v.* Nothing but its place says which sample an entry of
+# ``v`` belongs to. If you permute only the batch, all shapes fit, and the weights meet
+# other samples. The first number below is the result. If you permute ``v`` with the
+# batch, you get the second, which is the same as for the batch in its own order:
 
 order = torch.tensor([1, 0])
 weights = torch.tensor([1.0, 10.0])
@@ -221,8 +232,8 @@ in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 
 # %%
 # *Are the strides of a gradient those of v?* What :func:`torch.autograd.grad` returns may
-# have them; ``backward`` writes a new ``.grad`` in the layout of ``x``. Here only the
-# second is contiguous, as ``.view(-1)`` wants it (``.reshape(-1)`` takes both):
+# have them. ``backward`` writes a new ``.grad`` in the layout of ``x``. Here only the
+# second is contiguous. A ``.view(-1)`` needs that, while ``.reshape(-1)`` takes both:
 
 X = torch.ones(2, 3, requires_grad=True)
 V = torch.arange(6.0).reshape(3, 2).T
@@ -232,7 +243,7 @@ for g in (returned, X.grad):
     print(g.stride(), g.is_contiguous(), torch.equal(g, V))
 
 # %%
-# The check: the values by the formulas, none of them from autograd:
+# As a check, we compare the values with formulas, none of which comes from autograd:
 
 at = x.detach()
 torch.testing.assert_close(by_hand, y.detach() * at / 2 * torch.tensor([1.0, 10.0]))
@@ -247,9 +258,9 @@ assert not v_of_the_step.any()
 # Where next
 # ----------
 #
-# When a result *is* ``v``: :ref:`same-calls`. Watching it further down: :ref:`hooks`. A
-# ``v`` made from ``x``: :ref:`v-depends-on-x`. Zeros that protect from nothing:
-# :ref:`masked-nan`.
+# :ref:`same-calls` shows when a result *is* ``v``, and :ref:`hooks` how to watch it
+# further down. :ref:`v-depends-on-x` is about a ``v`` that is made from ``x``, and
+# :ref:`masked-nan` about zeros that protect from nothing.
 #
 # .. asked: does backward change v; is v copied; reuse v; x.grad is the same memory as
 #    v; what happens to v

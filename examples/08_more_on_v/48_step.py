@@ -4,15 +4,17 @@ r"""
 Which way do I step with x.grad, and how far? Sign, size, probabilities
 ========================================================================
 
-Subtract ``x.grad`` to lower the weighted sum :math:`v\cdot y`, add it to raise the sum:
-``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How far is
-yours to say: the length of ``x.grad`` grows with ``v``, and a learning rate scales it. A
-single output may go the other way.
+You have ``x.grad``, and now you want to change ``x``. Do you add it or subtract it?
+Subtract it to lower the weighted sum :math:`v\cdot y`, and add it to raise the sum, because
+``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How far you
+go is for you to say. The length of ``x.grad`` grows with ``v``, and a learning rate scales
+it. A single output may go the other way.
 """
 
 # %%
-# ``x`` has shape ``(2,)``, two losses :math:`y=(x_0^2+x_1^2,\;x_0-x_1)` have shape
-# ``(2,)``, and so has ``v``. One small step each way; has :math:`v\cdot y` risen?
+# Take two losses, :math:`y=(x_0^2+x_1^2,\;x_0-x_1)`, so that ``x``, ``y`` and ``v`` have
+# shape ``(2,)``. We take one small step along the gradient, and one against it. Has
+# :math:`v\cdot y` risen?
 
 import torch
 
@@ -29,9 +31,10 @@ for name, sign in {"x + 0.01 g": 1, "x - 0.01 g": -1}.items():
     print(name, (v @ f(x.detach() + sign * 0.01 * g) - before).item() > 0)
 
 # %%
-# *My loss goes up, though I follow the gradient*: then you add it. An optimizer subtracts.
-# To make something large, negate ``v``, or the loss, or say ``maximize=True``: the step is
-# the same (``-v`` and ``maximize`` are compared here):
+# *My loss goes up, though I follow the gradient.* Then you add it. An optimizer subtracts
+# it. If you want to make something large, negate ``v``, or negate the loss, or say
+# ``maximize=True``. The step is the same. Here we compare ``maximize`` with ``-v``, and
+# with a step by hand:
 
 
 def stepped(v, **options):
@@ -45,9 +48,10 @@ up = stepped(v, maximize=True)
 print(up, torch.equal(up, stepped(-v)), torch.allclose(up, x.detach() + 0.01 * g))
 
 # %%
-# *Is backward(torch.tensor(-1.)) a gradient reversal layer?* No: it turns the gradient of
-# everything, the head's too, which then learns to be wrong (old WGAN code, ``mone``, means
-# that, ascent). A hook between head and features turns the features' alone:
+# *Is backward(torch.tensor(-1.)) a gradient reversal layer?* No. It flips the sign of all
+# gradients. The head's flips, too, and then the head learns to be wrong. (Old WGAN code
+# with ``mone`` wants this, because it does ascent.) A hook between head and features
+# flips only the gradient of the features, as in the second line:
 
 for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
     features, head = (torch.tensor(t, requires_grad=True) for t in (2.0, 3.0))
@@ -60,9 +64,10 @@ for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
 # One output may rise
 # -------------------
 #
-# The step lowers :math:`v\cdot y`, here both outputs. With the weights exchanged the second
-# output rises: the first, whose gradient points against its own, now weighs more. The
-# :term:`Jacobian` times the step, on the right, tells you before you take it, up to the
+# A small step lowers :math:`v\cdot y`. With our weights, both outputs fall. If you
+# exchange the weights, the second output rises, because now the first counts more, and
+# the gradients of the two point against each other. You can tell before you take the
+# step: the :term:`Jacobian` times the step, on the right, is the change except for the
 # curvature:
 
 J = torch.func.jacrev(f)(x.detach())
@@ -75,18 +80,19 @@ for weights in (v, torch.tensor([3.0, 1.0])):
 # How far
 # -------
 #
-# *Can I normalise the gradient?* Yes, after the call: to length 1, or to its signs. Not
-# through ``v``: a ``v`` of length 1 gives :math:`J^\top v`, whose length depends on
-# :math:`J`. The lengths of the gradient, of that from the short ``v``, of the normalised:
+# *Can I normalise the gradient?* Yes, after the call. Divide it by its length, or take
+# its signs. You cannot do it through ``v``, because a ``v`` of length 1 gives
+# :math:`J^\top v`, whose length depends on :math:`J`. We print three lengths: of the
+# gradient, of the gradient from the short ``v``, and of the normalised gradient:
 
 short = v / v.norm()
 (from_short,) = torch.autograd.grad(f(x), x, short)
 print(f"{g.norm():.2f} {from_short.norm():.2f} {(g / g.norm()).norm():.2f}", g.sign())
 
 # %%
-# *Is clipping v the same as clipping the gradient?* No. Clipping entries of ``v`` weighs
-# the losses anew and turns the direction, the last one here. ``clip_grad_norm_`` scales the
-# gradient as a whole and keeps its direction:
+# *Is clipping v the same as clipping the gradient?* No. If you clip the entries of ``v``,
+# you change the weights of the losses, and so the direction turns, as in the last result
+# below. ``clip_grad_norm_`` scales the gradient as a whole and keeps its direction:
 
 
 def direction(g):
@@ -99,9 +105,9 @@ torch.nn.utils.clip_grad_norm_([x], 1.0)
 print(direction(g), direction(x.grad), direction(by_v))
 
 # %%
-# *Each sample's gradient of length 1.* Where samples do not mix, row i of ``X.grad`` is the
-# gradient of sample i: divide each row by its own norm. Divided by the norm of the whole,
-# small rows stay small:
+# *Each sample's gradient of length 1.* If the samples do not mix, row i of ``X.grad`` is
+# the gradient of sample i, and you divide each row by its own norm, as in the second
+# line. If you divide by the norm of the whole, as in the first, short rows stay short:
 
 X = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 (rows,) = torch.autograd.grad((X**2).sum(1), X, torch.ones(2))
@@ -112,9 +118,10 @@ for norm in (rows.norm(), rows.norm(dim=1, keepdim=True)):
 # Probabilities as v
 # ------------------
 #
-# *Must v sum to 1?* No. If it does, and its entries are not negative, :math:`v\cdot y` is
-# the expectation of :math:`y_i` when i is drawn with probability :math:`v_i`, and the
-# result is its gradient. Weights that sum to 5 in the same proportions give five times it:
+# *Must v sum to 1?* No. If it does, and no entry is negative, :math:`v\cdot y` is the
+# expectation of :math:`y_i` when i is drawn with probability :math:`v_i`, and the result
+# is the gradient of this expectation. Weights in the same proportions that add up to 5
+# give five times as much:
 
 p = torch.tensor([0.2, 0.8])
 (expected,) = torch.autograd.grad(f(x), x, p)
@@ -125,15 +132,16 @@ print(expected, torch.allclose(five, 5 * expected))
 # What goes wrong
 # ---------------
 #
-# *The probabilities come from x as well.* As ``v`` they are constants, so the term for
-# their change is missing. The gradient of the expectation is
+# *The probabilities come from x as well.* As ``v`` they are constants, and the term for
+# their change is missing. The gradient of the expectation has two terms:
 #
 # .. math::
 #
-#    \nabla\sum_ip_iy_i=\sum_ip_i\nabla y_i+\sum_iy_i\nabla p_i ,
+#    \nabla\sum_ip_iy_i=\sum_ip_i\nabla y_i+\sum_iy_i\nabla p_i .
 #
-# the first sum being what ``backward`` gives. To have both, write the product out and
-# differentiate that; or add two calls, ``p`` as ``v`` of y and ``y`` as ``v`` of p:
+# ``backward`` gives the first of them. If you want both, write the product out and
+# differentiate that. Or add two calls, one with ``p`` as the ``v`` of y, and one with
+# ``y`` as the ``v`` of p:
 
 
 def softmax(x):
@@ -146,11 +154,11 @@ def softmax(x):
 print(first_only, both, torch.allclose(first_only + other, both))
 
 # %%
-# *Or I round them to a mask.* ``v = (p > 0.5)`` is a constant too: it lets through the
-# gradients of the outputs chosen, and none says how to choose (:ref:`discrete-choices`).
+# *Or I round them to a mask.* ``v = (p > 0.5)`` is a constant, too. It lets the gradients
+# of the chosen outputs pass, and nothing tells how to choose (:ref:`discrete-choices`).
 #
-# The check: difference quotients of the expectation, in float64, first with probabilities
-# that move with x, then with probabilities held fixed:
+# As a check, we take difference quotients of the expectation in float64, first with
+# probabilities that move with x, and then with probabilities that are held fixed:
 
 at, h = x.detach().double(), 1e-6
 
@@ -170,9 +178,10 @@ for moving, product in ((True, both), (False, first_only)):
 # Where next
 # ----------
 #
-# Two losses that pull apart: :ref:`several-losses`. Clipping through time:
-# :ref:`through-time`. Each sample's gradient by the weights: :ref:`per-sample-gradients`.
-# A ``v`` that moves with x: :ref:`v-depends-on-x`.
+# :ref:`several-losses` is about two losses that pull in different directions,
+# :ref:`through-time` about clipping through time, and :ref:`per-sample-gradients` about
+# each sample's gradient with respect to the weights. :ref:`v-depends-on-x` is about a
+# ``v`` that moves with x.
 #
 # .. asked: gradient descent step; sign of the step; add or subtract the gradient;
 #    learning rate and v; step direction; by hand update

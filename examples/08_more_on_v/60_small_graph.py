@@ -4,14 +4,15 @@ r"""
 A small graph by hand: w1…w4 and L, drawn with v on every edge
 ==============================================================
 
-Backward walks the graph from ``L`` to the :term:`leaves <leaf>`; on every edge it
-multiplies the arriving :term:`cotangent` by that edge's own :term:`derivative`, and it
-adds up what reaches a node by several edges.
+You have seen a graph with weights and a loss, and you want to follow ``backward`` through
+it number by number. It walks from ``L`` to the :term:`leaves <leaf>`. On every edge it
+multiplies the :term:`cotangent` that arrives by the :term:`derivative` of this edge. If
+several edges reach the same node, it adds up what they bring.
 """
 
 # %%
-# Six operations on numbers, each of shape ``()``. The weights ``w1`` to ``w4`` are
-# leaves that require a :term:`gradient`, ``a`` is an input that does not:
+# Our graph has six operations on numbers, each of shape ``()``. The weights ``w1`` to
+# ``w4`` are leaves that require a :term:`gradient`. ``a`` is an input that does not:
 #
 # .. math::
 #
@@ -27,17 +28,19 @@ L = 10 - d
 L
 
 # %%
-# By hand, from the :term:`root` backwards, with :math:`\partial L/\partial d=-1` first.
-# Then :math:`\partial d/\partial w_3=b=8`, :math:`\partial d/\partial w_4=c=20`,
-# :math:`\partial d/\partial b=w_3=9`, :math:`\partial d/\partial c=w_4=7`; and
-# :math:`\partial b/\partial w_1=\partial c/\partial w_2=a=4`. Multiply along each path:
+# We first do it by hand, from the :term:`root` backwards. The first derivative on the way
+# is :math:`\partial L/\partial d=-1`. Then come :math:`\partial d/\partial w_3=b=8`,
+# :math:`\partial d/\partial w_4=c=20`, :math:`\partial d/\partial b=w_3=9` and
+# :math:`\partial d/\partial c=w_4=7`. The last ones are :math:`\partial b/\partial
+# w_1=\partial c/\partial w_2=a=4`. We multiply along the path to each weight:
 
 by_hand = {"w1": -1 * 9 * 4, "w2": -1 * 7 * 4, "w3": -1 * 8, "w4": -1 * 20}
 by_hand
 
 # %%
-# The gradient of ``L`` with respect to each weight, from PyTorch. ``b``, ``c`` and ``d``
-# are not leaves, so their gradients are kept only on request:
+# Now PyTorch computes the gradient of ``L`` with respect to each weight. ``b``, ``c`` and
+# ``d`` are not leaves, and so their gradients are kept only if we ask for them with
+# ``retain_grad``:
 
 for t in (b, c, d):
     t.retain_grad()
@@ -46,7 +49,8 @@ weights = {"w1": w1, "w2": w2, "w3": w3, "w4": w4}
 {name: w.grad.item() for name, w in weights.items()}
 
 # %%
-# The cotangents at the inner nodes, which is what each passes on:
+# These are the cotangents at the inner nodes. Each node multiplies its own by the
+# derivatives of the edges that lead into it, and sends the results on:
 
 {name: t.grad.item() for name, t in {"b": b, "c": c, "d": d}.items()}
 
@@ -54,8 +58,8 @@ weights = {"w1": w1, "w2": w2, "w3": w3, "w4": w4}
 # On every edge
 # -------------
 #
-# The cotangent on an edge is the one at its target times the edge's own
-# derivative. It starts with 1 at ``L``, the ``v`` of ``L.backward()``:
+# So the cotangent on an edge is the one at its target, times the derivative of the edge.
+# At ``L`` it starts with 1, which is the ``v`` of ``L.backward()``:
 
 slope = {("w1", "b"): a, ("w2", "c"): a, ("w3", "d"): b, ("w4", "d"): c}
 slope |= {("b", "d"): w3, ("c", "d"): w4, ("d", "L"): torch.tensor(-1.0)}
@@ -65,9 +69,9 @@ for source, target, cotangent in edges:
     print(f"{source} <- {target}: {cotangent}")
 
 # %%
-# Drawn, with arrows in the direction of the computation and on each of them the
-# cotangent that travels back against it. ``a`` is left out, since nothing travels to an
-# input that requires no gradient:
+# In the picture, the arrows point in the direction of the computation. On each of them is
+# the cotangent, which travels in the opposite direction. ``a`` is left out, because
+# nothing travels to an input that requires no gradient:
 
 import pullback.plot
 
@@ -78,18 +82,19 @@ ax = pullback.plot.graph(edges, title=title)
 # What goes wrong
 # ---------------
 #
-# *Does the result reach every leaf?* Only leaves with ``requires_grad=True``. ``a`` is
-# a leaf, too, and has none. *Why is even a computed tensor a leaf?* What is computed
-# from tensors that need no gradient is not recorded, so it counts as a leaf:
+# *Does the result reach every leaf?* It reaches only leaves with ``requires_grad=True``.
+# ``a`` is a leaf, too, and gets nothing. *Why is even a computed tensor a leaf?* If you
+# compute a tensor from tensors that require no gradient, this is not recorded, and so the
+# result counts as a leaf:
 
 print(a.is_leaf, a.requires_grad, a.grad)
 print((2 * a).is_leaf, (2 * w1).is_leaf)
 
 # %%
-# If ``a`` requires a gradient, it gets one by *two* edges, :math:`-9\cdot2` through ``b``
-# and :math:`-7\cdot5` through ``c``. :func:`pullback.trace` looks on while PyTorch walks
-# its own graph, and leaves every ``.grad`` and the graph as they were. Press *Next* and
-# see what arrives at each node, and what it passes on:
+# Now let ``a`` require a gradient. It gets one by *two* edges, :math:`-9\cdot2` through
+# ``b`` and :math:`-7\cdot5` through ``c``. :func:`pullback.trace` watches PyTorch walk
+# through its own graph, and leaves every ``.grad`` and the graph as they were. Press
+# *Next* to see what arrives at each node, and what it passes on:
 
 a = torch.tensor(4.0, requires_grad=True)
 b, c = w1 * a, w2 * a
@@ -100,15 +105,17 @@ traced = pullback.trace(loss, names=names)
 traced.steps()
 
 # %%
-# The two that arrive at ``a`` are added; neither alone is the answer:
+# The two numbers that arrive at ``a`` are added up. Neither of them is the answer by
+# itself:
 
 arriving = [edge.value.item() for edge in traced.edges if edge.target == "a"]
 (at_a,) = torch.autograd.grad(loss, a)
 print(arriving, at_a)
 
 # %%
-# By hand, by PyTorch, and by a small step in each weight, the same four numbers. The
-# function is linear in each weight, so a central difference is exact:
+# As a check, we compute the four gradients a third time, with a step in each weight. The
+# function is linear in each weight, and so a central difference is exact even for a large
+# step:
 
 
 def value(w1, w2, w3, w4, a=4.0):
@@ -127,8 +134,8 @@ assert sorted(arriving) == [-7 * 5, -9 * 2]
 # Where next
 # ----------
 #
-# The product on each edge, as a row times a matrix: :ref:`vjp-and-chain-rule`. Why no
-# matrix is ever formed: :ref:`never-forms-j`.
+# :ref:`vjp-and-chain-rule` writes the product on each edge as a row times a matrix, and
+# :ref:`never-forms-j` explains why no matrix is ever formed.
 #
 # .. asked: computational graph example; backpropagation on a small graph; gradients on
 #    the edges; draw the graph with gradients; multi-path chain rule

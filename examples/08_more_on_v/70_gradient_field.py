@@ -4,15 +4,16 @@ r"""
 The gradient field of a small network, plotted at last
 ======================================================
 
-The :term:`gradient` of a network's output at every point of a grid takes one call: put
-the points in a batch, pass ones, and draw ``x.grad`` as arrows.
+You would like to see the :term:`gradient` of a network as arrows all over its input space.
+One call is enough. Put the points of a grid in a batch, pass ones, and draw ``x.grad`` as
+arrows.
 """
 
 # %%
-# The network maps :math:`\mathbb R^2` to a number, :math:`f(x)=\sigma(w\cdot x+b)`. By the
-# :term:`chain rule` its gradient is :math:`\sigma'(w\cdot x+b)\,w`, everywhere parallel to
-# :math:`w`, with :math:`\sigma'=\sigma(1-\sigma)`. ``manual_seed`` makes the random
-# weights the same on every run:
+# The network maps :math:`\mathbb R^2` to a number, :math:`f(x)=\sigma(w\cdot x+b)`. By
+# the :term:`chain rule`, its gradient is :math:`\sigma'(w\cdot x+b)\,w`, with
+# :math:`\sigma'=\sigma(1-\sigma)`. So it is parallel to :math:`w` everywhere.
+# ``manual_seed`` makes the random weights the same on every run:
 
 import torch
 
@@ -21,7 +22,7 @@ net = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Sigmoid())
 [tuple(p.shape) for p in net.parameters()]
 
 # %%
-# A 9×9 grid is a batch of 81 points, an ``x`` of shape ``(81, 2)``:
+# A 9×9 grid is a batch of 81 points, so ``x`` has shape ``(81, 2)``:
 
 line = torch.linspace(-4, 4, 9)
 grid = torch.cartesian_prod(line, line).requires_grad_()
@@ -29,15 +30,17 @@ y = net(grid)
 print(tuple(grid.shape), tuple(y.shape))
 
 # %%
-# ``v`` has ``y``'s shape ``(81, 1)``. The points do not :term:`mix <mixing>`, so ones give
-# each point its own gradient, the :term:`ones trick` of :ref:`ones-trick`:
+# ``v`` has the shape of ``y``, which is ``(81, 1)``. The points do not :term:`mix
+# <mixing>`, and so ones give each point its own gradient. This is the :term:`ones trick`
+# of :ref:`ones-trick`:
 
 y.backward(torch.ones_like(y))
 grid.grad.shape
 
 # %%
-# The field. The arrows all point the same way. The longest stands where the sigmoid is
-# steepest, near the value 1/2, which it takes on the line :math:`w\cdot x+b=0`:
+# Here is the field. All arrows point in the same direction. The longest of them should be
+# where the sigmoid is steepest, near its value 1/2, which it takes on the line
+# :math:`w\cdot x+b=0`. We print the value at the longest arrow:
 
 import pullback.plot
 
@@ -54,7 +57,7 @@ title = "Gradient of a one-layer network on a 9×9 grid: parallel arrows"
 ax = pullback.plot.field(grid, grid.grad, title=title)
 
 # %%
-# A second layer bends the field; its arrows point in all directions:
+# With a second layer the field bends, and its arrows point in all directions:
 
 deep = torch.nn.Sequential(
     torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1), torch.nn.Sigmoid()
@@ -69,8 +72,8 @@ ax = pullback.plot.field(grid, field, title=title)
 # What goes wrong
 # ---------------
 #
-# Asking twice without emptying ``grid.grad`` doubles every arrow, which a plot that
-# scales its arrows does not show:
+# If you ask twice without emptying ``grid.grad``, every arrow doubles. You do not see
+# that in a plot which scales its arrows:
 
 before = grid.grad.clone()
 y = net(grid)
@@ -78,8 +81,8 @@ y.backward(torch.ones_like(y))
 torch.equal(grid.grad, 2 * before)
 
 # %%
-# And the parameters took part: they require gradients as well, so ``backward`` filled
-# theirs, summed over all 81 points. ``inputs=`` keeps it to the grid:
+# The parameters require gradients as well, and so ``backward`` has also filled theirs,
+# summed over all 81 points. If you want the gradient of the grid only, pass ``inputs=``:
 
 print("weight.grad without inputs=:", net[0].weight.grad is not None)
 net.zero_grad()
@@ -89,9 +92,9 @@ y.backward(torch.ones_like(y), inputs=[grid])
 print("weight.grad with inputs=:", net[0].weight.grad is not None)
 
 # %%
-# *Why does* ``vmap(grad(net))`` *raise?* :func:`torch.func.vmap` takes the batch away,
-# and what is left of ``y`` has shape ``(1,)``, while :func:`torch.func.grad` wants
-# ``()``. Take the one entry out:
+# *Why does* ``vmap(grad(net))`` *raise?* :func:`torch.func.vmap` takes the batch away.
+# What is left of ``y`` has shape ``(1,)``, but :func:`torch.func.grad` wants ``()``. Take
+# the one entry out:
 
 from torch.func import grad, vmap
 
@@ -103,9 +106,9 @@ except RuntimeError as error:
 singly = vmap(grad(lambda point: deep(point)[0]))(points)
 
 # %%
-# The gradient at every point against the formula, and that of the two layers against
-# ``vmap``, which treats each point on its own in one call, and against a loop that calls
-# ``grad`` for one point after the other:
+# As a check, we compare the gradient at every point with the formula. For the network
+# with two layers, we compare with ``vmap``, which treats each point by itself in one
+# call, and with a loop that calls ``grad`` for one point after the other:
 
 weight, bias = net[0].weight.detach(), net[0].bias.detach()
 p = torch.sigmoid(points @ weight.T + bias)
@@ -118,8 +121,9 @@ torch.testing.assert_close(field, looped)
 # Where next
 # ----------
 #
-# Networks whose points do mix: :ref:`mixing-samples`. The :term:`Jacobian` by the
-# parameters: :ref:`jacobian-of-parameters`. On to whole Jacobians: :ref:`chapter-2`.
+# :ref:`mixing-samples` is about networks whose points do mix, and
+# :ref:`jacobian-of-parameters` about the :term:`Jacobian` with respect to the parameters.
+# :ref:`chapter-2` goes on to whole Jacobians.
 #
 # .. asked: gradient field; quiver plot; vector field of a network; plot gradient arrows
 #    on a grid

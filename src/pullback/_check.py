@@ -23,6 +23,7 @@ from pullback._function import CalledFunction
 from pullback._inputs import (
     check_no_transform,
     check_numbers,
+    check_readable,
     check_real,
     flatten,
     jvp,
@@ -626,6 +627,7 @@ class _Question:
             raise TypeError(f"v is {kind_of(v)}; {wanted} is needed")
         for t, like in zip(given, self._like, strict=True):
             check_real("v", t)
+            check_readable("v", t)
             if t.shape != like.shape:
                 raise ValueError(
                     f"v has shape {tuple(t.shape)} and y = f(x) has shape "

@@ -170,9 +170,11 @@ def laplacian(
             f, *inputs, argnums=argnums, batched=batched, allow_unused=True
         )
         x = inputs[argnums]
+        check_single(f"inputs[{argnums}]", x)
+        name = "y" if isinstance(f, Tensor) else "the output of f"
+        check_single(name, G)  # which has the structure of it
         if G.numel() != x.numel():
             y = tuple(G.shape[: G.ndim - x.ndim + batched])
-            name = "y" if isinstance(f, Tensor) else "the output of f"
             raise ValueError(
                 f"{name} has shape {y}; (B,), a number for each sample, is needed"
                 if batched
@@ -199,6 +201,11 @@ def laplacian(
 
 def _exact(f: Any, inputs: Any, argnums: int, batched: bool) -> Tensor:
     function, x, y, take = _products_of(f, inputs, argnums)
+    if batched and not x.ndim:
+        raise ValueError(
+            "batched=True, and the input has shape (); a first dimension, of the samples, "
+            "is needed"
+        )
     lead = int(batched)
     total = x.shape[lead:].numel()
     size = max(1, CHUNK_BYTES // max(1, 2 * x.nbytes))
@@ -264,5 +271,6 @@ def _summed(terms: Tensor, batched: bool, lead: int) -> Tensor:
 
 def _estimate(terms: Tensor) -> Estimate:
     count = len(terms)
-    spread = terms.std(0) if count > 1 else torch.full_like(terms[0], torch.inf)
+    some = count > 1 and terms.numel() > 0
+    spread = terms.std(0) if some else torch.full_like(terms[0], torch.inf)
     return Estimate(terms.mean(0), spread / count**0.5)

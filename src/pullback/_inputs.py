@@ -57,15 +57,24 @@ def untouched() -> Iterator[None]:
     A function that draws random numbers sees the state that the caller left, and
     the caller sees it again afterwards: asking a question about f is no draw.
     """
-    dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
     # not torch.random.fork_rng, which takes as long as a small f to look for devices
     rng = torch.get_rng_state()
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
-        yield
+        with same_settings():
+            yield
     finally:
         torch.set_rng_state(rng)
         torch.cuda.set_rng_state_all(gpus)
+
+
+@contextmanager
+def same_settings() -> Iterator[None]:
+    """Give the caller back default dtype and grad mode, also on an error."""
+    dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
+    try:
+        yield
+    finally:
         if torch.get_default_dtype() is not dtype:
             torch.set_default_dtype(dtype)
         if torch.is_grad_enabled() is not recording:
@@ -224,7 +233,7 @@ def check_inputs(
             f"argnums is {argnums!r}; each input at most once, and at least one, is needed"
         )
     for i in indices:
-        _check_differentiated(f"inputs[{i}]", inputs[i])
+        check_differentiated(f"inputs[{i}]", inputs[i])
     return indices
 
 
@@ -234,7 +243,8 @@ def named_tensors(inputs: Sequence[Any]) -> list[tuple[str, Tensor]]:
     return [(f"inputs{pytree.keystr(p)}", t) for p, t in leaves if isinstance(t, Tensor)]
 
 
-def _check_differentiated(name: str, value: Any) -> None:
+def check_differentiated(name: str, value: Any) -> None:
+    """Raise TypeError unless ``value`` is made of strided differentiable tensors."""
     if isinstance(value, Tensor) and _differentiable(value) and _strided(value):
         return
     leaves = pytree.tree_leaves_with_path(value)
@@ -327,6 +337,16 @@ def check_numbers(name: str, t: Tensor) -> None:
             f"{name} is on the meta device, which keeps no numbers; a tensor with numbers "
             "is needed (pullback.jacobian and pullback.sparsity do without)"
         )
+
+
+def check_readable(name: str, t: Tensor) -> None:
+    """Raise TypeError or ValueError unless the numbers of ``t`` can be read one by one."""
+    if not _strided(t):
+        raise TypeError(
+            f"{name} has layout {t.layout}; a strided tensor is needed "
+            f"({name}.to_dense() gives one)"
+        )
+    check_numbers(name, t)
 
 
 def _differentiable(t: Tensor) -> bool:

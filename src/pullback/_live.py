@@ -18,7 +18,15 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from pullback._inputs import call, check_tensors, kind_of, leaf_of, one_tensor, untouched
+from pullback._inputs import (
+    call,
+    check_readable,
+    check_tensors,
+    kind_of,
+    leaf_of,
+    one_tensor,
+    untouched,
+)
 from pullback._jacobian import jacobian
 from pullback._live_graph import Called, Mark, called, drawn, marks
 from pullback._live_program import carried, weight
@@ -261,6 +269,7 @@ def _weights(v: Tensor | None, y: Tensor) -> Tensor:
     if not isinstance(v, Tensor) or not v.is_floating_point():
         kind = f"of dtype {v.dtype}" if isinstance(v, Tensor) else kind_of(v)
         raise TypeError(f"v is {kind}; a real floating point tensor is needed")
+    check_readable("v", v)
     if v.shape != y.shape:
         raise ValueError(
             f"v has shape {tuple(v.shape)} and y = f(x) has shape {tuple(y.shape)}; "

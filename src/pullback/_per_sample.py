@@ -8,7 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pullback._inputs import call, check_inputs, check_no_transform, check_real, leaf_of
+from pullback._inputs import (
+    call,
+    check_differentiated,
+    check_inputs,
+    check_no_transform,
+    check_real,
+    check_single,
+    kind_of,
+    leaf_of,
+    same_settings,
+)
 from pullback._products import logger
 from pullback._torch import pytree
 
@@ -35,11 +45,12 @@ def per_sample_gradients(
 
     Returns:
         What has the structure of the parameters, each of shape ``(B, *p.shape)``. Nothing
-        is written to ``.grad``.
+        is written to ``.grad``. Random numbers are drawn as in a training step: the next
+        call draws others.
 
     Raises:
         TypeError: loss is no function, a parameter is of the wrong kind or dtype or
-            complex, or there is no batch.
+            complex, there is no batch, or something in it is no tensor.
         ValueError: the batch has tensors of different sizes, or the loss of a sample is
             more than one number.
         RuntimeError: a transform of ``torch.func`` is on.
@@ -54,15 +65,23 @@ def per_sample_gradients(
                 [0., 8.]])
     """
     check_no_transform()
+    if not callable(loss):
+        raise TypeError(
+            f"loss is {kind_of(loss)}; a function of params and one sample is needed"
+        )
+    check_differentiated("params", params)
     check_inputs(loss, (params, *batch), 0)
-    for t in pytree.tree_leaves(params):
-        check_real("a parameter", t)
+    for path, t in pytree.tree_leaves_with_path(params):
+        check_real(f"params{pytree.keystr(path)}", t)
     count = _samples(batch)
     leaves, structure = pytree.tree_flatten(params)
+    if not count:
+        return structure.unflatten([t.new_empty(0, *t.shape).detach() for t in leaves])
     params = structure.unflatten([leaf_of(t).detach() for t in leaves])
 
     def number(params: Any, *sample: Any) -> Tensor:
         y: Tensor = call(loss, (params, *sample))
+        check_single("the loss of one sample", y)
         if y.numel() != 1:
             raise ValueError(
                 f"the loss of one sample has shape {tuple(y.shape)}; one number is needed "
@@ -76,27 +95,33 @@ def per_sample_gradients(
         slope, in_dims=in_dims, randomness="different", chunk_size=chunk_size
     )
     try:
-        return together(params, *batch)
+        with same_settings():
+            return together(params, *batch)
     except RuntimeError as error:
         logger.info("samples go one by one, for together they raise: %s", error)
     each = []
     for k in range(count):
         own = [leaf_of(t) for t in leaves]
         sample = pytree.tree_map(lambda t, k=k: t[k], batch)
-        with torch.enable_grad():
+        with same_settings(), torch.enable_grad():
             y = number(structure.unflatten(own), *sample)
         each.append(torch.autograd.grad(y, own, materialize_grads=True))
     return structure.unflatten([torch.stack(g) for g in zip(*each, strict=True)])
 
 
 def _samples(batch: Any) -> int:
-    sizes = {tuple(t.shape[:1]) for t in pytree.tree_leaves(batch) if isinstance(t, Tensor)}
+    found = pytree.tree_leaves_with_path(tuple(batch))
+    for path, t in found:
+        if not isinstance(t, Tensor):
+            name = f"batch{pytree.keystr(path)}"
+            raise TypeError(f"{name} is {kind_of(t)}; a tensor of samples is needed")
+    sizes: set[tuple[int, ...]] = {tuple(t.shape[:1]) for _, t in found}
     if not sizes:
         raise TypeError("no batch was given; at least one tensor of samples is needed")
     if len(sizes) > 1 or sizes == {()}:
-        found = ", ".join(map(str, sorted(sizes)))
+        listed = ", ".join(map(str, sorted(sizes)))
         raise ValueError(
-            f"the batch has tensors with first dimensions {found}; one number of samples "
+            f"the batch has tensors with first dimensions {listed}; one number of samples "
             "is needed"
         )
     return sizes.pop()[0]

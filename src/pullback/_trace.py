@@ -406,6 +406,11 @@ def _roots(y: Any, v: Any) -> tuple[list[Tensor], list[Tensor]]:
         if not isinstance(cotangent, Tensor):
             raise TypeError(f"v{at} is {kind_of(cotangent)}; a tensor is needed")
         check_numbers(f"v{at}", cotangent)
+        if cotangent.is_complex() and not root.is_complex():
+            raise TypeError(
+                f"v{at} has dtype {cotangent.dtype} and y{at} has dtype {root.dtype}; a "
+                "real dtype is needed"
+            )
         if cotangent.shape != root.shape:
             raise ValueError(
                 f"v{at} has shape {tuple(cotangent.shape)} and y{at} has shape "
