@@ -22,7 +22,7 @@ INDEX = ("searchmessages.js", "searchindex.js")
 SCRIPTS = ("recognition.js", "ranking.js")
 START = """
 const recognise = recogniser(EXPRESSIONS, MESSAGES);
-const rank = ranker(INDEX);
+const rank = ranker(INDEX, MESSAGES);
 const entries = JSON.stringify(rank.records.map(({ url }) => url));
 const answers = (query) => JSON.stringify([...new Set(
   [...recognise(query), ...rank(query).records].map(({ url }) => url))].slice(0, 20));

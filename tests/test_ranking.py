@@ -7,11 +7,13 @@ import pytest
 from built import needs_site
 from py_mini_racer import MiniRacer
 from ranking import SCRIPTS, STATIC, own_words, ranks
+from ranking import answers as answers_of_the_site
 
 import search_index
+from pullback._messages import messages
 
 #: Of the queries in own_words.json: how many have a right answer first, and among three.
-FIRST, AMONG_THREE = 526, 568
+FIRST, AMONG_THREE = 520, 572
 
 
 @needs_site
@@ -57,11 +59,11 @@ PAGES = [
 ]
 
 
-def ranked(records):
+def ranked(records, messages=()):
     """Return what ranks some records, as a function from a query to their addresses."""
     index = search_index.packed(records) | {"same": [["gpu", "graphics card"]]}
     sources = [STATIC.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
-    start = f"const rank = ranker({json.dumps(index)}); 0;"
+    start = f"const rank = ranker({json.dumps(index)}, {json.dumps(messages)}); 0;"
 
     def answers(query, typing=False):
         asked = f"rank({json.dumps(query)}, {json.dumps(typing)})"
@@ -131,6 +133,55 @@ def test_what_a_query_asks_for_comes_first():
     assert rank("what does adjoint mean")[0] == "glossary.html#adjoint"
     assert rank("adjoint parameters error")[0] == "errors/adjoint.html"
     assert rank("adjoint solver")[0] == "a.html"
+
+
+def test_a_part_of_a_message_leads_to_its_page():
+    """Typed by hand: without its small words and its numbers, or its last words alone."""
+    message = r"[Ee]lement (?P<index>\d+) of (?:all )?tensors does not require [\w.]+ grad"
+    page = {"url": "errors/flag.html", "messages": [search_index.as_js(message)]}
+    grads = [
+        record(
+            f"answers/{n}.html", "Tensors that require grad", "The grad of an element 0."
+        )
+        for n in range(3)
+    ]
+    flag = record(
+        "errors/flag.html", "No graph", "Element 0 of all tensors does not require it."
+    )
+    rank = ranked([*grads, flag], [page])
+    typed = (
+        "element 0 does not require grad",
+        "tensors does not require grad",
+        "not require grad",
+    )
+    for query in typed:
+        assert rank(query)[0] == "errors/flag.html", query
+    for query in (
+        "require grad",
+        "grad require tensors element",
+        "tensors require other grad",
+    ):
+        assert rank(query)[0] != "errors/flag.html", query
+
+
+def parts(text):
+    """Yield parts of a message as somebody types them who does not copy it."""
+    words = re.findall(r"[A-Za-z_]+", text)
+    longer = [word for word in words if len(word) > 3]
+    if len(longer) > 3:
+        yield " ".join(words[:7]).lower()
+        yield " ".join(longer[:6])
+
+
+@needs_site
+def test_parts_of_messages_lead_to_their_pages():
+    """Nearly all: some messages begin alike."""
+    asked = {part: m.page for m in messages() for part in parts(m.message)}
+    assert len(asked) > 600
+    missed = [
+        part for part, page in asked.items() if answers_of_the_site(part)[:1] != [page]
+    ]
+    assert len(missed) < 0.12 * len(asked), missed
 
 
 def test_many_wordings_do_not_carry_a_page_before_the_answer():

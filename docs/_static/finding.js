@@ -46,8 +46,8 @@ const finder = (root) => {
     return recogniser(EXPRESSIONS, MESSAGES);
   });
   const ranking = once(async () => {
-    await Promise.all([load("_static/ranking.js"), load("searchindex.js")]);
-    return ranker(INDEX);
+    await Promise.all(["_static/ranking.js", "searchmessages.js", "searchindex.js"].map(load));
+    return ranker(INDEX, MESSAGES);
   });
   // What a script of a page says, or nothing where there is none.
   const ofPage = async (url, of) => {

@@ -46,7 +46,8 @@ const distance = (a, b, most) => {
 const WEIGHTS = {
   title: 3,
   wording: 1.2,
-  words: 1.2, // what an entry is asked for with, and does not say
+  words: 4, // what an entry is asked for with, and does not say
+  many: 0.4, // how much such a word counts for less among many of them
   wordings: 0.4, // how much a word of the wordings counts for less among many of them
   saturation: 1.2, // of a word that is said again and again
   length: 0.6, // how much a word of the text counts for less in a longer one
@@ -68,10 +69,13 @@ const WEIGHTS = {
   fix: 2, // a page that starts from a symptom
   message: 1.4, // the page of a message; one that is quoted counts as a page
   raised: 1.4, // and more where the query says that something raises, fails or warns
+  typed: 3, // and where the query is a part of the message, typed by hand
   list: 0.7, // a page that lists what others explain
 };
 const WORDINGS = 14; // words in all the wordings of a record, on the average
+const PART = 0.8; // of the query that is in a message, in its order, where it was typed by hand
 const QUOTED = 0.4; // how like its title a query is that quotes a message
+const WORDS = 24; // words of an entry, on the average
 const LIKELY = 1000; // records whose names are looked at
 const RAISES = /\b(?:errors?|warnings?|warns|exception|raises?|crash(?:es|ed)?|complains?|message|fail(?:s|ed)?|not (?:implemented|supported|allowed)|must be|expected|cannot|can['’]?t)\b/i;
 const DEFINES = /\b(?:what(?:['’]?s| is| are| does)|define|definition|meaning|mean\W*$)/i;
@@ -124,9 +128,14 @@ const unpacked = (index) => {
 const anchorOf = (title) =>
   `#${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^[-0-9]+|-$/g, "")}`;
 
+// What a regular expression of a message says in words.
+const inWords = (pattern) => pattern
+  .replace(/\[([A-Za-z])[A-Za-z]\]/g, "$1") // [Ee]lement
+  .replace(/\\[[\]]|\[(?:\\.|[^\]])*\]|\(\?<\w+>|\\[a-zA-Z]/g, " ");
+
 // Returns a function from a query, whose last word may be unfinished, to its `records`, the
 // best first, and `asks`, which tells the words that count; its own `records` are all.
-const ranker = (index, W = WEIGHTS) => {
+const ranker = (index, messages, W = WEIGHTS) => {
   const { common, same } = index;
   const silent = new Set(common);
   const stems = new Map(); // most words come often
@@ -145,13 +154,18 @@ const ranker = (index, W = WEIGHTS) => {
     found.set(id, (found.get(id) ?? 0) + times);
   };
   const { records, terms: known, texts, words } = unpacked(index);
-  const lengths = records.map(() => 0); // different words of each text
-  for (const found of texts) for (const { id } of found) lengths[id] += 1;
+  const different = (lists) => { // terms of each record
+    const found = records.map(() => 0);
+    for (const list of lists) for (const { id } of list) found[id] += 1;
+    return found;
+  };
+  const lengths = different(texts);
   const average = sum(lengths) / lengths.length || 1;
+  const many = different(words);
   known.forEach((term, at) => {
     for (const { id, times } of texts[at])
       count(term, id, times / (1 - W.length + (W.length * lengths[id]) / average));
-    for (const { id } of words[at]) count(term, id, W.words);
+    for (const { id } of words[at]) count(term, id, W.words / (1 - W.many + (W.many * many[id]) / WORDS));
   });
   for (const record of records) {
     const { id, url, page, title, asked } = record;
@@ -281,8 +295,10 @@ const ranker = (index, W = WEIGHTS) => {
           sums.set(id, { value: sum.value + value, terms: sum.terms + 1 });
         }
       for (const [id, sum] of sums) {
-        const value = share * sum.value * (sum.terms / terms.length) ** 2;
-        if (value > (best.get(id) ?? 0)) best.set(id, value);
+        const there = sum.terms / terms.length;
+        const value = share * sum.value * there ** 2;
+        const { value: other, sure } = best.get(id) ?? { value: 0, sure: 0 };
+        best.set(id, { value: Math.max(value, other), sure: Math.max(share * there, sure) });
       }
     }
     return best;
@@ -298,7 +314,25 @@ const ranker = (index, W = WEIGHTS) => {
     return named * (sum([...best.values()]) / total || 0) ** W.covered;
   };
 
+  // Whether a query is a part of a message, typed by hand: at least four of its terms, most
+  // of which are in the message, in its order; or three and more that follow one another.
+  const ordered = (text) => terms(text).filter((term) => /^\p{L}+$/u.test(term));
+  const worded = new Map(messages.map(({ url, messages }) =>
+    [url, messages.map((pattern) => ordered(inWords(pattern)))]));
+  const typed = (own, { url }) => own.length > 2 && worded.get(url)?.some((other) => {
+    if (` ${other.join(" ")} `.includes(` ${own.join(" ")} `)) return true;
+    let most = Array(other.length + 1).fill(0); // what is in the same order in both
+    for (const term of own) {
+      const row = [0];
+      other.forEach((word, at) => row.push(
+        Math.max(row[at], most[at + 1], word === term ? most[at] + rarity(term) : 0)));
+      most = row;
+    }
+    return own.length > 3 && most.at(-1) > PART * sum(own.map(rarity));
+  });
+
   const rank = (query, typing = false) => {
+    const inOrder = ordered(query);
     const asked = concepts(query, typing);
     const raises = RAISES.test(query);
     const defines = terms(query).length <= (DEFINES.test(query) ? 2 : 1);
@@ -317,9 +351,9 @@ const ranker = (index, W = WEIGHTS) => {
     });
     const sums = new Map();
     asked.forEach((alternatives, at) => {
-      for (const [id, value] of score(alternatives)) {
+      for (const [id, { value, sure }] of score(alternatives)) {
         const sum = sums.get(id) ?? { value: 0, covered: 0 };
-        sums.set(id, { value: sum.value + value, covered: sum.covered + parts[at] });
+        sums.set(id, { value: sum.value + value, covered: sum.covered + sure * parts[at] });
       }
     });
     const likely = [...sums].map(([id, { value, covered }]) =>
@@ -333,7 +367,7 @@ const ranker = (index, W = WEIGHTS) => {
       const kind = like[0] > QUOTED ? (record.quoted ?? record.kind) : record.kind;
       const fits = raises && record.url.startsWith("errors/") ? W.raised
         : defines && record.url.startsWith("glossary.html#") ? W.defined : 1;
-      const weighted = value * kind * fits
+      const weighted = value * kind * fits * (typed(inOrder, record) ? W.typed : 1)
         * (1 + W.named * most) * (most > 0.95 ? W.exact : 1)
         * (record.names.some(verbatim) ? W.verbatim : 1);
       scores.set(record, weighted);
