@@ -4,6 +4,8 @@ import cProfile
 import json
 import math
 import re
+import subprocess
+import sys
 import zlib
 
 import pytest
@@ -540,6 +542,27 @@ def test_accessible(browser, tmp_path, scheme, way):
     found = Axe().run(page)
     page.close()
     assert found.violations_count == 0, found.generate_report()
+
+
+def test_in_several_threads():
+    """Also while Python waits, in each thread, for what listens to profile functions."""
+    code = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+import torch, pullback
+
+def wait(event, _):
+    if event == "sys.setprofile":
+        time.sleep(0.01)
+
+x = torch.ones(2, dtype=torch.float64)
+lives = [pullback.live(torch.square, x, x, graph=True) for _ in range(8)]
+sys.addaudithook(wait)
+with ThreadPoolExecutor(8) as pool:
+    print({live[1].tolist()[0] for live in pool.map(lambda live: live.answer(x, x), lives)})
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("{2.0}\n", "")
 
 
 @needs_chromium

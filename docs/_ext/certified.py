@@ -13,6 +13,7 @@ import atexit
 import json
 from collections.abc import Iterator
 from functools import cache
+from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -29,6 +30,7 @@ RUN = (
     "(program, inputs) => inputs.map(([x, v]) =>"
     " live.run(program, x, v)).map(at => program.outputs.map(i => at[i].map(String)))"
 )
+ONE_AT_A_TIME = Lock()  # threads that start engines, or use one, may wait for one another
 
 
 class Difference(NamedTuple):
@@ -78,7 +80,8 @@ def differences(live: Live, count: int) -> Iterator[Difference]:
     inputs = list(inputs_for(len(live.x), len(live.v), count))
     lists = json.dumps([[x.tolist(), v.tolist()] for x, v in inputs])
     program = json.dumps(live.program)
-    told = engine().eval(f"JSON.stringify(({RUN})({program}, {lists}))")
+    with ONE_AT_A_TIME:
+        told = engine().eval(f"JSON.stringify(({RUN})({program}, {lists}))")
     answers = json.loads(str(told))
     for (x, v), answer in zip(inputs, answers, strict=True):
         exact = live.answer(x, v)

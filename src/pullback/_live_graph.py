@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from threading import Lock
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -19,6 +20,9 @@ from pullback._torch import number_of
 from pullback._trace import Trace, follow, seen
 
 Mark = tuple[str, str | int]  # a kind, and the name of a node or the number of an edge
+
+#: CPython 3.11 raises where two threads set profile functions of their own at once.
+_SETS = Lock()
 
 
 class Called(NamedTuple):
@@ -41,12 +45,14 @@ def called(f: Callable[[Tensor], Tensor], leaf: Tensor) -> Called:
     before = sys.getprofile()
     replaceable = before is None or callable(before)  # cProfile's own cannot be set again
     if replaceable:
-        sys.setprofile(look)
+        with _SETS:
+            sys.setprofile(look)
     try:
         y = one_tensor(call(f, (leaf,), copied=(leaf,)))
     finally:
         if replaceable:
-            sys.setprofile(before)
+            with _SETS:
+                sys.setprofile(before)
     parameters = dict(getattr(f, "named_parameters", dict)())
     own = {name: t for name, t in variables.items() if isinstance(t, Tensor)}
     return Called(leaf, y, {**parameters, **own, "y": y, "x": leaf})
