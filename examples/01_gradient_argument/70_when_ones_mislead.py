@@ -126,9 +126,8 @@ def first_sample():
 # %%
 # .. admonition:: Predict
 #
-#    The network is in training mode at first. Then we put it into eval mode, in which
-#    BatchNorm, with its default settings, uses stored numbers instead of the mean and the
-#    spread of the batch. In which of the two modes will the two gradients agree?
+#    We ask the network in training mode first, and then in eval mode. In which of the
+#    modes will the two gradients agree: in both, in one, or in neither?
 
 found = {}
 for mode in ("training", "eval"):
@@ -140,9 +139,11 @@ for mode in ("training", "eval"):
 
 # %%
 # In training mode the two differ. With ones, the gradient also contains how the first
-# sample moves the outputs of the *other* two. In eval mode every sample goes through
-# this network alone, and the two agree. (Both differ from the gradients in training mode,
-# because with the stored mean and spread the network is a slightly different function.)
+# sample moves the outputs of the *other* two. In eval mode BatchNorm, with its default
+# settings, no longer looks at the batch. It uses a mean and a spread that it has stored. So
+# every sample goes through this network alone, and the two agree. (They are not the
+# gradients of training mode, not even those of the first output alone, because with the
+# stored numbers the network is a slightly different function.)
 #
 # .. dropdown:: Other functions that mix
 #
@@ -181,8 +182,8 @@ listens_to(network.eval())
 # .. dropdown:: The same in one call
 #
 #    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. Ask
-#    it in float32 or float64. In half precision, a small share of another sample passes for
-#    rounding.
+#    it in float32 or float64. In half precision, it takes a small share of another sample
+#    for rounding, and says ``False``.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
