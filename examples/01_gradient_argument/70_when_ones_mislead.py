@@ -8,6 +8,12 @@ Ones give the derivative at every point if each point goes through the function 
 itself. In a formula you can see whether that is so. In a network with twenty layers you
 can't, and one of them may let the samples of a batch look at each other. Then ones still
 return numbers of the right shape, without any error, and they are not what you wanted.
+
+If your network is trained, and you ask what it says about each sample, call
+``model.eval()`` before you ask. In eval mode BatchNorm uses stored numbers, a sample no
+longer depends on the others, and one call with ones (or with the gradient of the sum) is
+right for all of them. The page shows this further down, and what to do where the samples are
+meant to mix.
 """
 
 # %%
@@ -145,6 +151,25 @@ for mode in ("training", "eval"):
 # gradients of training mode, not even those of the first output alone, because with the
 # stored numbers the network is a slightly different function.)
 #
+# This also explains a gradient that changes with the company. Here is the first sample's,
+# beside two different pairs of other samples. Even a call for its output alone does not
+# help in training mode, because the output itself depends on who else is there:
+
+company = samples.detach(), torch.cat([samples.detach()[:1], torch.ones(2, 2).double()])
+answers = {}
+for mode in ("training", "eval"):
+    network.train(mode == "training")
+    asked = []
+    for batch in company:
+        batch = batch.clone().requires_grad_()
+        asked.append(torch.autograd.grad(network(batch)[0, 0], batch)[0][0])
+    answers[mode] = torch.allclose(*asked)
+    print(f"{mode:8} mode, the same answer in other company:", answers[mode])
+
+# %%
+# So call ``network.eval()`` before you ask a trained network about single samples, and
+# ``network.train()`` before you train on.
+#
 # .. dropdown:: Other functions that mix
 #
 #    A softmax, a sum or a cumulative sum *along the dimension of the samples*, and losses
@@ -174,10 +199,12 @@ listens_to(network.eval())
 # In training mode every output depends on all three samples, so ones would mix them. In
 # eval mode each output listens to its own sample only, and all other places are ``False``.
 #
-# If samples do mix, and you really want each output's derivative with respect to its own
-# input, there are two ways. You can ask for one output at a time, as on the last page. Or
-# you can stop the mixing, as ``eval`` does, but then it is the derivative of another
-# function, in which the samples don't mix.
+# What can you do? If BatchNorm mixes your samples and you want to know about each of them,
+# stop the mixing with ``eval()``, as above: then ones are right. (It is the derivative of
+# the function that you use after training, in which the samples don't mix.) If the mixing
+# is meant, as in the shares of the bill, and you want each output's derivative with respect
+# to its own input, ask for one output at a time, as on the last page. The other samples
+# then still have their part in each answer.
 #
 # .. dropdown:: The same in one call
 #
@@ -203,7 +230,8 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #      each point's own derivative if each point has one output, and no output uses another
 #      point.
 #    - BatchNorm in training mode breaks this. Ordinary training does not suffer from it,
-#      because it does not ask for such derivatives.
+#      because it does not ask for such derivatives. For a trained network, call ``eval()``
+#      first, and ones are right again.
 #    - There is no error, and the shapes are right. To find out, walk back from one output
 #      after the other, and look at which samples receive something.
 #
@@ -271,6 +299,7 @@ classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 (zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())
 torch.testing.assert_close(zeros, torch.zeros_like(zeros))
 assert three.grad.tolist() == [3, 2, 1]
+assert answers == {"training": False, "eval": True}
 
 # %%
 # **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`
@@ -280,7 +309,7 @@ assert three.grad.tolist() == [3, 2, 1]
 #    mixes samples; is backward with ones right for a network; when is ones_like wrong;
 #    gradient depends on the other samples of the batch; is a vector of ones always
 #    right; gradient of one sample changes when the batch changes; per-point derivative
-#    is wrong
+#    is wrong; sensitivity of one sample depends on who else is in the list
 # .. words: neighbours, contaminated, leak between rows, batchnorm, softmax over the batch,
 #    wrong but no error, contrastive, attention across samples, depends on who else is
 #    there, cumsum, rows talk to each other
