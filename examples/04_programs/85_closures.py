@@ -4,7 +4,7 @@ r"""
 How often does LBFGS run backward, and what must its closure do?
 ================================================================
 
-You fit a curve to measurements, and Adam takes hundreds of steps for four parameters.
+You fit a curve to measurements, and Adam takes a hundred steps for four parameters.
 Somebody recommends LBFGS. You change the line that makes the optimiser, and the program
 stops: *step() missing 1 required positional argument: 'closure'*. One step of LBFGS looks
 at the loss at several places, up to some twenty-five times by default, and each time it
