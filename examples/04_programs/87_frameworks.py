@@ -103,12 +103,13 @@ for name, history in trained.items():
 
 # %%
 # Fabric makes no difference. Accelerate has trained more slowly, and nothing has raised.
-# (With five other seeds it took 9 to 13 steps, and 34 to 49 with Accelerate.) It divides the loss by the number of accumulation steps, whether you
-# pass a ``v`` or not, and so it divides ``y`` here, which is the same as to divide ``v``.
-# For a *mean* over the four batches this is what you want, and then you must not divide a
-# second time. Our old loop had a *sum*, and its learning rate was chosen for it. So
-# multiply ``v`` by four, and the training is the old one. (With Adam you would hardly
-# notice, since it divides out the length of the gradient.)
+# (With five other seeds it took 9 to 13 steps, and 34 to 49 with Accelerate.) It divides
+# the loss by the number of accumulation steps, whether you pass a ``v`` or not, and so it
+# divides ``y`` here, which is the same as to divide ``v``. For a *mean* over the four
+# batches this is what you want, and then you must not divide a second time. Our old loop
+# had a *sum*, and its learning rate was chosen for it. So multiply ``v`` by four, and the
+# training is the old one. (With Adam you would hardly notice, since it divides out the
+# length of the gradient.)
 #
 # Where only a scalar is taken: fold v into one
 # ---------------------------------------------
