@@ -31,7 +31,7 @@ except RuntimeError as error:
 # Find the node that was used up
 # ------------------------------
 #
-# The message does not say which operation was meant. But you can ask the nodes of the
+# The message does not say which operation it is about. But you can ask the nodes of the
 # graph. A node whose saved values are gone refuses to show them, whether the operation is
 # one of PyTorch's own or a custom function:
 

@@ -4,12 +4,13 @@ r"""
 My hook runs too often, never, or on another gradient: where does it hang?
 ==========================================================================
 
-You registered a hook, and it runs too often or never, or shows another gradient than you
-expected. The reason is where it hangs. A hook on a parameter or a module stays until you
-call ``remove()`` on its handle, and it runs once for each time you registered it. A hook on
-a result goes away with the graph, and after a recorded edit in place it stays with the
-value from before. Under ``DistributedDataParallel`` a parameter's hook sees the gradient of
-its own process, before the average.
+You registered a hook, and it runs too often or never, or shows a gradient that you did not
+expect. The reason is where the hook hangs. A hook on a parameter or a module stays until
+you call ``remove()`` on its handle, and it runs once for each time you registered it. A
+hook on a result goes away with the graph, and if the result is edited in place, and the
+edit is recorded, the hook stays with the value from before. Under
+``DistributedDataParallel`` a parameter's hook sees the gradient of its own process, before
+the average.
 """
 
 # %%
@@ -132,11 +133,11 @@ dist.destroy_process_group()
 print(seen, weight.grad.item())
 
 # %%
-# To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or
-# average by a communication hook as above. *And with checkpoints it runs twice?* Take a
-# layer that is used inside and outside a checkpoint. From the old variant, which calls
-# ``backward`` inside ``backward``, it gets its gradient in two parts, and from the new
-# variant in one. We print the number of calls, and whether the parts add up:
+# To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or write a
+# communication hook as above. *With a checkpoint my hook runs twice.* Take a layer that is
+# used inside and outside a checkpoint. With the old variant, which calls ``backward``
+# inside ``backward``, the layer gets its gradient in two parts, and with the new variant in
+# one. We print the number of calls, and whether the parts add up:
 
 from torch.utils.checkpoint import checkpoint
 

@@ -67,11 +67,11 @@ for settings in ({}, {"scale_grad_by_freq": True}, {"padding_idx": 2}):
 # Writing
 # -------
 #
-# Now we write ``s`` of shape ``(4,)`` into ``b`` of shape ``(3,)``, at the same ``i``.
-# The result has shape ``(3,)``, and so has the ``w`` that arrives from behind. If the
+# Now we write ``s`` of shape ``(4,)`` into ``b`` of shape ``(3,)``, at the same ``i``. The
+# result has shape ``(3,)``, and so has the cotangent ``w`` that arrives at it. If the
 # values are added, the result is :math:`b+S^\top s`. Its product with respect to ``s`` is
-# :math:`Sw`, which is a reading. There are several ways to write. Two of them are
-# assignments, and need a function:
+# :math:`Sw`, which reads ``w`` at the places ``i``. There are several ways to write. Two of
+# them are assignments, which we put into functions:
 
 s = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64, requires_grad=True)
 b = torch.zeros(3, dtype=torch.float64, requires_grad=True)

@@ -104,8 +104,8 @@ print(through.numpy().round(2) + 0.0)
 # --------------------------------------
 #
 # If the step size is learned (LSQ), you need the slope with respect to ``scale``. Our
-# function ``straight`` lets autograd compute it. If x is within the limits, it is the
-# rounding error in steps, and otherwise the limit itself:
+# function ``straight`` lets autograd compute it. If x is within the limits, this slope is
+# the rounding error in steps, and otherwise the limit itself:
 
 scale = torch.tensor(0.5, requires_grad=True)
 found = [torch.autograd.grad(straight(each, scale), scale)[0].item() for each in x.detach()]
@@ -120,8 +120,8 @@ up, down = (fake(x.detach(), 0.5 + h) for h in (1e-3, -1e-3))
 print(((up - down) / 2e-3).numpy().round(2) + 0.0)
 
 # %%
-# *gradcheck fails on my fake quantisation.* So this is not a mistake of yours. The true
-# slope with respect to x is 0 or a jump, and gradcheck compares with that:
+# *gradcheck fails on my fake quantisation.* This is not a mistake of yours. The true
+# function is flat between its jumps, and gradcheck compares with its slope:
 
 try:
     torch.autograd.gradcheck(fake, x.detach().double().requires_grad_(), eps=1e-3)

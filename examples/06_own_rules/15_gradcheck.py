@@ -122,10 +122,11 @@ right
 # %%
 # Only ``abs``, and the product of tensors that share no memory, have passed.
 #
-# *Why does it complain of stride 0, or that my backward is not reentrant?* An expanded
-# input is the one kind of shared memory that gradcheck notices. The other message comes
-# from running each product twice. On a GPU, sums whose order changes differ in the last
-# digits, and ``nondet_tol`` allows that. Here we add the noise ourselves:
+# *Why does gradcheck complain about a stride of 0, or say that my backward is not
+# reentrant?* An expanded input is the one kind of shared memory that gradcheck notices. The
+# other message comes from running each product twice. On a GPU, sums whose order changes
+# differ in the last digits, and ``nondet_tol`` allows that. Here we add the noise
+# ourselves:
 
 expanded = torch.ones(1, dtype=torch.float64).expand(3).requires_grad_()
 noisy = with_rule(torch.square, lambda x, v: v * (2 * x + 1e-9 * torch.rand_like(x)))
@@ -174,8 +175,7 @@ caught
 
 # %%
 # We compare the matrix with the formula, and repeat the verdicts and the depth of the V as
-# assertions. What is right still passes with the tighter tolerances and with complex
-# inputs:
+# assertions. A right rule still passes with the tighter tolerances and with complex inputs:
 
 J = torch.tensor([[3.0, 2.0], [12.0, 0.0], [0.0, 6.0]], dtype=torch.float64)
 torch.testing.assert_close(measured, J, rtol=1e-8, atol=1e-8)
