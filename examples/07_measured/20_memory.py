@@ -150,7 +150,7 @@ _ = ax.set(title="Peak memory of 64 layers", xlabel="segments", ylabel="vectors"
 
 # %%
 # You pay for this with work, because every segment but the last is computed twice. With 8
-# segments, so many layers are computed instead of 64:
+# segments, this many layers are computed instead of 64:
 
 with Peak() as counter:
     checkpointed(8)
@@ -172,7 +172,7 @@ rows
 
 # %%
 # The result alone takes 300 rows. With chunks it is there twice for a moment, when torch
-# joins the pieces at the end. Memory grows also if you pass ``retain_graph``, which keeps
+# joins the pieces at the end. Memory also grows if you pass ``retain_graph``, which keeps
 # what would be freed, and if you write ``total += loss``, which keeps the graph of every
 # step.
 #
