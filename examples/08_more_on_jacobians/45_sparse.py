@@ -116,8 +116,8 @@ print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item
 #
 # :func:`pullback.sparsity` does not read the pattern off a Jacobian. It follows which
 # inputs each operation of ``f`` looks at. If ``f`` does not branch on values, its
-# :term:`sparsity pattern` holds for every ``x`` of this shape, also when it is found at
-# zero, as here:
+# :term:`sparsity pattern` holds for every ``x`` of this shape, even if it is found at zero,
+# as here:
 
 import pullback
 
@@ -132,8 +132,8 @@ planned = plan.jacobian(f, x)
 planned.layout, planned.to_dense().equal(J)
 
 # %%
-# A function may outgrow its plan. With ``verify=True`` you notice it, at the price of one
-# more random product:
+# A function may outgrow its plan. With ``verify=True`` you notice this, at the price of one
+# more product, with a random vector:
 
 
 def outgrown(x):
@@ -146,8 +146,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Some patterns want both kinds of product. A full row and a full column take nine products
-# of one kind, or a :term:`VJP` and two :term:`JVPs <JVP>`:
+# For some patterns both kinds of product are needed. With a full row and a full column,
+# this one takes nine products of one kind, or a :term:`VJP` and two :term:`JVPs <JVP>`:
 
 
 def arrow(x):

@@ -11,7 +11,7 @@ point.
 """
 
 # %%
-# First one point. The derivative of :math:`f(x)=x^2` at 1 is 2:
+# We begin with one point. The derivative of :math:`f(x)=x^2` at 1 is 2:
 
 import torch
 
