@@ -20,7 +20,7 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# Then we take the sum. It has one element, and so it needs no ``v``:
+# Then we do the same with the sum. It has one element, and so it needs no ``v``:
 
 x.grad = None
 (x**2).sum().backward()
