@@ -158,11 +158,10 @@ print(forward.unpack_dual(outs[0]).tangent)
 print(torch.func.jvp(torch.Tensor.detach, (x,), (u,))[1])
 
 # %%
-# *Does forward mode work under no_grad?* Yes, because :class:`torch.no_grad` turns off
-# :term:`reverse mode` only. But a dual number that you make under
-# :class:`torch.inference_mode <torch.autograd.grad_mode.inference_mode>` loses its
-# tangent without a warning. :func:`torch.func.jvp` works there, too, because it switches
-# forward mode on for itself:
+# *Does forward mode work under no_grad?* Yes, because :class:`torch.no_grad` turns off only
+# :term:`reverse mode`. But a dual number that you make under :class:`torch.inference_mode
+# <torch.autograd.grad_mode.inference_mode>` loses its tangent without a warning.
+# :func:`torch.func.jvp` works there, too, because it switches forward mode on for itself:
 
 with torch.no_grad():
     print(torch.func.jvp(f, (x,), (u,))[1])

@@ -5,10 +5,10 @@ Hessian-vector products without the Hessian
 ===========================================
 
 How curved is a loss with a million weights? Its :term:`Hessian` would have a million times
-a million entries. But many methods that use curvature, such as Newton's with conjugate
-gradients, ask only for the product of the Hessian with a vector, :math:`Hu`. That product
-is the gradient of the number :math:`\nabla f\cdot u`. It takes the work of a few gradients,
-however many variables there are, and never forms the Hessian.
+a million entries. But many methods that use curvature, such as Newton's method with
+conjugate gradients, ask only for the product of the Hessian with a vector, :math:`Hu`. That
+product is the gradient of the number :math:`\nabla f\cdot u`. It takes the work of a few
+gradients, however many variables there are, and never forms the Hessian.
 """
 
 # %%

@@ -13,9 +13,9 @@ couples the samples.
 """
 
 # %%
-# Our network has a list of weights, and the product has a list of tensors with the same
-# shapes. H is symmetric, so :math:`u^\top Hw=w^\top Hu` for any two vectors. This gives us
-# a test that needs no second method:
+# The weights of our network are a list of tensors, and the product is a list of tensors
+# with the same shapes. H is symmetric, so :math:`u^\top Hw=w^\top Hu` for any two vectors.
+# This gives us a test that needs no second method:
 
 from copy import deepcopy
 

@@ -163,8 +163,8 @@ print(f"worst {off.abs().max():.2f}, typical {off.std():.3f}")
 print(f"expected from the columns {expected.square().mean().sqrt():.3f}")
 
 # %%
-# If you know that J is diagonal (no output depends on another's input), ones give the
-# diagonal exactly. If J is banded, a few products are enough (:ref:`sparse-jacobian`).
+# If you know that J is diagonal, because no output depends on another's input, ones give
+# the diagonal exactly. If J is banded, a few products are enough (:ref:`sparse-jacobian`).
 # Otherwise it takes n of them.
 #
 # We test whether the estimates lie within four standard errors, and compare the products

@@ -45,8 +45,8 @@ print(torch.autograd.grad(x.real, x)[0], torch.autograd.grad(x.imag, x)[0])
 # C→C
 # ---
 #
-# If y is complex, ``backward()`` without an argument is refused, even if y has one
-# element only. The message is not quite the one that you get for vectors:
+# If y is complex, ``backward()`` without an argument is refused, even if y has only one
+# element. The message is not quite the one that you get for vectors:
 
 y = x**2
 try:
@@ -55,7 +55,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# So we pass a ``v`` in the dtype of y. *I expected f'(z) = 2z.* The derivative of
+# So we pass a ``v`` with the dtype of y. *I expected f'(z) = 2z.* The derivative of
 # :math:`y=x^2` is :math:`2x=6+8i`, but with ``v = 1`` we get its *conjugate*,
 # :math:`\overline{2x}=6-8i`. If f is holomorphic, ``x.grad.conj()`` is the derivative:
 

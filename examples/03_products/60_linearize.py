@@ -5,8 +5,8 @@ Linearise once, push many vectors
 =================================
 
 You need the product of the :term:`Jacobian` with many vectors, all at *one* point. With
-``jvp`` you run f again for each of them. You can do the work of f once, beforehand.
-:func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
+``jvp`` you run f again for each of them. Instead, you can do the work of f once,
+beforehand. :func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
 :func:`torch.func.vjp` keeps :math:`v\mapsto J^\top v`.
 """
 
@@ -98,8 +98,8 @@ ax = pullback.plot.heatmap(
 # ----------------------------------------------
 #
 # A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. You need neither J nor its
-# inverse for this. GMRES takes products only, and J need not be symmetric (for conjugate
-# gradients it must be, see :ref:`hvp`). Here are six Newton steps with 1000 unknowns:
+# inverse for this. GMRES needs only products, and J need not be symmetric, as it must be
+# for conjugate gradients (:ref:`hvp`). Here are six Newton steps with 1000 unknowns:
 
 from functools import partial
 
@@ -146,9 +146,10 @@ for name, answers in zip(("push", "pull"), answered, strict=True):
     print(name, *("{:.2f} {:.2f}".format(*t) for t in answers), sep=" | ")
 
 # %%
-# *Dropout.* ``linearize`` records that a mask is drawn, and not the mask itself. So every
-# push draws a new mask, and belongs to a different function from the one whose value was
-# returned. ``vjp`` keeps its mask. If you need both, draw the mask once, outside f:
+# *What about dropout?* ``linearize`` records that a mask is drawn, and not the mask itself.
+# So every push draws a new mask, and belongs to a different function from the one whose
+# value was returned. ``vjp`` keeps its mask. If you need both, draw the mask once, outside
+# f:
 
 a = torch.ones(64)
 push_dropout = torch.func.linearize(torch.nn.functional.dropout, a)[1]

@@ -148,11 +148,11 @@ weight.grad  # of 3 w^2: 6 w, 3 w from each use
 # Adding on purpose, and clipping
 # -------------------------------
 #
-# Accumulation is useful when a batch is too large and comes in two halves. Then there is no
-# ``zero_grad`` between the halves. A loss that is a mean is divided by the number of
-# halves, and the gradient is clipped *once*, at the end. If you clip after each half, the
-# first half can be shrunk before the second is added, and then the sum points in another
-# direction:
+# Accumulation is useful when a batch is too large and has to be processed in two halves.
+# Then there is no ``zero_grad`` between the halves. A loss that is a mean is divided by the
+# number of halves, and the gradient is clipped *once*, at the end. If you clip after each
+# half, the first half can be shrunk before the second is added, and then the sum points in
+# another direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 

@@ -18,7 +18,8 @@ another point.
 # We take a linear model with four samples. ``data`` has shape ``(4, 3)``, ``w`` has shape
 # ``(3,)``, and the residuals and ``v`` have shape ``(4,)``. The expected gradient is that
 # of :math:`\frac1N\sum_i\frac12r_i^2`, written out as :math:`\frac1NX^\top r`. ``ratio``
-# divides by it (leave out entries where it is 0) and tells whether all quotients agree:
+# divides by it and tells whether all quotients agree. If you use ``ratio`` yourself, leave
+# out the entries where the expected gradient is 0:
 
 import torch
 from torch.nn import functional as F

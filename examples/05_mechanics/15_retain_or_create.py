@@ -145,8 +145,8 @@ for _ in range(4):
 # %%
 # The second is ``backward(create_graph=True)``, which warns of a reference cycle. The
 # warning is serious. The gradient in ``x.grad`` has a graph that leads back to ``x``, and
-# Python's garbage collector does not see through this cycle. We ask whether a parameter
-# outlives the function that it was made in:
+# Python's garbage collector does not see this cycle. We ask whether a parameter outlives
+# the function that it was made in:
 
 import gc
 import warnings

@@ -7,9 +7,9 @@ Why are my gradients all zero, or the same in every row?
 You called ``backward``, and the gradient is all zeros, or has the same numbers in every
 row. Either the function itself has such a gradient, or your ``v`` makes it so. ``None``
 means that a path is cut (:ref:`grad-is-none`), whereas zeros and equal rows are an answer,
-though often to another question than yours. To find out which it is, look at three things:
-the :term:`Jacobian` alone, its product with your ``v``, and the :term:`cotangent` on its
-way.
+though often not to the question that you had in mind. To find out which it is, look at
+three things: the :term:`Jacobian` alone, its product with your ``v``, and the
+:term:`cotangent` on its way.
 """
 
 # %%
@@ -130,7 +130,8 @@ for name, slope in slopes.items():
 # Where does it become zero?
 # --------------------------
 #
-# In a deep model, watch the cotangent. A hook (:ref:`hooks`) on each output keeps its size:
+# In a deep model, watch the cotangent. A hook (:ref:`hooks`) on each output records the
+# size of what arrives there:
 
 
 def sizes(model, x):
@@ -177,8 +178,8 @@ print(before > 0, linear.weight.grad.norm().item())
 
 # %%
 # As a check, we take difference quotients in float64, which know nothing of graphs. They
-# find the flat places flat, and a step in one entry lets them find the Jacobians that ones
-# hide:
+# are 0 where the function is flat, and with a step in one entry they show the Jacobians
+# that ones hide:
 
 h = 1e-4
 for name, (f, at) in flat.items():

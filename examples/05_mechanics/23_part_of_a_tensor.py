@@ -83,9 +83,9 @@ except RuntimeError as error:
     print(str(error).split(". ")[0])
 
 # %%
-# A hook that multiplies by a mask makes the gradient of the second row 0. *And the row
-# moves all the same.* It is moved by weight decay (AdamW has 0.01 unless you say otherwise,
-# see :ref:`freezing-layers`), or by momentum from a step before the hook. We take one step
+# A hook that multiplies by a mask makes the gradient of the second row 0. *But the row
+# still moves.* It is moved by weight decay (AdamW has 0.01 unless you say otherwise, see
+# :ref:`freezing-layers`), or by momentum from a step before the hook. We take one step
 # without the hook and one with it, with three settings of SGD. Each line says whether the
 # gradient of the second row was 0 with the hook, and whether the row was kept:
 

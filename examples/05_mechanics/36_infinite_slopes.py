@@ -5,8 +5,8 @@ Why is my gradient inf, or 1e12? Angles, powers and norms at their ends
 =======================================================================
 
 You differentiate an angle, a power or a norm, and at some point the gradient is ``inf`` or
-huge. The derivative is unbounded there, or does not exist. Examples are ``acos`` at 1, for
-a power below 1 at 0, and for a direction at the zero vector. Some functions of PyTorch then
+huge. The derivative is unbounded there, or does not exist. Examples are ``acos`` at 1, a
+power below 1 at 0, and a direction at the zero vector. Some functions of PyTorch then
 answer with ``inf``, some with a large number, and some with NaN or with 0. If there is
 another formula for the same quantity whose slope is finite, use that one. If there is none,
 keep the point out of the computation.
