@@ -130,8 +130,8 @@ print(built_in, spelled_out)
 # --------------------------
 #
 # The gradient of ``round`` is 0, so ``(3 * round(x) - 12) ** 2`` never moves x. The
-# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way
-# back. This is not the derivative of the function, but it finds 4. *The same as a
+# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way back.
+# This is not the derivative of the function, but it finds 4. *Is this the same as a
 # Function that rounds and returns grad_output?* Yes, in value and gradient:
 
 

@@ -109,9 +109,9 @@ for name, f in functions.items():
     print(f"{name:18}", *(f"{torch.func.grad(f)(A).norm():.1e}" for A in near))
 
 # %%
-# Such numbers are right, but they are useless as a step. Then use another function, for
-# example the same one of :math:`A+\lambda I`. The added term is known as a ridge, or,
-# before a Cholesky factor is taken, as *jitter*.
+# Such numbers are right, but they are useless as a step. If yours are like that, use
+# another function, for example the same one of :math:`A+\lambda I`. The added term is known
+# as a ridge, or, before a Cholesky factor is taken, as *jitter*.
 #
 # On arrival
 # ----------

@@ -48,8 +48,8 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 print(str(caught[0].message).partition(". ")[0])
 
 # %%
-# *grad_input is 0* for data if another input of the module does need a gradient. None was
-# computed for the data, and the true one would be 3:
+# *grad_input is 0* for data if another input of the module does need a gradient. The
+# gradient with respect to the data was not computed. The true one would be 3:
 
 
 class Plus(nn.Module):

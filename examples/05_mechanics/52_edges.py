@@ -6,9 +6,9 @@ One hook for several cotangents? A place in the graph without a tensor?
 
 You want one hook for the :term:`cotangents <cotangent>` of several tensors, or a place in
 the graph whose tensor is gone. ``register_multi_grad_hook`` calls its hook once, when the
-cotangents of all its tensors have arrived, or when the first has. A ``GradientEdge`` is the
-place where a tensor's cotangent arrives. It outlives the tensor, and can stand in for it as
-a root or as an input.
+cotangents of all its tensors have arrived, or, with ``mode="any"``, when the first has. A
+``GradientEdge`` is the place where a tensor's cotangent arrives. It outlives the tensor,
+and can stand in for it as a root or as an input.
 """
 
 # %%
@@ -131,9 +131,9 @@ del h, t
 print(memory.expired(), at_h, at_x)
 
 # %%
-# ``torch.autograd.backward`` takes an edge as a root, too, alongside tensors. From ``h``
-# with ``v`` and from the sum of :math:`h^2` comes :math:`3v+18x`. A root of one number
-# needs no ``v``:
+# ``torch.autograd.backward`` takes an edge as a root, too, alongside tensors. Here the
+# roots are ``h``, with ``v``, and the sum of :math:`h^2`. Together they give
+# :math:`3v+18x`. A root of one number needs no ``v``:
 
 h = 3 * x
 torch.autograd.backward([get_gradient_edge(h), (h**2).sum()], [v, None])

@@ -51,10 +51,10 @@ for block in (True, False):
 # A hook that is never called
 # ---------------------------
 #
-# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on
-# that node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two
-# graphs, only you hold this node. If you let it go, the next graph makes another one,
-# without hooks. We try whether the hook runs if the node is kept, and if it is not:
+# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on that
+# node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two graphs,
+# only you hold this node. If you let it go, the next graph makes another one, without
+# hooks. We test whether the hook runs if the node is kept, and if it is not:
 
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
@@ -68,9 +68,9 @@ for kept in (True, False):
     print(kept, len(runs))
 
 # %%
-# ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition,
-# and hangs on the tensor. *And after torch.compile?* The hook of a module that was
-# compiled and called before is ignored (:ref:`error-hook-after-compile`;
+# ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition, and
+# hangs on the tensor. *What becomes of hooks after torch.compile?* The hook of a module
+# that was compiled and called before is ignored (:ref:`error-hook-after-compile`;
 # :ref:`module-hooks` has other reasons). The hooks of its parameters run, because leaves
 # are outside what is compiled:
 
@@ -103,9 +103,9 @@ print(slopes, h.grad)
 
 # %%
 # *Under DDP the hook's gradient is not the one in .grad.* Hooks of a parameter, of both
-# kinds, run when the part of this process has arrived. The average is computed after
-# them, from what they have returned. So a hook that clips does so for each part.
-# ``times_ten`` stands here for the other processes:
+# kinds, run when the part of this process has arrived. The average is computed after them,
+# from what they have returned. So a hook that clips does so in each process, before the
+# average. ``times_ten`` stands here for the other processes:
 
 import torch.distributed as dist
 from torch.futures import Future

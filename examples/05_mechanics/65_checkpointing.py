@@ -123,8 +123,9 @@ with save_on_cpu():
 # *"torch.utils.checkpoint is incompatible with .grad()"* comes from the old variant,
 # ``use_reentrant=True``. It calls ``backward`` inside ``backward``, which ``autograd.grad``
 # cannot reach through, and it has no rule for :func:`torch.func.jvp`.
-# :func:`torch.func.grad` refuses the new variant, which lives on the hooks above. ``vmap``
-# computes the value with the new variant, but the ``backward`` through its result raises:
+# :func:`torch.func.grad` refuses the new variant, which is built on the hooks above.
+# ``vmap`` computes the value with the new variant, but the ``backward`` through its result
+# raises:
 
 for attempt in (
     lambda: torch.autograd.grad(all_in_one(x, old=True), x, v),

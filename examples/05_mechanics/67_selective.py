@@ -123,8 +123,8 @@ for op in (aten.mm.default, aten.addmm.default):
 
 # %%
 # *What does MUST_CPU_OFFLOAD do?* Without ``torch.compile``, two of the policies keep what
-# you ask for. The other four recompute it, and the two that should offload it do so without
-# a warning. Below, 2 means kept and 4 means recomputed:
+# you ask for. The other four recompute it. Among these are the two that should offload it,
+# and they do not warn you. Below, 2 means kept and 4 means recomputed:
 
 for policy in CheckpointPolicy:
     y = selective(lambda context, op, *args, policy=policy, **kwargs: policy)(x)

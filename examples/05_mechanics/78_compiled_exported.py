@@ -164,8 +164,8 @@ print(program.module()(torch.ones(7, 3)).shape)
 
 # %%
 # An ONNX exporter that starts from such a program gets a forward pass of plain operations.
-# A branch on ``training`` is decided at the tracing, and a branch on a value is refused
-# there.
+# A branch on ``training`` is decided while the function is traced, and a branch on a value
+# is refused then.
 #
 # As a check, we compare the derivatives with formulas, and the forces with those from plain
 # autograd, for other weights and another batch:

@@ -29,8 +29,8 @@ import pullback
 pullback.draw.vjp(v, S)
 
 # %%
-# PyTorch has many ways to read with an index. The six below give the same, and place 1,
-# which is never read, gets 0:
+# PyTorch has many ways to read with an index. The six below give the same gradient, and
+# place 1, which is never read, gets 0:
 
 reads = {
     "x[i]": lambda: x[i],
@@ -54,7 +54,7 @@ print(torch.autograd.grad(windows, x, v.view(2, 2))[0].tolist())
 print(torch.autograd.grad(x[:1].expand(4), x, v)[0].tolist())
 
 # %%
-# *A word that occurs often gets a larger gradient?* Yes, with one term for each time it
+# *Does a word that occurs often get a larger gradient?* Yes, with one term for each time it
 # occurs. An embedding can divide by the count, or leave out one row, which is used for
 # padding:
 

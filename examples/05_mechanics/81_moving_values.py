@@ -59,9 +59,9 @@ for name, f in moves.items():
     print(f"{name:25}", counting(f(x)).int().tolist(), "→", back(f, x).int().tolist())
 
 # %%
-# ``flip`` flips back, and ``roll`` rolls in the other direction. An entry that is twice
-# in ``y`` gets the sum of two entries of ``v``. If ``cat`` has several inputs, each of
-# them gets its part. *Why has a bias of shape (2,) the sum over the batch?* Because a
+# ``flip`` flips back, and ``roll`` rolls in the other direction. An entry that is twice in
+# ``y`` gets the sum of two entries of ``v``. If ``cat`` has several inputs, each of them
+# gets its part. *Why does a bias of shape (2,) get the sum over the batch?* Because a
 # broadcast makes such copies, one for each row:
 
 a, b = (torch.ones(n, requires_grad=True) for n in (2, 3))

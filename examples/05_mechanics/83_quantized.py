@@ -86,10 +86,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# If you want to attribute, attack or explain the quantised model, use the float model
-# with fake quantisation in the same places. It has a gradient, and it gives the same
-# outputs, as far as the kernels for integers and for floats round their sums in the same
-# way.
+# If you want to attribute, attack or explain the quantised model, use the float model with
+# fake quantisation in the same places. It has a gradient, and it gives the same outputs,
+# provided that the kernels for integers and for floats round their sums in the same way.
 #
 # If only the weights are in int8, they are no obstacle. Written as floats they are
 # constants, and x gets its gradient through them. This is how a frozen model is trained

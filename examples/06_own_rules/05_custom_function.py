@@ -141,10 +141,10 @@ for declare in (True, False):
 # ---------------
 #
 # PyTorch checks some of what ``backward`` returns, and quietly adapts the rest. We try four
-# rules on a ``forward`` that returns ``x`` as it is. Its ``backward`` is called all the
-# same. The first rule flips the sign, which is known as *gradient reversal*. The second
-# rule returns two gradients where one is due. The third returns a gradient of the wrong
-# shape, and the fourth returns float64 in a larger shape:
+# rules on a ``forward`` that returns ``x`` as it is. Its ``backward`` is still called. The
+# first rule flips the sign, which is known as *gradient reversal*. The second rule returns
+# two gradients where one is due. The third returns a gradient of the wrong shape, and the
+# fourth returns float64 in a larger shape:
 
 
 class Same(Function):

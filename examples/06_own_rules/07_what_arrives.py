@@ -92,8 +92,8 @@ for inputs in ((left,), (left, x)):
 # autograd.grad inside of backward
 # --------------------------------
 #
-# ``backward`` runs without grad mode (unless somebody has asked for ``create_graph=True``),
-# so what you compute there has no graph. If you want to differentiate inside ``backward``,
+# ``backward`` runs without grad mode, unless somebody has asked for ``create_graph=True``.
+# So what you compute there has no graph. If you want to differentiate inside ``backward``,
 # turn grad mode on, and start from a detached x, which is a leaf of your own:
 
 

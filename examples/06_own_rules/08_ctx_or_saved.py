@@ -193,7 +193,7 @@ except RuntimeError as error:
 print(g.grad_fn, refused, sep="\n")
 
 # %%
-# As a check, we compare all of them with formulas or with torch's own rules for the same
+# As a check, we compare all results with formulas or with torch's own rules for the same
 # functions:
 
 (ours,) = torch.autograd.grad(Saved.apply(x), x, v)

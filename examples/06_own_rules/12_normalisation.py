@@ -44,7 +44,7 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
 # The gradient with respect to x
 # ------------------------------
 #
-# *I treat mean and variance as numbers.* Then your gradient is wrong, though its shape is
+# *I treat mean and variance as constants.* Then your gradient is wrong, though its shape is
 # right. We print whether it agrees, and the largest error:
 
 G = gamma.detach() * V / sigma
@@ -130,9 +130,9 @@ print(torch.allclose(in_eval, V / (1 + eps) ** 0.5))
 # What goes wrong
 # ---------------
 #
-# *Nearly right.* The variance inside the layer divides by N, while ``x.var()`` divides by N
-# − 1. Only the *running* variance is computed with N − 1, as the last line shows. With N,
-# and with ε under the root, the formula is exact:
+# *My result is nearly right.* The variance inside the layer divides by N, while ``x.var()``
+# divides by N − 1. Only the *running* variance is computed with N − 1, as the last line
+# shows. With N, and with ε under the root, the formula is exact:
 
 wrong = X.std(0).detach()
 wrong_hat = ((X - X.mean(0)) / wrong).detach()

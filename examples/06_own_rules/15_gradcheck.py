@@ -87,8 +87,8 @@ best
 
 # %%
 # On logarithmic axes the error is a V. In float32 no step gives more than a few digits
-# here. This is why gradcheck asks for float64, and why its ``eps`` of 1e-6 suits float64
-# only:
+# here. This is why gradcheck asks for float64, and why its ``eps`` of 1e-6 suits only
+# float64:
 
 figure, ax = plt.subplots(layout="constrained")
 for dtype, error in errors.items():
@@ -141,11 +141,11 @@ passes(noisy, x, nondet_tol=1e-6)
 # A wrong rule, passed
 # --------------------
 #
-# Now the other way round. Four of the rules below are wrong in a branch that the point does
-# not visit, by an error within ``rtol=1e-3``, by one within ``atol=1e-5``, and by a missing
-# conjugate, which real inputs cannot show. A fifth rule is tested with ``fast_mode=True``,
-# which compares a single number, :math:`v^\top Ju`, and here misses that one entry of J is
-# off by 1e-4:
+# Now the other way round. Four of the rules below are wrong, each in its own way: in a
+# branch that the point does not visit, by an error within ``rtol=1e-3``, by one within
+# ``atol=1e-5``, and by a missing conjugate, which real inputs cannot show. A fifth rule is
+# tested with ``fast_mode=True``, which compares a single number, :math:`v^\top Ju`, and
+# here misses that one entry of J is off by 1e-4:
 
 off = torch.tensor([[2.0, 1e-4], [0.0, 2.0]], dtype=torch.float64)
 wrong = {

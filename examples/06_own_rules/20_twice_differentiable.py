@@ -49,9 +49,10 @@ twice(Fourth.apply, x)
 # What goes wrong
 # ---------------
 #
-# *First gradient right, second silently wrong.* Here ``forward`` saves :math:`q=x^2`. As q
-# is neither an input nor an output, ``backward`` sees a constant. So in :math:`4qx` only
-# the factor x is differentiated. The second derivative becomes :math:`4q=16`, and not 48:
+# *My first gradient is right, and the second is silently wrong.* Here ``forward`` saves
+# :math:`q=x^2`. As q is neither an input nor an output, ``backward`` sees a constant. So in
+# :math:`4qx` only the factor x is differentiated. The second derivative becomes
+# :math:`4q=16`, and not 48:
 
 
 class Intermediate(Function):
@@ -83,7 +84,7 @@ except RuntimeError as error:
 # %%
 # One remedy is to compute q again in ``backward``. If that is expensive, return q as an
 # output instead. Then q is in the graph and has a :term:`cotangent` of its own,
-# :math:`v_q`, whose product is :math:`2xv_q`:
+# :math:`v_q`, which contributes :math:`2xv_q`:
 
 
 class Returned(Function):
@@ -139,10 +140,10 @@ slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**
 slips
 
 # %%
-# Both are wrong. A remedy that holds is to make the product a Function of its own, of ``x``
-# *and* ``v``, with both its derivatives, :math:`12x^2v` and :math:`4x^3`. With this
-# Function the second derivatives are right. If you would rather refuse them for certain,
-# raise an error in its ``backward``:
+# Both are wrong. A reliable remedy is to make the product a Function of its own,
+# of ``x`` *and* ``v``, with both its derivatives, :math:`12x^2v` and :math:`4x^3`. With
+# this Function the second derivatives are right. If you would rather refuse them for
+# certain, raise an error in its ``backward``:
 
 
 class FourthVJP(Function):

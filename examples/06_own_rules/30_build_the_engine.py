@@ -7,7 +7,7 @@ Build the engine: PyTorch's backward in under a hundred lines of NumPy
 What does ``loss.backward()`` do inside? To find out, we build it. A reverse-mode engine
 needs a rule for each operation, a record of which operation made which tensor, and a walk
 from the :term:`root` that waits at each tensor until all its :term:`cotangents <cotangent>`
-are in. The rest is how PyTorch treats the argument ``gradient``.
+have arrived. The rest is how PyTorch treats the argument ``gradient``.
 """
 
 # %%
@@ -120,8 +120,8 @@ def unbroadcast(g, shape):
 unbroadcast(np.ones((4, 2, 3)), (2, 1)).tolist()
 
 # %%
-# The walk goes on from a tensor when its last cotangent is in. A leaf adds it to ``.grad``
-# instead:
+# The walk goes on from a tensor when its last cotangent has arrived. A leaf adds it to
+# ``.grad`` instead:
 
 
 def walk(arrived, missing, ready, retain_graph):
