@@ -40,9 +40,9 @@ u = torch.tensor([1.0, 10.0])
 print(from_number, Hu)
 
 # %%
-# The first way makes the number ``g @ u`` and takes its gradient. In the second, ``u``
-# stands in the place of ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*.
-# Both take one backward pass through another, which is called *reverse over reverse*. With
+# The first way makes the number ``g @ u`` and takes its gradient. In the second way, ``u``
+# is passed as ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*. Both take
+# one backward pass through another, which is called *reverse over reverse*. With
 # :mod:`torch.func` you can have two mixed orders as well, a JVP of the gradient and the
 # gradient of a JVP:
 

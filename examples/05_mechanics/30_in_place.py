@@ -4,7 +4,8 @@ r"""
 When may I edit a tensor in place, and why not through .data?
 =============================================================
 
-You may edit a tensor in place when ``backward`` does not need the values that the edit
+You want to write into a tensor, and wonder whether the gradient will still be right. You
+may edit a tensor in place when ``backward`` does not need the values that the edit
 overwrites. PyTorch watches this for you. It counts the edits of each tensor in
 ``_version``, and refuses to walk back if a tensor that it has saved has been edited since.
 An edit through ``.data`` or NumPy is not counted. If it hits a value that ``backward``
@@ -35,7 +36,7 @@ def edited(operation, which):
 
 
 # %%
-# In the table, ``raises`` stands where the operation had saved what was edited:
+# The table says ``raises`` where the operation had saved what was edited:
 
 operations = torch.exp, torch.sigmoid, torch.relu, torch.square, torch.neg, nn.Linear(2, 2)
 for f in operations:

@@ -4,12 +4,12 @@ r"""
 Which slope does PyTorch take at a kink?
 ========================================
 
+Your function has a kink, as ``relu`` has at 0, and you wonder what gradient you get there.
 At a kink a function has one slope on the left and another on the right. PyTorch has to
-choose one number, and has a rule for each operation. This page shows the rules. The number
-is 0 for ``relu`` and ``abs`` at 0. In ``max()`` all entries that tie for the maximum get an
-equal share, and in ``max(dim)`` one of them gets everything. For most convex operations the
-number is a :term:`subgradient`. For a composition it may be no slope of the function at
-all.
+choose one number, and has a rule for each operation. The number is 0 for ``relu`` and
+``abs`` at 0. In ``max()`` all entries that tie for the maximum get an equal share, and in
+``max(dim)`` one of them gets everything. For most convex operations the number is a
+:term:`subgradient`. For a composition it may be no slope of the function at all.
 """
 
 # %%

@@ -4,11 +4,12 @@ r"""
 no_grad, detach, inference_mode: what does each of them cut?
 ============================================================
 
-All three make a part of your program count as a constant, and people use them as if they
-were the same. :term:`detach` cuts one tensor, in both modes of differentiation. ``no_grad``
-stops the recording of a whole block, but only for :term:`reverse mode`, since
-:term:`forward mode` sees through it. ``inference_mode`` cuts in both modes, and its results
-may not be used in a recorded product later.
+You want a part of your program to count as a constant, and there are three ways to do this.
+People use them as if they were the same, but they cut different things. :term:`detach` cuts
+one tensor, in both modes of differentiation. ``no_grad`` stops the recording of a whole
+block, but only for :term:`reverse mode`, since :term:`forward mode` sees through it.
+``inference_mode`` cuts in both modes, and its results may not be used in a recorded product
+later.
 """
 
 # %%

@@ -26,7 +26,7 @@ handle = register_multi_grad_hook((a, b, c), lambda g: print("all of", g))
 
 # %%
 # *I want to run something once for each backward.* With ``mode="any"`` the hook is called
-# with the first cotangent only. A backward that reaches none of the tensors does not call
+# with only the first cotangent. A backward that reaches none of the tensors does not call
 # it, as that of ``c**2`` here:
 
 handle.remove()

@@ -4,11 +4,11 @@ r"""
 What does v do where an index occurs twice?
 ===========================================
 
-An index occurs twice in ``x[i]`` or in ``b[i] = s``. What happens to the gradient? If you
-*read* a place twice, both :term:`cotangents <cotangent>` are added up there, which is
-right. If you *write* it twice and the values are added, each of them gets its ``v``, which
-is right, too. But if one value overwrites the other, PyTorch sends ``v`` to both without a
-warning.
+An index occurs twice in your ``x[i]`` or in your ``b[i] = s``. What happens to the
+gradient? If you *read* a place twice, both :term:`cotangents <cotangent>` are added up
+there, which is right. If you *write* it twice and the values are added, each of them gets
+its ``v``, which is right, too. But if one value overwrites the other, PyTorch sends ``v``
+to both without a warning.
 """
 
 # %%

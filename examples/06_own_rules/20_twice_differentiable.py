@@ -50,9 +50,9 @@ twice(Fourth.apply, x)
 # ---------------
 #
 # *My first gradient is right, and the second is silently wrong.* Here ``forward`` saves
-# :math:`q=x^2`. As q is neither an input nor an output, ``backward`` sees a constant. So in
-# :math:`4qx` only the factor x is differentiated. The second derivative becomes
-# :math:`4q=16`, and not 48:
+# :math:`q=x^2`. Since q is neither an input nor an output, ``backward`` treats it as a
+# constant. So in :math:`4qx` only the factor x is differentiated. The second derivative
+# becomes :math:`4q=16`, and not 48:
 
 
 class Intermediate(Function):

@@ -4,11 +4,12 @@ r"""
 What does one VJP cost next to the forward pass?
 ================================================
 
-How long may a gradient take, if you know how long the function takes? In arithmetic, it is
-two forward passes if both weights and input want a gradient. For the weights of a deep
-network alone it is nearly two, and for the input alone it is one. On the clock, it takes
-between a fraction of a forward pass and about three of them, for the functions on this
-page. This multiple does not grow with the number of inputs or outputs.
+You know how long your function takes, and wonder how much longer its gradient will take. In
+arithmetic, the gradient takes as much as two forward passes if both the weights and the
+input want one. For the weights of a deep network alone it takes nearly two, and for the
+input alone it takes one. On the clock, it takes between a fraction of a forward pass and
+about three of them, for the functions on this page. This multiple does not grow with the
+number of inputs or outputs.
 """
 
 # %%
@@ -45,9 +46,9 @@ for name, inputs in wanted.items():
 counts
 
 # %%
-# For the weights alone you get less than two, because nothing has to reach the input of
-# the first layer. With L equal layers it is :math:`2-1/L`. (The counter sees matrix
-# products only, and does not count ``tanh``.)
+# For the weights alone you get less than two, because nothing has to reach the input of the
+# first layer. With L equal layers it is :math:`2-1/L`. (The counter sees only matrix
+# products, and does not count ``tanh``.)
 #
 # Timed
 # -----

@@ -88,8 +88,8 @@ def compare(m):
 
 
 # %%
-# If you run a copy of this page, it measures on your machine. In a clone of the
-# repository it reads a record, and here is where that comes from:
+# If you run a copy of this page, it measures on your machine. In a clone of the repository
+# it reads a record, and here is where this record comes from:
 
 import json
 import platform
@@ -156,7 +156,7 @@ print(f"{rows / flops(f, X):.0f} {columns / flops(f, X):.0f}")
 
 # %%
 # :term:`Reverse mode <reverse mode>` needs a forward pass and 1000 products. Forward mode
-# needs 100 products and up to two passes more, and so about a tenth of the work is left:
+# needs 100 products and up to two more passes, which is about a tenth of the work:
 
 assert rows == 1001 * flops(f, X)
 assert 100 * flops(f, X) < columns < 103 * flops(f, X)

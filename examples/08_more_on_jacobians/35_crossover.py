@@ -69,7 +69,7 @@ for m in (1, 8, 32, 64, 128, 512):
 
 # %%
 # Reverse mode costs the forward pass and ``m`` products. Forward mode costs ``n`` products
-# and two passes more. One of these passes is the forward pass. The other multiplies the
+# and two more passes. One of these passes is the forward pass. The other multiplies the
 # :term:`tangent` of the weights, which is zero, but is multiplied all the same. So the
 # crossover of this network is at :math:`m=n`, give or take one.
 #
@@ -157,8 +157,8 @@ with sdpa_kernel(SDPBackend.MATH):
     J = torch.func.jacfwd(attend)(q)
 
 # %%
-# All modes must agree, because only the work differs, and the crossover must lie between
-# ``m`` of 63 and 66. We check both, and the results of the sections above:
+# All modes must agree, because only the work differs, and the crossover must lie between m
+# = 63 and m = 66. We check both, and the results of the sections above:
 
 x = torch.linspace(-1, 1, 6)
 rows = torch.func.jacrev(network(6, 4))(x)

@@ -38,7 +38,7 @@ J = jacrev(run)(params, x)
 J["weight"]
 
 # %%
-# :func:`pullback.jacobian` gives the same. It also takes a dict and returns one:
+# :func:`pullback.jacobian` gives the same result. It takes a dict and returns one, too:
 
 import pullback
 

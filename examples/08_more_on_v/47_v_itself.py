@@ -32,11 +32,11 @@ print(x.grad, v, v._version)
 # When x.grad shares the memory of v
 # ----------------------------------
 #
-# The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It hands on
-# ``v`` in another shape, in the same memory. An ``x.grad`` that was None then takes this
-# tensor as it is, and the next ``backward`` adds to it in place. That changes ``v``
-# before it is used again, and so the third call is wrong as well. Three calls should give
-# 3 and 30:
+# The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It passes on ``v``
+# in another shape, but in the same memory. An ``x.grad`` that was None then takes this
+# tensor as it is, and the next ``backward`` adds to it in place. That changes ``v`` before
+# it is used again, and so the third call is wrong as well. Three calls should give 3 and
+# 30:
 
 x.grad, v = None, torch.tensor([[1.0, 10.0]])
 for _ in range(3):
@@ -87,7 +87,7 @@ for name, f in operations.items():
     assert shares[name] == (not torch.equal(ones, torch.ones_like(ones)))
 
 # %%
-# ``x + 1`` and ``x.clone()`` hand on ``v`` itself and not a view of it, and ``backward``
+# ``x + 1`` and ``x.clone()`` pass on ``v`` itself and not a view of it, and ``backward``
 # makes a copy of that. If ``x + 1`` comes after a ``flatten``, what arrives is a view
 # again. What counts is the whole way from ``y`` to this ``x``. If one rule on it computes
 # something new, such as that of the square in ``(x**2).flatten()``, then ``x.grad`` is a
