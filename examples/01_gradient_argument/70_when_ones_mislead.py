@@ -8,15 +8,16 @@ Ones give the derivative at every point if each point goes through the function 
 itself. In a formula you can see whether that is so. In a network with twenty layers you
 can't, and one of them may let the samples of a batch look at each other. Then ones still
 return numbers of the right shape, without any error, and they are not what you wanted.
-
-If your network is trained, and you ask what it says about each sample, call
-``model.eval()`` before you ask. In eval mode BatchNorm uses stored numbers, a sample no
-longer depends on the others, and one call with ones (or with the gradient of the sum) is
-right for all of them. The page shows this further down, and what to do where the samples are
-meant to mix.
 """
 
 # %%
+# .. dropdown:: If you are here because of a trained network, and in a hurry
+#
+#    Call ``model.eval()`` before you ask what it says about each sample. BatchNorm then uses
+#    numbers that it has stored, a sample no longer depends on the others, and one call with
+#    ones is right for all of them. Why this is so, and what to do where the samples are
+#    meant to mix, is what the page is about.
+#
 # Shares of the bill
 # ------------------
 #
