@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-sys.path[:0] = [str(Path(__file__).parents[1] / p) for p in ("tests", "docs/_ext")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs/_ext"))
 from built import launched, served
 
 TESTS = Path(__file__).parents[1] / "tests"
