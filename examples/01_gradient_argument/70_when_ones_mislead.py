@@ -13,10 +13,10 @@ return numbers of the right shape, without any error, and they are not what you 
 # %%
 # .. dropdown:: If you are here because of a trained network, and in a hurry
 #
-#    Call ``model.eval()`` before you ask what it says about each sample. BatchNorm then uses
-#    numbers that it has stored, a sample no longer depends on the others, and one call with
-#    ones is right for all of them. Why this is so, and what to do where the samples are
-#    meant to mix, is what the page is about.
+#    Call ``model.eval()`` before you ask what it says about each sample. BatchNorm then
+#    uses numbers that it has stored, a sample no longer depends on the others, and one call
+#    with ones is right for all of them. Why this is so, and what to do where the samples
+#    are meant to mix, is what the page is about.
 #
 # Shares of the bill
 # ------------------

@@ -97,9 +97,29 @@ torch.testing.assert_close(distances(x), torch.cdist(x, 1 - x))
 found["cdist"] = product(distances, x)
 
 # %%
-# *Large batches have a second derivative, but a small one raises.* This was so with
-# ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let it compute by matrix
-# products, it has one on every release:
+# *Where two points coincide, it is wrong without a message.* The second derivative of a
+# squared distance is 2 everywhere. Through ``cdist`` it is 0 for a pair of equal points, as
+# all pairs i = i of ``cdist(x, x)`` are. For squared distances, and for a kernel made of
+# them, write the sum of squares, which takes no root (:ref:`squared-distances`). In the
+# first row the points are equal, in the second they differ:
+
+point = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+squared = {
+    "by cdist": lambda a, b: torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist") ** 2,
+    "by squares": lambda a, b: ((a[:, None] - b[None]) ** 2).sum(-1),
+}
+bends = {name: [] for name in squared}
+for other in (0.0, 1.0):
+    for name, f in squared.items():
+        there = torch.tensor([[other]], dtype=torch.float64)
+        (g,) = torch.autograd.grad(f(point, there).sum(), point, create_graph=True)
+        bends[name].append(torch.autograd.grad(g, point)[0].item())
+    print({name: bend[-1] for name, bend in bends.items()})
+
+# %%
+# *What about the distances within one set?* If they are written as ``(a - b).norm()``,
+# their second derivative is NaN if two points are the same, as in all pairs i = j. So take
+# only the pairs i < j. Each line says whether there is a NaN, for all pairs first, and then
 # for i < j:
 
 i, j = torch.triu_indices(4, 4, 1)
