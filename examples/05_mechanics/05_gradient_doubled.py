@@ -88,8 +88,10 @@ print(model.weight.grad, model.bias.grad)
 # --------------
 #
 # *Since PyTorch 2.0 my accumulation code fails on None.* ``zero_grad`` sets ``.grad`` to
-# None unless you pass ``set_to_none=False``. If your code adds to ``.grad`` by hand, it has
-# to expect None:
+# None unless you pass ``set_to_none=False``, which saves memory and time. Read gradients,
+# for example for a log, after ``backward`` and before ``zero_grad``
+# (:ref:`accumulate-by-hand-none`). If your code adds to ``.grad`` by hand, it has to expect
+# None:
 
 optimizer.zero_grad()
 more = torch.ones(1)

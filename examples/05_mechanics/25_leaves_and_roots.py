@@ -126,7 +126,8 @@ except ValueError as error:
 # ``requires_grad_(False)`` is refused. If you want the same numbers without a gradient,
 # ``detach`` makes a new tensor. ``retain_grad`` is refused on a tensor that does not
 # require a gradient. On a leaf it does nothing, since the ``.grad`` of a leaf is kept
-# anyway:
+# anyway. A tutorial of PyTorch said this of tensors in the middle until November 2025,
+# which was a mistake (:ref:`answers-retain-grad`):
 
 x.retain_grad()
 print(x.retains_grad)
