@@ -184,7 +184,7 @@ assert torch.equal(torch.stack(columns, 1), J)
 assert torch.equal(torch.stack(again, 1), J)
 assert torch.equal(torch.stack(rows), J)
 full = torch.func.jacfwd(blur)(image).reshape(1024, 1024)
-torch.testing.assert_close(z**3 + z, torch.ones_like(z))  # its root: all entries alike
+torch.testing.assert_close(z**3 + z, torch.ones_like(z))  # the equation of the root
 torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, atol=0)
 
 # %%

@@ -46,7 +46,7 @@ import warnings
 x = torch.tensor(1.0, requires_grad=True)
 y = x**5
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of the cycle that create_graph leaves in x.grad
+    warnings.simplefilter("ignore")  # about the cycle that create_graph leaves in x.grad
     y.backward(create_graph=True)
     y.backward(create_graph=True)
 found, x.grad = x.grad.item(), None

@@ -142,7 +142,7 @@ print(stored, cloned)
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)
 (weight * (weight * data)).sum().backward()
-weight.grad  # of 3 w^2: 6 w, 3 w from each use
+weight.grad  # the derivative of 3 w^2 is 6 w, with 3 w from each use
 
 # %%
 # Adding on purpose, and clipping

@@ -68,7 +68,7 @@ for gap in (1e-2, 1e-4, 1e-6):
 # smooth in A. But the way back through ``eigh`` divides by the gap of the two equal
 # values all the same, and both gradients are NaN:
 
-G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, in the outputs' shape
+G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, shaped like the outputs
 
 
 def of_third(A):

@@ -53,7 +53,7 @@ def cofactors(A):
     return torch.det(U) * torch.det(Vh) * (U * rest) @ Vh
 
 
-torch.manual_seed(0)  # among fifty there are both kinds
+torch.manual_seed(0)  # both kinds occur among fifty
 kinds = set()
 for row, column in torch.randn(50, 2, 2, dtype=torch.float64):
     B = torch.outer(row, column).requires_grad_()

@@ -29,7 +29,7 @@ data, boxes = torch.randn(8, 2), weakref.WeakSet()
 
 class Box:
     def __init__(self, tensor):
-        self.tensor = tensor.detach()  # else an output in its own node's box: a cycle
+        self.tensor = tensor.detach()  # or an output would keep its own node alive
         boxes.add(self)
 
 

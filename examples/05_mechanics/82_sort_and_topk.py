@@ -133,7 +133,7 @@ for tau in (2.0, 0.5, 0.1):
 
 def soft_ranks(x, tau):
     below = ((x[:, None] - x[None]) / tau).sigmoid()
-    return below.sum(1) - 0.5  # the comparison with itself
+    return below.sum(1) - 0.5  # without the comparison with itself
 
 
 print(x.argsort().argsort().tolist(), soft_ranks(x, 0.5).detach().numpy().round(2))

@@ -140,7 +140,7 @@ off = projected(gamma.detach() * V / wrong, wrong_hat, 0)
 for name, own in {"N - 1": off, "N": both}.items():
     error = (own - theirs[0]).abs().max()
     print(name, f"{error:.2f}", bool(error < 1e-12))
-layer = nn.BatchNorm1d(d, momentum=1.0).double()  # it remembers the last batch alone
+layer = nn.BatchNorm1d(d, momentum=1.0).double()  # it remembers only the last batch
 layer(X)
 print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 

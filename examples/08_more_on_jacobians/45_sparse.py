@@ -66,7 +66,7 @@ figure, ax = plt.subplots(layout="constrained")
 ax.scatter(columns, rows, c=color[columns], s=180, marker="s", cmap="viridis")
 ax.invert_yaxis()
 ax.set_aspect("equal")
-title = ax.set_title("A tridiagonal pattern in three colours, none twice in a row")
+title = ax.set_title("A tridiagonal pattern in three colours: no row has one of them twice")
 
 # %%
 # With VJPs, and why this is the ones trick

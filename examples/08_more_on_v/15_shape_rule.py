@@ -127,7 +127,7 @@ print(torch.equal(torch.autograd.grad(out, image, padded)[0], cropped))
 
 t = torch.ones(3, 2, requires_grad=True)
 t.sum(1).backward(gradient=v)
-torch.autograd.backward(t.sum(1), grad_tensors=v)  # adds the same once more
+torch.autograd.backward(t.sum(1), grad_tensors=v)  # adds the same product again
 (product,) = torch.autograd.grad(t.sum(1), t, grad_outputs=v)
 print(torch.equal(t.grad, 2 * product))
 try:
