@@ -59,8 +59,8 @@ print(calls - before)
 torch.func.vmap(push)(torch.eye(2)).T
 
 # %%
-# What for: an eigenvector by power iteration
-# -------------------------------------------
+# One use: an eigenvector by power iteration
+# ------------------------------------------
 #
 # To find the largest singular value of J, you need :math:`J^\top J` again and again, at
 # one point. Our example is a map between images, from 1024 numbers to 1024. We linearise
@@ -94,8 +94,8 @@ ax = pullback.plot.heatmap(
 )
 
 # %%
-# What for: a system with J, as in a Newton step
-# ----------------------------------------------
+# Another use: a system with J, as in a Newton step
+# -------------------------------------------------
 #
 # A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. You need neither J nor its
 # inverse for this. GMRES needs only products, and J need not be symmetric, as it must be

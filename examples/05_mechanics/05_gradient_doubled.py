@@ -131,8 +131,8 @@ stored, cloned = x.grad, x.grad.clone()
 print(stored, cloned)
 
 # %%
-# Twice, and right
-# ----------------
+# When twice is right
+# -------------------
 #
 # A tensor that is used in two places gets the sum of what comes back along both paths. This
 # is the :term:`chain rule`, and you should not divide by two. It happens with tied weights,

@@ -82,8 +82,8 @@ for body in bodies:
 # stops :term:`reverse mode` alone. And none of the five notices the last two rows,
 # because half a gradient is a number like any other.
 #
-# Zeros, and right
-# ----------------
+# When zeros are right
+# --------------------
 #
 # *The Hessian of my ReLU classifier with respect to the image is zero everywhere.* Each
 # logit is piecewise linear, so its second derivatives are the zeros in the first line. A

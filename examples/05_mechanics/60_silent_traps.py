@@ -29,8 +29,8 @@ for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones
         print(error)
 
 # %%
-# A v too many
-# ------------
+# One v too many
+# --------------
 #
 # *Six losses, seven grad_tensors, and no mismatch?* A list of ``v`` may be longer than the
 # list of outputs. What is left over is dropped, whatever its shape. If the two lists come

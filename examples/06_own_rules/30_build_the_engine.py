@@ -173,8 +173,8 @@ y.backward()
 print(x.grad == 2.0**60, len(uses(y)))
 
 # %%
-# Held against torch
-# ------------------
+# Compared with torch
+# -------------------
 #
 # ``run`` takes one program for either library, where ``make`` is the constructor of its
 # tensors. It returns the gradients, or the message of the error:

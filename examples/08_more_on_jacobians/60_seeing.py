@@ -104,9 +104,9 @@ own = torch.func.jacrev(softmax)(x).diagonal()
 print((p * (1 - p)).numpy().round(3), torch.allclose(own, p * (1 - p)))
 
 # %%
-# :term:`Mixing <mixing>` is the question whether an output at one index of the first
-# dimension looks at an input at another. For softmax these are single entries, and for
-# the others tokens or samples:
+# A function :term:`mixes <mixing>` if an output at one index of the first dimension depends
+# on an input at another. For softmax these indices belong to single entries, and for the
+# others to tokens or samples:
 
 for name, f, at in (
     ("softmax", softmax, x),

@@ -62,8 +62,8 @@ for v in choices:
 # in the third place. The last ``v`` multiplies this row by 3. (:ref:`one-component`,
 # :ref:`v-is-a-weight`)
 #
-# 3. Ones, and every sample its own derivative?
-# ---------------------------------------------
+# 3. Do ones give every sample its own derivative?
+# ------------------------------------------------
 #
 # For one of these two functions, ``backward(ones)`` on a batch gives each sample's own
 # derivative. For which one?
