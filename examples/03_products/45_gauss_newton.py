@@ -6,9 +6,9 @@ Gauss-Newton and Fisher products from a VJP and a JVP
 
 You fit a model, and the :term:`Hessian` of its loss is too large to form or has negative
 eigenvalues. The Gauss-Newton matrix :math:`J^\top H_\ell J` often takes its place. For a
-loss :math:`\ell(f(w))` one :term:`JVP`, one small product and one :term:`VJP` multiply it
-by ``u``, without forming J. For squared error and for softmax with cross-entropy it is the
-Fisher matrix, too.
+loss :math:`\ell(f(w))` one :term:`JVP`, one small product and one :term:`VJP` multiply this
+matrix by ``u``, without forming J. For squared error and for softmax with cross-entropy it
+is the Fisher matrix, too.
 """
 
 # %%

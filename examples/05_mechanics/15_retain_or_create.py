@@ -16,7 +16,7 @@ only ``create_graph=True``, the old graph is kept as well. Most training needs n
 # you want                                   pass
 # =========================================  =====================================
 # one gradient                               nothing
-# several products with the same J           ``retain_graph=True``, not on the last
+# several products with the same J           ``retain_graph=True`` in all but the last
 # a derivative of the gradient               ``create_graph=True`` on the first call
 # ``.grad`` of a tensor in the middle        neither: ``h.retain_grad()``
 # =========================================  =====================================

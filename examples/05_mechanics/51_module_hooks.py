@@ -6,9 +6,9 @@ A full backward hook on a module: when does it run, and what does it see?
 
 You want to see the gradients of a module, or to change them, and register a hook on it. The
 hook runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready, and it
-sees them beside those of the outputs. Where no input needs a gradient it sees None. It does
-not see tensors in a list or dict, or tensors passed by keyword. What the hook returns
-replaces the inputs' cotangents, but not the gradient of any weight.
+sees them together with those of the outputs. Where no input needs a gradient it sees None.
+It does not see tensors in a list or dict, or tensors passed by keyword. What the hook
+returns replaces the inputs' cotangents, but not the gradient of any weight.
 """
 
 # %%
