@@ -85,7 +85,8 @@ for name, f in plain.items():
 # %%
 # *Large batches have a second derivative, but a small one raises.* This was so with
 # ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let it compute by matrix
-# products, it has one on every release:
+# products, it has one on every release that was tried, and it is right where no two of the
+# points coincide:
 
 
 def distances(x):
@@ -94,6 +95,26 @@ def distances(x):
 
 torch.testing.assert_close(distances(x), torch.cdist(x, 1 - x))
 found["cdist"] = product(distances, x)
+
+# %%
+# *Where two points coincide, it is wrong without a message.* The second derivative of a
+# squared distance is 2 everywhere. Through ``cdist`` it is 0 for a pair of equal points, as
+# all pairs i = i of ``cdist(x, x)`` are. For squared distances, and for a kernel made of
+# them, write the sum of squares, which takes no root (:ref:`squared-distances`). In the
+# first row the points are equal, in the second they differ:
+
+point = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+squared = {
+    "by cdist": lambda a, b: torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist") ** 2,
+    "by squares": lambda a, b: ((a[:, None] - b[None]) ** 2).sum(-1),
+}
+bends = {name: [] for name in squared}
+for other in (0.0, 1.0):
+    for name, f in squared.items():
+        there = torch.tensor([[other]], dtype=torch.float64)
+        (g,) = torch.autograd.grad(f(point, there).sum(), point, create_graph=True)
+        bends[name].append(torch.autograd.grad(g, point)[0].item())
+    print({name: bend[-1] for name, bend in bends.items()})
 
 # %%
 # *What about the distances within one set?* If they are written as ``(a - b).norm()``,
@@ -172,6 +193,9 @@ h = 1e-3
 up, middle, down = (fused["ctc_loss"](x.detach() + k * h * u) ** 2 for k in (1, 0, -1))
 curvature = (up - 2 * middle + down) / h**2
 torch.testing.assert_close((of_ctc * u).sum(), curvature, atol=1e-6, rtol=1e-4)
+assert bends["by squares"] == [2, 2]
+assert bends["by cdist"][0] == 0
+assert abs(bends["by cdist"][1] - 2) < 1e-6
 
 # %%
 # Where next
