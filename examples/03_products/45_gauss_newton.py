@@ -104,7 +104,7 @@ Ju = torch.func.jvp(logits, (flat,), (direction,))[1]
 fisher_product = pull(p * Ju - p * (p @ Ju))[0]
 
 # %%
-# The definition, which goes label by label, gives the same:
+# The definition, which goes label by label, gives the same product:
 
 gradients = -torch.func.jacrev(lambda w: torch.log_softmax(logits(w), 0))(flat)
 definition = torch.stack([p[k] * g * (g @ direction) for k, g in enumerate(gradients)])

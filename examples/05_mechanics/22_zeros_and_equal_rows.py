@@ -178,7 +178,7 @@ linear.zero_grad(set_to_none=False)
 print(before > 0, linear.weight.grad.norm().item())
 
 # %%
-# As a check, we take difference quotients in float64, which know nothing of graphs. They
+# As a check, we take difference quotients in float64, which know nothing about graphs. They
 # are 0 where the function is flat, and with a step in one entry they show the Jacobians
 # that ones hide:
 

@@ -77,10 +77,10 @@ for body in bodies:
 
 # %%
 # Three things stand out. Only ``autograd.grad`` finds (2, 4) through the *earlier y*,
-# because it follows the :term:`computation graph` and does not care about arguments.
+# because it follows the :term:`computation graph` and not the arguments of f.
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
-# stops :term:`reverse mode` alone. And none of the five notices the last two rows,
-# because half a gradient is a number like any other.
+# stops :term:`reverse mode` alone. And none of the five notices the last two rows, because
+# half a gradient is a number like any other.
 #
 # When zeros are right
 # --------------------
@@ -160,7 +160,7 @@ except RuntimeError as error:
 
 # %%
 # :func:`pullback.check` finds half gradients as well, because one of its routes takes
-# differences and knows nothing of graphs:
+# differences and knows nothing about graphs:
 
 print(pullback.check(bodies["item"], x.detach(), torch.ones(2)).error)
 

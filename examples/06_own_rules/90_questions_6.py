@@ -80,7 +80,7 @@ shown = {
 shown
 
 # %%
-# You know neither of the two. What was checked is the first derivative at this point.
+# You know neither. What was checked is the first derivative at this point.
 # (:ref:`gradcheck`, :ref:`twice-differentiable`)
 #
 # 3. How often does the engine visit h?

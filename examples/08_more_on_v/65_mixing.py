@@ -100,9 +100,9 @@ for name, dim in {"batch": 0, "time": 1}.items():
 pullback.mixing(functions["cumsum"], X).matrix.int()
 
 # %%
-# You can try the same with four numbers. The derivative of each output with respect to
-# its own input is 1, but with ones you get 4, 3, 2, 1. Press *one-hot* to see one row at
-# a time. Of each row you want only one entry, the one on the diagonal:
+# You can try the same with four numbers. The derivative of each output with respect to its
+# own input is 1, but with ones you get 4, 3, 2, 1. Press *one-hot* to see one row at a
+# time. You want only one entry of each row, the one on the diagonal:
 
 pullback.live(lambda x: x.cumsum(0), torch.ones(4))
 
