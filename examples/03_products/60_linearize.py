@@ -138,7 +138,7 @@ scaled = lambda w: w[0] * torch.sin(w[1]) * w
 _, push_old = torch.func.linearize(scaled, w)
 _, pull_old = torch.func.vjp(scaled, w)
 before_step = push_old(ones), pull_old(ones)[0]
-w.copy_(torch.tensor([5.0, 1.0]))  # in place, as an optimiser does it
+w.copy_(torch.tensor([5.0, 1.0]))  # in place, as an optimizer does it
 after_step = push_old(ones), pull_old(ones)[0]
 at_new = torch.func.jvp(scaled, (w,), (ones,))[1], torch.func.vjp(scaled, w)[1](ones)[0]
 answered = zip(before_step, after_step, at_new, strict=True)

@@ -111,7 +111,7 @@ y.backward()
 print(late.grad, early.grad, w.grad)
 
 # %%
-# A leaf that was made from a copy collects the gradient for itself. An optimiser that holds
+# A leaf that was made from a copy collects the gradient for itself. An optimizer that holds
 # the original finds None there. A ``deepcopy`` of a model consists of such copies. If you
 # take the inner steps of MAML on it, no gradient reaches the outer model, and you need
 # :ref:`recorded steps <hypergradients>` instead:
