@@ -30,9 +30,9 @@ J = torch.func.jacfwd(f)(x)
 J
 
 # %%
-# Count the columns from 0. No row is shared among columns 0, 3 and 6, or 1, 4 and 7, or 2, 5
-# and 8. Columns that may be computed together get the same *colour* (:term:`coloring`),
-# which here is the remainder when you divide by three:
+# Count the columns from 0. No row is shared among columns 0, 3 and 6, or 1, 4 and 7, or
+# 2, 5 and 8. Columns that may be computed together get the same *colour*
+# (:term:`coloring`), which here is the remainder when you divide by three:
 
 color = torch.arange(n) % 3
 color
