@@ -11,10 +11,10 @@ beforehand. :func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju
 """
 
 # %%
-# Both return the value and a function. The function from ``linearize`` takes a ``u`` with
-# the shape of x, and the one from ``vjp`` a ``v`` with the shape of y. To see how often f
-# runs, we count its calls. (``linearize`` warns about a step of its own tracing, and we
-# mute this warning here.)
+# Both ``linearize`` and ``vjp`` return the value and a function. The function from
+# ``linearize`` takes a ``u`` with the shape of x, and the one from ``vjp`` a ``v`` with the
+# shape of y. To see how often f runs, we count its calls. (``linearize`` warns about a step
+# of its own tracing, and we mute this warning here.)
 
 import warnings
 

@@ -53,7 +53,7 @@ found, x.grad = x.grad.item(), None
 found
 
 # %%
-# It is 10, the sum of two first derivatives. (:ref:`accumulating-twice`)
+# ``x.grad`` holds 10, the sum of two first derivatives. (:ref:`accumulating-twice`)
 #
 # 3. How many products?
 # ---------------------
@@ -70,7 +70,7 @@ loss = (w**3).sum()
 len(calls)
 
 # %%
-# It takes two, a gradient and the gradient of that. (:ref:`hvp`)
+# It takes two products, a gradient and the gradient of that. (:ref:`hvp`)
 #
 # Here the answers are checked with the formulas:
 

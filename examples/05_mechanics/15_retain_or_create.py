@@ -60,8 +60,8 @@ print(first, second, first.requires_grad)
 # create_graph: a derivative of the gradient
 # ------------------------------------------
 #
-# This is called :term:`double backward`. Pass ``create_graph=True`` for each derivative
-# that you want to differentiate again. The last one does not need it:
+# To differentiate a gradient is called :term:`double backward`. Pass ``create_graph=True``
+# for each derivative that you want to differentiate again. The last one does not need it:
 
 x = torch.tensor(2.0, requires_grad=True)
 (d1,) = torch.autograd.grad(x**3, x, create_graph=True)

@@ -69,8 +69,8 @@ for name, way in ways.items():
 # "Inference tensors cannot be saved for backward"
 # ------------------------------------------------
 #
-# This is the error in the table. For its :term:`VJP` the product ``c * x`` has to keep
-# ``c``, and a tensor from ``inference_mode`` may not be kept:
+# This message is the error in the table. For its :term:`VJP` the product ``c * x`` has to
+# keep ``c``, and a tensor from ``inference_mode`` may not be kept:
 
 print(*messages)
 

@@ -107,8 +107,8 @@ h = Counted.apply(z)
 received
 
 # %%
-# It runs once, with the sum of the three :term:`cotangents <cotangent>`. The engine waits
-# until all of them have arrived. (:ref:`build-the-engine`)
+# The rule runs once, with the sum of the three :term:`cotangents <cotangent>`. The engine
+# waits until all of them have arrived. (:ref:`build-the-engine`)
 #
 # Here the answers are checked with the formulas:
 
