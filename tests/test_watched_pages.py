@@ -70,7 +70,7 @@ SHOWN = {
     "docs/contract.md": {"extra-gradients-dropped"},
     "docs/corrections_tutorials.md": {"extra-gradients-dropped"},
     "docs/fix/nan.md": {"not-finite"},
-    "docs/fix/not-learning.md": {"loss-broadcast"},
+    "docs/fix/not-learning.md": {"backward-that-ignores-v", "loss-broadcast"},
     "docs/fix/zeros.md": {"ones-on-mixed-samples"},
     "docs/play.md": {"clamp-outside"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
