@@ -69,6 +69,7 @@ SHOWN = {
     },
     "docs/contract.md": {"extra-gradients-dropped"},
     "docs/corrections_tutorials.md": {"extra-gradients-dropped"},
+    "docs/fix/finite-differences.md": {"backward-that-ignores-v"},
     "docs/fix/nan.md": {"not-finite"},
     "docs/fix/not-learning.md": {"backward-that-ignores-v", "loss-broadcast"},
     "docs/fix/zeros.md": {"ones-on-mixed-samples"},
