@@ -12,8 +12,8 @@ return numbers of the right shape, without any error, and they are not what you 
 If your network is trained, and you ask what it says about each sample, call
 ``model.eval()`` before you ask. In eval mode BatchNorm uses stored numbers, a sample no
 longer depends on the others, and one call with ones (or with the gradient of the sum) is
-right for all of them. The page shows this further down, and what to do where the samples are
-meant to mix.
+right for all of them. The page shows this further down, and what to do where the samples
+are meant to mix.
 """
 
 # %%
