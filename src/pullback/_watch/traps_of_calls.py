@@ -210,10 +210,10 @@ def _adds_to(log: Log, call: Call, begun: int) -> bool:
         if e.run == call.run and e.op == "add_" and e.node.endswith("AccumulateGrad")
     ]
     steps = any(e.op == "step" and e.index > begun for e in log.events)
-    return bool(added) and not steps and not _reset(log, added[0].writes, begun)
+    return bool(added) and not steps and not _set_to_zero(log, added[0].writes, begun)
 
 
-def _reset(log: Log, keys: tuple[int, ...], since: int) -> bool:
+def _set_to_zero(log: Log, keys: tuple[int, ...], since: int) -> bool:
     """Tell whether gradients were set to zero."""
     return any(w.clears for key in keys for w in log.writes_since(key, since))
 
@@ -226,11 +226,11 @@ def accumulate(log: Log, now: Moment) -> Found:
     if leaf is None or t is None or t.grad is None:
         return
     event, before = now.event, leaf.added
-    since = _made(log, event.writes)
+    since = _index_of_making(log, event.writes)
     if before and (before.key != leaf.key or since > before.event.index):
         before = None  # the leaf was moved, as by double(), or the gradient is a new one
     since = before.event.index if before else since
-    cleared = _reset(log, event.writes, since)
+    cleared = _set_to_zero(log, event.writes, since)
     updated = bool(log.writes_since(leaf.key, since))
     was_stale = bool(before and before.stale)
     if not cleared and updated and was_stale:
@@ -260,7 +260,7 @@ def accumulated_at_end(log: Log) -> Found:
         event = added.event
         if storage_key(t.grad) not in event.writes:
             continue  # it was dropped, and this is a new one
-        if added.key == leaf.key and _made(log, event.writes) < event.index:
+        if added.key == leaf.key and _index_of_making(log, event.writes) < event.index:
             writes = log.writes_since(leaf.key, event.index)
             later = [w for k in event.writes for w in log.writes_since(k, event.index)]
             cleared = [w for w in later if w.clears]
@@ -268,7 +268,7 @@ def accumulated_at_end(log: Log) -> Found:
                 yield _accumulated(log, t, event, added.call)
 
 
-def _made(log: Log, keys: tuple[int, ...]) -> int:
+def _index_of_making(log: Log, keys: tuple[int, ...]) -> int:
     """Return when a gradient was made that is added to."""
     return max((log.makers[k].index for k in keys if k in log.makers), default=-1)
 

@@ -18,6 +18,7 @@ from pullback._torch import functions_of, given_to_clip, hooks_of, storage_key
 from pullback._watch.findings import Note, Site
 from pullback._watch.frames import is_own
 from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, drop, keys_of
+from pullback._watch.recorder import readable
 from pullback._watch.rules import Found, after, at_step, trap
 
 TWICE = 2  # of a step that is odd; one alone may be meant
@@ -197,7 +198,7 @@ def clipped_nothing(log: Log, now: Moment) -> Found:
     """Keep which line clips gradients that are not there, or that are all zeros."""
     event, clips = now.event, log.memory(Clips)
     given = given_to_clip() if event.run == FORWARD else []
-    if any(bool(p.grad.any()) for p in given if p.grad is not None):
+    if any(_counts(p.grad) for p in given):
         clips.last = event.index
         clips.empty.pop(event.site, None)
     elif given:
@@ -206,6 +207,13 @@ def clipped_nothing(log: Log, now: Moment) -> Found:
         clip.times = before.times if before is not None else 0
         clips.empty[event.site] = clip
     return ()
+
+
+def _counts(gradient: Tensor | None) -> bool:
+    """Tell whether there is a gradient that is not all zeros, as far as it can be read."""
+    if gradient is None:
+        return False
+    return not readable(gradient) or bool(gradient.any())
 
 
 @at_step("clipped-before-backward")
