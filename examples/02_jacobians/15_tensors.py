@@ -47,7 +47,8 @@ J_blur.shape
 
 9 * J_blur[1, 1]
 
-# %% The blurred pixel in row 1 and column 1 depends on the nine pixels of its window, each
+# %%
+# The blurred pixel in row 1 and column 1 depends on the nine pixels of its window, each
 # with a rate of one ninth, and on no other. **The shape of the Jacobian is the shape of y,
 # followed by the shape of x**, in code ``y.shape + x.shape``. That is "outputs first", as
 # in a table, where ``(2,) + (3,)`` gave ``(2, 3)``.
