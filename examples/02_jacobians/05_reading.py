@@ -156,7 +156,7 @@ print("hers:", copied, sep="\n")
 # Hers has a row for each *stove*, and heat and fuel are the columns. Many books write it
 # that way. It is our table flipped along its diagonal, so that the rows become columns.
 # This is called the *transpose*, in code ``J.T``. Her product is
-# :math:`10\cdot[1,2]-1\cdot[1,4]=[9,16]`, so the row of the first *stove* got the price of
+# :math:`10\cdot[1,2]-1\cdot[1,4]=[9,16]`, so the first *stove* got the price of
 # heat. With the book's table she should have multiplied the *columns* by the prices, which
 # is ``copied @ v``.
 #
