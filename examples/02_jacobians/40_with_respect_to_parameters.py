@@ -15,10 +15,11 @@ need a :term:`Jacobian`, and this time its inputs are the weights.
 # %%
 # .. dropdown:: The network, and how it was trained
 #
-#    It has a hidden layer of three units, and two outputs, heat and fuel. Each unit adds up
-#    the settings with its weights, and sends the sum through SiLU, a smooth curve. We train
-#    it for a moment on a hundred settings of the stoves and on what the house does at each.
-#    (The seed is there so that you get the same network.)
+#    It has a hidden layer of three units, and two outputs, heat and fuel. Each unit
+#    multiplies the settings by its weights, adds them up with a bias, and sends the sum
+#    through SiLU, a smooth curve. We train it for a moment on a hundred settings of the
+#    stoves and on what the house does at each. (The seed is there so that you get the same
+#    network.)
 
 import torch
 
@@ -42,14 +43,15 @@ print("predicted:", net(x).detach().round(decimals=2), " true: heat 6, fuel 14")
 # %%
 # The heat is nearly right, and about 0.7 of fuel is missing.
 #
-# The last layer adds a bias to the fuel, the same number at every setting. If we raise it
-# by what is missing here, the fuel rises by about 0.7 at all of the hundred settings, and
-# there, on average, it was right. So let us look at the hidden layer. Its three units do
-# not react alike to every setting. If we change their weights, some predictions move more
-# and others less, and the harm may be smaller. We shall measure it at the end.
+# The quick repair is this: the last layer adds a bias to the fuel, the same number at every
+# setting, and we raise it by what is missing here. Then the fuel rises by about 0.7 at all
+# of the hundred settings, where on average it was right. So let us look at the hidden
+# layer. Its three units react to some settings more than to others. If we change their
+# weights, some predictions move more and others less, and the harm may be smaller. We shall
+# measure both.
 #
-# The hidden layer has nine weights, and for each of them we have to know how fast it moves
-# heat and fuel.
+# The hidden layer has nine weights. For each of them we have to know how fast it moves heat
+# and fuel. (We leave its three biases as they are.)
 #
 # A function of the weights
 # -------------------------
@@ -156,8 +158,8 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 # %%
 # Ten times the step misses both targets, and the fuel by more than two. For a correction
 # of that size, go part of the way, compute the table again, and go on, as in Newton's
-# method. (If you correct many predictions at once, this
-# is called a *Gauss-Newton step*, see :ref:`gauss-newton`.)
+# method. (If you correct many predictions at once, this is called a *Gauss-Newton step*,
+# see :ref:`gauss-newton`.)
 #
 # To change several parameters at once, flatten each of their blocks and put them side by
 # side, ``torch.cat([block.flatten(1) for block in blocks.values()], dim=1)``. Then go on

@@ -30,9 +30,9 @@ print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
 # %%
 # The table would have 64,000 rows, one for each number of ``Y``, and a million columns, and
 # each entry takes four bytes. ``backward`` took a moment, and what it left is 64,000 times
-# smaller. The gradient has the
-# size of a single row, and the table has a row for each output. If you do want the table,
-# ask ``jacrev`` for it, and pay for the memory (:ref:`the-whole-jacobian`).
+# smaller. The gradient has the size of a single row, and the table has a row for each
+# output. If you do want the table, ask ``jacrev`` for it, and pay for the memory
+# (:ref:`the-whole-jacobian`).
 #
 # The rule of a linear layer
 # --------------------------
@@ -60,15 +60,15 @@ W.grad
 #    Y_{bi}=\sum_j W_{ij}X_{bj},
 #
 # so the weight :math:`W_{ij}` is multiplied by :math:`X_{bj}` there, and earns
-# :math:`V_{bi}X_{bj}`. Added up over the samples, this is
+# :math:`V_{bi}X_{bj}`. From all samples together it earns
 #
 # .. math::
 #
-#    \sum_b V_{bi}X_{bj},
+#    \sum_b V_{bi}X_{bj}.
 #
-# column ``i`` of ``V`` times column ``j`` of ``X``, entry by entry, and added up. All these
-# sums together are a product of two matrices, ``V.T @ X``. (``@`` takes the rows of the
-# matrix on its left, and row ``i`` of ``V.T`` is column ``i`` of ``V``.)
+# As with the 11, a column of ``V`` and a column of ``X`` are multiplied entry by entry, and
+# added up. A product of two matrices does this for all weights. It takes the *rows* of the
+# matrix on its left, so we flip ``V``, and the product is ``V.T @ X``.
 #
 # The input :math:`X_{bj}` is used once for each output ``i``, where it is multiplied by
 # :math:`W_{ij}`. So it earns :math:`\sum_i V_{bi}W_{ij}`, and the prices of all inputs are
