@@ -6,7 +6,6 @@ Needs Chromium and, but for the last test, a built site; skips, and says so, wit
 import gzip
 import json
 import re
-import statistics
 import subprocess
 import sys
 from urllib.parse import quote, urlsplit
@@ -27,13 +26,11 @@ PHONE = {"width": 360, "height": 740}
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
 ASK = """([query, found]) => new Promise(done => {
   const field = document.getElementById("search-words");
-  const start = performance.now();
   field.value = query;
   field.dispatchEvent(new Event("input"));
-  setTimeout(() => done({
-    time: performance.now() - start,
-    links: [...document.querySelectorAll(found)].map(a => a.getAttribute("href")),
-  }));
+  setTimeout(() => done(
+    [...document.querySelectorAll(found)].map(a => a.getAttribute("href"))
+  ));
 })"""
 QUESTIONS = {
     "must v look like y or like x": CHAPTER + "30_shapes",
@@ -112,23 +109,22 @@ def search(browser, address):
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_question_in_plain_words_finds_its_page(search, question):
     """Among the first three answers."""
-    links = search(question)["links"][:3]
+    links = search(question)[:3]
     assert any(link.startswith(QUESTIONS[question]) for link in links), links
 
 
 @needs_site
 def test_question_pasted_whole_finds_its_page(search):
-    """A paragraph with code in it: among the first three answers, in time."""
+    """A paragraph with code in it: among the first three answers."""
     pages = {entry.label: f"answers/{entry.page.stem}.html" for entry in ENTRIES}
     places = {question: f"{pages[label]}#{label}" for question, label in PASTED.items()}
     asked = {question: search(question) for question in PASTED}
     missed = {
-        question: answer["links"][:3]
-        for question, answer in asked.items()
-        if not any(link.startswith(places[question]) for link in answer["links"][:3])
+        question: links[:3]
+        for question, links in asked.items()
+        if not any(link.startswith(places[question]) for link in links[:3])
     }
     assert missed == {}
-    assert statistics.median(answer["time"] for answer in asked.values()) < 200
 
 
 @needs_site
@@ -138,14 +134,10 @@ def test_question_that_somebody_asked_finds_its_answer(search):
     questions = [line.split("\t")[0] for line in lines if "\t" in line]
     assert len(questions) > 50
     places = {bare(said): e for e in ENTRIES for said in (e.heading, *e.wordings)}
-    times = []
     for question in questions:
-        answer = search(question)
-        times.append(answer["time"])
-        answers = [bare(link) for link in answer["links"][:3]]
+        answers = [bare(link) for link in search(question)[:3]]
         entry = places[bare(question)]
         assert bare(f"answers/{entry.page.stem}.html#{entry.label}") in answers, question
-    assert statistics.median(times) < 200
 
 
 def sent(names):
@@ -210,13 +202,10 @@ def test_a_heading_of_many_pages_counts_for_the_page():
 def test_messages_that_people_paste_lead_to_their_pages(search):
     """Each first, whatever shapes, dtypes and names of the reader's it carries."""
     text = (ROOT / "tests" / "pasted_messages.json").read_text(encoding="utf-8")
-    times = []
     known = {message: anchor for message, anchor in json.loads(text).items() if anchor}
     for message, anchor in known.items():
-        answer = search(" ".join(message.split()))
-        assert answer["links"][0] == f"errors/{anchor}.html", message
-        times.append(answer["time"])
-    assert statistics.median(times) < 200
+        first, *_ = search(" ".join(message.split()))
+        assert first == f"errors/{anchor}.html", message
 
 
 @needs_site

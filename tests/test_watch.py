@@ -1007,33 +1007,6 @@ def test_of_what_a_list_hides_the_blocks_alone_are_named():
     assert at(finding.site) == here("called here")
 
 
-@pytest.mark.parametrize("classes", [10, 3])
-def test_a_head_that_is_replaced_after_the_optimizer_was_made(classes):
-    net = nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 10))
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    net[1] = nn.Linear(4, classes)
-    with pullback.watch() as seen:
-        net(torch.ones(1, 2)).square().sum().backward()
-        optimizer.step()
-    (finding,) = [f for f in seen if f.rule == "optimizer-holds-the-old-parameter"]
-    assert f"1.weight, of shape [{classes}, 4]" in finding.message
-    assert "one of shape [10, 4]" in finding.message.replace("a parameter", "one")
-
-
-def test_a_parameter_that_is_replaced_while_it_trains():
-    net = nn.Linear(2, 1)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    with pullback.watch() as seen:
-        for _ in range(2):
-            optimizer.zero_grad()
-            net(torch.ones(1, 2)).square().sum().backward()
-            optimizer.step()
-            net.weight = nn.Parameter(net.weight.data * 0.9)
-        net(torch.ones(1, 2)).square().sum().backward()
-    (finding,) = [f for f in seen if f.rule == "optimizer-holds-the-old-parameter"]
-    assert finding.message.startswith("weight, of shape")
-
-
 @pytest.mark.parametrize("enabled", [True, False])
 def test_every_pair_that_is_meant_is_no_loss(enabled):
     x, centres = torch.ones(4), nn.Parameter(torch.ones(4))
@@ -1770,6 +1743,8 @@ def hooks_of_torch():
             module._global_forward_hooks,
             module._global_forward_pre_hooks,
             module._global_forward_hooks_always_called,
+            module._global_parameter_registration_hooks,
+            module._global_module_registration_hooks,
             optimizer._global_optimizer_pre_hooks,
             optimizer._global_optimizer_post_hooks,
         )

@@ -53,7 +53,7 @@ found, x.grad = x.grad.item(), None
 found
 
 # %%
-# It is ten, two first derivatives that have been added up. (:ref:`accumulating-twice`)
+# It is 10, the sum of two first derivatives. (:ref:`accumulating-twice`)
 #
 # 3. How many products?
 # ---------------------

@@ -13,7 +13,7 @@ is one, the gradient is right.
 
 # %%
 # Take :math:`y=x^2` at 3, where the derivative is 6. What ``x.grad`` holds is a running
-# sum, the :term:`accumulation` of all calls since it was last empty:
+# sum, the :term:`accumulation` of all calls since it was last emptied:
 #
 # .. math::
 #
@@ -123,8 +123,8 @@ for how in ({"momentum": 0.9}, {"weight_decay": 1.0}):
 
 # %%
 # *I stored the old gradient, and it changed.* Without ``create_graph``, the new gradient is
-# added in place. So a name that you gave to ``.grad`` sees all later additions, until
-# ``.grad`` is set to None. Store a clone:
+# added in place. So a variable that refers to the old ``.grad`` sees all later additions,
+# until ``.grad`` is set to None. Store a clone instead:
 
 stored, cloned = x.grad, x.grad.clone()
 (x**2).backward()
@@ -148,11 +148,11 @@ weight.grad  # of 3 w^2: 6 w, 3 w from each use
 # Adding on purpose, and clipping
 # -------------------------------
 #
-# Accumulation is useful when a batch is too large and comes in two halves. Then there is no
-# ``zero_grad`` between the halves. A loss that is a mean is divided by the number of
-# halves, and the gradient is clipped *once*, at the end. If you clip after each half, the
-# first half can be shrunk before the second is added, and then the sum points in another
-# direction:
+# Accumulation is useful when a batch is too large and has to be processed in two halves.
+# Then there is no ``zero_grad`` between the halves. A loss that is a mean is divided by the
+# number of halves, and the gradient is clipped *once*, at the end. If you clip after each
+# half, the first half can be shrunk before the second is added, and then the sum points in
+# another direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 

@@ -14,8 +14,9 @@ evaluation that is recorded, where nobody calls it, the same line keeps everythi
 
 # %%
 # To measure this, we count nodes, and we count what they have saved for their :term:`VJPs
-# <VJP>`. A hook puts each :term:`saved tensor` into a box. Boxes that nobody holds any more
-# drop out of the set by themselves. One forward pass of a small network saves these:
+# <VJP>`. A hook puts each :term:`saved tensor` into a box. A box that nobody holds any more
+# drops out of the set by itself. One forward pass of a small network saves tensors of these
+# shapes:
 
 import weakref
 
@@ -112,7 +113,7 @@ print(nodes(slope(weight)) > 0, nodes(slope(weight.detach())))
 # If you add up the losses of several sequences and call ``backward`` once, at the end, the
 # sum keeps the graphs of all of them until then. If you call ``backward`` for each part,
 # its graph is freed at once. The gradient is the same, because ``.grad`` adds up what the
-# calls bring. We count the boxes that are alive before a ``backward``, and compare the
+# calls contribute. We count the boxes that are alive before a ``backward``, and compare the
 # gradients:
 
 

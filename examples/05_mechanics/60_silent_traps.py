@@ -12,7 +12,7 @@ here with the wrong number that it gives.
 """
 
 # %%
-# First, what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
+# We first look at what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
 # :term:`Jacobian` is ``diag(2, 4)``. A ``v`` is not broadcast, two outputs with one ``v``
 # are refused, and so is a complex ``v`` for a real ``y``:
 
@@ -146,7 +146,7 @@ print(to_b, v)
 #
 # In ``train()`` mode, batch normalisation removes the mean that each feature has over the
 # batch. So the sum over the batch is always the same, and its gradient is 0. In ``eval()``
-# mode it is not. Nothing in the result tells you which mode the model was in:
+# mode this gradient is not 0. Nothing in the result tells you which mode the model was in:
 
 norm = torch.nn.BatchNorm1d(1)
 batch = torch.tensor([[1.0], [2.0], [6.0]], requires_grad=True)

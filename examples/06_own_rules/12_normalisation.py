@@ -44,7 +44,7 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
 # The gradient with respect to x
 # ------------------------------
 #
-# *I treat mean and variance as numbers.* Then your gradient is wrong, though its shape is
+# *I treat mean and variance as constants.* Then your gradient is wrong, though its shape is
 # right. We print whether it agrees, and the largest error:
 
 G = gamma.detach() * V / sigma
@@ -110,7 +110,7 @@ print(torch.allclose(projected(W * scale / s, Z_hat, 1), by_input))
 print(torch.allclose((W * Z_hat).sum(0), by_scale))
 
 # %%
-# *And RMSNorm?* It subtracts no mean, and so no mean is removed on the way back:
+# *What about RMSNorm?* It subtracts no mean, and so no mean is removed on the way back:
 
 normed = nn.functional.rms_norm(Z, (3,), scale, eps=eps)
 rms = (Z.square().mean(1, keepdim=True) + eps).sqrt()
@@ -130,9 +130,9 @@ print(torch.allclose(in_eval, V / (1 + eps) ** 0.5))
 # What goes wrong
 # ---------------
 #
-# *Nearly right.* The variance inside the layer divides by N, while ``x.var()`` divides by
-# N − 1. (Only the *running* variance is the one with N − 1, as the last line shows.) With
-# N, and with ε under the root, the formula is exact:
+# *My result is nearly right.* The variance inside the layer divides by N, while ``x.var()``
+# divides by N − 1. Only the *running* variance is computed with N − 1, as the last line
+# shows. With N, and with ε under the root, the formula is exact:
 
 wrong = X.std(0).detach()
 wrong_hat = ((X - X.mean(0)) / wrong).detach()
@@ -145,10 +145,10 @@ layer(X)
 print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 
 # %%
-# *A batch of one sample.* Its variance is 0 and its :math:`\hat x` is 0. So the gradients
-# with respect to ``x`` and :math:`\gamma` would be 0 for every ``v``, and PyTorch raises.
-# One *image* with more than one pixel is a different case, because ``BatchNorm2d`` takes
-# mean and variance over the pixels, too:
+# *My batch has one sample.* Then the variance is 0, and so is :math:`\hat x`. So the
+# gradients with respect to ``x`` and :math:`\gamma` would be 0 for every ``v``, and PyTorch
+# raises. One *image* with more than one pixel is a different case, because ``BatchNorm2d``
+# takes mean and variance over the pixels, too:
 
 try:
     nn.BatchNorm1d(2)(torch.ones(1, 2))
@@ -157,8 +157,8 @@ except ValueError as error:
 print(nn.BatchNorm2d(2)(torch.ones(1, 2, 5, 5)).shape)
 
 # %%
-# As a check without autograd, we compare with difference quotients of :math:`\langle
-# V,Y\rangle`:
+# As a check without autograd, we compare our gradient with difference quotients of
+# :math:`\langle V,Y\rangle`:
 
 at, h = X.detach(), 1e-6
 quotient = torch.zeros(N, d, dtype=torch.float64)

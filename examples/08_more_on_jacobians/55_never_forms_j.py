@@ -13,8 +13,8 @@ a product costs a small multiple of the forward pass, while the Jacobian would h
 
 # %%
 # An elementwise function of a million numbers has a Jacobian of :math:`10^{12}` entries.
-# All but a million of them are zero, because each output depends on one input. The
-# product needs the diagonal only:
+# All but a million of them are zero, because each output depends on one input. The product
+# needs only the diagonal:
 
 import torch
 

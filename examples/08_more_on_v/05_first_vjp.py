@@ -114,8 +114,8 @@ print(product)
 x.grad
 
 # %%
-# We can check the product without autograd, by :term:`finite differences` in float64.
-# Move one coordinate a little, and look how much :math:`v\cdot f(x)` changes:
+# We can check the product without autograd, by :term:`finite differences` in float64. Move
+# one coordinate a little, and see how much :math:`v\cdot f(x)` changes:
 
 point, h = x.detach().double(), 1e-6
 steps = h * torch.eye(2, dtype=torch.float64)

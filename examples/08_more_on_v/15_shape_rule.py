@@ -78,9 +78,8 @@ attempt(z, torch.ones(3).numpy())
 attempt(z, torch.ones(3, device="meta"))
 
 # %%
-# *Should v be a row or a column?* It should be neither, and there is nothing to
-# transpose. A row of shape ``(1, 3)`` is another shape than ``(3,)``, and so it is
-# refused as well:
+# *Should v be a row or a column?* It should be neither, and there is nothing to transpose.
+# A row has the shape ``(1, 3)``, which is not ``(3,)``, and so it is refused as well:
 
 attempt(z, torch.ones(1, 3))
 

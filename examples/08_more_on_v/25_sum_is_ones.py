@@ -10,7 +10,7 @@ exactly those ones to ``y``.
 """
 
 # %%
-# Take :math:`y=x^2` at five points. First with ones:
+# Take :math:`y=x^2` at five points. We first pass ones:
 
 import torch
 
@@ -20,7 +20,7 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# And then with the sum. It has one element, and so it needs no ``v``:
+# Then we do the same with the sum. It has one element, and so it needs no ``v``:
 
 x.grad = None
 (x**2).sum().backward()

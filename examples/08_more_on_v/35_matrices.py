@@ -11,8 +11,9 @@ vectors: ``v`` has the shape of ``y``, and the result has the shape of ``x``. Th
 """
 
 # %%
-# We begin with a matrix in and a number out. For :math:`y=\sum_{ij}x_{ij}^2`, the
-# :term:`gradient` is the matrix :math:`2x`, in the shape of ``x``:
+# We begin with a matrix as the input and a number as the output. For
+# :math:`y=\sum_{ij}x_{ij}^2`, the :term:`gradient` is the matrix :math:`2x`, in the shape
+# of ``x``:
 
 import torch
 

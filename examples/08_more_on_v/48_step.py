@@ -105,9 +105,10 @@ torch.nn.utils.clip_grad_norm_([x], 1.0)
 print(direction(g), direction(x.grad), direction(by_v))
 
 # %%
-# *Each sample's gradient of length 1.* If the samples do not mix, row i of ``X.grad`` is
-# the gradient of sample i, and you divide each row by its own norm, as in the second
-# line. If you divide by the norm of the whole, as in the first, short rows stay short:
+# *I want each sample's gradient to have length 1.* If the samples do not mix, row i of
+# ``X.grad`` is the gradient of sample i, and you divide each row by its own norm, as in the
+# second line. If you divide by the norm of the whole, as in the first, short rows stay
+# short:
 
 X = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 (rows,) = torch.autograd.grad((X**2).sum(1), X, torch.ones(2))
@@ -154,8 +155,9 @@ def softmax(x):
 print(first_only, both, torch.allclose(first_only + other, both))
 
 # %%
-# *Or I round them to a mask.* ``v = (p > 0.5)`` is a constant, too. It lets the gradients
-# of the chosen outputs pass, and nothing tells how to choose (:ref:`discrete-choices`).
+# *I round the probabilities to a mask.* ``v = (p > 0.5)`` is a constant, too. It lets the
+# gradients of the chosen outputs pass, but no gradient says how to change the choice
+# (:ref:`discrete-choices`).
 #
 # As a check, we take difference quotients of the expectation in float64, first with
 # probabilities that move with x, and then with probabilities that are held fixed:

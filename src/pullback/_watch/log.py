@@ -14,6 +14,7 @@ from torch import Tensor
 from pullback._torch import storage_key, unwrap
 from pullback._watch.findings import Findings, Site
 from pullback._watch.functions import Function
+from pullback._watch.places import Places
 
 KEPT = 20_000  # operations; a step of a small network is some hundred
 FORWARD = -1  # where the number of a backward pass would stand
@@ -266,8 +267,11 @@ class Log:
         called: Those that were called since the last step, where gradients are enabled:
             whether in training mode, and on which line.
         hidden: What they called beside their own parts, and on which line.
-        optimizers: The optimizers that made a step.
-        moved: What they moved, by ``id``: it had a gradient, if one set by hand.
+        optimizers: The optimizers that made a step: the line of the last one, and its
+            place among the operations.
+        moved: What they moved, by ``id``: it had a gradient, if one set by hand; and when
+            they did so last.
+        places: Where the parameters were put that the program has made.
         kept: Leaves that are kept alive, to be asked at the end: parameters, and a few
             others.
         call: The backward pass that runs, or ran last.
@@ -293,8 +297,9 @@ class Log:
     modules: dict[torch.nn.Module, None] = field(default_factory=dict)
     called: dict[torch.nn.Module, tuple[bool, Site | None]] = field(default_factory=dict)
     hidden: dict[torch.nn.Module, Any] = field(default_factory=dict)
-    optimizers: dict[Any, Site | None] = field(default_factory=dict)
-    moved: set[int] = field(default_factory=set)
+    optimizers: dict[Any, tuple[Site | None, int]] = field(default_factory=dict)
+    moved: dict[int, int] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
     kept: list[Tensor] = field(default_factory=list)
     call: Call | None = None
     of_run: dict[int, Call] = field(default_factory=dict)
@@ -338,6 +343,7 @@ class Log:
         for leaves in (self.leaves, self.leaf_of):
             for key in [key for key, leaf in leaves.items() if leaf.tensor() is None]:
                 del leaves[key]
+        self.places.forget()
         for run in [run for run, call in self.of_run.items() if call.begun < before]:
             del self.of_run[run]
 

@@ -94,7 +94,12 @@ class Recorder(QuietDispatchMode):
 
     def __enter__(self) -> Recorder:
         with ExitStack() as stack:
+            places = self._log.places
             for handle in (
+                modules.register_module_parameter_registration_hook(
+                    places.parameter_registered
+                ),
+                modules.register_module_module_registration_hook(places.module_registered),
                 modules.register_module_forward_pre_hook(self._module_called),
                 modules.register_module_forward_hook(
                     self._module_returned, always_call=True
@@ -465,13 +470,13 @@ class Recorder(QuietDispatchMode):
         self._optimizer = ""
         log = self._log
         site = self._line()
-        log.optimizers[optimizer] = site
+        log.optimizers[optimizer] = site, log.count
         event = Event(log.count, "step", site)
         log.count += 1
         event.owner, event.grad = type(optimizer).__name__, False
         groups = (group["params"] for group in optimizer.param_groups)
         moved = [p for of in groups for p in of if p.grad is not None]
-        log.moved.update(map(id, moved))
+        log.moved.update((id(p), event.index) for p in moved)
         event.writes = keys_of(moved)
         log.add(event)
 

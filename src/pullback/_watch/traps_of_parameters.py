@@ -1,0 +1,140 @@
+"""Silent traps in which parameters a model has, and which of them an optimizer holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.nn import Module
+
+from pullback._watch.findings import Note
+from pullback._watch.log import Leaf, Log
+from pullback._watch.rules import Found, at_end, trap
+
+Pair = tuple[Tensor, Tensor]  # a parameter that is trained by nobody, and an old one
+
+
+@at_end("optimizer-holds-the-old-parameter")
+def old_parameter(log: Log) -> Found:
+    """A parameter that gets gradients in the place of one that an optimizer holds.
+
+    That it stands in this place was seen, as the program has put it there, or all that the
+    optimizer holds fits the model, one by one, with the new ones in the place of the old.
+    """
+    named, held = log.named(), log.held()
+    loose: dict[int, tuple[Tensor, Leaf]] = {}  # what gets gradients and is never changed
+    for key, (_, p) in named.items():
+        leaf = log.leaf(p)
+        if key not in held and leaf is not None and leaf.arrivals and _stays(log, leaf):
+            loose[key] = p, leaf
+    for optimizer, (site, stepped) in log.optimizers.items() if loose else ():
+        found = {id(new): old for new, old in _seen_replaced(log, optimizer, loose)}
+        found |= {id(new): old for new, old in _fitting(log, optimizer, loose)}
+        for key, old in found.items():
+            leaf, shape = loose[key][1], [*loose[key][0].shape]
+            late = leaf.first < stepped and (leaf.arrivals > 1 or leaf.last < stepped)
+            if not late or not _is_idle(log, old, leaf.first):
+                continue  # no step has passed it by, or what is held is used as well
+            yield trap(
+                "optimizer-holds-the-old-parameter",
+                leaf.site,
+                f"{named[key][0]}, of shape {shape}, gets gradients, but no optimizer "
+                f"holds it; one holds a parameter of shape {[*old.shape]} that is not "
+                "used.",
+                "Make the optimizer after the last change of the model, or write into the "
+                "parameter under no_grad.",
+                Note("step", site, "optimizer.step()"),
+            )
+
+
+def _parameters(optimizer: Any) -> list[Tensor]:
+    held = (p for group in optimizer.param_groups for p in group["params"])
+    return [p for p in held if p.requires_grad]
+
+
+def _stays(log: Log, leaf: Leaf) -> bool:
+    """Tell whether nobody has changed a leaf since it was used, by hand or by a copy."""
+    made = log.makers.get(leaf.key)
+    elsewhere = made is not None and made.index > leaf.first
+    return not elsewhere and not log.writes_since(leaf.key, leaf.first)
+
+
+def _is_idle(log: Log, old: Tensor, since: int) -> bool:
+    """Tell whether a tensor had no gradient at a step, and no use, after an operation."""
+    leaf = log.leaf(old)
+    if log.moved.get(id(old), -1) > since or (leaf is not None and leaf.last > since):
+        return False
+    later = (e for e in log.forward_events() if e.index > since and e.grad)
+    return not any(id(old) in event.sources.leaves for event in later if event.sources)
+
+
+def _seen_replaced(
+    log: Log, optimizer: Any, loose: dict[int, tuple[Tensor, Leaf]]
+) -> Iterator[Pair]:
+    """Yield what was seen to be put into the place of what an optimizer holds."""
+    named = log.named()
+    parts = {id(part): part for root in log.modules for part in root.modules()}
+    for old in _parameters(optimizer):
+        if id(old) not in named:
+            for successors in log.places.successors(old, parts):
+                yield from ((p, old) for p in successors if id(p) in loose)
+
+
+def _fitting(
+    log: Log, optimizer: Any, loose: dict[int, tuple[Tensor, Leaf]]
+) -> Iterator[Pair]:
+    """Yield the pairs where an optimizer fits a model but for parameters that took a place.
+
+    It holds as many parameters as the model has, in one order; each is the one that the
+    model has, or one that is no part of it and has the shape of one that nobody trains.
+    """
+    held = _parameters(optimizer)
+    known = {id(p) for p in held}
+    for root in tuple(log.modules):
+        own = [p for p in root.parameters() if id(p) in known or id(p) in loose]
+        parts = {id(p) for p in own}
+        pairs = [(p, q) for p, q in zip(own, held, strict=False) if p is not q]
+        if len(own) != len(held) or any(
+            id(p) not in loose or id(old) in parts for p, old in pairs
+        ):
+            continue
+        if all(_alike(p, old) for p, old in pairs) and _whole(root, pairs):
+            yield from pairs
+
+
+def _alike(new: Tensor, old: Tensor) -> bool:
+    """Tell whether two shapes differ in no more than one size, as of another head."""
+    sizes = zip(new.shape, old.shape, strict=False)
+    return new.ndim == old.ndim and sum(a != b for a, b in sizes) <= 1
+
+
+def _whole(root: Module, pairs: Sequence[Pair]) -> bool:
+    """Tell whether some of the pairs, in each module of theirs, are more than numbers.
+
+    A parameter of one size, or one that differs, is alone no sign of a place.
+    """
+    fits = {id(p) for p, old in pairs if p.shape == old.shape or p.ndim > 1}
+    new = {id(p) for p, _ in pairs}
+    for part in root.modules():
+        own = {id(p) for p in part.parameters(recurse=False)} & new
+        if own and not own & fits:
+            return False
+    return True
+
+
+@at_end("plain-list-of-layers")
+def hidden_layers(log: Log) -> Found:
+    """Layers that a module calls, that train, and that are no part of it."""
+    held, named = log.held(), log.named()
+    for module, (root, site) in tuple(log.hidden.items()):
+        own = [p for p in module.parameters() if id(p) not in held and id(p) not in named]
+        trained = [p for p in own if (leaf := log.leaf(p)) and leaf.arrivals]
+        if trained:
+            yield trap(
+                "plain-list-of-layers",
+                site,
+                f"{type(root).__name__} calls a {type(module).__name__} that is no part of "
+                "it: parameters() leaves it out, and nothing trains it.",
+                "Keep layers in nn.ModuleList or nn.ModuleDict, not in a list or a dict.",
+            )

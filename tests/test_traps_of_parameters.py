@@ -1,0 +1,359 @@
+"""What an optimizer holds of a model: an old parameter is named, and no innocent one."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations, prune
+
+import pullback
+
+RULE = "optimizer-holds-the-old-parameter"
+X = torch.tensor([[0.5, -1.0, 2.0]])
+
+
+def old_of(seen):
+    """Return the names of the parameters that are said to be held by no optimizer."""
+    assert seen.unseen == ()
+    return [f.message.partition(",")[0] for f in seen if f.rule == RULE]
+
+
+def net_of(*sizes):
+    layers = [nn.Linear(a, b) for a, b in itertools.pairwise(sizes)]
+    return nn.Sequential(*layers)
+
+
+def sgd(net):
+    return torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(net, *optimizers, steps=2):
+    for _ in range(steps):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        net.zero_grad()
+        net(X).square().sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+# --- an old parameter -----------------------------------------------------------------
+
+
+def new_head(net):
+    net[1] = nn.Linear(4, 4)
+
+
+def head_of_other_classes(net):
+    net[1] = nn.Linear(4, 7)
+
+
+def new_weight(net):
+    net[1].weight = nn.Parameter(net[1].weight.data * 0.9)
+
+
+def initialised_again(net):
+    net[0].weight = nn.Parameter(nn.init.orthogonal_(torch.empty(4, 3)))
+
+
+def assigned(net):
+    net.load_state_dict(copy.deepcopy(net.state_dict()), assign=True)
+
+
+def moved(net):
+    """Convert as ``.to()`` does where it cannot keep the tensor."""
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        net.double().float()
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(False)
+
+
+def normalised(net):
+    parametrizations.weight_norm(net[1])
+
+
+REPLACED = {
+    new_head: "1.weight",
+    head_of_other_classes: "1.weight",
+    new_weight: "1.weight",
+    initialised_again: "0.weight",
+    assigned: "0.weight",
+    moved: "0.weight",
+}
+
+
+@pytest.mark.parametrize("replace", [*REPLACED], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("all_is_seen", [True, False])
+def test_what_was_replaced_after_the_optimizer_was_made(replace, all_is_seen):
+    blocks = [pullback.watch()]
+    if all_is_seen:
+        seen = blocks[0].__enter__()
+    net = net_of(3, 4, 4)
+    optimizer = sgd(net)
+    replace(net)
+    if not all_is_seen:
+        seen = blocks[0].__enter__()
+    train(net, optimizer)
+    blocks[0].__exit__(None, None, None)
+    assert REPLACED[replace] in old_of(seen)
+
+
+def test_the_finding_says_both_shapes():
+    net = net_of(2, 4, 10)
+    optimizer = sgd(net)
+    net[1] = nn.Linear(4, 3)
+    with pullback.watch() as seen:
+        net(torch.ones(1, 2)).square().sum().backward()
+        optimizer.step()
+    (finding,) = [f for f in seen if f.rule == RULE]
+    assert "1.weight, of shape [3, 4]" in finding.message
+    assert "a parameter of shape [10, 4]" in finding.message
+
+
+def test_what_is_replaced_in_a_seen_program_may_have_any_shape():
+    with pullback.watch() as seen:
+        net = net_of(3, 4, 4)
+        optimizer = sgd(net)
+        net[1] = nn.Sequential(nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 2))
+        train(net, optimizer)
+    assert old_of(seen) == ["1.0.weight"]  # one finding for the line that uses them
+
+
+def test_a_weight_that_is_parametrized_later():
+    with pullback.watch() as seen:
+        net = net_of(3, 4, 4)
+        optimizer = sgd(net)
+        normalised(net)
+        train(net, optimizer)
+    assert old_of(seen) == ["1.parametrizations.weight.original0"]
+
+
+def test_parameters_in_groups():
+    with pullback.watch() as seen:
+        net = net_of(3, 4, 4)
+        decayed = [p for p in net.parameters() if p.ndim > 1]
+        others = [p for p in net.parameters() if p.ndim == 1]
+        groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others}]
+        optimizer = torch.optim.SGD(groups, lr=0.1)
+        new_head(net)
+        train(net, optimizer)
+    assert old_of(seen) == ["1.weight"]
+
+
+def test_a_parameter_that_is_replaced_while_it_trains():
+    net = nn.Linear(3, 1)
+    optimizer = sgd(net)
+    with pullback.watch() as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(X).square().sum().backward()
+            optimizer.step()
+            net.weight = nn.Parameter(net.weight.data * 0.9)
+        train(net, optimizer, steps=1)
+    assert old_of(seen) == ["weight"]
+
+
+def test_an_optimizer_of_a_copy():
+    net = net_of(3, 4, 4)
+    optimizer = sgd(copy.deepcopy(net))
+    with pullback.watch() as seen:
+        train(net, optimizer)
+    assert old_of(seen) == ["0.weight"]
+
+
+# --- innocent -------------------------------------------------------------------------
+
+
+def after_another_training():
+    """A layer is looked at when a tensor of its shape has been trained."""
+    W = torch.eye(3).requires_grad_()
+    optimizer = torch.optim.SGD([W], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (X @ W).square().sum().backward()
+        optimizer.step()
+    nn.Linear(3, 3, bias=False)(X).sum().backward()
+
+
+def between_two_trainings():
+    after_another_training()
+    after_another_training()
+
+
+def tied_shapes():
+    """Only the last layers of equal ones are trained, and one of them rests."""
+    net = net_of(3, 3, 3, 3)
+    spare = nn.Parameter(torch.ones(3, 3))
+    train(net, torch.optim.SGD([*net[1].parameters(), spare], lr=0.1))
+
+
+def a_head_that_rests():
+    net = nn.ModuleDict({"body": net_of(3, 4), "a": nn.Linear(4, 2), "b": nn.Linear(4, 2)})
+    net.forward = lambda x: net["b"](net["body"](x))
+    train(net, torch.optim.SGD([*net["body"].parameters(), *net["a"].parameters()], 0.1))
+
+
+def two_optimizers():
+    first, second = net_of(3, 4, 4), net_of(3, 4, 4)
+    optimizers = sgd(first), sgd(second)
+    for net in (first, second):
+        train(net, *optimizers)
+
+
+def an_average():
+    net = net_of(3, 4, 4)
+    average, optimizer = copy.deepcopy(net), sgd(net)
+    for _ in range(3):
+        loss = (net(X) - average(X).detach()).square().sum() + net(X).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            for p, q in zip(average.parameters(), net.parameters(), strict=True):
+                p.lerp_(q, 0.1)
+
+
+def a_model_trained_by_hand():
+    net, other = net_of(3, 4), net_of(3, 4)
+    optimizer = sgd(other)
+    for _ in range(3):
+        train(net, optimizer, steps=1)
+        with torch.no_grad():
+            for p in net.parameters():
+                p -= 0.1 * p.grad
+
+
+def a_model_trained_through_data():
+    net, other = net_of(3, 4), net_of(3, 4)
+    optimizer = sgd(other)
+    for _ in range(3):
+        train(net, optimizer, steps=1)
+        for p in net.parameters():
+            p.data = p.data - 0.1 * p.grad
+
+
+def two_nets_against_each_other():
+    maker, judge = net_of(3, 3, 3), net_of(3, 3, 3)
+    of_maker, of_judge = sgd(maker), sgd(judge)
+    for step in range(4):
+        of_judge.zero_grad()
+        (judge(X) - judge(maker(X).detach())).mean().backward()
+        of_judge.step()
+        if step % 2:
+            of_maker.zero_grad()
+            judge(maker(X)).mean().backward()  # fills the gradients of both
+            of_maker.step()
+
+
+def the_judge_alone():
+    maker, judge = net_of(3, 3, 3), net_of(3, 3, 3)
+    optimizer = sgd(judge)
+    for _ in range(3):
+        optimizer.zero_grad()
+        judge(maker(X)).mean().backward()  # not detached
+        optimizer.step()
+
+
+def a_shared_model():
+    """Gradients of a copy are handed to the model that the optimizer holds."""
+    shared = net_of(3, 4)
+    optimizer, local = sgd(shared), copy.deepcopy(shared)
+    for _ in range(3):
+        local.zero_grad()
+        local(X).square().sum().backward()
+        for p, q in zip(local.parameters(), shared.parameters(), strict=True):
+            q.grad = p.grad
+        optimizer.step()
+
+
+def a_master_copy():
+    net = net_of(3, 4).bfloat16()
+    master = [p.detach().float().requires_grad_() for p in net.parameters()]
+    optimizer = torch.optim.SGD(master, lr=0.1)
+    for _ in range(3):
+        net.zero_grad()
+        net(X.bfloat16()).square().sum().backward()
+        for p, q in zip(net.parameters(), master, strict=True):
+            q.grad = p.grad.float()
+        optimizer.step()
+        with torch.no_grad():
+            for p, q in zip(net.parameters(), master, strict=True):
+                p.copy_(q)
+
+
+def a_new_optimizer():
+    net = net_of(3, 4, 4)
+    optimizer = sgd(net)
+    train(net, optimizer)
+    new_head(net)
+    train(net, sgd(net))
+
+
+def a_group_is_added():
+    net = net_of(3, 4, 4)
+    optimizer = sgd(net)
+    new_head(net)
+    optimizer.add_param_group({"params": net[1].parameters()})
+    train(net, optimizer)
+
+
+def a_head_that_stands_still():
+    net = net_of(3, 4, 4)
+    optimizer = sgd(net)
+    net[1] = nn.Linear(4, 4).requires_grad_(False)
+    train(net, optimizer)
+
+
+def steps_of_meta_learning():
+    """The parameters of inner steps stand in the place of those that are held."""
+    net = net_of(3, 4)
+    optimizer, own = sgd(net), dict(net[0].named_parameters())
+    for _ in range(2):
+        for name in own:
+            setattr(net[0], name, nn.Parameter(own[name].detach().clone()))
+        net(X).square().sum().backward()
+        for name, p in own.items():
+            p.grad = getattr(net[0], name).grad
+            setattr(net[0], name, p)
+        optimizer.step()
+
+
+def pruned_weights():
+    net = net_of(3, 4)
+    prune.l1_unstructured(net[0], "weight", 0.5)
+    optimizer = sgd(net)
+    prune.remove(net[0], "weight")
+    train(net, optimizer, steps=0)
+    saliency = net_of(3, 4)
+    saliency(X).sum().backward()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        after_another_training,
+        between_two_trainings,
+        tied_shapes,
+        a_head_that_rests,
+        two_optimizers,
+        an_average,
+        a_model_trained_by_hand,
+        a_model_trained_through_data,
+        two_nets_against_each_other,
+        the_judge_alone,
+        a_shared_model,
+        a_master_copy,
+        a_new_optimizer,
+        a_group_is_added,
+        a_head_that_stands_still,
+        steps_of_meta_learning,
+        pruned_weights,
+    ],
+)
+def test_parameters_that_no_optimizer_holds_and_that_replace_none(program):
+    with pullback.watch() as seen:
+        program()
+    assert old_of(seen) == []
