@@ -9,7 +9,8 @@ log. A tensor with a ``grad_fn`` keeps all the nodes of the graph behind it. Wha
 have saved, such as the activations, is kept only until ``backward`` uses it. So in
 training, where each step calls ``backward``, ``total += loss`` keeps little. In an
 evaluation that is recorded, where nobody calls it, the same line keeps everything. Add up
-``loss.detach()`` instead, and it keeps nothing.
+``loss.detach()`` instead, and it keeps nothing. In a list of losses put ``loss.item()``,
+because many small tensors that stay can scatter the memory (:ref:`fix-memory`).
 """
 
 # %%
