@@ -120,8 +120,9 @@ by_walk
 
 # %%
 # This walk is what people call *backpropagation*, and the rule by which each operation
-# turns the prices of its result into those of its inputs is the *chain rule*. However many
-# outputs there are, one walk is enough, and it goes through each operation once.
+# turns the prices of its result into those of its inputs is the *chain rule*. For one
+# set of prices one walk is enough, however many outputs there are, and it goes through
+# each operation once.
 #
 # .. dropdown:: The same with the table
 #

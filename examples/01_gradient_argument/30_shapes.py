@@ -41,9 +41,8 @@ y
 #    :item: 1
 #    :for: the three rates of the second day
 #
-#    Four results have a price, and each of the twelve settings earns at a rate of its own.
-#    How many numbers does ``v`` hold, and how many will ``x.grad`` hold? And at which rates
-#    do the three stoves earn on the second day, when a unit of heat is worth 10?
+#    How many numbers does ``v`` hold, and how many will ``x.grad`` hold? And which three
+#    numbers will be in the second row of ``x.grad``?
 
 v = torch.tensor([1.0, 10.0, 5.0, 2.0])
 y.backward(v)
@@ -58,8 +57,9 @@ x.grad
 # That is the whole rule. **v has the shape of y, because it holds one price for each entry
 # of y. x.grad has the shape of x, because it holds one derivative for each entry of x.**
 # Here ``y`` is the tensor on which you call ``backward``, and ``x`` is a tensor that you
-# made yourself with ``requires_grad=True``, and not one that was computed from it. Both may
-# have as many dimensions as you like:
+# made yourself with ``requires_grad=True``. (For tensors in between, PyTorch keeps no
+# gradient unless you ask for it with ``retain_grad``.) Both may have as many dimensions as
+# you like:
 
 import pullback
 
@@ -109,9 +109,9 @@ except RuntimeError as error:
 
 # %%
 # Write ``torch.tensor(1.0)``, without the brackets. In the same way, when ``y`` has the
-# shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` is refused. In a textbook a vector is a
-# row or a column, and has two dimensions. A tensor of shape ``(4,)`` has one, and so must
-# its ``v``.
+# shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` is refused. A textbook writes a vector as
+# a row or as a column, which would be tensors of the shapes ``(1, 4)`` and ``(4, 1)``. Our
+# ``y`` is neither: it has one dimension, and so must its ``v``.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
 # in your prices. They may be negative, zero, or larger than the numbers in ``y``. But they

@@ -67,16 +67,17 @@ y_more.grad
 #
 # Here is the contract alone. Heat and fuel go in, one number comes out, and so its table
 # has a single row, with the two prices in it. Move the heat, and then the fuel. Which of
-# the prices follows which of them?
+# the two prices changes when you move the heat, and which when you move the fuel?
 
 import pullback
 
 pullback.live(worth, y.detach(), rows=["worth"], columns=["heat", "fuel"])
 
 # %%
-# .. dropdown:: What it depends on
+# .. dropdown:: Which price changes when
 #
-#    On the fuel alone. The price of fuel is always :math:`-2\cdot\text{fuel}/7`, however
+#    When you move the heat, neither does. When you move the fuel, the price of fuel changes
+#    and that of heat stays 10. The price of fuel is :math:`-2\cdot\text{fuel}/7`, however
 #    much heat there is.
 #
 # What a loss sends back
@@ -233,7 +234,7 @@ x.grad
 #    - ``v`` is the gradient of what comes after ``y``, with respect to ``y``, at the
 #      present values.
 #    - In a training loop the loss sends this ``v`` to the predictions, and each layer
-#      sends one to the layer before it, as far back as something is trained.
+#      sends one to the layer before it. This ends at the first layer that is trained.
 #    - If the rest is computed elsewhere, ask for this gradient and pass it to
 #      ``y.backward``. What depends on ``x`` without passing through ``y`` has to be added.
 #

@@ -97,8 +97,8 @@ x.grad
 # With ``y.mean()``, the ones would be divided by the number of entries, and here all slopes
 # would come out five times too small.
 #
-# Move a point: one slope follows it, and no other. Then change an entry of ``v``. Now it is
-# a sum in which that point counts for more:
+# Move a point: one slope follows it, and no other. Then set an entry of ``v`` to 3. The
+# result is now the gradient of a sum in which that point's output counts three times:
 
 pullback.live(torch.square, torch.arange(1.0, 6.0))
 

@@ -65,7 +65,8 @@ x.grad = None
 y = house(x)
 y.backward(torch.tensor([1.0, 0.0]), retain_graph=True)
 y.backward(torch.tensor([0.0, 1.0]))
-x.grad
+added = x.grad
+added
 
 # %%
 # The second surprise: ``x.grad`` holds the *sum* of the two rows. ``backward`` does not
@@ -79,12 +80,23 @@ x.grad
 # Row by row
 # ----------
 #
-# Here the adding is in the way. We could empty ``x.grad`` between the calls. But there is
-# also a function that does not touch it:
+# Here the adding is in the way. So we empty ``x.grad`` before each call, and take the row
+# out after it. (The row need not be copied, because ``x.grad = None`` lets go of the old
+# tensor, and the next call makes a new one.)
 
 y = house(x)
-rows = []
+kept = []
 for v in torch.eye(2):  # the rows of this matrix are [1, 0] and [0, 1]
+    x.grad = None
+    y.backward(v, retain_graph=True)
+    kept.append(x.grad)
+torch.stack(kept)
+
+# %%
+# There is also a function that does not touch ``x.grad`` at all:
+
+rows = []
+for v in torch.eye(2):
     (row,) = torch.autograd.grad(y, x, v, retain_graph=True)
     rows.append(row)
 table = torch.stack(rows)
@@ -174,8 +186,8 @@ derivatives
 # .. admonition:: Remember
 #
 #    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
-#      ``y[k].backward()`` is the same. (A row that holds infinity or NaN spoils both, since
-#      0 times these is NaN.)
+#      ``y[k].backward()`` is the same. (Neither helps if
+#      another row holds infinity or NaN, since 0 times these is NaN.)
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
 #      the last, and change nothing in between that the graph needs.
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
@@ -219,7 +231,8 @@ steps = h * torch.eye(3, dtype=torch.float64)
 nudged = torch.stack([(house(at + s) - house(at - s)) / (2 * h) for s in steps], dim=1)
 torch.testing.assert_close(table.double(), nudged)
 assert torch.equal(at_once, table)
-assert torch.equal(x.grad, table.sum(0))
+assert torch.equal(torch.stack(kept), table)
+assert torch.equal(added, table.sum(0))
 t = points.detach()
 torch.testing.assert_close(derivatives[0], 3 * t**2)
 torch.testing.assert_close(derivatives[1], torch.full((3,), 5.0))

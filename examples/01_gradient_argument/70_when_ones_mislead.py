@@ -11,6 +11,13 @@ return numbers of the right shape, without any error, and they are not what you 
 """
 
 # %%
+# .. dropdown:: If you are here because of a trained network, and in a hurry
+#
+#    Call ``model.eval()`` before you ask what it says about each sample. BatchNorm then
+#    uses numbers that it has stored, a sample no longer depends on the others, and one call
+#    with ones is right for all of them. Why this is so, and what to do where the samples
+#    are meant to mix, is what the page is about.
+#
 # Shares of the bill
 # ------------------
 #
@@ -126,9 +133,8 @@ def first_sample():
 # %%
 # .. admonition:: Predict
 #
-#    The network is in training mode at first. Then we put it into eval mode, in which
-#    BatchNorm, with its default settings, uses stored numbers instead of the mean and the
-#    spread of the batch. In which of the two modes will the two gradients agree?
+#    We ask the network in training mode first, and then in eval mode. In which of the
+#    modes will the two gradients agree: in both, in one, or in neither?
 
 found = {}
 for mode in ("training", "eval"):
@@ -140,9 +146,30 @@ for mode in ("training", "eval"):
 
 # %%
 # In training mode the two differ. With ones, the gradient also contains how the first
-# sample moves the outputs of the *other* two. In eval mode every sample goes through
-# this network alone, and the two agree. (Both differ from the gradients in training mode,
-# because with the stored mean and spread the network is a slightly different function.)
+# sample moves the outputs of the *other* two. In eval mode BatchNorm, with its default
+# settings, no longer looks at the batch. It uses a mean and a spread that it has stored. So
+# every sample goes through this network alone, and the two agree. (They are not the
+# gradients of training mode, not even those of the first output alone, because with the
+# stored numbers the network is a slightly different function.)
+#
+# This also explains a gradient that changes with the company. Here is the first sample's,
+# beside two different pairs of other samples. Even a call for its output alone does not
+# help in training mode, because the output itself depends on who else is there:
+
+company = samples.detach(), torch.cat([samples.detach()[:1], torch.ones(2, 2).double()])
+answers = {}
+for mode in ("training", "eval"):
+    network.train(mode == "training")
+    asked = []
+    for batch in company:
+        batch = batch.clone().requires_grad_()
+        asked.append(torch.autograd.grad(network(batch)[0, 0], batch)[0][0])
+    answers[mode] = torch.allclose(*asked)
+    print(f"{mode:8} mode, the same answer in other company:", answers[mode])
+
+# %%
+# So call ``network.eval()`` before you ask a trained network about single samples, and
+# ``network.train()`` before you train on.
 #
 # .. dropdown:: Other functions that mix
 #
@@ -173,16 +200,18 @@ listens_to(network.eval())
 # In training mode every output depends on all three samples, so ones would mix them. In
 # eval mode each output listens to its own sample only, and all other places are ``False``.
 #
-# If samples do mix, and you really want each output's derivative with respect to its own
-# input, there are two ways. You can ask for one output at a time, as on the last page. Or
-# you can stop the mixing, as ``eval`` does, but then it is the derivative of another
-# function, in which the samples don't mix.
+# What can you do? If BatchNorm mixes your samples and you want to know about each of them,
+# stop the mixing with ``eval()``, as above: then ones are right. (It is the derivative of
+# the function that you use after training, in which the samples don't mix.) If the mixing
+# is meant, as in the shares of the bill, and you want each output's derivative with respect
+# to its own input, ask for one output at a time, as on the last page. The other samples
+# then still have their part in each answer.
 #
 # .. dropdown:: The same in one call
 #
 #    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. Ask
-#    it in float32 or float64. In half precision, a small share of another sample passes for
-#    rounding.
+#    it in float32 or float64. In half precision, it takes a small share of another sample
+#    for rounding, and says ``False``.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
@@ -202,7 +231,8 @@ print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
 #      each point's own derivative if each point has one output, and no output uses another
 #      point.
 #    - BatchNorm in training mode breaks this. Ordinary training does not suffer from it,
-#      because it does not ask for such derivatives.
+#      because it does not ask for such derivatives. For a trained network, call ``eval()``
+#      first, and ones are right again.
 #    - There is no error, and the shapes are right. To find out, walk back from one output
 #      after the other, and look at which samples receive something.
 #
@@ -270,6 +300,7 @@ classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 (zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())
 torch.testing.assert_close(zeros, torch.zeros_like(zeros))
 assert three.grad.tolist() == [3, 2, 1]
+assert answers == {"training": False, "eval": True}
 
 # %%
 # **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`
@@ -279,7 +310,7 @@ assert three.grad.tolist() == [3, 2, 1]
 #    mixes samples; is backward with ones right for a network; when is ones_like wrong;
 #    gradient depends on the other samples of the batch; is a vector of ones always
 #    right; gradient of one sample changes when the batch changes; per-point derivative
-#    is wrong
+#    is wrong; sensitivity of one sample depends on who else is in the list
 # .. words: neighbours, contaminated, leak between rows, batchnorm, softmax over the batch,
 #    wrong but no error, contrastive, attention across samples, depends on who else is
 #    there, cumsum, rows talk to each other

@@ -117,9 +117,9 @@ torch.equal(by_formula, weighted)
 #    ``mask`` is True for the five labelled pixels. Which ``v`` does
 #    ``losses[mask].mean().backward()`` send to the six losses?
 #
-# To find out, we ask for the gradient of this number with respect to ``losses``. Then we do
-# the same for two other numbers. ``torch.autograd.grad`` can do this for any tensor on the
-# way:
+# To find out, we ask for the gradient of this number with respect to ``losses``, which
+# ``torch.autograd.grad`` can do for any tensor on the way. We do the same for the mean of
+# all losses, which comes first, and for the largest of them, which comes last:
 
 mask = weight > 0
 for number in (losses.mean(), losses[mask].mean(), losses.max()):
@@ -130,7 +130,9 @@ for number in (losses.mean(), losses[mask].mean(), losses.max()):
 # The second line is a mask with a mean: five pixels are left, and each of them counts a
 # fifth. It is a common mistake to divide by six instead, that is to write
 # ``(mask * losses).mean()``. Then the loss and every gradient are only 5/6 of those of
-# the masked mean, because five of the six pixels are labelled.
+# the masked mean, because five of the six pixels are labelled. If the factor were the same
+# in every batch, the learning rate could make up for it. But it is another one for each
+# batch, so that batches with few labelled pixels hardly count.
 #
 # Here is the ``v`` of some usual calls:
 #

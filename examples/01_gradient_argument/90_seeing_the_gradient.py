@@ -77,7 +77,8 @@ ax = pullback.plot.field(points.detach(), gradient, title="Where the output grow
 # The arrows point inwards, to the days on which the windows are open, and they are
 # longest around the circle, where the output changes from 0 to 1. In the middle and far
 # outside they almost vanish. The network is sure of itself there, and a small change of the
-# weather makes no difference.
+# weather makes no difference. You can think of the output as the height of a hill: flat at
+# its top, steep around it, and flat again in the plain.
 #
 # Such a picture is called a *gradient field*. For the pixels of an image it is a *saliency
 # map* (:ref:`saliency`).
@@ -101,10 +102,11 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
 # The way up
 # ----------
 #
-# What do people do with such an arrow? They follow it. Training takes a step along the
-# gradient, or against it, in the space of the weights, and to change a picture until the
-# network sees a cat in it you do the same with pixels. But an arrow only puts two rates
-# side by side. Why should it show the way on which the output grows fastest? Let us try it.
+# What do people do with such an arrow? They follow it. Somebody who wants to see what a
+# network takes for a cat starts with any picture, and moves its pixels along the gradient,
+# again and again. Training moves the weights of a network against the gradient of the loss,
+# since the loss should fall. But an arrow only puts two rates side by side. Why should it
+# show the way on which the output grows fastest? Let us try it.
 # We go to the point with the longest arrow, and from there take eight steps of the same
 # length: one along the arrow, one turned by 45 degrees, and so on around the compass. Each
 # of them has a part along the arrow and a part across it:
@@ -155,7 +157,7 @@ for length in (0.01, 0.5, 3.0):
 #
 #    This was one point. We take a step along its arrow from each of the 81 points. At how
 #    many of them will the output grow, if the steps are as short as 0.01? And what do you
-#    expect of longer steps, for a point close to the top of the hill?
+#    expect of longer steps, for a point close to the top of our hill?
 
 arrows = gradient / gradient.norm(dim=1, keepdim=True)
 for length in (0.01, 0.5, 3.0):
@@ -193,15 +195,16 @@ pullback.live(
 # .. admonition:: Try it
 #
 #    You pass ``10 * torch.ones_like(y)`` instead of ones. How do the arrows change? And
-#    what does ``-torch.ones_like(y)`` do to them? (Each row of the table is multiplied by
-#    its entry of ``v``.)
+#    what does ``-torch.ones_like(y)`` do to them?
 #
 # .. dropdown:: Answer
 #
-#    With ten times ones every gradient is ten times as long, in the same direction. (The
-#    drawing fits its arrows to the page, so that you would see it in the numbers of the
-#    colour bar.) With minus ones all arrows turn around, and show where the output falls
-#    fastest.
+#    Each row of the table is multiplied by its entry of ``v``. So with ten times ones every
+#    gradient is ten times as long, in the same direction. In the drawing the arrows would
+#    look as before, because it fits them to the page, and the numbers at the colour bar
+#    would be ten times as large. With minus ones all arrows turn around, and show where the
+#    output falls fastest. In short, ``v`` says whose growth the arrows show: that of the
+#    output, of ten times the output, or of minus the output.
 #
 # .. dropdown:: How we checked this page
 #

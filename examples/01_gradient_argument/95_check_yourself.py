@@ -144,9 +144,10 @@ for attempt in (
 # .. dropdown:: Answer
 #
 #    The slopes are not what the author thinks. In training mode each output depends on all
-#    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. For
-#    the slope in training mode, ask one output at a time. (After ``network.eval()`` ones
-#    are right, but the network is a different function.) With the gradients of the weights
+#    samples, and row ``i`` holds what sample ``i`` does to all 32 outputs, added up. Call
+#    ``network.eval()`` first, if you mean the network as it is used after training: then
+#    ones are right. (In training mode it is a different function. For its slope, ask one
+#    output at a time.) With the gradients of the weights
 #    there is nothing wrong, if the slopes are no part of the loss. Training wants the
 #    gradient of the loss of the whole batch. (:ref:`when-ones-mislead`)
 #

@@ -6,15 +6,15 @@ One Jacobian for each sample
 
 Four houses stand in our street, each with three stoves. Every house wants to burn one unit
 of fuel less and to stay as warm as it is. From :ref:`hitting-targets` we know how to do
-that with the table of a house. So we need four tables. If we ask for *the*
-:term:`Jacobian` of all four houses together, we get them, with twelve more that are full
-of zeros.
+that with the table of a house. So we need four tables. How do we get them from a function
+that takes all the houses at once, and what would they cost for a thousand houses?
 """
 
 # %%
 # The houses are the samples of a batch ``X`` of shape ``(4, 3)``, with a row for each
 # house. The function treats each row by itself. It returns heat and fuel for each house,
-# so its result has shape ``(4, 2)``:
+# so its result has shape ``(4, 2)``. Let us first ask for *the* :term:`Jacobian` of all
+# four houses together:
 
 import torch
 
@@ -43,7 +43,8 @@ print("entries:", full.numel(), " not zero:", full.count_nonzero().item())
 
 # %%
 # There are four houses, and the table of each has :math:`2\cdot3=6` entries, which makes
-# 24. In the flattened table they sit in blocks along the diagonal. For a batch of a
+# 24. So we have got the four tables that we wanted, and twelve more that are full of zeros.
+# In the flattened table the four sit in blocks along the diagonal. For a batch of a
 # thousand houses, only one entry in a thousand would be worth computing. Here the four
 # houses have four tints, and what is empty is zero:
 
@@ -56,8 +57,9 @@ pullback.draw.dependence(full.reshape(8, 12), samples=4, rows=rows)
 # Write the function for one sample
 # ---------------------------------
 #
-# The clearest way out is to write the function for *one* house, take its Jacobian, and
-# let ``vmap`` do that for every row of the batch:
+# The clearest way out is to write the function for *one* house and take its Jacobian.
+# ``torch.func.vmap`` then makes of it a function of a whole batch. It works on all rows at
+# the same time, and its results come with the batch in front:
 
 
 def house(x):
@@ -87,10 +89,14 @@ print("after:", street(X + steps), sep="\n")
 # Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
 # its argument holds one house only, which cannot look at another.
 #
-# What does it cost? All houses take the walk at the same time, so let us count a product
-# for the *whole batch* as one. Then ``vmap`` takes two products, one for heat and one for
-# fuel. For a thousand houses it still takes two, where ``jacrev(street)`` would take 2000,
-# one for each number of the result.
+# What does it cost? As in :ref:`the-whole-jacobian`, one product is one ``v`` that goes
+# back through the whole function, and here the whole function is the street.
+# ``jacrev(street)`` takes one product for each number of the result, which makes eight.
+# Each ``v`` has a single 1 for one house, and zeros for the other three, and the zeros go
+# back through the street as well. With ``vmap`` all houses have their 1 in the same ``v``:
+# there is one ``v`` for the heat of all houses, and one for their fuel. So it takes two
+# products. For a thousand houses it still takes two, and ``jacrev(street)`` would take
+# 2000, each as much work as one of the two. What we save is the work with zeros.
 #
 # A network can stand in the place of ``house``, in ``eval()`` mode if it has layers such as
 # Dropout. ``vmap`` hands it one sample of shape ``(3,)``, and linear layers take a sample
@@ -118,7 +124,7 @@ of_network.shape
 #    We take the gradient of this *sum* with respect to ``X``. House 2 is the third one,
 #    with its stoves at 4, 1 and 1. Which three numbers stand in its row?
 
-leaf = X.clone().requires_grad_()
+leaf = X.clone().requires_grad_()  # a copy of X to start from
 Y = street(leaf)
 (fuel_rows,) = torch.autograd.grad(Y[:, 1].sum(), leaf, retain_graph=True)
 fuel_rows
@@ -161,8 +167,8 @@ print("house 0, on its share: ", own)
 # %%
 # The sum gives zeros, as it did for the shares of part 1 (:ref:`when-ones-mislead`). House
 # 0 raises its own share, and lowers the other three by as much altogether. The sum adds up
-# all four. Our package tests for this with a few additional products, and raises an error
-# if it finds mixing:
+# all four. Samples *mix* where an output of one depends on an input of another. Our package
+# tests for this with a few additional products, and raises an error if it finds mixing:
 
 try:
     pullback.jacobian(shares, X, batched=True)
@@ -170,36 +176,47 @@ except ValueError as error:
     print(error)
 
 # %%
+# What does the last sentence of the message say? In each product of the test, some houses
+# get prices for their outputs, drawn at random, and the others get none. If no house looked
+# at another, only the stoves of houses with prices could earn something. What other stoves
+# earn all the same is *what mixes*. The most that one of them earns is 0.94 times the most
+# that any stove earns, so it is nearly as much.
+#
 # :func:`pullback.mixing` tells which samples mix, and how much. If they do, only the full
 # Jacobian of shape ``(4, 2, 4, 3)`` holds everything. For the effect of each house on
 # itself, take the blocks on its diagonal.
 #
-# .. dropdown:: How the test finds mixing, and what it does not see
+# .. dropdown:: What the test does not see
 #
-#    In one product, some houses get prices for their outputs, and the other houses get
-#    none. If no house looks at another, only the stoves of the houses with prices can earn
-#    something. Whatever the others earn is mixing, and here it is nearly as much as the
-#    most that any stove earns. What is hardly more than rounding, beside
-#    the largest of all the numbers, goes unnoticed.
+#    Suppose that a house without a price earns less than the rounding error of the largest
+#    number, or hardly more. The test cannot tell this from rounding, and lets it pass.
 #
-#    ``vmap`` cannot make such a test. If ``house`` used ``X.sum(0)``, with the ``X`` of the
+# .. dropdown:: What ``vmap`` does not see
+#
+#    ``vmap`` cannot test for mixing. If ``house`` used ``X.sum(0)``, with the ``X`` of the
 #    whole program instead of its own argument, it would run. But ``jacrev`` asks only what
 #    happens when the *argument* changes. ``X.sum(0)`` counts as a constant, and that part
 #    is missing from the tables.
 #
-# .. dropdown:: BatchNorm
+# .. dropdown:: BatchNorm mixes samples in training
 #
-#    The most common function that mixes samples is BatchNorm. In training mode it
+#    BatchNorm is the most common function that mixes samples. In training mode it
 #    normalises each sample with the mean and variance of the whole batch. In ``eval()``
 #    mode it uses the mean and variance that it has collected during training, and the
-#    samples are independent again. (With ``track_running_stats=False`` it collects none,
-#    and mixes the samples in ``eval()`` mode as well.)
+#    samples are independent again. With ``track_running_stats=False`` it collects none, and
+#    so it mixes the samples in ``eval()`` mode as well.
 #
-#    BatchNorm also insists on a dimension for the batch. In ``eval()`` mode, give it a
-#    batch of one: ``vmap(jacrev(lambda x: network(x[None])[0]))``. In training mode it
-#    refuses a batch of one if each feature has a single number, which has no variance. One
-#    *image* it accepts, and normalises with the mean of that image, which is not what it
-#    does in a batch.
+# .. dropdown:: BatchNorm under ``vmap``
+#
+#    BatchNorm insists on a dimension for the batch, and ``vmap`` takes it away. In
+#    ``eval()`` mode, give it a batch of one:
+#    ``vmap(jacrev(lambda x: network(x[None])[0]))``.
+#
+#    In training mode a batch of one is of no use. Suppose that a sample is a row of
+#    numbers, as our houses are. BatchNorm wants the variance of each column, and a single
+#    number has none, so it raises an error. If the sample is an image, it accepts the batch
+#    of one, and normalises the image with its own mean. In a batch it would have used the
+#    mean of all the images, so the table would be that of another function.
 #
 # Below are two houses of the street, and a table with two empty blocks. Can you move
 # anything that fills them?

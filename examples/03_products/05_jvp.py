@@ -5,13 +5,13 @@ What is a JVP, and how is it computed?
 ======================================
 
 You have a point and a direction, and want to know how the *output* of a function moves when
-its input moves along this direction :math:`u`. The :term:`Jacobian-vector product`
-:math:`Ju` says it. :term:`Forward mode <forward mode>` computes it together with ``f(x)``,
-in one pass, which needs no graph.
+its input moves along this direction :math:`u`. The answer is the :term:`Jacobian-vector
+product` :math:`Ju`. :term:`Forward mode <forward mode>` computes it together with ``f(x)``,
+in a single pass that needs no graph.
 """
 
 # %%
-# Our function is :math:`f(x)=(x_1x_2,\;x_1+x_2,\;x_2^2)`, which takes two numbers to three.
+# Our function is :math:`f(x)=(x_1x_2,\;x_1+x_2,\;x_2^2)`, which maps two numbers to three.
 # This is its :term:`Jacobian`, and the product with ``u``:
 #
 # .. math::
@@ -42,8 +42,8 @@ Ju
 # ------------------
 #
 # In forward mode every number travels with its derivative along ``u``, as a *dual number*
-# :math:`x+\varepsilon u` with :math:`\varepsilon^2=0`. :func:`torch.func.jvp` is made of
-# this. To see it at work, we make the dual number by hand, call f, and take the result
+# :math:`x+\varepsilon u` with :math:`\varepsilon^2=0`. :func:`torch.func.jvp` is built on
+# these. To see them at work, we make a dual number by hand, call f, and take the result
 # apart:
 
 import torch.autograd.forward_ad as forward
@@ -62,9 +62,9 @@ torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 
 # %%
 # *The slope of a loss along a direction: jvp, or backward and a dot product?* Both give the
-# same number. One pass of ``jvp`` keeps nothing if neither x nor a weight requires a
-# gradient (otherwise it records a graph, as the last line below shows). One ``backward``
-# serves every direction at the point, with a dot product for each:
+# same number. One pass of ``jvp`` keeps nothing as long as neither x nor a weight requires
+# a gradient. Otherwise it records a graph, as the last line below shows. One ``backward``
+# serves every direction at the point, with one dot product for each direction:
 
 
 def loss(x):
@@ -76,9 +76,9 @@ assert not torch.func.jvp(loss, (x,), (u,))[1].requires_grad
 assert torch.func.jvp(loss, (x.clone().requires_grad_(),), (u,))[1].requires_grad
 
 # %%
-# If there are two inputs, each has its tangent, and the result is the sum of what both do.
-# To hold one of them still, give it zeros. In the second line below only the first factor
-# moves:
+# If a function has two inputs, each of them gets a tangent of its own, and the result is
+# the sum of their effects. To hold one input fixed, give it a tangent of zeros. In the
+# second line below only the first factor moves:
 
 a, b = torch.tensor(2.0), torch.tensor(3.0)
 one, zero = torch.tensor(1.0), torch.tensor(0.0)
@@ -87,8 +87,8 @@ print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
 
 # %%
 # *jvp returns no function that I could map.* Then write a function that calls it, and map
-# that one. Mapped once, it takes pairs of a point and a direction. Mapped twice, it takes
-# all points (rows) with all directions:
+# that function. Mapped once, it takes pairs of a point and a direction. Mapped twice, it
+# combines each point, a row of ``ends``, with each direction:
 
 vmap, ends, ways = torch.func.vmap, torch.stack([x, -x]), torch.eye(2)
 along = lambda x, u: torch.func.jvp(f, (x,), (u,))[1]
@@ -97,8 +97,9 @@ crossed = vmap(vmap(along, (None, 0)), (0, None))(ends, ways)
 crossed.shape
 
 # %%
-# *By the weights of a module?* You need not change the module. Call it with a dict of dual
-# numbers, or give :func:`torch.func.jvp` a dict of tangents, which does the same:
+# *How do I get the product with respect to the weights of a module?* You need not change
+# the module. Call it with a dict of dual numbers, or give :func:`torch.func.jvp` a dict of
+# tangents, which does the same:
 
 layer = torch.nn.Linear(2, 1)
 w = {name: p.detach() for name, p in layer.named_parameters()}
@@ -113,9 +114,9 @@ print(by_weights, torch.func.jvp(lambda w: call(layer, w, (x,)), (w,), (ones,))[
 # *Is forward mode slower than the double-grad trick?* If you have compared it with
 # :func:`torch.autograd.functional.jvp`, you may have timed the trick twice, since that
 # function is two reverse passes itself (:ref:`jvp-from-vjps`). Forward mode keeps nothing
-# for a way back (under ``no_grad``, if weights require a gradient), so its memory does not
-# grow with depth. The trick keeps tensors, as a hook on :term:`saved tensors <saved
-# tensor>` shows:
+# for a backward pass, so its memory does not grow with depth. If weights require a
+# gradient, this holds only under ``no_grad``. The trick does keep tensors, as a hook on
+# :term:`saved tensors <saved tensor>` shows:
 
 
 def kept(jvp, *arguments):
@@ -144,10 +145,10 @@ for wrong in (torch.ones(3), torch.tensor([1, 0])):
 
 # %%
 # *unpack_dual(out).tangent is None.* One reason is that ``out`` does not depend on the dual
-# number. Another is that a ``detach``, an integer or a plain number on the way has cut it
-# off. In these cases :func:`torch.func.jvp` gives zeros, as in the last line below for
-# ``detach``. The third reason is that you read the tangent after the block, which takes all
-# tangents along when it ends:
+# number. Another is that a ``detach``, an integer or a plain number on the way has cut the
+# tangent off. In these cases :func:`torch.func.jvp` gives zeros, as in the last line below
+# for ``detach``. The third reason is that you read the tangent after the ``with`` block,
+# which discards all tangents when it ends:
 
 with forward.dual_level():
     dual = forward.make_dual(x, u)
@@ -157,11 +158,10 @@ print(forward.unpack_dual(outs[0]).tangent)
 print(torch.func.jvp(torch.Tensor.detach, (x,), (u,))[1])
 
 # %%
-# *Does forward mode work under no_grad?* Yes, because :class:`torch.no_grad` turns off
-# :term:`reverse mode` only. But a dual number that you make under
-# :class:`torch.inference_mode <torch.autograd.grad_mode.inference_mode>` loses its
-# tangent without a warning. :func:`torch.func.jvp` works there, too, because it switches
-# forward mode on for itself:
+# *Does forward mode work under no_grad?* Yes, because :class:`torch.no_grad` turns off only
+# :term:`reverse mode`. But a dual number that you make under :class:`torch.inference_mode
+# <torch.autograd.grad_mode.inference_mode>` loses its tangent without a warning.
+# :func:`torch.func.jvp` works there, too, because it switches forward mode on for itself:
 
 with torch.no_grad():
     print(torch.func.jvp(f, (x,), (u,))[1])
@@ -172,7 +172,7 @@ with torch.inference_mode():
 
 # %%
 # We compare :math:`Ju` with a difference quotient along ``u``, in double precision, which
-# shares no code with forward mode, and the others with formulas:
+# shares no code with forward mode, and the other products with formulas:
 
 t = 1e-6
 x64, u64 = x.double(), u.double()
@@ -181,7 +181,7 @@ torch.testing.assert_close(Ju.double(), quotient)
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(Ju, J @ u)
 assert torch.equal(tangent, J @ u)
-assert by_weights.item() == x.sum() + 1  # of w · x + b, along ones
+assert by_weights.item() == x.sum() + 1  # the derivative of w · x + b along ones
 
 # %%
 # Below is the same f. Choose *J u*, and move u and x. You see how u weighs the columns of

@@ -6,16 +6,16 @@ A JVP from two VJPs
 
 You need :math:`Ju`, how fast the outputs change when the inputs move along ``u``, but some
 operation of your function has no rule for :term:`forward mode`. Two products in
-:term:`reverse mode` give the same. The :term:`vector-Jacobian product` is a function of
-``v``. Differentiate it with respect to ``v``, and what comes back for the :term:`cotangent`
-``u`` is :math:`Ju`.
+:term:`reverse mode` give the same result. The :term:`vector-Jacobian product` is a function
+of ``v``. Differentiate it with respect to ``v``, and what comes back for the
+:term:`cotangent` ``u`` is :math:`Ju`.
 """
 
 # %%
-# Why is that so? Let :math:`g(v)=J^\top v`. This function takes a tensor with the shape of
+# Why is that so? Let :math:`g(v)=J^\top v`. This function maps a tensor with the shape of
 # ``y`` to one with the shape of ``x``, and it is linear in ``v``. So its :term:`Jacobian`
 # is :math:`J^\top`, whatever ``v`` is. A :term:`VJP` of g multiplies by the transpose of
-# that:
+# this matrix:
 #
 # .. math::
 #
@@ -78,9 +78,9 @@ jvp(f, x.detach(), u)
 # When you need it
 # ----------------
 #
-# *"You must implement the jvp function for custom autograd.Function"*. This is what forward
-# mode says to a Function that has a ``backward`` and no forward rule. If that ``backward``
-# is made of ordinary operations, as it is here, the trick works:
+# *"You must implement the jvp function for custom autograd.Function"*. This is the error
+# that forward mode raises for a Function that has a ``backward`` but no forward rule. If
+# that ``backward`` is made of ordinary operations, as it is here, the trick works:
 
 
 class Cube(torch.autograd.Function):
@@ -131,15 +131,16 @@ for way in (jvp, lambda f, x, u: torch.func.jvp(f, (x,), (u,))):
         print(str(error).splitlines()[0][:95])
 
 # %%
-# The plain backend, ``SDPBackend.MATH``, allows both. The price is the matrix of attention
-# weights, which it forms in memory and the fused backend does not:
+# The plain backend, ``SDPBackend.MATH``, allows both. The price is memory: it forms the
+# matrix of attention weights, which the fused backend never does:
 
 with sdpa_kernel(SDPBackend.MATH):
     both = jvp(attention, q, q), torch.func.jvp(attention, (q,), (q,))[1]
 torch.testing.assert_close(*both)
 
 # %%
-# The trick is compared with formulas, and with forward mode where there is one:
+# As a check, we compare the trick with formulas, and with forward mode where there is a
+# rule for it:
 
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(Ju, J @ u)

@@ -4,10 +4,10 @@ r"""
 The dot-product test: does my VJP match my JVP?
 ===============================================
 
-You have written a backward, or an adjoint, and want to know whether it belongs to the
+You have written a backward, or an adjoint, and want to know whether it matches the
 function. For every ``u`` and ``v``, :math:`\langle v, Ju\rangle=\langle J^\top v,
-u\rangle`. So draw both at random, compute the two sides, and compare two numbers. If they
-differ, one of the products is wrong.
+u\rangle`. So draw both vectors at random, compute the two sides, and compare the two
+numbers. If they differ, one of the products is wrong.
 """
 
 # %%
@@ -44,10 +44,10 @@ print(f"{left:.10f} {right:.10f}")
 # The adjoint of a linear operator
 # --------------------------------
 #
-# *I have a linear operator in PyTorch and need its adjoint, for a solver.* It is the map
-# that ``vjp`` returns, which is the same at every x. Our operator is a strided convolution
-# with a crop. We put its adjoint to the test, and then compare it with the one that ``vjp``
-# returns at zero:
+# *I have a linear operator in PyTorch and need its adjoint, for a solver.* The adjoint is
+# the map that ``vjp`` returns. For a linear operator this map is the same at every x. Our
+# operator is a strided convolution with a crop. We put its adjoint to the test, and then
+# compare it with the one that ``vjp`` returns at zero:
 
 
 def operator(x):
@@ -61,8 +61,9 @@ print(f"{(seen * r).sum():.10f} {(image * adjoint(r)[0]).sum():.10f}")
 print(torch.equal(torch.func.vjp(operator, 0 * image)[1](r)[0], adjoint(r)[0]))
 
 # %%
-# For a complex operator it is the conjugate transpose :math:`A^H` (:ref:`complex-v`). For a
-# convolution alone there is ``conv_transpose2d`` (:ref:`same-or-not`).
+# If your operator is only a convolution, ``conv_transpose2d`` is its adjoint
+# (:ref:`same-or-not`). For a complex operator the adjoint is the conjugate transpose
+# :math:`A^H` (:ref:`complex-v`), as we check here:
 
 A, z, w = (torch.randn(s, dtype=torch.complex128) for s in ((3, 2), (2,), (3,)))
 torch.allclose(torch.func.vjp(lambda z: A @ z, z)[1](w)[0], A.conj().T @ w)
@@ -119,8 +120,9 @@ print(gap(Mended, lopsided) < 1e-12)
 # What goes wrong
 # ---------------
 #
-# The test may pass on a special case. A *symmetric* kernel is its own flip. So the wrong
-# backward is right for it, and the mistake sleeps until you take another kernel:
+# A wrong backward may pass the test in a special case. A *symmetric* kernel is its own
+# flip, so our wrong backward is right for it, and the mistake stays hidden until you take
+# another kernel:
 
 symmetric = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
 print(gap(Smooth, symmetric) < 1e-12)
@@ -129,7 +131,7 @@ print(gap(Smooth, symmetric) < 1e-12)
 # *Does a passed test prove my gradient?* No. It says that both products belong to *one*
 # matrix, not that it is the right one. A stray ``detach`` takes half of the derivative of
 # :math:`x^2` from the :term:`VJP` and the JVP alike. In the first line below both sides are
-# equal, but they are half of the number in the second line, which takes
+# equal, but they are half of the number in the second line, which uses the true
 # :math:`J=\operatorname{diag}(2x)`:
 
 
@@ -143,8 +145,8 @@ print((b @ torch.func.jvp(leaky, (p,), (a,))[1]).item(), (pulled @ a).item())
 print((b @ (2 * p * a)).item())
 
 # %%
-# A difference quotient knows nothing of ``detach``. :func:`pullback.check` takes one, along
-# with the dot-product test and other routes, and says which of them disagrees:
+# A difference quotient knows nothing about ``detach``. :func:`pullback.check` takes one,
+# along with the dot-product test and other routes, and says which of them disagree:
 
 import pullback
 

@@ -6,8 +6,8 @@ f″ at many points
 
 You have a curve at many points and want its second derivative at each of them. Take the
 first derivative with ones and ``create_graph=True``, and then differentiate the result with
-ones again. Each point keeps its own derivative both times, as long as no point looks at
-another.
+ones again. Each point keeps its own derivative both times, as long as the value at each
+point depends on that point alone.
 """
 
 # %%
@@ -29,8 +29,8 @@ first
 second
 
 # %%
-# With :mod:`torch.func` you write down the derivative at *one* point, and ``vmap`` takes it
-# to all of them. This can be nested as deep as you like:
+# With :mod:`torch.func` you write down the derivative at *one* point, and ``vmap`` applies
+# it to all of them. Derivatives can be nested as deep as you like:
 
 derivative = torch.func.grad
 f2 = torch.func.vmap(derivative(derivative(lambda x: x**3)))
@@ -38,9 +38,9 @@ f2(x.detach())
 
 # %%
 # The two derivatives need not be with respect to the same tensor. In *gradient matching*,
-# somebody has seen the gradient of the weights, here ones, and looks for the image that it
-# came from. The distance between the two gradients is then differentiated with respect to
-# the image:
+# somebody has seen the gradient with respect to the weights, here a tensor of ones, and
+# looks for the image that it came from. The distance between the two gradients is then
+# differentiated with respect to the image:
 
 w, image = (torch.tensor(values, requires_grad=True) for values in ([1.0, 1.0], [1.0, 2.0]))
 (g,) = torch.autograd.grad((image @ w) ** 2, w, create_graph=True)
@@ -51,8 +51,8 @@ by_image
 # A curve with both derivatives
 # -----------------------------
 #
-# Here are both derivatives of :math:`f(x)=\sin(3x)\,e^{-x^2/4}` at 200 points. It takes two
-# calls, however many points there are:
+# Here are both derivatives of :math:`f(x)=\sin(3x)\,e^{-x^2/4}` at 200 points. They take
+# two calls, however many points there are:
 
 t = torch.linspace(-4, 4, 200, requires_grad=True)
 curve = torch.sin(3 * t) * torch.exp(-(t**2) / 4)
@@ -169,7 +169,7 @@ except RuntimeError as error:
 
 # %%
 # We compare the bend of the curve with a second difference quotient, which shares no code
-# with autograd, and the others with formulas:
+# with autograd, and the other results with formulas:
 
 h, s = 1e-4, t.detach().double()
 

@@ -5,10 +5,10 @@ Hessian-vector products without the Hessian
 ===========================================
 
 How curved is a loss with a million weights? Its :term:`Hessian` would have a million times
-a million entries. But many methods that use curvature, such as Newton's with conjugate
-gradients, ask only for the product of the Hessian with a vector, :math:`Hu`. That product
-is the gradient of the number :math:`\nabla f\cdot u`. It takes the work of a few gradients,
-however many variables there are, and never forms the Hessian.
+a million entries. But many methods that use curvature, such as Newton's method with
+conjugate gradients, ask only for the product of the Hessian with a vector, :math:`Hu`. That
+product is the gradient of the number :math:`\nabla f\cdot u`. It takes the work of a few
+gradients, however many variables there are, and never forms the Hessian.
 """
 
 # %%
@@ -40,11 +40,11 @@ u = torch.tensor([1.0, 10.0])
 print(from_number, Hu)
 
 # %%
-# The first way makes the number ``g @ u`` and takes its gradient. In the second, ``u``
-# stands in the place of ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*.
-# Both walk back through a walk back, which is called *reverse over reverse*. With
-# :mod:`torch.func` you can have the other two orders, a push through the gradient and the
-# gradient of a push:
+# The first way makes the number ``g @ u`` and takes its gradient. In the second way, ``u``
+# is passed as ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*. Both take
+# one backward pass through another, which is called *reverse over reverse*. With
+# :mod:`torch.func` you can have two mixed orders as well, a JVP of the gradient and the
+# gradient of a JVP:
 
 grad = torch.func.grad(f)
 point = x.detach()
@@ -58,7 +58,7 @@ print(forward_over_reverse, reverse_over_forward)
 # measurements (:ref:`memory-measured`).
 #
 # ``torch.autograd.functional`` has two functions for the product, ``hvp`` and ``vhp``. Both
-# return the value of f and the product. ``hvp`` makes its push out of two pulls, so ``vhp``
+# return the value of f and the product. ``hvp`` makes its JVP out of two VJPs, so ``vhp``
 # is the cheaper of the two (:ref:`same-or-not`).
 #
 # The parameters of a module
@@ -84,7 +84,8 @@ _, Hd = torch.func.jvp(torch.func.grad(loss), (w,), (direction,))
 
 # %%
 # You can do the same with ``model.parameters()`` as they are, without ``functional_call``.
-# The gradients are a list then, and they take a list of cotangents, one for each:
+# Then there is one gradient for each parameter, and you pass a list with one cotangent for
+# each gradient:
 
 weights = list(model.parameters())
 value = ((model(data) - target) ** 2).mean()
@@ -97,7 +98,8 @@ torch.testing.assert_close(list(products), list(Hd.values()))
 # but not in their gradient. A sum of outputs is linear in the last bias, so H has only
 # zeros there. With ``materialize_grads=True`` you get these zeros, and with
 # ``allow_unused=True`` you get None in their place. A squared error, as above, is not
-# linear in the bias, and so the message does not appear.
+# linear in the bias, and so the message does not appear. Here are the message and the zeros
+# for the sum:
 
 slopes = torch.autograd.grad(model(data).sum(), weights, create_graph=True)
 for flag in ({"retain_graph": True}, {"materialize_grads": True}):
@@ -141,9 +143,9 @@ def convex(z):
 slope = torch.func.grad(convex)(z)
 
 # %%
-# It starts from a step of zero. Each turn moves along a direction ``p``, so that what is
-# left, the residual ``r``, becomes orthogonal to all residuals before it. The size of
-# ``r``, relative to the slope, falls quickly:
+# The method starts from a step of zero. Each iteration moves along a direction ``p``, so
+# that what is left, the residual ``r``, becomes orthogonal to all earlier residuals. The
+# size of ``r``, relative to the slope, falls quickly:
 
 step, r = torch.zeros_like(z), -slope
 p = r
@@ -158,8 +160,8 @@ for i in range(3):
 # What goes wrong
 # ---------------
 #
-# Without ``create_graph=True`` the gradient has no graph, and a second walk back has
-# nowhere to go. This is one of the messages that people paste most often:
+# Without ``create_graph=True`` the gradient has no graph, and so it cannot be
+# differentiated again. This is one of the messages that people paste most often:
 
 try:
     torch.autograd.grad(f(x), x)[0].backward(u)
@@ -169,14 +171,15 @@ except RuntimeError as error:
 # %%
 # *I want the diagonal of H, and the gradient of g.sum() gives something else.* That
 # gradient is :math:`H\mathbf 1`, the sums of the rows of H. If nothing is known about H,
-# its diagonal takes all n products. (It can be estimated from fewer: with random signs for
-# u, the mean of :math:`u\odot Hu` is the diagonal, see :ref:`trace-and-norm`.)
+# its diagonal takes all n products. Fewer products can only estimate it: with random signs
+# for u, the diagonal is the mean of :math:`u\odot Hu` (:ref:`trace-and-norm`). Here are the
+# sums and the diagonal:
 
 (sums,) = torch.autograd.grad(g.sum(), x)
 print(sums, torch.func.hessian(f)(point).diagonal())
 
 # %%
-# All ways are compared with the Hessian that we have written down by hand, and the step
+# As a check, we compare all four ways with the Hessian written down by hand, and the step
 # with a direct solution:
 
 H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
@@ -187,8 +190,8 @@ full = torch.func.hessian(convex)(z)
 torch.testing.assert_close(full @ step, -slope, rtol=1e-4, atol=1e-6)
 
 # %%
-# Below is the gradient of our f as a function of its own, so its table is the Hessian, and
-# v is the vector of the product. Move x. Where does H have a row of zeros?
+# Below is the gradient of our f as a function in its own right. Its table is the Hessian of
+# f, and v is the vector of the product. Move x. Where does H have a row of zeros?
 
 import pullback
 

@@ -5,16 +5,17 @@ Hv of a network: dropout, BatchNorm, mini-batches, chunks
 =========================================================
 
 You train a network and want :term:`Hessian-vector products <Hessian-vector product>` of its
-loss, for a solver or for the largest eigenvalue. With dropout every forward pass is another
-function, with another :term:`Hessian`. So run it once and take all products from that
-graph, or fix the mask. The Hessian of a mean over a data set is the mean of the batches'
-Hessians, weighted by their sizes, unless BatchNorm couples the samples.
+loss, for a solver or for the largest eigenvalue. With dropout every forward pass computes a
+different function, with a different :term:`Hessian`. So run the forward pass once and take
+all products from its graph, or fix the mask. The Hessian of a mean over a data set is the
+mean of the batches' Hessians, weighted by the sizes of the batches, unless BatchNorm
+couples the samples.
 """
 
 # %%
-# Our network has a list of weights, and the product has a list of tensors with the same
-# shapes. H is symmetric, so :math:`u^\top Hw=w^\top Hu` for any two vectors. This is a test
-# that needs no other answer.
+# The weights of our network are a list of tensors, and the product is a list of tensors
+# with the same shapes. H is symmetric, so :math:`u^\top Hw=w^\top Hu` for any two vectors.
+# This gives us a test that needs no second method:
 
 from copy import deepcopy
 
@@ -59,28 +60,28 @@ u, w = torch.randn(2, 17).double()
 # What goes wrong
 # ---------------
 #
-# *My Hessian-vector product gives another result on every call.* If each product has a
-# forward pass of its own, each draws a mask of its own. Then u'Hw and w'Hu belong to two
-# functions. The three numbers in the first line below should be equal, and the one in the
-# second should be equal to them:
+# *My Hessian-vector product gives a different result on every call.* If each product has a
+# forward pass of its own, each draws a mask of its own, and then u'Hw and w'Hu belong to
+# two different functions. The three numbers in the first line below should be equal, and
+# the one in the second should be equal to them:
 
 print([f"{product(slopes(noisy), noisy, u) @ w:.3f}" for _ in range(3)])
 print(f"{product(slopes(noisy), noisy, w) @ u:.3f}")
 
 # %%
 # None of them agree. If we keep *one* graph with ``retain_graph=True``, all products that
-# we take from it are of one function:
+# we take from it belong to one function:
 
 g = slopes(noisy)
 one, other = product(g, noisy, u) @ w, product(g, noisy, w) @ u
 print(f"{one:.3f} {other:.3f}")
 
 # %%
-# Some ways must run the forward pass again for each product, as :func:`torch.func.jvp`
-# does. Then set the seed each time. ``fork_rng`` puts the generator's state back
-# afterwards. If you want the network without noise, take ``eval()``. It is one more
-# function, but it gives the same product on every call. Here is the gradient with a fixed
-# mask:
+# Some methods, such as :func:`torch.func.jvp`, have to run the forward pass again for each
+# product. With these, set the seed before each pass. ``fork_rng`` restores the generator's
+# state afterwards. If you want the network without noise, call ``eval()``. That is yet
+# another function, but it gives the same product on every call. Here is the gradient with a
+# fixed mask:
 
 names, start = zip(*noisy.named_parameters(), strict=True)
 
@@ -96,8 +97,8 @@ def slopes_of(*weights):
 
 
 # %%
-# With it, conjugate gradients, or an iteration for the largest eigenvalue, see one matrix,
-# as the two equal numbers show:
+# With a fixed mask, all products belong to one matrix, as conjugate gradients or an
+# iteration for the largest eigenvalue require. The two equal numbers show it:
 
 
 def forward_over_reverse(u):
@@ -128,8 +129,8 @@ print(f"{sharpness:.4f} of {torch.linalg.eigvalsh(H)[-1]:.4f}")
 # -------------------------------------
 #
 # *May I add the products up?* Yes, because the derivative of a sum is the sum of the
-# derivatives, and so is the second derivative. Our batches of 8 and 4 samples have the
-# weights 8/12 and 4/12, and only one batch's graph is held at a time:
+# derivatives, and the same holds for second derivatives. Our batches of 8 and 4 samples
+# have the weights 8/12 and 4/12, and only one batch's graph is held at a time:
 
 
 def in_batches(model, u):
@@ -140,11 +141,11 @@ def in_batches(model, u):
 print(torch.allclose(in_batches(plain, u), H @ u))
 
 # %%
-# BatchNorm in ``train()`` couples the samples, so the products of the batches add up to
-# that of another function. Each pass also moves its statistics, so take a copy of the model
-# (:ref:`functional-buffers`). In ``eval()`` the sum is right. The first line below is for
-# ``train()``, the second for ``eval()``. Each says whether the sum is off, whether it is
-# right, and how many passes the statistics have seen:
+# BatchNorm in ``train()`` couples the samples, so what the batches' products add up to is
+# the product of another function. Each pass also updates its running statistics, so use a
+# copy of the model (:ref:`functional-buffers`). In ``eval()`` the sum is right. The first
+# line below is for ``train()``, the second for ``eval()``. Each says whether the sum is
+# off, whether it is right, and how many passes the statistics have seen:
 
 normed = make(nn.BatchNorm1d(4, affine=False))
 for mode in (True, False):
@@ -158,8 +159,8 @@ for mode in (True, False):
 # ------------------
 #
 # :func:`torch.func.hessian` batches all n products at once. ``jacfwd`` of ``grad`` does the
-# same and has no chunks to choose. ``jacrev`` of ``grad`` gives the same matrix and has
-# them. Here it takes 5 rows at a time. With ``chunk_size=1`` it would be a loop:
+# same and has no ``chunk_size``. ``jacrev`` of ``grad`` gives the same matrix and has one.
+# Here it takes 5 rows at a time. With ``chunk_size=1`` it would be a loop:
 
 
 def loss(w):

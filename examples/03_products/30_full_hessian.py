@@ -13,7 +13,7 @@ saves products only if you want one block, or if H has zeros.
 # %%
 # For :math:`f:\mathbb R^n\to\mathbb R`, the Hessian :math:`H_{ij}=\partial^2 f/\partial
 # x_i\partial x_j` is the :term:`Jacobian` of the gradient. If ``x`` is a tensor, the shape
-# of H is ``x.shape + x.shape``. Here is the one of a function of two numbers:
+# of H is ``x.shape + x.shape``. Here is the Hessian of a function of two numbers:
 
 import torch
 
@@ -30,7 +30,7 @@ H
 
 # %%
 # *Must I call grad n times?* By hand, you need n products, one with a :term:`one-hot
-# vector` for each row of H. But ``is_grads_batched=True`` takes them all in one call:
+# vector` for each row of H. With ``is_grads_batched=True`` one call computes them all:
 
 leaf = x.clone().requires_grad_()
 (g,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
@@ -38,8 +38,8 @@ leaf = x.clone().requires_grad_()
 rows
 
 # %%
-# The rows are the same as above. A Hessian is a Jacobian taken twice, in whatever modes,
-# and ``hessian`` is ``jacfwd(jacrev)``. The three ways below give the same numbers:
+# The rows are the same as above. A Hessian is a Jacobian taken twice, in any combination of
+# modes. ``hessian`` is ``jacfwd(jacrev)``. The three lines below give the same numbers:
 
 print(torch.func.jacfwd(torch.func.jacrev(f))(x))
 print(pullback.jacobian(lambda x: pullback.jacobian(f, x), x))
@@ -49,11 +49,12 @@ print(pullback.hessian(f, x))
 # What symmetry saves
 # -------------------
 #
-# If f treats two groups of variables, :math:`H` has blocks, and the block below the
-# diagonal is the transpose of the one above. So differentiate the gradient of each group
-# only with respect to the groups that have not come yet. Below, these are two rows of the
-# blocks ``aa`` and ``ab``, and then three rows of the last block alone. That is still n
-# products. All that is saved is the parts of a pass that would lead to ``a`` once more:
+# If the variables of f come in two groups, :math:`H` is made of blocks, and the block below
+# the diagonal is the transpose of the one above. So take the gradient with respect to each
+# group, and differentiate it only with respect to this group and those that come after it.
+# Below, two products give the rows of the blocks ``aa`` and ``ab``, and three give the rows
+# of the last block alone. That is still n products. All that you save is the part of the
+# last three that would lead to ``a`` again:
 
 
 def energy(a, b):
@@ -67,8 +68,8 @@ half = torch.cat([torch.cat([aa, ab], 1), torch.cat([ab.T, bb], 1)])
 half
 
 # %%
-# The block between two groups alone takes as many products as the *smaller* group has
-# entries, which is two here.
+# If you want only the block between two groups, you need as many products as the *smaller*
+# group has entries, which is two here.
 #
 # If H has zeros, symmetry can save nearly all products. Our example is an *arrow*, in which
 # every variable meets only the first one and itself. It takes two products for any n. A
@@ -131,8 +132,8 @@ title = "The Hessian of a small network's loss: symmetric, 13 by 13"
 ax = pullback.plot.heatmap(matrix, title=title, xlabel="parameter", ylabel="parameter")
 
 # %%
-# *Output, gradient and Hessian at once.* Nest the functions, and let each return the values
-# of the one inside as its ``aux``:
+# *I want the output, the gradient and the Hessian at once.* Nest the functions, and let
+# each one return the values of the function inside it as its ``aux``:
 
 
 def gradient_and_value(x):
@@ -148,26 +149,27 @@ print(value, g)
 # ---------------
 #
 # *Out of memory.* Count the entries before you start. The Hessian of a million float32
-# weights has :math:`10^{12}` entries of four bytes each. What you want it for (a step, an
-# eigenvalue, a trace) can mostly be had from products (:ref:`hvp`, :ref:`trace-and-norm`):
+# weights has :math:`10^{12}` entries of four bytes each. What you want it for, such as a
+# step, an eigenvalue or a trace, can usually be computed from products (:ref:`hvp`,
+# :ref:`trace-and-norm`):
 
 print(1_000_000**2 * torch.float32.itemsize / 1e12, "terabytes")
 
 # %%
-# *A batch.* ``hessian`` expects one number from the function. A network that returns shape
-# ``(B, 1)`` gets a Hessian for each of its outputs, with respect to all samples, so that
-# the shape is that of y and twice that of x, with all the zeros between samples. For one
-# Hessian for each sample take ``vmap(hessian(f))``. The 1 disappears if f squeezes it away,
-# as in the last line:
+# *What if I have a batch?* ``hessian`` expects one number from the function. A network that
+# returns shape ``(B, 1)`` gets a Hessian for each of its outputs, with respect to all
+# samples. The shape of the result is that of y, followed twice by that of x, and it holds
+# all the zeros between different samples. If you want one Hessian for each sample, use
+# ``vmap(hessian(f))``. The 1 disappears if f squeezes it away, as in the last line:
 
 hessian, vmap, number = torch.func.hessian, torch.func.vmap, lambda x: model(x).squeeze()
 for h in (hessian(model), vmap(hessian(model)), vmap(hessian(number))):
     print(h(data).shape)
 
 # %%
-# We compare the small Hessian with the one that we have worked out by hand, check that the
-# matrix of the network is symmetric, as it must be, and compare what symmetry has spared us
-# with all rows:
+# As a check, we compare the small Hessian with the one worked out by hand, see that the
+# matrix of the network is symmetric, as it must be, and compare the results that used
+# symmetry with a full computation:
 
 exact = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 assert torch.equal(H, exact)

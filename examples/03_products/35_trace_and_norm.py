@@ -77,10 +77,11 @@ title = ax.set_title("The mean of v'Jv settles on the trace of J (dashed)")
 # %%
 # In a continuous normalising flow the logarithm of the density changes at the rate of
 # *minus* this trace. There one ``v`` for each solve is often enough, because the estimate
-# is right in the mean.
+# is right on average.
 #
-# *The Laplacian of a function of 400 variables.* It is the trace of the :term:`Hessian`,
-# which is the Jacobian of the gradient. So the same signs estimate it:
+# *How do I get the Laplacian of a function of 400 variables?* It is the trace of the
+# :term:`Hessian`, which is the Jacobian of the gradient. So products with the same signs
+# estimate it:
 
 
 def energy(x):
@@ -116,19 +117,20 @@ divergence = torch.stack(parts).sum(0)
 divergence.shape
 
 # %%
-# You can also compute all of J for each point and take its diagonal. But ones for the whole
-# output, summed over the columns, are something else. They add up every entry of each J,
-# not only the diagonal. That is why the second comparison below is False:
+# You can also compute all of J for each point and take its diagonal. But if you pass ones
+# for the whole output and sum the result over the columns, you get something else: the sum
+# of every entry of each J, not only of the diagonal. That is why the second comparison
+# below is False:
 
 by_func = torch.func.vmap(torch.func.jacrev(field))(X).diagonal(dim1=1, dim2=2).sum(-1)
 (columns,) = torch.autograd.grad(Y, X, torch.ones_like(Y), retain_graph=True)
 print(torch.allclose(divergence, by_func), torch.allclose(columns.sum(1), by_func))
 
 # %%
-# *As a penalty on J*, use the row :math:`v^\top J` with ``create_graph=True`` and one
-# random ``v`` for each step. The mean of its squared norm is the squared norm of J. Here we
-# take the mean over the points and over all eight ``v`` that there are, which leaves
-# nothing to chance:
+# *I want to penalise the norm of J in training.* Compute the row :math:`v^\top J` with
+# ``create_graph=True`` and one random ``v`` for each step. The mean of its squared norm is
+# the squared norm of J. Here we take the mean over the points and over all eight ``v`` that
+# there are, which leaves nothing to chance:
 
 weight = W[:3, :3].clone().requires_grad_()
 Y = torch.tanh(X @ weight.T)
@@ -148,10 +150,11 @@ ones = torch.ones(n, dtype=torch.float64)
 print(f"{pull(ones)[0].sum():.1f} is the sum {J.sum():.1f}, the trace {J.trace():.1f}")
 
 # %%
-# *The diagonal of a Jacobian* cannot be had cheaply in general. The mean of :math:`v\odot
+# *The diagonal of a Jacobian* is not cheap to compute in general. The mean of :math:`v\odot
 # J^\top v` is the diagonal, but one sample of entry i is off by :math:`\sum_{j\ne
 # i}v_iv_jJ_{ji}`. So it is as noisy as the rest of its *column* is large. Below are the
-# errors that the two hundred samples leave, and the error to be expected from the columns:
+# errors that remain after two hundred samples, and the error that the columns let us
+# expect:
 
 estimate = (rows * signs).mean(0)
 off = estimate - J.diagonal()
@@ -160,9 +163,9 @@ print(f"worst {off.abs().max():.2f}, typical {off.std():.3f}")
 print(f"expected from the columns {expected.square().mean().sqrt():.3f}")
 
 # %%
-# If you know that J is diagonal (no output depends on another's input), ones give the
-# diagonal exactly. If J is banded, a few products do (:ref:`sparse-jacobian`). Otherwise it
-# takes n of them.
+# If you know that J is diagonal, because no output depends on another's input, ones give
+# the diagonal exactly. If J is banded, a few products are enough (:ref:`sparse-jacobian`).
+# Otherwise it takes n of them.
 #
 # We test whether the estimates lie within four standard errors, and compare the products
 # with those of the whole J:

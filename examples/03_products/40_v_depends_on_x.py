@@ -33,8 +33,8 @@ with_graph = x.grad
 with_graph
 
 # %%
-# It gives 32, the first term alone. PyTorch does not complain that ``v`` has a graph, but
-# uses its numbers. With ``v.detach()`` you get the same and say what you mean:
+# ``backward(v)`` gives 32, the first term alone. PyTorch does not complain that ``v`` has a
+# graph, but uses its numbers. With ``v.detach()`` you get the same and say what you mean:
 
 x.grad = None
 y.backward(v.detach(), retain_graph=True)
@@ -57,10 +57,11 @@ half = torch.autograd.grad(y, x, y, retain_graph=True)[0]
 print(half, torch.autograd.grad((y * y).sum(), x)[0])
 
 # %%
-# *loss.backward(loss), is that loss.backward()?* No, it is the gradient times the value of
-# the loss, which is that half again. If you pass 0.5, as a tensor of shape ``()``, you get
-# the gradient of half the loss. The first three lines below pass nothing, the loss and 0.5.
-# The last three differentiate the numbers that these belong to:
+# *Is loss.backward(loss) the same as loss.backward()?* No, it gives the gradient times the
+# value of the loss. That is again one half, here of the gradient of ``loss**2``. If you
+# pass 0.5, as a tensor of shape ``()``, you get the gradient of half the loss. The first
+# three lines below pass nothing, the loss and 0.5. The last three differentiate the numbers
+# whose gradients these are:
 
 loss = (x**3).sum()
 for v in (None, loss, torch.tensor(0.5)):
@@ -71,8 +72,8 @@ for number in (loss, loss**2 / 2, 0.5 * loss):
 # %%
 # *Is (logits * onehot).sum().backward() the same as (logits *
 # onehot).backward(gradient=logits * onehot)?* No. The sum weighs each product by one. The
-# second weighs it by its own value, as in the half above. Our logits are 1 and 2, and the
-# second is chosen:
+# second call weighs each product by its own value, as ``backward(y)`` did above. Our logits
+# are 1 and 2, and the second is chosen:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 chosen = logits * torch.tensor([0.0, 1.0])
@@ -81,7 +82,8 @@ weighted = torch.autograd.grad(chosen, logits, chosen, retain_graph=True)[0]
 print(summed, weighted)
 
 # %%
-# If you pass the gradient to the *sum*, it is refused, because a sum takes one number:
+# If you pass this gradient to the *sum*, it is refused, because the gradient of a sum is a
+# single number:
 
 try:
     chosen.sum().backward(gradient=chosen)
@@ -93,9 +95,10 @@ except RuntimeError as error:
 # ----------------------
 #
 # With ``create_graph=True`` the result :math:`J^\top v` is a function of *both*. Its graph
-# leads back to ``x`` through J, and to whatever ``v`` came from. This is how a :term:`JVP`
-# is made from two products (:ref:`jvp-from-vjps`), and how a second derivative sees ``v``.
-# Here the result is :math:`2x\cdot x^3`, and its derivative counts both factors:
+# leads back to ``x`` through J, and to whatever ``v`` was computed from. This is how a
+# :term:`JVP` is made from two products (:ref:`jvp-from-vjps`), and how a second derivative
+# takes account of ``v``. Here the result is :math:`2x\cdot x^3`, and its derivative counts
+# both factors:
 
 x = torch.tensor([2.0], requires_grad=True)
 y, v = x**2, x**3
@@ -116,11 +119,11 @@ past_v
 # ---------------
 #
 # The weights of a loss may be computed from the model's own output, as focal or
-# self-normalised weights are. If you detach them, they are constants. If you do not, they
-# are trained along, and the model can lower the loss by moving weight to where the loss is
-# small. In the example below the first gradient, with the graph of the weights, differs
-# from the second even in the sign of its first entry. Both run, so decide which one you
-# mean:
+# self-normalised weights are. If you detach them, they are constants. If you do not, the
+# training changes them as well, and the model can lower the loss by moving weight to where
+# the loss is small. In the example below the first gradient, with the graph of the weights,
+# differs from the second even in the sign of its first entry. Neither raises an error, so
+# decide which one you mean:
 
 score = torch.tensor([0.5, 2.0], requires_grad=True)
 weight = torch.softmax(score, 0)
@@ -148,7 +151,8 @@ as_formula = torch.autograd.grad(formula, scores)[0]
 print(torch.equal(as_v, as_fixed), as_v, as_formula)
 
 # %%
-# We compare each result with a difference quotient that holds ``v`` still or lets it move:
+# We compare each result with a difference quotient that keeps ``v`` fixed or lets it
+# change:
 
 
 def quotient(f, at, h=1e-6):

@@ -6,9 +6,9 @@ Gauss-Newton and Fisher products from a VJP and a JVP
 
 You fit a model, and the :term:`Hessian` of its loss is too large to form or has negative
 eigenvalues. The Gauss-Newton matrix :math:`J^\top H_\ell J` often takes its place. For a
-loss :math:`\ell(f(w))` one :term:`JVP`, one small product and one :term:`VJP` multiply it
-by ``u``, without forming J. For squared error and for softmax with cross-entropy it is the
-Fisher matrix, too.
+loss :math:`\ell(f(w))` one :term:`JVP`, one small product and one :term:`VJP` multiply this
+matrix by ``u``, without forming J. For squared error and for softmax with cross-entropy it
+is the Fisher matrix, too.
 """
 
 # %%
@@ -65,8 +65,9 @@ print(torch.linalg.eigvalsh(J.T @ J).round(decimals=2))
 # -----------------------
 #
 # Each Gauss-Newton step solves :math:`J^\top J\,s=-J^\top r`. With three weights J is
-# small, and we can solve the equations directly (with many, solve them with products, see
-# :ref:`hvp`). Look how the residual falls to the noise in a few steps:
+# small, and we can solve the equations directly. With many weights, solve them with
+# products (:ref:`hvp`). See how the residual falls to the level of the noise in a few
+# steps:
 
 import pullback
 
@@ -103,7 +104,7 @@ Ju = torch.func.jvp(logits, (flat,), (direction,))[1]
 fisher_product = pull(p * Ju - p * (p @ Ju))[0]
 
 # %%
-# The definition, which goes label by label, gives the same:
+# The definition, which goes label by label, gives the same product:
 
 gradients = -torch.func.jacrev(lambda w: torch.log_softmax(logits(w), 0))(flat)
 definition = torch.stack([p[k] * g * (g @ direction) for k, g in enumerate(gradients)])
@@ -114,8 +115,8 @@ torch.testing.assert_close(fisher_product, definition.sum(0))
 # ---------------
 #
 # The *empirical* Fisher matrix uses the observed label in place of the labels that the
-# model would draw. The formula looks alike, but the matrix is another one. Relative to the
-# right product, its product here is off by:
+# model would draw. The formulas look alike, but the matrices differ. Here is how far its
+# product is from the right one, relative to the size of the right one:
 
 g = gradients[0]
 gap = (g * (g @ direction) - fisher_product).norm() / fisher_product.norm()
@@ -125,8 +126,9 @@ print(f"{gap:.1f}")
 # *"The input matrix is singular".* At :math:`w_0=0` no output depends on :math:`w_1`. So J
 # has a column of zeros, and more than one step solves the equations. The pseudoinverse
 # gives the shortest of them. If you add a :math:`\lambda` to the diagonal (Levenberg,
-# 1944), one solution is left. With products, add :math:`\lambda u`. Below is the message,
-# and then the residual before and after a step with :math:`\lambda=1`:
+# 1944), only one solution is left. If you solve with products, add :math:`\lambda u` to
+# each. Below is the message, and then the residual before and after a step with
+# :math:`\lambda=1`:
 
 flat_start = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
 r, J = pullback.value_and_jacobian(lambda w: f(w) - data, flat_start)

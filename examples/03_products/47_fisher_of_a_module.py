@@ -5,10 +5,10 @@ Can I square .grad for the Fisher diagonal? Gauss-Newton for a module
 =====================================================================
 
 Elastic weight consolidation, pruning and natural gradients need the diagonal of the Fisher
-matrix, and much code squares ``.grad`` for it. Is that right? For a batch it is not: its
-gradient is a sum, and the square of a sum is not the sum of squares. For the diagonal you
-need one gradient for each sample. For the product of the Fisher matrix with a vector you
-need a :term:`JVP`, a small matrix and a :term:`VJP`, and this works for any module.
+matrix, and a lot of code squares ``.grad`` to get it. Is that right? For a batch it is not:
+its gradient is a sum, and the square of a sum is not the sum of squares. For the diagonal
+you need one gradient for each sample. For the product of the Fisher matrix with a vector
+you need a :term:`JVP`, a small matrix and a :term:`VJP`, and this works for any module.
 """
 
 # %%
@@ -40,9 +40,9 @@ def flat(tensors, start=0):
 # What goes wrong
 # ---------------
 #
-# We first do what much code does, and square ``.grad`` after a ``backward`` of the mean
-# loss. Beside it, we take the gradient of each sample separately, square it, and take the
-# mean of these squares. The labels are those of the data. The ratio of the two is far
+# We first do what such code does, and square ``.grad`` after a ``backward`` of the mean
+# loss. For comparison, we take the gradient of each sample separately, square it, and take
+# the mean of these squares. The labels are those of the data. The ratio of the two is far
 # from 1:
 
 
@@ -88,9 +88,9 @@ print(((drawn**2).mean((0, 1)) / diagonal)[:5].numpy().round(1))
 # The product with a vector
 # -------------------------
 #
-# Let ``u`` be a dict like w. We go forward to the logits, multiply by the small matrix,
-# and go back. Nothing as large as J is ever made. For cross-entropy, the :term:`Hessian`
-# with respect to the logits is a formula. For another loss, you can get the same product
+# Let ``u`` be a dict like w. We go forward to the logits, multiply by the small matrix, and
+# go back. Nothing as large as J is ever made. For cross-entropy, there is a formula for the
+# :term:`Hessian` with respect to the logits. For another loss, you can get the same product
 # as the JVP of its gradient. Here are both:
 
 
@@ -118,9 +118,9 @@ print(torch.allclose(flat(Fu), flat(Gu)))
 
 # %%
 # *Does the label not matter?* For this loss it does not, because its Hessian with respect
-# to the logits has no label in it. The Hessian with respect to the *weights* has. It
-# differs by the term that Gauss-Newton drops, and here this term is larger than what
-# remains:
+# to the logits has no label in it. The Hessian with respect to the *weights* does depend on
+# the label. It differs from the Gauss-Newton matrix by the term that Gauss-Newton drops,
+# and here this term is larger than what remains:
 
 Hu = jvp(grad(lambda w: F.cross_entropy(logits(w), label)), (w,), (u,))[1]
 print(f"{((flat(Hu) - flat(Gu)).norm() / flat(Gu).norm()).item():.2f}")
@@ -130,9 +130,9 @@ print(f"{((flat(Hu) - flat(Gu)).norm() / flat(Gu).norm()).item():.2f}")
 # ------------------------------
 #
 # The Fisher matrix of 6 samples has a rank of 12 at most, and there are 27 weights. So it
-# has no inverse. Add a damping, and solve by conjugate gradients, as in :ref:`hvp`. Our
-# example is small enough for us to write the matrix out. We print its rank, and whether
-# the step goes downhill:
+# has no inverse. Add a multiple of the identity, which is called damping, and solve by
+# conjugate gradients, as in :ref:`hvp`. Our example is small enough for us to write the
+# matrix out. We print its rank, and whether the step goes downhill:
 
 J = flat(jacrev(logits)(w), 2)  # (B, 3, weights)
 middle = torch.diag_embed(p) - p[:, :, None] * p[:, None]

@@ -48,10 +48,10 @@ first.backward()
 print(x.grad)
 
 # %%
-# It also adds to every other leaf on its way. For :math:`ax^4`, :math:`\partial
-# y'/\partial a=4x^3=32` goes into ``a.grad``, and the next step of an optimizer would use
-# it. You keep it out with ``inputs=``. The first line below is with it, and the second
-# without:
+# ``first.backward()`` also adds to every other leaf that it reaches. For :math:`ax^4`,
+# :math:`\partial y'/\partial a=4x^3=32` goes into ``a.grad``, and the next step of an
+# optimizer would use it. You can keep it out with ``inputs=[x]``. The first line below is
+# with it, and the second without:
 
 a = torch.tensor(3.0, requires_grad=True)
 x.grad = None
@@ -65,9 +65,9 @@ print(x.grad, a.grad)
 # What accumulation is for
 # ------------------------
 #
-# Adding up is right if you want a sum. Suppose that a batch is too large, and comes in
-# two halves. Their gradients add up to the gradient of the whole batch, and only the
-# graph of one half is in memory at a time:
+# Adding up is right if you want a sum. Suppose that a batch is too large for your memory,
+# and you process it in two halves. Their gradients add up to the gradient of the whole
+# batch, and the graph of only one half is in memory at a time:
 
 w = torch.tensor([1.0, -1.0], requires_grad=True)
 data = torch.arange(8.0).reshape(4, 2)
@@ -78,8 +78,8 @@ halves, w.grad = w.grad, None
 print(halves, w.grad)
 
 # %%
-# If you want a *mean*, you have to weight each half with its share of the batch. You can
-# pass this share as ``v``, or multiply the loss by it:
+# If you want a *mean*, you have to weight each half by its share of the batch. You can pass
+# this share as ``v``, or multiply the loss by it:
 
 w.grad = None
 for half in data.split(2):
@@ -94,11 +94,11 @@ print(w.grad, mean)
 #
 # With ``create_graph=True``, ``backward`` stores in ``x.grad`` a tensor that has a graph.
 # This graph leads back to ``x``, and ``x`` holds ``x.grad``, so there is a cycle. PyTorch
-# warns of it, by default once in a process:
+# warns about it, by default once per process:
 
 import warnings
 
-torch.set_warn_always(True)  # here each time, so that the warning is sure to show
+torch.set_warn_always(True)  # every time here, so that the warning is sure to appear
 x = torch.tensor(2.0, requires_grad=True)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -109,9 +109,9 @@ x.grad = None
 
 # %%
 # *Is the warning serious?* Yes. The garbage collector of Python does not see this cycle.
-# The tensor, its gradient and the graph between them stay in memory, and if you do this
-# in a loop, you get more of them in each turn. :func:`torch.autograd.grad` returns its
-# result and stores nothing. Here are both ways, each in a function that ends and leaves
+# The tensor, its gradient and the graph between them stay in memory, and if you do this in
+# a loop, there are more of them with each iteration. :func:`torch.autograd.grad` returns
+# its result and stores nothing. Here are both ways, each in a function that ends and leaves
 # only a weak reference:
 
 import gc

@@ -45,8 +45,8 @@ print(torch.autograd.grad(x.real, x)[0], torch.autograd.grad(x.imag, x)[0])
 # C→C
 # ---
 #
-# If y is complex, ``backward()`` without an argument is refused, even if y has one
-# element only. The message is not quite the one that you get for vectors:
+# If y is complex, ``backward()`` without an argument is refused, even if y has only one
+# element. The message is not quite the one that you get for vectors:
 
 y = x**2
 try:
@@ -55,7 +55,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# So we pass a ``v`` in the dtype of y. *I expected f'(z) = 2z.* The derivative of
+# So we pass a ``v`` with the dtype of y. *I expected f'(z) = 2z.* The derivative of
 # :math:`y=x^2` is :math:`2x=6+8i`, but with ``v = 1`` we get its *conjugate*,
 # :math:`\overline{2x}=6-8i`. If f is holomorphic, ``x.grad.conj()`` is the derivative:
 
@@ -91,9 +91,9 @@ for y, v in ((x**2, torch.tensor(1.0)), (x.abs(), torch.tensor(1j))):
 # R→C: *what is v for the FFT of a real signal?*
 # ----------------------------------------------
 #
-# It is complex, because y is complex. ``x.grad`` is real, because x is real, and it is
-# the real part of :math:`J^\mathsf{H}v`. For ``fft``, J is the Fourier matrix, which is
-# the transform of the identity. The cell compares the two.
+# ``v`` is complex, because y is complex. ``x.grad`` is real, because x is real, and it is
+# the real part of :math:`J^\mathsf{H}v`. For ``fft``, J is the Fourier matrix, which is the
+# transform of the identity. The cell compares the two.
 #
 # If you want *both parts of dy/dw* for a real w, you need two products, one with 1 and
 # one with 1j. The last line shows them for :math:`y=(3+4i)w`:
@@ -132,7 +132,7 @@ def conjugate(ab):
 torch.func.jacrev(conjugate)(torch.tensor([3.0, 4.0])).int()
 
 # %%
-# *Does Adam take a complex weight for one number or for two?* For two. A step with the
+# *Does Adam treat a complex weight as one number or as two?* As two. A step with the
 # complex weight ends exactly where a step with its real view ends:
 
 steps = []
@@ -167,7 +167,7 @@ except TypeError as error:
 # %%
 # As a check, we take difference quotients along the real and along the imaginary axis. We
 # compare them with PyTorch's product and with the formula of two terms, for :math:`x^2`,
-# which is holomorphic, and for :math:`x^2\bar x`, where both terms are there:
+# which is holomorphic, and for :math:`x^2\bar x`, where neither term is zero:
 
 h, at = 1e-6, torch.tensor(3 + 4j, dtype=torch.complex128)
 v = torch.tensor(2 - 1j, dtype=torch.complex128)
@@ -187,7 +187,7 @@ for f, by_x, by_conjugate in cases:
 # ----------
 #
 # :ref:`shape-rule` says which shapes and dtypes are accepted for ``v``, and
-# :ref:`deriving-vjps` how to write a backward of your own for complex input.
+# :ref:`deriving-vjps` shows how to write a backward of your own for complex input.
 #
 # .. asked: complex gradient; Wirtinger derivative; derivative by a complex number;
 #    conjugate gradient in PyTorch; backward for complex output; complex tensors and

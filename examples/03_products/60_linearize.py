@@ -5,16 +5,16 @@ Linearise once, push many vectors
 =================================
 
 You need the product of the :term:`Jacobian` with many vectors, all at *one* point. With
-``jvp`` you run f again for each of them. You can do the work of f once, beforehand.
-:func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
+``jvp`` you run f again for each of them. Instead, you can do the work of f once,
+beforehand. :func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
 :func:`torch.func.vjp` keeps :math:`v\mapsto J^\top v`.
 """
 
 # %%
-# Both return the value and a function. The first function takes a ``u`` in the shape of
-# x, and the second a ``v`` in the shape of y. To see how often f runs, we count its
-# calls. (``linearize`` warns about a step of its own tracing, and we mute this warning
-# here.)
+# Both ``linearize`` and ``vjp`` return the value and a function. The function from
+# ``linearize`` takes a ``u`` with the shape of x, and the one from ``vjp`` a ``v`` with the
+# shape of y. To see how often f runs, we count its calls. (``linearize`` warns about a step
+# of its own tracing, and we mute this warning here.)
 
 import warnings
 
@@ -59,8 +59,8 @@ print(calls - before)
 torch.func.vmap(push)(torch.eye(2)).T
 
 # %%
-# What for: an eigenvector by power iteration
-# -------------------------------------------
+# One use: an eigenvector by power iteration
+# ------------------------------------------
 #
 # To find the largest singular value of J, you need :math:`J^\top J` again and again, at
 # one point. Our example is a map between images, from 1024 numbers to 1024. We linearise
@@ -94,12 +94,12 @@ ax = pullback.plot.heatmap(
 )
 
 # %%
-# What for: a system with J, as in a Newton step
-# ----------------------------------------------
+# Another use: a system with J, as in a Newton step
+# -------------------------------------------------
 #
 # A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. You need neither J nor its
-# inverse for this. GMRES takes products only, and J need not be symmetric (for conjugate
-# gradients it must be, see :ref:`hvp`). Here are six Newton steps with 1000 unknowns:
+# inverse for this. GMRES needs only products, and J need not be symmetric, as it must be
+# for conjugate gradients (:ref:`hvp`). Here are six Newton steps with 1000 unknowns:
 
 from functools import partial
 
@@ -124,10 +124,10 @@ print((residual(z).norm() < 1e-10).item(), "after about", round(len(used), -1), 
 # ---------------
 #
 # A map belongs to its point, so make a new one after each step. Nothing warns you if you
-# forget it. Suppose that an optimizer has changed the weights in place. The map of
+# forget to. Suppose that an optimizer has changed the weights in place. The map of
 # ``linearize`` has recorded numbers, and still answers for the old weights. The map of
-# ``vjp`` holds some of the tensors themselves, and has computed others from them. So it
-# may mix old and new weights, and be the product of neither.
+# ``vjp`` holds some of the tensors themselves, and has computed others from them. So it may
+# mix old and new weights, and give the product for neither.
 #
 # Here is such a case, :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then at (5, 1), with
 # ones for the vector. Each line shows the product before the step, what the old map
@@ -138,7 +138,7 @@ scaled = lambda w: w[0] * torch.sin(w[1]) * w
 _, push_old = torch.func.linearize(scaled, w)
 _, pull_old = torch.func.vjp(scaled, w)
 before_step = push_old(ones), pull_old(ones)[0]
-w.copy_(torch.tensor([5.0, 1.0]))  # in place, as an optimiser does it
+w.copy_(torch.tensor([5.0, 1.0]))  # in place, as an optimizer does it
 after_step = push_old(ones), pull_old(ones)[0]
 at_new = torch.func.jvp(scaled, (w,), (ones,))[1], torch.func.vjp(scaled, w)[1](ones)[0]
 answered = zip(before_step, after_step, at_new, strict=True)
@@ -146,9 +146,10 @@ for name, answers in zip(("push", "pull"), answered, strict=True):
     print(name, *("{:.2f} {:.2f}".format(*t) for t in answers), sep=" | ")
 
 # %%
-# *Dropout.* ``linearize`` records that a mask is drawn, and not the mask itself. So every
-# push draws a new mask, and belongs to another function than the value that was returned.
-# ``vjp`` keeps its mask. If you need both, draw the mask once, outside f:
+# *What about dropout?* ``linearize`` records that a mask is drawn, and not the mask itself.
+# So every push draws a new mask, and belongs to a different function from the one whose
+# value was returned. ``vjp`` keeps its mask. If you need both, draw the mask once, outside
+# f:
 
 a = torch.ones(64)
 push_dropout = torch.func.linearize(torch.nn.functional.dropout, a)[1]
@@ -183,7 +184,7 @@ assert torch.equal(torch.stack(columns, 1), J)
 assert torch.equal(torch.stack(again, 1), J)
 assert torch.equal(torch.stack(rows), J)
 full = torch.func.jacfwd(blur)(image).reshape(1024, 1024)
-torch.testing.assert_close(z**3 + z, torch.ones_like(z))  # its root: all entries alike
+torch.testing.assert_close(z**3 + z, torch.ones_like(z))  # the equation of the root
 torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, atol=0)
 
 # %%

@@ -52,6 +52,44 @@ def residual(u, t, stiffness=1.0):
 # because the loss is made of ``second``, and its gradient has to find the way to the
 # weights.
 #
+# .. _scaled-coordinates:
+#
+# If the network gets t / T
+# -------------------------
+#
+# Perhaps you divide the times by the length ``T`` of the interval first, so that the
+# network sees ``s = t / T``, between 0 and 1. Then the gradient with respect to ``s`` is
+# not du/dt. By the chain rule it is :math:`T` times as large:
+#
+# .. math::
+#
+#    \frac{du}{dt}=\frac1T\,\frac{du}{ds},\qquad
+#    \frac{d^2u}{dt^2}=\frac1{T^2}\,\frac{d^2u}{ds^2}
+#
+# Nothing is raised if you forget it. The loss becomes tiny, and the curve is the solution
+# of another equation. So ask for the gradient with respect to ``t``, and divide *after*
+# ``requires_grad_()``, so that the graph contains the division. Or keep ``s``, and divide
+# the gradient by ``T`` yourself. The two agree, and differ from du/ds by the factor ``T``:
+
+T = 5.0
+times = (T * torch.rand(3, 1)).requires_grad_()
+s = times / T  # after requires_grad_()
+value = net(s)
+du_dt, du_ds = torch.autograd.grad(value, (times, s), torch.ones_like(value))
+print("du/dt    ", du_dt.flatten())
+print("du/ds / T", (du_ds / T).flatten())
+print("du/ds    ", du_ds.flatten())
+with torch.no_grad():
+    nudged = (net((times + 0.05) / T) - net((times - 0.05) / T)) / 0.1
+print("a nudge of t agrees with du/dt:", torch.allclose(nudged, du_dt, atol=1e-4))
+
+# %%
+# The same is true of an ``x`` that is shifted and divided by a standard deviation, with
+# this in place of ``T``.
+#
+# The training
+# ------------
+#
 # The training itself looks like any other. There are no targets:
 
 t = torch.linspace(0, 4, 40).reshape(-1, 1)
@@ -240,6 +278,9 @@ both = points.clone().requires_grad_()
 (added,) = torch.autograd.grad(g, both, torch.ones_like(g))
 torch.testing.assert_close(added[:, 0], (u_xx + u_xy)[:, 0].detach())
 
+torch.testing.assert_close(du_dt, du_ds / T)
+torch.testing.assert_close(nudged, du_dt, atol=1e-4, rtol=0)
+
 assert not second.any()
 from_zero = {name: found.abs().max() for name, found in learned.items()}
 from_sine = {name: (found - torch.sin(t)).abs().max() for name, found in learned.items()}
@@ -257,6 +298,9 @@ assert away < 0.1
 #
 # .. asked: PINN; physics-informed neural network; derivative of the network in a
 #    differential equation; u_x and u_xx; solve an ODE with a network; PDE residual
-#    loss; boundary conditions; derivative of output with respect to time
+#    loss; boundary conditions; derivative of output with respect to time; normalised
+#    input, derivative by the original coordinate; the loss is small and the solution is
+#    wrong; input scaled to 0 and 1
 # .. words: physics, differential equation, ode, pde, collocation, boundary, initial
-#    condition, du/dt, dx/dt, heat, wave, Burgers, trivial solution, residual
+#    condition, du/dt, dx/dt, heat, wave, Burgers, trivial solution, residual, rescaled,
+#    chain factor, too slow curve, nondimensional

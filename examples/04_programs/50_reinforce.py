@@ -8,13 +8,19 @@ A row of four levers: each pays a different amount, and you don't know which one
 You pull, you are paid, and you want to pull the good ones more often. A program that learns
 this way has a *policy*, a probability for each lever, and it would like to follow the
 gradient of the average pay. But the pay has no derivative. It comes out of a machine, after
-a random draw, and no graph leads through either of them. Still one line does it:
+a random draw, and no graph leads through either of them. Still one line does it, and with
+an optimizer it needs a *minus*, because ``optimizer.step()`` makes the loss smaller, and
+you want the pay to become larger:
 
-.. code-block:: text
+.. code-block:: python
 
-   log_prob.backward(reward / len(reward))
+   loss = -(log_prob * reward).mean()
+   loss.backward()
 
-The rewards are not differentiated at all. They are ``v``.
+   log_prob.backward(-reward / len(reward))  # the same, without a loss
+
+Without the minus, nothing is raised, and the program learns to pull the lever that pays
+*least*. The rewards are not differentiated at all. They are ``v``.
 """
 
 # %%
@@ -72,12 +78,12 @@ print(exact)
 # The whole program
 # -----------------
 #
-# Two things are added. ``backward`` gives the direction in which the pay grows, and an
+# Two things are added. ``backward`` above gave the direction in which the pay grows, and an
 # optimizer goes the opposite way, so ``v`` gets a minus. And from each reward the mean of
 # the rewards is subtracted. The next section says why:
 
 
-def train(steps, pay, batch=32):
+def train(steps, pay, batch=32, sign=-1):
     theta = torch.zeros(len(pay), requires_grad=True)
     optimizer = torch.optim.SGD([theta], lr=1.0)
     chosen = []
@@ -85,7 +91,7 @@ def train(steps, pay, batch=32):
         policy = Categorical(logits=theta)
         action = policy.sample((batch,))
         reward = pay[action] + 0.1 * torch.randn(batch)
-        v = -(reward - reward.mean()) / batch
+        v = sign * (reward - reward.mean()) / batch
         optimizer.zero_grad()
         policy.log_prob(action).backward(v)
         optimizer.step()
@@ -102,6 +108,15 @@ for k, line in enumerate(chosen.T):
 plt.xlabel("step")
 plt.title("The share of the pulls that each lever gets")
 legend = plt.legend()
+
+# %%
+# If an agent of yours becomes worse and worse, or ends at the worst choice, look for this
+# minus. Here is what is learned with it and without it, as the shares at the end and what
+# they pay on average:
+
+wrong = train(150, pay, sign=1)
+for name, shares in (("with the minus", chosen[-1]), ("without it", wrong[-1])):
+    print(f"{name:14}", shares.round(decimals=2), f" pays {(shares @ pay).item():.2f}")
 
 # %%
 # Why the mean is subtracted
@@ -240,6 +255,7 @@ leaf = torch.zeros(4, requires_grad=True)
 torch.testing.assert_close(torch.autograd.grad(leaf.softmax(0) @ pay, leaf)[0], exact)
 assert chosen[-1].argmax() == pay.argmax()
 assert chosen[-1].max() > 0.9
+assert wrong[-1] @ pay < 0.3 < 0.9 < chosen[-1] @ pay
 for A in (advantage, advantage.detach()):
     (by_sum,) = torch.autograd.grad((-log_prob * A).sum(), theta, retain_graph=True)
     (by_v,) = torch.autograd.grad(log_prob, theta, -A.detach(), retain_graph=True)
@@ -256,6 +272,7 @@ assert same[-1].max() < 0.5
 #
 # .. asked: REINFORCE; policy gradient; reward has no gradient; log_prob times return;
 #    reinforcement learning loss; backward with advantages; reward is not
-#    differentiable; learn from rewards
+#    differentiable; learn from rewards; agent learns the worst action; average reward
+#    goes down; sign of the policy gradient loss
 # .. words: game, agent, reward, return, baseline, advantage, cartpole, log probability,
 #    policy, noisy, actor, not differentiable environment

@@ -13,7 +13,7 @@ is one, the gradient is right.
 
 # %%
 # Take :math:`y=x^2` at 3, where the derivative is 6. What ``x.grad`` holds is a running
-# sum, the :term:`accumulation` of all calls since it was last empty:
+# sum, the :term:`accumulation` of all calls since it was last emptied:
 #
 # .. math::
 #
@@ -123,16 +123,16 @@ for how in ({"momentum": 0.9}, {"weight_decay": 1.0}):
 
 # %%
 # *I stored the old gradient, and it changed.* Without ``create_graph``, the new gradient is
-# added in place. So a name that you gave to ``.grad`` sees all later additions, until
-# ``.grad`` is set to None. Store a clone:
+# added in place. So a variable that refers to the old ``.grad`` sees all later additions,
+# until ``.grad`` is set to None. Store a clone instead:
 
 stored, cloned = x.grad, x.grad.clone()
 (x**2).backward()
 print(stored, cloned)
 
 # %%
-# Twice, and right
-# ----------------
+# When twice is right
+# -------------------
 #
 # A tensor that is used in two places gets the sum of what comes back along both paths. This
 # is the :term:`chain rule`, and you should not divide by two. It happens with tied weights,
@@ -142,17 +142,17 @@ print(stored, cloned)
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)
 (weight * (weight * data)).sum().backward()
-weight.grad  # of 3 w^2: 6 w, 3 w from each use
+weight.grad  # the derivative of 3 w^2 is 6 w, with 3 w from each use
 
 # %%
 # Adding on purpose, and clipping
 # -------------------------------
 #
-# Accumulation is useful when a batch is too large and comes in two halves. Then there is no
-# ``zero_grad`` between the halves. A loss that is a mean is divided by the number of
-# halves, and the gradient is clipped *once*, at the end. If you clip after each half, the
-# first half can be shrunk before the second is added, and then the sum points in another
-# direction:
+# Accumulation is useful when a batch is too large and has to be processed in two halves.
+# Then there is no ``zero_grad`` between the halves. A loss that is a mean is divided by the
+# number of halves, and the gradient is clipped *once*, at the end. If you clip after each
+# half, the first half can be shrunk before the second is added, and then the sum points in
+# another direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 

@@ -8,17 +8,18 @@ You compare a gradient with your own formula, and the two differ by a factor. A 
 often a half that is in your formula and not in ``mse_loss``. N is a sum in place of a mean,
 −1 is a sign, and 65536 is a loss scale that nobody took out again. For any other factor,
 divide the gradient that you have by the one you expect, entry by entry. If the quotient is
-the same number everywhere, it is a factor of the loss or of ``v``. If there is a number for
-each row, it is a weight of the sample. If there is a number for each column, it is a scale
-of the input. If there is no pattern, you differentiate another function, or at another
-point.
+the same number everywhere, it is a factor of the loss or of ``v``. If there is one number
+for each row, it is the weight of that sample. If there is one for each column, it is the
+scale of that input. If there is no pattern, you are differentiating another function, or at
+another point.
 """
 
 # %%
 # We take a linear model with four samples. ``data`` has shape ``(4, 3)``, ``w`` has shape
 # ``(3,)``, and the residuals and ``v`` have shape ``(4,)``. The expected gradient is that
 # of :math:`\frac1N\sum_i\frac12r_i^2`, written out as :math:`\frac1NX^\top r`. ``ratio``
-# divides by it (leave out entries where it is 0) and tells whether all quotients agree:
+# divides by it and tells whether all quotients agree. If you use ``ratio`` yourself, leave
+# out the entries where the expected gradient is 0:
 
 import torch
 from torch.nn import functional as F
@@ -97,7 +98,7 @@ for _ in range(3):
 
 A = torch.eye(2, requires_grad=True)
 u = torch.tensor([1.0, 3.0])
-together = torch.tensor([[1.0, 6.0], [6.0, 9.0]])  # by a symmetric A
+together = torch.tensor([[1.0, 6.0], [6.0, 9.0]])  # with respect to a symmetric A
 torch.autograd.grad(u @ A @ u, A)[0] / together
 
 # %%
@@ -129,9 +130,9 @@ print(columns.mean(0).numpy().round(3), (columns.std(0) < 1e-4).all().item())
 # What goes wrong
 # ---------------
 #
-# *No pattern at all.* Then no factor helps. It may be a loss that broadcasts ``(4, 1)``
-# against ``(4,)`` (:ref:`silent-traps`), or a gradient at another point, such as the one
-# after the step:
+# *No pattern at all.* Then the cause is not a factor. It may be a loss that broadcasts
+# ``(4, 1)`` against ``(4,)`` (:ref:`silent-traps`), or a gradient at another point, such as
+# the one after the step:
 
 
 def broadcast(w):
@@ -143,9 +144,9 @@ print("broadcasts:", ratio(torch.func.grad(broadcast)(w)))
 print("after a step:", ratio(torch.func.grad(losses["r²/2, mean"])(moved)))
 
 # %%
-# *My formula is the derivative of y_i by x_i.* This is the diagonal of the
-# :term:`Jacobian`. With ones for ``v``, entry i of the gradient is the sum of column i,
-# and the other outputs contribute to it, too. For :math:`y=x/|x|` the two differ:
+# *My formula is the derivative of y_i with respect to x_i.* This is the diagonal of the
+# :term:`Jacobian`. With ones for ``v``, entry i of the gradient is the sum of column i, and
+# the other outputs contribute to it, too. For :math:`y=x/|x|` the two differ:
 
 x = torch.tensor([3.0, 4.0])
 J = torch.func.jacrev(lambda x: x / torch.linalg.vector_norm(x))(x)
@@ -155,9 +156,9 @@ print(mine, by_ones, torch.allclose(J.diag(), mine), torch.allclose(J.sum(0), by
 
 # %%
 # Your formula itself may be wrong, too. Difference quotients use neither the formula nor
-# autograd. As a check, we compare those of each loss, in float64, with autograd. They
-# agree, so each factor above is the loss's own. And the first loss has the gradient that
-# was expected:
+# autograd. As a check, we compare the quotients of each loss, in float64, with autograd.
+# They agree, so each factor above does come from the loss. And the first loss has the
+# gradient that was expected:
 
 h, at = 1e-6, w.double()
 for name, loss in losses.items():

@@ -5,7 +5,7 @@ Why "backward through the graph a second time"?
 ===============================================
 
 A training loop works for one step, and the second step stops with this message. The first
-``backward`` has freed the values that the graph had saved, and the second came past the
+``backward`` has freed the values that the graph had saved, and the second has come to the
 same nodes again. So look for what the two have in common: two losses, a state that was
 carried over from the last step, or something that was computed outside the loop. The
 message suggests ``retain_graph=True``, and that is seldom what you need.
@@ -31,7 +31,7 @@ except RuntimeError as error:
 # Find the node that was used up
 # ------------------------------
 #
-# The message does not say which operation was meant. But you can ask the nodes of the
+# The message does not say which operation it is about. But you can ask the nodes of the
 # graph. A node whose saved values are gone refuses to show them, whether the operation is
 # one of PyTorch's own or a custom function:
 
@@ -147,11 +147,11 @@ except RuntimeError as error:
     print(textwrap.shorten(str(error), 90))
 
 # %%
-# What is wanted is to keep the numbers of the state and to drop its graph, and that is
-# ``detach()``. If the state is a tuple, as that of an LSTM, detach each part. The gradient
-# then stops at the border between two steps, which is called truncated backpropagation.
-# Mind that ``detach()`` returns a new tensor and leaves the old one as it is. If a helper
-# such as ``repackage_hidden`` drops what ``detach()`` returns, nothing is cut:
+# What you want is to keep the numbers of the state and to drop its graph, and ``detach()``
+# does that. If the state is a tuple, as in an LSTM, detach each part. The gradient then
+# stops at the border between two steps, which is called truncated backpropagation. Mind
+# that ``detach()`` returns a new tensor and leaves the old one as it is. If a helper such
+# as ``repackage_hidden`` drops what ``detach()`` returns, nothing is cut:
 
 state = torch.zeros(1, 3)
 for step in steps:
@@ -168,7 +168,7 @@ spent(cell(steps[0], state.detach()).sum())
 # A normalised weight, a penalty on the weights or a table of positions was computed from
 # the weights once, before the loop, and each turn of the loop uses it. The first
 # ``backward`` frees its graph. ``retain_graph=True`` does not mend this. If the graph has
-# saved a weight, as that of a penalty has, the next error is about an edit in place
+# saved a weight, as the graph of a penalty has, the next error is about an edit in place
 # (:ref:`in-place`). If it has not, there is no error, but the value stays the one from
 # before the first step (:ref:`same-calls`). Move the line into the loop, so that each
 # ``backward`` gets a fresh graph. Likewise, a total that you keep for the log should add up

@@ -4,7 +4,8 @@ r"""
 retain_graph and create_graph: which one?
 =========================================
 
-The two flags look alike and do different things. ``retain_graph=True`` keeps the graph that
+Your program asks for one of these flags, or you have seen both and wonder which one you
+need. They look alike and do different things. ``retain_graph=True`` keeps the graph that
 you have, so that you can walk back through it again. ``create_graph=True`` records a *new*
 graph, that of the gradient itself, so that you can differentiate the gradient. If you pass
 only ``create_graph=True``, the old graph is kept as well. Most training needs neither.
@@ -15,7 +16,7 @@ only ``create_graph=True``, the old graph is kept as well. Most training needs n
 # you want                                   pass
 # =========================================  =====================================
 # one gradient                               nothing
-# several products with the same J           ``retain_graph=True``, not on the last
+# several products with the same J           ``retain_graph=True`` in all but the last
 # a derivative of the gradient               ``create_graph=True`` on the first call
 # ``.grad`` of a tensor in the middle        neither: ``h.retain_grad()``
 # =========================================  =====================================
@@ -59,8 +60,8 @@ print(first, second, first.requires_grad)
 # create_graph: a derivative of the gradient
 # ------------------------------------------
 #
-# This is called :term:`double backward`. Pass ``create_graph=True`` for each derivative
-# that you want to differentiate again. The last one does not need it:
+# To differentiate a gradient is called :term:`double backward`. Pass ``create_graph=True``
+# for each derivative that you want to differentiate again. The last one does not need it:
 
 x = torch.tensor(2.0, requires_grad=True)
 (d1,) = torch.autograd.grad(x**3, x, create_graph=True)
@@ -145,8 +146,8 @@ for _ in range(4):
 # %%
 # The second is ``backward(create_graph=True)``, which warns of a reference cycle. The
 # warning is serious. The gradient in ``x.grad`` has a graph that leads back to ``x``, and
-# Python's garbage collector does not see through this cycle. We ask whether a parameter
-# outlives the function that it was made in:
+# Python's garbage collector does not see this cycle. We ask whether a parameter outlives
+# the function that it was made in:
 
 import gc
 import warnings

@@ -5,11 +5,11 @@ Why is .grad None?
 ==================
 
 You called ``backward``, and a tensor that should have a gradient has ``None``. ``None``
-means that no ``backward`` has written into this tensor since its ``.grad`` was last empty.
-There are five reasons for this: the tensor did not ask for a gradient, it is not the
-:term:`leaf`, the graph is cut on the way, the output does not use it, or ``backward`` was
-told to leave it out. This page goes through the five in the order in which it is easiest to
-rule them out.
+means that no ``backward`` has written into this tensor since it was made, or since its
+``.grad`` was last emptied. There are five reasons for this: the tensor did not ask for a
+gradient, it is not the :term:`leaf`, the graph is cut on the way, the output does not use
+it, or ``backward`` was told to leave it out. This page goes through the five in the order
+in which it is easiest to rule them out.
 """
 
 # %%
@@ -42,10 +42,10 @@ why_none(x, x**2)
 # 1. It does not require a gradient
 # ---------------------------------
 #
-# A tensor of data does not require a gradient unless you ask for it. Neither does what
-# ``detach`` returns, nor what is computed under :class:`torch.no_grad`. The remedy is
-# ``requires_grad_()``, before ``y`` is computed. Integers cannot have a gradient at all, so
-# ``torch.tensor([1, 2])`` needs a decimal point first:
+# A tensor of data does not require a gradient unless you ask for it. The same is true of
+# what ``detach`` returns, and of what is computed under :class:`torch.no_grad`. The remedy
+# is ``requires_grad_()``, before ``y`` is computed. Integers cannot have a gradient at all,
+# so ``torch.tensor([1, 2])`` needs a decimal point first:
 
 plain = torch.tensor([1.0, 2.0])
 with torch.no_grad():
@@ -98,11 +98,11 @@ print(str(caught[0].message).split(". If")[0])
 # 3. The graph is cut on the way
 # ------------------------------
 #
-# The graph ends at ``detach()`` and ``.item()``, at ``torch.tensor([a, b])``, which copies
-# only the numbers, at whatever runs under ``no_grad``, and at an operation whose result is
-# an integer or a truth value, such as ``argmax``, a comparison or ``round().long()``. If
-# nothing of the graph is left, ``backward`` raises an error. *If another path is left,
-# there is no message at all*, and ``x.grad`` is None:
+# Several things end the graph: ``detach()`` and ``.item()``; ``torch.tensor([a, b])``,
+# which copies only the numbers; whatever runs under ``no_grad``; and an operation whose
+# result is an integer or a truth value, such as ``argmax``, a comparison or
+# ``round().long()``. If nothing of the graph is left, ``backward`` raises an error. *If
+# another path is left, there is no message at all*, and ``x.grad`` is None:
 
 x.grad, w = None, torch.tensor([3.0, 4.0], requires_grad=True)
 try:
@@ -118,9 +118,9 @@ print(why_none(x, y), x.grad, w.grad is None)
 # ------------------------
 #
 # *My learnable tensor is an index.* The index is an integer, which has no derivative, and
-# the table's entry knows nothing of the float that the index was made from. Instead of
-# picking one entry, interpolate between two of them. Then the result depends on the
-# position:
+# the entry of the table has no connection to the float that the index was made from.
+# Instead of picking one entry, interpolate between two of them. Then the result depends on
+# the position:
 
 table, position = torch.tensor([0.0, 10.0, 40.0]), torch.tensor(1.25, requires_grad=True)
 print(why_none(position, table[position.long()] + x.sum()))

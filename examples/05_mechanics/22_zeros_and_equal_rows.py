@@ -5,10 +5,11 @@ Why are my gradients all zero, or the same in every row?
 ========================================================
 
 You called ``backward``, and the gradient is all zeros, or has the same numbers in every
-row. Either the function says so, or ``v`` does. ``None`` means that a path is cut
-(:ref:`grad-is-none`), whereas zeros and equal rows are an answer, though often to another
-question than yours. To find out which it is, look at three things: the :term:`Jacobian`
-alone, its product with your ``v``, and the :term:`cotangent` on its way.
+row. Either the function itself has such a gradient, or your ``v`` makes it so. ``None``
+means that a path is cut (:ref:`grad-is-none`), whereas zeros and equal rows are an answer,
+though often not to the question that you had in mind. To find out which it is, look at
+three things: the :term:`Jacobian` alone, its product with your ``v``, and the
+:term:`cotangent` on its way.
 """
 
 # %%
@@ -30,11 +31,11 @@ X.grad
 # The same in every row
 # ---------------------
 #
-# *Every row of x.grad is the same.* A linear map has the same slope everywhere. So ones
-# send every point the same row, namely the column sums of W. No point has been lost. A bend
-# between the layers makes the rows differ, and so does a ``v`` with different rows. The
-# first line asks of the three gradients whether their rows are equal, and the second
-# whether they are the column sums:
+# *Every row of x.grad is the same.* A linear map has the same slope everywhere. So with
+# ones for ``v`` every point gets the same row, namely the column sums of W. No point has
+# been lost. An activation after the layer makes the rows differ, and so does a ``v`` with
+# different rows. The first line below says for each of the three gradients whether its rows
+# are equal, and the second whether those of the first gradient are the column sums:
 
 bent = nn.Sequential(linear, nn.Tanh())
 (after_bend,) = torch.autograd.grad(bent(X).sum(), X)
@@ -44,19 +45,21 @@ print(torch.allclose(X.grad, linear.weight.sum(0)))
 
 # %%
 # *The same number in every entry* comes from a mean or a sum, whose slopes are 1/12 and 1
-# wherever x is. And *rows that should differ but come from one call with several outputs*
-# have been added up before you saw them (:ref:`several-outputs`).
+# wherever x is. And if you expected a different row for each of several outputs, but called
+# ``backward`` once for all of them, the rows have been added up (:ref:`several-outputs`).
+# Here are the mean and the sum:
 
 print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
 # %%
-# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`. So the rows
-# are equal wherever each unit gets the same ``v``, whatever the weights are. Ones after a
-# single linear layer do that, with weights that all differ. It is a mistake only in a
-# hidden layer whose units started as twins, with the same weights in and out. They get
-# the same ``v``, and stay twins. If all weights start at 0, the layers before the last
-# get nothing. For three ways to start, the table says whether the rows of the gradient
-# are equal, whether any entry is not 0, and whether the rows of the weight are equal:
+# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`. So the rows are
+# equal wherever each unit gets the same ``v``, whatever the weights are. This is so with
+# ones after a single linear layer, even if all its weights differ. Equal rows are a mistake
+# only in a hidden layer whose units started as twins, with the same weights in and out.
+# They get the same ``v``, and stay twins. If all weights start at 0, the layers before the
+# last get a gradient of zeros. For three ways to start, the table says whether the rows of
+# the gradient are equal, whether any entry is not 0, and whether the rows of the weight are
+# equal:
 
 print("ones, one layer:", linear.weight.grad, sep="\n")
 hidden = {}
@@ -80,8 +83,8 @@ for at in ("random", 0.5, 0.0):
 # Some layers fix the sum of their outputs. Probabilities add up to 1, and what is
 # normalised adds up to 0. The derivative of a constant is 0. So ones give 0, or 1e-8 by
 # rounding, where you hoped for a sensitivity. The table says whether J has an entry above
-# 0.1, whether all that ones give is below 1e-5, and whether noise for ``v`` gives an entry
-# above 0.1:
+# 0.1, whether everything that ones give is below 1e-5, and whether random numbers for ``v``
+# give an entry above 0.1:
 
 fixed_sum = {
     "softmax": lambda x: x.softmax(-1),
@@ -97,9 +100,9 @@ for name, f in fixed_sum.items():
     print(f"{name:22}{big > 0.1!s:6}{small < 1e-5!s:6}{other > 0.1}")
 
 # %%
-# Ask for something that is not constant. This can be a sum that is weighted by a random
-# ``v``, one entry (:ref:`one-component`; :ref:`seeing-jacobians` shows all of them), the
-# loss that follows, or the logits.
+# Ask for something that is not constant: a sum that is weighted by a random ``v``, a single
+# entry (:ref:`one-component`), all entries (:ref:`seeing-jacobians`), the loss that
+# follows, or the logits.
 #
 # All zero: the function is flat there
 # ------------------------------------
@@ -120,15 +123,16 @@ for name, slope in slopes.items():
     print(f"{name:24}{slope + 0:g}")
 
 # %%
-# A dead unit may be alive for other samples, and other units beside it may be alive.
-# Change what causes it: the scale of the inputs, the bias, or the activation (for example
-# to ``leaky_relu``). Rounding needs another method (:ref:`discrete-choices`). The last
-# two are not mistakes, because there is nothing to learn there.
+# A dead unit may be alive for other samples, and the units beside it may be alive. Change
+# what kills it: the scale of the inputs, the bias, or the activation (for example to
+# ``leaky_relu``). Rounding needs another method (:ref:`discrete-choices`). The last two
+# lines are not mistakes, because there is nothing to learn there.
 #
 # Where does it become zero?
 # --------------------------
 #
-# In a deep model, watch the cotangent. A hook (:ref:`hooks`) on each output keeps its size:
+# In a deep model, watch the cotangent. A hook (:ref:`hooks`) on each output records the
+# size of what arrives there:
 
 
 def sizes(model, x):
@@ -174,9 +178,9 @@ linear.zero_grad(set_to_none=False)
 print(before > 0, linear.weight.grad.norm().item())
 
 # %%
-# As a check, we take difference quotients in float64, which know nothing of graphs. They
-# find the flat places flat, and a step in one entry lets them find the Jacobians that ones
-# hide:
+# As a check, we take difference quotients in float64, which know nothing about graphs. They
+# are 0 where the function is flat, and with a step in one entry they show the Jacobians
+# that ones hide:
 
 h = 1e-4
 for name, (f, at) in flat.items():

@@ -49,8 +49,9 @@ print(torch.allclose(whole[0], by_row), torch.allclose(by_v[0], by_row), by_v[1:
 # Columns, and the other arguments
 # --------------------------------
 #
-# *By the first column of the input, at all samples*, as for the derivative of a network by
-# t alone. Make the column a leaf, and join it to the others, which then need no gradient:
+# *I want the derivative with respect to the first column of the input, at all samples*, for
+# example that of a network with respect to t alone. Make the column a leaf, and join it to
+# the others, which then need no gradient:
 
 t, rest = x.detach()[:, :1].clone().requires_grad_(), x.detach()[:, 1:]
 (by_t,) = torch.autograd.grad(layer(torch.cat([t, rest], 1)).tanh(), t, v)
@@ -82,9 +83,9 @@ except RuntimeError as error:
     print(str(error).split(". ")[0])
 
 # %%
-# A hook that multiplies by a mask makes the gradient of the second row 0. *And the row
-# moves all the same.* It is moved by weight decay (AdamW has 0.01 unless you say otherwise,
-# see :ref:`freezing-layers`), or by momentum from a step before the hook. We take one step
+# A hook that multiplies by a mask makes the gradient of the second row 0. *But the row
+# still moves.* It is moved by weight decay (AdamW has 0.01 unless you say otherwise, see
+# :ref:`freezing-layers`), or by momentum from a step before the hook. We take one step
 # without the hook and one with it, with three settings of SGD. Each line says whether the
 # gradient of the second row was 0 with the hook, and whether the row was kept:
 
@@ -139,9 +140,9 @@ print([tuple(p.shape) for p in half.parameters()], torch.equal(half.weight[1:], 
 # What goes wrong
 # ---------------
 #
-# *After a[0] = value the gradient of the first entry is 0.* The sum contains ``value`` in
-# its place, and no longer the square of ``s[0]`` (:ref:`moving-values`). If you want both,
-# keep ``a`` and make a second tensor, as for the last line:
+# *After a[0] = value the gradient of the first entry is 0.* After the assignment the sum
+# contains ``value``, and no longer the square of ``s[0]`` (:ref:`moving-values`). If you
+# want both, keep ``a`` and make a second tensor, as for the last line:
 
 s, value = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor(5.0)
 a = s * s

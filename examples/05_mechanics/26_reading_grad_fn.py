@@ -4,15 +4,16 @@ r"""
 What does a grad_fn such as AddBackward0 say? Reading the graph
 ===============================================================
 
-You print a tensor, and see ``grad_fn=<AddBackward0>``. This names the operation that made
-the tensor, by its rule for ``v``. The number tells rules of one operation apart, which
-differ in the kinds of its arguments. It counts nothing. A node knows where its results go,
-in ``next_functions``, and it holds no gradient.
+You print a tensor, and see ``grad_fn=<AddBackward0>``. What does this name tell you, and
+what else can you ask the node? The name is that of the operation which made the tensor, or
+rather of its backward rule. The number at its end counts nothing: it distinguishes the
+rules that one operation has for different kinds of arguments. In ``next_functions`` the
+node knows where its results go. It holds no gradient.
 """
 
 # %%
 # ``x`` and ``c`` have shape ``(2,)``, and so has :math:`y=e^{cx+w}`. We print the
-# ``grad_fn`` of ``y``, which was made, and of ``x`` and ``c``, which were not:
+# ``grad_fn`` of ``y``, which was computed, and of ``x`` and ``c``, which were not:
 
 import torch
 
@@ -23,8 +24,9 @@ y = torch.exp(c * x + w)
 print(y.grad_fn.name(), x.grad_fn, c.grad_fn)
 
 # %%
-# ``Pow`` with another number is the same operation with other arguments. Here the base or
-# the exponent is a number or a tensor. ``1 - x`` is an operation of its own, ``rsub``:
+# ``Pow`` with another number at its end is the same operation with other kinds of
+# arguments. In the first three lines below, the base and the exponent are a number or a
+# tensor. ``1 - x`` is an operation of its own, ``rsub``:
 
 made = {
     "x ** 2": x**2,
@@ -40,15 +42,17 @@ for name, t in made.items():
 
 # %%
 # *x.grad_fn is None, have I lost the graph?* No. ``x`` is a :term:`leaf`, which nothing
-# made. The graph is lost for a tensor with ``requires_grad=False`` (:ref:`grad-is-none`).
+# made. The graph is lost if a tensor that you computed from ``x`` has
+# ``requires_grad=False`` (:ref:`grad-is-none`).
 #
 # next_functions
 # --------------
 #
-# This has one pair for each argument that can have a gradient, in order (a number may count
-# as one). The pair is the node that gets the result for it, and *which output* of that node
-# it is. None stands for one that gets nothing, here ``c``. The leaves are at the ends, in
-# ``AccumulateGrad``:
+# ``next_functions`` has one pair for each argument that can have a gradient, in order. A
+# plain number may count as such an argument. The first entry of the pair is the node that
+# gets the result for this argument, and the second says *which output* of that node the
+# argument was. If nobody gets a result for an argument, here for ``c``, the node is None.
+# The leaves are at the ends, in ``AccumulateGrad``:
 
 leaves = {x: "x", w: "w"}
 
@@ -67,9 +71,9 @@ def show(node, depth=0):
 show(y.grad_fn)
 
 # %%
-# The second of the pair can be another than 0 where one node made several tensors. Here
-# both rows of ``unbind`` share a node, and their product hands its results to places 0 and
-# 1:
+# The second entry of the pair can be other than 0 if one node made several tensors. Here
+# both rows of ``unbind`` share a node, and the node of their product passes its results to
+# outputs 0 and 1 of it:
 
 a, b = torch.stack([x, 2 * x]).unbind(0)
 print(a.grad_fn is b.grad_fn, a.output_nr, b.output_nr)
@@ -79,10 +83,10 @@ print([(node.name(), place) for node, place in (a * b).grad_fn.next_functions])
 # What a layer looks like
 # -----------------------
 #
-# A layer is more nodes than one. ``Linear`` is ``addmm``, which is a product plus a bias,
-# with the transpose of the weight (``T``). A single sample is made a matrix by ``view``.
-# The last node makes the result a vector again, and its name differs between releases. So
-# we show what is below it:
+# A layer often consists of several nodes. ``Linear`` is ``addmm``, which is a product plus
+# a bias, with the transpose of the weight (``T``). If the input is a single sample,
+# ``view`` makes it a matrix first, and the last node makes the result a vector again. The
+# name of this last node differs between releases, so we show what is below it:
 
 layer = torch.nn.Linear(2, 1)
 leaves |= {layer.weight: "weight", layer.bias: "bias"}
@@ -118,8 +122,9 @@ except RuntimeError as error:
 # An edit in place
 # ----------------
 #
-# *The name has changed.* It is that of the last operation. After a write into a part it is
-# ``CopySlices``, which passes on ``v`` for the rest:
+# *The name has changed.* ``grad_fn`` names the last operation on the tensor, and an edit in
+# place is one. After a write into a part of the tensor the name is ``CopySlices``, which
+# passes on ``v`` for the rest:
 
 z = 2 * x
 names = [z.grad_fn.name()]
@@ -132,18 +137,20 @@ print(*names, z.grad_fn.name().rpartition(":")[2])
 # What goes wrong
 # ---------------
 #
-# *I look for the gradient in the graph.* A node has none, and what passes is gone. Ask for
-# it beforehand, by a hook or ``retain_grad`` (:ref:`hooks`), or by ``autograd.grad``. The
-# first line lists which of the two attributes the node has, and it has neither:
+# *I look for the gradient in the graph.* A node holds no gradient, and what has passed
+# through it is gone. Ask for it beforehand, with a hook or ``retain_grad`` (:ref:`hooks`),
+# or with ``autograd.grad``. The first line lists which of the two attributes the node has,
+# and it has neither:
 
 middle = x**2
 print([name for name in ("grad", "variable") if hasattr(middle.grad_fn, name)])
 print(torch.autograd.grad((3 * middle).sum(), middle)[0])
 
 # %%
-# *I test the operation by its name.* The names belong to no promise. A fused kernel,
-# another shape of the input or another release gives another name. Here ``reshape`` is a
-# view of the first base and a copy of the second, and ``"View" in name`` is true of both:
+# *My program tests which operation it was by its name.* PyTorch makes no promise about
+# these names. A fused kernel, another shape of the input or another release may give
+# another name. Here ``reshape`` is a view of the first base and a copy of the second, and
+# ``"View" in name`` is true of both:
 
 for base in (torch.ones(2, 3, requires_grad=True), torch.ones(3, 2, requires_grad=True).T):
     flat = base.reshape(6)
@@ -152,8 +159,8 @@ for base in (torch.ones(2, 3, requires_grad=True), torch.ones(3, 2, requires_gra
 # %%
 # As a check, we call the nodes by hand, down the tree above, and they give what
 # ``backward`` gave. No two paths meet, so each is called once. One thing is done by the
-# engine between the nodes. As ``w`` was broadcast, the rule of the sum hands on both
-# entries, and they are added on arrival:
+# engine between the nodes. Since ``w`` was broadcast, the rule of the sum passes on two
+# entries, and they are added up on arrival:
 
 found = {}
 

@@ -4,11 +4,12 @@ r"""
 When may I edit a tensor in place, and why not through .data?
 =============================================================
 
-You may edit a tensor in place when ``backward`` does not need the values that the edit
+You want to write into a tensor, and wonder whether the gradient will still be right. You
+may edit a tensor in place when ``backward`` does not need the values that the edit
 overwrites. PyTorch watches this for you. It counts the edits of each tensor in
-``_version``, and refuses to walk back when a tensor that it has saved was edited since. An
-edit through ``.data`` or NumPy is not counted. If it hits a value that ``backward`` needs,
-the gradient is wrong without any message.
+``_version``, and refuses to walk back if a tensor that it has saved has been edited since.
+An edit through ``.data`` or NumPy is not counted. If it hits a value that ``backward``
+needs, the gradient is wrong without any message.
 """
 
 # %%
@@ -35,7 +36,7 @@ def edited(operation, which):
 
 
 # %%
-# In the table, ``raises`` stands where the operation had saved what was edited:
+# The table says ``raises`` where the operation had saved what was edited:
 
 operations = torch.exp, torch.sigmoid, torch.relu, torch.square, torch.neg, nn.Linear(2, 2)
 for f in operations:
@@ -44,7 +45,8 @@ for f in operations:
 
 # %%
 # A linear layer saves its input but not its output. So ``ReLU(inplace=True)`` may follow a
-# linear layer, and a convolution, too. It may not follow a sigmoid, which saves its output.
+# linear layer, and likewise a convolution. It may not follow a sigmoid, which saves its
+# output.
 #
 # Where an edit raises, write ``y = y + 1`` instead of ``y += 1``. This makes a new tensor
 # and leaves the saved one alone. Likewise ``torch.where(y < 1, 0, y)`` makes a new tensor
@@ -75,17 +77,17 @@ for name, write in {
 
 # %%
 # The first two return 2, a wrong gradient without a message. If you find ``.data`` in old
-# code, replace it: by a block of ``no_grad`` where the code changes a parameter, and by
+# code, replace it: with a ``no_grad`` block where the code changes a parameter, and with
 # ``detach()`` where it reads one.
 #
 # Leaves and views
 # ----------------
 #
-# Some edits are refused at once, before any ``backward``, while they are recorded. One kind
-# is an edit of a :term:`leaf` that requires a gradient, such as ``c += 1``. Another is an
-# edit of a view of such a leaf, such as ``c[:] += 1``. A third is an edit of an output of
-# ``unbind``, ``split`` or ``chunk``, if the tensor requires a gradient. A ``for`` loop over
-# a tensor hands out outputs of ``unbind``, and so this attempt to denormalize an image
+# Some edits are refused at once, before any ``backward``, if autograd is recording. One
+# kind is an edit of a :term:`leaf` that requires a gradient, such as ``c += 1``. Another is
+# an edit of a view of such a leaf, such as ``c[:] += 1``. A third is an edit of an output
+# of ``unbind``, ``split`` or ``chunk``, if the tensor requires a gradient. A ``for`` loop
+# over a tensor hands out outputs of ``unbind``, and so this attempt to denormalize an image
 # channel by channel is refused, too:
 
 
@@ -115,9 +117,9 @@ print(leaf.detach().tolist(), leaf.grad.tolist())
 
 # %%
 # *Can I fill a tensor entry by entry?* Not if an operation saves one of its entries. A
-# tensor has a single counter for all of its entries. A recurrence saves the entry before
-# and then writes beside it, and to PyTorch that looks like an edit of what it has saved.
-# Collect the entries in a list, and stack them at the end:
+# tensor has a single counter for all of its entries. A recurrence saves one entry and then
+# writes the next, and to PyTorch that looks like an edit of what it has saved. Collect the
+# entries in a list, and stack them at the end:
 
 a, out = torch.tensor(2.0, requires_grad=True), torch.ones(4)
 try:
@@ -177,8 +179,8 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 # From there follow the tensor through your program, and print its ``_version`` until it has
 # grown. :ref:`which-line` shows how ``pullback.watch`` names that line for you.
 #
-# As a check, :term:`forward mode` shows that the gradient which NumPy let through is wrong,
-# and the recurrence has to give the slope of :math:`a^3`:
+# As a check, :term:`forward mode` shows that the gradient after the edit through NumPy is
+# wrong, and the recurrence has to give the slope of :math:`a^3`:
 
 x = torch.zeros(2, requires_grad=True)
 (y := x.exp()).detach().numpy().__iadd__(1)

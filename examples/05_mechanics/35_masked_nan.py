@@ -50,11 +50,11 @@ double = torch.where(x > 0, torch.sqrt(safe), 0.0)
 fixed
 
 # %%
-# Which of the two does it? On the way back, ``where`` does not multiply but selects. So the
-# *inner* one puts a 0 in the place of whatever arrives, even of NaN, and this cures the
-# gradient. The *outer* one is there for the value. In the first line below it is left out,
-# and the value is wrong. In the second the stand-in is a bad one, 0, and the gradient is
-# still right:
+# Which of the two ``where`` prevents the NaN? On the way back, ``where`` does not multiply
+# but selects. So the *inner* one puts a 0 in the place of whatever arrives, even of NaN,
+# and this cures the gradient. The *outer* one is there for the value. In the first line
+# below it is left out, and the value is wrong. In the second the stand-in is a bad one, 0,
+# and the gradient is still right:
 
 inner = torch.sqrt(torch.where(x > 0, x, 1.0))
 stand_in = torch.where(x > 0, torch.sqrt(torch.where(x > 0, x, 0.0)), 0.0)
@@ -62,14 +62,14 @@ print(inner.detach(), torch.autograd.grad(inner.sum(), x)[0])
 print(stand_in.detach(), torch.autograd.grad(stand_in.sum(), x)[0])
 
 # %%
-# Nevertheless choose a good stand-in. It keeps NaN out of the graph altogether. Otherwise a
-# sum over entries can spread it, and anomaly mode stops at it.
+# Nevertheless, choose a good stand-in. It keeps NaN out of the graph altogether. Otherwise
+# a sum over entries can spread it, and anomaly mode stops at it.
 #
 # What does not help
 # ------------------
 #
-# Whatever acts *after* the function is a mask like any other, however finite the value
-# looks then. This includes ``nan_to_num`` and selecting with a boolean index. What comes
+# Whatever acts *after* the function is no better than a mask, even if it makes the value
+# finite. This includes ``nan_to_num`` and selecting with a boolean index. What comes
 # *before* the function helps: select there, or ``clamp`` there, though a ``clamp`` can
 # change the value. An ``eps`` added before it changes the value, too, and makes the slope
 # finite, but huge:
@@ -107,10 +107,10 @@ g
 # Which functions
 # ---------------
 #
-# This can happen with every function that is finite where its slope is not, and with every
-# function whose parts overflow where the whole does not. If PyTorch has the whole formula
-# as one function, that function often has a sensible slope where the formula written out
-# has none. Here are some of both kinds, with value and slope:
+# A mask can give NaN behind every function that is finite where its slope is not, and with
+# every function whose parts overflow where the whole does not. If PyTorch has the whole
+# formula as one function, that function often has a sensible slope where the formula
+# written out has none. Here are some of both kinds, with value and slope:
 
 functions = {
     "sqrt(sum of squares)": (lambda x: x.pow(2).sum().sqrt(), 0.0),
@@ -154,9 +154,9 @@ with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
         print(error)
 
 # %%
-# It looks only at gradients, and only for NaN. If your loss is NaN and anomaly mode says
-# nothing, no gradient is NaN, though one may be infinite. The logarithm at −1 is such a
-# case: its value is NaN, and its slope is −1. So look at the loss itself, too:
+# Anomaly mode looks only at gradients, and only for NaN. If your loss is NaN and anomaly
+# mode says nothing, no gradient is NaN, though one may be infinite. The logarithm at −1 is
+# such a case: its value is NaN, and its slope is −1. So look at the loss itself, too:
 
 negative = torch.tensor(-1.0, requires_grad=True)
 with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
@@ -175,8 +175,8 @@ r.sum().backward()
 # %%
 # Do not let a hook replace NaN by 0. The NaN goes away, and its cause stays.
 #
-# As a check, the derivatives of what is kept are taken one by one, and the double ``where``
-# has to leave the value as it was:
+# As a check, we take the derivatives of the entries that are kept one by one, and see that
+# the double ``where`` leaves the value as it was:
 
 root = torch.func.grad(torch.sqrt)
 assert torch.equal(fixed, torch.stack([torch.tensor(0.0), root(torch.tensor(4.0))]))

@@ -5,10 +5,11 @@ Why is my gradient inf, or 1e12? Angles, powers and norms at their ends
 =======================================================================
 
 You differentiate an angle, a power or a norm, and at some point the gradient is ``inf`` or
-huge. The derivative has no bound there. This is so for ``acos`` at 1, for a power below 1
-at 0, and for a direction at the zero vector. Some functions of PyTorch then answer with
-``inf``, some with a large number, and some with NaN or with 0. Either another formula for
-the same quantity has a finite slope, or there is none, and then you keep the point out.
+huge. The derivative is unbounded there, or does not exist. Examples are ``acos`` at 1, a
+power below 1 at 0, and a direction at the zero vector. Some functions of PyTorch then
+answer with ``inf``, some with a large number, and some with NaN or with 0. If there is
+another formula for the same quantity whose slope is finite, use that one. If there is none,
+keep the point out of the computation.
 """
 
 # %%
@@ -65,10 +66,10 @@ for name, (f, at) in ends.items():
 #
 # *The angle between two vectors gives inf or NaN when they are parallel.* ``acos`` needs
 # the cosine, which is flat there. It does not help to clamp the cosine. Beyond the bound
-# its gradient is 0, and short of it the slope of ``acos`` is up to 700. If you take the
-# same angle by ``atan2``, its slope has length :math:`1/|p|` everywhere, except at the
-# origin. Each line shows a point and the gradient of the three formulas there, and the
-# last line shows the 700:
+# its gradient is 0, and short of it the slope of ``acos`` is up to 700. If you compute the
+# same angle with ``atan2``, its slope has length :math:`1/|p|` everywhere, except at the
+# origin. Each line shows a point and the gradient of the three formulas there, and the last
+# line shows the 700:
 
 
 def by_acos(p):
@@ -119,22 +120,22 @@ for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5
     print(f"{base} ** {power} = {y.item():.3g}", *slopes)
 
 # %%
-# Where the base means something positive, make it positive by ``softplus(raw)`` or
+# If the base stands for something positive, make it positive with ``softplus(raw)`` or
 # ``raw.exp()``. With a ``clamp`` in front, the slope with respect to the base is finite,
 # but it is 0 below the bound, so what fell below stays there.
 #
 # A standard deviation
 # --------------------
 #
-# *std of a batch with one sample.* ``correction=1`` divides by 0 here, and both the value
-# and the gradient are NaN. With ``correction=0`` the value is 0, and the slope is a
-# convention. The variance, however, has a slope everywhere. So add ``eps`` to it before the
-# root, as BatchNorm does:
+# *What about the std of a batch with one sample?* ``correction=1`` divides by 0 here, and
+# both the value and the gradient are NaN. With ``correction=0`` the value is 0, and the
+# slope is a convention. The variance, however, has a slope everywhere. So add ``eps`` to it
+# before the root, as BatchNorm does:
 
 import warnings
 
 one = [2.0]
-with warnings.catch_warnings(action="ignore"):  # "degrees of freedom is <= 0"
+with warnings.catch_warnings(action="ignore"):  # it says "degrees of freedom is <= 0"
     print(slope(lambda x: x.std(), one), slope(lambda x: x.std(correction=0), one))
 value, gradient = slope(lambda x: (x.var(correction=0) + 1e-5).sqrt(), one)
 print(f"{value:.4f}", gradient)
@@ -155,9 +156,9 @@ for name, f in {
     print(name, *(f"{slope(f, [at])[1][0]:.3g}" for at in (0.0, 1e-9, 1.0)))
 
 # %%
-# *A product with a factor 0.* The slope of ``prod`` is the product of the other factors,
-# and it is right at a 0. If you write the same product by logarithms, its slope divides by
-# the 0:
+# *What about a product with a factor of 0?* The slope of ``prod`` with respect to one
+# factor is the product of the others, and is right where a factor is 0, too. If you write
+# the same product with logarithms, its slope divides by the 0:
 
 factors = [0.0, 2.0, 3.0]
 print(slope(torch.prod, factors), slope(lambda x: x.log().sum().exp(), factors))
@@ -178,7 +179,7 @@ assert slope(*ends["normalize(0)"])[1][0] > 1e5 * jump
 
 # %%
 # Bring :math:`x_0` towards 0. The slope of its root has no bound, and the slope of the norm
-# stays at 1 at most. What do both do at the zero vector?
+# stays at 1 at most. What do they do at the zero vector?
 
 import pullback
 

@@ -4,16 +4,16 @@ r"""
 Why does my attention mask give NaN? A row that is masked throughout
 ====================================================================
 
-You mask an attention layer, and its output or its weights become NaN. A row of the mask is
-nothing but ``-inf``, and the softmax of that is 0/0. Its NaN reaches all weights of the
-layer, also when that row is left out of the loss. Give the row something to look at, and
-throw the answer away. A single ``-inf`` does no harm, because it gets the probability 0 and
-the gradient 0.
+You mask an attention layer, and its output or its weights become NaN. The reason is a row
+of the mask that holds nothing but ``-inf``, since the softmax of such a row is 0/0. Its NaN
+reaches all weights of the layer, even if you leave that row out of the loss. Give the row
+something to look at, and throw the answer away. A single ``-inf`` does no harm, because it
+gets the probability 0 and the gradient 0.
 """
 
 # %%
-# The scores have shape ``(2, 3)``, for two queries and three keys. The second query may
-# see no key, as in a sample that is padding throughout. ``v`` picks the first key's
+# The scores have shape ``(2, 3)``, for two queries and three keys. The second query may see
+# no key, as in a sample that consists only of padding. ``v`` picks the first key's
 # probability. We print the probabilities, the gradient with respect to the masked scores,
 # and the gradient with respect to the scores:
 
@@ -32,16 +32,16 @@ print(at_masked + 0, at_scores + 0, sep="\n")  # + 0: no -0.
 
 # %%
 # In the first row, the two keys that are left have the slopes ±p(1 − p), and the masked one
-# has 0. In the second row all is NaN. ``masked_fill`` puts zeros in place of it on the way
-# back, so that *these* scores get a harmless gradient. The values do not, since they are
+# has 0. In the second row everything is NaN. On the way back ``masked_fill`` replaces it by
+# zeros, so that *these* scores get a harmless gradient. The values do not, since they are
 # multiplied by the row's probabilities, nor do scores to which the ``-inf`` was added.
 #
 # One padded sample, and every weight is NaN
 # ------------------------------------------
 #
-# *My loss is finite, as I leave the padded sample out of it.* Then its :term:`cotangent` is
-# 0, and 0 times NaN is NaN. Here the NaN is in all entries of the weight that makes
-# queries, keys and values:
+# *My loss is finite, as I leave the padded sample out of it.* Then the :term:`cotangent` of
+# this sample is 0, and 0 times NaN is NaN. Here the NaN is in all entries of the weight
+# that makes queries, keys and values:
 
 torch.manual_seed(0)  # the same weights on every build
 attention = nn.MultiheadAttention(4, 1, batch_first=True)
@@ -63,7 +63,7 @@ print(loss.isfinite().item(), g.isnan().all().item())
 # What helps
 # ----------
 #
-# Let the empty rows see all keys, and take their results out by ``where``, or leave them
+# Let the empty rows see all keys. Then remove their results with ``where``, or leave them
 # out of the loss as before. Now 0 meets a finite number:
 
 opened = padding & ~padding.all(1, keepdim=True)
@@ -71,9 +71,9 @@ loss_opened, g_opened = first_sample_only(opened)
 print(torch.equal(loss, loss_opened), g_opened.isfinite().all().item())
 
 # %%
-# Or drop these samples before the layer, which is the cheapest. A large negative number in
-# place of ``-inf`` makes an empty row *uniform*. There is no NaN then, but an answer that
-# nobody asked for:
+# Or drop these samples before the layer, which is the cheapest way. A large negative number
+# in place of ``-inf`` makes an empty row *uniform*. There is no NaN then, but an answer
+# that nobody asked for:
 
 lowest = torch.finfo(scores.dtype).min
 print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())
@@ -104,10 +104,10 @@ for mask in (keep[:1], ~keep[:1]):
     print((weights[0, 0] > 0).tolist())
 
 # %%
-# *I multiply the scores by the mask.* But a score of 0 is a score, and the key is seen as
-# if it were of middling interest. *I multiply the probabilities.* Then they do not add up
-# to 1, and the masked key still gets a gradient through the sum below the fraction. Each
-# line shows the probabilities, and the gradient of the first one:
+# *I multiply the scores by the mask.* But a score of 0 is still a score, and the key gets a
+# share of the attention. *I multiply the probabilities.* Then they do not add up to 1, and
+# the masked key still gets a gradient through the sum in the denominator. Each line shows
+# the probabilities, and the gradient of the first one:
 
 row, seen = scores[0], keep[0]
 ways = {
@@ -120,9 +120,9 @@ for name, way in ways.items():
     print(f"{name:25}", way(row).detach().numpy().round(3), g[0].numpy().round(3) + 0)
 
 # %%
-# You may meet two other signs of it. ``log_softmax`` of an empty row is NaN, and
-# ``logsumexp`` is ``-inf``, with a NaN gradient. And ``0 * -inf``, a masked score times a
-# mask, is NaN in the values already:
+# An empty row can show itself in two other ways. ``log_softmax`` of an empty row is NaN,
+# and ``logsumexp`` is ``-inf``, with a NaN gradient. And ``0 * -inf``, a masked score times
+# a mask, is NaN in the values already:
 
 empty = torch.full((2,), float("-inf"), requires_grad=True)
 total = torch.logsumexp(empty, 0)
@@ -131,8 +131,8 @@ print(total.item(), torch.autograd.grad(total, empty)[0].tolist())
 
 # %%
 # As a check, we take the first sample alone, with no other in the batch. It has the
-# gradient that the opened mask gave. And to the other keys, a masked key is as good as
-# absent:
+# gradient that the opened mask gave. And the other keys get the same probabilities and
+# gradients as if the masked key did not exist:
 
 alone, _ = attention(x[:1], x[:1], x[:1], key_padding_mask=padding[:1])
 torch.testing.assert_close(torch.autograd.grad(alone.sum(), weight)[0], g_opened)
@@ -142,8 +142,8 @@ jacobian = torch.diag(absent) - torch.outer(absent, absent)
 torch.testing.assert_close(at_scores[0, :2], (v[0, :2] @ jacobian).detach())
 
 # %%
-# Below are three scores, of which the third is masked with ``-inf``. Whatever you set it
-# to, its row and its column are 0:
+# Below are three scores, of which the third is masked with ``-inf``. Whatever you set the
+# third score to, its row and its column are 0:
 
 import pullback
 

@@ -6,14 +6,14 @@ My loss became NaN: how do I find where it began?
 
 The training went well for some steps, and now the loss is NaN. Keep the weights and the
 batch from *before* the step. Then ask whether the loss is finite. If it is not, forward
-hooks name the first module whose output is not. If it is, look at the gradients before the
-step. Hooks on the modules' outputs and anomaly mode name the operation. Weights that are
-NaN come last, and say nothing of the cause.
+hooks name the first module whose output is not finite. If it is, look at the gradients
+before the step: hooks on the modules' outputs name the module, and anomaly mode names the
+operation. The weights become NaN last of all, and tell you nothing about the cause.
 """
 
 # %%
-# We write two modules that a row of zeros breaks. One breaks in the forward pass, and one
-# in the backward, as :math:`\sqrt0` is finite and its slope is not:
+# We write two modules that a row of zeros breaks. One breaks in the forward pass. The other
+# breaks in the backward pass, because :math:`\sqrt0` is finite and its slope is not:
 
 import io
 import re
@@ -35,7 +35,7 @@ class Length(nn.Module):
 
 
 # %%
-# There is a network around each, and there are three batches, of which the second has a row
+# We put each module into a network, and make three batches, of which the second has a row
 # of zeros:
 
 torch.manual_seed(0)  # the same weights and data on every build
@@ -51,8 +51,9 @@ networks = {
 # Forward or backward, and a copy from before
 # -------------------------------------------
 #
-# This step saves weights, optimizer, random state and batch before it uses them, and it
-# stops before it does harm. (In a long run, save to a file, and only every so often.)
+# The function below takes a training step. It saves weights, optimizer, random state and
+# batch before it uses them, and it stops before it does harm. In a long run, save to a
+# file, and only every so often:
 
 
 def careful_step(model, optimizer, batch):
@@ -70,8 +71,8 @@ def careful_step(model, optimizer, batch):
 
 
 # %%
-# We see at which step each breaks. ``Share`` has a loss that is not finite, and ``Length``
-# has a gradient that is not:
+# We see at which step each network breaks. ``Share`` has a loss that is not finite, and
+# ``Length`` has a gradient that is not:
 
 saved = {}
 for name, model in networks.items():
@@ -84,7 +85,8 @@ for name, model in networks.items():
             break
 
 # %%
-# This function goes back to the moment before, to look as often as you like:
+# This function goes back to the moment before the step, so that you can look at it as often
+# as you like:
 
 
 def replay(name):
@@ -99,9 +101,9 @@ def replay(name):
 # If the loss is not finite: forward hooks
 # ----------------------------------------
 #
-# Is all that a module is given finite, and all that it makes? Look for the first module
-# that takes good and gives bad, and then for the rows of the batch. Here it is module 2,
-# with row 2:
+# For each module we ask whether everything that it is given is finite, and everything that
+# it makes. Look for the first module with a True followed by a False, and then for the rows
+# of the batch that it names. Here it is module 2, with row 2:
 
 
 def look_forward(name, module, given, made):
@@ -125,14 +127,15 @@ loss = watch(model, look_forward)(batch).mean()
 # If it is finite: hooks on what the modules made
 # -----------------------------------------------
 #
-# These are the same hooks, but each of them hangs another on the output. They run from the
-# last module to the first. NaN appears between the last line that is finite and the next
-# one, and that is in the backward of module 2:
+# We use the same forward hooks as above, but each of them attaches another hook to the
+# output, which sees the gradient that arrives there. These run from the last module to the
+# first. NaN appears between the last line that says True and the next one, and so in the
+# backward of module 2:
 
 
 def look_backward(name, module, given, made):
     if not list(module.children()):
-        says = name, type(module).__name__, "is sent what is finite:"
+        says = name, type(module).__name__, "gets a finite gradient:"
         made.register_hook(lambda v: print(*says, v.isfinite().all().item()))
 
 
@@ -141,8 +144,8 @@ watch(model, look_backward)(batch).mean().backward()
 
 # %%
 # Anomaly mode goes down to the operation, and its warning shows the line of the *forward*
-# pass that made it. Here that is the square, where the infinity that the root sent meets a
-# 0. Anomaly mode is slow, so use it for the replay alone, around both passes:
+# pass that made it. Here this is the square, where the infinity that the root has sent
+# meets a 0. Anomaly mode is slow, so use it only for the replay, around both passes:
 
 model, batch = replay("Length")
 with warnings.catch_warnings(record=True, action="always") as caught:
@@ -157,13 +160,14 @@ print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])
 # What goes wrong
 # ---------------
 #
-# *Anomaly mode says nothing, and the loss is NaN.* It looks at gradients, for NaN. An
-# infinite loss, or one that was NaN already, may pass (:ref:`masked-nan`). *A scaled run
-# has infinite gradients now and then.* ``GradScaler`` tries large scales, leaves such a
-# step out and lowers the scale, as it should (:ref:`grad-scaler-order`).
+# *Anomaly mode says nothing, and the loss is NaN.* It looks only at gradients, and only for
+# NaN. An infinite loss, or one that was NaN already, may pass unnoticed
+# (:ref:`masked-nan`). *A scaled run has infinite gradients now and then.* This is as it
+# should be: ``GradScaler`` tries large scales, and where one is too large, it skips the
+# step and lowers the scale (:ref:`grad-scaler-order`).
 #
-# As a check, we mend the module. At the row of zeros alone its slope is infinite, and with
-# a slope of 0 there, it trains on through all batches:
+# As a check, we mend the module. Its slope is infinite only at the row of zeros. With a
+# slope of 0 there, the network trains on through all batches:
 
 mended = networks["Length"]
 mended[2].forward = lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True)

@@ -5,9 +5,10 @@ Which line was it?
 ==================
 
 An error message about a gradient often names shapes and versions, but not the line of your
-program that is to blame. ``pullback.watch()`` looks on while a program runs, and names the
-line: of an edit in place, of the first NaN, or of what cut a parameter off. If you do not
-want to touch the program, ``python -m pullback train.py`` does the same.
+program that is to blame. ``pullback.watch()`` watches a program while it runs, and names
+that line: the one that edited a tensor in place, the one that made the first NaN, or the
+one that cut a parameter off from the loss. If you do not want to touch the program,
+``python -m pullback train.py`` does the same.
 """
 
 # %%
@@ -115,10 +116,10 @@ carried
 # Where did the NaN come from?
 # ----------------------------
 #
-# The length of a vector has a NaN gradient at zero. On the way back, the square root
-# sends infinity, and the square multiplies it by 0. The line that counts is where the
-# infinity first appeared. The notes beside it say which values that operation took, and
-# which lines made them:
+# The length of a vector has a NaN gradient at zero. On the way back, the square root sends
+# infinity, and the square multiplies it by 0. The line that counts is the one where the
+# infinity first appeared. The notes beside it say which values that operation was given,
+# and which lines made them:
 
 w = torch.zeros(2, requires_grad=True)
 with pullback.watch() as seen:
@@ -172,16 +173,16 @@ print(h_why)
 #
 # Many mistakes raise no error at all. Most of the :ref:`silent traps <silent-traps>` are
 # rules of ``watch``, each with the name of its page. This is how many rules there are
-# beside those that you have seen above:
+# besides those that you have seen above:
 
 above = {"in-place", "no-graph", "graph-used-up", "not-finite", "no-gradient"}
 traps = {*pullback.watch.RULES} - above
 len(traps)
 
 # %%
-# One of them is a prediction of shape ``(3, 1)`` minus a target of shape ``(3,)``, which
-# PyTorch broadcasts. If it is what you want, you can switch the rule off, as in the
-# second block:
+# One of these rules is about a prediction of shape ``(3, 1)`` minus a target of shape
+# ``(3,)``, which PyTorch broadcasts. If this is what you want, you can switch the rule off,
+# as in the second block:
 
 prediction = nn.Linear(2, 1)(torch.ones(3, 2))
 with pullback.watch() as seen:
@@ -192,8 +193,8 @@ with pullback.watch(without=["loss-broadcast"]) as seen:
 loud, len(seen)
 
 # %%
-# Another is a loop that clears the gradients between ``backward`` and ``step``, and so
-# never learns:
+# Another rule is about a loop that clears the gradients between ``backward`` and ``step``,
+# and so never learns:
 
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
 with pullback.watch() as seen:
@@ -208,7 +209,7 @@ cleared
 
 # %%
 # As a check, a training step that is right must have no finding, and watching it must not
-# change its numbers in any bit. We also check the lines and rules from above:
+# change a single bit of its numbers. We also check the lines and rules from above:
 
 
 def step():

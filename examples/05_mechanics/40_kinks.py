@@ -4,11 +4,12 @@ r"""
 Which slope does PyTorch take at a kink?
 ========================================
 
+Your function has a kink, as ``relu`` has at 0, and you wonder what gradient you get there.
 At a kink a function has one slope on the left and another on the right. PyTorch has to
-choose one number, and has a rule for each operation. This is 0 for ``relu`` and ``abs`` at
-0. In ``max()`` each maximum gets an even share, and in ``max(dim)`` one of them gets
-everything. For most convex operations the number is a :term:`subgradient`. For a
-composition it may be no slope at all.
+choose one number, and has a rule for each operation. The number is 0 for ``relu`` and
+``abs`` at 0. In ``max()`` all entries that tie for the maximum get an equal share, and in
+``max(dim)`` one of them gets everything. For most convex operations the number is a
+:term:`subgradient`. For a composition it may be no slope of the function at all.
 """
 
 # %%
@@ -71,15 +72,16 @@ ax.plot(line, line.relu(), linewidth=3)
 for name, f in list(same.items())[:3]:  # the fourth draws the same as the first
     ax.plot(line, slopes(f)[1] * line, "--", label=name)
 ax.legend()
-title = ax.set_title("relu, and the line that each formula's slope at 0 draws")
+title = ax.set_title("relu, and for each formula the line with its slope at 0")
 
 # %%
 # Ties
 # ----
 #
-# If the maximum is in two places, the one number 1 may be shared or given away. ``max()``
-# and ``amax`` share it. ``max(dim)``, ``sort`` and pooling move numbers from an index, so
-# the whole 1 goes to that index. If ties are likely, reduce with ``amax``:
+# If two entries tie for the maximum, the gradient of 1 may be shared between them, or one
+# of them may get all of it. ``max()`` and ``amax`` share it. ``max(dim)``, ``sort`` and
+# pooling take their number from one index, so the whole 1 goes to that index. If ties are
+# likely, reduce with ``amax``:
 
 ties = {
     "max()": lambda x: x.max(),
@@ -128,8 +130,8 @@ print(built_in, spelled_out)
 # --------------------------
 #
 # The gradient of ``round`` is 0, so ``(3 * round(x) - 12) ** 2`` never moves x. The
-# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way
-# back. This is not the derivative of the function, but it finds 4. *The same as a
+# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way back.
+# This is not the derivative of the function, but it finds 4. *Is this the same as a
 # Function that rounds and returns grad_output?* Yes, in value and gradient:
 
 
@@ -143,9 +145,9 @@ class Rounded(torch.autograd.Function):
 
 
 # %%
-# We take twenty steps by each of the three, and print the rounded value and x. A Function
+# We take twenty steps with each of the three, and print the rounded value and x. A Function
 # may clip or mask ``v`` on its way. But for :mod:`torch.func` it needs a ``setup_context``
-# and a rule for :term:`vmap`, where ``through`` needs nothing
+# and a rule for :term:`vmap`, while ``through`` needs neither
 # (:ref:`function-under-transforms`):
 
 for f in (torch.round, through, Rounded.apply):
@@ -176,7 +178,7 @@ for f in (*convex.values(), *[lambda x, f=f: f(x).sum() for f in same.values()])
         assert all(f(z) >= b - 1e-5 for z, b in zip(others, below, strict=True))
 
 # %%
-# Below are three formulas with one graph and a kink at 0: ``relu``, ``maximum`` and
+# Below are three formulas for the same curve, with a kink at 0: ``relu``, ``maximum`` and
 # ``where``. Move x through 0, and stop there:
 
 import pullback

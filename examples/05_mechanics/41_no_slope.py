@@ -5,12 +5,12 @@ Which operations have no gradient: zeros, an error, or a cut in silence?
 ========================================================================
 
 Your gradient is zero, or missing, and you suspect one operation of your function.
-Operations that count, compare, round or look up are steps: flat, and then a jump. For most
-of them the result has no graph, or it has one and passes zeros, or the backward raises. A
-few were made for training and pass a slope that the step does not have: ``fake_quantize``
-passes ones inside its range, and ``gumbel_softmax(hard=True)`` the slope of its soft
-version. Others jump, too, but have a slope between the jumps, such as ``%``. This page
-tries them one by one.
+Operations that count, compare, round or look something up are step functions: they are flat
+between their jumps. For most of them the result has no graph, or it has one and passes
+zeros, or the backward raises. A few were made for training and pass a slope that the step
+does not have: ``fake_quantize`` passes ones inside its range, and
+``gumbel_softmax(hard=True)`` the slope of its soft version. Others jump, too, but have a
+slope between the jumps, such as ``%``. This page tries them one by one.
 """
 
 # %%
@@ -144,12 +144,12 @@ for name, f in made.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# ``torch.tensor([x[0], x[1]])``, without ``item()``, loses the graph as well. Its
-# ``jacrev`` (or ``jvp``) is zeros. PyTorch warns, but only the first time in a program:
+# ``torch.tensor([x[0], x[1]])``, without ``item()``, loses the graph as well. ``jacrev``
+# and ``jvp`` of it give zeros. PyTorch warns, but only the first time in a program:
 
 import warnings
 
-torch.set_warn_always(True)  # here each time, so that the warning is sure to show
+torch.set_warn_always(True)  # every time here, so that the warning is sure to appear
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     print(tried(lost := lambda x: torch.tensor([x[0], x[1]])))
@@ -161,12 +161,11 @@ print(str(caught[0].message).splitlines()[0])
 # What goes wrong
 # ---------------
 #
-# *I minimise the number of mistakes, and nothing moves; my threshold t is not learnt.*
-# What you count has no graph. So count softly. Write the step at :math:`t` as a sigmoid,
-# which has a slope with respect to t as well. Write a bin as a bump, and use
-# cross-entropy in place of the accuracy. The first line below is for the threshold, with
-# the soft count and its gradients. The second is for three bins, with the gradient of the
-# last:
+# *I minimise the number of mistakes, and nothing moves; my threshold t is not learnt.* A
+# count has no graph. So count softly. Write the step at :math:`t` as a sigmoid, which has a
+# slope with respect to t as well. Write a bin as a bump, and use cross-entropy in place of
+# the accuracy. The first line below is for the threshold, with the soft count and its
+# gradients. The second is for three bins, with the gradient of the last:
 
 tau, t = 0.2, torch.tensor(1.0, requires_grad=True)
 soft = ((x - t) / tau).sigmoid().sum()
@@ -179,10 +178,10 @@ print(bins.detach().numpy().round(2), by_x.numpy().round(2))
 # %%
 # A small τ counts better, but has a slope only near the steps.
 #
-# *And the jumps of % 1?* Suppose that a loss compares an angle modulo 360 with a goal. If
-# the jump is on the short way between them, the loss pulls the long way round. Compare
-# sine and cosine instead, which have no jump. From 359° to 1° it is two degrees upwards,
-# and so the gradient should be negative. Here is its sign with each loss:
+# *What harm do the jumps of % do?* Suppose that a loss compares an angle modulo 360 with a
+# goal. If the jump is on the short way between them, the loss pulls the long way round.
+# Compare sine and cosine instead, which have no jump. From 359° to 1° it is two degrees
+# upwards, and so the gradient should be negative. Here is its sign with each loss:
 
 angle, goal = torch.tensor(359.0, requires_grad=True), torch.tensor(1.0)
 wrapped = (angle % 360 - goal) ** 2
@@ -191,8 +190,8 @@ for name, loss in {"% 360": wrapped, "cosine": round_trip}.items():
     print(name, torch.autograd.grad(loss, angle)[0].sign().item())
 
 # %%
-# As a check, we take a small step up and down in each entry. This finds the same zeros
-# and slopes. For the two operations that raise, it finds zeros:
+# As a check, we take a small step up and down in each entry. This finds the same zeros and
+# slopes, and zeros for the two operations that raise:
 
 steps = 1e-3 * torch.eye(3)
 for name, f in (rounding | choosing).items():

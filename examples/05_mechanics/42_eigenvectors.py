@@ -5,10 +5,11 @@ Why does the gradient through eigh or svd turn NaN?
 ===================================================
 
 Your loss uses eigenvectors or singular vectors, and its gradient is NaN, although the
-decomposition itself is fine. The slope of an eigenvector is one over the gap to the other
-eigenvalues, and two of yours are equal. If you need only the values, take ``eigvalsh`` or
-``svdvals``, whose gradients stay finite here. If your result depends on the matrix but not
-on the choice of the vectors, it still has a derivative, and you can get it in another way.
+decomposition itself is fine. The slope of an eigenvector divides by the gaps between its
+eigenvalue and the others, and two of your eigenvalues are equal. If you need only the
+values, take ``eigvalsh`` or ``svdvals``, whose gradients stay finite here. If your result
+depends on the matrix but not on the choice of the vectors, it still has a derivative, and
+you can get it in another way.
 """
 
 # %%
@@ -41,9 +42,9 @@ print(gradient(lambda A: torch.linalg.svd(A)[0][0, 0], A).isnan().all().item())
 
 # %%
 # No number would be right in place of the NaN. In the plane of the two equal eigenvalues
-# every vector is an eigenvector, and which one you get depends on where you come from. We
-# change A by a hundred-millionth in two different directions, and look at the first
-# eigenvector:
+# every vector is an eigenvector, and which one you get depends on the direction from which
+# you come. We change A by a hundred-millionth in two different directions, and look at the
+# first eigenvector:
 
 aside = torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]])
 for change in (torch.diag(torch.tensor([0.0, 1, 0])), aside):
@@ -67,7 +68,7 @@ for gap in (1e-2, 1e-4, 1e-6):
 # smooth in A. But the way back through ``eigh`` divides by the gap of the two equal
 # values all the same, and both gradients are NaN:
 
-G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, in the outputs' shape
+G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, shaped like the outputs
 
 
 def of_third(A):
@@ -136,10 +137,10 @@ print(torch.allclose(power, gradient(lambda A: (torch.linalg.matrix_exp(A) * G).
 # ------------------
 #
 # *I set 1/0 to 0 in a backward of my own.* Then Q is 0 between the two equal values. This
-# is right for the projector, but wrong for the exponential, as the first line shows. *I
-# add noise to the diagonal.* If you add too much, you change A, and if you add too
-# little, there are no digits left. Of the three amounts below, only with the middle one
-# are all entries right to within 0.001:
+# is right for the projector, but wrong for the exponential, as the first line shows. *I add
+# noise to the diagonal.* If you add too much, you change A, and if you add too little,
+# there are no digits left. Only the middle one of the three amounts below gives all entries
+# right to within 0.001:
 
 masked = of_matrix(torch.exp, lambda L: torch.diag(L.exp()), A)
 print(torch.allclose(torch.autograd.grad(masked, A, G)[0], power))
@@ -152,10 +153,10 @@ for noise in (1e-3, 1e-6, 1e-14):
 # "The specified loss function depends on this quantity"
 # ------------------------------------------------------
 #
-# Complex eigenvectors are determined up to a phase, and real ones up to a sign. ``eigh``,
-# ``eig`` and ``svd`` refuse a loss that depends on the phase. A loss that depends on the
-# sign is not refused. You have to fix the phase yourself, for example by multiplying the
-# vector so that one of its entries, which must not be 0, becomes positive. The function
+# Complex eigenvectors are determined only up to a phase, and real ones only up to a sign.
+# ``eigh``, ``eig`` and ``svd`` refuse a loss that depends on the phase. A loss that depends
+# on the sign is not refused. You have to fix the phase yourself, for example by multiplying
+# the vector so that one of its entries, which must not be 0, becomes positive. The function
 # ``fixed`` does so, and the loss below it does not:
 
 H = torch.tensor([[2.0, 1, 0], [1, 3, 1j], [0, -1j, 1]]).cdouble().requires_grad_()

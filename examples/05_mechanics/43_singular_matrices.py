@@ -6,9 +6,10 @@ det, logdet, inv, Cholesky: what is the gradient at a singular matrix?
 
 Your loss contains a determinant, an inverse or a Cholesky factor, and the matrix is
 singular or close to it. The determinant itself has a finite gradient at a singular matrix.
-But if det comes out as exactly 0, torch may give zeros in its place, as it does below,
-unless it records the backward. The gradients of logdet, inverse and Cholesky factor grow
-without bound on the way there, and end in an error, in ±∞ or in NaN.
+But if det comes out as exactly 0, torch may give zeros instead of this gradient, as it does
+below, unless it records the backward. The gradients of logdet, inverse and Cholesky factor
+grow without bound as the matrix comes closer to a singular one, and end in an error, in ±∞
+or in NaN.
 """
 
 # %%
@@ -52,7 +53,7 @@ def cofactors(A):
     return torch.det(U) * torch.det(Vh) * (U * rest) @ Vh
 
 
-torch.manual_seed(0)  # among fifty there are both kinds
+torch.manual_seed(0)  # both kinds occur among fifty
 kinds = set()
 for row, column in torch.randn(50, 2, 2, dtype=torch.float64):
     B = torch.outer(row, column).requires_grad_()
@@ -64,9 +65,9 @@ print(sorted(kinds))
 # log det
 # -------
 #
-# *My log(det(A)) is −inf, though A is no way singular.* The determinant is the product of
-# 200 numbers 0.1 here, and this is 0 in float32. Never take the logarithm of a
-# determinant. Use ``logdet`` or ``slogdet``, which add up logarithms:
+# *My log(det(A)) is −inf, though A is in no way singular.* Here the determinant is 0.1 to
+# the power of 200, and this is 0 in float32. Never take the logarithm of a determinant. Use
+# ``logdet`` or ``slogdet``, which add up logarithms:
 
 small = (0.1 * torch.eye(200)).requires_grad_()
 for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)[1]):
@@ -75,7 +76,7 @@ for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)
 
 # %%
 # If the determinant is negative, ``logdet`` is NaN. Its gradient is zero, so that a check
-# of the gradients for NaN sees nothing. ``slogdet`` keeps the sign apart and has the
+# of the gradients for NaN sees nothing. ``slogdet`` returns the sign separately and has the
 # right gradient. The first two lines are from ``logdet``, at a matrix with determinant −1
 # and at the singular A, and the last two from ``slogdet``. At the singular A both give
 # infinities:
@@ -86,8 +87,8 @@ for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
         print(f(M).item(), torch.autograd.grad(f(M), M)[0].tolist())
 
 # %%
-# Near, but not there
-# -------------------
+# Near a singular matrix
+# ----------------------
 #
 # How large is the gradient if A is only nearly singular? We take ``[[1, 2], [2, 4 + ε]]``
 # with an ε of 0.01, and then a hundred times smaller. The gradient grows as 1/√ε for
@@ -108,16 +109,16 @@ for name, f in functions.items():
     print(f"{name:18}", *(f"{torch.func.grad(f)(A).norm():.1e}" for A in near))
 
 # %%
-# Such numbers are right, but they are useless as a step. Then take another function, such
-# as the same one of :math:`A+\lambda I`. This is known as a ridge, or as the *jitter*
-# that is added before a Cholesky factor is taken.
+# Such numbers are right, but they are useless as a step. If yours are like that, use
+# another function, for example the same one of :math:`A+\lambda I`. The added term is known
+# as a ridge, or, before a Cholesky factor is taken, as *jitter*.
 #
-# On arrival
-# ----------
+# At a singular matrix
+# --------------------
 #
-# What if the matrix is singular? We take a batch of two matrices, of which the second is
-# singular, and a loss that uses only the first. Each line says which of the two gradients
-# is NaN, or names the error:
+# What if the matrix is exactly singular? We take a batch of two matrices, of which the
+# second is singular, and a loss that uses only the first. Each line says which of the two
+# gradients is NaN, or names the error:
 
 second = torch.stack([torch.eye(2), A.detach()]).requires_grad_()
 first = {
@@ -133,17 +134,17 @@ for name, f in first.items():
         print(f"{name:12}", type(error).__name__)
 
 # %%
-# The variants with ``_ex`` raise nothing and report in ``info``. But the matrix that
-# failed gets NaN even though its v is 0. A ``where`` after the operation is too late. Put
-# a good matrix in *before* it, as in :ref:`masked-nan`:
+# The variants with ``_ex`` raise nothing and report in ``info``. But the matrix that failed
+# gets a gradient of NaN even though its v is 0. A ``where`` after the operation is too
+# late. Put a good matrix in *before* it, as in :ref:`masked-nan`:
 
 good = torch.linalg.inv_ex(second).info == 0
 safe = torch.where(good[:, None, None], second, torch.eye(2))
 torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 
 # %%
-# A rank that counts
-# ------------------
+# Rank and pseudoinverse
+# ----------------------
 #
 # ``matrix_rank`` counts, and what it returns has no graph. ``pinv`` jumps if the rank
 # changes, and its gradient jumps with it. People often use the sum of the singular values

@@ -4,11 +4,12 @@ r"""
 no_grad, detach, inference_mode: what does each of them cut?
 ============================================================
 
-All three make a part of your program count as a constant, and people use them as if they
-were the same. :term:`detach` cuts one tensor, in both modes of differentiation. ``no_grad``
-stops the recording of a whole block, but only for :term:`reverse mode`, since
-:term:`forward mode` sees through it. ``inference_mode`` cuts in both modes, and its results
-may not enter a recorded product later.
+You want a part of your program to count as a constant, and there are three ways to do this.
+People use them as if they were the same, but they cut different things. :term:`detach` cuts
+one tensor, in both modes of differentiation. ``no_grad`` stops the recording of a whole
+block, but only for :term:`reverse mode`, since :term:`forward mode` sees through it.
+``inference_mode`` cuts in both modes, and its results may not be used in a recorded product
+later.
 """
 
 # %%
@@ -49,7 +50,7 @@ derivatives = {"autograd.grad": reverse, "func.jvp": forward}
 derivatives["func.grad"] = lambda f: torch.func.grad(f)(torch.tensor(3.0))
 
 # %%
-# In the table, 27 says that this way to make ``c`` cut nothing, and 9 that it cut:
+# In the table, 27 means that this way of making ``c`` cut nothing, and 9 that it cut:
 
 table, messages = {}, set()
 print(f"{'':16}", *(f"{name:>14}" for name in derivatives))
@@ -68,8 +69,8 @@ for name, way in ways.items():
 # "Inference tensors cannot be saved for backward"
 # ------------------------------------------------
 #
-# This is the error in the table. For its :term:`VJP` the product ``c * x`` has to keep
-# ``c``, and a tensor from ``inference_mode`` may not be kept:
+# This message is the error in the table. For its :term:`VJP` the product ``c * x`` has to
+# keep ``c``, and a tensor from ``inference_mode`` may not be kept:
 
 print(*messages)
 
@@ -89,7 +90,7 @@ print((c + x).requires_grad, torch.autograd.grad(c.clone() * x, x)[0])
 # Some things still work inside such a block. ``enable_grad`` undoes ``no_grad``, though not
 # ``inference_mode``. :func:`torch.func.grad` does its own recording in both, and its result
 # has no graph. A graph that was made before may be walked back in both. And a leaf may be
-# edited in place, which is what optimisers do:
+# edited in place, which is what optimizers do:
 
 for block in (torch.no_grad, torch.inference_mode):
     y = x**2
@@ -163,9 +164,9 @@ except RuntimeError as error:
     print(str(error).partition("; expected")[0])
 
 # %%
-# The table is compared with two difference quotients. In one, ``c`` is computed again at
-# each point, and in the other it is held at 9. Forward mode through ``no_grad`` must give
-# the first:
+# As a check, we compare the table with two difference quotients. In one, ``c`` is computed
+# again at each point, and in the other it is held at 9. Forward mode through ``no_grad``
+# must give the first:
 
 
 def quotient(y, at=3.0, h=1e-4):

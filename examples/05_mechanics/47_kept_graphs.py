@@ -14,8 +14,9 @@ evaluation that is recorded, where nobody calls it, the same line keeps everythi
 
 # %%
 # To measure this, we count nodes, and we count what they have saved for their :term:`VJPs
-# <VJP>`. A hook puts each :term:`saved tensor` into a box. Boxes that nobody holds any more
-# drop out of the set by themselves. One forward pass of a small network saves these:
+# <VJP>`. A hook puts each :term:`saved tensor` into a box. A box that nobody holds any more
+# drops out of the set by itself. One forward pass of a small network saves tensors of these
+# shapes:
 
 import weakref
 
@@ -28,7 +29,7 @@ data, boxes = torch.randn(8, 2), weakref.WeakSet()
 
 class Box:
     def __init__(self, tensor):
-        self.tensor = tensor.detach()  # else an output in its own node's box: a cycle
+        self.tensor = tensor.detach()  # or an output would keep its own node alive
         boxes.add(self)
 
 
@@ -112,7 +113,7 @@ print(nodes(slope(weight)) > 0, nodes(slope(weight.detach())))
 # If you add up the losses of several sequences and call ``backward`` once, at the end, the
 # sum keeps the graphs of all of them until then. If you call ``backward`` for each part,
 # its graph is freed at once. The gradient is the same, because ``.grad`` adds up what the
-# calls bring. We count the boxes that are alive before a ``backward``, and compare the
+# calls contribute. We count the boxes that are alive before a ``backward``, and compare the
 # gradients:
 
 

@@ -68,7 +68,7 @@ for name, g in [*log, ("h.grad", h.grad)]:
     print(f"{name:16}", g)
 
 # %%
-# In two calls of ``backward``, a hook sees each gradient by itself, while ``h.grad`` adds
+# If you call ``backward`` twice, a hook sees each gradient by itself, while ``h.grad`` adds
 # them up:
 
 h, seen = 3 * x, []
@@ -93,8 +93,9 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # ---------------------
 #
 # With a hook you can clip a cotangent where it passes. (For the gradient of a parameter,
-# see :ref:`hook-or-final-clamp`.) Or you can flip its sign, so that the features learn to
-# deceive the head (:ref:`gradient-reversal`). Here are both, one after the other:
+# see :ref:`hook-or-final-clamp`.) Or you can flip the sign of the cotangent, so that the
+# features learn to deceive the head (:ref:`gradient-reversal`). Here are both, one after
+# the other:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)

@@ -4,18 +4,18 @@ r"""
 A full backward hook on a module: when does it run, and what does it see?
 =========================================================================
 
-You hang a hook on a module to see its gradients, or to change them. The hook runs when the
-:term:`cotangents <cotangent>` of the module's *inputs* are ready, and it sees them beside
-those of the outputs. Where no input needs a gradient it sees None. Of tensors in a list or
-dict, or passed by keyword, it sees nothing. What the hook returns replaces the inputs'
-cotangents. It replaces no weight's gradient.
+You want to see the gradients of a module, or to change them, and register a hook on it. The
+hook runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready, and it
+sees them together with those of the outputs. Where no input needs a gradient it sees None.
+It does not see tensors in a list or dict, or tensors passed by keyword. What the hook
+returns replaces the inputs' cotangents, but not the gradient of any weight.
 """
 
 # %%
-# Our layer leads from shape ``(1, 2)`` to ``(1, 1)``, with weights of 3, and v = 1.
-# ``to_x``, which most call ``grad_input``, is a tuple with an entry for every positional
-# argument. ``from_y``, which most call ``grad_output``, is one with an entry for every
-# output:
+# Our layer maps shape ``(1, 2)`` to ``(1, 1)``, with weights of 3, and v = 1. ``to_x``,
+# which is usually called ``grad_input``, is a tuple with an entry for every positional
+# argument. ``from_y``, which is usually called ``grad_output``, is a tuple with an entry
+# for every output:
 
 import warnings
 
@@ -38,17 +38,18 @@ layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
 # What goes wrong
 # ---------------
 #
-# *grad_input is None* at the first layer, whose input is data, because nobody needs that
-# product. If you want it, ask for it with ``image.requires_grad_()`` before the forward
-# pass. The warning says that the hook runs as soon as the output's cotangent is known:
+# *grad_input is None* at the first layer, whose input is data, because nothing needs the
+# gradient with respect to data. If you want it, ask for it with ``image.requires_grad_()``
+# before the forward pass. The warning says that the hook runs as soon as the output's
+# cotangent is known:
 
 with warnings.catch_warnings(record=True, action="always") as caught:
     layer(torch.ones(1, 2)).sum().backward()
 print(str(caught[0].message).partition(". ")[0])
 
 # %%
-# *grad_input is 0* for data that comes with an input that does need its product. None was
-# computed for the data. The true one would be 3:
+# *grad_input is 0* for data if another input of the module does need a gradient. The
+# gradient with respect to the data was not computed. The true one would be 3:
 
 
 class Plus(nn.Module):
@@ -62,11 +63,11 @@ plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 
 # %%
 # *My hook is not called.* Then the layer is frozen and its input is data, or the forward
-# pass ran under ``no_grad``, or the loss does not depend on the layer. In these cases there
-# is no backward of it. (Nor does a compiled function call a hook that was registered later,
-# see :ref:`error-hook-after-compile`. And ``grad`` and ``jacrev`` of :mod:`torch.func`
-# refuse a module that has one, see :ref:`same-or-not`, while ``vmap`` alone runs the module
-# and never calls the hook, without a message.) Here the layer is frozen, and its output
+# pass ran under ``no_grad``, or the loss does not depend on the layer. In these cases the
+# layer has no backward. A compiled function does not call a hook that was registered later,
+# either (:ref:`error-hook-after-compile`). ``grad`` and ``jacrev`` of :mod:`torch.func`
+# refuse a module that has a hook (:ref:`same-or-not`), while ``vmap`` alone runs the module
+# and never calls the hook, without a message. Here the layer is frozen, and its output
 # needs no gradient:
 
 print(layer.requires_grad_(False)(torch.ones(1, 2)).requires_grad)
@@ -74,9 +75,9 @@ layer.requires_grad_(True)
 handle.remove()
 
 # %%
-# *Keyword arguments, dicts, lists, dataclasses.* What is not positional is not among the
-# inputs. For an output that is not a tensor or a tuple the hook is not called at all. Here
-# are a module with a keyword and one that returns a dict:
+# *What about keyword arguments, dicts, lists and dataclasses?* An argument that is not
+# positional is not among the inputs. If the output is neither a tensor nor a tuple, the
+# hook is not called at all. Here are a module with a keyword and one that returns a dict:
 
 
 class Keyword(nn.Module):
@@ -101,8 +102,8 @@ for module, call in ((Keyword(), lambda m: m(x=x)), (Dict(), lambda m: m(x)["y"]
     print(str(caught[0].message).partition(". ")[0])
 
 # %%
-# Hang a tensor hook on the tensor itself instead. You can do so in a forward hook, which
-# sees keywords with ``with_kwargs=True``, and outputs of any kind:
+# Register a hook on the tensor itself instead. You can do so in a forward hook, which sees
+# keywords with ``with_kwargs=True``, and outputs of any kind:
 
 module = Dict()
 
@@ -115,10 +116,10 @@ module.register_forward_hook(watch)
 module(x)["y"].sum().backward()
 
 # %%
-# *In my hook weight.grad is None, or that of the last step.* The gradient of this pass need
-# not have been added by then, and with data for input it has not been. Here this pass adds
-# 1 to the 2 of the passes before. Read ``weight.grad`` after ``backward``, or in the
-# weight's own hook:
+# *In my hook weight.grad is None, or still that of the last step.* The gradient of this
+# pass need not have been added by then, and if the input is data it has not been. Here this
+# pass adds 1 to the 2 of the earlier passes. Read ``weight.grad`` after ``backward``, or in
+# the weight's own hook:
 
 layer.register_full_backward_hook(lambda module, *_: print("module:", module.weight.grad))
 layer.weight.register_post_accumulate_grad_hook(lambda w: print("weight:", w.grad))
@@ -127,8 +128,8 @@ with warnings.catch_warnings(action="ignore"):
 
 # %%
 # *The weights' gradients are not changed by what I return.* They come from the *output's*
-# cotangent. The pre-hook may change that one before the weights see it. Both hooks below
-# multiply by 10:
+# cotangent. The pre-hook can change this cotangent before the weights see it. Both hooks
+# below multiply by 10:
 
 for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
     layer = nn.Linear(2, 1, bias=False)
@@ -140,7 +141,8 @@ for register in ("register_full_backward_hook", "register_full_backward_pre_hook
     print(f"{register:32} x: {data.grad[0, 0]:3.0f} weight: {layer.weight.grad[0, 0]:3.0f}")
 
 # %%
-# *A module that is called twice* has its hook called twice, and the later call comes first:
+# *My module is called twice.* Then its hook is called twice as well, and the later call
+# comes first:
 
 shared, order = nn.Tanh(), []
 shared.register_full_backward_hook(lambda m, to_x, from_y: order.append(from_y[0].item()))
@@ -153,8 +155,9 @@ print(order[0], len(order))
 # -----------------------------------------------
 #
 # *My pack hook turns tensors into arrays: is double backward still right?* Yes. Autograd
-# puts what the unpack hook returns back in its place in the graph. But if you rounded, all
-# is rounded. For :math:`\sum e^{2x}` the second derivative over :math:`e^{2x}` is 4:
+# puts what the unpack hook returns back in its place in the graph. But if your hook rounds
+# what is saved, the derivatives contain this rounding, too. For :math:`\sum e^{2x}` the
+# second derivative over :math:`e^{2x}` is 4:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 fourfold = {}

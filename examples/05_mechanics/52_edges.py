@@ -6,9 +6,9 @@ One hook for several cotangents? A place in the graph without a tensor?
 
 You want one hook for the :term:`cotangents <cotangent>` of several tensors, or a place in
 the graph whose tensor is gone. ``register_multi_grad_hook`` calls its hook once, when the
-cotangents of all its tensors have arrived, or when the first has. A ``GradientEdge`` is the
-place where a tensor's cotangent arrives. It outlives the tensor, and can be a root or an
-input like one.
+cotangents of all its tensors have arrived, or, with ``mode="any"``, when the first has. A
+``GradientEdge`` is the place where a tensor's cotangent arrives. It outlives the tensor,
+and can stand in for it as a root or as an input.
 """
 
 # %%
@@ -25,9 +25,9 @@ handle = register_multi_grad_hook((a, b, c), lambda g: print("all of", g))
 (a * b * c).backward()
 
 # %%
-# *Run this once for each backward.* With ``mode="any"`` the hook is called with the first
-# cotangent only. A backward that reaches none of the tensors does not call it, as that of
-# ``c**2`` here:
+# *I want to run something once for each backward.* With ``mode="any"`` the hook is called
+# with only the first cotangent. A backward that reaches none of the tensors, such as that
+# of ``c**2`` here, does not call it:
 
 handle.remove()
 handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode="any")
@@ -39,10 +39,10 @@ handle.remove()
 # What goes wrong
 # ---------------
 #
-# The hook can only look. What it returns is dropped, while the hook of a single tensor
-# sends it on. And ``.grad`` is of no use inside it. A leaf adds its part as soon as this
-# part has arrived, and so one ``.grad`` is filled and another is not. Use the argument
-# instead:
+# The hook can only look. What it returns is dropped, whereas what the hook of a single
+# tensor returns is passed on. And ``.grad`` is of no use inside the hook. Each leaf adds
+# its part as soon as this part has arrived, and so one ``.grad`` may be filled while
+# another is not. Use the argument instead:
 
 a.grad = b.grad = None
 
@@ -59,7 +59,8 @@ print(a.grad, b.grad)
 
 # %%
 # *Then where do I step, once every .grad is filled?* Step in the hook that runs after a
-# leaf has added its part. Register it on each of them, with a count:
+# leaf has added its part. Register it on each leaf, and keep a set of those that are still
+# missing:
 
 handle.remove()
 a.grad = b.grad = None
@@ -86,9 +87,10 @@ c.register_post_accumulate_grad_hook(lambda leaf: own.step() or own.zero_grad())
 print(c, c.grad)
 
 # %%
-# With leaves, waiting for all does not go together with :func:`torch.autograd.grad`, which
-# leaves their last nodes out. Waiting for the first does, and so do tensors in the middle,
-# such as ``p`` and ``q``:
+# A hook that waits for all of several leaves cannot be used with
+# :func:`torch.autograd.grad`, which skips the last nodes of these leaves. A hook that waits
+# only for the first can be used, and so can hooks on tensors in the middle, such as ``p``
+# and ``q``:
 
 for mode in ("all", "any"):
     handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode=mode)
@@ -105,8 +107,8 @@ torch.autograd.grad(p * q, (a, b))
 # The place without the tensor
 # ----------------------------
 #
-# An edge is a node and the number of its output. For a leaf, the node is the one that adds
-# to ``.grad``. Row 1 of an ``unbind`` is output 1:
+# An edge consists of a node and the number of one of its outputs. For a leaf, the node is
+# the one that adds to ``.grad``. Row 1 of an ``unbind`` is output 1:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 h = 3 * x
@@ -115,9 +117,9 @@ for t in (x, h, h.unbind()[1]):
     print(edge.node.name(), edge.output_nr)
 
 # %%
-# ``autograd.grad`` takes an edge for an input and for an output. So a backward is cut in
-# two at ``h`` while ``h`` itself is gone. Nothing after it has saved it, and its memory is
-# free, as the True says:
+# ``autograd.grad`` takes an edge as an input or as an output. So you can cut a backward in
+# two at ``h`` when ``h`` itself is gone. No later operation has saved ``h``, so its memory
+# is free, as the True says:
 
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -129,9 +131,9 @@ del h, t
 print(memory.expired(), at_h, at_x)
 
 # %%
-# ``torch.autograd.backward`` takes an edge as a root, too, beside tensors. From ``h`` with
-# ``v`` and from the sum of :math:`h^2` comes :math:`3v+18x`. A root of one number needs no
-# ``v``:
+# ``torch.autograd.backward`` takes an edge as a root, too, alongside tensors. Here the
+# roots are ``h``, with ``v``, and the sum of :math:`h^2`. Together they give
+# :math:`3v+18x`. A root of one number needs no ``v``:
 
 h = 3 * x
 torch.autograd.backward([get_gradient_edge(h), (h**2).sum()], [v, None])
@@ -149,7 +151,7 @@ old, new = torch.autograd.grad(4 * h, (before, h), v)
 print(old, new)
 
 # %%
-# Two things are refused: a ``v`` in another shape than the tensor had, which the edge
+# Two things are refused: a ``v`` that does not have the shape of the tensor, which the edge
 # remembers, and a tensor without a graph:
 
 for attempt in (
@@ -162,8 +164,9 @@ for attempt in (
         print(error)
 
 # %%
-# As a check, we compare with forward derivatives. Both halves are a chain, :math:`4\cdot3`,
-# the old ``h`` counts twice as much as the new, and two roots add up:
+# As a check, we compare the results with forward derivatives. The two halves are a chain,
+# :math:`4\cdot3`, the old ``h`` counts twice as much as the new one, and the gradients of
+# two roots add up:
 
 ones = torch.ones(2)
 _, through = torch.func.jvp(lambda x: 4 * (3 * x), (x.detach(),), (ones,))

@@ -4,12 +4,13 @@ r"""
 My hook runs too often, never, or on another gradient: where does it hang?
 ==========================================================================
 
-You registered a hook, and it runs too often or never, or shows another gradient than you
-expected. The reason is where it hangs. A hook on a parameter or a module stays until you
-call ``remove()`` on its handle, and it runs once for each time you registered it. A hook on
-a result goes away with the graph, and after a recorded edit in place it stays with the
-value from before. Under ``DistributedDataParallel`` a parameter's hook sees the gradient of
-its own process, before the average.
+You registered a hook, and it runs too often or never, or shows a gradient that you did not
+expect. The reason is where the hook hangs. A hook on a parameter or a module stays until
+you call ``remove()`` on its handle, and it runs once for each time you registered it. A
+hook on a result goes away with the graph, and if the result is edited in place, and the
+edit is recorded, the hook stays with the value from before. Under
+``DistributedDataParallel`` a parameter's hook sees the gradient of its own process, before
+the average.
 """
 
 # %%
@@ -50,10 +51,10 @@ for block in (True, False):
 # A hook that is never called
 # ---------------------------
 #
-# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on
-# that node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two
-# graphs, only you hold this node. If you let it go, the next graph makes another one,
-# without hooks. We try whether the hook runs if the node is kept, and if it is not:
+# A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on that
+# node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two graphs,
+# only you hold this node. If you let it go, the next graph makes another one, without
+# hooks. We test whether the hook runs if the node is kept, and if it is not:
 
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
@@ -67,9 +68,9 @@ for kept in (True, False):
     print(kept, len(runs))
 
 # %%
-# ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition,
-# and hangs on the tensor. *And after torch.compile?* The hook of a module that was
-# compiled and called before is ignored (:ref:`error-hook-after-compile`;
+# ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition, and
+# hangs on the tensor. *What becomes of hooks after torch.compile?* The hook of a module
+# that was compiled and called before is ignored (:ref:`error-hook-after-compile`;
 # :ref:`module-hooks` has other reasons). The hooks of its parameters run, because leaves
 # are outside what is compiled:
 
@@ -83,8 +84,8 @@ compiled(torch.ones(1)).backward()
 print(runs)
 
 # %%
-# A hook on another gradient
-# --------------------------
+# A hook that shows another gradient
+# ----------------------------------
 #
 # *I edit the tensor in place, and the hook shows the wrong gradient.* If the edit is
 # recorded, the hook stays with the value from before, while ``retain_grad`` moves on to
@@ -102,9 +103,9 @@ print(slopes, h.grad)
 
 # %%
 # *Under DDP the hook's gradient is not the one in .grad.* Hooks of a parameter, of both
-# kinds, run when the part of this process has arrived. The average is computed after
-# them, from what they have returned. So a hook that clips does so for each part.
-# ``times_ten`` stands here for the other processes:
+# kinds, run when the part of this process has arrived. The average is computed after them,
+# from what they have returned. So a hook that clips does so in each process, before the
+# average. ``times_ten`` stands here for the other processes:
 
 import torch.distributed as dist
 from torch.futures import Future
@@ -132,11 +133,11 @@ dist.destroy_process_group()
 print(seen, weight.grad.item())
 
 # %%
-# To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or
-# average by a communication hook as above. *And with checkpoints it runs twice?* Take a
-# layer that is used inside and outside a checkpoint. From the old variant, which calls
-# ``backward`` inside ``backward``, it gets its gradient in two parts, and from the new
-# variant in one. We print the number of calls, and whether the parts add up:
+# To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or write a
+# communication hook as above. *With a checkpoint my hook runs twice.* Take a layer that is
+# used inside and outside a checkpoint. With the old variant, which calls ``backward``
+# inside ``backward``, the layer gets its gradient in two parts, and with the new variant in
+# one. We print the number of calls, and whether the parts add up:
 
 from torch.utils.checkpoint import checkpoint
 

@@ -4,21 +4,21 @@ r"""
 Why is my Jacobian all zeros?
 =============================
 
-You asked for a :term:`Jacobian`, and got zeros without an error. Mostly the function's
-output does not depend on *its argument*. The function uses a tensor that was computed
-before, or a copy without a graph. Many of the functions that take f then answer with zeros
+You asked for a :term:`Jacobian`, and got zeros without an error. Usually the output of the
+function does not depend on *its argument*. The function uses a tensor that was computed
+earlier, or a copy without a graph. Many of the functions that take f then answer with zeros
 and say nothing, and some raise. :term:`Forward mode <forward mode>` sees through
 ``no_grad`` and is right. :func:`pullback.jacobian` raises, and so does ``strict=True``. But
-zeros can also be right, and with ``create_graph=True`` ``strict=True`` refuses some of
-those, too.
+zeros can also be right, and ``strict=True`` together with ``create_graph=True`` refuses
+some of those, too.
 """
 
 # %%
-# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape
-# ``(2, 2)``. A function that takes f makes its own tensor, passes it to f, and
-# differentiates with respect to that tensor. Any other tensor in f is a constant to it,
-# even one that was ``x`` outside. This is so here, and in :mod:`torch.func`. The first
-# matrix is right, and the next three are zeros:
+# Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape ``(2,
+# 2)``. A function that takes f makes its own tensor, passes it to f, and differentiates
+# with respect to that tensor. Any other tensor in f is a constant to it, even one that was
+# ``x`` outside. This holds for ``torch.autograd.functional``, which we use here, and for
+# :mod:`torch.func`. The first matrix is right, and the next three are zeros:
 
 import torch
 from torch.autograd.functional import jacobian
@@ -26,7 +26,7 @@ from torch.autograd.functional import jacobian
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 y = x**2
 right = jacobian(lambda x: x**2, x)
-zeros = jacobian(lambda x: y, x)  # the closure hands out the y of before
+zeros = jacobian(lambda x: y, x)  # the closure returns the y from before
 print(right, zeros, sep="\n")
 print(torch.func.jacrev(lambda x: y)(x), torch.func.hessian(lambda x: y.sum())(x), sep="\n")
 
@@ -34,12 +34,12 @@ print(torch.func.jacrev(lambda x: y)(x), torch.func.hessian(lambda x: y.sum())(x
 # The ways to lose x
 # ------------------
 #
-# Each of these functions has the right value at (1, 2). Each but the first has lost the way
-# back, and the last two have lost it in a part only:
+# Each of these functions has the right value at (1, 2). All but the first have lost the way
+# back to x, the last two only in part:
 
 bodies = {
     "x**2": lambda x: x**2,
-    "y of before": lambda x: y,
+    "earlier y": lambda x: y,
     "detach": lambda x: x.detach() ** 2,
     "tolist": lambda x: torch.tensor(x.tolist()) ** 2,
     "NumPy": lambda x: torch.from_numpy(x.detach().numpy() ** 2),
@@ -49,8 +49,7 @@ bodies = {
 }
 
 # %%
-# Is the answer zeros, numbers or an error? We ask five ways what the gradient of the sum
-# is:
+# Is the answer zeros, numbers or an error? We ask for the gradient of the sum in five ways:
 
 asked = {
     "functional": lambda f: jacobian(f, x).sum(0).tolist(),
@@ -73,23 +72,24 @@ def answer(ask, body):
 
 print(f"{'':15}", *(f"{ask:14}" for ask in asked))
 for body in bodies:
-    y = x**2  # a graph that no row before has used up
+    y = x**2  # a fresh graph, which no earlier row has used up
     print(f"{body:15}", *(f"{answer(ask, body):14}" for ask in asked))
 
 # %%
-# Three things stand out. Only ``autograd.grad`` finds (2, 4) through the *y of before*,
-# because it follows the :term:`computation graph` and does not care about arguments.
+# Three things stand out. Only ``autograd.grad`` finds (2, 4) through the *earlier y*,
+# because it follows the :term:`computation graph` and not the arguments of f.
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
-# stops :term:`reverse mode` alone. And none of the five notices the last two rows,
-# because half a gradient is a number like any other.
+# stops :term:`reverse mode` alone. And none of the five notices the last two rows, because
+# half a gradient is a number like any other.
 #
-# Zeros, and right
-# ----------------
+# When zeros are right
+# --------------------
 #
-# *The Hessian of my ReLU classifier by the image is zero everywhere.* Each logit is
-# linear, piece by piece, and the first line shows its zeros. A softmax, a loss or a
-# square bends it, and so does a smooth activation, such as ``softplus``. In the
-# :term:`Hessian` with respect to the weights, the blocks across layers are not zero:
+# *The Hessian of my ReLU classifier with respect to the image is zero everywhere.* Each
+# logit is piecewise linear, so its second derivatives are the zeros in the first line. A
+# softmax, a loss or a square after it has curvature, and so has a smooth activation, such
+# as ``softplus``. In the :term:`Hessian` with respect to the weights, the blocks across
+# layers are not zero:
 
 torch.manual_seed(0)  # the same weights on every build
 W, V, image = torch.randn(8, 2), torch.randn(3, 8), x.detach()
@@ -112,7 +112,7 @@ print([[block.any().item() for block in row] for row in by_weights])
 refusals = {}
 for name, f, options in (
     ("detach", bodies["detach"], {}),
-    ("y of before", bodies["y of before"], {}),
+    ("earlier y", bodies["earlier y"], {}),
     ("linear", lambda x: 2 * x, {"create_graph": True}),
 ):
     try:
@@ -133,9 +133,8 @@ for flag in ({"allow_unused": True}, {"materialize_grads": True}):
 print(torch.autograd.grad((0 * w).sum(), w))
 
 # %%
-# *allow_unused=True, and it raises all the same.* The flag allows an input that y does
-# not use. It does not allow an input that requires no gradient. So ask only for those
-# that do:
+# *I pass allow_unused=True, and it still raises.* The flag allows an input that y does not
+# use. It does not allow an input that requires no gradient. So ask only for those that do:
 
 constant = torch.tensor(5.0)
 try:
@@ -161,23 +160,23 @@ except RuntimeError as error:
 
 # %%
 # :func:`pullback.check` finds half gradients as well, because one of its routes takes
-# differences and knows nothing of graphs:
+# differences and knows nothing about graphs:
 
 print(pullback.check(bodies["item"], x.detach(), torch.ones(2)).error)
 
 # %%
-# Two things do not work. :term:`Forward mode <forward mode>` is no witness of ``no_grad``,
-# since it sees through it (:ref:`no-grad-detach`). Nor is ``requires_grad`` of the result,
-# which the *y of before* has, too:
+# Two things do not help you to tell. :term:`Forward mode <forward mode>` does not notice a
+# ``no_grad``, since it sees through it (:ref:`no-grad-detach`). And ``requires_grad`` of
+# the result is True for the *earlier y*, too:
 
 print(torch.func.jacfwd(bodies["no_grad"])(x.detach()))
-bodies["y of before"](x).requires_grad
+bodies["earlier y"](x).requires_grad
 
 # %%
-# A check with torch alone is to move x and to look whether y does what the gradient says.
-# The *y of before* does, because it does not move at all. In that case the function is
-# wrong, and not its derivative. It is worth running this check on every function that you
-# did not write yourself:
+# A check with torch alone is to move x, and to see whether y does what the gradient says.
+# The *earlier y* passes this check, because it does not move at all. In that case the
+# function is wrong, and not its derivative. It is worth running this check on every
+# function that you did not write yourself:
 
 
 def agrees(f, x, h=1e-3):
@@ -186,12 +185,12 @@ def agrees(f, x, h=1e-3):
     return torch.allclose(moved, jacobian(f, x) @ u, atol=1e-2)
 
 
-assert [body for body in bodies if agrees(bodies[body], x)] == ["x**2", "y of before"]
-assert torch.equal(bodies["y of before"](x + 1), bodies["y of before"](x))
+assert [body for body in bodies if agrees(bodies[body], x)] == ["x**2", "earlier y"]
+assert torch.equal(bodies["earlier y"](x + 1), bodies["earlier y"](x))
 assert answer("func.jacfwd", "no_grad") == answer("func.jacfwd", "x**2") == "[2.0, 4.0]"
 assert answer("func.jacrev", "NumPy") == "error"
 assert answer("functional", "NumPy") == answer("func.jacrev", "detach") == "[0.0, 0.0]"
-assert [*refusals] == ["detach", "y of before", "linear"]
+assert [*refusals] == ["detach", "earlier y", "linear"]
 
 # %%
 # Where next

@@ -12,7 +12,7 @@ here with the wrong number that it gives.
 """
 
 # %%
-# First, what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
+# We first look at what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
 # :term:`Jacobian` is ``diag(2, 4)``. A ``v`` is not broadcast, two outputs with one ``v``
 # are refused, and so is a complex ``v`` for a real ``y``:
 
@@ -29,8 +29,8 @@ for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones
         print(error)
 
 # %%
-# A v too many
-# ------------
+# One v too many
+# --------------
 #
 # *Six losses, seven grad_tensors, and no mismatch?* A list of ``v`` may be longer than the
 # list of outputs. What is left over is dropped, whatever its shape. If the two lists come
@@ -111,7 +111,7 @@ y.backward()
 print(late.grad, early.grad, w.grad)
 
 # %%
-# A leaf that was made from a copy collects the gradient for itself. An optimiser that holds
+# A leaf that was made from a copy collects the gradient for itself. An optimizer that holds
 # the original finds None there. A ``deepcopy`` of a model consists of such copies. If you
 # take the inner steps of MAML on it, no gradient reaches the outer model, and you need
 # :ref:`recorded steps <hypergradients>` instead:
@@ -146,7 +146,7 @@ print(to_b, v)
 #
 # In ``train()`` mode, batch normalisation removes the mean that each feature has over the
 # batch. So the sum over the batch is always the same, and its gradient is 0. In ``eval()``
-# mode it is not. Nothing in the result tells you which mode the model was in:
+# mode this gradient is not 0. Nothing in the result tells you which mode the model was in:
 
 norm = torch.nn.BatchNorm1d(1)
 batch = torch.tensor([[1.0], [2.0], [6.0]], requires_grad=True)

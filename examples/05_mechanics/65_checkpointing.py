@@ -63,8 +63,8 @@ def all_in_one(x, old=False):
 
 # %%
 # For each way we print the bytes that are kept between the forward pass and ``backward``,
-# and how often a block ran in both together. ``plain`` keeps x and what the eight ``Tanh``
-# gave, which makes nine tensors:
+# and how often a block ran in both together. ``plain`` keeps x and the outputs of the eight
+# ``Tanh``, which makes nine tensors:
 
 runs, products = [], {}
 for block in blocks:
@@ -84,11 +84,11 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
 # Random numbers
 # --------------
 #
-# Dropout draws again in the second run, so the state of the generator is put back first.
-# If you turn that off, ``v`` goes back through other units than those that y came from,
-# and nothing warns you. (BatchNorm's running statistics move in both runs, see
-# :ref:`functional-buffers`.) Of each pair of lines below, the first is y and the second
-# is the gradient:
+# Dropout draws again in the second run, so the state of the generator is put back first. If
+# you turn that off, ``v`` does not go back through the units that y came from, but through
+# others, and nothing warns you. (BatchNorm's running statistics move in both runs, see
+# :ref:`functional-buffers`.) Of each pair of lines below, the first is y and the second is
+# the gradient:
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
 for preserve in (True, False):
@@ -101,12 +101,12 @@ for preserve in (True, False):
 # The saved tensors, in your hands
 # --------------------------------
 #
-# The graph holds what ``pack`` returns, and ``unpack`` has to turn it into a tensor
-# again. ``save_on_cpu`` is such a pair. With it, what a graph on a GPU keeps waits in
-# main memory. *I keep halves, and it takes more memory.* ``pack`` gets the weights as
-# well, and what two operations save is halved twice, as in the first line below. In the
-# second line, the weights are left alone, and even then you save little. In both, the
-# product is close to the right one:
+# The graph holds what ``pack`` returns, and ``unpack`` has to turn it into a tensor again.
+# ``save_on_cpu`` is such a pair. With it, the tensors that a graph on a GPU keeps wait in
+# main memory. *I keep copies in half precision, and it takes more memory.* ``pack`` gets
+# the weights as well, and a tensor that two operations save is copied twice, as in the
+# first line below. In the second line, the weights are left alone, and even then you save
+# little. In both cases, the product is close to the right one:
 
 own = {p.data_ptr() for p in whole.parameters()}
 for change in (torch.Tensor.half, lambda t: t if t.data_ptr() in own else t.half()):
@@ -123,8 +123,9 @@ with save_on_cpu():
 # *"torch.utils.checkpoint is incompatible with .grad()"* comes from the old variant,
 # ``use_reentrant=True``. It calls ``backward`` inside ``backward``, which ``autograd.grad``
 # cannot reach through, and it has no rule for :func:`torch.func.jvp`.
-# :func:`torch.func.grad` refuses the new variant, which lives on the hooks above. ``vmap``
-# takes the new one for the value, and the ``backward`` through its result raises:
+# :func:`torch.func.grad` refuses the new variant, which is built on the hooks above.
+# ``vmap`` computes the value with the new variant, but the ``backward`` through its result
+# raises:
 
 for attempt in (
     lambda: torch.autograd.grad(all_in_one(x, old=True), x, v),
@@ -140,7 +141,7 @@ for attempt in (
 torch.testing.assert_close(torch.func.vmap(all_in_one)(x), whole(x))
 
 # %%
-# The new variant takes a batch of ``v`` and a second derivative, here of :math:`a\,x^3`:
+# The new variant allows a batch of ``v`` and a second derivative, here of :math:`a\,x^3`:
 
 u, a = torch.ones(3), torch.tensor(1.0, requires_grad=True)
 small = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -173,8 +174,8 @@ for tangent in (rate(small, cube), checkpoint(rate, small, use_reentrant=False))
         print(str(error).splitlines()[0])
 
 # %%
-# As a check, the products are all the same, and :math:`(J^\top v)\cdot w` is forward mode's
-# v·(Jw):
+# As a check, we see that the products are all the same, and that :math:`(J^\top v)\cdot w`
+# is the v·(Jw) of forward mode:
 
 for product in products.values():
     torch.testing.assert_close(product, products["plain"])

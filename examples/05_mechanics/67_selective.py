@@ -6,14 +6,15 @@ Can a checkpoint keep some results and recompute the rest?
 
 A checkpoint saves memory by computing everything inside it a second time. But your matrix
 products are expensive, and you would rather keep their results and recompute only what is
-cheap. You can. With ``context_fn`` of ``torch.utils.checkpoint`` you say whose results are
-kept. The product with ``v`` is the same. The price is that you get only one ``backward``.
+cheap. You can. With the argument ``context_fn`` of ``torch.utils.checkpoint`` you choose
+the operations whose results are kept. The product with ``v`` stays the same. The price is
+that you get only one ``backward``.
 """
 
 # %%
 # Our example has two layers, from shape ``(128, 64)`` to ``(128, 64)``. Each of them is a
-# matrix product and three operations on entries, and each result has 32768 bytes. First
-# the tools:
+# matrix product and three operations on entries, and each result has 32768 bytes. First we
+# import the tools:
 
 from collections import Counter
 
@@ -24,7 +25,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint
 from torch.utils.checkpoint import create_selective_checkpoint_contexts as contexts_for
 
 # %%
-# And then the layers:
+# Then we define the layers:
 
 torch.manual_seed(0)  # the same numbers on every build
 W, x, v = torch.randn(64, 64) / 8, torch.randn(128, 64), torch.randn(128, 64)
@@ -90,9 +91,9 @@ ways = {
 
 # %%
 # The first number is how many bytes are in memory between the forward pass and
-# ``backward``. (The result y is 32768 of them.) Then follows how often three operations
-# ran during ``backward``. The two ``mm`` of ``plain`` are the product with ``v`` itself,
-# and any more are recomputed. Notice that keeping ``tanh`` takes as much memory as
+# ``backward``. (The result y is 32768 of them.) The numbers after it say how often three
+# operations ran during ``backward``. The two ``mm`` of ``plain`` are the product with ``v``
+# itself, and any more are recomputed. Notice that keeping ``tanh`` takes as much memory as
 # keeping the first ``mm``, but both ``mm`` run again:
 
 products = {}
@@ -121,9 +122,9 @@ for op in (aten.mm.default, aten.addmm.default):
     print(op.__name__, "kept; addmm ran again:", back.ran["addmm"])
 
 # %%
-# *And MUST_CPU_OFFLOAD?* Without ``torch.compile``, two of the policies keep what you ask
-# for. The other four recompute it, and the two that should offload it do so without a
-# warning. Below, 2 means kept and 4 means recomputed:
+# *What does MUST_CPU_OFFLOAD do?* Without ``torch.compile``, two of the policies keep what
+# you ask for. The other four recompute it. Among these are the two that should offload it,
+# and they do not warn you. Below, 2 means kept and 4 means recomputed:
 
 for policy in CheckpointPolicy:
     y = selective(lambda context, op, *args, policy=policy, **kwargs: policy)(x)
@@ -132,11 +133,11 @@ for policy in CheckpointPolicy:
     print(f"{policy.name:18}", back.ran["mm"])
 
 # %%
-# *"You are only allowed to backward once."* What was kept is handed out one time. So a
+# *"You are only allowed to backward once."* What was kept is handed out only once. So a
 # second ``v`` is refused, and so is a second derivative. A checkpoint without a policy
-# allows both. A batch of ``v`` counts as one ``backward``. An edit in place of what is
-# kept is refused, too, and so is a name without its overload. We write a function for two
-# calls:
+# allows both. A batch of ``v`` counts as one ``backward``. An edit in place of what is kept
+# is refused, too, and so is a name without its overload. To show this, we write a function
+# that makes two calls:
 
 kept = selective([aten.mm.default])
 
@@ -148,7 +149,7 @@ def two(f, **flags):
 
 
 # %%
-# And we make six attempts. Only the last two of them are not refused:
+# And we make six attempts, of which only the last two are not refused:
 
 attempts = (
     lambda: two(kept, retain_graph=True),

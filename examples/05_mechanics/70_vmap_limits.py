@@ -49,7 +49,7 @@ def first(x):
 
 
 # %%
-# And all seven together:
+# And here are all seven together:
 
 refused = {
     "if": branch,
@@ -179,8 +179,8 @@ for attempt in (
         print(str(error).partition("; ")[0].partition(". ")[0])
 
 # %%
-# As a check, two of the functions that replace the refused ones are compared with loops
-# over plain numbers:
+# As a check, we compare two of the functions that replace the refused ones with loops over
+# plain numbers:
 
 loop = [0.5 / x.item() ** 0.5 if x > 0 else -1.0 for x in samples]
 torch.testing.assert_close(vmap(grad(safe))(samples), torch.tensor(loop))

@@ -33,10 +33,10 @@ for product in (torch.sparse.mm, torch.matmul):
     print(of_s.layout, of_s.to_dense().tolist(), of_w.tolist())
 
 # %%
-# *My matrix has a million places and a thousand entries.* Then ``@`` makes a dense
-# gradient with a million entries, and SGD refuses the step, as you can see for our small
-# S. Use ``torch.sparse.mm``. Or make the *values* the leaf. Then nobody can doubt which
-# entries are variables:
+# *My matrix has a million places and a thousand entries.* Then ``@`` makes a dense gradient
+# with a million entries, and SGD refuses the step, as you can see for our small S. Use
+# ``torch.sparse.mm``. Or make the *values* the leaf. Then there is no doubt which entries
+# are variables:
 
 (S @ W).backward(v)
 try:
@@ -82,17 +82,17 @@ for name, f in functions.items():
         print(f"{name:6}", type(error).__name__, str(error)[:40])
 
 # %%
-# Some keep it sparse, some make it dense, and some do not know what to do with it. None
-# of those that return a gradient here gives a wrong one, which we check at the end. If
-# you want to save work, it is better to compute fewer outputs.
+# Some operations keep v sparse, some make it dense, and some do not know what to do with
+# it. None of those that return a gradient here gives a wrong one, which we check at the
+# end. If you want to save work, it is better to compute fewer outputs.
 #
 # A sparse gradient in .grad
 # --------------------------
 #
-# An embedding with ``sparse=True`` stores only the rows that were looked up. Every call
-# of ``backward`` *appends* its rows. ``coalesce`` adds up those that belong to the same
-# place. So before you call it, the stored values have another norm. Each line shows the
-# number of rows and the norm, both without ``coalesce`` and with it:
+# An embedding with ``sparse=True`` stores only the rows that were looked up. Every call of
+# ``backward`` *appends* its rows. ``coalesce`` adds up those that belong to the same place.
+# So before you call it, the norm of the stored values is a different one. Each line shows
+# the number of rows and the norm, both without ``coalesce`` and with it:
 
 table = torch.nn.Embedding(5, 2, sparse=True)
 for _ in range(3):
@@ -120,10 +120,10 @@ for name, user in users.items():
         print(f"{name:15}", str(error)[:60])
 
 # %%
-# *And SparseAdam is Adam?* Its steps are different. A row that is not looked up stays
-# where it is, while with Adam the momentum carries it on. Below, row 1 is looked up once,
-# and then row 3 four times. The first number is where row 1 has gone, and the second is
-# for row 3:
+# *Is SparseAdam the same as Adam?* No, its steps are different. A row that is not looked up
+# stays where it is, while with Adam the momentum carries it on. Below, row 1 is looked up
+# once, and then row 3 four times. The first number is where row 1 has gone, and the second
+# is for row 3:
 
 moved = {}
 for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
@@ -158,9 +158,9 @@ by_nested = torch.autograd.grad(y, rows, same, retain_graph=True)
 by_nested
 
 # %%
-# Or you use the flat tensor. Here ``y.values()`` has shape ``(5,)``, and so has its
-# ``v``. If you take a mean over all entries, a long row counts more than a short one. If
-# you want the mean of the means of the rows, pass this ``v``:
+# Or use the flat tensor. Here ``y.values()`` has shape ``(5,)``, and so has its ``v``. If
+# you take a mean over all entries, a long row counts more than a short one. If you want the
+# mean of the means of the rows, pass this ``v``:
 
 flat = torch.autograd.grad(y.values(), rows, torch.cat(weights), retain_graph=True)
 lengths = y.offsets().diff()

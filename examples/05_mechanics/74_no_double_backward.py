@@ -33,9 +33,9 @@ def product(f, x):  # H u
 
 
 # %%
-# Here are some operations that refuse, with the words that they use in the second backward.
-# It does not help to allow the kernel ``MATH`` where ``FLASH`` is allowed beside it, since
-# ``FLASH`` is preferred:
+# Here are some operations that refuse, with the error of their second backward. It does not
+# help to allow the kernel ``MATH`` if ``FLASH`` is allowed as well, since ``FLASH`` is
+# preferred:
 
 fused = {
     "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3),
@@ -54,7 +54,8 @@ for name, f in fused.items():
 # What to write instead
 # ---------------------
 #
-# You can write the same functions from parts, or go another way through the same call:
+# You can build the same functions from plain operations, or choose another kernel for the
+# same call:
 
 
 def attention(x):
@@ -68,7 +69,7 @@ def margin(x):  # for class k: the mean of max(0, 1 - x_k + x_j) over j, without
 
 
 # %%
-# The values are those of the fused ones, and the products exist:
+# The values are those of the fused operations, and the products exist:
 
 plain = {
     "attention": attention,
@@ -82,9 +83,10 @@ for name, f in plain.items():
     print(f"{name:18}", tuple(found[name].shape))
 
 # %%
-# *Large batches have a second derivative, a small one raises.* This was so with ``cdist``
-# before torch 2.14 (:ref:`version-notes`). If you let it compute by matrix products, it
-# has one on every release:
+# *Large batches have a second derivative, but a small one raises.* This was so with
+# ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let it compute by matrix
+# products, it has one on every release that was tried, and it is right where no two of the
+# points coincide:
 
 
 def distances(x):
@@ -95,9 +97,30 @@ torch.testing.assert_close(distances(x), torch.cdist(x, 1 - x))
 found["cdist"] = product(distances, x)
 
 # %%
-# *And the distances within one set?* If they are written as ``(a - b).norm()``, their
-# second derivative is NaN if two points are the same, as in all pairs i = j. So take only
-# the pairs i < j. Each line says whether there is a NaN, for all pairs first, and then
+# *Where two points coincide, the second derivative is wrong without a message.* The second
+# derivative of a squared distance is 2 everywhere. Through ``cdist`` it is 0 for a pair of
+# equal points, as all pairs i = i of ``cdist(x, x)`` are. For squared distances, and for a
+# kernel made of them, write the sum of squares, which takes no root
+# (:ref:`squared-distances`). In the first row the points are equal, in the second they
+# differ:
+
+point = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+squared = {
+    "by cdist": lambda a, b: torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist") ** 2,
+    "by squares": lambda a, b: ((a[:, None] - b[None]) ** 2).sum(-1),
+}
+bends = {name: [] for name in squared}
+for other in (0.0, 1.0):
+    for name, f in squared.items():
+        there = torch.tensor([[other]], dtype=torch.float64)
+        (g,) = torch.autograd.grad(f(point, there).sum(), point, create_graph=True)
+        bends[name].append(torch.autograd.grad(g, point)[0].item())
+    print({name: bend[-1] for name, bend in bends.items()})
+
+# %%
+# *What about the distances within one set?* If they are written as ``(a - b).norm()``,
+# their second derivative is NaN if two points are the same, as in all pairs i = j. So take
+# only the pairs i < j. Each line says whether there is a NaN, for all pairs first, and then
 # for i < j:
 
 i, j = torch.triu_indices(4, 4, 1)
@@ -108,8 +131,8 @@ for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
 # Attention inside a module
 # -------------------------
 #
-# The forward pass chooses the kernel, and with it the backward. So the context belongs
-# around the module's call. Around the backward it is too late:
+# The forward pass chooses the kernel, and with it the backward. So put the context around
+# the call of the module. Around the backward it comes too late:
 
 layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).double()
 tokens = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
@@ -147,8 +170,8 @@ found["LSTM"].shape
 # ------------------------
 #
 # For a ``ctc_loss``, or somebody else's kernel, a difference of two gradients gives
-# :math:`Hu` to about eight digits in float64. It comes without the graph that a penalty
-# needs:
+# :math:`Hu` to about eight digits in float64. But this result lacks the graph that a
+# penalty needs:
 
 
 def by_differences(f, x, h=1e-5):
@@ -162,8 +185,8 @@ off = (by_differences(attention, x) - found["attention"]).abs().max()
 print(tuple(of_ctc.shape), of_ctc.requires_grad, off.item() < 1e-7)
 
 # %%
-# As a check, each product is compared with such differences. The one of CTC is compared
-# with second differences of its values, which contain no derivative:
+# As a check, we compare each product with such differences, and the product of CTC with
+# second differences of its values, which contain no derivative:
 
 for name, f in {**plain, "cdist": distances, "LSTM": recurrent}.items():
     torch.testing.assert_close(found[name], by_differences(f, x), atol=1e-6, rtol=0)
@@ -171,6 +194,9 @@ h = 1e-3
 up, middle, down = (fused["ctc_loss"](x.detach() + k * h * u) ** 2 for k in (1, 0, -1))
 curvature = (up - 2 * middle + down) / h**2
 torch.testing.assert_close((of_ctc * u).sum(), curvature, atol=1e-6, rtol=1e-4)
+assert bends["by squares"] == [2, 2]
+assert bends["by cdist"][0] == 0
+assert abs(bends["by cdist"][1] - 2) < 1e-6
 
 # %%
 # Where next

@@ -40,9 +40,9 @@ print(before, shown(norm.named_buffers()), norm.running_mean.requires_grad)
 # What goes wrong
 # ---------------
 #
-# *functional_call is functional, so the module stays as it is?* Its parameters do. A
-# buffer that is missing in your dict is written in the module, and one that is in your
-# dict is written there. Be careful with ``dict(norm.named_buffers())``, which holds the
+# *functional_call is functional, so the module stays as it is?* Its parameters do. A buffer
+# that is missing from your dict is updated in the module, and one that is in your dict is
+# updated in the dict. Be careful with ``dict(norm.named_buffers())``, which holds the
 # module's own buffers and no copies. Below we pass no buffers, then copies, then the
 # module's own. Each line shows the dict, and then the module:
 
@@ -54,12 +54,12 @@ for given in ({}, deepcopy(own), own):
     print(shown(given), shown(norm.named_buffers()))
 
 # %%
-# *Who else writes?* ``no_grad`` does not care about state. A checkpoint runs the forward
-# pass twice, and so it counts the batch twice. Three things keep the module as it is:
-# ``eval()``, ``functional_call`` with copies of the buffers, and a layer that was made
-# with ``track_running_stats=False``. Such a layer has no buffers, and uses the statistics
-# of the batch in ``eval()``, too. The numbers say how many batches a fresh layer has
-# counted:
+# *What else writes to the statistics, and what does not?* A pass under ``no_grad`` does. A
+# checkpoint runs the forward pass twice, and so it counts the batch twice. Three things
+# leave the module as it is: ``eval()``, ``functional_call`` with copies of the buffers, and
+# a layer that was made with ``track_running_stats=False``. Such a layer has no buffers, and
+# uses the statistics of the batch in ``eval()``, too. The numbers below say how many
+# batches a fresh layer has counted:
 
 
 def again(norm):
@@ -89,8 +89,8 @@ assert counted == {"no_grad": 1, "checkpoint": 2, "eval": 0, "copies": 0}
 # A transform refuses to write into a tensor that comes from outside. It may write into an
 # argument, or into copies that are made inside. With ``vjp`` you need the copies, because
 # it differentiates with respect to every argument, and the count is an integer.
-# :term:`vmap` over several batches with one set of buffers has no place to write, and is
-# refused as well. Here are the five attempts:
+# :term:`vmap` over several batches with one set of buffers would have no single place to
+# write to, and is refused as well. Here are the five attempts:
 
 
 def total(params, buffers, x):
@@ -106,8 +106,8 @@ attempts = {
 }
 
 # %%
-# We give fresh copies to each of them, and print what has become of these copies. Notice
-# the last line: when ``vmap`` refused, the count had already gone up:
+# We give fresh copies of the buffers to each attempt, and print what has become of these
+# copies. Notice the last line: when ``vmap`` refused, the count had already gone up:
 
 norm = nn.BatchNorm1d(1)
 for name, attempt in attempts.items():

@@ -8,9 +8,9 @@ You read an image at positions that should be learned, and they do not move, or 
 little. ``grid_sample`` is differentiable with respect to the image and with respect to the
 coordinates. The slope with respect to a coordinate is the difference of the two
 neighbouring pixels, times the number of pixels per unit of x. It is constant between two
-pixel centres, and has kinks at them. Farther outside than a pixel it is 0, unless you ask
-for a mirror image. With ``mode="nearest"`` it is 0 everywhere, and an index has no gradient
-at all.
+pixel centres, and has kinks at them. More than one pixel outside the image it is 0, unless
+you ask for a mirror image. With ``mode="nearest"`` it is 0 everywhere, and an index has no
+gradient at all.
 """
 
 # %%
@@ -52,21 +52,21 @@ print(image[0, 0, 0, index].requires_grad)
 print(torch.autograd.grad(read(x, mode="nearest").sum(), x)[0])
 
 # %%
-# *They stop at the border.* Outside the image there are zeros, a copy of the border, or a
-# mirror image. Far outside, only the mirror has a slope, and it may point in the wrong
-# direction. Here are the values and the slopes at x = 1.1, which is less than a pixel
-# outside, and at x = 2.6:
+# *My coordinates stop at the border.* Outside the image there are zeros, a copy of the
+# border, or a mirror image. Far outside, only the mirror has a slope, and it may point in
+# the wrong direction. Here are the values and the slopes at x = 1.1, which is less than a
+# pixel outside, and at x = 2.6:
 
 x = torch.tensor([1.1, 2.6], dtype=torch.float64, requires_grad=True)
 for padding in ("zeros", "border", "reflection"):
     y = read(x, padding_mode=padding)
-    slopes = torch.autograd.grad(y.sum(), x)[0] + 0.0  # makes 0 of -0
+    slopes = torch.autograd.grad(y.sum(), x)[0] + 0.0  # turns -0 into 0
     print(f"{padding:10}", [round(value, 3) for value in y.tolist()], slopes.tolist())
 
 # %%
-# *They only see the next pixel.* If there is a bright spot three pixels away, the slope
-# is 0. Blur the image first, or go from coarse to fine. The second slope is from an image
-# that we have blurred twice, by five pixels each time:
+# *My coordinates only see the next pixel.* If there is a bright spot three pixels away, the
+# slope is 0. Blur the image first, or go from coarse to fine. The second slope is from an
+# image that we have blurred twice, by five pixels each time:
 
 spot = torch.zeros(1, 1, 1, 9, dtype=torch.float64)
 spot[..., 7] = 1
@@ -76,13 +76,13 @@ for seen in (spot, F.avg_pool2d(blurred, (1, 5), 1, (0, 2))):
     print(torch.autograd.grad(read(x, image=seen).sum(), x)[0])
 
 # %%
-# *A slope that is off by a factor.* With ``align_corners=False``, which is the default,
-# the outer edges of the image are at ±1, and not the centres of its last pixels. So one
-# unit is W/2 pixels. (A mirror image is then flat for half a pixel on both sides of an
-# edge.) And *height and width swapped*: a point of the grid is x, then y, while an image
-# is indexed by y, then x. In this picture a row is worth 5, and a column 1:
+# *My slope is off by a factor.* With ``align_corners=False``, which is the default, the
+# outer edges of the image are at ±1, and not the centres of its last pixels. So one unit is
+# W/2 pixels, and a mirror image is flat for half a pixel on both sides of an edge. *My
+# height and width are swapped.* A point of the grid is x, then y, while an image is indexed
+# by y, then x. In this picture a row is worth 5, and a column 1:
 
-picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 a row, 1 a column
+picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 for each row, 1 for each column
 grid = torch.zeros(1, 1, 1, 2, requires_grad=True)
 for corners in (True, False):
     y = F.grid_sample(picture, grid, align_corners=corners)
@@ -93,19 +93,19 @@ for corners in (True, False):
 # ---------------------
 #
 # *derivative for aten::grid_sampler_2d_backward is not implemented.* Older releases said
-# so. The torch of this page has it, with respect to image and grid. :term:`Forward mode
-# <forward mode>` is there since 2.15. Before that, *Trying to use forward AD with
-# grid_sampler_2d* was refused. For :math:`y^2` the second derivative is twice the slope
-# squared:
+# so. The torch of this page has this derivative, with respect to image and grid.
+# :term:`Forward mode <forward mode>` has been there since 2.15. Before that, it was refused
+# with *Trying to use forward AD with grid_sampler_2d*. For :math:`y^2` the second
+# derivative is twice the slope squared:
 
 x = where.clone().requires_grad_()
 (slope,) = torch.autograd.grad((read(x) ** 2).sum(), x, create_graph=True)
 print(torch.autograd.grad(slope.sum(), x)[0])
 
 # %%
-# If one of them is missing in your release, write the same function yourself, and it has
-# all derivatives. The floor is a constant. What remains is a sum of two pixels, with
-# weights that are linear in x:
+# If one of these is missing in your release, write the function yourself from plain
+# operations, which have all derivatives. The floor is a constant. What remains is a sum of
+# two pixels, with weights that are linear in x:
 
 
 def by_parts(x, image=image):

@@ -39,10 +39,10 @@ print(torch.autograd.grad(f(x), x, v)[0])
 # What goes wrong
 # ---------------
 #
-# *It looks like you're trying to call a compiled backward function within vmap/grad/vjp*
-# comes for a :term:`Jacobian` from a batch of v, by ``vmap`` over the compiled function's
-# backward. *torch.compile with aot_autograd does not currently support double backward*
-# comes for a :term:`Hessian`:
+# *It looks like you're trying to call a compiled backward function within vmap/grad/vjp* is
+# the message if you compute a :term:`Jacobian` from a batch of v, by ``vmap`` over the
+# compiled function's backward. *torch.compile with aot_autograd does not currently support
+# double backward* is the message for a :term:`Hessian`:
 
 y, rows = compiled(f)(x), torch.eye(3, dtype=torch.float64)
 
@@ -63,11 +63,11 @@ for attempt in (lambda: vmap(row)(rows), lambda: twice(x)):
         print(str(error).partition(". ")[0])
 
 # %%
-# (With this backend ``is_grads_batched=True`` runs. With the default one it ends in *Cannot
-# access data pointer of Tensor that doesn't have storage*.) Three ways run. The first is a
-# loop over v. The second is :mod:`torch.func` around the compiled function, which then runs
-# as if it had never been compiled. The third has the derivative inside, and is the one to
-# prefer. They give the same diagonal:
+# With this backend ``is_grads_batched=True`` runs, while with the default one it ends in
+# *Cannot access data pointer of Tensor that doesn't have storage*. Three other ways run.
+# The first is a loop over v. The second is :mod:`torch.func` around the compiled function,
+# which then runs as if it had never been compiled. The third has the derivative inside, and
+# is the one to prefer. They give the same diagonal:
 
 at = x.detach()
 looped = torch.stack([row(v) for v in rows])
@@ -75,8 +75,8 @@ for J in (looped, jacrev(compiled(f))(at), compiled(jacrev(f))(at)):
     print(J.diagonal())
 
 # %%
-# The second way has a price, because after it plain calls are not compiled either. Here 1
-# means compiled:
+# The second way has a price: after it, plain calls are not compiled either. Here 1 means
+# compiled:
 
 told, zero = compiled(lambda x: x + torch.compiler.is_compiling()), torch.zeros(1)
 before, _, after = told(zero), jacrev(told)(zero), told(zero)
@@ -89,7 +89,7 @@ inside = compiled(hessian(lambda x: f(x).sum()))(at)
 print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 
 # %%
-# *And backward() inside the compiled function?* The graph breaks there. With
+# *What if I call backward() inside the compiled function?* The graph breaks there. With
 # ``fullgraph=True`` it is refused, unless ``torch._dynamo.config.trace_autograd_ops`` is
 # set. This setting also makes two calls of ``backward`` through a shared part work
 # (:ref:`answers-compile` tries every combination). ``grad`` of :mod:`torch.func` needs no
@@ -100,8 +100,8 @@ print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 #
 # A network that returns forces takes a gradient in its ``forward``. ``torch.export``
 # follows ``autograd.grad`` through some operations and loses it in others, a ``Linear``
-# among them. A gradient of :mod:`torch.func` it does not follow at all. For the first of
-# the two we write a module:
+# among them. It does not follow a gradient of :mod:`torch.func` at all. To try
+# ``autograd.grad``, we write a module:
 
 torch.manual_seed(0)  # the same weights on every build
 energy = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -133,8 +133,8 @@ for module in (Slope(torch.sin), Slope(torch.exp), Slope(energy), func):
 
 # %%
 # ``make_fx`` runs the gradient once and writes down its operations, forward and backward in
-# one list, without any autograd in it. Weights as arguments stay weights. Of the names in
-# the list we print the products and the tanh:
+# one list, without any autograd in it. Weights as arguments stay weights. From this list we
+# print the names of the products and of the tanh:
 
 w = {name: p.detach().clone() for name, p in energy.named_parameters()}
 
@@ -164,11 +164,11 @@ print(program.module()(torch.ones(7, 3)).shape)
 
 # %%
 # An ONNX exporter that starts from such a program gets a forward pass of plain operations.
-# A branch on ``training`` is decided at the tracing, and a branch on a value is refused
-# there.
+# A branch on ``training`` is decided while the function is traced, and a branch on a value
+# is refused then.
 #
-# As a check, we compare the derivatives with those by hand, and the forces with those by
-# plain autograd, for other weights and another batch:
+# As a check, we compare the derivatives with formulas, and the forces with those from plain
+# autograd, for other weights and another batch:
 
 torch.testing.assert_close(compiled(jacrev(f))(at), (3 * at**2 * (at**3).cos()).diag())
 second = 6 * at * (at**3).cos() - 9 * at**4 * (at**3).sin()
@@ -184,7 +184,7 @@ torch.testing.assert_close(program.module()(more.detach()), -slope)
 # ----------
 #
 # :ref:`same-numbers` asks whether it is the same gradient, :ref:`vmap-limits` tells what
-# vmap refuses besides, and :ref:`functional-buffers` passes parameters as arguments.
+# else vmap refuses, and :ref:`functional-buffers` passes parameters as arguments.
 #
 # .. asked: torch.compile and gradients; compile with Hessian; compile a function with
 #    vmap; torch.export gradient; backward inside of torch.compile; compile and backward

@@ -4,11 +4,11 @@ r"""
 What does v do where an index occurs twice?
 ===========================================
 
-An index occurs twice in ``x[i]`` or in ``b[i] = s``. What happens to the gradient? If you
-*read* a place twice, both :term:`cotangents <cotangent>` are added up there, which is
-right. If you *write* it twice and the values are added, each of them gets its ``v``, which
-is right, too. But if one value overwrites the other, PyTorch sends ``v`` to both without a
-warning.
+An index occurs twice in your ``x[i]`` or in your ``b[i] = s``. What happens to the
+gradient? If you *read* a place twice, both :term:`cotangents <cotangent>` are added up
+there, which is right. If you *write* it twice and the values are added, each of them gets
+its ``v``, which is right, too. But if one value overwrites the other, PyTorch sends ``v``
+to both without a warning.
 """
 
 # %%
@@ -29,8 +29,8 @@ import pullback
 pullback.draw.vjp(v, S)
 
 # %%
-# PyTorch has many ways to read with an index. The six below give the same, and place 1,
-# which is never read, gets 0:
+# PyTorch has many ways to read with an index. The six below give the same gradient, and
+# place 1, which is never read, gets 0:
 
 reads = {
     "x[i]": lambda: x[i],
@@ -54,7 +54,7 @@ print(torch.autograd.grad(windows, x, v.view(2, 2))[0].tolist())
 print(torch.autograd.grad(x[:1].expand(4), x, v)[0].tolist())
 
 # %%
-# *A word that occurs often gets a larger gradient?* Yes, with one term for each time it
+# *Does a word that occurs often get a larger gradient?* Yes, with one term for each time it
 # occurs. An embedding can divide by the count, or leave out one row, which is used for
 # padding:
 
@@ -67,11 +67,11 @@ for settings in ({}, {"scale_grad_by_freq": True}, {"padding_idx": 2}):
 # Writing
 # -------
 #
-# Now we write ``s`` of shape ``(4,)`` into ``b`` of shape ``(3,)``, at the same ``i``.
-# The result has shape ``(3,)``, and so has the ``w`` that arrives from behind. If the
+# Now we write ``s`` of shape ``(4,)`` into ``b`` of shape ``(3,)``, at the same ``i``. The
+# result has shape ``(3,)``, and so has the cotangent ``w`` that arrives at it. If the
 # values are added, the result is :math:`b+S^\top s`. Its product with respect to ``s`` is
-# :math:`Sw`, which is a reading. There are several ways to write. Two of them are
-# assignments, and need a function:
+# :math:`Sw`, which reads ``w`` at the places ``i``. There are several ways to write. Two of
+# them are assignments, which we put into functions:
 
 s = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64, requires_grad=True)
 b = torch.zeros(3, dtype=torch.float64, requires_grad=True)

@@ -14,8 +14,8 @@ operation is a permutation, such as ``flip``, but not for most of the others.
 """
 
 # %%
-# ``x`` has shape ``(3,)``. For each ``y``, we take a ``v`` in its shape that counts 1, 2,
-# 3, …:
+# ``x`` has shape ``(3,)``. For each ``y``, we take a ``v`` of the same shape that counts 1,
+# 2, 3, …:
 
 import torch
 from torch.nn import functional as F
@@ -59,9 +59,9 @@ for name, f in moves.items():
     print(f"{name:25}", counting(f(x)).int().tolist(), "→", back(f, x).int().tolist())
 
 # %%
-# ``flip`` flips back, and ``roll`` rolls in the other direction. An entry that is twice
-# in ``y`` gets the sum of two entries of ``v``. If ``cat`` has several inputs, each of
-# them gets its part. *Why has a bias of shape (2,) the sum over the batch?* Because a
+# ``flip`` flips back, and ``roll`` rolls in the other direction. An entry that is twice in
+# ``y`` gets the sum of two entries of ``v``. If ``cat`` has several inputs, each of them
+# gets its part. *Why does a bias of shape (2,) get the sum over the batch?* Because a
 # broadcast makes such copies, one for each row:
 
 a, b = (torch.ones(n, requires_grad=True) for n in (2, 3))
@@ -128,9 +128,9 @@ print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach())
 # ---------------
 #
 # *I resize v back to the size of x by hand.* Then ``v`` is averaged, where the transpose
-# adds up. After an upsampling by 2, ones give you half of the right answer. You can
-# notice it by the sum. The shares of each output add up to 1, so every unit of ``v`` has
-# to arrive somewhere, and six ones have to make a sum of 6:
+# adds up. After an upsampling by 2, ones give you half of the right answer. The sum gives
+# it away. The shares of each output add up to 1, so every unit of ``v`` has to arrive
+# somewhere, and six ones have to make a sum of 6:
 
 ones = torch.ones(6)
 resized = F.interpolate(ones[None, None], scale_factor=0.5, mode="linear")[0, 0]
@@ -141,8 +141,9 @@ print("right  ", right, right.sum().item())
 # %%
 # So the gradient of a sum through an upsampling by 2 is twice as large, and nothing is
 # wrong with that, because an entry moves two outputs. (A pixel of an image moves four.) A
-# *mean* over the larger ``y`` divides by as many more, and the two cancel. For each loss,
-# we print the first entry of ``x.grad`` without and with upsampling:
+# *mean* over the larger ``y`` divides by a number of entries that has grown by the same
+# factor, and the two cancel. For each loss, we print the first entry of ``x.grad`` without
+# and with upsampling:
 
 for loss in ("sum", "mean"):
     small, large = getattr(x, loss)(), getattr(shares["interpolate, nearest"](x), loss)()

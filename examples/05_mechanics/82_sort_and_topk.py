@@ -47,7 +47,7 @@ print(x.tolist(), "gets", back.tolist())
 # ``topk``.
 #
 # Here is what other functions do, each with ones for ``v``. If two entries are equal, a
-# function that also gives indices chooses one of them, as ``kthvalue`` does, and
+# function that also gives indices chooses one of them. Examples are ``kthvalue``, and
 # ``median`` with a ``dim``. ``median()`` shares the gradient among them (:ref:`kinks`):
 
 selections = {
@@ -91,8 +91,8 @@ for entries in ([5.0, 1.0, 7.0, 3.0], [5.0, 0.0, 7.0, 3.0], [1e-25, 1e-25, 1e-25
 
 # %%
 # The opposite of reading many places is ``scatter``, where many sources go to one place.
-# With a sum, each source gets the weight of its place. With a mean, they share it, and
-# with a maximum only the largest gets it:
+# With a sum, each source gets the weight of its place. With a mean, the sources share this
+# weight, and with a maximum only the largest source gets it:
 
 place, total = torch.tensor([0, 0, 1, 1]), torch.zeros(2)
 for how in ("sum", "mean", "amax"):
@@ -103,7 +103,7 @@ for how in ("sum", "mean", "amax"):
 # What goes wrong
 # ---------------
 #
-# *A loss made of the indices.* The indices are integers, with no graph behind them, and
+# *My loss is made of the indices.* The indices are integers, with no graph behind them, and
 # PyTorch refuses:
 
 for picked in (x.topk(2).indices, x.argsort(), x.argmax()):
@@ -113,10 +113,10 @@ for picked in (x.topk(2).indices, x.argsort(), x.argmax()):
         print(picked.requires_grad, str(error).split(" and")[0])
 
 # %%
-# This is not a gap in PyTorch. The index is a step function of x, and wherever such a
-# function has a slope, it is 0. You can use a soft choice instead, which gets sharper
-# with a smaller τ. *The place of the maximum* can be replaced by a weighted mean of all
-# places, known as the soft argmax. Each line shows this mean and its gradient:
+# The missing gradient is not a gap in PyTorch. The index is a step function of x, and
+# wherever such a function has a slope, it is 0. You can use a soft choice instead, which
+# gets sharper with a smaller τ. *The place of the maximum* can be replaced by a weighted
+# mean of all places, known as the soft argmax. Each line shows this mean and its gradient:
 
 places = torch.arange(4.0)
 for tau in (2.0, 0.5, 0.1):
@@ -133,17 +133,17 @@ for tau in (2.0, 0.5, 0.1):
 
 def soft_ranks(x, tau):
     below = ((x[:, None] - x[None]) / tau).sigmoid()
-    return below.sum(1) - 0.5  # the comparison with itself
+    return below.sum(1) - 0.5  # without the comparison with itself
 
 
 print(x.argsort().argsort().tolist(), soft_ranks(x, 0.5).detach().numpy().round(2))
 torch.autograd.grad(soft_ranks(x, 0.5)[3], x)[0].numpy().round(3)
 
 # %%
-# *My mask from topk is a constant.* This is so, but ``x * mask`` still has the gradient
+# *My mask from topk is a constant.* That is true, but ``x * mask`` still has the gradient
 # of the entries that you keep. Only the decision which of them to keep has none. If you
-# want a slope for this decision and still a hard mask, use a straight-through estimate,
-# and see :ref:`discrete-choices` for its bias:
+# want a slope for this decision and still a hard mask, use a straight-through estimate, and
+# see :ref:`discrete-choices` for its bias:
 
 mask = torch.zeros(4).scatter(0, x.topk(2).indices, 1.0)
 print(mask.requires_grad, torch.autograd.grad(x * mask, x, v)[0].tolist())

@@ -86,10 +86,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# If you want to attribute, attack or explain the quantised model, use the float model
-# with fake quantisation in the same places. It has a gradient, and it gives the same
-# outputs, as far as the kernels for integers and for floats round their sums in the same
-# way.
+# If you want to attribute, attack or explain the quantised model, use the float model with
+# fake quantisation in the same places. It has a gradient, and it gives the same outputs,
+# provided that the kernels for integers and for floats round their sums in the same way.
 #
 # If only the weights are in int8, they are no obstacle. Written as floats they are
 # constants, and x gets its gradient through them. This is how a frozen model is trained
@@ -104,8 +103,8 @@ print(through.numpy().round(2) + 0.0)
 # --------------------------------------
 #
 # If the step size is learned (LSQ), you need the slope with respect to ``scale``. Our
-# function ``straight`` lets autograd compute it. If x is within the limits, it is the
-# rounding error in steps, and otherwise the limit itself:
+# function ``straight`` lets autograd compute it. If x is within the limits, this slope is
+# the rounding error in steps, and otherwise the limit itself:
 
 scale = torch.tensor(0.5, requires_grad=True)
 found = [torch.autograd.grad(straight(each, scale), scale)[0].item() for each in x.detach()]
@@ -120,8 +119,8 @@ up, down = (fake(x.detach(), 0.5 + h) for h in (1e-3, -1e-3))
 print(((up - down) / 2e-3).numpy().round(2) + 0.0)
 
 # %%
-# *gradcheck fails on my fake quantisation.* So this is not a mistake of yours. The true
-# slope with respect to x is 0 or a jump, and gradcheck compares with that:
+# *gradcheck fails on my fake quantisation.* This is not a mistake of yours. The true
+# function is flat between its jumps, and gradcheck compares with its slope:
 
 try:
     torch.autograd.gradcheck(fake, x.detach().double().requires_grad_(), eps=1e-3)

@@ -6,9 +6,10 @@ May several threads call backward at once?
 
 You have several threads and want each of them to call ``backward``. They may, if each has
 its own graph. Call :func:`torch.autograd.grad` in each of them, and add up the results in a
-fixed order. What threads share makes trouble. The first one frees a graph, and a leaf's
-``.grad`` takes the parts in the order in which they come. Most modes that you set with a
-``with`` do not apply in a thread that you start there.
+fixed order. Trouble comes from what threads share. The first thread to use a shared graph
+frees it, and the ``.grad`` of a shared leaf adds up the parts in the order in which they
+come. Most modes that you set with a ``with`` do not apply in a thread that you start inside
+it.
 """
 
 # %%
@@ -35,8 +36,8 @@ x.grad = torch.stack(parts).sum(0)
 print(parts, x.grad)
 
 # %%
-# As far as the graph is on the CPU, a ``backward`` runs in the thread that calls it, and
-# so do its hooks. The graph may have been made in another thread, as it is here:
+# For the part of a graph that is on the CPU, ``backward`` runs in the thread that calls it,
+# and so do its hooks. The graph may have been made in another thread, as it is here:
 
 h = 3 * x
 h.register_hook(lambda g: print("the hook runs in", threading.current_thread().name))
@@ -48,10 +49,10 @@ other.join()
 # What goes wrong
 # ---------------
 #
-# Two threads may share one graph. Then the first one frees it, and the second is told to
-# retain it. With ``retain_graph=True`` both get their product. Here one thread comes
-# after the other. If they run at the same moment, it is chance which of them is refused.
-# Now and then nobody is, so that a test may pass:
+# Two threads may share one graph. Then the first one frees it, and the second gets an error
+# that tells it to retain the graph. With ``retain_graph=True`` both get their product. Here
+# one thread comes after the other. If they run at the same moment, it is chance which of
+# them is refused. Now and then neither is, so that a test may pass:
 
 for flags in ({}, {"retain_graph": True}):
     y = x**2
@@ -61,8 +62,8 @@ for flags in ({}, {"retain_graph": True}):
         print(str(task.exception() or task.result()[0]).partition(" (or")[0])
 
 # %%
-# They may also share one leaf. Its ``.grad`` takes the parts in the order in which they
-# come, and a rounded sum depends on this order. Here each thread waits for the one
+# Two threads may also share one leaf. Its ``.grad`` takes the parts in the order in which
+# they come, and a rounded sum depends on this order. Here each thread waits for the one
 # before, in two different orders:
 
 
@@ -102,9 +103,9 @@ with torch.no_grad(), ThreadPoolExecutor(1) as pool:
     print("here", seen(), "there", pool.submit(seen).result())
 
 # %%
-# *Nor my default device?* No, even if you set it with ``set_default_device``. The default
-# dtype is different. It belongs to the process, as anomaly mode does, and the thread sees
-# both:
+# *Does it not see my default device either?* No, even if you set it with
+# ``set_default_device``. The default dtype is different. It belongs to the process, as
+# anomaly mode does, and the thread sees both:
 
 torch.set_default_device("meta")
 torch.set_default_dtype(torch.float64)
@@ -132,10 +133,10 @@ mine = torch.rand(1, generator=torch.Generator().manual_seed(0))
 print(*(torch.equal(drawn, first) for drawn in (there, torch.rand(1), mine)))
 
 # %%
-# *A thread inside torch.func.grad.* A transform belongs to its thread, too. So what
+# *I start a thread inside torch.func.grad.* A transform belongs to its thread, too. So what
 # another thread computes is a constant for it, and nothing warns you. In :math:`x\cdot
-# x^2`, only the first factor is differentiated, and the result is :math:`x^2`. It should
-# be :math:`3x^2`, which is printed beside it:
+# x^2`, only the first factor is differentiated, and the result is :math:`x^2`. It should be
+# :math:`3x^2`, which is printed beside it:
 
 
 def cube(x):
@@ -156,8 +157,8 @@ with ThreadPoolExecutor(2) as pool:
 print([each.result() for each in own])
 
 # %%
-# An error in a ``Thread`` is printed, and then it is lost. ``result()`` of a pool raises
-# it where you wait:
+# An error in a ``Thread`` is printed, and then it is lost. If you use a pool, ``result()``
+# raises the error where you wait for it:
 
 with ThreadPoolExecutor(1) as pool:
     task = pool.submit((2 * x).backward)

@@ -47,9 +47,9 @@ Cube.apply(x).backward(v)
 # One gradient for each input
 # ---------------------------
 #
-# ``backward`` returns one value for each argument of ``forward`` after ``ctx``, namely
-# ``None`` for an argument that is not a tensor. ``ctx.needs_input_grad`` says for which
-# arguments a gradient is wanted, so that you need not compute the others:
+# ``backward`` returns one value for each argument of ``forward`` after ``ctx``. For an
+# argument that is not a tensor, this value is ``None``. ``ctx.needs_input_grad`` says for
+# which arguments a gradient is wanted, so that you need not compute the others:
 
 
 class Product(Function):
@@ -104,8 +104,8 @@ class Ordered(Function):
 
 # %%
 # If nobody uses an output, zeros arrive for it. After ``set_materialize_grads(False)`` None
-# arrives instead, which saves the work with the zeros. Your rule then has to expect None
-# for each of its outputs, also for the first. Here the first output is used alone, and then
+# arrives instead, which saves the work of making zeros. Your rule then has to expect None
+# for any of its outputs, including the first. Here the first output is used alone, and then
 # the second:
 
 x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
@@ -141,10 +141,10 @@ for declare in (True, False):
 # ---------------
 #
 # PyTorch checks some of what ``backward`` returns, and quietly adapts the rest. We try four
-# rules on a ``forward`` that returns ``x`` as it is. Its ``backward`` is called all the
-# same. The first rule flips the sign, which is known as *gradient reversal*. The second
-# rule returns two gradients where one is due. The third returns a gradient of the wrong
-# shape, and the fourth returns float64 in a larger shape:
+# rules on a ``forward`` that returns ``x`` as it is. Its ``backward`` is still called. The
+# first rule flips the sign, which is known as *gradient reversal*. The second rule returns
+# two gradients where one is due. The third returns a gradient of the wrong shape, and the
+# fourth returns float64 in a larger shape:
 
 
 class Same(Function):
@@ -160,9 +160,9 @@ for f in (torch.neg, lambda v: (v, v), lambda v: v[:2], lambda v: v.double().exp
         print(error)
 
 # %%
-# The wrong number and the wrong shape raise errors. (Extra values that are None would
-# pass.) The last one passes. It is cast to float32, and because an input of shape ``(3,)``
-# could have been broadcast to ``(4, 3)``, PyTorch adds up the four rows.
+# The wrong number of gradients and the wrong shape raise errors, though extra values that
+# are None would pass. The last rule does pass. It is cast to float32, and because an input
+# of shape ``(3,)`` could have been broadcast to ``(4, 3)``, PyTorch adds up the four rows.
 #
 # *Why is my backward not called?* Because the call was not recorded. There are several
 # possible reasons. Perhaps no input requires a gradient, or the call ran under ``no_grad``.
@@ -180,13 +180,13 @@ print(First.apply([x, x]).grad_fn, First.apply(x.detach()).grad_fn)
 print(type(First.forward(None, [x, x]).grad_fn).__name__)  # PyTorch's own rule, not yours
 
 # %%
-# The results are compared with formulas, with PyTorch's own rules for the same functions,
-# and with differences:
+# As a check, we compare the results with formulas, with PyTorch's own rules for the same
+# functions, and with difference quotients:
 
 assert cubed.tolist() == [8 * 3, 8 * 12 * 10, 8 * 27 * 100]
 x = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
 (ours,) = torch.autograd.grad(Product.apply(x, 2 * x, 3).sum(), x)
-torch.testing.assert_close(ours, 12 * x.detach())  # of 6 x^2
+torch.testing.assert_close(ours, 12 * x.detach())  # the derivative of 6 x^2
 assert pulled.tolist() == torch.autograd.grad(x.sort()[0], x, v.double())[0].tolist()
 assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
 

@@ -5,10 +5,11 @@ What is v like inside of my backward: its strides, its owner, its graph?
 ========================================================================
 
 You write the backward of a custom Function and want to know what you may assume about
-``v``, or ``grad_output``. It has the shape and dtype of the output. Nothing is promised of
-its memory. It may be one number with strides of 0, or be shared with others. No graph is
-recorded. If a kernel of yours reads memory, give it ``v.contiguous()``, and never edit
-``v`` in place.
+``v``, or ``grad_output``. It has the shape and dtype of the output. Nothing is promised
+about its memory. It may be a single number with strides of 0, or be shared with other
+tensors. Inside ``backward`` no graph is recorded, unless somebody has asked for
+``create_graph=True``. If a kernel of yours reads memory, give it ``v.contiguous()``, and
+never edit ``v`` in place.
 """
 
 # %%
@@ -31,8 +32,8 @@ class Shown(Function):
 
 
 # %%
-# We call the same Function three times and put something different behind it each time.
-# Look at the strides, and at whether ``v`` is contiguous:
+# We call the same Function three times, each time with a different operation after it. Look
+# at the strides, and at whether ``v`` is contiguous:
 
 x = torch.arange(6.0).reshape(2, 3).requires_grad_()
 for after in (torch.sum, lambda y: (y**2).sum(), lambda y: (y.T.contiguous() ** 2).sum()):
@@ -74,8 +75,9 @@ for rule in (Viewed, Kernel, Mended):
 # %%
 # *May I write into v, to save memory?* No. Another branch of the graph may hold the same
 # tensor, and so may whoever has passed it. Here ``left`` has the slope 1, and we pass ones
-# for v. In the first line nobody asks for x, so the edit is not made, and all is right. In
-# the second line it has reached the gradient of ``left`` and our own ``v``:
+# for v. In the first line the gradient with respect to x is not asked for, so the edit is
+# not made, and everything is right. In the second line it has reached the gradient of
+# ``left`` and our own ``v``:
 
 
 class InPlace(Shown):
@@ -90,9 +92,9 @@ for inputs in ((left,), (left, x)):
 # autograd.grad inside of backward
 # --------------------------------
 #
-# ``backward`` runs without grad mode (unless somebody has asked for ``create_graph=True``),
-# so what you compute there has no graph. If you want to differentiate in there, turn grad
-# mode on, and start from a detached x, which is a leaf of your own:
+# ``backward`` runs without grad mode, unless somebody has asked for ``create_graph=True``.
+# So what you compute there has no graph. If you want to differentiate inside ``backward``,
+# turn grad mode on, and start from a detached x, which is a leaf of your own:
 
 
 class Recomputed(Function):
@@ -121,7 +123,7 @@ for Recomputed.enable in (False, True):
         print(error)
 
 # %%
-# This Function has no second derivative, as ``own`` is cut from x. So mark it
+# This Function has no second derivative, because ``own`` is cut off from x. So mark it
 # ``once_differentiable`` (:ref:`twice-differentiable`). If you use :func:`torch.func.vjp`
 # inside backward, you need no switch at all, because it turns grad mode on for itself.
 
@@ -156,7 +158,7 @@ for Square.conjugate in (False, True):
     print(Square.conjugate, gradcheck(Square.apply, z, raise_exception=False))
 
 # %%
-# We compare with torch's own rules for the same functions:
+# As a check, we compare our rules with torch's own for the same functions:
 
 torch.testing.assert_close(
     torch.autograd.grad(Recomputed.apply(x).sum(), x)[0], 3 * x.detach() ** 2

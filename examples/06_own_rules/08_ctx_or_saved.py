@@ -6,9 +6,9 @@ ctx.x = x or ctx.save_for_backward(x)?
 
 In some examples ``forward`` ends with ``ctx.x = x``, and in others with
 ``ctx.save_for_backward(x)``. Both seem to work. Use ``save_for_backward`` for tensors that
-are inputs or outputs. It notices an edit in place, makes no ring of references, and lets
-hooks and checkpoints handle the tensor. What is not a tensor, such as a number, a shape or
-a flag, becomes an attribute of ``ctx``.
+are inputs or outputs. It notices an edit in place, makes no reference cycle, and lets hooks
+and checkpoints handle the tensor. What is not a tensor, such as a number, a shape or a
+flag, becomes an attribute of ``ctx``.
 """
 
 # %%
@@ -56,10 +56,9 @@ for rule in (Attribute, Saved):
 # ---------------
 #
 # *Memory grows with every step.* If an output is kept as an attribute, it holds its node,
-# and the node holds the output. This is a ring. Only Python's garbage collector can free
-# it, and the collector does not know how much memory is waiting. We delete the last name
-# of the output, with the collector switched off, and look whether the output is still
-# there:
+# and the node holds the output. This is a cycle. Only Python's garbage collector can free
+# it, and the collector does not know how much memory is waiting. We delete the last name of
+# the output, with the collector switched off, and see whether the output is still there:
 
 gc.disable()
 for rule in (Attribute, Saved):
@@ -97,7 +96,7 @@ for rule in (Attribute, Saved):
 # %%
 # *Trying to backward through the graph a second time.* You get this message with
 # ``save_for_backward``, because what was saved has been freed after the first call. An
-# attribute is not freed, and so you hear nothing:
+# attribute is not freed, and so there is no message:
 
 for rule in (Attribute, Saved):
     y = rule.apply(x)
@@ -139,9 +138,9 @@ products = torch.autograd.grad(Scaled.apply(2, *parts), parts, torch.ones(2))
 products
 
 # %%
-# *A tensor that I computed on the way?* Its numbers are kept in either place, and the
-# first derivative is right. But for a second derivative it is a constant, wherever you
-# keep it.
+# *Where do I keep a tensor that I computed on the way?* Its numbers are kept in either
+# place, and the first derivative is right. But for a second derivative it is a constant,
+# wherever you keep it.
 #
 # If ``backward`` also uses ``x``, as here, the second derivative is wrong without a
 # warning. Compute the tensor again in ``backward``, or return it as an output (see
@@ -174,8 +173,8 @@ for again in (False, True):
     print(again, second[again].round(decimals=4))
 
 # %%
-# If ``backward`` uses nothing but the tensor from the way, its result has no path to
-# ``x``. Then the second derivative with respect to ``x`` raises:
+# If ``backward`` uses nothing but such a tensor, its result has no path to ``x``. Then the
+# second derivative with respect to ``x`` raises:
 
 
 class Alone(Halfway):
@@ -194,7 +193,7 @@ except RuntimeError as error:
 print(g.grad_fn, refused, sep="\n")
 
 # %%
-# As a check, we compare all of them with formulas or with torch's own rules for the same
+# As a check, we compare all results with formulas or with torch's own rules for the same
 # functions:
 
 (ours,) = torch.autograd.grad(Saved.apply(x), x, v)
@@ -209,9 +208,9 @@ assert refused
 # Where next
 # ----------
 #
-# :ref:`custom-function` shows the whole form of a Function. :ref:`what-keeps-a-graph`
-# lists what else keeps a graph alive, and :ref:`checkpointing` is about saved tensors
-# elsewhere.
+# :ref:`custom-function` shows the whole form of a Function. :ref:`what-keeps-a-graph` lists
+# what else keeps a graph alive, and :ref:`checkpointing` is about saved tensors that are
+# kept elsewhere.
 #
 # .. asked: save_for_backward; ctx.x; store tensors for backward; memory leak in a
 #    custom Function; ctx attributes

@@ -6,8 +6,8 @@ Deriving VJPs: matmul, inverse, logsumexp, solve
 
 You need the backward of a matrix function and do not want to write out its indices. Write
 down what a small change of the inputs does to Y, take its inner product with ``V``, and
-move everything to the other side until ``dX`` stands alone. What ``dX`` is then multiplied
-by is the gradient. This takes no index and no four-dimensional :term:`Jacobian`.
+move everything to the other side until ``dX`` stands alone. The other factor of that inner
+product is then the gradient. You need no index and no four-dimensional :term:`Jacobian`.
 """
 
 # %%
@@ -130,7 +130,7 @@ compare(torch.linalg.solve, solve_rule, square, Z)
 # Let x be a vector and :math:`s=\operatorname{softmax}(x)`. The :term:`gradient` of
 # logsumexp is s, so its rule is :math:`G=v\,s` with a number v. For softmax itself,
 # :math:`ds=s\odot dx-s\,(s\cdot dx)`. Moving both factors gives :math:`G=s\odot(v-s\cdot
-# v)`, which needs the output only:
+# v)`, which needs only the output:
 
 
 def logsumexp_rule(v, y, x):
@@ -149,9 +149,9 @@ print(compare(lambda x: torch.softmax(x, 0), softmax_rule, x))
 # What goes wrong
 # ---------------
 #
-# The rule may be right and its formula useless. ``exp(x) / exp(x).sum()`` is the same
-# :math:`s`, until an entry is so large that its exponential overflows. If you compute s
-# from the output y of logsumexp, nothing overflows:
+# A rule may be right, and yet the way you compute it useless. ``exp(x) / exp(x).sum()`` is
+# the same :math:`s`, until an entry is so large that its exponential overflows. If you
+# compute s from the output y of logsumexp, nothing overflows:
 
 big = torch.tensor([1000.0, 1000.0], dtype=torch.float64)
 y = torch.logsumexp(big, 0)

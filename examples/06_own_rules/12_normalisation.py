@@ -12,10 +12,10 @@ LayerNorm is the same along the other axis.
 """
 
 # %%
-# We take one feature at N samples, so that ``x``, ``y`` and ``v`` have shape ``(N,)``.
-# The layer computes :math:`\hat x=(x-\mu)/\sigma` and :math:`y=\gamma\hat x+\beta`, with
+# We take one feature at N samples, so that ``x``, ``y`` and ``v`` have shape ``(N,)``. The
+# layer computes :math:`\hat x=(x-\mu)/\sigma` and :math:`y=\gamma\hat x+\beta`, with
 # :math:`\sigma^2=\frac1N\sum_i(x_i-\mu)^2+\varepsilon`. In the code there are d features,
-# one in each column, and so ``X`` has shape ``(N, d)``:
+# one in each column of ``X``, which has shape ``(N, d)``:
 
 import torch
 from torch import nn
@@ -30,10 +30,10 @@ Y = nn.functional.batch_norm(X, None, None, gamma, beta, training=True, eps=eps)
 theirs = torch.autograd.grad(Y, (X, gamma, beta), V)
 
 # %%
-# The gradients of the weights come first. :math:`\beta` was copied to all samples, and so
-# its gradient is the sum of ``v`` over the batch. :math:`\gamma` was multiplied by
-# :math:`\hat x`, and so its gradient is the sum of :math:`v\hat x`. We print that of
-# :math:`\gamma`, then that of :math:`\beta`, and whether they agree with PyTorch:
+# The gradients of the weights come first. :math:`\beta` was copied to all samples, so its
+# gradient is the sum of ``v`` over the batch. :math:`\gamma` was multiplied by :math:`\hat
+# x`, which makes its gradient the sum of :math:`v\hat x`. We print that of :math:`\gamma`,
+# then that of :math:`\beta`, and whether they agree with PyTorch:
 
 sigma = (X.var(0, correction=0) + eps).sqrt().detach()
 X_hat = ((X - X.mean(0)) / sigma).detach()
@@ -44,7 +44,7 @@ for own, other in zip(((V * X_hat).sum(0), V.sum(0)), theirs[1:], strict=True):
 # The gradient with respect to x
 # ------------------------------
 #
-# *I treat mean and variance as numbers.* Then your gradient is wrong, though its shape is
+# *I treat mean and variance as constants.* Then your gradient is wrong, though its shape is
 # right. We print whether it agrees, and the largest error:
 
 G = gamma.detach() * V / sigma
@@ -60,9 +60,9 @@ print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
 #    \sigma\,d\hat x=\Bigl(I-\tfrac1N\mathbf 1\mathbf 1^\top
 #    -\tfrac1N\hat x\hat x^\top\Bigr)dx .
 #
-# This matrix is its own transpose, and so :math:`\gamma v/\sigma` comes back through the
-# same matrix. It removes the mean, and then the part along :math:`\hat x`. Only with both
-# do we agree with PyTorch:
+# This matrix is its own transpose. On the way back, :math:`\gamma v/\sigma` is therefore
+# multiplied by the same matrix. It removes the mean, and then the part along :math:`\hat
+# x`. Only with both do we agree with PyTorch:
 
 by_mean = G - G.mean(0)
 both = by_mean - X_hat * (G * X_hat).mean(0)
@@ -89,7 +89,7 @@ print(*(bool(along.abs().max() < bound) for bound in (1e-4, 1e-12)))
 # ------------------------
 #
 # LayerNorm takes the mean over the features of one sample. There :math:`\gamma` differs
-# from entry to entry, and so you have to multiply first, and then remove the mean and the
+# from entry to entry. You have to multiply by it first, and then remove the mean and the
 # part along :math:`\hat x`. Its weights are still summed over the samples. We compare the
 # gradients with respect to ``Z`` and to ``scale``:
 
@@ -110,7 +110,8 @@ print(torch.allclose(projected(W * scale / s, Z_hat, 1), by_input))
 print(torch.allclose((W * Z_hat).sum(0), by_scale))
 
 # %%
-# *And RMSNorm?* It subtracts no mean, and so no mean is removed on the way back:
+# *What about RMSNorm?* It subtracts no mean on the way forward, and none is removed on the
+# way back:
 
 normed = nn.functional.rms_norm(Z, (3,), scale, eps=eps)
 rms = (Z.square().mean(1, keepdim=True) + eps).sqrt()
@@ -130,9 +131,9 @@ print(torch.allclose(in_eval, V / (1 + eps) ** 0.5))
 # What goes wrong
 # ---------------
 #
-# *Nearly right.* The variance inside the layer divides by N, while ``x.var()`` divides by
-# N − 1. (Only the *running* variance is the one with N − 1, as the last line shows.) With
-# N, and with ε under the root, the formula is exact:
+# *My result is nearly right.* The variance inside the layer divides by N, while ``x.var()``
+# divides by N − 1. Only the *running* variance is computed with N − 1, as the last line
+# shows. With N, and with ε under the root, the formula is exact:
 
 wrong = X.std(0).detach()
 wrong_hat = ((X - X.mean(0)) / wrong).detach()
@@ -140,15 +141,15 @@ off = projected(gamma.detach() * V / wrong, wrong_hat, 0)
 for name, own in {"N - 1": off, "N": both}.items():
     error = (own - theirs[0]).abs().max()
     print(name, f"{error:.2f}", bool(error < 1e-12))
-layer = nn.BatchNorm1d(d, momentum=1.0).double()  # it remembers the last batch alone
+layer = nn.BatchNorm1d(d, momentum=1.0).double()  # it remembers only the last batch
 layer(X)
 print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 
 # %%
-# *A batch of one sample.* Its variance is 0 and its :math:`\hat x` is 0. So the gradients
-# with respect to ``x`` and :math:`\gamma` would be 0 for every ``v``, and PyTorch raises.
-# One *image* with more than one pixel is a different case, because ``BatchNorm2d`` takes
-# mean and variance over the pixels, too:
+# *My batch has one sample.* Then the variance is 0, and so is :math:`\hat x`. So the
+# gradients with respect to ``x`` and :math:`\gamma` would be 0 for every ``v``, and PyTorch
+# raises. One *image* with more than one pixel is a different case, because ``BatchNorm2d``
+# takes mean and variance over the pixels, too:
 
 try:
     nn.BatchNorm1d(2)(torch.ones(1, 2))
@@ -157,8 +158,8 @@ except ValueError as error:
 print(nn.BatchNorm2d(2)(torch.ones(1, 2, 5, 5)).shape)
 
 # %%
-# As a check without autograd, we compare with difference quotients of :math:`\langle
-# V,Y\rangle`:
+# As a check without autograd, we compare our gradient with difference quotients of
+# :math:`\langle V,Y\rangle`:
 
 at, h = X.detach(), 1e-6
 quotient = torch.zeros(N, d, dtype=torch.float64)

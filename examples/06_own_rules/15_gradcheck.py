@@ -86,16 +86,16 @@ best = {str(d): steps[e.index(min(e))] for d, e in errors.items()}
 best
 
 # %%
-# On logarithmic axes the error is a V. In float32 no step gives more than a few digits
-# here. This is why gradcheck asks for float64, and why its ``eps`` of 1e-6 suits float64
-# only:
+# On logarithmic axes the error has the shape of a V. In float32 no step gives more than a
+# few digits here. This is why gradcheck asks for float64, and why its ``eps`` of 1e-6 suits
+# only float64:
 
 figure, ax = plt.subplots(layout="constrained")
 for dtype, error in errors.items():
     ax.loglog(steps, error, marker="o", label=str(dtype))
 ax.set(xlabel="step h", ylabel="error of the difference quotient")
 ax.legend()
-title = ax.set_title("Too large a step bends, too small a step rounds: the error is a V")
+title = ax.set_title("The error: truncation at large steps, rounding at small ones")
 
 # %%
 # A right rule, refused
@@ -122,10 +122,11 @@ right
 # %%
 # Only ``abs``, and the product of tensors that share no memory, have passed.
 #
-# *Why does it complain of stride 0, or that my backward is not reentrant?* An expanded
-# input is the one kind of shared memory that gradcheck notices. The other message comes
-# from running each product twice. On a GPU, sums whose order changes differ in the last
-# digits, and ``nondet_tol`` allows that. Here we add the noise ourselves:
+# *Why does gradcheck complain about a stride of 0, or say that my backward is not
+# reentrant?* An expanded input is the one kind of shared memory that gradcheck notices. The
+# other message comes from running each product twice. On a GPU, sums whose order changes
+# differ in the last digits, and ``nondet_tol`` allows that. Here we add the noise
+# ourselves:
 
 expanded = torch.ones(1, dtype=torch.float64).expand(3).requires_grad_()
 noisy = with_rule(torch.square, lambda x, v: v * (2 * x + 1e-9 * torch.rand_like(x)))
@@ -140,11 +141,11 @@ passes(noisy, x, nondet_tol=1e-6)
 # A wrong rule, passed
 # --------------------
 #
-# Now the other way round. Four of the rules below are wrong in a branch that the point does
-# not visit, by an error within ``rtol=1e-3``, by one within ``atol=1e-5``, and by a missing
-# conjugate, which real inputs cannot show. A fifth rule is tested with ``fast_mode=True``,
-# which compares a single number, :math:`v^\top Ju`, and here misses that one entry of J is
-# off by 1e-4:
+# Now the other way round. Four of the rules below are wrong, each in its own way: in a
+# branch that the point does not visit, by an error within ``rtol=1e-3``, by one within
+# ``atol=1e-5``, and by a missing conjugate, which real inputs cannot show. A fifth rule is
+# tested with ``fast_mode=True``, which compares a single number, :math:`v^\top Ju`, and
+# here misses that one entry of J is off by 1e-4:
 
 off = torch.tensor([[2.0, 1e-4], [0.0, 2.0]], dtype=torch.float64)
 wrong = {
@@ -174,8 +175,7 @@ caught
 
 # %%
 # We compare the matrix with the formula, and repeat the verdicts and the depth of the V as
-# assertions. What is right still passes with the tighter tolerances and with complex
-# inputs:
+# assertions. A right rule still passes with the tighter tolerances and with complex inputs:
 
 J = torch.tensor([[3.0, 2.0], [12.0, 0.0], [0.0, 6.0]], dtype=torch.float64)
 torch.testing.assert_close(measured, J, rtol=1e-8, atol=1e-8)

@@ -49,9 +49,10 @@ twice(Fourth.apply, x)
 # What goes wrong
 # ---------------
 #
-# *First gradient right, second silently wrong.* Here ``forward`` saves :math:`q=x^2`. As q
-# is neither an input nor an output, ``backward`` sees a constant. So in :math:`4qx` only
-# the factor x is differentiated. The second derivative becomes :math:`4q=16`, and not 48:
+# *My first gradient is right, and the second is silently wrong.* Here ``forward`` saves
+# :math:`q=x^2`. Since q is neither an input nor an output, ``backward`` treats it as a
+# constant. So in :math:`4qx` only the factor x is differentiated. The second derivative
+# becomes :math:`4q=16`, and not 48:
 
 
 class Intermediate(Function):
@@ -70,7 +71,7 @@ class Intermediate(Function):
 twice(Intermediate.apply, x)
 
 # %%
-# ``gradcheck`` passes this Function, since it looks at the first derivative only.
+# ``gradcheck`` passes this Function, since it looks only at the first derivative.
 # ``gradgradcheck`` makes the same comparison for the gradient, here with ones for ``v``,
 # and refuses:
 
@@ -83,7 +84,7 @@ except RuntimeError as error:
 # %%
 # One remedy is to compute q again in ``backward``. If that is expensive, return q as an
 # output instead. Then q is in the graph and has a :term:`cotangent` of its own,
-# :math:`v_q`, whose product is :math:`2xv_q`:
+# :math:`v_q`, which contributes :math:`2xv_q`:
 
 
 class Returned(Function):
@@ -130,18 +131,19 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Do not rely on this error. It comes only if ``v`` has a graph, and only to a walk that
-# goes there, which that of ``autograd.grad(g, x)`` does not. For :math:`x^4+x^2` and
-# :math:`((x^2)^4)^2` the right :math:`f''` are 50 and 3932160. Look at the second number
-# of each pair, which you get without a warning:
+# Do not rely on this error. It is raised only if ``v`` has a graph, and only if the walk
+# back comes to this place, which that of ``autograd.grad(g, x)`` does not. For
+# :math:`x^4+x^2` and :math:`((x^2)^4)^2` the right :math:`f''` are 50 and 3932160. Look at
+# the second number of each pair, which you get without a warning:
 
 slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**2) ** 2, x)
 slips
 
 # %%
-# Both are wrong. A remedy that holds is to make the product a Function of its own, of ``x``
-# *and* ``v``, with both its derivatives, :math:`12x^2v` and :math:`4x^3`. (If you want to
-# refuse for certain, raise an error there.) With it the second derivatives are right:
+# Both second derivatives are wrong. A reliable remedy is to make the product a Function of
+# its own, of ``x`` *and* ``v``, with both its derivatives, :math:`12x^2v` and :math:`4x^3`.
+# With this Function the second derivatives are right. If you would rather be sure that they
+# are refused, raise an error in its ``backward``:
 
 
 class FourthVJP(Function):

@@ -4,7 +4,7 @@ r"""
 Function under vmap and forward mode (setup_context, jvp)
 =========================================================
 
-You have written an :class:`torch.autograd.Function`, and ``y.backward(v)`` works. Then you
+You have written a :class:`torch.autograd.Function`, and ``y.backward(v)`` works. Then you
 pass it to ``torch.func.jacrev`` or ``vmap``, and PyTorch asks for methods that you have
 never heard of. For :mod:`torch.func`, split ``forward`` into ``forward(x)`` and
 ``setup_context(ctx, inputs, output)``. For :term:`vmap`, add ``generate_vmap_rule = True``
@@ -99,11 +99,11 @@ torch.func.vmap(Batched.apply)(torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]))
 # Forward mode
 # ------------
 #
-# A :term:`JVP` cannot be had from ``backward`` alone. Add the method ``jvp``, which
+# A :term:`JVP` cannot be computed from ``backward`` alone. Add the method ``jvp``, which
 # receives a :term:`tangent` for each input. Whatever it needs has to be saved with
 # ``save_for_forward``. ``Forgetful`` has a ``jvp`` but does not do that, and so it finds
-# ``saved_tensors`` empty. The first message is for a ``Function`` without ``jvp``, and
-# the second for ``Forgetful``:
+# ``saved_tensors`` empty. The first message is for a ``Function`` without ``jvp``, and the
+# second for ``Forgetful``:
 
 
 class Forgetful(Batched):
@@ -147,10 +147,10 @@ class ByNumPy(Forward):
 attempt(lambda: torch.func.vmap(ByNumPy.apply)(torch.ones(2, 3)))
 
 # %%
-# In this case you have to say yourself what the batch means. Your ``vmap`` receives the
+# In this case you have to write the rule for a batch yourself. Your ``vmap`` receives the
 # whole tensors and the places of their batch dimensions. It returns the output and the
-# place of the batch dimension in it, which is 0 here. The generated rule has to be
-# switched off, as otherwise there would be two. In this example the two points are the
+# place of the batch dimension in it, which is 0 here. The generated rule has to be switched
+# off, because otherwise there would be two. In this example the two points are the
 # *columns* of a matrix:
 
 

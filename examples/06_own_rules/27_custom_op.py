@@ -8,9 +8,9 @@ You have an operation that PyTorch cannot differentiate, because it is in NumPy 
 kernel that you wrote. ``autograd.Function`` gives it a backward, and so does
 ``torch.library.custom_op``. The difference is in what tracers see. ``custom_op`` hides your
 code from them: ``torch.compile`` and ``torch.export`` see one operator, whose shapes come
-from its fake version. You register its backward separately. It gets ``v``, as that of a
-Function does. If it should be compiled as well, it must be made of operators that a tracer
-knows.
+from its fake version. You register its backward separately. Like that of a Function, this
+backward receives ``v``. If it is to be compiled as well, it must be made of operators that
+a tracer knows.
 """
 
 # %%
@@ -96,9 +96,9 @@ print(torch.autograd.grad(running_max(x), x, v)[0])
 print(torch.autograd.grad(doubled(x), x, v)[0])
 
 # %%
-# *NumPy in backward too?* Then it has to become an operator as well, because a tracer
-# follows ``backward``. The next operator calls NumPy openly in its backward. Eager mode
-# allows this:
+# *May I use NumPy in backward, too?* If you do, the backward has to become an operator as
+# well, because a tracer follows ``backward``. The next operator calls NumPy openly in its
+# backward. Eager mode allows this:
 
 
 @torch.library.custom_op("pages::cube", mutates_args=())
@@ -117,7 +117,7 @@ print(torch.autograd.grad(cube(x).sum(), x)[0])
 # The compiled function does not:
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # where the operator was called
+    warnings.simplefilter("ignore")  # which say where the operator was called
     try:
         torch.compile(cube, backend="aot_eager")(x).sum().backward()
     except Exception as error:
@@ -141,7 +141,7 @@ cube.register_autograd(
 print(torch.autograd.grad(torch.compile(cube, backend="aot_eager")(x).sum(), x)[0])
 
 # %%
-# *Returning an input, or a view of it.* If torch made the view, this is refused at the
+# *May I return an input, or a view of it?* If torch made the view, this is refused at the
 # call, because the tracer takes the result for new memory. If NumPy made the view, it is
 # noticed neither by the call nor by ``opcheck``. If you then edit the result, the input
 # changes in eager mode, but not when compiled. So return a copy. In the cell, each input
@@ -176,15 +176,15 @@ except RuntimeError as error:
 
 # %%
 # ``opcheck`` tests an operator for you. It finds a wrong fake version or a wrong schema.
-# But it passes the operator from above, too, as the second line shows:
+# But the operator that returns NumPy's view passes, too, as the second line shows:
 
 print(torch.library.opcheck(running_max, (x,)))
 print(set(torch.library.opcheck(same_memory, (torch.ones(2), True)).values()))
 
 # %%
-# *Under torch.func.* The rule that you have registered is a Function of the old form, and
-# ``func.grad`` refuses it. :term:`Forward mode <forward mode>` is worse: it gives 0
-# without a warning:
+# *Does it work under torch.func?* It does not. The rule that you have registered is a
+# Function of the old form, and ``func.grad`` refuses it. :term:`Forward mode <forward
+# mode>` is worse: it gives 0 without a warning:
 
 try:
     torch.func.grad(lambda x: cube(x).sum())(x.detach())

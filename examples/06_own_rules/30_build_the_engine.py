@@ -7,7 +7,7 @@ Build the engine: PyTorch's backward in under a hundred lines of NumPy
 What does ``loss.backward()`` do inside? To find out, we build it. A reverse-mode engine
 needs a rule for each operation, a record of which operation made which tensor, and a walk
 from the :term:`root` that waits at each tensor until all its :term:`cotangents <cotangent>`
-are in. The rest is PyTorch's manners with ``gradient``.
+have arrived. The rest is how PyTorch treats the argument ``gradient``.
 """
 
 # %%
@@ -30,9 +30,9 @@ class Tensor:
 # -----
 #
 # Each operation returns its value and its :term:`pullback`. This is the function that takes
-# ``v``, of the output's shape, to one product for each input. It holds what it needs later.
-# For ``*`` and ``@`` (of matrices) these are both inputs, for ``tanh`` the output, and for
-# ``sum`` a shape:
+# ``v``, which has the shape of the output, to one product for each input. It holds what it
+# will need for this. For ``*``, and for ``@`` of matrices, these are both inputs, for
+# ``tanh`` the output, and for ``sum`` a shape:
 
 
 def tanh(a):
@@ -53,7 +53,7 @@ RULES = {
 # ----------
 #
 # A node knows the inputs and the pullback. The arrays that the pullback holds are the
-# :term:`saved tensors <saved tensor>`. After the first use they are given up, unless the
+# :term:`saved tensors <saved tensor>`. They are released after the first use, unless the
 # graph is retained. A node that has saved none can be used again:
 
 
@@ -120,8 +120,8 @@ def unbroadcast(g, shape):
 unbroadcast(np.ones((4, 2, 3)), (2, 1)).tolist()
 
 # %%
-# The walk goes on from a tensor when its last cotangent is in. A leaf adds it to ``.grad``
-# instead:
+# The walk goes on from a tensor when its last cotangent has arrived. A leaf adds it to
+# ``.grad`` instead:
 
 
 def walk(arrived, missing, ready, retain_graph):
@@ -157,8 +157,8 @@ def checked(y, gradient):
 
 
 # %%
-# That is all of the engine. We try it on sixty doublings. They have :math:`2^{60}` paths,
-# but only 60 tensors are to be reached:
+# That is the whole engine. We try it on sixty doublings. There are :math:`2^{60}` paths,
+# but only 60 tensors to reach:
 
 
 def backward(y, gradient=None, retain_graph=False):
@@ -173,8 +173,8 @@ y.backward()
 print(x.grad == 2.0**60, len(uses(y)))
 
 # %%
-# Held against torch
-# ------------------
+# Compared with torch
+# -------------------
 #
 # ``run`` takes one program for either library, where ``make`` is the constructor of its
 # tensors. It returns the gradients, or the message of the error:
@@ -195,7 +195,7 @@ def run(make, program, v, inputs, retain=(False,), requires_grad=True):
 # The examples are squares with ones (:ref:`ones-trick`) and with a one-hot ``v``
 # (:ref:`one-component`), a product of :ref:`matrices`, the w1…w4 of :ref:`small-graph`, and
 # a layer whose bias is broadcast. The last line of the loop requires that both libraries
-# give the same:
+# give the same result:
 
 examples = [
     (lambda x: x * x, [1, 1, 1], [[1, 2, 3]]),
@@ -210,10 +210,10 @@ for case in examples:
     assert ours == theirs
 
 # %%
-# Then the manners. We try a call without ``gradient``, a wrong shape, and both of these if
-# nothing requires a gradient. We call ``backward`` twice where arrays are saved, twice with
-# the graph retained, and twice on a sum that has saved none. The last case has a leaf as
-# its root:
+# Do both also refuse the same calls? We try a call without ``gradient``, one with a wrong
+# shape, and both of these if nothing requires a gradient. We call ``backward`` twice where
+# arrays are saved, twice with the graph retained, and twice on a sum that has saved none.
+# The last case has a leaf as its root:
 
 manners = [
     (lambda x: x * x, None, [[1, 2, 3]]),
@@ -235,8 +235,8 @@ for case in manners:
     assert ours == theirs[: len(ours)]
 
 # %%
-# Left out are ``create_graph`` (rules in NumPy leave no record), the versions that detect
-# in-place changes, and hooks.
+# We have left out ``create_graph``, because rules in NumPy leave no record, and also the
+# versions that detect in-place changes, and hooks.
 #
 # Where next
 # ----------

@@ -4,11 +4,12 @@ r"""
 What does one VJP cost next to the forward pass?
 ================================================
 
-How long may a gradient take, if you know how long the function takes? In arithmetic, it is
-two forward passes if both weights and input want a gradient. For the weights of a deep
-network alone it is nearly two, and for the input alone it is one. On the clock, it is from
-a fraction of a pass to about three for the functions on this page. It is not a multiple
-that grows with the number of inputs or outputs.
+You know how long your function takes, and wonder how long its gradient will take. In
+arithmetic, the gradient takes as much as two forward passes if both the weights and the
+input want one. For the weights of a deep network alone it takes nearly two, and for the
+input alone it takes one. On the clock, it takes between a fraction of a forward pass and
+about three of them, for the functions on this page. This multiple does not grow with the
+number of inputs or outputs.
 """
 
 # %%
@@ -29,7 +30,7 @@ def flops(function, *args):
 
 # %%
 # Ask only for what you need. We take a network with two linear layers, and ask for the
-# gradient with respect to weights and input, to the weights alone, and to the input
+# gradient with respect to the weights and the input, to the weights alone, and to the input
 # alone:
 
 torch.manual_seed(0)  # any weights do; the same ones on every build
@@ -45,9 +46,9 @@ for name, inputs in wanted.items():
 counts
 
 # %%
-# For the weights alone you get less than two, because nothing has to reach the input of
-# the first layer. With L equal layers it is :math:`2-1/L`. (The counter sees matrix
-# products only, and does not count ``tanh``.)
+# For the weights alone you get less than two, because nothing has to reach the input of the
+# first layer. With L equal layers it is :math:`2-1/L`. (The counter sees only matrix
+# products, and does not count ``tanh``.)
 #
 # Timed
 # -----
@@ -65,7 +66,7 @@ def seconds(function):
 
 
 # %%
-# Two of them are functions. Three are modules, whose weights want a gradient as well:
+# Two of them are plain functions. Three are modules, whose weights want a gradient as well:
 
 convolutions = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3))
 cases = {
@@ -77,8 +78,8 @@ cases = {
 }
 
 # %%
-# We keep the graph, so that the product alone can be repeated. Each product is divided by
-# the forward pass of the same function:
+# We keep the graph, so that the product alone can be repeated. We divide the time of each
+# product by that of the forward pass of the same function:
 
 
 def ratio(f, shape):
@@ -112,8 +113,8 @@ for name, figure in record["figures"].items():
     print(f"{name:14} product / forward pass = {figure:.1f}")
 
 # %%
-# ``sum`` takes so little time that its figure is the fixed cost of a call, and not work.
-# Here are the same figures as a picture, with a line at one forward pass:
+# ``sum`` takes so little time that its figure shows the fixed cost of a call, and not the
+# work. Here are the same figures as a picture, with a line at one forward pass:
 
 import matplotlib.pyplot as plt
 
@@ -132,8 +133,8 @@ _ = ax.set(title="Time of one product, in forward passes", xlabel="forward passe
 # and divide by the latter, which gives one more than the figures above.
 #
 # A derivative of the derivative costs more. ``create_graph=True`` records the backward
-# pass, too, and a second product goes through both passes. For our network with two
-# layers it is:
+# pass, too, and a second product goes through both passes. For our network with two layers,
+# the second product costs this many forward passes:
 
 Y = network(X)
 (g,) = torch.autograd.grad(Y, X, torch.ones_like(Y), create_graph=True)

@@ -4,10 +4,11 @@ r"""
 Which way to a whole Jacobian is fastest, for m = 1 … 1000?
 ===========================================================
 
-There are several ways to a whole :term:`Jacobian`, and you want the fastest. For one output
-it is ``backward`` itself. For the network on this page, from about ten outputs on, all rows
-at once (``is_grads_batched``, ``jacrev``) beat a loop, and by a factor that grows. Once
-there are more outputs than inputs, :term:`forward mode` beats them all.
+There are several ways to compute a whole :term:`Jacobian`, and you want the fastest. For
+one output it is ``backward`` itself. For the network on this page, from about ten outputs
+on, the ways that compute all rows at once (``is_grads_batched``, ``jacrev``) beat a loop,
+by a factor that grows with the number of outputs. Once there are more outputs than inputs,
+:term:`forward mode` beats them all.
 """
 
 # %%
@@ -45,7 +46,7 @@ def batched(f, x):
 
 
 # %%
-# The three others are functions of a library already:
+# The other three are library functions:
 
 ways = {
     "loop over rows": loop,
@@ -87,8 +88,8 @@ def compare(m):
 
 
 # %%
-# If you run a copy of this page, it measures on your machine. In a clone of the
-# repository it reads a record, and here is where that comes from:
+# If you run a copy of this page, it measures on your machine. In a clone of the repository
+# it reads a record, and here is where this record comes from:
 
 import json
 import platform
@@ -131,11 +132,11 @@ _ = ax.set(xlabel="outputs m", ylabel="time / fastest", title="Ways to J, 100 in
 # What goes wrong
 # ---------------
 #
-# Do not take one figure for a rule. On a *small* function, the ways differ by their fixed
+# Do not make a rule of one figure. On a *small* function, the ways differ by their fixed
 # cost, which is a fraction of a millisecond for the transforms of :mod:`torch.func`. On a
 # large one they differ by the number of products. And if all rows are computed at once,
-# every intermediate value is held ``m`` times. If there is not enough memory for that,
-# ``chunk_size`` or the loop are what is left.
+# every intermediate value is held ``m`` times. If there is not enough memory for that, use
+# ``chunk_size`` or the loop.
 #
 # As a check that does not depend on a clock, we count the floating-point operations of
 # ``jacrev`` and ``jacfwd`` for 1000 outputs, in units of one forward pass:
@@ -155,7 +156,7 @@ print(f"{rows / flops(f, X):.0f} {columns / flops(f, X):.0f}")
 
 # %%
 # :term:`Reverse mode <reverse mode>` needs a forward pass and 1000 products. Forward mode
-# needs 100 products and up to two passes more, and so about a tenth of the work is left:
+# needs 100 products and up to two more passes, which is about a tenth of the work:
 
 assert rows == 1001 * flops(f, X)
 assert 100 * flops(f, X) < columns < 103 * flops(f, X)

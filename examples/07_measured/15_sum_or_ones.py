@@ -6,8 +6,8 @@ Is y.sum().backward() faster than y.backward(ones)?
 
 ``y.sum().backward()`` and ``y.backward(torch.ones_like(y))`` give the same gradient. Is one
 of them faster? On its own, hardly: ``sum`` reads ``y`` once, ``ones_like`` writes as much
-once, and the product is the same. Beside a network you will not notice the difference. So
-choose the one that says what you mean.
+once, and the product is the same. Next to the work of a network you will not notice the
+difference. So choose the one that says what you mean.
 """
 
 # %%
@@ -72,9 +72,8 @@ ways = {
 }
 
 # %%
-# These calls take so little time that whatever else the machine does soon spoils a
-# figure. Therefore the ways take turns, and the best of five medians counts. The cases
-# are:
+# These calls take so little time that anything else the machine does can spoil a figure.
+# Therefore the ways take turns, and the best of five medians counts. The cases are:
 
 torch.manual_seed(0)  # any weights do; the same ones on every build
 network = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Tanh())
@@ -126,7 +125,7 @@ for name, figures in record["figures"].items():
 # What goes wrong
 # ---------------
 #
-# Do not take ``mean`` for a faster ``sum``. It is another ``v``, with 1/N in each place.
+# Do not take ``mean`` for a faster ``sum``. It sends another ``v``, with 1/N in each place.
 # And do not write into an expanded ``v``. All its million places are the same one, and
 # torch refuses:
 
@@ -136,8 +135,8 @@ except RuntimeError as error:
     print(str(error)[:76])
 
 # %%
-# *And the loop?* A loop with one ``backward`` for each sample is the slow way. All ones
-# at once are what makes the ones trick useful (:ref:`ones-trick`).
+# *What about a loop?* A loop with one ``backward`` for each sample is the slow way. The
+# ones trick is useful because it passes all the ones at once (:ref:`ones-trick`).
 #
 # As a check, we compare the gradients with the derivative written out in NumPy, and what
 # arrived at ``y`` with what we said:

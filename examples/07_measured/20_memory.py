@@ -12,9 +12,9 @@ keeps the values of a few layers, and computes the others a second time.
 """
 
 # %%
-# On this page we count peak memory, and do not sample it. Every tensor that an operation
-# makes is added when it is made, and taken off when it is freed. So you get the same
-# figures on every machine. This is the counter:
+# On this page we count peak memory, and do not sample it. The size of every tensor is added
+# when an operation makes it, and subtracted when it is freed. So you get the same figures
+# on every machine. This is the counter:
 
 import weakref
 
@@ -93,15 +93,16 @@ table = {way.__name__: [peak(way, n) for n in depths] for way in (vjp, jvp)}
 table
 
 # %%
-# Reverse mode grows with the depth, by one vector for each layer. Forward mode does not.
-# It holds a value and a tangent before and after the current layer. This is its strength.
-# What it lacks is the *whole* gradient in one pass (:ref:`what-is-a-jvp`).
+# The memory of reverse mode grows with the depth, by one vector for each layer. That of
+# forward mode does not, because it holds only a value and a tangent before and after the
+# current layer. This is its strength. What it lacks is the *whole* gradient in one pass
+# (:ref:`what-is-a-jvp`).
 #
-# *Mine does grow with the depth.* Then x or a weight requires a gradient. A graph of both
-# the value and the tangent is recorded, for a ``backward`` that you may not want. You can
-# detach x and the weights, or run the ``jvp`` under ``no_grad``, which stops the
-# recording but not the tangents. The first list below is without it, and the second with
-# it:
+# *My forward mode does grow with the depth.* Then x or a weight requires a gradient. A
+# graph of both the value and the tangent is recorded, for a ``backward`` that you may not
+# want. You can detach x and the weights, or run the ``jvp`` under ``no_grad``, which stops
+# the recording but not the tangents. The first list below is without it, and the second
+# with it:
 
 
 def of_a_leaf(layers):
@@ -150,7 +151,7 @@ _ = ax.set(title="Peak memory of 64 layers", xlabel="segments", ylabel="vectors"
 
 # %%
 # You pay for this with work, because every segment but the last is computed twice. With 8
-# segments, so many layers are computed instead of 64:
+# segments, this many layers are computed instead of 64:
 
 with Peak() as counter:
     checkpointed(8)
@@ -160,10 +161,9 @@ counter.layers
 # What goes wrong
 # ---------------
 #
-# *"Jacobians by vmap cost no memory."* If all rows are computed at once, each value of
-# the backward pass is there once for every row. ``chunk_size`` limits this. We take a
-# chain of 5 layers on 300 numbers, first with all rows at once and then with 10 at a
-# time:
+# *"Jacobians by vmap cost no memory."* If all rows are computed at once, each value of the
+# backward pass exists once for every row. ``chunk_size`` limits this. We take a chain of 5
+# layers on 300 numbers, first with all rows at once and then with 10 at a time:
 
 f, small = lambda x: chain(x, 5), torch.linspace(0, 1, 300)
 jacobians = [torch.func.jacrev(f, chunk_size=size) for size in (None, 10)]
@@ -171,8 +171,8 @@ rows = [peak(J, small, unit=small) for J in jacobians]
 rows
 
 # %%
-# The result alone takes 300 rows. With chunks it is there twice for a moment, when torch
-# joins the pieces at the end. Memory grows also if you pass ``retain_graph``, which keeps
+# The result alone takes 300 rows. With chunks it exists twice for a moment, when torch
+# joins the pieces at the end. Memory also grows if you pass ``retain_graph``, which keeps
 # what would be freed, and if you write ``total += loss``, which keeps the graph of every
 # step.
 #

@@ -27,8 +27,8 @@ torch.func.jacrev(f)(torch.arange(1.0, 6.0)).count_nonzero()
 
 # %%
 # :func:`pullback.sparsity` finds this pattern by running f once on index sets, and then
-# colours the columns. The number of colours does not depend on n here, and the number of
-# entries to keep grows with n, where a dense matrix grows with its square:
+# colours the columns. The number of colours does not depend on n here. The number of
+# entries to keep grows with n, whereas a dense matrix grows with the square of n:
 
 import pullback
 
@@ -98,7 +98,7 @@ path = Path("../../benchmarks/results/sparse_growth.json")
 record = json.loads(path.read_text()) if path.exists() else measure()
 
 # %%
-# A figure of 10 in this table means as long as ten forward and backward passes of the
+# A figure of 10 in this table means the time of ten forward and backward passes of the
 # function with the same n:
 
 print("torch", record["torch"], "on", record["machine"], "with one thread,", record["date"])
@@ -122,8 +122,8 @@ ax.legend()
 _ = ax.set(title="Time of a Jacobian, in products", xlabel="unknowns n", ylabel="products")
 
 # %%
-# *After about how many Jacobians has finding the plan paid?* We can compute it from the
-# table, where the sparse way is faster:
+# *After about how many Jacobians has finding the plan paid off?* We can compute it from the
+# table, for each n at which the sparse way is faster:
 
 for n, figures in record["figures"].items():
     if (saved := figures.get("dense", 0) - figures["sparse"]) > 0:

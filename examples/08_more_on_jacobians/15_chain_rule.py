@@ -119,9 +119,9 @@ s.grad
 # What goes wrong
 # ---------------
 #
-# *Is a factor m missing in* :math:`v^\top J`? No, because the sum over the outputs *is*
-# the product. If you divide by :math:`m`, which is 2 here, you get the gradient of the
-# mean, and that is another question:
+# *Is a factor m missing in* :math:`v^\top J`? No, because the sum over the outputs *is* the
+# product. If you divide by :math:`m`, which is 2 here, you get the gradient of the mean,
+# which answers another question:
 
 (total,) = torch.autograd.grad(f(x), x, torch.ones(2))
 (mean,) = torch.autograd.grad(f(x).mean(), x)

@@ -46,9 +46,10 @@ torch.equal(torch.stack(rows), J)
 
 # %%
 # *The loop with retain_graph, or one call with is_grads_batched=True?* Both give the same
-# rows. The one call is faster (:ref:`ways-measured`) and holds all N products on its way.
-# The loop holds one product, and takes what :term:`vmap` refuses (:ref:`vmap-limits`). To
-# see this, we record the size of the largest tensor of a backward pass:
+# rows. The single call is faster (:ref:`ways-measured`), and holds all N products on its
+# way. The loop holds one product at a time, and also works for functions that :term:`vmap`
+# refuses (:ref:`vmap-limits`). To see this, we record the size of the largest tensor of a
+# backward pass:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -64,7 +65,7 @@ class Largest(TorchDispatchMode):
 
 # %%
 # Here are ten rows of a Jacobian through a hidden layer of 500, first by the loop, then by
-# the one call:
+# the single call:
 
 z = torch.ones(10, 500) @ (torch.ones(500, 3) @ x).sin()
 with Largest() as loop:
@@ -74,7 +75,7 @@ with Largest() as batch:
 loop.size, batch.size
 
 # %%
-# The largest tensor of the one call is ten times as large.
+# The largest tensor of the single call is ten times as large.
 #
 # The drawing shows the small Jacobian again, with the ``v`` that picks the middle row:
 
@@ -93,8 +94,8 @@ y.register_hook(lambda v: print("arrives at y:", v))
 second
 
 # %%
-# The middle input takes no part in this entry, and gets a 0. *Expected None?* You get None
-# for whole tensors that take no part, and 0 for single entries.
+# The middle input takes no part in this entry, and gets a 0. *I expected None.* You get
+# None for whole tensors that take no part, and 0 for single entries.
 #
 # Tensors out
 # -----------
@@ -111,9 +112,10 @@ entries = [
 torch.stack(entries).reshape(powers.shape + t.shape)
 
 # %%
-# *A hidden layer's output by an earlier one's?* It works in the same way. ``grad`` takes
-# any tensor on the way, leaf or not, and nothing has to be marked. Here is the shape of the
-# Jacobian of ``z`` by the hidden ``h`` of 500:
+# *How do I differentiate a hidden layer's output with respect to an earlier one's?* In the
+# same way. ``grad`` takes any tensor on the way, leaf or not, and nothing has to be marked.
+# Here is the shape of the Jacobian of ``z`` with respect to the hidden ``h``, which has 500
+# entries:
 
 h = (torch.ones(500, 3) @ x).sin()
 z = torch.ones(10, 500) @ h
@@ -124,9 +126,10 @@ hidden.shape
 # What goes wrong
 # ---------------
 #
-# *Q by a should be a 2×2 matrix; why is a.grad a 2-vector?* Because ``backward`` gives one
-# product :math:`v^\top J`, never :math:`J` itself. For :math:`Q=3a^3-b^2`, elementwise,
-# ones happen to show all of J that is not zero, which is the diagonal :math:`9a_i^2`:
+# *The derivative of Q with respect to a should be a 2×2 matrix; why is a.grad a 2-vector?*
+# Because ``backward`` gives one product :math:`v^\top J`, never :math:`J` itself. For
+# :math:`Q=3a^3-b^2`, elementwise, ones happen to show all of J that is not zero, which is
+# the diagonal :math:`9a_i^2`:
 
 a = torch.tensor([2.0, 3.0], requires_grad=True)
 b = torch.tensor([6.0, 4.0])
@@ -156,8 +159,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *Can I pass all outputs in one call?* A list of outputs does not stack rows. *Several
-# outputs are summed*:
+# *Can I pass all outputs in one call?* You can, but a list of outputs does not stack the
+# rows. They are summed:
 
 y = f(x)
 torch.autograd.grad([y[0], y[1], y[2]], x)[0]

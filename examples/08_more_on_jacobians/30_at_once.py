@@ -39,9 +39,9 @@ J = torch.tensor([[2.0, 3.0], [0.0, 4.0]])
 found = {}
 
 # %%
-# *Can it take a tensor that is already computed?* Yes, ``torch.autograd.grad`` can, with
-# all one-hot ``v`` as one batch. (Forward mode must run ``f`` again, and so needs the
-# function.)
+# *Can I get the Jacobian of a tensor that is already computed?* Yes, with
+# ``torch.autograd.grad``, which takes all one-hot ``v`` as one batch. (Forward mode must
+# run ``f`` again, and so needs the function.)
 
 leaf = x.clone().requires_grad_()
 (found["is_grads_batched"],) = torch.autograd.grad(
@@ -51,7 +51,7 @@ found["is_grads_batched"]
 
 # %%
 # The other ways start from the function. :func:`torch.func.vjp` with
-# :func:`torch.func.vmap` spells out what :func:`torch.func.jacrev` does in one word. Both
+# :func:`torch.func.vmap` spells out what :func:`torch.func.jacrev` does in one call. Both
 # work by rows:
 
 value, pull = torch.func.vjp(f, x)
@@ -110,10 +110,10 @@ found["chunks"] = torch.func.jacrev(f, chunk_size=1)(x)
 found["chunks"]
 
 # %%
-# *Two inputs, two outputs, a tuple of tuples: which index is which?* ``J[i][j]`` is output
-# ``i`` by input ``j``, and its shape is ``output_i.shape + input_j.shape``. If there is a
-# single output, or a single input, its level is left out. The second line below has one
-# output:
+# *Two inputs, two outputs, a tuple of tuples: which index is which?* ``J[i][j]`` is the
+# derivative of output ``i`` with respect to input ``j``, and its shape is ``output_i.shape
+# + input_j.shape``. If there is a single output, or a single input, its level is left out.
+# The second line below has one output:
 
 inputs = torch.ones(2), torch.ones(4)
 nested = functional(lambda a, b: (a.sum() * b, torch.outer(a, b)), inputs)
@@ -156,7 +156,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# We compare every way with the formula at :math:`(3,2)`:
+# As a check, we compare every way with the formula at :math:`(3,2)`:
 
 for name, result in found.items():
     torch.testing.assert_close(result, J, msg=lambda text, name=name: f"{name}: {text}")

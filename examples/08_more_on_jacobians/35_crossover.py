@@ -37,10 +37,10 @@ def flops(function, x):
 
 
 # %%
-# Our example is a small network from ``n`` inputs to ``m`` outputs, with a hidden layer
-# of 32. (The counter passes over a matrix times a vector. Therefore we write the input as
-# a matrix of one column.) A forward pass takes two operations for each weight, a product
-# and a sum:
+# Our example is a small network from ``n`` inputs to ``m`` outputs, with a hidden layer of
+# 32 units. (The counter leaves out products of a matrix and a vector. Therefore we write
+# the input as a matrix with one column.) A forward pass takes two operations for each
+# weight, a product and a sum:
 
 
 def network(n, m):
@@ -68,8 +68,8 @@ for m in (1, 8, 32, 64, 128, 512):
     print(f"m = {m:3}   reverse {reverse:5.1f}   forward {forward:5.1f}")
 
 # %%
-# Reverse mode costs the forward pass and ``m`` products. Forward mode costs ``n``
-# products and two passes more. One of them is the forward pass. The other is with the
+# Reverse mode costs the forward pass and ``m`` products. Forward mode costs ``n`` products
+# and two more passes. One of these passes is the forward pass. The other multiplies the
 # :term:`tangent` of the weights, which is zero, but is multiplied all the same. So the
 # crossover of this network is at :math:`m=n`, give or take one.
 #
@@ -88,11 +88,11 @@ value, column = torch.func.jvp(lambda C: C * batch, (C.detach(),), (torch.ones((
 column
 
 # %%
-# *One time for each sample, t of shape (N,), and d net/dt at every pixel: N·C·H·W
-# backward passes?* One ``jvp`` is enough, with ones for the tangent. In this function
-# each sample depends on its own time alone, so you may move all times at once and the
-# samples still do not get mixed. A backward pass with ones, which is printed last, gives
-# only the sums over the pixels:
+# *One time for each sample, t of shape (N,), and d net/dt at every pixel: N·C·H·W backward
+# passes?* One ``jvp`` is enough, with ones for the tangent. In this function each sample
+# depends on its own time alone, so you may move all times at once, and the samples still do
+# not mix. A backward pass with ones, which is printed last, gives only the sums over the
+# pixels:
 
 t, images = torch.tensor([0.5, 1.0]), torch.arange(8.0).reshape(2, 1, 2, 2)
 move = lambda t: t[:, None, None, None] ** 2 * images
@@ -157,8 +157,8 @@ with sdpa_kernel(SDPBackend.MATH):
     J = torch.func.jacfwd(attend)(q)
 
 # %%
-# All modes must agree, because only the work differs, and the crossover must lie between
-# ``m`` of 63 and 66. We check both, and the results of the sections above:
+# All modes must agree, because only the work differs, and the crossover must lie between m
+# = 63 and m = 66. We check both, and the results of the sections above:
 
 x = torch.linspace(-1, 1, 6)
 rows = torch.func.jacrev(network(6, 4))(x)

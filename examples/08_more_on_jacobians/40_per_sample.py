@@ -82,9 +82,9 @@ V = torch.eye(2)[:, None, :].expand(2, 5, 2)
 print(tuple(V.shape), tuple(stacked.shape), tuple(stacked.movedim(0, 1).shape))
 
 # %%
-# If you have a function of *one* sample, map it over the batch. Then you need no trick,
-# and the samples cannot mix. (With fewer inputs than outputs, take ``jacfwd`` in place of
-# ``jacrev``.)
+# If you have a function of *one* sample, map it over the batch. Then you need no trick, and
+# the samples cannot mix. With fewer inputs than outputs, use ``jacfwd`` in place of
+# ``jacrev``:
 
 mapped = torch.func.vmap(torch.func.jacrev(f))(X)
 mapped.shape

@@ -30,9 +30,9 @@ J = torch.func.jacfwd(f)(x)
 J
 
 # %%
-# Count the columns from 0. Columns 0, 3 and 6 share no row, nor do 1, 4 and 7, nor 2, 5 and
-# 8. Columns that may be computed together get the same *colour* (:term:`coloring`), which
-# here is the remainder by three:
+# Count the columns from 0. No row is shared among columns 0, 3 and 6, or 1, 4 and 7, or
+# 2, 5 and 8. Columns that may be computed together get the same *colour*
+# (:term:`coloring`), which here is the remainder when you divide by three:
 
 color = torch.arange(n) % 3
 color
@@ -47,8 +47,8 @@ products = torch.stack([torch.func.jvp(f, (x,), (s,))[1] for s in seeds])
 products
 
 # %%
-# Now we read the entries back. The entry in row ``i`` and column ``j`` stands in the
-# product of ``j``'s colour, at ``i``:
+# Now we read the entries back. The entry in row ``i`` and column ``j`` is in the product of
+# ``j``'s colour, at ``i``:
 
 pairs = [(i, j) for i in range(n) for j in range(max(i - 1, 0), min(i + 2, n))]
 rows, columns = torch.tensor(pairs).T
@@ -66,15 +66,15 @@ figure, ax = plt.subplots(layout="constrained")
 ax.scatter(columns, rows, c=color[columns], s=180, marker="s", cmap="viridis")
 ax.invert_yaxis()
 ax.set_aspect("equal")
-title = ax.set_title("A tridiagonal pattern in three colours, none twice in a row")
+title = ax.set_title("A tridiagonal pattern in three colours: no row has one of them twice")
 
 # %%
 # With VJPs, and why this is the ones trick
 # -----------------------------------------
 #
 # You can colour the *rows* instead. Then ``v`` is the seed, and each of the three products
-# is a sum of rows that do not overlap. The entry at ``i``, ``j`` stands in the product of
-# ``i``'s colour, at ``j``:
+# is a sum of rows that do not overlap. The entry in row ``i`` and column ``j`` is in the
+# product of ``i``'s colour, at ``j``:
 
 value, pull = torch.func.vjp(f, x)
 (summed_rows,) = torch.func.vmap(pull)(seeds)
@@ -116,8 +116,8 @@ print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item
 #
 # :func:`pullback.sparsity` does not read the pattern off a Jacobian. It follows which
 # inputs each operation of ``f`` looks at. If ``f`` does not branch on values, its
-# :term:`sparsity pattern` holds for every ``x`` of this shape, also when it is found at
-# zero, as here:
+# :term:`sparsity pattern` holds for every ``x`` of this shape, even if it is found at zero,
+# as here:
 
 import pullback
 
@@ -132,8 +132,8 @@ planned = plan.jacobian(f, x)
 planned.layout, planned.to_dense().equal(J)
 
 # %%
-# A function may outgrow its plan. With ``verify=True`` you notice it, at the price of one
-# more random product:
+# A function may outgrow its plan. With ``verify=True`` you notice this, at the price of one
+# more product, with a random vector:
 
 
 def outgrown(x):
@@ -146,8 +146,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Some patterns want both kinds of product. A full row and a full column take nine products
-# of one kind, or a :term:`VJP` and two :term:`JVPs <JVP>`:
+# For some patterns both kinds of product are needed. With a full row and a full column,
+# this one takes nine products of one kind, or a :term:`VJP` and two :term:`JVPs <JVP>`:
 
 
 def arrow(x):
@@ -174,8 +174,9 @@ torch.testing.assert_close(entries[j == i - 1], x[2:])
 plan.n_colors
 
 # %%
-# Below are six outputs of the same kind. Ones add up what stands in a column. These are up
-# to three numbers, which is why three groups keep them apart:
+# Below are six outputs of the same kind. Ones add up the entries of each column. There are
+# up to three of them that are not zero, which is why it takes three groups to keep them
+# apart:
 
 pullback.live(f, torch.linspace(1, 6, 6))
 

@@ -38,7 +38,7 @@ J = jacrev(run)(params, x)
 J["weight"]
 
 # %%
-# :func:`pullback.jacobian` gives the same. It also takes a dict and returns one:
+# :func:`pullback.jacobian` gives the same result. It takes a dict and returns one, too:
 
 import pullback
 
@@ -70,14 +70,14 @@ kernel[:, :, 0, 0]
 
 # %%
 # For this layer :math:`K_{ab}=(x_a\cdot x_b+1)\,I`, where the 1 is the share of the bias.
-# As :math:`x\cdot x=14`, the first row is 15, −13 and 29.
+# Since :math:`x\cdot x=14`, the first row is 15, −13 and 29.
 #
 # A deeper module
 # ---------------
 #
 # For a deeper module nothing changes but the names. ``backward`` gives one :term:`VJP` and
-# adds it to the ``.grad`` of every parameter. With a one-hot ``v`` it leaves there one row
-# of each block, which we compare:
+# adds it to the ``.grad`` of every parameter. With a one-hot ``v`` it leaves one row of
+# each block there, and we compare these rows with the blocks:
 
 net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
 deep = {name: p.detach() for name, p in net.named_parameters()}
@@ -88,18 +88,20 @@ for name, p in net.named_parameters():
     print(f"{name:8} {tuple(blocks[name].shape)!s:10} second row as backward's: {agrees}")
 
 # %%
-# *By the input and the parameters at once?* Name both arguments of ``run`` in ``argnums``.
-# The two Jacobians come back as a pair, from the same products:
+# *How do I differentiate with respect to the input and the parameters at once?* Name both
+# arguments of ``run`` in ``argnums``. The two Jacobians come back as a pair, from the same
+# products:
 
 by_params, by_input = jacrev(run, argnums=(0, 1))(params, x)
 print(list(by_params), torch.equal(by_input, layer.weight))
 
 # %%
 # *backward after functional_call: whose .grad is filled?* That of the tensors in the dict,
-# whether they are the module's or your own. If these were computed, as by a step, it is the
-# ``.grad`` of the tensors that they came from. If a name is left out or misspelled, the
-# module's own tensor is used in its place, and only ``strict=True`` says so. Each line
-# below shows the gradient of the layer's bias and that of a copy, for one of four dicts:
+# whether they are the module's or your own. If these were computed, for example by a step,
+# it is the ``.grad`` of the tensors that they were computed from. If a name is left out or
+# misspelled, the module's own tensor is used in its place, and only ``strict=True`` says
+# so. Each line below shows the gradient of the layer's bias and that of a copy, for one of
+# four dicts:
 
 own = {name: p.clone().requires_grad_() for name, p in params.items()}
 stepped = {name: 0.5 * p for name, p in own.items()}
@@ -115,7 +117,7 @@ layer.zero_grad()
 # ---------------
 #
 # It is a mistake to differentiate a function that ignores its argument and uses the
-# module's own parameters. :mod:`torch.func` follows the argument only, and returns zeros:
+# module's own parameters. :mod:`torch.func` follows only the argument, and returns zeros:
 
 zeros = jacrev(lambda params: layer(x))(params)
 zeros["bias"].detach()

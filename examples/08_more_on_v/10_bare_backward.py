@@ -65,9 +65,9 @@ print(inspect.getdoc(torch.Tensor.backward).split("\n\n")[1])
 #
 # Now we evaluate the same :math:`x^2` at *five* points, and ``backward()`` refuses. *Why
 # must I pass* ``gradient``\ *, why can't PyTorch broadcast a 1.0?* Because five outputs
-# have no single gradient. If PyTorch took ones, it would silently give you the gradient
-# of their sum, which you may not want. You have to say what each output counts, and one 1
-# for all five does not say it, so it is refused as well:
+# have no single gradient. If PyTorch took ones, it would silently give you the gradient of
+# their sum, which you may not want. You have to say how much each output counts. A single 1
+# for all five does not say that, and so it is refused as well:
 
 x = torch.linspace(-1, 1, 5, requires_grad=True)
 y = x**2
@@ -79,7 +79,7 @@ for v in (None, torch.tensor(1.0)):
 
 # %%
 # *My loss came out as a vector*, with one entry for each sample (``reduction="none"``) or
-# for each GPU that took part. Then you have to say how to make one number of it. Most
+# for each GPU that took part. Then you have to say how to turn it into one number. Most
 # often, this is the mean:
 
 p = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
@@ -89,7 +89,7 @@ loss.mean().backward()
 p.grad
 
 # %%
-# A complex output has no default either, even if it has one element only:
+# A complex output has no default either, even if it has only one element:
 
 z = torch.tensor(1.0 + 2.0j, requires_grad=True)
 try:

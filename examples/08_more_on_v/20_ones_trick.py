@@ -11,7 +11,7 @@ point.
 """
 
 # %%
-# First one point. The derivative of :math:`f(x)=x^2` at 1 is 2:
+# We begin with one point. The derivative of :math:`f(x)=x^2` at 1 is 2:
 
 import torch
 
@@ -20,8 +20,8 @@ x = torch.tensor(1.0, requires_grad=True)
 x.grad
 
 # %%
-# Now five points. ``x`` and ``y`` have shape ``(5,)``, and so has the ``v`` of ones. You
-# get :math:`2x` at each of them:
+# Now we take five points. ``x`` and ``y`` have shape ``(5,)``, and so has the ``v`` of
+# ones. You get :math:`2x` at each of them:
 
 x = torch.linspace(-2, 2, 5, requires_grad=True)
 y = x**2
@@ -118,11 +118,11 @@ print(pullback.mixing(f, x.detach()).mixes)
 print(pullback.mixing(lambda t: t / t.sum(), t.detach()).mixes)
 
 # %%
-# *It mixes, and ones are right all the same?* This can happen. It is enough that each
+# *My function mixes, and yet ones are right.* This can happen. It is enough that each
 # *column* of the Jacobian has only one entry that is not zero, because then there is
-# nothing to add up. The outputs may come in another order than the points. Here they are
-# flipped, and so output 0 looks at the last point. ``pullback.mixing`` reports that,
-# while ones still give :math:`2t` at each point:
+# nothing to add up. For example, the outputs may come in a different order from the points.
+# Here they are flipped, and so output 0 looks at the last point. ``pullback.mixing``
+# reports that, while ones still give :math:`2t` at each point:
 
 flipped = lambda t: t.flip(0) ** 2
 (by_ones,) = torch.autograd.grad(flipped(t), t, torch.ones(3))

@@ -10,7 +10,7 @@ exactly those ones to ``y``.
 """
 
 # %%
-# Take :math:`y=x^2` at five points. First with ones:
+# Take :math:`y=x^2` at five points. We first pass ones:
 
 import torch
 
@@ -20,7 +20,7 @@ y.backward(torch.ones_like(y))
 x.grad
 
 # %%
-# And then with the sum. It has one element, and so it needs no ``v``:
+# Then we do the same with the sum. It has one element, and so it needs no ``v``:
 
 x.grad = None
 (x**2).sum().backward()
@@ -30,11 +30,11 @@ x.grad
 # Why they are the same
 # ---------------------
 #
-# Put :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its :term:`partial derivatives <partial
-# derivative>` are :math:`\partial G/\partial x_i(x)=f'(x_i)`, because the other terms do
-# not contain :math:`x_i`. You can also read it as a product. The :term:`Jacobian` of the
-# sum is a row of ones, and the :term:`chain rule` multiplies this row by the Jacobian of
-# ``y``. A hook on ``y`` shows the row that arrives:
+# Let :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its :term:`partial derivatives <partial derivative>`
+# are :math:`\partial G/\partial x_i(x)=f'(x_i)`, because the other terms do not contain
+# :math:`x_i`. You can also read it as a product. The :term:`Jacobian` of the sum is a row
+# of ones, and the :term:`chain rule` multiplies this row by the Jacobian of ``y``. A hook
+# on ``y`` shows the row that arrives:
 
 y = x**2
 y.register_hook(lambda v: print("arrives at y:", v))

@@ -32,11 +32,11 @@ print(x.grad, v, v._version)
 # When x.grad shares the memory of v
 # ----------------------------------
 #
-# The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It hands on
-# ``v`` in another shape, in the same memory. An ``x.grad`` that was None then takes this
-# tensor as it is, and the next ``backward`` adds to it in place. That changes ``v``
-# before it is used again, and so the third call is wrong as well. Three calls should give
-# 3 and 30:
+# The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It passes on ``v``
+# in another shape, but in the same memory. An ``x.grad`` that was None then takes this
+# tensor as it is, and the next ``backward`` adds to it in place. That changes ``v`` before
+# it is used again, and so the third call is wrong as well. Three calls should give 3 and
+# 30:
 
 x.grad, v = None, torch.tensor([[1.0, 10.0]])
 for _ in range(3):
@@ -53,8 +53,9 @@ for _ in range(3):
 print(x.grad, v)
 
 # %%
-# It depends on the operation. We ask fifteen of them: is ``x.grad`` in the memory of
-# ``v`` after one call? And what has become of ``v``, which began as ones, after three?
+# Whether this happens depends on the operation. We try fifteen of them. Is ``x.grad`` in
+# the memory of ``v`` after one call? And what has become of ``v``, which began as ones,
+# after three?
 
 operations = {
     "x**2": torch.square,
@@ -87,10 +88,11 @@ for name, f in operations.items():
     assert shares[name] == (not torch.equal(ones, torch.ones_like(ones)))
 
 # %%
-# (``x + 1`` and ``x.clone()`` hand on ``v`` itself and not a view of it, and ``backward``
-# copies that. If ``x + 1`` comes after a ``flatten``, it is a view again.) What counts is
-# the whole way from ``y`` to this ``x``. If one rule on it computes something new, such
-# as that of the square in ``(x**2).flatten()``, then ``x.grad`` is a new tensor.
+# ``x + 1`` and ``x.clone()`` pass on ``v`` itself and not a view of it, and ``backward``
+# makes a copy of that. If ``x + 1`` comes after a ``flatten``, what arrives is a view
+# again. What counts is the whole way from ``y`` to this ``x``. If one rule on this way
+# computes something new, such as that of the square in ``(x**2).flatten()``, then
+# ``x.grad`` is a new tensor.
 #
 # ``v`` can change even without a second ``backward``. Clipping writes into ``.grad``, and
 # so does ``zero_grad`` with ``set_to_none=False``. Here both write into ``v``:
@@ -120,18 +122,18 @@ y.backward(v)
 print("y.grad:", y.grad, "x.grad:", x.grad)
 
 # %%
-# *And if y is the leaf itself?* Then there is nothing to differentiate, and ``v`` is
-# added to ``.grad`` as it is:
+# *What if y is the leaf itself?* Then there is nothing to differentiate, and ``v`` is added
+# to ``.grad`` as it is:
 
 leaf = torch.tensor([5.0, 6.0], requires_grad=True)
 leaf.backward(v)
 leaf.grad
 
 # %%
-# *Is y.grad_fn(v) the same as y.backward(v)?* It is only the first step of it, the rule
-# of the operation that made ``y``. Its ``next_functions`` are the nodes that get the
-# result. We walk back by hand from ``exp(x² / 4)``, through three rules. The lines show
-# what arrives at each of them, and the last compares what comes out with PyTorch:
+# *Is y.grad_fn(v) the same as y.backward(v)?* No, it is only the first step, the rule of
+# the operation that made ``y``. Its ``next_functions`` are the nodes that get the result.
+# We walk back by hand from ``exp(x² / 4)``, through three rules. The lines show what
+# arrives at each of them, and the last compares what comes out with PyTorch:
 
 y = torch.exp(x**2 / 4)
 node, arrived = y.grad_fn, v
@@ -167,10 +169,10 @@ print(itself is w, itself.requires_grad)
 # Infinity and NaN in v
 # ---------------------
 #
-# If f computes each entry from its own input, as the squares do, they stay in their
-# place. A rule that multiplies by a whole matrix multiplies by its zeros, too, and
-# :math:`0\cdot\infty` is NaN. This happens even with the identity matrix, whose
-# :term:`Jacobian` is that of doing nothing. The first list in each line is for the
+# If f computes each entry from its own input, as the squares do, an infinity or NaN in
+# ``v`` stays in its place. A rule that multiplies by a whole matrix multiplies by its
+# zeros, too, and :math:`0\cdot\infty` is NaN. This happens even with the identity matrix,
+# whose :term:`Jacobian` is that of doing nothing. The first list in each line is for the
 # squares, and the second for the identity matrix:
 
 for bad in (float("inf"), float("nan")):
@@ -217,10 +219,10 @@ print("behind a view:", one.grad, "behind cat:", two.grad)
 print("v:", v, "returned:", returned, "x.grad:", x.grad, "y.grad:", kept.grad)
 
 # %%
-# *I permuted the batch and not v.* Nothing but its place says which sample an entry of
-# ``v`` belongs to. If you permute only the batch, all shapes fit, and the weights meet
-# other samples. The first number below is the result. If you permute ``v`` with the
-# batch, you get the second, which is the same as for the batch in its own order:
+# *I permuted the batch and not v.* Only its position says which sample an entry of ``v``
+# belongs to. If you permute only the batch, all shapes fit, and the weights meet other
+# samples. The first number below is the result. If you permute ``v`` with the batch, you
+# get the second, which is the same as for the batch in its own order:
 
 order = torch.tensor([1, 0])
 weights = torch.tensor([1.0, 10.0])
@@ -233,7 +235,8 @@ in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 # %%
 # *Are the strides of a gradient those of v?* What :func:`torch.autograd.grad` returns may
 # have them. ``backward`` writes a new ``.grad`` in the layout of ``x``. Here only the
-# second is contiguous. A ``.view(-1)`` needs that, while ``.reshape(-1)`` takes both:
+# second is contiguous. ``.view(-1)`` works only for that one, while ``.reshape(-1)`` works
+# for both:
 
 X = torch.ones(2, 3, requires_grad=True)
 V = torch.arange(6.0).reshape(3, 2).T

@@ -7,8 +7,8 @@ Which way do I step with x.grad, and how far? Sign, size, probabilities
 You have ``x.grad``, and now you want to change ``x``. Do you add it or subtract it?
 Subtract it to lower the weighted sum :math:`v\cdot y`, and add it to raise the sum, because
 ``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How far you
-go is for you to say. The length of ``x.grad`` grows with ``v``, and a learning rate scales
-it. A single output may go the other way.
+go is up to you. The length of ``x.grad`` grows with ``v``, and a learning rate scales it. A
+single output may go the other way.
 """
 
 # %%
@@ -32,9 +32,9 @@ for name, sign in {"x + 0.01 g": 1, "x - 0.01 g": -1}.items():
 
 # %%
 # *My loss goes up, though I follow the gradient.* Then you add it. An optimizer subtracts
-# it. If you want to make something large, negate ``v``, or negate the loss, or say
-# ``maximize=True``. The step is the same. Here we compare ``maximize`` with ``-v``, and
-# with a step by hand:
+# it. If you want to make something large, negate ``v``, or negate the loss, or set
+# ``maximize=True``. In all three cases the step is the same. Here we compare ``maximize``
+# with ``-v``, and with a step by hand:
 
 
 def stepped(v, **options):
@@ -64,10 +64,10 @@ for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
 # One output may rise
 # -------------------
 #
-# A small step lowers :math:`v\cdot y`. With our weights, both outputs fall. If you
-# exchange the weights, the second output rises, because now the first counts more, and
-# the gradients of the two point against each other. You can tell before you take the
-# step: the :term:`Jacobian` times the step, on the right, is the change except for the
+# A small step lowers :math:`v\cdot y`. With our weights, both outputs fall. If you exchange
+# the weights, the second output rises, because now the first counts more, and the gradients
+# of the two point against each other. You can tell before you take the step: the
+# :term:`Jacobian` times the step, on the right, is the change, apart from the effect of
 # curvature:
 
 J = torch.func.jacrev(f)(x.detach())
@@ -105,9 +105,10 @@ torch.nn.utils.clip_grad_norm_([x], 1.0)
 print(direction(g), direction(x.grad), direction(by_v))
 
 # %%
-# *Each sample's gradient of length 1.* If the samples do not mix, row i of ``X.grad`` is
-# the gradient of sample i, and you divide each row by its own norm, as in the second
-# line. If you divide by the norm of the whole, as in the first, short rows stay short:
+# *I want each sample's gradient to have length 1.* If the samples do not mix, row i of
+# ``X.grad`` is the gradient of sample i, and you divide each row by its own norm, as in the
+# second line. If you divide by the norm of the whole, as in the first, short rows stay
+# short:
 
 X = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 (rows,) = torch.autograd.grad((X**2).sum(1), X, torch.ones(2))
@@ -154,8 +155,9 @@ def softmax(x):
 print(first_only, both, torch.allclose(first_only + other, both))
 
 # %%
-# *Or I round them to a mask.* ``v = (p > 0.5)`` is a constant, too. It lets the gradients
-# of the chosen outputs pass, and nothing tells how to choose (:ref:`discrete-choices`).
+# *I round the probabilities to a mask.* ``v = (p > 0.5)`` is a constant, too. It lets the
+# gradients of the chosen outputs pass, but no gradient says how to change the choice
+# (:ref:`discrete-choices`).
 #
 # As a check, we take difference quotients of the expectation in float64, first with
 # probabilities that move with x, and then with probabilities that are held fixed:

@@ -72,8 +72,8 @@ ax = pullback.plot.field(grid, field, title=title)
 # What goes wrong
 # ---------------
 #
-# If you ask twice without emptying ``grid.grad``, every arrow doubles. You do not see
-# that in a plot which scales its arrows:
+# If you ask twice without emptying ``grid.grad``, every arrow doubles. You do not see this
+# in a plot that scales its arrows:
 
 before = grid.grad.clone()
 y = net(grid)
@@ -82,7 +82,8 @@ torch.equal(grid.grad, 2 * before)
 
 # %%
 # The parameters require gradients as well, and so ``backward`` has also filled theirs,
-# summed over all 81 points. If you want the gradient of the grid only, pass ``inputs=``:
+# summed over all 81 points. If you want only the gradient with respect to the grid, pass
+# ``inputs=``:
 
 print("weight.grad without inputs=:", net[0].weight.grad is not None)
 net.zero_grad()
