@@ -87,6 +87,7 @@ SHOWN = {
     "examples/04_programs/40_forces.py": {"not-finite"},
     "examples/04_programs/55_gradient_cache.py": {"all-gather-has-no-gradient"},
     "examples/04_programs/72_token_mean.py": {"not-finite"},
+    "examples/04_programs/82_grad_scaler.py": {"clipped-while-scaled"},
     "examples/04_programs/85_closures.py": {"gradients-accumulate", "no-gradient"},
     "examples/05_mechanics/05_gradient_doubled.py": {"gradients-accumulate"},
     "examples/05_mechanics/22_zeros_and_equal_rows.py": {"ones-on-mixed-samples"},
