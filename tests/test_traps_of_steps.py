@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 import pullback
+from pullback._watch import traps_of_steps
 
 CLIPPED, HOOK = "clipped-before-backward", "hook-in-every-step"
 X = torch.tensor([[0.5, -1.0, 2.0]])
@@ -177,6 +178,19 @@ def a_look_before_the_training():
 )
 def test_clipping_that_is_right(program):
     assert found(program, CLIPPED) == []
+
+
+class Sharded(torch.Tensor):
+    """A kind of tensor that is not for us to look into, as where it is shared out."""
+
+
+def test_gradients_of_another_kind_are_taken_to_be_there():
+    zeros = torch.zeros(2).as_subclass(Sharded)
+    assert [traps_of_steps._counts(g) for g in (None, torch.zeros(2), zeros)] == [
+        False,
+        False,
+        True,
+    ]
 
 
 # --- hooks ----------------------------------------------------------------------------

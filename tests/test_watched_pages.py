@@ -77,6 +77,7 @@ SHOWN = {
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},
     "examples/01_gradient_argument/95_check_yourself.py": {"ones-on-mixed-samples"},
     "examples/04_programs/05_loss_weights.py": {"not-finite"},
+    "examples/04_programs/06_weighting_pixels.py": {"not-finite"},
     "examples/04_programs/07_losses.py": {"not-finite", "probabilities-for-scores"},
     "examples/04_programs/10_several_losses.py": {"extra-gradients-dropped"},
     "examples/04_programs/16_surrogate_losses.py": {"not-finite"},

@@ -33,12 +33,12 @@ from pullback._live_program import carried, weight
 from pullback._live_recorder import (
     Doubled,
     Lent,
-    Reads,
     Recorder,
     Watched,
     at,
     place_in_f,
 )
+from pullback._readers import SeeReaders
 from pullback._steps import script as steps_script
 from pullback.draw._graphs import GraphDrawing
 from pullback.draw._graphs import alive as alive_graph
@@ -299,7 +299,7 @@ def _recorded(
         sdpa_kernel(SDPBackend.MATH),
         Watched(leaf, lent),
     ):
-        with recorder, Reads(recorder):
+        with recorder, SeeReaders(recorder.read_past_operations):
             try:
                 of = called(f, leaf)
                 product, seen = _pulled(of, weights, recorder, graph=graph)
