@@ -118,8 +118,8 @@ torch.equal(from_pushes(T), J)
 # columns that are three apart never meet. This matters most where a product is expensive,
 # as in the simulation at the top of this page, where most of a day becomes three minutes.
 # It also matters where there are many rooms. Ten thousand rooms make a table with 100
-# million places, and only 30,000 of them can hold something else than zero. Then keep the
-# entries alone, in a sparse matrix, as ``pullback.sparsity`` does below.
+# million places, and only about 30,000 of them can hold something else than zero. Then keep
+# the entries alone, in a sparse matrix, as ``pullback.sparsity`` does below.
 #
 # We have measured this for a function like our corridor, on one thread of a processor. With
 # 3000 inputs and three colours, all the entries took less than three times as long as one
