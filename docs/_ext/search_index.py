@@ -89,7 +89,7 @@ such than them these they thing those too very want we were
 actually always anyway explain explained let meaning pytorch really simply still
 tell understand
 """
-FIRST = 70  # words of a text that are counted
+FIRST = 65  # words of a text that are counted
 ZERO = ord("@")  # of the numbers in the index, as ranking.js reads them
 MOST = 29  # times that count, of those that a word is said again
 ASKED, WORDS = "asked: ", "words: "  # begin a comment with wordings, or with words
