@@ -239,6 +239,14 @@ def package(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def style(session: nox.Session) -> None:
+    """Check style and docstrings with ruff alone, in seconds."""
+    session.install("-c", str(PINS), "ruff")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session(default=False)
 def lint(session: nox.Session) -> None:
     """Check style, docstrings, types, and the files that hosts read."""
     install(session, "lint", "docs")

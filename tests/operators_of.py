@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_ext"))
 
 from certified import AGREE, engine
 from pullback._inputs import untouched
-from pullback._live_recorder import Reads, Recorder, named
+from pullback._live_recorder import Recorder, named
+from pullback._readers import SeeReaders
 from pullback._torch import OpOverload, TorchDispatchMode, pytree
 
 RUN = """([x, program]) => {
@@ -82,7 +83,7 @@ def outcome(func, args, kwargs):
     recorder = Recorder(x, torch.zeros(1).double())
     with untouched(), torch.no_grad():
         try:
-            with recorder, Reads(recorder):
+            with recorder, SeeReaders(recorder.read_past_operations):
                 results = tensors_of(f(x))
         except NotImplementedError as error:
             return re.sub(r"\b\d{4,}", "N", str(error).partition(";")[0])

@@ -477,7 +477,7 @@ def test_what_tells_an_answer_is_under_its_cover(site):
     ],
 )
 def test_what_shows_the_numbers_of_an_answer(text, numbers, has):
-    assert asking.has(text, numbers) == has
+    assert asking.has_numbers(text, numbers) == has
 
 
 def test_what_the_question_shows_is_no_answer():
@@ -491,7 +491,7 @@ def test_what_the_question_shows_is_no_answer():
         box = nodes.admonition("", nodes.paragraph("", asks), line)
         code = nodes.literal_block("f()", "f()")
         nodes.section("", box, block("[1, 2]"), code, block("[0, 1, 2]"))
-        assert [node.astext() for node in asking.telling(line, [1, 2])] == covered
+        assert [node.astext() for node in asking.what_tells(line, [1, 2])] == covered
 
 
 def test_a_cell_of_a_notebook_keeps_its_code():
@@ -506,7 +506,7 @@ def test_a_cell_of_a_notebook_keeps_its_code():
     line = asking.asked("", options={}, asks={"kind": "value"}, number=7)
     box = nodes.admonition("", line)
     section = nodes.section("", box, cell, nodes.paragraph("", "Four."))
-    asking.cover(line, [*asking.telling(line, [4])])
+    asking.cover(line, [*asking.what_tells(line, [4])])
     assert [veil.astext() for veil in section.findall(asking.veil)] == ["4", "Four."]
     assert code.parent is cell
 

@@ -68,8 +68,8 @@ def each(messages):
     return pytest.mark.parametrize("message", messages, ids=lambda m: m.anchor)
 
 
-def seen(message):
-    return error_pages.seen(message, shown_by(message.anchor))
+def raised_by(message):
+    return error_pages.raised_by(message, shown_by(message.anchor))
 
 
 def printed(message, name):
@@ -86,14 +86,14 @@ def recognised(text):
 
 @each(REPRODUCED)
 def test_what_the_reproducer_raises_is_this_message_and_no_other(message):
-    kind, text = seen(message)
+    kind, text = raised_by(message)
     assert kind in message.kinds
     assert recognised(text) == [message.anchor]
 
 
 @each(REPRODUCED)
 def test_a_pasted_traceback_is_recognised(message):
-    kind, text = seen(message)
+    kind, text = raised_by(message)
     wrapped = "\n    ".join(re.findall(r".{1,60}(?:\s|$)|\S+", text.replace("\n", " ")))
     pasted = f"Traceback (most recent call last):\n  ...\n{kind}: {wrapped}\n"
     assert lookup(pasted) is message
@@ -307,7 +307,7 @@ def test_the_entry_that_contributing_shows_passes_what_an_entry_is_held_to(tmp_p
     for piece, result in Store(tmp_path).execute(list(pieces(tmp_path)), 1):
         assert not result["failure"], piece.name
     shown = error_pages.stored(Store(tmp_path))["anchor"]
-    assert error_pages.seen(message, shown)[0] == "RuntimeError"
+    assert error_pages.raised_by(message, shown)[0] == "RuntimeError"
     assert error_pages.printed(shown["fixed"])
     page = error_pages.page_of(message, shown)  # which raises if ``fixed`` does
     assert f"# {message.name}\n" in page

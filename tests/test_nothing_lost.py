@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
 from sphinx.util.parallel import ParallelTasks
 
-from nothing_lost import look
+from nothing_lost import raise_if_lost
 
 
 def fail(chunk):
@@ -40,7 +40,7 @@ def app(tmp_path):
 def test_a_page_that_was_not_read(app):
     del app.env.all_docs["other"]
     with pytest.raises(SphinxError, match=r"lost in a process of the build: other$"):
-        look(app, None)
+        raise_if_lost(app, None)
 
 
 def test_a_page_that_was_not_written(app):
@@ -53,9 +53,9 @@ def test_a_page_that_was_not_written_again(app):
     later = time.time() + 60
     os.utime(app.srcdir / "other.rst", (later, later))
     with pytest.raises(SphinxError, match=r"lost in a process of the build: other$"):
-        look(app, None)
+        raise_if_lost(app, None)
 
 
 def test_an_error_that_is_known_is_left_alone(app):
     (app.outdir / "index.html").unlink()
-    look(app, OSError("no space"))
+    raise_if_lost(app, OSError("no space"))

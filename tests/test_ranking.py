@@ -164,6 +164,60 @@ def test_a_part_of_a_message_leads_to_its_page():
         assert rank(query)[0] != "errors/flag.html", query
 
 
+def test_a_longer_part_of_a_message_leads_to_its_page_before_all_others():
+    """A wording that has every word of it stands behind the page of the message."""
+    said = "saved tensors were freed before the second pass began"
+    page = {"url": "errors/freed.html", "messages": [f"Some {said}"]}
+    title = "Tensors were freed before the second pass"
+    entry = record("b.html", "Freed", said, wordings=[f"Why {said}"], links=9)
+    rank = ranked([entry, record("errors/freed.html", title, said)], [page])
+    assert rank(said)[0] == "errors/freed.html"
+    assert rank("freed saved")[0] == "b.html"
+
+
+def test_a_library_that_the_query_does_not_name_comes_later():
+    rank = ranked(
+        [
+            record("answers/a.html", "Answers"),
+            record("answers/a.html#one", "Accelerate divides", "The loss.", "Answers"),
+            record("answers/a.html#two", "Who divides", "The loss, the step.", "Answers"),
+        ]
+    )
+    assert rank("divide the loss")[0] == "answers/a.html#two"
+    assert rank("accelerate divide the loss")[0] == "answers/a.html#one"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "retain_grad vs retain_graph",
+        "difference between h.retain_grad() and retain_graph=True",
+        "is retain_grad the same as retain_graph",
+    ],
+)
+def test_what_is_compared_leads_to_an_entry_that_names_both(query):
+    rank = ranked(
+        [
+            record("a.html", "What retain_grad does", "It is no retain_graph.", links=9),
+            record("b.html", "What retain_graph does", "It is no retain_grad.", links=9),
+            record("c.html", "Of retain_grad, retain_graph and more that sounds alike"),
+        ]
+    )
+    assert rank(query)[0] == "c.html"
+
+
+def test_how_one_wants_to_be_answered_is_no_part_of_the_question():
+    rank = ranked(
+        [
+            record("a.html", "A table of slopes", "One row."),
+            record("b.html", "Simple words", "Words in a sentence."),
+        ]
+    )
+    for manner in ("in simple words", "like I'm five", "for dummies"):
+        assert rank(f"table {manner}") == ["a.html"], manner
+    assert rank("words")[0] == "b.html"
+
+
 def parts(text):
     """Yield parts of a message as somebody types them who does not copy it."""
     words = re.findall(r"[A-Za-z_]+", text)

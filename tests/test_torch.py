@@ -195,6 +195,22 @@ def test_hooks():
     assert _torch.tensor_hooks(object()) == (0, 0)
 
 
+def test_hooks_of():
+    x, layer = X.clone().requires_grad_(), torch.nn.Linear(1, 1)
+    assert _torch.hooks_of(x) == _torch.hooks_of(layer) == []
+
+    def hook(*_):
+        return None
+
+    x.register_hook(hook)
+    x.register_post_accumulate_grad_hook(print)
+    assert _torch.hooks_of(x) == [hook, print]
+    layer.register_full_backward_hook(print)
+    layer.register_forward_hook(hook)
+    assert _torch.hooks_of(layer) == [hook, print]
+    assert _torch.hooks_of(object()) == []
+
+
 def test_version():
     x = X.clone()
     before = _torch.version(x)
@@ -344,6 +360,17 @@ def test_given_to_loss():
     assert found[0][0] is a
     assert found[0][1] is b
     assert at_operation("relu", _torch.given_to_loss, torch.nn.functional.relu, a) == [[]]
+
+
+def test_given_to_clip():
+    x = X.clone().requires_grad_()
+    for given in ([x], x, iter([x])):
+        x.grad = torch.ones_like(x)
+        clip = torch.nn.utils.clip_grad_norm_
+        found = at_operation("reciprocal", _torch.given_to_clip, clip, given, 1.0)
+        assert [t is x for t in found[0]] == [True]
+    found = at_operation("relu", _torch.given_to_clip, torch.nn.functional.relu, X)
+    assert found == [[]]
 
 
 def test_gradients_of_functional():

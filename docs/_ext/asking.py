@@ -151,7 +151,7 @@ class ReadAnswers(SphinxTransform):
                 asks, numbers = expectation(line["options"], after)
                 line["asks"] = {"shapes": line["shapes"]} | asks
                 line["number"] = number
-                cover(line, [*telling(line, numbers), *named(line, after)])
+                cover(line, [*what_tells(line, numbers), *named_by_author(line, after)])
             except ValueError as error:
                 if getattr(self.config, "execution_pages", "all") == "all":
                     logger.warning("%s", error, location=line, type="asking")
@@ -222,10 +222,10 @@ def cover(line: asked, told: Iterable[nodes.Element]) -> None:
         last += node
 
 
-def telling(line: asked, numbers: list[float]) -> Iterator[nodes.Element]:
+def what_tells(line: asked, numbers: list[float]) -> Iterator[nodes.Element]:
     """Yield what tells the answer to a question."""
     with_code = "code" in line["options"] or line["asks"]["kind"] == "v"
-    asks_for_them = has(line.parent.astext(), numbers)
+    asks_for_them = has_numbers(line.parent.astext(), numbers)
     told = passage = False
     for node in parts(line.parent):
         if not told and isinstance(node, folded):
@@ -236,12 +236,17 @@ def telling(line: asked, numbers: list[float]) -> Iterator[nodes.Element]:
         told = told or first
         passage = first or (passage and not (isinstance(node, ENDS) or is_code(node)))
         code = with_code and not told and is_code(node)
-        again = told and not asks_for_them and is_output(node) and has(said(node), numbers)
+        again = (
+            told
+            and not asks_for_them
+            and is_output(node)
+            and has_numbers(text_of(node), numbers)
+        )
         if passage or code or again:
             yield node
 
 
-def named(line: asked, after: list[nodes.Element]) -> Iterator[nodes.Element]:
+def named_by_author(line: asked, after: list[nodes.Element]) -> Iterator[nodes.Element]:
     """Yield what the author says tells the answer, too.
 
     Raises:
@@ -252,7 +257,7 @@ def named(line: asked, after: list[nodes.Element]) -> Iterator[nodes.Element]:
     ]
     for words in line["options"].get("also", "").split(";"):
         if words := words.strip():
-            found = [node for node in texts if words in " ".join(said(node).split())]
+            found = [node for node in texts if words in " ".join(text_of(node).split())]
             if not found:
                 raise ValueError(f"nothing after the question says {words!r}")
             yield found[0]
@@ -286,14 +291,14 @@ def is_code(node: nodes.Element) -> bool:
     )
 
 
-def said(node: nodes.Element) -> str:
+def text_of(node: nodes.Element) -> str:
     """Return the text of a part of a page, and what the drawings in it say."""
     shown = " ".join(part.astext() for part in node.findall(nodes.raw))
     drawn = "\n".join(map(unescape, SAID.findall(shown)))
     return drawn or node.astext()
 
 
-def has(text: str, numbers: list[float]) -> bool:
+def has_numbers(text: str, numbers: list[float]) -> bool:
     """Tell whether a text has these numbers, one after the other, in a value.
 
     One number alone may stand there for something else.

@@ -43,7 +43,7 @@ def stored(store: Store) -> dict[str, dict[str, Shown]]:
     return found
 
 
-def seen(message: Message, pieces: Pieces) -> tuple[str, str]:
+def raised_by(message: Message, pieces: Pieces) -> tuple[str, str]:
     """Return the class and the text that the code of a message has raised.
 
     Raises:
@@ -90,7 +90,7 @@ def page_of(message: Message, pieces: Pieces) -> str:
     ]
     values: dict[str, str | None] = {}
     if "broken" in pieces and not message.silent:
-        match = message.find(seen(message, pieces)[1])
+        match = message.find(raised_by(message, pieces)[1])
         values = match.groupdict() if match else {}
     lines += [message.advice(values), ""]
     if message.fixed:
@@ -101,7 +101,7 @@ def page_of(message: Message, pieces: Pieces) -> str:
         lines += [*(f"- {line}" for line in message.tell), ""]
     if message.broken and not message.silent:
         piece = pieces.get("broken")
-        text = ": ".join(seen(message, pieces)) if piece else None
+        text = ": ".join(raised_by(message, pieces)) if piece else None
         lines += _folded("The code that raises it here", _code(message.broken, text))
     if message.older:
         wordings = [line for wording in message.older for line in _text(wording)]
@@ -128,7 +128,7 @@ def _what_you_see(message: Message, pieces: Pieces) -> list[str]:
         ]
     if "broken" not in pieces:
         return []
-    kind, text = seen(message, pieces)
+    kind, text = raised_by(message, pieces)
     return _text(f"{kind}: {shortened(text)}")
 
 

@@ -23,7 +23,7 @@ SECONDS = 3600  # for a build, which takes a few minutes
 def setup(app: Sphinx) -> dict[str, Any]:
     """Look at every page when the build says that it is done."""
     app.connect("builder-inited", start_clock)
-    app.connect("build-finished", look, priority=0)
+    app.connect("build-finished", raise_if_lost, priority=0)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -32,14 +32,18 @@ def start_clock(app: Sphinx) -> None:
     faulthandler.dump_traceback_later(SECONDS, exit=True)
 
 
-def look(app: Sphinx, exception: Exception | None) -> None:
+def raise_if_lost(app: Sphinx, exception: Exception | None) -> None:
     """Stop the clock; raise where a build that found no error has lost pages."""
     faulthandler.cancel_dump_traceback_later()
-    if exception is None and app.builder.name == "html" and (names := sorted(lost(app))):
+    if (
+        exception is None
+        and app.builder.name == "html"
+        and (names := sorted(lost_pages(app)))
+    ):
         raise SphinxError(f"pages were lost in a process of the build: {', '.join(names)}")
 
 
-def lost(app: Sphinx) -> Iterator[str]:
+def lost_pages(app: Sphinx) -> Iterator[str]:
     """Yield the pages that were not read, or not written since their sources changed."""
     for name in app.env.found_docs:
         page = Path(app.outdir, app.builder.get_target_uri(name))

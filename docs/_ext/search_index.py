@@ -89,7 +89,7 @@ such than them these they thing those too very want we were
 actually always anyway explain explained let meaning pytorch really simply still
 tell understand
 """
-FIRST = 70  # words of a text that are counted
+FIRST = 65  # words of a text that are counted
 ZERO = ord("@")  # of the numbers in the index, as ranking.js reads them
 MOST = 29  # times that count, of those that a word is said again
 ASKED, WORDS = "asked: ", "words: "  # begin a comment with wordings, or with words
@@ -135,7 +135,7 @@ def anchor_terms(app: Sphinx, doctree: nodes.document) -> None:
             term["ids"].append(anchor)
 
 
-def noted(env: Any) -> dict[str, list[dict[str, Any]]]:
+def records_of_pages(env: Any) -> dict[str, list[dict[str, Any]]]:
     """Return what was noted of each page: a record of each of its entries."""
     if not hasattr(env, "search_entries"):
         env.search_entries = {}
@@ -154,20 +154,20 @@ def linking(env: Any) -> dict[str, list[tuple[str, str]]]:
 def note(app: Sphinx, doctree: nodes.document) -> None:
     """Note the entries of a page that has been read, and its links."""
     name = app.env.current_document.docname
-    noted(app.env)[name] = list(records(doctree))
+    records_of_pages(app.env)[name] = list(records(doctree))
     links = doctree.findall(addnodes.pending_xref)
     linking(app.env)[name] = [(link["reftype"], link["reftarget"]) for link in links]
 
 
 def forget(app: Sphinx, env: Any, name: str) -> None:
     """Forget a page that is read again, or gone."""
-    noted(env).pop(name, None)
+    records_of_pages(env).pop(name, None)
     linking(env).pop(name, None)
 
 
 def merge(app: Sphinx, env: Any, names: set[str], other: Any) -> None:
     """Take over what another process noted."""
-    noted(env).update({name: noted(other)[name] for name in names})
+    records_of_pages(env).update({name: records_of_pages(other)[name] for name in names})
     linking(env).update({name: linking(other)[name] for name in names})
 
 
@@ -340,7 +340,7 @@ def linked(app: Sphinx) -> Counter[tuple[str, str]]:
     """
     places: dict[tuple[str, str], tuple[str, str]] = {}
     for name, _, kind, page, anchor, _ in app.env.domains.standard_domain.get_objects():
-        entries = {entry["anchor"] for entry in noted(app.env).get(page, ())}
+        entries = {entry["anchor"] for entry in records_of_pages(app.env).get(page, ())}
         places[{"label": "ref"}.get(kind, kind), name] = (
             page,
             anchor if anchor in entries else "",
@@ -357,7 +357,7 @@ def addressed(
     """Yield the records of one page with their addresses and what is known of messages."""
     uri = app.builder.get_target_uri(name)
     page = app.env.titles[name].astext()
-    for entry in noted(app.env)[name]:
+    for entry in records_of_pages(app.env)[name]:
         record: dict[str, Any] = {"url": f"{uri}#{entry['anchor']}", "page": page}
         record["links"] = links.get((name, entry["anchor"]), 0)
         words = ""
@@ -398,8 +398,12 @@ def records(doctree: nodes.document) -> Iterator[dict[str, Any]]:
     for entry in (e for e in doctree.findall(nodes.Element) if isinstance(e, ENTRIES)):
         title, anchor = heading(entry)
         if title and title != "Where next":
-            record: dict[str, Any] = {"anchor": anchor, "title": title, "text": said(entry)}
-            record["words"] = " ".join(told_by(words.get(entry, ()), WORDS))
+            record: dict[str, Any] = {
+                "anchor": anchor,
+                "title": title,
+                "text": prose_of(entry),
+            }
+            record["words"] = " ".join(comments_with(words.get(entry, ()), WORDS))
             boxes = (child for child in entry.children if isinstance(child, also_asked))
             others = [wording for box in boxes for wording in wordings(box)]
             if isinstance(entry.parent, nodes.document):
@@ -412,11 +416,11 @@ def records(doctree: nodes.document) -> Iterator[dict[str, Any]]:
 
 def asked_in(doctree: nodes.document) -> list[str]:
     """Return the wordings that the comments of a page name."""
-    asked = told_by(doctree.findall(nodes.comment), ASKED)
+    asked = comments_with(doctree.findall(nodes.comment), ASKED)
     return [wording for text in asked for wording in text.split("; ")]
 
 
-def told_by(comments: Iterable[nodes.comment], key: str) -> Iterator[str]:
+def comments_with(comments: Iterable[nodes.comment], key: str) -> Iterator[str]:
     """Yield what those comments say that begin with a key, each in one line."""
     for comment in comments:
         if comment.astext().startswith(key):
@@ -437,7 +441,7 @@ def with_words(doctree: nodes.document) -> dict[nodes.Element, list[nodes.commen
             beside = [c for c in comment.parent.children if isinstance(c, nodes.comment)]
             if isinstance(comment.previous_sibling(), nodes.title | also_asked):
                 found.setdefault(comment.parent, []).append(comment)
-            elif page is not None and any(told_by(beside, ASKED)):
+            elif page is not None and any(comments_with(beside, ASKED)):
                 found.setdefault(page, []).append(comment)
             else:
                 logger.warning(
@@ -454,7 +458,7 @@ def first_paragraph(doctree: nodes.document) -> str:
     """Return what the first paragraph of a page says."""
     paragraphs = doctree.findall(nodes.paragraph)
     paragraph = next((p for p in paragraphs if isinstance(p.parent, nodes.section)), None)
-    return said(paragraph) if paragraph else ""
+    return prose_of(paragraph) if paragraph else ""
 
 
 def heading(entry: nodes.Element) -> tuple[str, str]:
@@ -471,7 +475,7 @@ def heading(entry: nodes.Element) -> tuple[str, str]:
     return ", ".join(name.astext() for name in names), anchor
 
 
-def said(entry: nodes.Element) -> str:
+def prose_of(entry: nodes.Element) -> str:
     """Return the prose of an entry itself, and the messages that it quotes."""
     prose: list[str] = []
     pending = list(reversed(entry.children))

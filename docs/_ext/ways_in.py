@@ -73,6 +73,6 @@ def sitemap(app: Sphinx) -> Iterator[str]:
 
 def description(app: Sphinx, name: str) -> str:
     """Return the first sentences of a page."""
-    entries = search_index.noted(app.env)[name]
+    entries = search_index.records_of_pages(app.env)[name]
     first = next((entry["first"] for entry in entries if not entry["anchor"]), "")
     return first_sentences(search_index.titled(app, first))

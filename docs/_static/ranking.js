@@ -70,16 +70,26 @@ const WEIGHTS = {
   message: 1.4, // the page of a message; one that is quoted counts as a page
   raised: 1.4, // and more where the query says that something raises, fails or warns
   typed: 3, // and where the query is a part of the message, typed by hand
+  quoted: 2, // and still more where the query is nothing but a longer part of it
   list: 0.7, // a page that lists what others explain
+  special: 0.8, // an entry whose title names a library that the query does not name
+  versus: 1.5, // an entry that has a name with both of the things that the query compares
 };
 const WORDINGS = 14; // words in all the wordings of a record, on the average
 const PART = 0.8; // of the query that is in a message, in its order, where it was typed by hand
+const LONG = 6; // terms of a query that is a part of a message and of nothing else
 const QUOTED = 0.4; // how like its title a query is that quotes a message
 const WORDS = 24; // words of an entry, on the average
 const LIKELY = 1000; // records whose names are looked at
 const RAISES = /\b(?:errors?|warnings?|warns|exception|raises?|crash(?:es|ed)?|complains?|message|fail(?:s|ed)?|not (?:implemented|supported|allowed)|must be|expected|cannot|can['’]?t)\b/i;
 const DEFINES = /\b(?:what(?:['’]?s| is| are| does)|define|definition|meaning|mean\W*$)/i;
+// Two things that are compared, not "before or after".
+const VERSUS = /(?!before\b)\b(\S+)\s+(?:vs\.?|versus|or|(?:the\s+)?same\s+as)\s+(\S+)|between\s+(\S+)\s+and\s+(\S+)/gi;
+const LIBRARIES = "accelerate accelerator captum deepspeed lightning opacus trainer";
 const LISTS = /^(?:api\/|bibliography|contract|corrections|errors\.|exercises|index\.|measured|play|source_map|version)/;
+
+// How somebody wants to be answered, which says nothing of what they ask.
+const MANNER = /\bin (?:simple|plain|easy|other|a few|layman'?s) (?:words|terms)\b|\blike i'?m (?:5|five)\b|\beli5\b|\bfor (?:dummies|beginners)\b/gi;
 
 // What search_index.py has packed: the records with their titles, as a list of terms for
 // each wording, and in which texts, wordings and words each term is.
@@ -145,6 +155,7 @@ const ranker = (index, messages, W = WEIGHTS) => {
   };
   const terms = (text) => splitWords(text).map(stem).filter(Boolean);
   const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+  const special = new Set(terms(LIBRARIES));
 
   // How often each term stands in each record, weighted by where.
   const counted = new Map();
@@ -176,6 +187,8 @@ const ranker = (index, messages, W = WEIGHTS) => {
     for (const { own } of titles) for (const term of own) count(term, id, W.title);
     for (const { own } of asked) for (const term of own) count(term, id, wording);
     record.names = [...titles, ...asked];
+    record.special = url.startsWith("errors/") ? []
+      : titles.flatMap(({ own }) => own.filter((term) => special.has(term)));
     // What a section answers is an answer of its page, too; an entry of a list is none.
     if (!/^(auto_examples|errors|fix)\//.test(url)) record.whole = undefined;
     const kind = url.startsWith("errors/") ? W.message
@@ -319,8 +332,9 @@ const ranker = (index, messages, W = WEIGHTS) => {
   const ordered = (text) => terms(text).filter((term) => /^\p{L}+$/u.test(term));
   const worded = new Map(messages.map(({ url, messages }) =>
     [url, messages.map((pattern) => ordered(inWords(pattern)))]));
+  const within = (own, other) => ` ${other.join(" ")} `.includes(` ${own.join(" ")} `);
   const typed = (own, { url }) => own.length > 2 && worded.get(url)?.some((other) => {
-    if (` ${other.join(" ")} `.includes(` ${own.join(" ")} `)) return true;
+    if (within(own, other)) return true;
     let most = Array(other.length + 1).fill(0); // what is in the same order in both
     for (const term of own) {
       const row = [0];
@@ -331,7 +345,19 @@ const ranker = (index, messages, W = WEIGHTS) => {
     return own.length > 3 && most.at(-1) > PART * sum(own.map(rarity));
   });
 
-  const rank = (query, typing = false) => {
+  const quoted = (own, { url }) =>
+    own.length >= LONG && worded.get(url)?.some((other) => within(own, other));
+
+  // The terms of each two things that a query compares; of zero_grad the whole name.
+  const compared = (query) => [...query.matchAll(VERSUS)].map((found) =>
+    found.slice(1).filter(Boolean).map((side) => {
+      const own = terms(side.replace(/\(.*|=.*|^(?:\w+\.)+(?=\w)/g, ""));
+      return own.length > 1 ? own.slice(-1) : own;
+    })).filter((sides) => sides.every((own) => own.length)).map((sides) => sides.flat());
+
+  const rank = (said, typing = false) => {
+    const query = said.replace(MANNER, " ");
+    const pairs = compared(query);
     const inOrder = ordered(query);
     const asked = concepts(query, typing);
     const raises = RAISES.test(query);
@@ -367,7 +393,12 @@ const ranker = (index, messages, W = WEIGHTS) => {
       const kind = like[0] > QUOTED ? (record.quoted ?? record.kind) : record.kind;
       const fits = raises && record.url.startsWith("errors/") ? W.raised
         : defines && record.url.startsWith("glossary.html#") ? W.defined : 1;
+      const unasked = record.special.length && !record.special.some((term) => shares.has(term));
+      const both = pairs.some((pair) =>
+        record.names.some(({ own }) => pair.every((term) => own.includes(term))));
       const weighted = value * kind * fits * (typed(inOrder, record) ? W.typed : 1)
+        * (quoted(inOrder, record) ? W.quoted : 1)
+        * (unasked ? W.special : 1) * (both ? W.versus : 1)
         * (1 + W.named * most) * (most > 0.95 ? W.exact : 1)
         * (record.names.some(verbatim) ? W.verbatim : 1);
       scores.set(record, weighted);

@@ -115,8 +115,8 @@ def lever(t):
 torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
 
 # %%
-# The lever moves the three stoves at rates of 1, 2 and 3, and each column counts as
-# often as its stove moves. So heat rises at a rate of :math:`1+2+3=6` and fuel at
+# The lever moves the three stoves at rates of 1, 2 and 3, and each column is multiplied by
+# the rate of its stove. So heat rises at a rate of :math:`1+2+3=6` and fuel at
 # a rate of :math:`1\cdot2+2\cdot4+3\cdot6=28`.
 #
 # The other way up
@@ -155,9 +155,10 @@ print("hers:", copied, sep="\n")
 # %%
 # Hers has a row for each *stove*, and heat and fuel are the columns. Many books write it
 # that way. It is our table flipped along its diagonal, so that the rows become columns.
-# This is called the *transpose*, in code ``J.T``. Her product has given the two prices to
-# the two stoves: :math:`10\cdot[1,2]-1\cdot[1,4]=[9,16]`. With the book's table she should
-# have multiplied the *columns* by the prices, which is ``copied @ v``.
+# This is called the *transpose*, in code ``J.T``. Her product is
+# :math:`10\cdot[1,2]-1\cdot[1,4]=[9,16]`, so the first *stove* got the price of
+# heat. With the book's table she should have multiplied the *columns* by the prices, which
+# is ``copied @ v``.
 #
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
 # For a *square* table like hers it does not. But there is a test that works for square

@@ -159,11 +159,12 @@ tables_first = multiplications(table, table) + multiplications(row, table)
 # by a table, and get a row again. The other way, the first thing that we compute is a new
 # table of a million entries.
 #
-# Starting on the left is cheap because there is a single row to carry along. It is ``v``
-# that makes one number, the earnings, of all the outputs at the end of the chain. If it
-# *begins* with one number instead, a single dial that moves everything, then the table of
-# the first step is a column. It stands on the right of the product, and starting there is
-# cheap. :ref:`pushing-forward` is about this direction.
+# Starting on the left is cheap because there is a single row to carry along. There is only
+# one row because ``v`` turns all the outputs at the end of the chain into one number, the
+# earnings. A chain may also *begin* with one number, for example with a single dial that
+# moves everything. Then the table of the first step is a column. This column stands on the
+# right of the product, and it is cheap to start there. :ref:`pushing-forward` is about this
+# direction.
 #
 # The tables belong to one point
 # ------------------------------

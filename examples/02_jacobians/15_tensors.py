@@ -12,9 +12,11 @@ have to know which index is which.
 """
 
 # %%
-# The function blurs a small picture of shape ``(4, 5)``. It replaces each pixel by the mean
-# of the three by three pixels around it, with zeros beyond the edge. (``avg_pool2d`` wants
-# one more dimension, for colours. ``[None]`` adds it, and ``[0]`` takes it away again.)
+# The function blurs a small picture of shape ``(4, 5)``. Around each pixel it lays a
+# *window* of three by three pixels, with the pixel in the middle, and replaces the pixel by
+# the mean of its window. Beyond the edge of the picture there are zeros. (``avg_pool2d``
+# wants one more dimension, for colours. ``[None]`` adds it, and ``[0]`` takes it away
+# again.)
 
 import torch
 
@@ -28,15 +30,8 @@ blurred = blur(picture)
 blurred.shape
 
 # %%
-# Twenty numbers go in, and twenty come out.
-#
-# .. predict::
-#    :expects: shape
-#    :for: the shape of the Jacobian
-#    :also: The shape of the Jacobian is
-#
-#    There is a rate for each pair of an output and an input, 400 in all. In which shape do
-#    you expect ``jacobian`` to return them?
+# Twenty numbers go in, and twenty come out, so there are 400 rates, one for each pair of an
+# output and an input:
 
 J_blur = torch.autograd.functional.jacobian(blur, picture)
 J_blur.shape
@@ -53,10 +48,58 @@ J_blur.shape
 9 * J_blur[1, 1]
 
 # %%
-# The blurred pixel in row 1 and column 1 depends on its own pixel and on the eight around
-# it, each with a rate of one ninth, and on no other. **The shape of the Jacobian is the
-# shape of y, followed by the shape of x**, in code ``y.shape + x.shape``. That is "outputs
-# first", as in a table, where ``(2,) + (3,)`` gave ``(2, 3)``.
+# The blurred pixel in row 1 and column 1 depends on the nine pixels of its window, each
+# with a rate of one ninth, and on no other. **The shape of the Jacobian is the shape of y,
+# followed by the shape of x**, in code ``y.shape + x.shape``. That is "outputs first", as
+# in a table, where ``(2,) + (3,)`` gave ``(2, 3)``.
+#
+# .. predict::
+#    :for: terabytes
+#
+#    A photo has 2000 by 1500 pixels. How many terabytes, millions of millions of bytes,
+#    does the Jacobian of its blur take, if each entry takes four bytes?
+
+pixels = 2000 * 1500
+print(4 * pixels**2 / 1e12)
+
+# %%
+# It is 36 terabytes, although at most nine in every three million entries are different
+# from zero. Nobody builds such a Jacobian. ``backward`` computes the product with ``v``
+# without it, and the product is no larger than the photo.
+#
+# The product with v
+# ------------------
+#
+# ``v`` has the shape of ``y`` as always. So here ``v`` is a picture, too, and says what
+# each blurred pixel is worth. Suppose that all we want is a bright result, so that every
+# blurred pixel counts 1. The product says what each pixel of the *original* is worth.
+#
+# .. predict::
+#    :item: 0, 0
+#    :for: ninths
+#
+#    A pixel inside is in nine windows, its own and those of the eight pixels around it, and
+#    counts a ninth in each. So it is worth nine ninths. How many ninths is the pixel in the
+#    corner worth?
+
+start = picture.clone().requires_grad_()
+(worth,) = torch.autograd.grad(blur(start), start, torch.ones_like(blurred))
+9 * worth
+
+# %%
+# Four. The corner is in only four windows, and at the edge a pixel is in six. So this blur
+# makes a picture darker at its edges, and the gradient shows where.
+#
+# For one-dimensional tensors we wrote this product ``v @ J``. It multiplied each row by
+# its price, and added up over all outputs. Now the outputs have two indices, so we have
+# to add up over both, and this is what ``torch.tensordot`` does when we tell it
+# ``dims=2``:
+
+torch.allclose(torch.tensordot(torch.ones(4, 5), J_blur, dims=2), worth)
+
+# %%
+# In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
+# the output, and those of the input remain. So the result always looks like ``x``.
 #
 # Two rooms
 # ---------
@@ -112,12 +155,9 @@ J[0, 0]
 # %%
 # Its own stoves count in full, and those behind the wall count half.
 #
-# The product with v
-# ------------------
-#
-# ``v`` has the shape of ``y`` as always, with one price for each output. Suppose that
-# nobody uses the second room. A unit of heat is worth 10 in the first room and nothing in
-# the second, and a unit of fuel costs 1 in both.
+# The prices in ``v`` have a row for each room, too, with its heat and its fuel. Suppose
+# that nobody uses the second room. A unit of heat is worth 10 in the first room and nothing
+# in the second, and a unit of fuel costs 1 in both.
 #
 # .. predict::
 #    :expects: signs
@@ -139,42 +179,17 @@ x.grad
 # of their heat, worth 5, goes through the wall, and at their low settings they burn fuel
 # at a rate of at most 4. The stove that is off earns most.
 #
-# For one-dimensional tensors we wrote this product ``v @ J``. It multiplied each row by
-# its price, and added up over all outputs. Now the outputs have two indices, so we have
-# to add up over both, and this is what ``torch.tensordot`` does when we tell it
-# ``dims=2``:
+# The formula from above gives the same:
 
-torch.tensordot(v, J, dims=2)
+torch.tensordot(v, J, dims=y.ndim)
 
 # %%
-# In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
-# the output, and those of the input remain. So the result always looks like ``x``.
-#
-# Back to the picture. There ``v`` is a picture, too, and says what each blurred pixel is
-# worth. Suppose that all we want is a bright result, so that every blurred pixel counts 1.
-# The result says what each pixel of the *original* is worth.
-#
-# .. predict::
-#    :item: 0, 0
-#    :for: ninths
-#
-#    A pixel inside stands in nine windows, and counts a ninth in each. So it is worth nine
-#    ninths. How many ninths is the pixel in the corner worth?
-
-leaf = picture.clone().requires_grad_()
-(worth,) = torch.autograd.grad(blur(leaf), leaf, torch.ones_like(blurred))
-9 * worth
-
-# %%
-# Four. The corner stands in only four windows, and at the edge a pixel stands in six. So
-# this blur makes a picture darker at its edges, and the gradient shows where. The formula
-# with ``tensordot`` gives the same picture.
-#
 # It is a table after all
 # -----------------------
 #
 # If four indices are too many for you, flatten ``y`` into one dimension, and ``x`` as
-# well. Then ``J`` becomes an ordinary table with a row for each of the 4 outputs and a
+# well. PyTorch takes the numbers row by row: first all of the first room, then all of the
+# second. Then ``J`` becomes an ordinary table with a row for each of the 4 outputs and a
 # column for each of the 6 inputs, and the product is ``v @ J`` again:
 
 table = J.reshape(y.numel(), x.numel())
@@ -185,13 +200,13 @@ print((v.flatten() @ table).reshape(x.shape))
 # The rows are heat and fuel of the first room, then heat and fuel of the second. The
 # columns are the three stoves of the first room, then those of the second. You can see
 # the wall: the heat rows have 0.5 for the stoves of the other room, where the fuel rows
-# have 0. With ``v`` beside it, this is the picture from part 1, where ``2.3`` stands for
-# the second room's third stove:
+# have 0. With ``v`` beside it, this is the drawing from part 1. We count from 0 as Python
+# does, so ``x[1, 2]`` is the third stove of the second room:
 
 import pullback
 
-outputs = ["heat 1", "fuel 1", "heat 2", "fuel 2"]
-inputs = [f"{room}.{stove}" for room in (1, 2) for stove in (1, 2, 3)]
+outputs = ["heat 0", "fuel 0", "heat 1", "fuel 1"]
+inputs = [f"x[{room}, {stove}]" for room in (0, 1) for stove in (0, 1, 2)]
 pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 
 # %%
@@ -211,10 +226,11 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 #    The code that worked for one-dimensional tensors runs for our rooms as well, and
 #    returns something else. The result should have the shape of ``x``, ``(2, 3)``. But for
 #    tensors with more than two dimensions, ``@`` treats the last two as a matrix and the
-#    others as a batch. In ``J`` the last two are *input's room* and *stove*. So ``@``
-#    takes each price, which belongs to heat or fuel, and multiplies it by the entries of a
-#    *room*. This has no meaning. It runs only because there happen to be two of both. Use
-#    ``tensordot``, or flatten first.
+#    others as a batch. In ``J`` the last two are *input's room* and *stove*. In ``v`` the
+#    last one is the *measurement*, heat or fuel. So the price of heat is multiplied by
+#    entries that belong to the stoves of the first room, and the price of fuel by entries
+#    that belong to the stoves of the second. This has no meaning. It runs only because
+#    there are two measurements and two rooms. Use ``tensordot``, or flatten first.
 
 print("v @ J:", (v @ J).shape)
 
@@ -268,6 +284,8 @@ assert lit == [[r, c] for r in (0, 1, 2) for c in (0, 1, 2)]
 torch.testing.assert_close(J_blur[1, 1, :3, :3], torch.full((3, 3), 1 / 9))
 torch.testing.assert_close(torch.tensordot(J_blur, picture, dims=2), blurred)  # linear
 torch.testing.assert_close(worth, torch.tensordot(torch.ones(4, 5), J_blur, dims=2))
+assert pixels == 3_000_000
+assert J_blur.flatten(2).count_nonzero(2).max() == 9  # in the row of a pixel inside
 assert (9 * worth).round().int().tolist()[:2] == [[4, 6, 6, 6, 4], [6, 9, 9, 9, 6]]
 
 point, h = x.detach().double(), 1e-6

@@ -45,9 +45,9 @@ table
 # the fuel off by about 0.2, the second by 0.4 and the third by 0.6. But one stove may be
 # too high while another is too low, so the three errors rarely add up to 1.2. If each stove
 # errs by itself, and as often up as down, then on average the *squares* of the errors add
-# up. That makes :math:`0.04+0.16+0.36=0.56` for the fuel, and the root of this is a typical
-# error of 0.75. We do this for both rows, and compare it with ten thousand trials in which
-# each knob is off at random:
+# up. That makes :math:`0.04+0.16+0.36=0.56` for the fuel, and the root of this, about 0.75,
+# is its typical error, or *standard deviation*. We do this for both rows, and compare it
+# with ten thousand trials in which each knob is off at random:
 
 errors = 0.1 * table  # what each stove does to each output
 print("from the table:", (errors**2).sum(1).sqrt())
@@ -57,8 +57,9 @@ trials = torch.stack([house(x + 0.1 * torch.randn(3)) for _ in range(10_000)])
 print("in the trials: ", trials.std(0))
 
 # %%
-# So the heat is typically off by 0.17, and the fuel by 0.75. The trials ran the house ten
-# thousand times for this, where the table needs only a few walks. And one product with one
+# So the heat is typically off by 0.17, and the fuel by 0.75. The two ways agree because the
+# errors are small: the table describes the house near our settings. The trials ran the
+# house ten thousand times, where the table needs only a few walks. And one product with one
 # ``v`` or ``u`` would not have been enough, because it adds up the entries as they are, and
 # here they have to be squared first.
 #

@@ -31,17 +31,17 @@ u = torch.tensor([1.0, 0.0, -1.0])
 #    :for: the rates of heat and fuel
 #    :also: rate −4
 #
-#    "What the first stove gains, the third one loses. So nothing changes." Is that so? The
-#    columns of the first and the third stove are ``[1, 2]`` and ``[1, 6]``. At which rates
-#    do heat and fuel change?
+#    With this plan the first stove rises exactly as fast as the third one falls. The table
+#    is ``[[1, 1, 1], [2, 4, 6]]``. At which rates do heat and fuel change?
 
 value, pushed = torch.func.jvp(house, (x,), (u,))
 print("heat and fuel:", value)
 print("their rates:  ", pushed)
 
 # %%
-# It is so for the heat. But the fuel falls at a rate of 4, because the first stove adds 2
-# and the third saves 6. So the plan costs no heat and saves fuel. The two rates are the
+# What the first stove gains in heat, the third one loses. But the fuel falls at a rate of
+# 4, because the first stove adds 2 and the third saves 6: they stand in the columns
+# ``[1, 2]`` and ``[1, 6]``. So the plan costs no heat and saves fuel. The two rates are the
 # :term:`Jacobian-vector product`, or :term:`JVP`, of the table and the plan.
 # (``torch.func.jvp`` takes the function, its inputs and their ``u``. The brackets around
 # ``x`` and ``u`` are there because a function may have several inputs. It returns the value

@@ -115,7 +115,8 @@ print("table says:", J @ step)
 # There are other steps to the same targets. If the first stove goes up by 1, the second
 # goes down by 2 and the third goes up by 1, then heat changes by :math:`1-2+1=0` and fuel
 # by :math:`2-8+6=0`. As far as the table knows, such a movement does nothing at all. We
-# may add any amount of it to our step, and still hit both targets:
+# may add any amount of it to our step, and still hit both targets. Let us see how long the
+# steps are. The length of a step is the root of the sum of its squares, in code ``norm()``:
 
 idle = torch.tensor([1.0, -2.0, 1.0])
 for amount in (0.0, 1.0, 2.0):
@@ -131,9 +132,11 @@ for amount in (0.0, 1.0, 2.0):
 # *shortest* of all steps that hit the targets by the table. Short is what we want, because
 # the table is right only near the place where it was computed.
 #
-# ``torch.linalg.pinv`` finds the same step in one call. A square table often has an
-# *inverse*, a table that leads from the changes back to the step. Ours is not square, and
-# its *pseudo-inverse* is the table that leads back to the shortest step:
+# ``torch.linalg.pinv`` finds the same step in one call. ``J`` is a table that leads from a
+# step to the changes. ``pinv(J)`` is a table that leads back, from the changes that we want
+# to the shortest step. It is called the *pseudo-inverse* of ``J``. (If ``J`` is square,
+# there is often only one step to given changes. Then the table that leads back is called
+# the *inverse*, and ``pinv`` returns it.)
 
 torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 
@@ -223,6 +226,8 @@ torch.testing.assert_close(step, torch.tensor([0.25, 0.0, -0.25]))
 torch.testing.assert_close(J @ step, missing, atol=1e-6, rtol=0)
 torch.testing.assert_close(downhill.sum(), torch.tensor(-12 / 56))
 torch.testing.assert_close(torch.linalg.pinv(J) @ missing, step, atol=1e-6, rtol=0)
+square = jacrev(house)(torch.tensor([1.0, 2.0]))
+torch.testing.assert_close(torch.linalg.pinv(square), torch.linalg.inv(square))
 assert not (J @ idle).any()
 assert (weights @ J @ idle).abs() < 1e-6  # at right angles to it
 for amount in torch.linspace(-1, 1, 20):

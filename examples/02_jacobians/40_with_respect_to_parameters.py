@@ -5,16 +5,21 @@ The Jacobian with respect to the parameters of a network
 ========================================================
 
 A small network has learned to predict the heat and the fuel of our house. For one setting
-of the stoves it predicts too little fuel, while the heat is fine. Which change of its
-weights corrects the fuel and leaves the heat alone? These are two targets again, as in
-:ref:`hitting-targets`. So we need a :term:`Jacobian`, and this time its inputs are the
-weights.
+of the stoves it predicts too little fuel, while the heat is fine. We could add what is
+missing to every prediction of fuel, but then all the others are shifted as well. Is there a
+change of the weights inside of the network that does less harm? It has to raise the fuel
+and leave the heat alone. These are two targets again, as in :ref:`hitting-targets`. So we
+need a :term:`Jacobian`, and this time its inputs are the weights.
 """
 
 # %%
-# We train the network for a moment on a hundred settings of the stoves and on what the
-# house does at each. It has a hidden layer of three units, and two outputs, heat and
-# fuel. (The seed is there so that you get the same network):
+# .. dropdown:: The network, and how it was trained
+#
+#    It has a hidden layer of three units, and two outputs, heat and fuel. Each unit
+#    multiplies the settings by its weights, adds them up with a bias, and sends the sum
+#    through SiLU, a smooth curve. We train it for a moment on a hundred settings of the
+#    stoves and on what the house does at each. (The seed is there so that you get the same
+#    network.)
 
 import torch
 
@@ -29,20 +34,33 @@ for _ in range(200):
     torch.nn.functional.mse_loss(net(settings), measured).backward()
     optimizer.step()
 
+# %%
+# The network knows the house from a hundred settings. This is what it predicts for ours:
+
 x = torch.tensor([1.0, 2.0, 3.0])
 print("predicted:", net(x).detach().round(decimals=2), " true: heat 6, fuel 14")
 
 # %%
 # The heat is nearly right, and about 0.7 of fuel is missing.
 #
+# The quick repair is this: the last layer adds a bias to the fuel, the same number at every
+# setting, and we raise it by what is missing here. Then the fuel rises by about 0.7 at all
+# of the hundred settings, where on average it was right. So let us look at the hidden
+# layer. Its three units react to some settings more than to others. If we change their
+# weights, some predictions move more and others less, and the harm may be smaller. We shall
+# measure both.
+#
+# The hidden layer has nine weights. For each of them we have to know how fast it moves heat
+# and fuel. (We leave its three biases as they are.)
+#
 # A function of the weights
 # -------------------------
 #
 # ``jacrev`` differentiates with respect to the *argument* of a function. The argument of
 # ``net`` is ``x``, so ``jacrev(net)(x)`` is the table for the stoves. We need a function
-# whose argument is the weights. ``functional_call`` makes one from almost any module (not
-# from one that was scripted). It runs the module with the parameters that you hand it, and
-# afterwards puts the module's own back:
+# whose argument is the weights. ``functional_call`` makes one from almost any module. (It
+# refuses one that was compiled with ``torch.jit.script``.) It runs the module with the
+# parameters that you hand it, and afterwards puts the module's own back:
 
 from torch.func import functional_call, jacrev, jvp, vmap
 
@@ -79,63 +97,55 @@ blocks["0.weight"].shape
 # The step that corrects the fuel
 # -------------------------------
 #
-# There is a quick answer: add the missing 0.69 to the fuel's own bias in the last layer. It
-# corrects this prediction, and spoils the others, because it raises the fuel by 0.69 at
-# *every* setting of the stoves, and on average the network was right. So we rather change
-# the hidden layer. Its units react more to some settings than to others, so that a change
-# there need not move all predictions alike. It has nine
-# weights and three biases. We put their two blocks side by side, and have a table as for
-# the stoves, with two rows and twelve columns:
+# Here are all entries of this block, with a line for each unit and its three weights:
 
-table = torch.cat([blocks["0.weight"].flatten(1), blocks["0.bias"]], dim=1)
-for unit in (1, 2, 3):
-    heat, fuel = table[:, 3 * unit - 3 : 3 * unit].round(decimals=2).numpy()
-    print(f"unit {unit}: heat {heat}, fuel {fuel}")
+heat, fuel = blocks["0.weight"].round(decimals=2).numpy()
+for unit in range(3):
+    print(f"unit {unit}: heat {heat[unit]}, fuel {fuel[unit]}")
 
 # %%
-# Each line shows how heat and fuel react to the three weights of one unit.
-# In each line the rates stand to one another as 1, 2 and 3. These are the settings of
-# the stoves, which the weights are multiplied by, as we shall see with a pencil below. (The
-# biases are in the last three columns.) Every one of these weights moves both
-# predictions, so no single one of them is the answer. But ``pinv`` finds the shortest step
-# of all twelve parameters that hits both targets, as far as the table knows:
+# In each list the rates stand to one another as 1, 2 and 3. These are the settings of the
+# stoves, which the weights are multiplied by, as we shall see with a pencil below. Every
+# one of these weights moves both predictions, so no single one of them is the answer.
+#
+# We flatten the block into a table like that of the stoves, with two rows, and with nine
+# columns for the weights. ``pinv`` finds the shortest step of all nine that hits both
+# targets, as far as the table knows:
 
+table = blocks["0.weight"].flatten(1)
 missing = torch.tensor([0.0, 14.0 - network(weights, x)[1]])
-step = torch.linalg.pinv(table) @ missing
+step = (torch.linalg.pinv(table) @ missing).reshape(3, 3)
 print("missing:", missing.round(decimals=2))
-print("step of the weights:", step[:9].reshape(3, 3).round(decimals=3), sep="\n")
+print("step of the weights:", step.round(decimals=3), sep="\n")
 
 # %%
-# Why this step? Compare it with the three lines above, one unit at a time:
+# Why this step? Compare it with the rates above, one unit at a time:
 #
-# * *Unit 1* has positive rates for the fuel, and hardly moves the heat. So its weights go
+# * *Unit 0* has positive rates for the fuel, and hardly moves the heat. So its weights go
 #   up.
-# * *Unit 2* has negative rates. Its weights go down, which raises the fuel, and some of
-#   the heat with it.
-# * *Unit 3* is the one that moves the heat most. Its weights go down a little, and this
-#   takes the additional heat away again.
+# * *Unit 1* has negative rates: when its weights go up, heat and fuel fall. So they go
+#   *down*, and the fuel rises. Some heat comes with it.
+# * *Unit 2* moves the heat most. Its weights go down a little, and this takes the
+#   additional heat away again.
 #
-# Now we try it in the real network. The step has to go back into the shapes of the
-# parameters, and ``add`` does that:
+# Now we try it in the real network:
 
 
-def add(weights, step):
-    weight = weights["0.weight"] + step[:9].reshape(3, 3)
-    bias = weights["0.bias"] + step[9:]
-    return {**weights, "0.weight": weight, "0.bias": bias}
+def changed_by(step):
+    return {**weights, "0.weight": weights["0.weight"] + step}
 
 
 print("before:", network(weights, x).round(decimals=2))
-print("after: ", network(add(weights, step), x).round(decimals=2))
+print("after: ", network(changed_by(step), x).round(decimals=2))
 
 # %%
 # The heat is as before, to two digits, and the fuel is nearly 14. What has become of the
-# hundred settings that the network has learned from? We compare with the quick answer:
+# hundred settings that the network has learned from? We compare with the quick repair:
 
 quick = {**weights, "2.bias": weights["2.bias"] + missing}
-for name, changed in (("step", add(weights, step)), ("bias", quick)):
+for name, changed in {"step": changed_by(step), "bias": quick}.items():
     moved = (network(changed, settings) - network(weights, settings)).abs().mean(0)
-    print(f"{name}: fuel moves by {moved[1]:.2f} on average, heat by {moved[0]:.3f}")
+    print(f"{name}: fuel moves by {moved[1]:.3f} on average, heat by {moved[0]:.3f}")
 
 # %%
 # The step disturbs the other predictions of fuel little more than half as much, and it
@@ -143,29 +153,36 @@ for name, changed in (("step", add(weights, step)), ("bias", quick)):
 # weights at which it was taken. Suppose that ten times as much had been missing:
 
 print("table says:", (network(weights, x) + 10 * missing).round(decimals=2))
-print("network:   ", network(add(weights, 10 * step), x).round(decimals=2))
+print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 
 # %%
 # Ten times the step misses both targets, and the fuel by more than two. For a correction
 # of that size, go part of the way, compute the table again, and go on, as in Newton's
-# method. (If you correct many predictions at once, this
-# is called a *Gauss-Newton step*, see :ref:`gauss-newton`.)
+# method. (If you correct many predictions at once, this is called a *Gauss-Newton step*,
+# see :ref:`gauss-newton`.)
 #
-# If you forget functional_call
-# -----------------------------
+# To change several parameters at once, flatten each of their blocks and put them side by
+# side, ``torch.cat([block.flatten(1) for block in blocks.values()], dim=1)``. Then go on
+# as above, and split the step into the parameters again.
+#
+# A shorter line
+# --------------
 #
 # .. predict::
+#    :label: block
 #    :for: two rows of two
 #
-#    Each prediction has a bias of its own in the last layer. So the block of ``"2.bias"``
-#    should be ``[[1, 0], [0, 1]]``. The next line looks like ours, but it calls
-#    ``net(x)``. It raises no error. What is in its block?
+#    Each prediction has a bias of its own in the last layer, so the block of ``"2.bias"``
+#    is ``[[1, 0], [0, 1]]``. Somebody finds ``functional_call`` too long and writes
+#    ``net(x)`` in its place. The predictions are the same, since ``net`` and ``weights``
+#    hold the same numbers. What stands in the block of ``"2.bias"`` now?
 
-wrong = jacrev(lambda weights: net(x))(weights)
-wrong["2.bias"].detach()
+print(torch.equal(net(x), network(weights, x)))
+short = jacrev(lambda weights: net(x))(weights)
+print("block:", short["2.bias"].tolist())
 
 # %%
-# The shape is right, and everything is zero. ``net(x)`` uses the tensors inside the
+# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside of the
 # module and not the argument, so the result does not depend on the argument. If such a
 # Jacobian is zero everywhere, look for a missing ``functional_call``.
 #
@@ -287,36 +304,43 @@ for name, p in net.named_parameters():
     torch.testing.assert_close(p.grad, blocks[name][1])
     torch.testing.assert_close(each[name][0], blocks[name])
 torch.testing.assert_close(blocks["2.bias"], torch.eye(2))
-assert table.all()  # every hidden parameter moves both
+assert table.all()  # every hidden weight moves both
 plan = {name: torch.zeros_like(w) for name, w in weights.items()}
-_, pushed = jvp(lambda w: network(w, x), (weights,), (add(plan, step),))
+_, pushed = jvp(lambda w: network(w, x), (weights,), ({**plan, "0.weight": step},))
 torch.testing.assert_close(pushed, missing, atol=1e-3, rtol=0)
 amounts = torch.linalg.solve(table @ table.T, missing)
-torch.testing.assert_close(amounts @ table, step, atol=1e-5, rtol=1e-4)
+torch.testing.assert_close(amounts @ table, step.flatten(), atol=1e-5, rtol=1e-4)
 
-heat, fuel = table[:, :9].reshape(2, 3, 3)
-unit_1, unit_2, unit_3 = step[:9].reshape(3, 3)
-assert (unit_1 > 0).all()
+whole = torch.cat([block.flatten(1) for block in blocks.values()], dim=1)
+parts = (torch.linalg.pinv(whole) @ missing).split([w.numel() for w in weights.values()])
+of_all = {n: part.view_as(w) for (n, w), part in zip(weights.items(), parts, strict=True)}
+_, pushed = jvp(lambda w: network(w, x), (weights,), (of_all,))
+torch.testing.assert_close(pushed, missing, atol=1e-3, rtol=0)
+every = {name: w + of_all[name] for name, w in weights.items()}
+torch.testing.assert_close(network(every, x)[1], torch.tensor(14.0), atol=0.01, rtol=0)
+
+heat, fuel = blocks["0.weight"]
+assert (step[0] > 0).all()
 assert (fuel[0] > 50 * heat[0]).all()  # moves the fuel, and hardly the heat
-assert (unit_2 < 0).all()
-assert (table[:, 3:6] < 0).all()
-assert unit_2 @ fuel[1] > unit_2 @ heat[1] > 0
-assert (unit_3 < 0).all()
+assert (step[1] < 0).all()
+assert (blocks["0.weight"][:, 1] < 0).all()
+assert step[1] @ fuel[1] > step[1] @ heat[1] > 0
+assert (step[2] < 0).all()
 assert (heat[2] > heat[:2].abs()).all()
 
-before, after = network(weights, x), network(add(weights, step), x)
+before, after = network(weights, x), network(changed_by(step), x)
 assert abs(after[0] - before[0]) < 0.005
 assert abs(after[1] - 14) < 0.05 < 0.5 < 14 - before[1] < 0.75
-assert not torch.allclose(network(add(weights, step), X[1]), network(weights, X[1]))
-missed = network(add(weights, 10 * step), x) - (before + 10 * missing)
+assert not torch.allclose(network(changed_by(step), X[1]), network(weights, X[1]))
+missed = network(changed_by(10 * step), x) - (before + 10 * missing)
 assert missed[0] < -0.2
 assert missed[1] < -2  # ten times the step is too long for the table
-near = add(weights, step)
+near = changed_by(step)
 for _ in range(2):
-    again = jacrev(network)(near, x)
-    again = torch.cat([again["0.weight"].flatten(1), again["0.bias"]], dim=1)
+    again = jacrev(network)(near, x)["0.weight"].flatten(1)
     target = torch.stack([before[0], torch.tensor(14.0)])
-    near = add(near, torch.linalg.pinv(again) @ (target - network(near, x)))
+    more = torch.linalg.pinv(again) @ (target - network(near, x))
+    near = {**near, "0.weight": near["0.weight"] + more.reshape(3, 3)}
 torch.testing.assert_close(network(near, x), target, atol=1e-4, rtol=0)
 
 summed = torch.autograd.grad(net(X)[:, 1].sum(), net[0].weight)[0]
@@ -325,9 +349,9 @@ assert not off[:, :, 0].any()
 assert off[1, 1, 1:].all()
 of_ones = jacrev(lambda weight: weight @ x)(torch.ones(2, 3))
 assert torch.equal(of_ones, of_weight)  # the same at any weights
-changed = jacrev(network)(add(weights, 10 * step), x)
+changed = jacrev(network)(changed_by(10 * step), x)
 assert not torch.allclose(changed["0.weight"], blocks["0.weight"], rtol=0.1)
-assert not any(block.any() for block in wrong.values())
+assert not any(block.any() for block in short.values())
 
 # %%
 # **Next:** these tables were small. For a real layer they have billions of entries, and

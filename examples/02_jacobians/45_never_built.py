@@ -4,10 +4,12 @@ r"""
 Why ``backward`` never builds the Jacobian
 ==========================================
 
-A linear layer with a thousand inputs and a thousand outputs is nothing unusual. For a batch
-of 64 samples, its :term:`Jacobian` with respect to its weights fills 256 gigabytes in
-float32. Your laptop has trained such layers, so ``backward`` cannot have built that
-table. This page shows what it computes instead, and what that costs.
+Training runs out of memory, and you wonder what fills it. Is it the :term:`Jacobian`? Take
+a linear layer with a thousand inputs and a thousand outputs, which is nothing unusual. For
+a batch of 64 samples, its Jacobian with respect to its weights would fill 256 gigabytes in
+float32. Your laptop has trained such layers, so ``backward`` cannot have built that table.
+This page shows what it computes instead, how much work that is, and what it really keeps
+in memory.
 """
 
 # %%
@@ -28,46 +30,55 @@ print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
 # %%
 # The table would have 64,000 rows, one for each number of ``Y``, and a million columns, and
 # each entry takes four bytes. ``backward`` took a moment, and what it left is 64,000 times
-# smaller. The gradient has the
-# size of a single row, and the table has a row for each output. If you do want the table,
-# ask ``jacrev`` for it, and pay for the memory (:ref:`the-whole-jacobian`).
+# smaller. The gradient has the size of a single row, and the table has a row for each
+# output. If you do want the table, ask ``jacrev`` for it, and pay for the memory
+# (:ref:`the-whole-jacobian`).
 #
 # The rule of a linear layer
 # --------------------------
 #
-# How can we get the product without the table? It takes two lines with a pencil. The
-# layer multiplies and adds. Output ``i`` of sample ``b`` is
-#
-# .. math::
-#
-#    Y_{bi}=\sum_j W_{ij}X_{bj}.
-#
-# Let ``V`` hold the prices of the outputs. Where does the weight :math:`W_{ij}` earn
-# something? It is used once for each sample: in :math:`Y_{bi}`, where it is multiplied by
-# :math:`X_{bj}`. So it earns :math:`V_{bi}X_{bj}` there, and added up over the samples
-#
-# .. math::
-#
-#    \sum_b V_{bi}X_{bj}.
-#
-# This is an entry of a product of two matrices. Column ``i`` of ``V``, which is row ``i``
-# of ``V.T``, is multiplied by column ``j`` of ``X``. So the product is ``V.T @ X``. In the
-# same way the input :math:`X_{bj}` is used once for each output ``i``, where it is
-# multiplied by :math:`W_{ij}`. So it earns :math:`\sum_i V_{bi}W_{ij}`, and the prices of
-# all inputs are ``V @ W``. We try both on a small layer with three samples:
+# How can we get the product without the table? We take a small layer with three samples,
+# and let ``V`` hold the prices of its outputs:
 
 X = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]], requires_grad=True)
 W = torch.tensor([[1.0, 0.0], [2.0, 1.0]], requires_grad=True)
 V = torch.tensor([[1.0, 0.0], [0.0, 10.0], [2.0, 1.0]])
 (X @ W.T).backward(V)
-print(W.grad, V.T @ X.detach(), sep="\n")
-print(X.grad, V @ W.detach(), sep="\n")
+W.grad
 
 # %%
-# Both formulas agree with what ``backward`` computed, and no table appears in them. Take
-# the last entry of the first result, which belongs to :math:`W_{11}`, and follow it. The
-# second output of the three samples has the prices 0, 10 and 1, and the second inputs are
-# 2, 1 and 1. So this weight earns :math:`0\cdot2+10\cdot1+1\cdot1=11`.
+# Take the last entry, 11, which belongs to :math:`W_{11}`, and follow it. This weight is
+# used once for each sample. It helps to make the second output, where it is multiplied by
+# the second input. In the three samples the second inputs are 2, 1 and 1, and the second
+# outputs have the prices 0, 10 and 1. So the weight earns
+# :math:`0\cdot2+10\cdot1+1\cdot1=11`.
+#
+# The other weights earn in the same way. Output ``i`` of sample ``b`` is
+#
+# .. math::
+#
+#    Y_{bi}=\sum_j W_{ij}X_{bj},
+#
+# so the weight :math:`W_{ij}` is multiplied by :math:`X_{bj}` there, and earns
+# :math:`V_{bi}X_{bj}`. From all samples together it earns
+#
+# .. math::
+#
+#    \sum_b V_{bi}X_{bj}.
+#
+# As with the 11, a column of ``V`` and a column of ``X`` are multiplied entry by entry, and
+# added up. A product of two matrices does this for all weights. It takes the *rows* of the
+# matrix on its left, so we flip ``V``, and the product is ``V.T @ X``.
+#
+# The input :math:`X_{bj}` is used once for each output ``i``, where it is multiplied by
+# :math:`W_{ij}`. So it earns :math:`\sum_i V_{bi}W_{ij}`, and the prices of all inputs are
+# ``V @ W``:
+
+print(torch.equal(W.grad, V.T @ X.detach()))
+print(torch.equal(X.grad, V @ W.detach()))
+
+# %%
+# Both formulas agree with what ``backward`` computed, and no table appears in them.
 #
 # Below is the table that nobody needs, with the weights as ``x``. Change the price of a
 # single output. Which weights earn more or less then?
@@ -79,9 +90,10 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V)
 # %%
 # .. dropdown:: Answer
 #
-#    Only those of the row of ``W`` that makes this output, and each in proportion to the
-#    input that it multiplies. For the second output of the second sample, that is
-#    :math:`W_{11}` alone, because the first input of this sample is 0.
+#    Only the weights in one row of ``W``, the row that makes this output. If its price
+#    rises by 1, each of them earns as much more as the input that it is multiplied by. Take
+#    the second output of the second sample. Its weights are :math:`W_{10}` and
+#    :math:`W_{11}`, and the inputs are 0 and 1, so only :math:`W_{11}` earns more.
 #
 # The work of a walk back
 # -----------------------
@@ -135,15 +147,14 @@ pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 # the number that arrives. For a sine, it multiplies by the cosine. The Jacobians are in the
 # mathematics, but not in memory.
 #
-# What is kept instead
-# --------------------
+# What fills the memory
+# ---------------------
 #
 # The rule for the square contains ``x``, and a walk back begins when the forward pass is
 # over. So PyTorch has to keep ``x`` until then. The two rules of the linear layer contain
 # ``X`` and ``W``, so it has to keep these. ``saved_tensors_hooks`` lets us watch it.
 # It takes two functions. The first is called with every tensor that PyTorch keeps, and ours
-# writes down its size. (So a tensor that two rules keep, as the ``x`` in ``x * x``, is
-# counted twice.) The second is called when the tensor is needed again, and ours hands
+# writes down its size. The second is called when the tensor is needed again, and ours hands
 # it back unchanged:
 
 
@@ -167,9 +178,8 @@ def kept_numbers(f, x):
 #    :label: ten tanh
 #    :for: ten tanh, in millions
 #
-#    ``x`` has a million numbers. Each tanh in a row of ten replaces ``x`` by its result,
-#    so the program itself holds on to only one of the ten results. How many millions of
-#    numbers does PyTorch keep for the walk back?
+#    ``x`` has a million numbers. A loop replaces ``x`` by ``torch.tanh(x)``, ten times. How
+#    many millions of numbers does PyTorch keep for the walk back?
 
 many = torch.linspace(0, 1, 1_000_000, requires_grad=True)
 
@@ -184,12 +194,17 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
     print(name, kept_numbers(f, many) / 1e6)
 
 # %%
-# All ten results are kept. So the memory grows with the number of steps and with the size
-# of what they work on, such as a batch. No Jacobian is among what is kept. The table of a
-# single tanh would have a million times a million entries, four terabytes in float32. If
-# training runs out of memory, the kept values are often where it went. (Besides them, a
-# walk back needs memory for the prices on their way from one step to the next, and for the
-# gradients that it leaves.)
+# All ten results are kept, although the loop itself holds on to only the last of them. So
+# the memory grows with the number of steps and with the size of what they work on, such as
+# a batch. If training runs out of memory, the kept values are often where it went. With
+# checkpoints, PyTorch keeps fewer of them and computes the others again
+# (:ref:`answers-checkpoints`). Besides them, a walk back needs memory for the prices on
+# their way from one step to the next, and for the gradients that it leaves. No Jacobian is
+# among what is kept. The table of a single tanh would have a million times a million
+# entries, four terabytes in float32.
+#
+# A tensor that two rules keep, such as the ``x`` in ``x * x``, is in memory once, and our
+# function counts it twice.
 #
 # .. admonition:: Remember
 #
@@ -263,6 +278,7 @@ kept = [kept_numbers(f, many) for f in (torch.square, torch.tanh, ten, torch.sum
 assert kept == [million, million, 10 * million, 0]
 weight = torch.ones(20, 30, requires_grad=True)
 data = torch.ones(64, 30, requires_grad=True)
+assert kept_numbers(lambda x: x * x, many) == 2 * million  # the same tensor, counted twice
 assert kept_numbers(lambda X: X @ weight.T, data) == data.numel() + weight.numel()
 
 A, B = torch.linspace(-1, 1, 12).reshape(4, 3), torch.linspace(0, 1, 6).reshape(2, 3)

@@ -68,7 +68,8 @@ H
 # :math:`x_1x_2`, which grows by :math:`x_2` for each unit of the second stove. The rate of
 # the second contains :math:`x_0x_2`, which grows by :math:`x_2` for each unit of the first.
 # It makes no difference which of the two stoves we turn first. This is so for every
-# function whose second derivatives don't jump.
+# function whose second derivatives don't jump anywhere. (Mathematicians call them
+# *continuous* then.)
 #
 # .. predict::
 #    :label: H u
@@ -97,10 +98,11 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # -------------
 #
 # The plan raises the second stove and lowers the third. So the fuel changes at the rate of
-# the second stove minus that of the third, and this is :math:`7-8=-1`. Along the plan the
-# first of these two rates grows at a speed of 1, and the other falls at a speed of 1, as we
-# have seen. So their difference grows at a speed of :math:`1-(-1)=2`. It began at −1,
-# and after half a step it is up at zero. There we should stop.
+# the second stove minus that of the third, and this is :math:`7-8=-1`. The product ``H u``
+# says what becomes of the two rates along the plan. The rate of the second stove grows at a
+# speed of 1, and that of the third falls at a speed of 1. So their difference grows at a
+# speed of :math:`1-(-1)=2`. It began at −1, and after half a step it is up at zero. There
+# we should stop.
 #
 # In symbols, the rate of the plan is ``g @ u``. When we move along the plan, ``g`` changes
 # by ``H @ u``, and so ``g @ u`` changes by ``u @ (H @ u)``. This number is called the
@@ -113,9 +115,11 @@ print("rate:", rate, " curvature:", curvature, " step:", step)
 
 # %%
 # One half is the step at which the fuel was lowest in our trial. Along this plan the fuel
-# happens to be a parabola, and one step hits its lowest point exactly. In general you
-# compute rate and curvature again at the new place, and take another step. Where the
-# curvature is zero or negative, the formula does not lead to a lowest point at all.
+# happens to be a parabola, and one step hits its lowest point exactly. In general the
+# curvature changes on the way. If the function has grown at the new place, you went too
+# far, and try half the step. Otherwise compute rate and curvature again there, and take
+# another step. Where the curvature is zero or negative, the formula does not lead to a
+# lowest point at all.
 #
 # H u without H
 # -------------
@@ -169,6 +173,11 @@ except RuntimeError as error:
     print(error)
 
 # %%
+# Only ``create_graph=True`` helps. To call ``backward`` on the same ``y`` a second time
+# does not. It walks back through the fuel once more, and never through the gradient. If the
+# walk needs values that the first walk has thrown away, it raises an error. Otherwise, for
+# example with ``retain_graph=True``, it adds the first derivatives to ``x.grad`` again.
+#
 # .. dropdown:: The same message although you passed ``create_graph=True``
 #
 #    If the function is linear in ``x``, and nothing else in it requires a gradient, the
@@ -178,17 +187,16 @@ except RuntimeError as error:
 # A gradient inside of the loss
 # -----------------------------
 #
-# There is a case without any message. A *gradient penalty* adds the squares of the gradient
-# to the loss, so that a network does not react violently to small changes of its input. The
-# loss itself still depends on ``x``, so the walk back has somewhere to go. Let us add such
-# a penalty to the fuel.
+# A *gradient penalty* adds the squares of the gradient to the loss, so that a network does
+# not react violently to small changes of its input. Let us add such a penalty to the fuel.
 #
 # .. predict::
 #    :value: 2
 #    :for: the gradient without create_graph
 #
-#    The gradient of the fuel alone is ``[8, 7, 8]``. What does PyTorch return for fuel
-#    and penalty together, if ``create_graph=True`` is missing?
+#    The gradient of the fuel alone is ``[8, 7, 8]``. Somebody takes the gradient of fuel
+#    and penalty together, and has forgotten ``create_graph=True``. Do we see the error from
+#    above again? If not, which three numbers do we get?
 
 for create_graph in (False, True):
     y = fuel(x)
@@ -197,10 +205,11 @@ for create_graph in (False, True):
     print(f"create_graph={create_graph}: {total}")
 
 # %%
-# The first line is still the gradient of the fuel alone. Without a graph the penalty
-# counted as a constant. It made the loss larger and changed no gradient. In a network the
-# same happens with the gradient of the weights, which then train as if there were no
-# penalty.
+# There is no error this time. The fuel itself still depends on ``x``, so the walk back has
+# somewhere to go. And the first line is still the gradient of the fuel alone. Without a
+# graph the penalty counted as a constant. It made the loss larger and changed no gradient.
+# In a network the same happens with the gradient of the weights, which then train as if
+# there were no penalty.
 #
 # The second line has the penalty in it, and you can work out by how much. The squares of
 # the gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``.
@@ -225,16 +234,14 @@ pullback.live(gradient, torch.tensor([1.0, 2.0, 3.0]))
 #
 #    - A second derivative differentiates the *gradient*. ``create_graph=True`` records
 #      the walk back, so that this is possible. A second ``backward`` on the same ``y`` is
-#      something else: where values were kept it raises an error, and otherwise, as with
-#      ``retain_graph=True``, it adds the first derivatives again.
+#      something else.
 #    - The Hessian is the Jacobian of the gradient. It is symmetric where the second
-#      derivatives are continuous.
+#      derivatives don't jump.
 #    - Where the Hessian is symmetric, ``autograd.grad(g, x, u)`` gives :math:`Hu`
 #      without building the Hessian.
 #    - ``g @ u`` is the rate along a plan ``u``, and ``u @ Hu`` the curvature. Where the
 #      rate is negative and the curvature positive, go ``-rate / curvature`` far, if the
-#      curvature stays about the same on the way. If the function has grown there, go half
-#      as far.
+#      curvature stays about the same on the way.
 #
 # .. predict:: Try it
 #    :for: u H for u = ones
@@ -293,6 +300,11 @@ y = fuel(leaf)
 y.backward(retain_graph=True)
 y.backward()
 assert torch.equal(leaf.grad, 2 * g)
+try:
+    y.backward()
+except RuntimeError:
+    refused = True
+assert refused  # the second walk has thrown the values away
 
 (constant,) = torch.autograd.grad(2 * x.sum(), x, create_graph=True)
 assert not constant.requires_grad

@@ -136,8 +136,8 @@ print("columns:", four.shape[1])
 #
 # .. dropdown:: Answer
 #
-#    ``torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)`` takes all one-hot
-#    ``v`` as a batch, and returns a tuple with the table. If you pass
+#    ``torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)`` takes a ``v`` for
+#    each row as a batch, and returns a tuple with the table. If you pass
 #    ``[y[0], y[1], y[2]]`` as outputs instead, you get the sum of the rows.
 #    (:ref:`the-whole-jacobian`)
 
@@ -239,15 +239,14 @@ print("groups:", small.n_colors)
 pullback.draw.compression(small)  # the same for 12 inputs
 
 # %%
-# 9 · Nothing but zeros
-# ---------------------
+# 9 · With respect to params
+# --------------------------
 #
-# ``jacrev(lambda params: net(x))(params)`` returns zeros of the right shape. Why, and
-# which line was meant?
+# What does ``jacrev(lambda params: net(x))(params)`` return, and which line was meant?
 #
 # .. dropdown:: Answer
 #
-#    The function does not use ``params``. ``net(x)`` uses the tensors inside the module,
+#    Zeros of the right shapes. ``net(x)`` uses the tensors inside the module,
 #    so the result does not depend on the argument. What was meant is
 #    ``jacrev(lambda params: functional_call(net, params, (x,)))(params)``.
 #    (:ref:`with-respect-to-parameters`)
@@ -361,15 +360,15 @@ print("inputs right: ", torch.equal(of_inputs, X.grad))
 # .. predict:: Question
 #    :for: the two numbers
 #
-#    The gradient of the inputs is wrong. Take the first sample. Its two outputs have the
-#    prices 1 and 0, and the first output is :math:`1\cdot X_{00}+5\cdot X_{01}`. What is
-#    the right gradient of this sample's two inputs? Which line is to be mended, and how?
+#    The gradient of the inputs is wrong. What is the right gradient of the two inputs of
+#    the first sample? Which line is to be mended, and how?
 #
 # .. dropdown:: Answer
 #
-#    It is ``[1, 5]``: only the first output counts, and it uses the inputs with the weights
-#    1 and 5. The rule is ``V @ W``. The wrong line has flipped ``W``, and the shapes do not
-#    tell, because ``W`` is square. (:ref:`never-built`, :ref:`reading-a-jacobian`)
+#    It is ``[1, 5]``: the prices are 1 and 0, so only the first output counts, which is
+#    :math:`1\cdot X_{00}+5\cdot X_{01}`. The rule is ``V @ W``. The wrong line has flipped
+#    ``W``, and the shapes do not tell, because ``W`` is square. (:ref:`never-built`,
+#    :ref:`reading-a-jacobian`)
 
 thirteen = V @ W.detach()
 thirteen[0]

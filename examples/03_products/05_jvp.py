@@ -181,7 +181,7 @@ torch.testing.assert_close(Ju.double(), quotient)
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(Ju, J @ u)
 assert torch.equal(tangent, J @ u)
-assert by_weights.item() == x.sum() + 1  # of w · x + b, along ones
+assert by_weights.item() == x.sum() + 1  # the derivative of w · x + b along ones
 
 # %%
 # Below is the same f. Choose *J u*, and move u and x. You see how u weighs the columns of

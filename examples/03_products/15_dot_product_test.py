@@ -145,8 +145,8 @@ print((b @ torch.func.jvp(leaky, (p,), (a,))[1]).item(), (pulled @ a).item())
 print((b @ (2 * p * a)).item())
 
 # %%
-# A difference quotient knows nothing of ``detach``. :func:`pullback.check` takes one, along
-# with the dot-product test and other routes, and says which of them disagree:
+# A difference quotient knows nothing about ``detach``. :func:`pullback.check` takes one,
+# along with the dot-product test and other routes, and says which of them disagree:
 
 import pullback
 

@@ -33,8 +33,8 @@ with_graph = x.grad
 with_graph
 
 # %%
-# It gives 32, the first term alone. PyTorch does not complain that ``v`` has a graph, but
-# uses its numbers. With ``v.detach()`` you get the same and say what you mean:
+# ``backward(v)`` gives 32, the first term alone. PyTorch does not complain that ``v`` has a
+# graph, but uses its numbers. With ``v.detach()`` you get the same and say what you mean:
 
 x.grad = None
 y.backward(v.detach(), retain_graph=True)

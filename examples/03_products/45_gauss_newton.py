@@ -6,9 +6,9 @@ Gauss-Newton and Fisher products from a VJP and a JVP
 
 You fit a model, and the :term:`Hessian` of its loss is too large to form or has negative
 eigenvalues. The Gauss-Newton matrix :math:`J^\top H_\ell J` often takes its place. For a
-loss :math:`\ell(f(w))` one :term:`JVP`, one small product and one :term:`VJP` multiply it
-by ``u``, without forming J. For squared error and for softmax with cross-entropy it is the
-Fisher matrix, too.
+loss :math:`\ell(f(w))` one :term:`JVP`, one small product and one :term:`VJP` multiply this
+matrix by ``u``, without forming J. For squared error and for softmax with cross-entropy it
+is the Fisher matrix, too.
 """
 
 # %%
@@ -104,7 +104,7 @@ Ju = torch.func.jvp(logits, (flat,), (direction,))[1]
 fisher_product = pull(p * Ju - p * (p @ Ju))[0]
 
 # %%
-# The definition, which goes label by label, gives the same:
+# The definition, which goes label by label, gives the same product:
 
 gradients = -torch.func.jacrev(lambda w: torch.log_softmax(logits(w), 0))(flat)
 definition = torch.stack([p[k] * g * (g @ direction) for k, g in enumerate(gradients)])

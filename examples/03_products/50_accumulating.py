@@ -98,7 +98,7 @@ print(w.grad, mean)
 
 import warnings
 
-torch.set_warn_always(True)  # here each time, so that the warning is sure to show
+torch.set_warn_always(True)  # every time here, so that the warning is sure to appear
 x = torch.tensor(2.0, requires_grad=True)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

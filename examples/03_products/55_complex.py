@@ -91,9 +91,9 @@ for y, v in ((x**2, torch.tensor(1.0)), (x.abs(), torch.tensor(1j))):
 # R→C: *what is v for the FFT of a real signal?*
 # ----------------------------------------------
 #
-# It is complex, because y is complex. ``x.grad`` is real, because x is real, and it is
-# the real part of :math:`J^\mathsf{H}v`. For ``fft``, J is the Fourier matrix, which is
-# the transform of the identity. The cell compares the two.
+# ``v`` is complex, because y is complex. ``x.grad`` is real, because x is real, and it is
+# the real part of :math:`J^\mathsf{H}v`. For ``fft``, J is the Fourier matrix, which is the
+# transform of the identity. The cell compares the two.
 #
 # If you want *both parts of dy/dw* for a real w, you need two products, one with 1 and
 # one with 1j. The last line shows them for :math:`y=(3+4i)w`:

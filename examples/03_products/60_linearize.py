@@ -11,10 +11,10 @@ beforehand. :func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju
 """
 
 # %%
-# Both return the value and a function. The function from ``linearize`` takes a ``u`` with
-# the shape of x, and the one from ``vjp`` a ``v`` with the shape of y. To see how often f
-# runs, we count its calls. (``linearize`` warns about a step of its own tracing, and we
-# mute this warning here.)
+# Both ``linearize`` and ``vjp`` return the value and a function. The function from
+# ``linearize`` takes a ``u`` with the shape of x, and the one from ``vjp`` a ``v`` with the
+# shape of y. To see how often f runs, we count its calls. (``linearize`` warns about a step
+# of its own tracing, and we mute this warning here.)
 
 import warnings
 
@@ -59,8 +59,8 @@ print(calls - before)
 torch.func.vmap(push)(torch.eye(2)).T
 
 # %%
-# What for: an eigenvector by power iteration
-# -------------------------------------------
+# One use: an eigenvector by power iteration
+# ------------------------------------------
 #
 # To find the largest singular value of J, you need :math:`J^\top J` again and again, at
 # one point. Our example is a map between images, from 1024 numbers to 1024. We linearise
@@ -94,8 +94,8 @@ ax = pullback.plot.heatmap(
 )
 
 # %%
-# What for: a system with J, as in a Newton step
-# ----------------------------------------------
+# Another use: a system with J, as in a Newton step
+# -------------------------------------------------
 #
 # A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. You need neither J nor its
 # inverse for this. GMRES needs only products, and J need not be symmetric, as it must be
@@ -138,7 +138,7 @@ scaled = lambda w: w[0] * torch.sin(w[1]) * w
 _, push_old = torch.func.linearize(scaled, w)
 _, pull_old = torch.func.vjp(scaled, w)
 before_step = push_old(ones), pull_old(ones)[0]
-w.copy_(torch.tensor([5.0, 1.0]))  # in place, as an optimiser does it
+w.copy_(torch.tensor([5.0, 1.0]))  # in place, as an optimizer does it
 after_step = push_old(ones), pull_old(ones)[0]
 at_new = torch.func.jvp(scaled, (w,), (ones,))[1], torch.func.vjp(scaled, w)[1](ones)[0]
 answered = zip(before_step, after_step, at_new, strict=True)
@@ -184,7 +184,7 @@ assert torch.equal(torch.stack(columns, 1), J)
 assert torch.equal(torch.stack(again, 1), J)
 assert torch.equal(torch.stack(rows), J)
 full = torch.func.jacfwd(blur)(image).reshape(1024, 1024)
-torch.testing.assert_close(z**3 + z, torch.ones_like(z))  # its root: all entries alike
+torch.testing.assert_close(z**3 + z, torch.ones_like(z))  # the equation of the root
 torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, atol=0)
 
 # %%

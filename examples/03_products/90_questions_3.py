@@ -46,14 +46,14 @@ import warnings
 x = torch.tensor(1.0, requires_grad=True)
 y = x**5
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of the cycle that create_graph leaves in x.grad
+    warnings.simplefilter("ignore")  # about the cycle that create_graph leaves in x.grad
     y.backward(create_graph=True)
     y.backward(create_graph=True)
 found, x.grad = x.grad.item(), None
 found
 
 # %%
-# It is 10, the sum of two first derivatives. (:ref:`accumulating-twice`)
+# ``x.grad`` holds 10, the sum of two first derivatives. (:ref:`accumulating-twice`)
 #
 # 3. How many products?
 # ---------------------
@@ -70,7 +70,7 @@ loss = (w**3).sum()
 len(calls)
 
 # %%
-# It takes two, a gradient and the gradient of that. (:ref:`hvp`)
+# It takes two products, a gradient and the gradient of that. (:ref:`hvp`)
 #
 # Here the answers are checked with the formulas:
 

@@ -19,9 +19,11 @@ would reach anybody else.
 # its input, so that you can check each number in your head. ``taught`` is a function to
 # take along. You give it a loss and some weights, each with a name, and it says which of
 # them the loss reaches, and with what gradient. In your program you give it the networks
-# themselves, and then it says how long the gradient of each is:
+# themselves, or whole tensors, and then it says how long the gradient of each is. The loss
+# is a single number:
 
 from copy import deepcopy
+from math import hypot
 
 import torch
 
@@ -31,19 +33,19 @@ def weight(value):
 
 
 def taught(loss, **learners):
-    """Return each weight's gradient, of a module its length, or None if none arrives."""
+    """Return each weight's gradient, or its length if it has several, or None."""
     found = {}
     for name, learner in learners.items():
         module = isinstance(learner, torch.nn.Module)
         leaves = learner.parameters() if module else [learner]
         leaves = [w for w in leaves if w.requires_grad]  # a frozen one gets nothing
         options = {"allow_unused": True, "retain_graph": True}
-        grads = torch.autograd.grad(loss, leaves, **options) if leaves else []
-        parts = [g.flatten() for g in grads if g is not None]
-        found[name] = None
-        if parts:
-            g = torch.cat(parts)
-            found[name] = (g.norm() if module else g).item()
+        reached = leaves and loss.requires_grad
+        grads = torch.autograd.grad(loss, leaves, **options) if reached else []
+        grads = [g for g in grads if g is not None]
+        found[name] = hypot(*(g.norm().item() for g in grads)) if grads else None
+        if grads and not module and learner.numel() == 1:
+            found[name] = grads[0].item()
     return found
 
 
@@ -239,7 +241,7 @@ print(both)
 #
 #    Each gradient is compared with a difference of the loss at the weight that it is to
 #    teach. ``taught`` is tried with modules, too, of which one is frozen and one is cut
-#    off.
+#    off, with a tensor of several numbers, and with a loss that reaches nobody.
 
 h = 1e-3
 for found, loss, at in (
@@ -259,6 +261,9 @@ loss.backward()
 length = torch.cat([w.grad.flatten() for w in back.parameters()]).norm().item()
 assert told["front"] is told["still"] is None
 assert abs(told["back"] - length) < 1e-5
+w = torch.tensor([1.5, 2.0], dtype=torch.float64, requires_grad=True)
+assert taught((w**2).sum(), w=w) == {"w": 5.0}
+assert taught((w.detach() ** 2).sum(), w=w, back=back) == {"w": None, "back": None}
 assert to_critic["G"] is to_generator["D"] is distilled["teacher"] is None
 
 # %%

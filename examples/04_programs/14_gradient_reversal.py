@@ -151,13 +151,13 @@ def second_weight(lam, seed=0):
     trunk, label, domain = nn.Linear(2, 1, bias=False), nn.Linear(1, 2), nn.Linear(1, 2)
     networks = nn.ModuleList([trunk, label, domain])
     optimizer = torch.optim.Adam(networks.parameters(), lr=0.02)
-    kind = torch.randint(0, 2, (200,))
-    labelled, other = torch.randn(200, 2), torch.randn(200, 2)
+    kind = torch.randint(0, 2, (500,))
+    labelled, other = torch.randn(500, 2), torch.randn(500, 2)
     labelled[:, 0] += 3 * kind
-    other[:, 0] += 3 * torch.randint(0, 2, (200,))
+    other[:, 0] += 3 * torch.randint(0, 2, (500,))
     labelled[:, 1] += 2 + 2 * kind  # goes along with the kind, in one camera only
     other[:, 1] -= 2
-    for _ in range(200):
+    for _ in range(400):
         step(trunk, label, domain, optimizer, labelled, kind, other, lam)
     one, two = trunk.weight[0].tolist()
     return abs(two / one)
@@ -171,8 +171,9 @@ for factor, part in seen.items():
 # %%
 # With λ = −1 nothing is reversed, and the trunk helps the domain head to tell the cameras
 # apart. With 0 it does not listen to that head, and uses some of the colour, because it
-# helps with the labels of the first camera. With 1 it leaves the colour nearly alone. (With
-# three other seeds it was between 0.2 and 0.5 for λ = 0, and below 0.1 for λ = 1.)
+# helps with the labels of the first camera. With 1 it leaves the colour nearly alone. (In
+# sixteen runs, eight seeds in float32 and in float64, it was between 2.6 and 3.8 for
+# λ = −1, between 0.3 and 0.7 for λ = 0, and at most 0.14 for λ = 1.)
 #
 # What to watch for
 # -----------------
@@ -252,8 +253,7 @@ for name in ("Function", "hook on a view", "one line"):
     assert of_heads == taught(ways["nothing"])[1:]
 assert by_func.tolist() == [-5, -10]
 assert half.tolist() == [5, 10]
-assert seen[1.0] < 0.5 * seen[0.0]
-assert seen[-1.0] > seen[0.0]
+assert seen[1.0] < 0.2 < seen[0.0] < 1 < seen[-1.0]
 
 # %%
 # **Next:** signs of ``v`` and of the step: :ref:`which-way-to-step`. What hooks see:

@@ -63,8 +63,8 @@ print("more than 95% right:", bool(accuracy > 0.95))
 shown = torch.stack([images[kind == k][0] for k in (0, 1)])  # one of each kind
 pictures = shown.clone().requires_grad_()
 scores = model(pictures)
-v = nn.functional.one_hot(scores.argmax(1), 2).float()
-scores.backward(v)
+v = nn.functional.one_hot(scores.argmax(1), 2).to(scores)
+scores.backward(v, inputs=[pictures])  # and not the weights of the network
 saliency = pictures.grad.abs()[:, 0]
 print("v", v.tolist(), " a map for each:", tuple(saliency.shape))
 
@@ -119,6 +119,44 @@ title = figure.suptitle("Two images, the saliency of the chosen class, and Grad-
 # Saliency is brightest around the bar, where a change of brightness would change the score
 # most, but it is ragged, and not dark elsewhere. Grad-CAM is one smooth stripe.
 #
+# Both as functions
+# -----------------
+#
+# These are the two maps in a form to take along, for any number of classes and channels.
+# The model has to be in ``eval`` mode, and the pictures have the dtype and the device of
+# its weights. ``classes`` says for each picture what you ask about, ``scores.argmax(1)`` if
+# it is what the network has chosen. Colours have a slope each, and the first function takes
+# the largest of them. The second enlarges its maps to the size of the pictures:
+
+
+def saliency_maps(model, pictures, classes):
+    """Return a map (B, H, W) of pictures (B, channels, H, W) with classes (B,)."""
+    pictures = pictures.detach().clone().requires_grad_()
+    scores = model(pictures)
+    v = nn.functional.one_hot(classes, scores.shape[1]).to(scores)
+    scores.backward(v, inputs=[pictures])
+    return pictures.grad.abs().amax(1)
+
+
+def grad_cam(features, head, pictures, classes):
+    """The same from the last feature maps; ``head(features(pictures))`` are the scores."""
+    A = features(pictures).detach().requires_grad_()
+    scores = head(A.clone())  # a copy, as the head may begin with a ReLU in place
+    v = nn.functional.one_hot(classes, scores.shape[1]).to(scores)
+    (gradient,) = torch.autograd.grad(scores, A, v)
+    cam = (gradient.mean((2, 3), keepdim=True) * A.detach()).sum(1, keepdim=True)
+    cam = nn.functional.interpolate(cam.clamp(min=0), pictures.shape[2:], mode="bilinear")
+    return cam[:, 0]
+
+
+chosen = scores.argmax(1)
+for panels in (
+    saliency_maps(model, shown, chosen),
+    grad_cam(features, head, shown, chosen),
+):
+    print(tuple(panels.shape))
+
+# %%
 # A score at each pixel: segmentation
 # -----------------------------------
 #
@@ -158,9 +196,9 @@ print(corners.min.tolist(), corners.max.tolist())
 # picture and then call ``backward``. With one picture this works, and with a batch it
 # raises. Add them up, or pass ones, which is the same (:ref:`sum-is-ones`):
 
-chosen = model(pictures).gather(1, scores.argmax(1, keepdim=True))
+picked = model(pictures).gather(1, scores.argmax(1, keepdim=True))
 try:
-    chosen.backward()
+    picked.backward()
 except RuntimeError as error:
     print(error)
 
@@ -213,7 +251,10 @@ print(torch.allclose(apart, mine - other, atol=1e-5))
 # .. dropdown:: How we checked this page
 #
 #    Each map is compared with that of the picture alone, with an index in place of a
-#    one-hot ``v``; and the map of a class with the sum of the maps of its 144 pixels.
+#    one-hot ``v``; and the map of a class with the sum of the maps of its 144 pixels. The
+#    two functions give the maps of the page, and are tried with colours, five classes,
+#    feature maps of half the size, a frozen network and other dtypes. With six other seeds,
+#    in float32 and in float64, Grad-CAM had more than 60% near the bar as well.
 
 for i in range(2):
     alone = shown[i : i + 1].clone().requires_grad_()
@@ -224,6 +265,20 @@ torch.testing.assert_close(pixels.sum((0, 1)), by_class)
 torch.testing.assert_close(pixels[won[0]].sum(0), by_won)
 torch.testing.assert_close(factor, (scores * v).sum(1).abs().detach())
 torch.testing.assert_close(apart, mine - other)
+torch.testing.assert_close(saliency_maps(model, shown, scores.argmax(1)), saliency)
+torch.testing.assert_close(grad_cam(features, head, shown, scores.argmax(1)), cam)
+for dtype in (torch.float64, torch.bfloat16):
+    front = nn.Conv2d(3, 8, 3, stride=2, padding=1).to(dtype).requires_grad_(False)
+    back = nn.Sequential(nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    back = back.append(nn.Linear(8, 5)).to(dtype)
+    colours, asked = torch.rand(4, 3, 16, 24, dtype=dtype), torch.tensor([4, 0, 2, 2])
+    for panels in (
+        saliency_maps(nn.Sequential(front, back), colours, asked),
+        grad_cam(front, back, colours, asked),
+    ):
+        assert (panels.shape, panels.dtype) == ((4, 16, 24), dtype)
+        assert not panels.requires_grad
+    assert all(w.grad is None for w in back.parameters())
 assert accuracy > 0.95
 assert share.min() > 0.6
 assert (scores.argmax(1) == torch.tensor([0, 1])).all()

@@ -151,9 +151,11 @@ pullback.draw.bars(
 
 # %%
 # *Film* and *was* add next to nothing. *Not* adds most, and among the integrated gradients
-# *good* nearly as much, because behind a *not* it speaks for unkind, too. The integrated
-# gradients also add up to what the review has changed in the score, from the zeros to the
-# five words. The slope at the end times the way does not:
+# *good* nearly as much, because behind a *not* it speaks for unkind, too. (With seven other
+# seeds *film* and *was* added next to nothing as well. Which of *not* and *good* had the
+# larger integrated gradient changed from seed to seed.) The integrated gradients also add
+# up to what the review has changed in the score, from the zeros to the five words. The
+# slope at the end times the way does not:
 
 with torch.no_grad():
     gained = (head(e[:1]) - head(torch.zeros_like(e[:1])))[0] @ v[0]

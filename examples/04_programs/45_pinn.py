@@ -58,8 +58,8 @@ def residual(u, t, stiffness=1.0):
 # -------------------------
 #
 # Perhaps you divide the times by the length ``T`` of the interval first, so that the
-# network sees ``s = t / T``, between 0 and 1. The gradient with respect to ``s`` is not
-# du/dt. By the chain rule it is :math:`T` times as large:
+# network sees ``s = t / T``, between 0 and 1. Then the gradient with respect to ``s`` is
+# not du/dt. By the chain rule it is :math:`T` times as large:
 #
 # .. math::
 #

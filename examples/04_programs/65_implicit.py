@@ -17,7 +17,8 @@ back is one more solution, with ``v`` on the right-hand side.
 # -------------
 #
 # Our solver looks for a ``y`` that a map leaves as it is, :math:`y=h(y,\theta)`. It starts
-# at zero and applies the map sixty times. ``y`` and the parameter θ have six numbers each:
+# at zero, applies the map sixty times, and raises if ``y`` is still moving then. ``y`` and
+# the parameter θ have six numbers each:
 
 import torch
 
@@ -29,9 +30,13 @@ def h(y, theta):
     return torch.tanh(W @ y + theta)
 
 
-def solve(step, y):  # y = step(y), by steps
-    for _ in range(60):
+def solve(step, y, steps=60):
+    """Return the y that is step(y), to the precision of its dtype."""
+    for _ in range(steps):
         y = step(y)
+    moved, size = (step(y) - y).detach().abs().max(), y.detach().abs().max()
+    if not moved <= 100 * torch.finfo(y.dtype).eps * (1 + size):
+        raise RuntimeError(f"after {steps} steps y still moves by {moved:.0e}")
     return y
 
 
@@ -60,26 +65,28 @@ def solution(theta):
 # The program
 # -----------
 #
-# Here it is as a ``Function``, which can stand anywhere in a graph. ``pull`` multiplies any
-# ``a`` with both Jacobians of ``h``. The first entry of its result belongs to y, and the
-# second to θ. To use it for a map of your own, change ``h`` and ``solution``. Only
-# ``theta`` gets a gradient. Whatever else ``h`` uses, as ``W`` here, is a constant for it,
-# and nothing warns you if it is a weight that you train:
+# Here it is as a ``Function``, which can stand anywhere in a graph. You give it a map, a
+# ``y`` to start from, and as many θ as the map takes. ``pull`` multiplies any ``a`` with
+# all the Jacobians of ``h``. The first entry of its result belongs to y, and the others to
+# the θ. Together with ``solve`` it is the part to take along. Only what you *pass* gets a
+# gradient. Whatever else ``h`` uses, as ``W`` here, is a constant for it, and nothing warns
+# you if it is a weight that you train:
 
 
 class FixedPoint(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, theta):
-        y = solution(theta)
-        ctx.save_for_backward(y, theta)
+    def forward(ctx, h, y, *thetas):
+        y = solve(lambda y: h(y, *thetas), y)
+        ctx.h = h
+        ctx.save_for_backward(y, *thetas)
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, v):
-        _, pull = torch.func.vjp(h, *ctx.saved_tensors)
+        _, pull = torch.func.vjp(ctx.h, *ctx.saved_tensors)
         a = solve(lambda a: v + pull(a)[0], v)
-        return pull(a)[1]
+        return None, None, *pull(a)[1:]
 
 
 # %%
@@ -87,7 +94,8 @@ class FixedPoint(torch.autograd.Function):
 
 theta = torch.linspace(-1, 1, 6, dtype=torch.float64, requires_grad=True)
 v = torch.arange(1.0, 7.0, dtype=torch.float64)
-y = FixedPoint.apply(theta)
+zero = torch.zeros_like(theta)
+y = FixedPoint.apply(h, zero, theta)
 y.backward(v)
 print(theta.grad.round(decimals=4))
 
@@ -112,7 +120,7 @@ def nodes(y):
     return len(seen)
 
 
-print(nodes(solution(theta)), nodes(FixedPoint.apply(theta)))
+print(nodes(solution(theta)), nodes(FixedPoint.apply(h, zero, theta)))
 
 # %%
 # With six thousand iterations the first number would be a hundred times as large, and the
@@ -137,11 +145,11 @@ print(torch.allclose(torch.autograd.grad(z, theta, v)[0], theta.grad))
 
 goal = torch.tensor([0.5, -0.5, 0.2, 0.0, 0.3, -0.1], dtype=torch.float64)
 guess = torch.zeros(6, dtype=torch.float64, requires_grad=True)
-optimizer = torch.optim.SGD([guess], lr=0.5)
+optimizer = torch.optim.SGD([guess], lr=0.1, momentum=0.9)
 distance = []
 for _ in range(300):
     optimizer.zero_grad()
-    loss = ((FixedPoint.apply(guess) - goal) ** 2).sum()
+    loss = ((FixedPoint.apply(h, zero, guess) - goal) ** 2).sum()
     loss.backward()
     optimizer.step()
     distance.append(loss.item() ** 0.5)
@@ -157,7 +165,7 @@ ax.set_xlabel("step")
 title = ax.set_title("The distance from the wanted fixed point falls")
 
 # %%
-# It falls fast at first, and then evenly on the logarithmic scale.
+# It swings a little, because of the momentum, and falls evenly on the logarithmic scale.
 #
 # What to watch for
 # -----------------
@@ -166,8 +174,8 @@ title = ax.set_title("The distance from the wanted fixed point falls")
 # is not there yet, and what you get is neither the derivative of the true solution nor that
 # of the three steps that you have computed. How far is it from the one and from the other?
 
-start, z = torch.zeros(6, dtype=torch.float64), theta.detach()
-three = lambda z: h(h(h(start, z), z), z)
+z = theta.detach()
+three = lambda z: h(h(h(zero, z), z), z)
 _, pull = torch.func.vjp(h, three(z), z)
 at_three = pull(solve(lambda a: v + pull(a)[0], v))[1]
 unrolled = torch.func.vjp(three, z)[1](v)[0]
@@ -175,12 +183,17 @@ print([f"{(at_three - g).abs().max():.3f}" for g in (theta.grad, unrolled)])
 
 # %%
 # **A map that does not contract.** Then the iterations may run away, or never settle,
-# forward and backward, although a solution exists. As long as :math:`g_y` can be inverted,
-# the formula is still right. Replace ``solve`` by Newton's method, and the iteration for
-# ``a`` by a linear solver. Here the fixed point is 1, and the iterations started at 0.9:
+# forward and backward, although a solution exists. (If they only settle slowly, take more
+# ``steps``.) A solver that does not look at its result would go on with a wrong ``y`` and a
+# wrong gradient. As long as :math:`g_y` can be inverted, the formula is still right.
+# Replace ``solve`` by Newton's method, and the iteration for ``a`` by a linear solver. Here
+# the fixed point is 1, and the iterations started at 0.9:
 
 steep = lambda y: -2 * y + 3  # a fixed point at 1
-print(steep(1.0), bool(solve(steep, torch.tensor(0.9)).abs() > 1e10))
+try:
+    solve(steep, torch.tensor(0.9))
+except RuntimeError as error:
+    print(steep(1.0), error)
 
 # %%
 # **The Jacobian where its transpose is needed.** The system is square, so both run, and no
@@ -207,7 +220,8 @@ print(bool((wrong - right).abs().max() > 0.1))
 # .. dropdown:: Answer
 #
 #    Each y has its own equation, so :math:`g_y=3y^2+1` is a diagonal, and the system is
-#    solved by a division. Newton's method finds y, and backward is one line:
+#    solved by a division. Newton's method finds y, and backward is one line. (The comparison
+#    with differences, ``gradcheck``, needs float64.)
 
 
 class Root(torch.autograd.Function):
@@ -232,13 +246,16 @@ print("as by differences:", torch.autograd.gradcheck(Root.apply, (theta,)))
 # .. dropdown:: How we checked this page
 #
 #    The program is compared with the dense formula, with the derivative through all the
-#    iterations, and with differences; and the θ that was found with the one that has the
-#    wanted fixed point.
+#    iterations, and with differences, also for ``W`` as a second parameter; and the θ that
+#    was found with the one that has the wanted fixed point.
 
 torch.testing.assert_close(theta.grad, right)
 through = torch.autograd.grad(solution(theta), theta, v)[0]
 torch.testing.assert_close(theta.grad, through)
-assert torch.autograd.gradcheck(FixedPoint.apply, (theta,))
+fixed = lambda *thetas: FixedPoint.apply(
+    lambda y, theta, W: torch.tanh(W @ y + theta), zero, *thetas
+)
+assert torch.autograd.gradcheck(fixed, (theta, W.clone().requires_grad_()))
 assert (wrong - right).abs().max() > 0.1
 torch.testing.assert_close(guess.detach(), torch.atanh(goal) - W @ goal, atol=1e-3, rtol=0)
 

@@ -84,6 +84,81 @@ print(moves)
 # %%
 # Both have moved the weights by the same amount.
 #
+# The step as a function
+# ----------------------
+#
+# This is the same step for a model of your own, and is the part to take along. ``loss_of``
+# takes the model and a batch, and returns the mean loss of the batch in float32. The
+# batches have the same size, and lie on the device of the model. On a GPU the scaler is
+# ``torch.amp.GradScaler("cuda")``:
+
+
+def training_step(model, loss_of, batches, optimizer, scaler, limit):
+    """Make one step with the mean gradient of the batches, clipped to a length."""
+    weights = [*model.parameters()]
+    device, total = weights[0].device, 0.0
+    for batch in batches:
+        with torch.autocast(device.type, dtype=torch.float16):
+            loss = loss_of(model, batch)
+        scaler.scale(loss / len(batches)).backward()
+        total += loss.item() / len(batches)
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(weights, limit)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    return total
+
+
+# %%
+# We let a small network learn ``y = 2 * x`` with it. A second one is trained as if the line
+# with ``unscale_`` were missing, by a scaler that does not divide before ``step``, so that
+# the clip comes too early:
+
+
+class Later(torch.amp.GradScaler):
+    def unscale_(self, optimizer):
+        pass  # as if nobody had called it
+
+    def step(self, optimizer):
+        super().unscale_(optimizer)
+        return super().step(optimizer)
+
+
+def of_line(model, x):
+    return mse_loss(model(x).float(), 2 * x)
+
+
+def trained(scaler, seed=0):
+    torch.manual_seed(seed)  # the same weights and points for both
+    model = torch.nn.Sequential(
+        torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    return [
+        training_step(model, of_line, torch.rand(2, 32, 1), optimizer, scaler, 1.0)
+        for _ in range(150)
+    ]
+
+
+losses = {
+    "as above": trained(torch.amp.GradScaler("cpu")),
+    "without unscale_": trained(Later("cpu")),
+}
+
+import matplotlib.pyplot as plt
+
+figure, ax = plt.subplots(layout="constrained", figsize=(5.4, 3.4))
+for name, way in losses.items():
+    ax.plot(way, label=name)
+ax.set(xlabel="step", ylabel="loss", ylim=(0, None))
+ax.legend()
+title = ax.set_title("A clip that comes before unscale_ stops the training")
+
+# %%
+# One of them learns it. (So did five others, with other weights and points.) The second
+# stays where it was, and nothing raises. We shall see by how much its steps are too short.
+#
 # Three wrong orders
 # ------------------
 #
@@ -245,6 +320,9 @@ torch.testing.assert_close(right, w - g / g.norm(), rtol=1e-3, atol=0)
 of_penalty = 2 * (w.norm() - 1) * w / w.norm()
 torch.testing.assert_close(by_scaler, data.mean(0) + of_penalty, rtol=1e-3, atol=0)
 
+well, badly = losses.values()
+assert max(well[-10:]) < 0.1 * well[0]
+assert min(badly[-10:]) > 0.5 * max(badly[:10])
 assert abs(lengths[0] - 1) < 1e-3
 assert abs(lengths[1] * 256 - 1) < 1e-2
 

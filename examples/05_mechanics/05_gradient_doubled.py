@@ -133,8 +133,8 @@ stored, cloned = x.grad, x.grad.clone()
 print(stored, cloned)
 
 # %%
-# Twice, and right
-# ----------------
+# When twice is right
+# -------------------
 #
 # A tensor that is used in two places gets the sum of what comes back along both paths. This
 # is the :term:`chain rule`, and you should not divide by two. It happens with tied weights,
@@ -144,7 +144,7 @@ print(stored, cloned)
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)
 (weight * (weight * data)).sum().backward()
-weight.grad  # of 3 w^2: 6 w, 3 w from each use
+weight.grad  # the derivative of 3 w^2 is 6 w, with 3 w from each use
 
 # %%
 # Adding on purpose, and clipping

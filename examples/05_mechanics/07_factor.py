@@ -98,7 +98,7 @@ for _ in range(3):
 
 A = torch.eye(2, requires_grad=True)
 u = torch.tensor([1.0, 3.0])
-together = torch.tensor([[1.0, 6.0], [6.0, 9.0]])  # by a symmetric A
+together = torch.tensor([[1.0, 6.0], [6.0, 9.0]])  # with respect to a symmetric A
 torch.autograd.grad(u @ A @ u, A)[0] / together
 
 # %%

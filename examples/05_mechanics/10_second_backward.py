@@ -148,10 +148,10 @@ except RuntimeError as error:
 
 # %%
 # What you want is to keep the numbers of the state and to drop its graph, and ``detach()``
-# does that. If the state is a tuple, as that of an LSTM, detach each part. The gradient
-# then stops at the border between two steps, which is called truncated backpropagation.
-# Mind that ``detach()`` returns a new tensor and leaves the old one as it is. If a helper
-# such as ``repackage_hidden`` drops what ``detach()`` returns, nothing is cut:
+# does that. If the state is a tuple, as in an LSTM, detach each part. The gradient then
+# stops at the border between two steps, which is called truncated backpropagation. Mind
+# that ``detach()`` returns a new tensor and leaves the old one as it is. If a helper such
+# as ``repackage_hidden`` drops what ``detach()`` returns, nothing is cut:
 
 state = torch.zeros(1, 3)
 for step in steps:
@@ -168,7 +168,7 @@ spent(cell(steps[0], state.detach()).sum())
 # A normalised weight, a penalty on the weights or a table of positions was computed from
 # the weights once, before the loop, and each turn of the loop uses it. The first
 # ``backward`` frees its graph. ``retain_graph=True`` does not mend this. If the graph has
-# saved a weight, as that of a penalty has, the next error is about an edit in place
+# saved a weight, as the graph of a penalty has, the next error is about an edit in place
 # (:ref:`in-place`). If it has not, there is no error, but the value stays the one from
 # before the first step (:ref:`same-calls`). Move the line into the loop, so that each
 # ``backward`` gets a fresh graph. Likewise, a total that you keep for the log should add up

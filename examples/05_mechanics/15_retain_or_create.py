@@ -16,7 +16,7 @@ only ``create_graph=True``, the old graph is kept as well. Most training needs n
 # you want                                   pass
 # =========================================  =====================================
 # one gradient                               nothing
-# several products with the same J           ``retain_graph=True``, not on the last
+# several products with the same J           ``retain_graph=True`` in all but the last
 # a derivative of the gradient               ``create_graph=True`` on the first call
 # ``.grad`` of a tensor in the middle        neither: ``h.retain_grad()``
 # =========================================  =====================================
@@ -60,8 +60,8 @@ print(first, second, first.requires_grad)
 # create_graph: a derivative of the gradient
 # ------------------------------------------
 #
-# This is called :term:`double backward`. Pass ``create_graph=True`` for each derivative
-# that you want to differentiate again. The last one does not need it:
+# To differentiate a gradient is called :term:`double backward`. Pass ``create_graph=True``
+# for each derivative that you want to differentiate again. The last one does not need it:
 
 x = torch.tensor(2.0, requires_grad=True)
 (d1,) = torch.autograd.grad(x**3, x, create_graph=True)

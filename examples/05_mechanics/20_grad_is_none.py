@@ -98,11 +98,11 @@ print(str(caught[0].message).split(". If")[0])
 # 3. The graph is cut on the way
 # ------------------------------
 #
-# The graph ends at ``detach()`` and ``.item()``, at ``torch.tensor([a, b])``, which copies
-# only the numbers, at whatever runs under ``no_grad``, and at an operation whose result is
-# an integer or a truth value, such as ``argmax``, a comparison or ``round().long()``. If
-# nothing of the graph is left, ``backward`` raises an error. *If another path is left,
-# there is no message at all*, and ``x.grad`` is None:
+# Several things end the graph: ``detach()`` and ``.item()``; ``torch.tensor([a, b])``,
+# which copies only the numbers; whatever runs under ``no_grad``; and an operation whose
+# result is an integer or a truth value, such as ``argmax``, a comparison or
+# ``round().long()``. If nothing of the graph is left, ``backward`` raises an error. *If
+# another path is left, there is no message at all*, and ``x.grad`` is None:
 
 x.grad, w = None, torch.tensor([3.0, 4.0], requires_grad=True)
 try:

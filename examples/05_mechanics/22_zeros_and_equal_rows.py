@@ -52,13 +52,14 @@ print(torch.allclose(X.grad, linear.weight.sum(0)))
 print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
 # %%
-# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`. So the rows
-# are equal wherever each unit gets the same ``v``, whatever the weights are. Ones after a
-# single linear layer do that, with weights that all differ. It is a mistake only in a
-# hidden layer whose units started as twins, with the same weights in and out. They get
-# the same ``v``, and stay twins. If all weights start at 0, the layers before the last
-# get nothing. For three ways to start, the table says whether the rows of the gradient
-# are equal, whether any entry is not 0, and whether the rows of the weight are equal:
+# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`. So the rows are
+# equal wherever each unit gets the same ``v``, whatever the weights are. This is so with
+# ones after a single linear layer, even if all its weights differ. Equal rows are a mistake
+# only in a hidden layer whose units started as twins, with the same weights in and out.
+# They get the same ``v``, and stay twins. If all weights start at 0, the layers before the
+# last get a gradient of zeros. For three ways to start, the table says whether the rows of
+# the gradient are equal, whether any entry is not 0, and whether the rows of the weight are
+# equal:
 
 print("ones, one layer:", linear.weight.grad, sep="\n")
 hidden = {}
@@ -99,9 +100,9 @@ for name, f in fixed_sum.items():
     print(f"{name:22}{big > 0.1!s:6}{small < 1e-5!s:6}{other > 0.1}")
 
 # %%
-# Ask for something that is not constant. This can be a sum that is weighted by a random
-# ``v``, one entry (:ref:`one-component`; :ref:`seeing-jacobians` shows all of them), the
-# loss that follows, or the logits.
+# Ask for something that is not constant: a sum that is weighted by a random ``v``, a single
+# entry (:ref:`one-component`), all entries (:ref:`seeing-jacobians`), the loss that
+# follows, or the logits.
 #
 # All zero: the function is flat there
 # ------------------------------------
@@ -177,7 +178,7 @@ linear.zero_grad(set_to_none=False)
 print(before > 0, linear.weight.grad.norm().item())
 
 # %%
-# As a check, we take difference quotients in float64, which know nothing of graphs. They
+# As a check, we take difference quotients in float64, which know nothing about graphs. They
 # are 0 where the function is flat, and with a step in one entry they show the Jacobians
 # that ones hide:
 

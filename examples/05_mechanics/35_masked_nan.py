@@ -107,10 +107,10 @@ g
 # Which functions
 # ---------------
 #
-# This can happen with every function that is finite where its slope is not, and with every
-# function whose parts overflow where the whole does not. If PyTorch has the whole formula
-# as one function, that function often has a sensible slope where the formula written out
-# has none. Here are some of both kinds, with value and slope:
+# A mask can give NaN behind every function that is finite where its slope is not, and with
+# every function whose parts overflow where the whole does not. If PyTorch has the whole
+# formula as one function, that function often has a sensible slope where the formula
+# written out has none. Here are some of both kinds, with value and slope:
 
 functions = {
     "sqrt(sum of squares)": (lambda x: x.pow(2).sum().sqrt(), 0.0),
@@ -154,9 +154,9 @@ with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
         print(error)
 
 # %%
-# It looks only at gradients, and only for NaN. If your loss is NaN and anomaly mode says
-# nothing, no gradient is NaN, though one may be infinite. The logarithm at −1 is such a
-# case: its value is NaN, and its slope is −1. So look at the loss itself, too:
+# Anomaly mode looks only at gradients, and only for NaN. If your loss is NaN and anomaly
+# mode says nothing, no gradient is NaN, though one may be infinite. The logarithm at −1 is
+# such a case: its value is NaN, and its slope is −1. So look at the loss itself, too:
 
 negative = torch.tensor(-1.0, requires_grad=True)
 with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():

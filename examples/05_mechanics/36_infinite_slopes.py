@@ -135,7 +135,7 @@ for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5
 import warnings
 
 one = [2.0]
-with warnings.catch_warnings(action="ignore"):  # "degrees of freedom is <= 0"
+with warnings.catch_warnings(action="ignore"):  # it says "degrees of freedom is <= 0"
     print(slope(lambda x: x.std(), one), slope(lambda x: x.std(correction=0), one))
 value, gradient = slope(lambda x: (x.var(correction=0) + 1e-5).sqrt(), one)
 print(f"{value:.4f}", gradient)

@@ -51,8 +51,9 @@ networks = {
 # Forward or backward, and a copy from before
 # -------------------------------------------
 #
-# This step saves weights, optimizer, random state and batch before it uses them, and it
-# stops before it does harm. In a long run, save to a file, and only every so often:
+# The function below takes a training step. It saves weights, optimizer, random state and
+# batch before it uses them, and it stops before it does harm. In a long run, save to a
+# file, and only every so often:
 
 
 def careful_step(model, optimizer, batch):
@@ -126,9 +127,10 @@ loss = watch(model, look_forward)(batch).mean()
 # If it is finite: hooks on what the modules made
 # -----------------------------------------------
 #
-# These are the same hooks, but each of them attaches another hook to the output, which sees
-# the gradient that arrives there. These run from the last module to the first. NaN appears
-# between the last line that says True and the next one, and so in the backward of module 2:
+# We use the same forward hooks as above, but each of them attaches another hook to the
+# output, which sees the gradient that arrives there. These run from the last module to the
+# first. NaN appears between the last line that says True and the next one, and so in the
+# backward of module 2:
 
 
 def look_backward(name, module, given, made):

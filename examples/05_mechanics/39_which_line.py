@@ -180,9 +180,9 @@ traps = {*pullback.watch.RULES} - above
 len(traps)
 
 # %%
-# One of them is a prediction of shape ``(3, 1)`` minus a target of shape ``(3,)``, which
-# PyTorch broadcasts. If it is what you want, you can switch the rule off, as in the
-# second block:
+# One of these rules is about a prediction of shape ``(3, 1)`` minus a target of shape
+# ``(3,)``, which PyTorch broadcasts. If this is what you want, you can switch the rule off,
+# as in the second block:
 
 prediction = nn.Linear(2, 1)(torch.ones(3, 2))
 with pullback.watch() as seen:
@@ -193,8 +193,8 @@ with pullback.watch(without=["loss-broadcast"]) as seen:
 loud, len(seen)
 
 # %%
-# Another is a loop that clears the gradients between ``backward`` and ``step``, and so
-# never learns:
+# Another rule is about a loop that clears the gradients between ``backward`` and ``step``,
+# and so never learns:
 
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
 with pullback.watch() as seen:

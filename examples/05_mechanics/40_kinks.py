@@ -72,7 +72,7 @@ ax.plot(line, line.relu(), linewidth=3)
 for name, f in list(same.items())[:3]:  # the fourth draws the same as the first
     ax.plot(line, slopes(f)[1] * line, "--", label=name)
 ax.legend()
-title = ax.set_title("relu, and the line that each formula's slope at 0 draws")
+title = ax.set_title("relu, and for each formula the line with its slope at 0")
 
 # %%
 # Ties

@@ -149,7 +149,7 @@ for name, f in made.items():
 
 import warnings
 
-torch.set_warn_always(True)  # here each time, so that the warning is sure to show
+torch.set_warn_always(True)  # every time here, so that the warning is sure to appear
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     print(tried(lost := lambda x: torch.tensor([x[0], x[1]])))

@@ -68,7 +68,7 @@ for gap in (1e-2, 1e-4, 1e-6):
 # smooth in A. But the way back through ``eigh`` divides by the gap of the two equal
 # values all the same, and both gradients are NaN:
 
-G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, in the outputs' shape
+G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, shaped like the outputs
 
 
 def of_third(A):
@@ -137,10 +137,10 @@ print(torch.allclose(power, gradient(lambda A: (torch.linalg.matrix_exp(A) * G).
 # ------------------
 #
 # *I set 1/0 to 0 in a backward of my own.* Then Q is 0 between the two equal values. This
-# is right for the projector, but wrong for the exponential, as the first line shows. *I
-# add noise to the diagonal.* If you add too much, you change A, and if you add too
-# little, there are no digits left. Of the three amounts below, only with the middle one
-# are all entries right to within 0.001:
+# is right for the projector, but wrong for the exponential, as the first line shows. *I add
+# noise to the diagonal.* If you add too much, you change A, and if you add too little,
+# there are no digits left. Only the middle one of the three amounts below gives all entries
+# right to within 0.001:
 
 masked = of_matrix(torch.exp, lambda L: torch.diag(L.exp()), A)
 print(torch.allclose(torch.autograd.grad(masked, A, G)[0], power))

@@ -53,7 +53,7 @@ def cofactors(A):
     return torch.det(U) * torch.det(Vh) * (U * rest) @ Vh
 
 
-torch.manual_seed(0)  # among fifty there are both kinds
+torch.manual_seed(0)  # both kinds occur among fifty
 kinds = set()
 for row, column in torch.randn(50, 2, 2, dtype=torch.float64):
     B = torch.outer(row, column).requires_grad_()
@@ -87,8 +87,8 @@ for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
         print(f(M).item(), torch.autograd.grad(f(M), M)[0].tolist())
 
 # %%
-# Near, but not there
-# -------------------
+# Near a singular matrix
+# ----------------------
 #
 # How large is the gradient if A is only nearly singular? We take ``[[1, 2], [2, 4 + ε]]``
 # with an ε of 0.01, and then a hundred times smaller. The gradient grows as 1/√ε for
@@ -113,8 +113,8 @@ for name, f in functions.items():
 # another function, for example the same one of :math:`A+\lambda I`. The added term is known
 # as a ridge, or, before a Cholesky factor is taken, as *jitter*.
 #
-# On arrival
-# ----------
+# At a singular matrix
+# --------------------
 #
 # What if the matrix is exactly singular? We take a batch of two matrices, of which the
 # second is singular, and a loss that uses only the first. Each line says which of the two
@@ -143,8 +143,8 @@ safe = torch.where(good[:, None, None], second, torch.eye(2))
 torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 
 # %%
-# A rank that counts
-# ------------------
+# Rank and pseudoinverse
+# ----------------------
 #
 # ``matrix_rank`` counts, and what it returns has no graph. ``pinv`` jumps if the rank
 # changes, and its gradient jumps with it. People often use the sum of the singular values

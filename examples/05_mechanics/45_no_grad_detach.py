@@ -69,8 +69,8 @@ for name, way in ways.items():
 # "Inference tensors cannot be saved for backward"
 # ------------------------------------------------
 #
-# This is the error in the table. For its :term:`VJP` the product ``c * x`` has to keep
-# ``c``, and a tensor from ``inference_mode`` may not be kept:
+# This message is the error in the table. For its :term:`VJP` the product ``c * x`` has to
+# keep ``c``, and a tensor from ``inference_mode`` may not be kept:
 
 print(*messages)
 
@@ -90,7 +90,7 @@ print((c + x).requires_grad, torch.autograd.grad(c.clone() * x, x)[0])
 # Some things still work inside such a block. ``enable_grad`` undoes ``no_grad``, though not
 # ``inference_mode``. :func:`torch.func.grad` does its own recording in both, and its result
 # has no graph. A graph that was made before may be walked back in both. And a leaf may be
-# edited in place, which is what optimisers do:
+# edited in place, which is what optimizers do:
 
 for block in (torch.no_grad, torch.inference_mode):
     y = x**2

@@ -9,7 +9,8 @@ log. A tensor with a ``grad_fn`` keeps all the nodes of the graph behind it. Wha
 have saved, such as the activations, is kept only until ``backward`` uses it. So in
 training, where each step calls ``backward``, ``total += loss`` keeps little. In an
 evaluation that is recorded, where nobody calls it, the same line keeps everything. Add up
-``loss.detach()`` instead, and it keeps nothing.
+``loss.detach()`` instead, and it keeps nothing. In a list of losses put ``loss.item()``,
+because many small tensors that stay can scatter the memory (:ref:`fix-memory`).
 """
 
 # %%
@@ -29,7 +30,7 @@ data, boxes = torch.randn(8, 2), weakref.WeakSet()
 
 class Box:
     def __init__(self, tensor):
-        self.tensor = tensor.detach()  # else an output in its own node's box: a cycle
+        self.tensor = tensor.detach()  # or an output would keep its own node alive
         boxes.add(self)
 
 

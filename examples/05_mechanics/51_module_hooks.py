@@ -6,9 +6,9 @@ A full backward hook on a module: when does it run, and what does it see?
 
 You want to see the gradients of a module, or to change them, and register a hook on it. The
 hook runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready, and it
-sees them beside those of the outputs. Where no input needs a gradient it sees None. It does
-not see tensors in a list or dict, or tensors passed by keyword. What the hook returns
-replaces the inputs' cotangents, but not the gradient of any weight.
+sees them together with those of the outputs. Where no input needs a gradient it sees None.
+It does not see tensors in a list or dict, or tensors passed by keyword. What the hook
+returns replaces the inputs' cotangents, but not the gradient of any weight.
 """
 
 # %%
@@ -64,11 +64,11 @@ plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 # %%
 # *My hook is not called.* Then the layer is frozen and its input is data, or the forward
 # pass ran under ``no_grad``, or the loss does not depend on the layer. In these cases the
-# layer has no backward. Nor does a compiled function call a hook that was registered later
-# (:ref:`error-hook-after-compile`). ``grad`` and ``jacrev`` of :mod:`torch.func` refuse a
-# module that has a hook (:ref:`same-or-not`), while ``vmap`` alone runs the module and
-# never calls the hook, without a message. Here the layer is frozen, and its output needs no
-# gradient:
+# layer has no backward. A compiled function does not call a hook that was registered later,
+# either (:ref:`error-hook-after-compile`). ``grad`` and ``jacrev`` of :mod:`torch.func`
+# refuse a module that has a hook (:ref:`same-or-not`), while ``vmap`` alone runs the module
+# and never calls the hook, without a message. Here the layer is frozen, and its output
+# needs no gradient:
 
 print(layer.requires_grad_(False)(torch.ones(1, 2)).requires_grad)
 layer.requires_grad_(True)

@@ -84,8 +84,8 @@ compiled(torch.ones(1)).backward()
 print(runs)
 
 # %%
-# A hook on another gradient
-# --------------------------
+# A hook that shows another gradient
+# ----------------------------------
 #
 # *I edit the tensor in place, and the hook shows the wrong gradient.* If the edit is
 # recorded, the hook stays with the value from before, while ``retain_grad`` moves on to

@@ -26,7 +26,7 @@ from torch.autograd.functional import jacobian
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 y = x**2
 right = jacobian(lambda x: x**2, x)
-zeros = jacobian(lambda x: y, x)  # the closure hands out the y of before
+zeros = jacobian(lambda x: y, x)  # the closure returns the y from before
 print(right, zeros, sep="\n")
 print(torch.func.jacrev(lambda x: y)(x), torch.func.hessian(lambda x: y.sum())(x), sep="\n")
 
@@ -39,7 +39,7 @@ print(torch.func.jacrev(lambda x: y)(x), torch.func.hessian(lambda x: y.sum())(x
 
 bodies = {
     "x**2": lambda x: x**2,
-    "y of before": lambda x: y,
+    "earlier y": lambda x: y,
     "detach": lambda x: x.detach() ** 2,
     "tolist": lambda x: torch.tensor(x.tolist()) ** 2,
     "NumPy": lambda x: torch.from_numpy(x.detach().numpy() ** 2),
@@ -72,18 +72,18 @@ def answer(ask, body):
 
 print(f"{'':15}", *(f"{ask:14}" for ask in asked))
 for body in bodies:
-    y = x**2  # a graph that no row before has used up
+    y = x**2  # a fresh graph, which no earlier row has used up
     print(f"{body:15}", *(f"{answer(ask, body):14}" for ask in asked))
 
 # %%
-# Three things stand out. Only ``autograd.grad`` finds (2, 4) through the *y of before*,
-# because it follows the :term:`computation graph` and does not care about arguments.
+# Three things stand out. Only ``autograd.grad`` finds (2, 4) through the *earlier y*,
+# because it follows the :term:`computation graph` and not the arguments of f.
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
-# stops :term:`reverse mode` alone. And none of the five notices the last two rows,
-# because half a gradient is a number like any other.
+# stops :term:`reverse mode` alone. And none of the five notices the last two rows, because
+# half a gradient is a number like any other.
 #
-# Zeros, and right
-# ----------------
+# When zeros are right
+# --------------------
 #
 # *The Hessian of my ReLU classifier with respect to the image is zero everywhere.* Each
 # logit is piecewise linear, so its second derivatives are the zeros in the first line. A
@@ -112,7 +112,7 @@ print([[block.any().item() for block in row] for row in by_weights])
 refusals = {}
 for name, f, options in (
     ("detach", bodies["detach"], {}),
-    ("y of before", bodies["y of before"], {}),
+    ("earlier y", bodies["earlier y"], {}),
     ("linear", lambda x: 2 * x, {"create_graph": True}),
 ):
     try:
@@ -160,21 +160,21 @@ except RuntimeError as error:
 
 # %%
 # :func:`pullback.check` finds half gradients as well, because one of its routes takes
-# differences and knows nothing of graphs:
+# differences and knows nothing about graphs:
 
 print(pullback.check(bodies["item"], x.detach(), torch.ones(2)).error)
 
 # %%
 # Two things do not help you to tell. :term:`Forward mode <forward mode>` does not notice a
 # ``no_grad``, since it sees through it (:ref:`no-grad-detach`). And ``requires_grad`` of
-# the result is True for the *y of before*, too:
+# the result is True for the *earlier y*, too:
 
 print(torch.func.jacfwd(bodies["no_grad"])(x.detach()))
-bodies["y of before"](x).requires_grad
+bodies["earlier y"](x).requires_grad
 
 # %%
 # A check with torch alone is to move x, and to see whether y does what the gradient says.
-# The *y of before* passes this check, because it does not move at all. In that case the
+# The *earlier y* passes this check, because it does not move at all. In that case the
 # function is wrong, and not its derivative. It is worth running this check on every
 # function that you did not write yourself:
 
@@ -185,12 +185,12 @@ def agrees(f, x, h=1e-3):
     return torch.allclose(moved, jacobian(f, x) @ u, atol=1e-2)
 
 
-assert [body for body in bodies if agrees(bodies[body], x)] == ["x**2", "y of before"]
-assert torch.equal(bodies["y of before"](x + 1), bodies["y of before"](x))
+assert [body for body in bodies if agrees(bodies[body], x)] == ["x**2", "earlier y"]
+assert torch.equal(bodies["earlier y"](x + 1), bodies["earlier y"](x))
 assert answer("func.jacfwd", "no_grad") == answer("func.jacfwd", "x**2") == "[2.0, 4.0]"
 assert answer("func.jacrev", "NumPy") == "error"
 assert answer("functional", "NumPy") == answer("func.jacrev", "detach") == "[0.0, 0.0]"
-assert [*refusals] == ["detach", "y of before", "linear"]
+assert [*refusals] == ["detach", "earlier y", "linear"]
 
 # %%
 # Where next

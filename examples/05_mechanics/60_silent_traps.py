@@ -29,8 +29,8 @@ for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones
         print(error)
 
 # %%
-# A v too many
-# ------------
+# One v too many
+# --------------
 #
 # *Six losses, seven grad_tensors, and no mismatch?* A list of ``v`` may be longer than the
 # list of outputs. What is left over is dropped, whatever its shape. If the two lists come
@@ -111,7 +111,7 @@ y.backward()
 print(late.grad, early.grad, w.grad)
 
 # %%
-# A leaf that was made from a copy collects the gradient for itself. An optimiser that holds
+# A leaf that was made from a copy collects the gradient for itself. An optimizer that holds
 # the original finds None there. A ``deepcopy`` of a model consists of such copies. If you
 # take the inner steps of MAML on it, no gradient reaches the outer model, and you need
 # :ref:`recorded steps <hypergradients>` instead:

@@ -102,11 +102,11 @@ for preserve in (True, False):
 # --------------------------------
 #
 # The graph holds what ``pack`` returns, and ``unpack`` has to turn it into a tensor again.
-# ``save_on_cpu`` is such a pair. With it, what a graph on a GPU keeps waits in main memory.
-# *I keep copies in half precision, and it takes more memory.* ``pack`` gets the weights as
-# well, and a tensor that two operations save is copied twice, as in the first line below.
-# In the second line, the weights are left alone, and even then you save little. In both
-# cases, the product is close to the right one:
+# ``save_on_cpu`` is such a pair. With it, the tensors that a graph on a GPU keeps wait in
+# main memory. *I keep copies in half precision, and it takes more memory.* ``pack`` gets
+# the weights as well, and a tensor that two operations save is copied twice, as in the
+# first line below. In the second line, the weights are left alone, and even then you save
+# little. In both cases, the product is close to the right one:
 
 own = {p.data_ptr() for p in whole.parameters()}
 for change in (torch.Tensor.half, lambda t: t if t.data_ptr() in own else t.half()):

@@ -91,9 +91,9 @@ ways = {
 
 # %%
 # The first number is how many bytes are in memory between the forward pass and
-# ``backward``. (The result y is 32768 of them.) Then follows how often three operations
-# ran during ``backward``. The two ``mm`` of ``plain`` are the product with ``v`` itself,
-# and any more are recomputed. Notice that keeping ``tanh`` takes as much memory as
+# ``backward``. (The result y is 32768 of them.) The numbers after it say how often three
+# operations ran during ``backward``. The two ``mm`` of ``plain`` are the product with ``v``
+# itself, and any more are recomputed. Notice that keeping ``tanh`` takes as much memory as
 # keeping the first ``mm``, but both ``mm`` run again:
 
 products = {}

@@ -82,9 +82,9 @@ for name, f in functions.items():
         print(f"{name:6}", type(error).__name__, str(error)[:40])
 
 # %%
-# Some keep it sparse, some make it dense, and some do not know what to do with it. None
-# of those that return a gradient here gives a wrong one, which we check at the end. If
-# you want to save work, it is better to compute fewer outputs.
+# Some operations keep v sparse, some make it dense, and some do not know what to do with
+# it. None of those that return a gradient here gives a wrong one, which we check at the
+# end. If you want to save work, it is better to compute fewer outputs.
 #
 # A sparse gradient in .grad
 # --------------------------

@@ -97,11 +97,12 @@ torch.testing.assert_close(distances(x), torch.cdist(x, 1 - x))
 found["cdist"] = product(distances, x)
 
 # %%
-# *Where two points coincide, it is wrong without a message.* The second derivative of a
-# squared distance is 2 everywhere. Through ``cdist`` it is 0 for a pair of equal points, as
-# all pairs i = i of ``cdist(x, x)`` are. For squared distances, and for a kernel made of
-# them, write the sum of squares, which takes no root (:ref:`squared-distances`). In the
-# first row the points are equal, in the second they differ:
+# *Where two points coincide, the second derivative is wrong without a message.* The second
+# derivative of a squared distance is 2 everywhere. Through ``cdist`` it is 0 for a pair of
+# equal points, as all pairs i = i of ``cdist(x, x)`` are. For squared distances, and for a
+# kernel made of them, write the sum of squares, which takes no root
+# (:ref:`squared-distances`). In the first row the points are equal, in the second they
+# differ:
 
 point = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
 squared = {

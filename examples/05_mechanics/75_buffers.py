@@ -54,12 +54,12 @@ for given in ({}, deepcopy(own), own):
     print(shown(given), shown(norm.named_buffers()))
 
 # %%
-# *What else writes to the statistics?* ``no_grad`` does not prevent it. A checkpoint runs
-# the forward pass twice, and so it counts the batch twice. Three things keep the module as
-# it is: ``eval()``, ``functional_call`` with copies of the buffers, and a layer that was
-# made with ``track_running_stats=False``. Such a layer has no buffers, and uses the
-# statistics of the batch in ``eval()``, too. The numbers below say how many batches a fresh
-# layer has counted:
+# *What else writes to the statistics, and what does not?* A pass under ``no_grad`` does. A
+# checkpoint runs the forward pass twice, and so it counts the batch twice. Three things
+# leave the module as it is: ``eval()``, ``functional_call`` with copies of the buffers, and
+# a layer that was made with ``track_running_stats=False``. Such a layer has no buffers, and
+# uses the statistics of the batch in ``eval()``, too. The numbers below say how many
+# batches a fresh layer has counted:
 
 
 def again(norm):

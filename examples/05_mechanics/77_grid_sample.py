@@ -60,7 +60,7 @@ print(torch.autograd.grad(read(x, mode="nearest").sum(), x)[0])
 x = torch.tensor([1.1, 2.6], dtype=torch.float64, requires_grad=True)
 for padding in ("zeros", "border", "reflection"):
     y = read(x, padding_mode=padding)
-    slopes = torch.autograd.grad(y.sum(), x)[0] + 0.0  # makes 0 of -0
+    slopes = torch.autograd.grad(y.sum(), x)[0] + 0.0  # turns -0 into 0
     print(f"{padding:10}", [round(value, 3) for value in y.tolist()], slopes.tolist())
 
 # %%
@@ -82,7 +82,7 @@ for seen in (spot, F.avg_pool2d(blurred, (1, 5), 1, (0, 2))):
 # height and width are swapped.* A point of the grid is x, then y, while an image is indexed
 # by y, then x. In this picture a row is worth 5, and a column 1:
 
-picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 a row, 1 a column
+picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 for each row, 1 for each column
 grid = torch.zeros(1, 1, 1, 2, requires_grad=True)
 for corners in (True, False):
     y = F.grid_sample(picture, grid, align_corners=corners)

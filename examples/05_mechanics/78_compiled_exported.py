@@ -133,8 +133,8 @@ for module in (Slope(torch.sin), Slope(torch.exp), Slope(energy), func):
 
 # %%
 # ``make_fx`` runs the gradient once and writes down its operations, forward and backward in
-# one list, without any autograd in it. Weights as arguments stay weights. Of the names in
-# the list we print the products and the tanh:
+# one list, without any autograd in it. Weights as arguments stay weights. From this list we
+# print the names of the products and of the tanh:
 
 w = {name: p.detach().clone() for name, p in energy.named_parameters()}
 

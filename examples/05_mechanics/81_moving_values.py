@@ -141,8 +141,9 @@ print("right  ", right, right.sum().item())
 # %%
 # So the gradient of a sum through an upsampling by 2 is twice as large, and nothing is
 # wrong with that, because an entry moves two outputs. (A pixel of an image moves four.) A
-# *mean* over the larger ``y`` divides by twice as many entries, and the two cancel. For
-# each loss, we print the first entry of ``x.grad`` without and with upsampling:
+# *mean* over the larger ``y`` divides by a number of entries that has grown by the same
+# factor, and the two cancel. For each loss, we print the first entry of ``x.grad`` without
+# and with upsampling:
 
 for loss in ("sum", "mean"):
     small, large = getattr(x, loss)(), getattr(shares["interpolate, nearest"](x), loss)()

@@ -113,10 +113,10 @@ for picked in (x.topk(2).indices, x.argsort(), x.argmax()):
         print(picked.requires_grad, str(error).split(" and")[0])
 
 # %%
-# This is not a gap in PyTorch. The index is a step function of x, and wherever such a
-# function has a slope, it is 0. You can use a soft choice instead, which gets sharper
-# with a smaller τ. *The place of the maximum* can be replaced by a weighted mean of all
-# places, known as the soft argmax. Each line shows this mean and its gradient:
+# The missing gradient is not a gap in PyTorch. The index is a step function of x, and
+# wherever such a function has a slope, it is 0. You can use a soft choice instead, which
+# gets sharper with a smaller τ. *The place of the maximum* can be replaced by a weighted
+# mean of all places, known as the soft argmax. Each line shows this mean and its gradient:
 
 places = torch.arange(4.0)
 for tau in (2.0, 0.5, 0.1):
@@ -133,7 +133,7 @@ for tau in (2.0, 0.5, 0.1):
 
 def soft_ranks(x, tau):
     below = ((x[:, None] - x[None]) / tau).sigmoid()
-    return below.sum(1) - 0.5  # the comparison with itself
+    return below.sum(1) - 0.5  # without the comparison with itself
 
 
 print(x.argsort().argsort().tolist(), soft_ranks(x, 0.5).detach().numpy().round(2))

@@ -62,8 +62,8 @@ for flags in ({}, {"retain_graph": True}):
         print(str(task.exception() or task.result()[0]).partition(" (or")[0])
 
 # %%
-# They may also share one leaf. Its ``.grad`` takes the parts in the order in which they
-# come, and a rounded sum depends on this order. Here each thread waits for the one
+# Two threads may also share one leaf. Its ``.grad`` takes the parts in the order in which
+# they come, and a rounded sum depends on this order. Here each thread waits for the one
 # before, in two different orders:
 
 

@@ -31,9 +31,9 @@ except RuntimeError as error:
     print(found, str(error).partition(" (")[0], sep="\n")
 
 # %%
-# It is 12, because ``backward`` adds, and ``autograd.grad`` returns its result without
-# adding it. The third call raises, because the second has freed the :term:`saved tensors
-# <saved tensor>`. (:ref:`gradient-doubled`, :ref:`second-backward`)
+# ``x.grad`` holds 12, because ``backward`` adds, and ``autograd.grad`` returns its result
+# without adding it. The third call raises, because the second has freed the :term:`saved
+# tensors <saved tensor>`. (:ref:`gradient-doubled`, :ref:`second-backward`)
 #
 # 2. Which cut does forward mode see?
 # -----------------------------------

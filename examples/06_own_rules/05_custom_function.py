@@ -186,7 +186,7 @@ print(type(First.forward(None, [x, x]).grad_fn).__name__)  # PyTorch's own rule,
 assert cubed.tolist() == [8 * 3, 8 * 12 * 10, 8 * 27 * 100]
 x = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
 (ours,) = torch.autograd.grad(Product.apply(x, 2 * x, 3).sum(), x)
-torch.testing.assert_close(ours, 12 * x.detach())  # of 6 x^2
+torch.testing.assert_close(ours, 12 * x.detach())  # the derivative of 6 x^2
 assert pulled.tolist() == torch.autograd.grad(x.sort()[0], x, v.double())[0].tolist()
 assert torch.autograd.gradcheck(Product.apply, (x, x.detach() ** 2, 2.0))
 

@@ -6,8 +6,8 @@ Deriving VJPs: matmul, inverse, logsumexp, solve
 
 You need the backward of a matrix function and do not want to write out its indices. Write
 down what a small change of the inputs does to Y, take its inner product with ``V``, and
-move everything to the other side until ``dX`` stands alone. What ``dX`` is then multiplied
-by is the gradient. This takes no index and no four-dimensional :term:`Jacobian`.
+move everything to the other side until ``dX`` stands alone. The other factor of that inner
+product is then the gradient. You need no index and no four-dimensional :term:`Jacobian`.
 """
 
 # %%

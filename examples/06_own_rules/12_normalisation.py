@@ -12,10 +12,10 @@ LayerNorm is the same along the other axis.
 """
 
 # %%
-# We take one feature at N samples, so that ``x``, ``y`` and ``v`` have shape ``(N,)``.
-# The layer computes :math:`\hat x=(x-\mu)/\sigma` and :math:`y=\gamma\hat x+\beta`, with
+# We take one feature at N samples, so that ``x``, ``y`` and ``v`` have shape ``(N,)``. The
+# layer computes :math:`\hat x=(x-\mu)/\sigma` and :math:`y=\gamma\hat x+\beta`, with
 # :math:`\sigma^2=\frac1N\sum_i(x_i-\mu)^2+\varepsilon`. In the code there are d features,
-# one in each column, and so ``X`` has shape ``(N, d)``:
+# one in each column of ``X``, which has shape ``(N, d)``:
 
 import torch
 from torch import nn
@@ -30,10 +30,10 @@ Y = nn.functional.batch_norm(X, None, None, gamma, beta, training=True, eps=eps)
 theirs = torch.autograd.grad(Y, (X, gamma, beta), V)
 
 # %%
-# The gradients of the weights come first. :math:`\beta` was copied to all samples, and so
-# its gradient is the sum of ``v`` over the batch. :math:`\gamma` was multiplied by
-# :math:`\hat x`, and so its gradient is the sum of :math:`v\hat x`. We print that of
-# :math:`\gamma`, then that of :math:`\beta`, and whether they agree with PyTorch:
+# The gradients of the weights come first. :math:`\beta` was copied to all samples, so its
+# gradient is the sum of ``v`` over the batch. :math:`\gamma` was multiplied by :math:`\hat
+# x`, which makes its gradient the sum of :math:`v\hat x`. We print that of :math:`\gamma`,
+# then that of :math:`\beta`, and whether they agree with PyTorch:
 
 sigma = (X.var(0, correction=0) + eps).sqrt().detach()
 X_hat = ((X - X.mean(0)) / sigma).detach()
@@ -60,9 +60,9 @@ print(torch.allclose(G, theirs[0]), f"{(G - theirs[0]).abs().max():.2f}")
 #    \sigma\,d\hat x=\Bigl(I-\tfrac1N\mathbf 1\mathbf 1^\top
 #    -\tfrac1N\hat x\hat x^\top\Bigr)dx .
 #
-# This matrix is its own transpose, and so :math:`\gamma v/\sigma` comes back through the
-# same matrix. It removes the mean, and then the part along :math:`\hat x`. Only with both
-# do we agree with PyTorch:
+# This matrix is its own transpose. On the way back, :math:`\gamma v/\sigma` is therefore
+# multiplied by the same matrix. It removes the mean, and then the part along :math:`\hat
+# x`. Only with both do we agree with PyTorch:
 
 by_mean = G - G.mean(0)
 both = by_mean - X_hat * (G * X_hat).mean(0)
@@ -89,7 +89,7 @@ print(*(bool(along.abs().max() < bound) for bound in (1e-4, 1e-12)))
 # ------------------------
 #
 # LayerNorm takes the mean over the features of one sample. There :math:`\gamma` differs
-# from entry to entry, and so you have to multiply first, and then remove the mean and the
+# from entry to entry. You have to multiply by it first, and then remove the mean and the
 # part along :math:`\hat x`. Its weights are still summed over the samples. We compare the
 # gradients with respect to ``Z`` and to ``scale``:
 
@@ -110,7 +110,8 @@ print(torch.allclose(projected(W * scale / s, Z_hat, 1), by_input))
 print(torch.allclose((W * Z_hat).sum(0), by_scale))
 
 # %%
-# *What about RMSNorm?* It subtracts no mean, and so no mean is removed on the way back:
+# *What about RMSNorm?* It subtracts no mean on the way forward, and none is removed on the
+# way back:
 
 normed = nn.functional.rms_norm(Z, (3,), scale, eps=eps)
 rms = (Z.square().mean(1, keepdim=True) + eps).sqrt()
@@ -140,7 +141,7 @@ off = projected(gamma.detach() * V / wrong, wrong_hat, 0)
 for name, own in {"N - 1": off, "N": both}.items():
     error = (own - theirs[0]).abs().max()
     print(name, f"{error:.2f}", bool(error < 1e-12))
-layer = nn.BatchNorm1d(d, momentum=1.0).double()  # it remembers the last batch alone
+layer = nn.BatchNorm1d(d, momentum=1.0).double()  # it remembers only the last batch
 layer(X)
 print("running, N - 1:", torch.allclose(layer.running_var, X.var(0)))
 

@@ -86,16 +86,16 @@ best = {str(d): steps[e.index(min(e))] for d, e in errors.items()}
 best
 
 # %%
-# On logarithmic axes the error is a V. In float32 no step gives more than a few digits
-# here. This is why gradcheck asks for float64, and why its ``eps`` of 1e-6 suits only
-# float64:
+# On logarithmic axes the error has the shape of a V. In float32 no step gives more than a
+# few digits here. This is why gradcheck asks for float64, and why its ``eps`` of 1e-6 suits
+# only float64:
 
 figure, ax = plt.subplots(layout="constrained")
 for dtype, error in errors.items():
     ax.loglog(steps, error, marker="o", label=str(dtype))
 ax.set(xlabel="step h", ylabel="error of the difference quotient")
 ax.legend()
-title = ax.set_title("Too large a step bends, too small a step rounds: the error is a V")
+title = ax.set_title("The error: truncation at large steps, rounding at small ones")
 
 # %%
 # A right rule, refused

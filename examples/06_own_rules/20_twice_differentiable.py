@@ -140,10 +140,10 @@ slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**
 slips
 
 # %%
-# Both are wrong. A reliable remedy is to make the product a Function of its own,
-# of ``x`` *and* ``v``, with both its derivatives, :math:`12x^2v` and :math:`4x^3`. With
-# this Function the second derivatives are right. If you would rather refuse them for
-# certain, raise an error in its ``backward``:
+# Both second derivatives are wrong. A reliable remedy is to make the product a Function of
+# its own, of ``x`` *and* ``v``, with both its derivatives, :math:`12x^2v` and :math:`4x^3`.
+# With this Function the second derivatives are right. If you would rather be sure that they
+# are refused, raise an error in its ``backward``:
 
 
 class FourthVJP(Function):

@@ -4,7 +4,7 @@ r"""
 Function under vmap and forward mode (setup_context, jvp)
 =========================================================
 
-You have written an :class:`torch.autograd.Function`, and ``y.backward(v)`` works. Then you
+You have written a :class:`torch.autograd.Function`, and ``y.backward(v)`` works. Then you
 pass it to ``torch.func.jacrev`` or ``vmap``, and PyTorch asks for methods that you have
 never heard of. For :mod:`torch.func`, split ``forward`` into ``forward(x)`` and
 ``setup_context(ctx, inputs, output)``. For :term:`vmap`, add ``generate_vmap_rule = True``

@@ -117,7 +117,7 @@ print(torch.autograd.grad(cube(x).sum(), x)[0])
 # The compiled function does not:
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # where the operator was called
+    warnings.simplefilter("ignore")  # which say where the operator was called
     try:
         torch.compile(cube, backend="aot_eager")(x).sum().backward()
     except Exception as error:

@@ -31,8 +31,8 @@ class Tensor:
 #
 # Each operation returns its value and its :term:`pullback`. This is the function that takes
 # ``v``, which has the shape of the output, to one product for each input. It holds what it
-# will need for this. For ``*`` and ``@`` (of matrices) these are both inputs, for ``tanh``
-# the output, and for ``sum`` a shape:
+# will need for this. For ``*``, and for ``@`` of matrices, these are both inputs, for
+# ``tanh`` the output, and for ``sum`` a shape:
 
 
 def tanh(a):
@@ -173,8 +173,8 @@ y.backward()
 print(x.grad == 2.0**60, len(uses(y)))
 
 # %%
-# Held against torch
-# ------------------
+# Compared with torch
+# -------------------
 #
 # ``run`` takes one program for either library, where ``make`` is the constructor of its
 # tensors. It returns the gradients, or the message of the error:
@@ -235,8 +235,8 @@ for case in manners:
     assert ours == theirs[: len(ours)]
 
 # %%
-# Left out are ``create_graph`` (rules in NumPy leave no record), the versions that detect
-# in-place changes, and hooks.
+# We have left out ``create_graph``, because rules in NumPy leave no record, and also the
+# versions that detect in-place changes, and hooks.
 #
 # Where next
 # ----------

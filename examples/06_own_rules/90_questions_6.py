@@ -80,7 +80,7 @@ shown = {
 shown
 
 # %%
-# You know neither of the two. What was checked is the first derivative at this point.
+# You know neither. What was checked is the first derivative at this point.
 # (:ref:`gradcheck`, :ref:`twice-differentiable`)
 #
 # 3. How often does the engine visit h?
@@ -107,8 +107,8 @@ h = Counted.apply(z)
 received
 
 # %%
-# It runs once, with the sum of the three :term:`cotangents <cotangent>`. The engine waits
-# until all of them have arrived. (:ref:`build-the-engine`)
+# The rule runs once, with the sum of the three :term:`cotangents <cotangent>`. The engine
+# waits until all of them have arrived. (:ref:`build-the-engine`)
 #
 # Here the answers are checked with the formulas:
 

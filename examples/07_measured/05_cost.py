@@ -4,7 +4,7 @@ r"""
 What does one VJP cost next to the forward pass?
 ================================================
 
-You know how long your function takes, and wonder how much longer its gradient will take. In
+You know how long your function takes, and wonder how long its gradient will take. In
 arithmetic, the gradient takes as much as two forward passes if both the weights and the
 input want one. For the weights of a deep network alone it takes nearly two, and for the
 input alone it takes one. On the clock, it takes between a fraction of a forward pass and

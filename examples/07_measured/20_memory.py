@@ -12,9 +12,9 @@ keeps the values of a few layers, and computes the others a second time.
 """
 
 # %%
-# On this page we count peak memory, and do not sample it. Every tensor that an operation
-# makes is added when it is made, and taken off when it is freed. So you get the same
-# figures on every machine. This is the counter:
+# On this page we count peak memory, and do not sample it. The size of every tensor is added
+# when an operation makes it, and subtracted when it is freed. So you get the same figures
+# on every machine. This is the counter:
 
 import weakref
 

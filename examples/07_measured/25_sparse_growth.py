@@ -98,7 +98,7 @@ path = Path("../../benchmarks/results/sparse_growth.json")
 record = json.loads(path.read_text()) if path.exists() else measure()
 
 # %%
-# A figure of 10 in this table means as long as ten forward and backward passes of the
+# A figure of 10 in this table means the time of ten forward and backward passes of the
 # function with the same n:
 
 print("torch", record["torch"], "on", record["machine"], "with one thread,", record["date"])

@@ -38,8 +38,8 @@ work = flops(torch.autograd.grad, loss(x), x) / flops(loss, x)
 work
 
 # %%
-# It costs one, because the product with the transposed weights is as large as the product
-# with the weights. (:ref:`cost-of-one-vjp`)
+# It costs one forward pass, because the product with the transposed weights is as large as
+# the product with the weights. (:ref:`cost-of-one-vjp`)
 #
 # 2. More outputs than inputs
 # ---------------------------
@@ -83,7 +83,7 @@ kept = [graph_kept(lambda loss: loss), graph_kept(torch.Tensor.item)]
 kept
 
 # %%
-# The first does, because then the total has a history. (:ref:`memory-measured`)
+# ``total += loss`` does, because then the total has a history. (:ref:`memory-measured`)
 #
 # Here the answers are checked with formulas: the gradient of the first question, and the
 # Jacobian of the second, whose row i is :math:`(1-\tanh^2)` times row i of ``A``:

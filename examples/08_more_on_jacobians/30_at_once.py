@@ -39,9 +39,9 @@ J = torch.tensor([[2.0, 3.0], [0.0, 4.0]])
 found = {}
 
 # %%
-# *Can it take a tensor that is already computed?* Yes, ``torch.autograd.grad`` can, with
-# all one-hot ``v`` as one batch. (Forward mode must run ``f`` again, and so needs the
-# function.)
+# *Can I get the Jacobian of a tensor that is already computed?* Yes, with
+# ``torch.autograd.grad``, which takes all one-hot ``v`` as one batch. (Forward mode must
+# run ``f`` again, and so needs the function.)
 
 leaf = x.clone().requires_grad_()
 (found["is_grads_batched"],) = torch.autograd.grad(

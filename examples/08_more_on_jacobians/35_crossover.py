@@ -37,10 +37,10 @@ def flops(function, x):
 
 
 # %%
-# Our example is a small network from ``n`` inputs to ``m`` outputs, with a hidden layer
-# of 32. (The counter passes over a matrix times a vector. Therefore we write the input as
-# a matrix of one column.) A forward pass takes two operations for each weight, a product
-# and a sum:
+# Our example is a small network from ``n`` inputs to ``m`` outputs, with a hidden layer of
+# 32 units. (The counter leaves out products of a matrix and a vector. Therefore we write
+# the input as a matrix with one column.) A forward pass takes two operations for each
+# weight, a product and a sum:
 
 
 def network(n, m):

@@ -30,9 +30,9 @@ J = torch.func.jacfwd(f)(x)
 J
 
 # %%
-# Count the columns from 0. Columns 0, 3 and 6 share no row, nor do 1, 4 and 7, nor 2, 5 and
-# 8. Columns that may be computed together get the same *colour* (:term:`coloring`), which
-# here is the remainder when you divide by three:
+# Count the columns from 0. No row is shared among columns 0, 3 and 6, or 1, 4 and 7, or
+# 2, 5 and 8. Columns that may be computed together get the same *colour*
+# (:term:`coloring`), which here is the remainder when you divide by three:
 
 color = torch.arange(n) % 3
 color
@@ -66,7 +66,7 @@ figure, ax = plt.subplots(layout="constrained")
 ax.scatter(columns, rows, c=color[columns], s=180, marker="s", cmap="viridis")
 ax.invert_yaxis()
 ax.set_aspect("equal")
-title = ax.set_title("A tridiagonal pattern in three colours, none twice in a row")
+title = ax.set_title("A tridiagonal pattern in three colours: no row has one of them twice")
 
 # %%
 # With VJPs, and why this is the ones trick

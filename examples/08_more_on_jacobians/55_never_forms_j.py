@@ -97,9 +97,9 @@ for size in (10, 100, 1000):
     print(size, backward.get_total_flops() / forward.get_total_flops())
 
 # %%
-# These are two products of the size of the forward pass, for each size that we tried, and
-# not :math:`m` of them. That a gradient costs a small multiple of the function itself is
-# called the *cheap gradient principle*.
+# For each size that we tried, backward took two products of the size of the forward pass,
+# and not :math:`m` of them. That a gradient costs a small multiple of the function itself
+# is called the *cheap gradient principle*.
 #
 # What goes wrong
 # ---------------

@@ -48,8 +48,8 @@ ax = pullback.plot.heatmap(filled, title=title)
 
 # %%
 # Next comes attention over four tokens with two features, without learned weights. We
-# flatten the Jacobian to :math:`8\times8`. Every token looks at every other, and so none
-# of the 2×2 blocks is empty:
+# flatten the Jacobian to :math:`8\times8`. Every token looks at every other, which leaves
+# none of the 2×2 blocks empty:
 
 tokens = x.reshape(4, 2)
 
@@ -81,10 +81,10 @@ ax = pullback.plot.heatmap(batch, right, title="BatchNorm: samples linked by fea
 # What goes wrong
 # ---------------
 #
-# *Why is the gradient zero behind a softmax?* ``backward`` with ones adds up each column
-# of the picture. The outputs of softmax always add up to 1, and so every column adds up
-# to 0. For the convolution, a column adds up to the sum of the kernel, which is 2, except
-# near the ends:
+# *Why is the gradient zero behind a softmax?* ``backward`` with ones adds up each column of
+# the picture. The outputs of softmax always add up to 1, so every column adds up to 0. For
+# the convolution, a column adds up to the sum of the kernel, which is 2, except near the
+# ends:
 
 leaf = x.clone().requires_grad_()
 softmax(leaf).sum().backward()
@@ -104,9 +104,9 @@ own = torch.func.jacrev(softmax)(x).diagonal()
 print((p * (1 - p)).numpy().round(3), torch.allclose(own, p * (1 - p)))
 
 # %%
-# :term:`Mixing <mixing>` is the question whether an output at one index of the first
-# dimension looks at an input at another. For softmax these are single entries, and for
-# the others tokens or samples:
+# A function :term:`mixes <mixing>` if an output at one index of the first dimension depends
+# on an input at another. For softmax these indices belong to single entries, and for the
+# others to tokens or samples:
 
 for name, f, at in (
     ("softmax", softmax, x),

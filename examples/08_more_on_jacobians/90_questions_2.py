@@ -44,9 +44,9 @@ T = torch.func.jacrev(lambda X: X @ B)(X)
 print(tuple(T.shape), T.numel(), int(T.count_nonzero()))
 
 # %%
-# It has the shape of ``Y``, followed by that of ``X``. Row i of ``Y`` depends only on row i
-# of ``X``, and so two thirds of the entries are zero. (:ref:`tensor-jacobian`,
-# :ref:`jacobian-per-sample`)
+# The Jacobian has the shape of ``Y``, followed by that of ``X``. Row i of ``Y`` depends
+# only on row i of ``X``, and so two thirds of the entries are zero.
+# (:ref:`tensor-jacobian`, :ref:`jacobian-per-sample`)
 #
 # 3. How many products?
 # ---------------------

@@ -72,9 +72,9 @@ f(x).backward(v)
 x.grad
 
 # %%
-# *Why does backward take a tensor?* Because two outputs have two gradients, and ``v``
-# says how much of each you want. *And why do I get a vector of 2, where I expected a 2×2
-# matrix?* Because ``backward`` never returns :math:`J`, but only its rows, weighted and
+# *Why does backward take a tensor?* Because two outputs have two gradients, and ``v`` says
+# how much of each you want. *And why do I get a vector with two entries, where I expected a
+# 2×2 matrix?* Because ``backward`` never returns :math:`J`, but only its rows, weighted and
 # added up. In the picture, each entry of ``v`` stands beside the row that it multiplies,
 # and the sum is underneath:
 

@@ -79,7 +79,7 @@ for v in (None, torch.tensor(1.0)):
 
 # %%
 # *My loss came out as a vector*, with one entry for each sample (``reduction="none"``) or
-# for each GPU that took part. Then you have to say how to make one number of it. Most
+# for each GPU that took part. Then you have to say how to turn it into one number. Most
 # often, this is the mean:
 
 p = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)

@@ -62,10 +62,10 @@ attempt(torch.tensor([2.0], requires_grad=True) ** 2, torch.tensor(1.0))
 # Three products, three weights
 # -----------------------------
 #
-# The product :math:`z=p\odot q` of two vectors has three entries, and so ``v`` needs
-# three. What else might one try? We pass nothing at all, then a single 1, a Python list,
-# a plain number, a NumPy array, and a tensor on another device (here ``meta``, for which
-# you need no GPU). All six are refused, each with another message:
+# The product :math:`z=p\odot q` of two vectors has three entries, and so ``v`` needs three.
+# What else might one try? We pass nothing at all, then a single 1, a Python list, a plain
+# number, a NumPy array, and a tensor on another device (here ``meta``, for which you need
+# no GPU). All six are refused, each with a different message:
 
 p = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 q = torch.tensor([4.0, 5.0, 6.0], requires_grad=True)
@@ -92,8 +92,9 @@ print(p.grad, q.grad)
 
 # %%
 # For a matrix ``y`` the rule is the same. The squares of a ``(5, 3)`` matrix want a ``v``
-# of shape ``(5, 3)``. It holds weights on the outputs, and it is not a weight of the
-# model: it needs no ``requires_grad``. One call needs no kept graph either:
+# of shape ``(5, 3)``. It holds weights on the outputs, and it is not a weight of the model:
+# it needs no ``requires_grad``. And as long as you call ``backward`` only once, you need
+# not keep the graph:
 
 M = torch.arange(1.0, 16).reshape(5, 3).requires_grad_()
 (M**2).backward(torch.ones(5, 3))
@@ -127,7 +128,7 @@ print(torch.equal(torch.autograd.grad(out, image, padded)[0], cropped))
 
 t = torch.ones(3, 2, requires_grad=True)
 t.sum(1).backward(gradient=v)
-torch.autograd.backward(t.sum(1), grad_tensors=v)  # adds the same once more
+torch.autograd.backward(t.sum(1), grad_tensors=v)  # adds the same product again
 (product,) = torch.autograd.grad(t.sum(1), t, grad_outputs=v)
 print(torch.equal(t.grad, 2 * product))
 try:

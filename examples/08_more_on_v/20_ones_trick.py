@@ -20,8 +20,8 @@ x = torch.tensor(1.0, requires_grad=True)
 x.grad
 
 # %%
-# Now five points. ``x`` and ``y`` have shape ``(5,)``, and so has the ``v`` of ones. You
-# get :math:`2x` at each of them:
+# Now we take five points. ``x`` and ``y`` have shape ``(5,)``, and so has the ``v`` of
+# ones. You get :math:`2x` at each of them:
 
 x = torch.linspace(-2, 2, 5, requires_grad=True)
 y = x**2

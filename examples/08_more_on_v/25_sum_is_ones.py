@@ -30,11 +30,11 @@ x.grad
 # Why they are the same
 # ---------------------
 #
-# Put :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its :term:`partial derivatives <partial
-# derivative>` are :math:`\partial G/\partial x_i(x)=f'(x_i)`, because the other terms do
-# not contain :math:`x_i`. You can also read it as a product. The :term:`Jacobian` of the
-# sum is a row of ones, and the :term:`chain rule` multiplies this row by the Jacobian of
-# ``y``. A hook on ``y`` shows the row that arrives:
+# Let :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its :term:`partial derivatives <partial derivative>`
+# are :math:`\partial G/\partial x_i(x)=f'(x_i)`, because the other terms do not contain
+# :math:`x_i`. You can also read it as a product. The :term:`Jacobian` of the sum is a row
+# of ones, and the :term:`chain rule` multiplies this row by the Jacobian of ``y``. A hook
+# on ``y`` shows the row that arrives:
 
 y = x**2
 y.register_hook(lambda v: print("arrives at y:", v))

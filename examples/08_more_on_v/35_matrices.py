@@ -66,7 +66,7 @@ derivative
 # *Must I loop over out[i, j].backward()?* That depends on what you want. If you want the
 # sum of the gradients, one ``backward`` with ones gives the same as the loop, because
 # ``.grad`` adds up. We try it with a function in which each entry has its own input, and
-# with one in which an input has a part in several entries. If you want the entries
+# with one in which an input contributes to several entries. If you want the entries
 # separately, you need several products, as above:
 
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
@@ -92,8 +92,8 @@ tangent
 #
 # In :math:`Y=AX`, each entry of the result depends on a whole column of X. The derivative
 # is :math:`\partial Y_{ij}/\partial X_{kl}=A_{ik}\delta_{jl}`, with :math:`\delta_{jl}=1`
-# for :math:`j=l` and 0 otherwise. The VJP multiplies it by :math:`V_{ij}` and sums,
-# :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=\sum_iA_{ik}V_{il}`. This is the matrix
+# for :math:`j=l` and 0 otherwise. The VJP multiplies it by :math:`V_{ij}` and sums over i
+# and j, :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=\sum_iA_{ik}V_{il}`. This is the matrix
 # :math:`A^\top V`, in the shape of X:
 
 A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])

@@ -53,8 +53,9 @@ for _ in range(3):
 print(x.grad, v)
 
 # %%
-# It depends on the operation. We ask fifteen of them: is ``x.grad`` in the memory of
-# ``v`` after one call? And what has become of ``v``, which began as ones, after three?
+# Whether this happens depends on the operation. We try fifteen of them. Is ``x.grad`` in
+# the memory of ``v`` after one call? And what has become of ``v``, which began as ones,
+# after three?
 
 operations = {
     "x**2": torch.square,
@@ -89,9 +90,9 @@ for name, f in operations.items():
 # %%
 # ``x + 1`` and ``x.clone()`` pass on ``v`` itself and not a view of it, and ``backward``
 # makes a copy of that. If ``x + 1`` comes after a ``flatten``, what arrives is a view
-# again. What counts is the whole way from ``y`` to this ``x``. If one rule on it computes
-# something new, such as that of the square in ``(x**2).flatten()``, then ``x.grad`` is a
-# new tensor.
+# again. What counts is the whole way from ``y`` to this ``x``. If one rule on this way
+# computes something new, such as that of the square in ``(x**2).flatten()``, then
+# ``x.grad`` is a new tensor.
 #
 # ``v`` can change even without a second ``backward``. Clipping writes into ``.grad``, and
 # so does ``zero_grad`` with ``set_to_none=False``. Here both write into ``v``:
@@ -129,10 +130,10 @@ leaf.backward(v)
 leaf.grad
 
 # %%
-# *Is y.grad_fn(v) the same as y.backward(v)?* It is only the first step of it, the rule
-# of the operation that made ``y``. Its ``next_functions`` are the nodes that get the
-# result. We walk back by hand from ``exp(x² / 4)``, through three rules. The lines show
-# what arrives at each of them, and the last compares what comes out with PyTorch:
+# *Is y.grad_fn(v) the same as y.backward(v)?* No, it is only the first step, the rule of
+# the operation that made ``y``. Its ``next_functions`` are the nodes that get the result.
+# We walk back by hand from ``exp(x² / 4)``, through three rules. The lines show what
+# arrives at each of them, and the last compares what comes out with PyTorch:
 
 y = torch.exp(x**2 / 4)
 node, arrived = y.grad_fn, v
@@ -234,7 +235,8 @@ in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 # %%
 # *Are the strides of a gradient those of v?* What :func:`torch.autograd.grad` returns may
 # have them. ``backward`` writes a new ``.grad`` in the layout of ``x``. Here only the
-# second is contiguous. A ``.view(-1)`` needs that, while ``.reshape(-1)`` takes both:
+# second is contiguous. ``.view(-1)`` works only for that one, while ``.reshape(-1)`` works
+# for both:
 
 X = torch.ones(2, 3, requires_grad=True)
 V = torch.arange(6.0).reshape(3, 2).T

@@ -7,8 +7,8 @@ Which way do I step with x.grad, and how far? Sign, size, probabilities
 You have ``x.grad``, and now you want to change ``x``. Do you add it or subtract it?
 Subtract it to lower the weighted sum :math:`v\cdot y`, and add it to raise the sum, because
 ``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How far you
-go is for you to say. The length of ``x.grad`` grows with ``v``, and a learning rate scales
-it. A single output may go the other way.
+go is up to you. The length of ``x.grad`` grows with ``v``, and a learning rate scales it. A
+single output may go the other way.
 """
 
 # %%
@@ -32,9 +32,9 @@ for name, sign in {"x + 0.01 g": 1, "x - 0.01 g": -1}.items():
 
 # %%
 # *My loss goes up, though I follow the gradient.* Then you add it. An optimizer subtracts
-# it. If you want to make something large, negate ``v``, or negate the loss, or say
-# ``maximize=True``. The step is the same. Here we compare ``maximize`` with ``-v``, and
-# with a step by hand:
+# it. If you want to make something large, negate ``v``, or negate the loss, or set
+# ``maximize=True``. In all three cases the step is the same. Here we compare ``maximize``
+# with ``-v``, and with a step by hand:
 
 
 def stepped(v, **options):
@@ -64,10 +64,10 @@ for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
 # One output may rise
 # -------------------
 #
-# A small step lowers :math:`v\cdot y`. With our weights, both outputs fall. If you
-# exchange the weights, the second output rises, because now the first counts more, and
-# the gradients of the two point against each other. You can tell before you take the
-# step: the :term:`Jacobian` times the step, on the right, is the change except for the
+# A small step lowers :math:`v\cdot y`. With our weights, both outputs fall. If you exchange
+# the weights, the second output rises, because now the first counts more, and the gradients
+# of the two point against each other. You can tell before you take the step: the
+# :term:`Jacobian` times the step, on the right, is the change, apart from the effect of
 # curvature:
 
 J = torch.func.jacrev(f)(x.detach())

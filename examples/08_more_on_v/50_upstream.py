@@ -56,10 +56,10 @@ x.grad
 # If we write gradients as rows, the chain rule says :math:`\nabla_x z=\nabla_y z\;J`, the
 # product of a row and the :term:`Jacobian`. So :math:`v^\top=\nabla_y z`. In PyTorch this
 # is the tensor ``cut.grad``, which has the shape of ``y``, and there is nothing to
-# transpose. Inside one graph the same happens at every operation. It receives such a
-# ``v`` from the operation after it, and passes the product with its own Jacobian on to
-# the one before, without ever forming that Jacobian (:ref:`never-forms-j`). For our
-# square the product is:
+# transpose. Inside one graph the same happens at every operation. Each receives such a
+# ``v`` from the operation after it, and passes the product with its own Jacobian on to the
+# one before, without ever forming that Jacobian (:ref:`never-forms-j`). For our square the
+# product is:
 
 J = torch.func.jacfwd(torch.square)(x.detach())
 cut.grad @ J
@@ -122,8 +122,8 @@ except RuntimeError as error:
 # *I keep a state and pass it on at every step.* In truncated backpropagation you cut the
 # graph at each step and walk back through the last few. Each ``cut.grad`` adds up from step
 # to step, as the gradient of any leaf does, and no ``zero_grad`` of the model empties it.
-# Our example is :math:`x_t=w^tx_0`. At each step it walks back, state by state, through all
-# steps so far:
+# Our example is :math:`x_t=w^tx_0`. At each step the function below walks back, state by
+# state, through all steps so far:
 
 
 def walked_back(empty):

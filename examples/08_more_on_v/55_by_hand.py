@@ -39,8 +39,8 @@ for v in (1.0, 100.0):
 # Vector to number
 # ----------------
 #
-# Take :math:`f(x)=x_1+x_2`. By hand, :math:`J=[1\;\;1]`, and so :math:`v^\top J=(v,v)`.
-# In NumPy the result is a row of shape ``(1, 2)``:
+# Take :math:`f(x)=x_1+x_2`. By hand, :math:`J=[1\;\;1]`, which gives :math:`v^\top
+# J=(v,v)`. In NumPy the result is a row of shape ``(1, 2)``:
 
 J = np.array([[1.0, 1.0]])
 for v in (1.0, 100.0):
@@ -92,7 +92,7 @@ x.grad
 #
 # If you multiply from the wrong side, you get :math:`Jv`, which combines the *columns*.
 # This is a :term:`JVP`, and its vector should be a :term:`tangent` in the shape of ``x``.
-# Here :math:`m=n`, and so no shape gives the mistake away. You notice it only by the
+# Since :math:`m=n` here, no shape gives the mistake away. You notice it only by the
 # numbers, which should be 15 and 32:
 
 J @ v

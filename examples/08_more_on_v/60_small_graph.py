@@ -49,7 +49,7 @@ weights = {"w1": w1, "w2": w2, "w3": w3, "w4": w4}
 {name: w.grad.item() for name, w in weights.items()}
 
 # %%
-# These are the cotangents at the inner nodes. Each node multiplies its own by the
+# These are the cotangents at the inner nodes. Each node multiplies its cotangent by the
 # derivatives of the edges that lead into it, and sends the results on:
 
 {name: t.grad.item() for name, t in {"b": b, "c": c, "d": d}.items()}

@@ -100,9 +100,9 @@ for name, dim in {"batch": 0, "time": 1}.items():
 pullback.mixing(functions["cumsum"], X).matrix.int()
 
 # %%
-# You can try the same with four numbers. The derivative of each output with respect to
-# its own input is 1, but with ones you get 4, 3, 2, 1. Press *one-hot* to see one row at
-# a time. Of each row you want only one entry, the one on the diagonal:
+# You can try the same with four numbers. The derivative of each output with respect to its
+# own input is 1, but with ones you get 4, 3, 2, 1. Press *one-hot* to see one row at a
+# time. You want only one entry of each row, the one on the diagonal:
 
 pullback.live(lambda x: x.cumsum(0), torch.ones(4))
 
@@ -166,11 +166,11 @@ each
 # ------------------
 #
 # If samples mix, you need more than one product: take a :term:`one-hot vector` for each
-# sample, and keep the diagonal. You cannot hope for one clever ``v`` that gives all own
-# derivatives. It would depend on J, and for our shares there is none. If everybody pays
-# in the same percentage more, no share changes, so :math:`Jx=0`, and :math:`(v^\top
-# J)x=0` for every ``v``. The own derivatives, which are all positive, do not satisfy
-# this:
+# sample, and keep the diagonal. You cannot hope for one clever ``v`` that gives the own
+# derivatives of all samples. It would depend on J, and for our shares there is none. If
+# everybody pays in the same percentage more, no share changes, so :math:`Jx=0`, and
+# :math:`(v^\top J)x=0` for every ``v``. The own derivatives, which are all positive, do not
+# satisfy this equation:
 
 (rows,) = torch.autograd.grad(share(x), x, torch.eye(3), is_grads_batched=True)
 own = rows.diagonal()

@@ -72,8 +72,8 @@ ax = pullback.plot.field(grid, field, title=title)
 # What goes wrong
 # ---------------
 #
-# If you ask twice without emptying ``grid.grad``, every arrow doubles. You do not see
-# that in a plot which scales its arrows:
+# If you ask twice without emptying ``grid.grad``, every arrow doubles. You do not see this
+# in a plot that scales its arrows:
 
 before = grid.grad.clone()
 y = net(grid)

@@ -35,7 +35,7 @@ taken = [shape for shape in shapes if accepted(*shape)]
 taken
 
 # %%
-# It must have exactly the shape of ``y``. Even eight numbers in a row are refused.
+# ``v`` must have exactly the shape of ``y``. Even eight numbers in a row are refused.
 # (:ref:`shape-rule`)
 #
 # 2. One number out of four
@@ -58,12 +58,12 @@ for v in choices:
     print(v, "->", gradient(v))
 
 # %%
-# It is the :term:`one-hot vector`. It gives you a row of the :term:`Jacobian`, with a 6
-# in the third place. The last ``v`` multiplies this row by 3. (:ref:`one-component`,
+# The :term:`one-hot vector` does. It gives you a row of the :term:`Jacobian`, with a 6 in
+# the third place. The last ``v`` multiplies this row by 3. (:ref:`one-component`,
 # :ref:`v-is-a-weight`)
 #
-# 3. Ones, and every sample its own derivative?
-# ---------------------------------------------
+# 3. Do ones give every sample its own derivative?
+# ------------------------------------------------
 #
 # For one of these two functions, ``backward(ones)`` on a batch gives each sample's own
 # derivative. For which one?
@@ -86,8 +86,8 @@ def ones_are_right(f):
 print(ones_are_right(scaled), ones_are_right(centred))
 
 # %%
-# For the first. In the second, the mean links every output to every sample, and ones add
-# up all these links. (:ref:`ones-trick`, :ref:`mixing-samples`)
+# For the first function. In the second, the mean links every output to every sample, and
+# ones add up all these links. (:ref:`ones-trick`, :ref:`mixing-samples`)
 #
 # Here the answers are checked. The row of the second question comes from the rule for a
 # square, 2x:

@@ -31,25 +31,25 @@ def changed_parameter(error: BaseException) -> str | None:
     engine = engine_frame(error.__traceback__)
     found = edited_node(asked_by(engine).roots) if engine else None
     told = TOLD.search(str(error))
-    leaf = found and _leaf(found[0], found[2], told[1] if told else "")
+    leaf = found and _saved_leaf(found[0], found[2], told[1] if told else "")
     if leaf is None:
         return None
     values = dict(_in_sight(error.__traceback__))
-    stepped = [o for o in values.values() if _is(o, Optimizer) and _holds(o, leaf)]
+    stepped = [o for o in values.values() if _is_of_kind(o, Optimizer) and _holds(o, leaf)]
     writer = (
         f"`{type(stepped[0]).__name__}.step()`" if stepped else "An update under no_grad"
     )
     return f"{writer} changed {_named(leaf, values)}, of shape {tuple(leaf.shape)},"
 
 
-def _leaf(node: Any, saved: list[Tensor | None], shape: str) -> Tensor | None:
+def _saved_leaf(node: Any, saved: list[Tensor | None], shape: str) -> Tensor | None:
     """Return the leaf whose numbers a node had saved, itself or turned (``weight.T``).
 
     Where a release does not give what was saved, the shape tells.
     """
     leaves = [
         leaf
-        for near in _near(node)
+        for near in _input_nodes(node)
         if (leaf := accumulated_leaf(near)) is not None and version(leaf)
     ]
     keys = keys_of(saved)
@@ -59,7 +59,7 @@ def _leaf(node: Any, saved: list[Tensor | None], shape: str) -> Tensor | None:
     return fits[0] if len({id(leaf) for leaf in fits}) == 1 else None
 
 
-def _near(node: Any) -> list[Any]:
+def _input_nodes(node: Any) -> list[Any]:
     """Return the nodes of the inputs of an operation, through one that turns them."""
     inputs = [i for i, _ in node.next_functions if i]
     return inputs + [i for near in inputs for i, _ in near.next_functions if i]
@@ -80,7 +80,7 @@ def _in_sight(traceback: TracebackType | None) -> Iterator[tuple[str, Any]]:
 def _named(leaf: Tensor, values: dict[str, Any]) -> str:
     """Return the name of a leaf: in a module, or its variable's."""
     for variable, value in values.items():
-        if _is(value, Module):
+        if _is_of_kind(value, Module):
             for name, parameter in value.named_parameters():
                 if parameter is leaf:
                     return f"the parameter `{name}` of `{variable}`"
@@ -92,6 +92,6 @@ def _holds(optimizer: Any, leaf: Tensor) -> bool:
     return any(p is leaf for group in optimizer.param_groups for p in group["params"])
 
 
-def _is(value: Any, kind: type) -> bool:
+def _is_of_kind(value: Any, kind: type) -> bool:
     """Tell the kind of a stranger's object without asking the object, which may be lazy."""
     return issubclass(type(value), kind)

@@ -202,7 +202,9 @@ class Differences:
 
     def _coordinates(self) -> list[Direction]:
         return [
-            self._only(i, (j,)) for i, x in enumerate(self.xs) for j in range(x.numel())
+            self._move_only(i, (j,))
+            for i, x in enumerate(self.xs)
+            for j in range(x.numel())
         ]
 
     def _ties(self) -> Iterator[Direction]:
@@ -216,7 +218,7 @@ class Differences:
         for value in values[order[counts[order] > 1]]:
             yield [(x.double() == float(value)).double() * unit for x in self.xs]
 
-    def _only(self, i: int, places: Sequence[int]) -> Direction:
+    def _move_only(self, i: int, places: Sequence[int]) -> Direction:
         u = [torch.zeros(x.shape, dtype=torch.float64, device=x.device) for x in self.xs]
         u[i].view(-1)[list(places)] = self._units[i]
         return u

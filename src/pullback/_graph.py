@@ -22,9 +22,6 @@ from pullback._torch import (
     tensor_hooks,
 )
 
-#: Methods that hand a tensor's numbers out without an operation, past the graph.
-READERS = {"__array__", "__dlpack__", "__dlpack_device__", "numpy", "tolist"}
-
 
 class Graph:
     """The nodes that the roots reach, each before the inputs of its operation, named."""

@@ -282,7 +282,7 @@ def _on_graph(function: CalledFunction, options: Options) -> _Found:
         options = options._replace(fastest=fastest_count(ys, xs, options))
 
     blocks = None
-    with _told_of_memory(ys, xs, options):
+    with _say_size_if_out_of_memory(ys, xs, options):
         if options.mode == "auto" and _has_cheaper_columns(ys, xs, options):
             blocks = _columns_on_graph(graph, options)
         if blocks is None:
@@ -291,7 +291,7 @@ def _on_graph(function: CalledFunction, options: Options) -> _Found:
 
 
 @contextmanager
-def _told_of_memory(
+def _say_size_if_out_of_memory(
     ys: Sequence[Tensor], xs: Sequence[Tensor], options: Options
 ) -> Iterator[None]:
     """Say how large J is where there is no memory for it."""

@@ -33,12 +33,12 @@ from pullback._live_program import carried, weight
 from pullback._live_recorder import (
     Doubled,
     Lent,
-    Reads,
     Recorder,
     Watched,
     at,
     place_in_f,
 )
+from pullback._readers import SeeReaders
 from pullback._steps import script as steps_script
 from pullback.draw._graphs import GraphDrawing
 from pullback.draw._graphs import alive as alive_graph
@@ -92,7 +92,9 @@ class Live:
             "names": {"v": self.rows, "u": self.columns},
             "views": picture.views,
             "lift": picture.lift,
-            "reach": {name: _reach(t.tolist()) for name, t in self._moved().items()},
+            "reach": {
+                name: _end_of_sliders(t.tolist()) for name, t in self._moved().items()
+            },
             "tints": TINTS,
         }
         data = json.dumps(numbers, separators=(",", ":"))
@@ -100,7 +102,7 @@ class Live:
         page = re.sub(r"(?<=<style>)[^<]*", lambda sheet: minified(sheet[0]), page)
         for place, text in {
             "{{data}}": escape(data, quote=False).replace("'", "&#39;"),
-            "{{picture}}": picture.canvas.svg(self._told()),
+            "{{picture}}": picture.canvas.svg(self._in_words()),
             "{{sentence}}": f"vᵀJ = {listed(self.result.tolist())}, added to x.grad",
             "{{graph}}": self.graph.fragment if self.graph else "",
         }.items():
@@ -144,7 +146,7 @@ class Live:
     def _scripts(self) -> list[str]:
         return [script(), steps_script()] if self.graph else [script()]
 
-    def _told(self) -> str:
+    def _in_words(self) -> str:
         told = row_sentence(self._product(self.v, self.result), "vᵀJ")
         return f"At x = {listed(self.x.tolist())}, y = {listed(self.y.tolist())}. {told}"
 
@@ -297,7 +299,7 @@ def _recorded(
         sdpa_kernel(SDPBackend.MATH),
         Watched(leaf, lent),
     ):
-        with recorder, Reads(recorder):
+        with recorder, SeeReaders(recorder.read_past_operations):
             try:
                 of = called(f, leaf)
                 product, seen = _pulled(of, weights, recorder, graph=graph)
@@ -361,7 +363,7 @@ def _asset(name: str) -> str:
     return files("pullback").joinpath(name).read_text(encoding="utf-8")
 
 
-def _reach(numbers: Sequence[float]) -> float:
+def _end_of_sliders(numbers: Sequence[float]) -> float:
     """Return where the sliders end: 2, 5, 10, 20, 50…, beyond the largest number."""
     largest = max((abs(w) for w in numbers if math.isfinite(w)), default=0.0)
     ends = (digit * 10.0**power for power in range(40) for digit in (1, 2, 5))

@@ -175,7 +175,7 @@ RULES["clamp_max"] = lambda r, out, a, max: _clamp(r, out, a, max=max)
 
 
 @rule("_to_copy")
-def _to(r: Reader, out: Tensor, a: Tensor, *_: Any, **__: Any) -> int:
+def _convert(r: Reader, out: Tensor, a: Tensor, *_: Any, **__: Any) -> int:
     if out.dtype is torch.bool:
         return r.program.each("ne", r.read(a), r.read(0))
     if out.is_floating_point() or not a.is_floating_point():
@@ -251,12 +251,12 @@ def _running(f: str) -> Rule:
     def apply(r: Reader, out: Tensor, t: Tensor, dim: int, *_: Any, **__: Any) -> int:
         view, k = _last(t, dim)
         node = r.program.scan(f, r.read(view), k)
-        return _back(r, node, out, dim)
+        return _dimension_put_back(r, node, out, dim)
 
     return apply
 
 
-def _back(r: Reader, node: int, out: Tensor, dim: int) -> int:
+def _dimension_put_back(r: Reader, node: int, out: Tensor, dim: int) -> int:
     """Put a list whose last entries are those of one dimension into the order of out."""
     order = torch.arange(out.numel(), device="cpu").reshape(_last(out, dim)[0].shape)
     turned = order.movedim(-1, dim) if out.ndim else order
@@ -340,7 +340,7 @@ def _matmul(r: Reader, out: Tensor, a: Tensor, b: Tensor) -> int:
 # --- entries by their places -------------------------------------------------------------
 
 
-def _moved(name: str) -> Rule:
+def _rule_that_moves(name: str) -> Rule:
     """Return the rule of what moves entries: it is asked where each of them goes."""
 
     def apply(r: Reader, out: Tensor, t: Tensor, *args: Any, **kwargs: Any) -> int:
@@ -358,7 +358,7 @@ def _numbered(t: Tensor) -> Tensor:
 
 
 RULES |= {
-    name: _moved(name)
+    name: _rule_that_moves(name)
     for name in ("clone", "flip", "repeat", "roll", "unfold_copy", "_unsafe_view")
 }
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from pullback._graph import READERS
 from pullback._live_operators import CONSTANT, RULES, Lacking
 from pullback._live_program import Program, extent, places
 from pullback._site import is_own_file
@@ -315,6 +313,11 @@ class Recorder(Doubled):
             node = self.program.take(node, order)
         self.memory[key] = node
 
+    def read_past_operations(self, name: str, t: Tensor) -> None:
+        """Refuse what reads the numbers of what is recorded, as ``numpy`` does."""
+        if self.tracks(t):
+            raise self.refusal(looks_at_a_value(name))
+
     def refusal(self, reason: str) -> NotImplementedError:
         """Return the error that says why f has no program, and where in f."""
         return NotImplementedError(at(reason, self.place()))
@@ -330,22 +333,6 @@ class Recorder(Doubled):
             shares[place] += len(str(self.program.nodes[node]))
         ((place, _),) = shares.most_common(1) or [("", 0)]
         return place
-
-
-class Reads(TorchFunctionMode):
-    """Refuses what reads numbers past all operations."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder = recorder
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = getattr(func, "__name__", "")
-        if name in READERS and self.recorder.tracks(args[0]):
-            raise self.recorder.refusal(looks_at_a_value(name))
-        return func(*args, **kwargs or {})
 
 
 def looks_at_a_value(name: str) -> str:

@@ -146,7 +146,7 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                 )
         amounts = _all_amounts(y, leaf, dim)
         dtypes = [x.dtype, y.dtype]
-        if is_coarse(x, y) and _doubtful(amounts, *dtypes):
+        if is_coarse(x, y) and _may_be_rounding(amounts, *dtypes):
             mode = InFloat64()
             wide = run_in_float64(mode, output, [x], [y])
             if wide:
@@ -164,7 +164,11 @@ def _all_amounts(y: Tensor, x: Tensor, dim: int) -> Tensor:
     rows = []
     for i in range(y.shape[dim]):
         row = _amounts(y, x, dim, i, source)
-        if 0 < _beside(row, i) <= SUSPICIOUS * float(rounding(row, x.dtype, y.dtype)):
+        if (
+            0
+            < _largest_other(row, i)
+            <= SUSPICIOUS * float(rounding(row, x.dtype, y.dtype))
+        ):
             # were it not for a sum that happens to be small, would it be rounding?
             row = torch.maximum(row, _amounts(y, x, dim, i, source))
         rows.append(row)
@@ -173,7 +177,7 @@ def _all_amounts(y: Tensor, x: Tensor, dim: int) -> Tensor:
     return amounts.cpu()
 
 
-def _doubtful(amounts: Tensor, *dtypes: torch.dtype) -> bool:
+def _may_be_rounding(amounts: Tensor, *dtypes: torch.dtype) -> bool:
     """Tell whether something between two samples is not zero and may be rounding."""
     own = torch.eye(*amounts.shape, dtype=torch.bool, device="cpu")
     largest = amounts.amax(-1, keepdim=True) if amounts.numel() else amounts
@@ -201,7 +205,7 @@ def _amounts(y: Tensor, x: Tensor, dim: int, i: int, source: torch.Generator) ->
     return blocks.amax(1) if blocks.numel() else blocks.new_zeros(len(blocks))
 
 
-def _beside(row: Tensor, i: int) -> float:
+def _largest_other(row: Tensor, i: int) -> float:
     """Return the largest of a row but number i."""
     others = torch.cat([row[:i], row[i + 1 :]])
     return float(others.max()) if others.numel() else 0.0

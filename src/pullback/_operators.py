@@ -426,11 +426,13 @@ class _JacobianOf(Operator):
             except RuntimeError:  # an operation has no rule for tangents
                 pass
             else:
-                if any(t.is_meta or t.any() for t in tangents) or not self._lost(us):
+                if any(t.is_meta or t.any() for t in tangents) or not self._loses_tangents(
+                    us
+                ):
                     return [t if graph.again else t.detach() for t in tangents]
         return _push_by_pulling(graph, us, function)
 
-    def _lost(self, us: Sequence[Tensor]) -> bool:
+    def _loses_tangents(self, us: Sequence[Tensor]) -> bool:
         """Tell whether forward mode has lost the tangents, for v^T J u is not zero.
 
         It does in operations that compute their own derivative in the forward pass.

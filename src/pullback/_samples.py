@@ -87,7 +87,7 @@ class Probes:
         with torch.no_grad():
             self._compare(products, self.halves)
             coarse = is_coarse(*products, *self.like)
-            if self.count > 2 and (coarse or not self._explained(products, J)):
+            if self.count > 2 and (coarse or not self._adds_up(products, J)):
                 masks = _tell_apart(self.count)
                 self._compare(take(self.on(masks)), masks)
 
@@ -95,7 +95,7 @@ class Probes:
         """Raise if a product leaves more than rounding where its mask had no weight."""
         coarse = is_coarse(*products, *self.like)
         for product in products:
-            share = _left(product, masks)
+            share = _share_where_unweighted(product, masks)
             dtypes = [product.dtype, *(t.dtype for t in self.like)]
             if coarse and self.decide and 0 < share <= most_of_rounding(*dtypes):
                 found = self.decide()
@@ -110,7 +110,7 @@ class Probes:
                     f"{share:.2g} times the largest number"
                 )
 
-    def _explained(self, products: Sequence[Tensor], J: Sequence[Tensor]) -> bool:
+    def _adds_up(self, products: Sequence[Tensor], J: Sequence[Tensor]) -> bool:
         """Tell whether J times all weights is the sum of both products, up to rounding."""
         w = torch.cat(self.numbers)
         for product, rows in zip(products, J, strict=True):
@@ -119,7 +119,9 @@ class Probes:
             summed = (w.to(rows) @ rows.reshape(len(rows), -1)).view_as(found)
             expected = self.samples.to(rows).unsqueeze(1) * summed
             gap = (found - expected).abs().nan_to_num(0, 0, 0)
-            if gap.numel() and float(gap.max()) > _noise(expected, _largest(expected)):
+            if gap.numel() and float(gap.max()) > _rounding_in(
+                expected, _largest(expected)
+            ):
                 return False
         return True
 
@@ -165,11 +167,13 @@ def left_in_float64(f: Callable[..., Any], xs: Sequence[Tensor]) -> float | None
             rows = torch.autograd.grad(
                 wide, leaves, seeds, retain_graph=True, materialize_grads=True
             )
-            share = max(share, *(_left(r[None], mask[None]) for r in rows))
+            share = max(
+                share, *(_share_where_unweighted(r[None], mask[None]) for r in rows)
+            )
     return share
 
 
-def _left(products: Tensor, masks: Tensor) -> float:
+def _share_where_unweighted(products: Tensor, masks: Tensor) -> float:
     """Return the largest number where a mask had no weight, as a part of the largest."""
     alone = ~masks.to(products.device)
     return _largest(products[alone]) / (_largest(products) or 1.0)
@@ -180,6 +184,6 @@ def _largest(t: Tensor) -> float:
     return float(t.abs().nan_to_num(0, 0, 0).max()) if t.numel() else 0.0
 
 
-def _noise(t: Tensor, largest: float) -> float:
+def _rounding_in(t: Tensor, largest: float) -> float:
     """Return what is no more than rounding in t, beside its largest number."""
     return share_of_rounding(t.dtype) * largest

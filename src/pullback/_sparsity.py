@@ -20,6 +20,7 @@ from pullback._inputs import (
     check_single,
     untouched,
 )
+from pullback._readers import SeeReaders
 from pullback._sparse.plan import Sparsity, check_wanted, input_shapes, plan_of_sets
 
 
@@ -108,7 +109,7 @@ def sparsity(
         >>> plan.jacobian(lambda x: x[1:] * x[:-1], torch.arange(1000.0))[7, 8]
         tensor(7.)
     """
-    from pullback._sparse.detection import Reads, Tracker  # which need SciPy
+    from pullback._sparse.detection import Tracker, hidden_branches  # which need SciPy
 
     check_argnum(argnums)
     check_wanted(mode, hessian)
@@ -122,7 +123,8 @@ def sparsity(
         args = list(inputs)
         args[index] = x.requires_grad_().view_as(x)  # no leaf: it has a place in the graph
         tracker = Tracker(args[index], args)
-        with tracker, Reads(tracker), _named_control_flow(), _without_onednn():
+        readers = SeeReaders(tracker.read_past_operations, hidden_branches)
+        with tracker, readers, _named_control_flow(), _without_onednn():
             y = call(f, args)
     check_single("the output of f", y)
     shapes = input_shapes(inputs)

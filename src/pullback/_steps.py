@@ -158,7 +158,7 @@ def _steps(seen: Cotangents, whole: Picture) -> Iterator[Step]:
         told = [
             f"{what} {word} {name[box]}"
             for box, those in by_box.items()
-            for what in _told(those)
+            for what in _edges_in_words(those)
         ]
         return _list_in_words(told)
 
@@ -173,7 +173,7 @@ def _steps(seen: Cotangents, whole: Picture) -> Iterator[Step]:
             if source in nodes:
                 what += _sum_in_words(arrived, nodes[source].received)
             sentence = f"{title[source]} receives {what}; it passes {onward}."
-            sentence += _own_in_words(own[source])
+            sentence += _boxed_leaves_in_words(own[source])
         yield Step(source, tuple(arrived), tuple(sent), sentence)
         for target in [edge.target for edge in sent if edge.target in missing]:
             missing[target] -= 1
@@ -201,7 +201,7 @@ def _names(seen: Cotangents, boxes: Sequence[Box]) -> tuple[dict[str, str], dict
     return name, title
 
 
-def _told(edges: Sequence[Edge]) -> list[str]:
+def _edges_in_words(edges: Sequence[Edge]) -> list[str]:
     """Tell what a few edges carry, or how much many do."""
     if len(edges) <= FEW:
         return [_in_words(edge) for edge in edges]
@@ -219,7 +219,7 @@ def _sum_in_words(edges: Sequence[Edge], outcome: Sequence[Tensor | None]) -> st
     return ""
 
 
-def _own_in_words(leaves: Sequence[Leaf]) -> str:
+def _boxed_leaves_in_words(leaves: Sequence[Leaf]) -> str:
     """Tell what the leaves get that share a box with what reads them."""
     got = [f"{numbers(t.total)} to {t.name}.grad" for t in leaves if t.total is not None]
     return f" There backward adds {_list_in_words(got)}." if got else ""
@@ -266,11 +266,11 @@ def _arrow(route: Sequence[Point], label: str, source: Point, target: Point) -> 
     x, y = _between(route[middle], route[middle + 1], 0.5)
     strokes, tip = [], 0.0
     for i, (a, b) in enumerate(pairwise(route)):
-        start = _inside(a, b, source) if i == 0 else 0.0
-        stop = 1 - _inside(a, b, target) if i == len(route) - 2 else 1.0
+        start = _distance_to_border(a, b, source) if i == 0 else 0.0
+        stop = 1 - _distance_to_border(a, b, target) if i == len(route) - 2 else 1.0
         pieces = [(start, stop)]
         if i == middle:
-            gap = _inside(a, b, (wide + 4, high))
+            gap = _distance_to_border(a, b, (wide + 4, high))
             pieces = [(start, 0.5 - gap), (0.5 + gap, stop)]
         strokes += [
             "M{:.0f} {:.0f}L{:.0f} {:.0f}".format(*_between(a, b, s), *_between(a, b, t))
@@ -278,11 +278,11 @@ def _arrow(route: Sequence[Point], label: str, source: Point, target: Point) -> 
             if s < t
         ]
         tip = stop
-    head = _head(route[-2], _between(route[-2], route[-1], tip))
+    head = _arrow_head(route[-2], _between(route[-2], route[-1], tip))
     return f'<path d="{"".join(strokes)}{head}"/>{_text(label, x, y)}'
 
 
-def _head(origin: Point, tip: Point) -> str:
+def _arrow_head(origin: Point, tip: Point) -> str:
     """Return the two strokes of an arrow's head."""
     dx, dy = tip[0] - origin[0], tip[1] - origin[1]
     length = math.hypot(dx, dy)
@@ -293,7 +293,7 @@ def _head(origin: Point, tip: Point) -> str:
     return "M{:.0f} {:.0f}L{:.0f} {:.0f}L{:.0f} {:.0f}".format(*one, *tip, *other)
 
 
-def _inside(a: Point, b: Point, size: Point) -> float:
+def _distance_to_border(a: Point, b: Point, size: Point) -> float:
     """Return how far from the middle of a box a line in direction b - a leaves it."""
     ways = [abs(v - u) for u, v in zip(a, b, strict=True)]
     return min(s / 2 / way for s, way in zip(size, ways, strict=True) if way > 1e-9)

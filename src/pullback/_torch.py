@@ -49,10 +49,12 @@ __all__ = [
     "frames_of",
     "function_of",
     "functions_of",
+    "given_to_clip",
     "given_to_loss",
     "gradients_of_functional",
     "has_numbers",
     "hook_count",
+    "hooks_of",
     "in_transform",
     "is_compiled",
     "is_freed",
@@ -254,6 +256,18 @@ def tensor_hooks(t: Tensor) -> tuple[int, int]:
     return len(getattr(t, before, None) or ()), len(getattr(t, after, None) or ())
 
 
+def hooks_of(owner: Tensor | torch.nn.Module) -> list[Callable[..., Any]]:
+    """Return the functions that hang on a tensor or a module as hooks.
+
+    Without the names under which they are kept none are known.
+    """
+    of_tensors = "_backward_hooks", "_post_accumulate_grad_hooks"
+    of_modules = "_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks"
+    names = of_tensors if isinstance(owner, Tensor) else (*of_modules, "_backward_hooks")
+    tables = (getattr(owner, name, None) or {} for name in names)
+    return [hook for table in tables for hook in table.values()]
+
+
 def version(t: Tensor) -> int:
     """Return how often t was written into; there is no other way.
 
@@ -395,6 +409,21 @@ def given_to_loss() -> list[Tensor]:
         return []
     values = [frame.f_locals.get(name) for name in ("input", "target")]
     return [t for t in values if isinstance(t, Tensor)]
+
+
+def given_to_clip() -> list[Tensor]:
+    """Return the tensors whose gradients are clipped, in the clipping in which this runs.
+
+    They are under ``parameters`` in its frame; without it, or clipping, none are known,
+    as where ``clip_grad_value_`` has used a generator up.
+    """
+    names = "clip_grad_norm_", "clip_grad_value_"
+    for frame in frames_of("nn/utils/clip_grad.py"):
+        if frame.f_code.co_name in names:
+            values = frame.f_locals.get("parameters")
+            given = values if isinstance(values, list | tuple) else [values]
+            return [t for t in given if isinstance(t, Tensor)]
+    return []
 
 
 def gradients_of_functional() -> Sequence[Tensor | None]:

@@ -98,14 +98,14 @@ class InFloat64(TorchDispatchMode):
     def widen(self, value: Any) -> Any:
         """Return a tensor or a dtype in float64; anything else as it is."""
         if isinstance(value, Tensor) and value.dtype in WIDE:
-            self._meet(value.dtype)
+            self._note_dtype(value.dtype)
             return value.to(WIDE[value.dtype])
         if isinstance(value, torch.dtype) and value in WIDE:
-            self._meet(value)
+            self._note_dtype(value)
             return WIDE[value]
         return value
 
-    def _meet(self, dtype: torch.dtype) -> None:
+    def _note_dtype(self, dtype: torch.dtype) -> None:
         if torch.finfo(dtype).eps > torch.finfo(self.coarsest).eps:
             self.coarsest = dtype
 

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
-from torch.overrides import TorchFunctionMode
 
-from pullback._graph import READERS, reach
+from pullback._graph import reach
 from pullback._sparse import index_sets, rules
 from pullback._sparse.call import Call, Result, Rule, name_of, spread
 from pullback._sparse.index_sets import Sets
@@ -84,31 +83,6 @@ def hidden_branches(operator: str) -> RuntimeError:
         "follows one operation after another; torch.where or a Python statement is "
         "needed (an if holds for the way that these inputs take, and a warning says so)"
     )
-
-
-class Reads(TorchFunctionMode):
-    """Says of what f reads past all operations that it looks at values.
-
-    ``torch.cond`` is refused before it runs: in 2.6 it ends the process under a mode.
-
-    Without grad mode it does not: there the forward of a ``torch.autograd.Function`` may
-    read what it likes, since its outputs are taken to depend on everything.
-    """
-
-    def __init__(self, tracker: Tracker) -> None:
-        super().__init__()
-        self.tracker = tracker
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = getattr(func, "__name__", "")
-        if name == "cond":
-            raise hidden_branches(name)
-        if name in READERS and torch.is_grad_enabled():
-            # f may take derivatives itself
-            self.tracker.look(name, [unwrap(args[0])])
-        return func(*args, **kwargs or {})
 
 
 class Tracker(QuietDispatchMode):
@@ -261,6 +235,15 @@ class Tracker(QuietDispatchMode):
         self.dense.append(call.name)
         everything = call.everything(call.tensors())
         return [spread(everything, t.numel()) for t in call.outputs]
+
+    def read_past_operations(self, name: str, t: Tensor) -> None:
+        """Warn if a method hands out what is tracked, as ``numpy`` does.
+
+        Without grad mode it does not: there the forward of a ``torch.autograd.Function``
+        may read what it likes, since its outputs are taken to depend on everything.
+        """
+        if torch.is_grad_enabled():
+            self.look(name, [unwrap(t)])  # f may take derivatives itself
 
     def look(self, func: Any, given: list[Tensor]) -> None:
         """Warn if the values of what is given, which no output shows, may change."""

@@ -150,7 +150,7 @@ def follow(log: Log, now: Moment) -> Found:
         return ()
     nan = bool(t.isnan().any())
     before = [bad[key] for key in event.reads if key in bad]
-    origin = _older(before, nan) if before else _new(log, now, nan)
+    origin = _origin_that_counts(before, nan) if before else _new_origin(log, now, nan)
     if nan and origin.kind != "NaN" and origin.became is None:
         origin.became = event
         of_same_node = event.node_number == origin.event.node_number
@@ -205,7 +205,7 @@ def _gradient(log: Log, now: Moment, bad: dict[int, Origin]) -> None:
     memory.held = _finding(bad[keys[0]], "and reached a gradient")
 
 
-def _older(origins: Sequence[Origin], nan: bool) -> Origin:
+def _origin_that_counts(origins: Sequence[Origin], nan: bool) -> Origin:
     """Return the origin that counts: of a NaN, a NaN's, and one that nobody wrote."""
     return min(
         origins,
@@ -213,9 +213,9 @@ def _older(origins: Sequence[Origin], nan: bool) -> Origin:
     )
 
 
-def _new(log: Log, now: Moment, nan: bool) -> Origin:
+def _new_origin(log: Log, now: Moment, nan: bool) -> Origin:
     inputs = [t.detach() for t in now.inputs if t.dtype in FLOATS]
-    infected = [t for t in inputs if not t.isfinite().all() and not _written(now, t)]
+    infected = [t for t in inputs if not t.isfinite().all() and not _written_over(now, t)]
     put = now.event.op in CONSTANTS
     masked = nan and len(inputs) > 1 and _zeros_arrive(now)
     kind = "NaN" if nan else "an infinity"
@@ -234,7 +234,7 @@ def _zeros_arrive(now: Moment) -> bool:
     return now.event.run != FORWARD and any(bool((t[bad] == 0).all()) for t in alike)
 
 
-def _written(now: Moment, t: Tensor) -> bool:
+def _written_over(now: Moment, t: Tensor) -> bool:
     """Tell whether it is the operation itself that has written these numbers."""
     return storage_key(t) in now.event.writes
 
@@ -247,7 +247,7 @@ def _inputs(log: Log, now: Moment) -> tuple[Note, ...]:
         Note(
             "input",
             maker.site if maker is not None else None,
-            "written over" if _written(now, t) else _range(t),
+            "written over" if _written_over(now, t) else _range(t),
         )
         for t, maker in zip(inputs, makers, strict=True)
     ) or (Note("input", None, "no tensors"),)

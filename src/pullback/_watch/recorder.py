@@ -230,7 +230,7 @@ class Recorder(QuietDispatchMode):
                 target = args[at] if at < len(args) else kwargs.get(name)
                 targets = list(_tensors((target,)))
                 event.writes += keys_of(targets)
-                event.room = max([event.room, *map(_room, targets)])
+                event.room = max([event.room, *map(_size_of_storage, targets)])
             if _by_gradcheck():
                 event.writes = ()  # it moves a number a little, and back
         made = keys_of(outputs)
@@ -239,7 +239,7 @@ class Recorder(QuietDispatchMode):
         if event.run == FORWARD and (live or self._log.parted):
             event.sources = self._sources(event, inputs, leaves, inner)
             if self._log.parted or not event.grad or event.op == "detach":
-                self._part(event, event.sources.parted, outputs, made)
+                self._keep_parted(event, event.sources.parted, outputs, made)
         for t, key in leaves:
             self._leaf_used(t, key, event)
         if outputs and not outputs[0].is_nested:
@@ -266,7 +266,9 @@ class Recorder(QuietDispatchMode):
         return Sources(
             tuple([key for _, key in inner if key not in parted]),
             tuple([id(t) for t, _ in leaves]),
-            _given(inside.arguments, leaves, inner) if inside is not None else NOTHING,
+            _given_to_function(inside.arguments, leaves, inner)
+            if inside is not None
+            else NOTHING,
             parted,
             given_back or NONE,
             inside.function if inside is not None else None,
@@ -284,7 +286,7 @@ class Recorder(QuietDispatchMode):
                 found[key] = parting  # or else the Function gave it back, with a graph
         return found
 
-    def _part(
+    def _keep_parted(
         self,
         event: Event,
         before: dict[int, Event],
@@ -422,12 +424,12 @@ class Recorder(QuietDispatchMode):
 
     # --- modules and optimizers -------------------------------------------------------
 
-    def _here(self) -> bool:
+    def _in_watched_thread(self) -> bool:
         """Tell whether this thread is the one that is watched; hooks run in all."""
         return threading.get_ident() == self._thread
 
     def _module_called(self, module: torch.nn.Module, args: Any) -> None:
-        if not self._here():
+        if not self._in_watched_thread():
             return
         self._optimizer = ""  # a step that raised has not said that it ended
         if self._stack:
@@ -450,11 +452,11 @@ class Recorder(QuietDispatchMode):
         return any(other is not None and _is_part(other, module) for other in others)
 
     def _module_returned(self, module: torch.nn.Module, args: Any, out: Any) -> None:
-        if self._stack and self._here():
+        if self._stack and self._in_watched_thread():
             self._stack.pop()
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._here():
+        if not self._in_watched_thread():
             return
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         self._optimizer = "" if closure else type(optimizer).__name__
@@ -465,7 +467,7 @@ class Recorder(QuietDispatchMode):
         self._log.called.clear()
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self._here():
+        if not self._in_watched_thread():
             return
         self._optimizer = ""
         log = self._log
@@ -506,7 +508,7 @@ def _is_leaf(t: Tensor) -> bool:
         return False
 
 
-def _room(t: Tensor) -> int:
+def _size_of_storage(t: Tensor) -> int:
     """Return how many numbers there are in the storage of a tensor."""
     if t.layout is not torch.strided or not has_numbers(t):
         return 0
@@ -519,7 +521,9 @@ def _by_gradcheck() -> bool:
     return code is not None and part_of_torch(code.co_filename) == GRADCHECK
 
 
-def _given(arguments: frozenset[int], leaves: Taken, inner: Taken) -> frozenset[int]:
+def _given_to_function(
+    arguments: frozenset[int], leaves: Taken, inner: Taken
+) -> frozenset[int]:
     """Return what a custom Function was given: leaves by ``id``, others by storage."""
     of_leaves = [id(t) for t, _ in leaves if id(t) in arguments]
     return frozenset([*of_leaves, *(key for t, key in inner if id(t) in arguments)])

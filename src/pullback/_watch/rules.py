@@ -46,21 +46,21 @@ def after(
     name: str, *ops: str, strict: bool = False
 ) -> Callable[[Callable[[Log, Moment], Found]], Callable[[Log, Moment], Found]]:
     """Make a function a rule that looks after some operations, or after all."""
-    return _to(AFTER, name, strict, ops)
+    return _join(AFTER, name, strict, ops)
 
 
 def at_begin(
     name: str, *, strict: bool = False
 ) -> Callable[[Callable[[Log, Call], Found]], Callable[[Log, Call], Found]]:
     """Make a function a rule that looks when a backward pass begins."""
-    return _to(BEGIN, name, strict)
+    return _join(BEGIN, name, strict)
 
 
 def when_done(
     name: str,
 ) -> Callable[[Callable[[Log, Call], Found]], Callable[[Log, Call], Found]]:
     """Make a function a rule that looks when a backward pass has ended."""
-    return _to(DONE, name)
+    return _join(DONE, name)
 
 
 def at_step(
@@ -69,15 +69,15 @@ def at_step(
     [Callable[[Log, Any, Site | None], Found]], Callable[[Log, Any, Site | None], Found]
 ]:
     """Make a function a rule that looks before an optimizer makes a step."""
-    return _to(STEP, name)
+    return _join(STEP, name)
 
 
 def at_end(name: str) -> Callable[[Callable[[Log], Found]], Callable[[Log], Found]]:
     """Make a function a rule that looks when the block has ended."""
-    return _to(END, name)
+    return _join(END, name)
 
 
-def _to(
+def _join(
     rules: list[Rule], name: str, strict: bool = False, ops: tuple[str, ...] = ()
 ) -> Callable[[F], F]:
     def add(look: F) -> F:

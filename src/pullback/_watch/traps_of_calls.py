@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,6 +29,7 @@ from pullback._watch.rules import Found, after, at_begin, at_end, trap, when_don
 
 SUM = 2  # of the reductions of losses
 SHARING = 2  # gradients in one memory
+FOLLOWED = 1_000  # operations on the way back
 
 
 @at_begin("extra-gradients-dropped")
@@ -150,9 +153,18 @@ def count_samples(log: Log, now: Moment) -> Found:
     given = (a for a in now.args if type(a) is int)  # of losses, the reduction is the first
     summed = now.kwargs.get("reduction", next(given, None)) == SUM
     if now.event.live and now.outputs and now.outputs[0].ndim == 0 and not summed:
-        of = now.inputs[1] if now.event.op.startswith("nll") else now.inputs[0]
-        log.memory(Means).samples[now.event.number] = now.event, of.numel()
+        log.memory(Means).samples[now.event.number] = now.event, _samples(now)
     return ()
+
+
+def _samples(now: Moment) -> int:
+    """Return over how many numbers a mean is: of classes, without those to be ignored."""
+    if not now.event.op.startswith("nll"):
+        return now.inputs[0].numel()
+    target, weights = now.inputs[1], [t for t in now.inputs[2:3] if t is not None]
+    if weights or len(now.outputs) < 2 or not readable(now.outputs[1]):
+        return target.numel()
+    return int(now.outputs[1].item())  # their total weight, 1 of each
 
 
 @at_begin("mean-of-unequal-batches")
@@ -198,10 +210,10 @@ def _adds_to(log: Log, call: Call, begun: int) -> bool:
         if e.run == call.run and e.op == "add_" and e.node.endswith("AccumulateGrad")
     ]
     steps = any(e.op == "step" and e.index > begun for e in log.events)
-    return bool(added) and not steps and not _reset(log, added[0].writes, begun)
+    return bool(added) and not steps and not _set_to_zero(log, added[0].writes, begun)
 
 
-def _reset(log: Log, keys: tuple[int, ...], since: int) -> bool:
+def _set_to_zero(log: Log, keys: tuple[int, ...], since: int) -> bool:
     """Tell whether gradients were set to zero."""
     return any(w.clears for key in keys for w in log.writes_since(key, since))
 
@@ -214,11 +226,11 @@ def accumulate(log: Log, now: Moment) -> Found:
     if leaf is None or t is None or t.grad is None:
         return
     event, before = now.event, leaf.added
-    since = _made(log, event.writes)
+    since = _index_of_making(log, event.writes)
     if before and (before.key != leaf.key or since > before.event.index):
         before = None  # the leaf was moved, as by double(), or the gradient is a new one
     since = before.event.index if before else since
-    cleared = _reset(log, event.writes, since)
+    cleared = _set_to_zero(log, event.writes, since)
     updated = bool(log.writes_since(leaf.key, since))
     was_stale = bool(before and before.stale)
     if not cleared and updated and was_stale:
@@ -248,7 +260,7 @@ def accumulated_at_end(log: Log) -> Found:
         event = added.event
         if storage_key(t.grad) not in event.writes:
             continue  # it was dropped, and this is a new one
-        if added.key == leaf.key and _made(log, event.writes) < event.index:
+        if added.key == leaf.key and _index_of_making(log, event.writes) < event.index:
             writes = log.writes_since(leaf.key, event.index)
             later = [w for k in event.writes for w in log.writes_since(k, event.index)]
             cleared = [w for w in later if w.clears]
@@ -256,7 +268,7 @@ def accumulated_at_end(log: Log) -> Found:
                 yield _accumulated(log, t, event, added.call)
 
 
-def _made(log: Log, keys: tuple[int, ...]) -> int:
+def _index_of_making(log: Log, keys: tuple[int, ...]) -> int:
     """Return when a gradient was made that is added to."""
     return max((log.makers[k].index for k in keys if k in log.makers), default=-1)
 
@@ -342,3 +354,102 @@ def edited_together(log: Log, now: Moment) -> Found:
             "b.register_hook(torch.clone).",
             *[Note("used", of.site, n) for of, n in zip(both, names, strict=True)],
         )
+
+
+@dataclass
+class Constants(Memory):
+    """Numbers that were added to a loss, and come from a gradient without a graph.
+
+    Attributes:
+        taken: The backward passes that gave gradients without a graph of what depends on
+            parameters, and when they began.
+        added: The operation that added each, by its index, and the line of the gradient.
+    """
+
+    taken: dict[int, int] = field(default_factory=dict)
+    added: dict[int, Site | None] = field(default_factory=dict)
+
+    def forget(self, before: int) -> None:
+        """Drop what was added before the operations that are kept."""
+        self.taken = {run: begun for run, begun in self.taken.items() if begun >= before}
+        self.added = {at: site for at, site in self.added.items() if at >= before}
+
+
+@at_begin("penalty-without-a-graph")
+def without_graph(log: Log, call: Call) -> Found:
+    """Keep which gradients have no graph, although parameters change them."""
+    if call.accumulates or call.create_graph:
+        return ()
+    for event in _made_from(log, call.keys):
+        for key in event.sources.leaves if event.sources is not None else ():
+            leaf = log.leaves.get(key)
+            if leaf is not None and type(leaf.tensor()) is torch.nn.Parameter:
+                log.memory(Constants).taken[call.run] = call.begun
+                return ()
+    return ()
+
+
+@after("penalty-without-a-graph", "add", "add_", "sub")
+def keep_constants(log: Log, now: Moment) -> Found:
+    """Keep which sums take a number that comes from a gradient without a graph."""
+    event, constants = now.event, log.memory(Constants)
+    if event.shape or event.run != FORWARD or not event.grad or not constants.taken:
+        return ()
+    fixed = [t for t in now.inputs if not t.requires_grad]
+    if len(fixed) == 1 and len(now.inputs) > 1:
+        for made in _made_from(log, keys_of(fixed)):
+            if made.run in constants.taken:
+                call = log.of_run.get(made.run)
+                constants.added[event.index] = call.site if call is not None else None
+            if made.run != FORWARD or made.live or not made.grad:
+                break  # a graph was cut there, or none was wanted
+    return ()
+
+
+def _made_from(log: Log, keys: tuple[int, ...]) -> Iterator[Event]:
+    """Yield the operations that made some storages, and what they were made of in turn.
+
+    The last ones first, and of a backward pass no more than the last operation.
+    """
+    wanted = {*keys}
+    for event in itertools.islice(reversed(log.events), FOLLOWED):
+        if not wanted:
+            return
+        if not wanted.isdisjoint(event.makes) or not wanted.isdisjoint(event.writes):
+            wanted.difference_update(event.makes)
+            yield event
+            if event.run == FORWARD:
+                wanted.update(event.reads)
+
+
+#: Nodes of what is linear: a constant that they add or pass on has no derivative.
+LINEAR = ("Add", "Sub", "Neg", "Mul", "Div", "Mean", "Sum", "View", "Squeeze", "ToCopy")
+
+
+@at_begin("penalty-without-a-graph")
+def added_constants(log: Log, call: Call) -> Found:
+    """A loss with a constant in it that comes from a gradient."""
+    added = log.memory(Constants).added
+    todo = [r.grad_fn for r in call.roots if isinstance(r, Tensor)] if added else []
+    known = set[Any]()
+    while todo:
+        node = todo.pop()
+        if node is None or node in known or not node.name().startswith(LINEAR):
+            continue
+        known.add(node)
+        targets = [target for target, _ in node.next_functions if target is not None]
+        sums = node.name().startswith(("Add", "Sub"))
+        if sums or len(targets) == 1:
+            todo += targets
+        event = log.made_for(number_of(node))
+        if event is not None and event.index in added:
+            site = added.pop(event.index)
+            yield trap(
+                "penalty-without-a-graph",
+                site,
+                "This gradient has no graph, and what is computed of it is added to the "
+                "loss: a constant, which changes the value of the loss and no gradient.",
+                "Pass create_graph=True to torch.autograd.grad.",
+                Note("added", event.site, "to the loss"),
+                Note("backward", call.site, "starts from it"),
+            )

@@ -25,7 +25,11 @@ def broadcast_loss(log: Log, now: Moment) -> Found:
     n = b.shape[0] if b.ndim == 1 else 0
     if n < 2 or a.shape != (n, 1) or a.requires_grad == b.requires_grad:
         return
-    if storage_key(a) == storage_key(b) or not _own(a) or _shaped_here(log, a):
+    if (
+        storage_key(a) == storage_key(b)
+        or not _has_shape_by_itself(a)
+        or _shaped_here(log, a)
+    ):
         return
     yield _broadcast(now.event, a, b)
 
@@ -61,7 +65,7 @@ def _broadcast(event: Event, a: Tensor, b: Tensor) -> Finding:
     )
 
 
-def _own(t: Tensor) -> bool:
+def _has_shape_by_itself(t: Tensor) -> bool:
     """Tell whether t has its shape by itself, and not to be broadcast: x[:, None]."""
     made = type(t.grad_fn).__name__
     views = ("Unsqueeze", "View", "Reshape", "UnsafeView", "Alias", "Slice", "Expand")

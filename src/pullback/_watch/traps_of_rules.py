@@ -182,7 +182,9 @@ def hidden_edit(log: Log, now: Moment) -> Found:
         if leaf is None or alias is None or leaf.total is None or key != leaf.key:
             continue
         whole, made_for = leaf.tensor(), log.made_for(event.node_number)
-        if whole is None or (t is not whole and not _written(log, leaf, alias, made_for)):
+        if whole is None or (
+            t is not whole and not _written_by_alias(log, leaf, alias, made_for)
+        ):
             continue
         if functions_of(GRADCHECK):
             return  # which moves the numbers a little, and back
@@ -202,7 +204,7 @@ def hidden_edit(log: Log, now: Moment) -> Found:
             )
 
 
-def _written(log: Log, leaf: Leaf, alias: Event, since: Event | None) -> bool:
+def _written_by_alias(log: Log, leaf: Leaf, alias: Event, since: Event | None) -> bool:
     """Tell whether a leaf whose view was saved was written after that by its alias."""
     if since is None or alias.index < since.index:
         return False

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
-from pullback._torch import functions_of, storage_key
+from pullback._torch import functions_of, given_to_clip, hooks_of, storage_key
 from pullback._watch.findings import Note, Site
+from pullback._watch.frames import is_own
 from pullback._watch.log import FORWARD, Event, Leaf, Log, Memory, Moment, drop, keys_of
+from pullback._watch.recorder import readable
 from pullback._watch.rules import Found, after, at_step, trap
 
 TWICE = 2  # of a step that is odd; one alone may be meant
+THRICE = 3  # in succession
 #: What does another thing in evaluation mode.
 IN_TRAINING = (
     nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm,
@@ -156,3 +165,133 @@ def while_scaled(log: Log, now: Moment) -> Found:
                 Note("unscaled", own.site, "divided by the scale"),
             )
             return
+
+
+@dataclass
+class Clip:
+    """A line that clips where there is nothing to clip.
+
+    Attributes:
+        index: The operation that did so last, or -1 if a step has come since.
+        site: The line.
+        parameters: Those whose gradients were to be clipped then, by ``id``.
+        times: How many steps in succession have taken gradients that came after it.
+    """
+
+    index: int
+    site: Site | None
+    parameters: frozenset[int]
+    times: int = 0
+
+
+@dataclass
+class Clips(Memory):
+    """The lines that have clipped nothing, and the operation that clipped last."""
+
+    empty: dict[Site | None, Clip] = field(default_factory=dict)
+    last: int = -1
+
+
+@after("clipped-before-backward", "lift_fresh", "mul_", "_foreach_mul_", "clamp_",
+       "_foreach_clamp_min_")  # fmt: skip
+def clipped_nothing(log: Log, now: Moment) -> Found:
+    """Keep which line clips gradients that are not there, or that are all zeros."""
+    event, clips = now.event, log.memory(Clips)
+    given = given_to_clip() if event.run == FORWARD else []
+    if any(_counts(p.grad) for p in given):
+        clips.last = event.index
+        clips.empty.pop(event.site, None)
+    elif given:
+        before = clips.empty.get(event.site)
+        clip = Clip(event.index, event.site, frozenset(map(id, given)))
+        clip.times = before.times if before is not None else 0
+        clips.empty[event.site] = clip
+    return ()
+
+
+def _counts(gradient: Tensor | None) -> bool:
+    """Tell whether there is a gradient that is not all zeros, as far as it can be read."""
+    if gradient is None:
+        return False
+    return not readable(gradient) or bool(gradient.any())
+
+
+@at_step("clipped-before-backward")
+def before_backward(log: Log, optimizer: Any, site: Site | None) -> Found:
+    """A step along gradients that came after the clipping, which met none."""
+    clips = log.memory(Clips)
+    for clip in clips.empty.values() if clips.empty else ():
+        known = [p for p in _parameters(optimizer) if id(p) in clip.parameters]
+        leaves = [leaf for p in known if p.grad is not None and (leaf := log.leaf(p))]
+        if clip.index < 0 or not any(leaf.last > clip.index for leaf in leaves):
+            continue
+        clip.times = clip.times + 1 if clips.last < clip.index else 0
+        clip.index = -1
+        if clip.times == TWICE:
+            call = log.call
+            yield trap(
+                "clipped-before-backward",
+                clip.site,
+                "No gradients are there yet when this line clips them; backward fills "
+                "them afterwards, and the step takes them at full length.",
+                "Clip between backward() and step().",
+                *([Note("backward", call.site, "fills them")] if call is not None else ()),
+                Note("step", site, "takes them"),
+            )
+
+
+@dataclass
+class Hung(Memory):
+    """Which functions hang on what, at the steps so far.
+
+    Attributes:
+        registered: How many hooks had been registered at the last step, in all.
+        of: How often each hangs on a tensor or module, by the ``id`` of that, and how
+            many steps in succession have found it more often than the one before.
+    """
+
+    registered: int = -1
+    of: dict[tuple[int, CodeType], tuple[int, int]] = field(default_factory=dict)
+
+
+@at_step("hook-in-every-step")
+def hung_again(log: Log, optimizer: Any, site: Site | None) -> Found:
+    """A hook that hangs on a parameter or a module once more at each step."""
+    hung, registered = log.memory(Hung), RemovableHandle.next_id
+    if hung.registered == registered:
+        hung.of.clear()
+        return
+    hung.registered, before, hung.of = registered, hung.of, {}
+    for name, owner in _with_names(log, optimizer):
+        for code, times in Counter(filter(None, map(_code, hooks_of(owner)))).items():
+            key = id(owner), code
+            last, grown = before.get(key, (times, 0))
+            hung.of[key] = times, grown + 1 if times > last else 0
+            if hung.of[key][1] == THRICE:
+                yield trap(
+                    "hook-in-every-step",
+                    Site(code.co_filename, code.co_firstlineno),
+                    f"The hook {code.co_name} hangs on {name} {times} times by now, more "
+                    "often with every step: what is registered in a loop stays.",
+                    "Register it once, before the loop, or take it away again: handle = "
+                    "p.register_hook(f), then handle.remove().",
+                    Note("step", site, f"{times} of it hang there"),
+                )
+
+
+def _with_names(log: Log, optimizer: Any) -> Iterator[tuple[str, Tensor | nn.Module]]:
+    for p in _parameters(optimizer):
+        if hooks_of(p):
+            yield log.name_of(p), p
+    for root in tuple(log.modules):
+        for name, module in root.named_modules():
+            yield name or type(module).__name__, module
+
+
+def _code(hook: Any) -> CodeType | None:
+    """Return the code of a hook that is somebody's own."""
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    hook = inspect.unwrap(hook)
+    code = getattr(getattr(hook, "__func__", hook), "__code__", None)
+    return code if code is not None and is_own(code) else None

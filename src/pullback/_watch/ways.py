@@ -67,7 +67,7 @@ class Way:
         """Take one operation more into account."""
         made = {*event.makes} - {self.leaf}  # the leaf itself lives, and keeps its key
         self._forget(made & {*event.reads})  # it comes from elsewhere, with an old key
-        through = self._through(event)
+        through = self._leads_back(event)
         reason = self._cut_at(event) if through else self._why_dead(event)
         if event.op == NUMBER and not event.owner and (through or reason):
             self.left.append((event, Reason("item", event) if through else reason))
@@ -99,7 +99,7 @@ class Way:
         for key in keys:
             self.cut.pop(key, None)
 
-    def _through(self, event: Event) -> bool:
+    def _leads_back(self, event: Event) -> bool:
         """Tell whether an operation takes what leads back."""
         sources = event.sources
         if sources is None:

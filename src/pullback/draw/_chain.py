@@ -95,7 +95,7 @@ def chain(
             products.append("".join(called[-count:]) + " u")
     shown = _draw(factors, vectors, called, products, back)
     order = factors if back else factors[::-1]
-    text, sentence = _told(order, vectors, products, back)
+    text, sentence = _text_and_sentence(order, vectors, products, back)
     return shown.drawing(alt=alt or sentence, text=text)
 
 
@@ -218,7 +218,7 @@ def _grid(
     return None
 
 
-def _told(
+def _text_and_sentence(
     order: Sequence[Tensor], vectors: Sequence[Tensor], products: Sequence[str], back: bool
 ) -> tuple[str, str]:
     """Return the steps as text and as a sentence."""

@@ -139,7 +139,9 @@ def graph(
         3. w receives 24.
     """
     nodes, edges = (
-        _traced(of, values or {}) if isinstance(of, Trace) else _given(of, values or {}, v)
+        _traced(of, values or {})
+        if isinstance(of, Trace)
+        else _from_hand(of, values or {}, v)
     )
     return draw(nodes, edges, cut=cut, steps=steps, alt=alt)
 
@@ -167,7 +169,10 @@ def draw(
         raise ValueError(f"cut names {unknown}; edges of the graph are needed")
     edges = [edge._replace(cut=(edge.source, edge.target) in set(cut)) for edge in edges]
     order = _backwards(nodes, edges)
-    told = [_sentence(nodes[name], nodes, edges, lambda t, _: _told(t)) for name in order]
+    told = [
+        _sentence(nodes[name], nodes, edges, lambda t, _: _value_in_words(t))
+        for name in order
+    ]
     safe = {name: n._replace(title=escape(n.title)) for name, n in nodes.items()}
     items = [_sentence(safe[name], safe, edges, _marked) for name in order]
     caption = "Back through the graph, step by step"
@@ -227,7 +232,7 @@ def _traced(
     return nodes, edges
 
 
-def _given(
+def _from_hand(
     triples: Sequence[tuple[str, str, Any]], values: Mapping[str, Any], v: Any
 ) -> tuple[dict[str, Node], list[Edge]]:
     """Return nodes and edges given by hand, with what arrives at each added up."""
@@ -379,7 +384,7 @@ def _edge(
             wide = gap[0] - 4
             total = edges[0].cotangent
             tint = scale.fill(_sign(total)) if total is not None else ""
-            tint += _at(edges[0].at)
+            tint += _mark_of_output(edges[0].at)
             shown.box(centre[0] - wide / 2, centre[1] - 10, wide, 20, tint, 10)
             parts = [_span("tspan", _short_cotangent(edge), edge.at) for edge in edges]
             shown.words(*centre, pill, markup=" + ".join(parts))
@@ -412,7 +417,7 @@ def _card(shown: Canvas, node: Node, centre: Point, size: Point, scale: Scale) -
     if node.arrived is not None:
         shown.add('<g class="pb-back">')
         text, came = _short(node.arrived, node.at[1]), node.at[1]
-        tint = scale.fill(_sign(node.arrived)) + _at(came)
+        tint = scale.fill(_sign(node.arrived)) + _mark_of_output(came)
         shown.box(left + 4, top + h - LINE - 6, w - 8, LINE + 2, tint, 5)
         place = x, top + h - LINE / 2 - 5
         shown.words(*place, text, "b", markup=_span("tspan", text, came))
@@ -478,7 +483,7 @@ def _widest(text: str, at: int | None) -> str:
     return f"{shape}{norm}{room}" if norm else re.sub(r"[^][, ]+", room, text)
 
 
-def _told(t: Tensor | None, at: int | None = None) -> str:
+def _value_in_words(t: Tensor | None, at: int | None = None) -> str:
     if t is None:
         return "nothing"
     if at is not None:
@@ -489,14 +494,14 @@ def _told(t: Tensor | None, at: int | None = None) -> str:
 
 
 def _marked(t: Tensor | None, at: int | None) -> str:
-    return _span("span", _told(t, at), at)
+    return _span("span", _value_in_words(t, at), at)
 
 
 def _span(tag: str, text: str, at: int | None) -> str:
     """Return text with the mark of what a page computes."""
     text = escape(text, quote=False)
-    return text if at is None else f"<{tag}{_at(at)}>{text}</{tag}>"
+    return text if at is None else f"<{tag}{_mark_of_output(at)}>{text}</{tag}>"
 
 
-def _at(output: int | None) -> str:
+def _mark_of_output(output: int | None) -> str:
     return "" if output is None else f' data-at="{output}"'

@@ -275,8 +275,8 @@ def weigh_rows(
     _heads(shown, xs, wide, columns)
     shown.words(v + heavy / 2, -14, "v", "b")
     _bands(shown, [(v, y) for y in ys], (whole, tall), weights, scale)
-    _aside(shown, [(v - 10, y + tall / 2) for y in ys], rows, "e")
-    _aside(shown, [(-11, y + tall / 2) for y in ys], ["×"] * len(ys), "m")
+    _write_words(shown, [(v - 10, y + tall / 2) for y in ys], rows, "e")
+    _write_words(shown, [(-11, y + tall / 2) for y in ys], ["×"] * len(ys), "m")
     shown.numbers([(v, y) for y in ys], (heavy, tall), weights, scale, "pb-v")
     bottom = ys[-1] + tall + GAP
     _sum(shown, xs, bottom, wide, result, scale)
@@ -379,9 +379,9 @@ def weigh_columns(
     _heads(shown, xs, wide, columns, u)
     shown.words(-10, u + tall / 2, "u", "b e")
     _bands(shown, [(x, u) for x in xs], (wide, bottom - u), weights, scale)
-    _aside(shown, [(x + wide / 2, -11) for x in xs], ["×"] * len(xs), "m")
+    _write_words(shown, [(x + wide / 2, -11) for x in xs], ["×"] * len(xs), "m")
     shown.numbers([(x, u) for x in xs], (wide, tall), weights, scale, "pb-v")
-    _aside(shown, [(-10, y + tall / 2) for y in ys], rows, "e")
+    _write_words(shown, [(-10, y + tall / 2) for y in ys], rows, "e")
     line, end = xs[-1] + wide + 9, xs[-1] + wide + 18
     shown.line([(line, -2), (line, bottom + 2)])
     heavy = max(heavy, text_width(result_name, WORD))
@@ -457,7 +457,9 @@ def matrix(shown: Canvas, product: Product, wide: float, tall: float) -> None:
     shown.numbers(places, (wide, tall), numbers, product.scale, "pb-j")
 
 
-def _aside(shown: Canvas, places: Sequence[Point], words: Sequence[str], kind: str) -> None:
+def _write_words(
+    shown: Canvas, places: Sequence[Point], words: Sequence[str], kind: str
+) -> None:
     """Write words of one kind."""
     shown.add(f'<g class="{kind}">')
     for (x, y), word in zip(places, words, strict=True):
