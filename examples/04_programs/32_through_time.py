@@ -73,9 +73,9 @@ title = ax.set_title("One factor for each step makes a straight line")
 # %%
 # On a logarithmic scale a factor per step is a straight line. Only the curve of ``s = 1.1``
 # bends, and it ends at about 40 (between 17 and 64 with four other seeds), where the line
-# would have reached 14 000. That is the ``tanh``. Its slope is at most 1, so it can only shrink what the weights have stretched.
-# With the other two sizes the state stays near 0, where the slope is 1. Without the
-# ``tanh`` the lengths are :math:`s^{100}`:
+# would have reached 14 000. That is the ``tanh``. Its slope is at most 1, so it can only
+# shrink what the weights have stretched. With the other two sizes the state stays near 0,
+# where the slope is 1. Without the ``tanh`` the lengths are :math:`s^{100}`:
 
 linear = {}
 for s in (0.9, 1.0, 1.1):

@@ -220,8 +220,8 @@ print(bool((wrong - right).abs().max() > 0.1))
 # .. dropdown:: Answer
 #
 #    Each y has its own equation, so :math:`g_y=3y^2+1` is a diagonal, and the system is
-#    solved by a division. Newton's method finds y, and backward is one line. (The comparison
-#    with differences, ``gradcheck``, needs float64.)
+#    solved by a division. Newton's method finds y, and backward is one line. (The
+#    comparison with differences, ``gradcheck``, needs float64.)
 
 
 class Root(torch.autograd.Function):
