@@ -240,8 +240,8 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # - **A column cut out afterwards.** ``inputs[:, 0]`` is a new tensor that the network has
 #   not used. Ask for the gradient with respect to ``inputs``, and take its column.
 #
-# "Ones sum the outputs" is true of each *column* of the :term:`Jacobian`. The result has the
-# shape of ``t``, with one number for each point, and entry :math:`j` is
+# "Ones sum the outputs" is true of each *column* of the :term:`Jacobian`. The result has
+# the shape of ``t``, with one number for each point, and entry :math:`j` is
 # :math:`\sum_i\partial u_i/\partial t_j`. If the points are kept apart, one term of it is
 # not 0, :math:`\partial u_j/\partial t_j`, and this is the one that you want. ``vmap`` of
 # ``grad`` asks for it directly, one point at a time. But then a layer that mixes the points
