@@ -8,9 +8,11 @@ You asked for a :term:`Jacobian`, and got zeros without an error. Usually the ou
 function does not depend on *its argument*. The function uses a tensor that was computed
 earlier, or a copy without a graph. Many of the functions that take f then answer with zeros
 and say nothing, and some raise. :term:`Forward mode <forward mode>` sees through
-``no_grad`` and is right. :func:`pullback.jacobian` raises, and so does ``strict=True``. But
-zeros can also be right, and ``strict=True`` together with ``create_graph=True`` refuses
-some of those, too.
+``no_grad`` and is right. The cure is to compute the output from the argument, with
+functions of torch alone: ``torch.cos`` for ``math.cos``, ``torch.stack([...])`` for
+``torch.tensor([...])``, and no ``.item()``. :func:`pullback.jacobian` raises, and so does
+``strict=True``, which is a test and cures nothing. But zeros can also be right, and
+``strict=True`` together with ``create_graph=True`` refuses some of those, too.
 """
 
 # %%
@@ -19,6 +21,8 @@ some of those, too.
 # with respect to that tensor. Any other tensor in f is a constant to it, even one that was
 # ``x`` outside. This holds for ``torch.autograd.functional``, which we use here, and for
 # :mod:`torch.func`. The first matrix is right, and the next three are zeros:
+
+import math
 
 import torch
 from torch.autograd.functional import jacobian
@@ -81,6 +85,36 @@ for body in bodies:
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
 # stops :term:`reverse mode` alone. And none of the five notices the last two rows, because
 # half a gradient is a number like any other.
+#
+# What to write instead
+# ---------------------
+#
+# If f uses an earlier tensor, compute it inside of f, from the argument. If f takes numbers
+# out of the tensor, put torch's function in the place of each: ``torch.cos(t)`` for
+# ``math.cos(t)``, which returns a float, ``torch.stack`` for ``torch.tensor``, which copies
+# numbers, and ``t`` for ``t.item()``. The two functions have the same values, and only the
+# second has a :term:`Jacobian` that is not zero:
+
+point = x.detach()
+
+
+def by_numbers(x):
+    first, second = x[0].item(), x[1].item()
+    return torch.tensor([first**2, second * math.cos(second)])
+
+
+def by_tensors(x):
+    return torch.stack([x[0] ** 2, x[1] * torch.cos(x[1])])
+
+
+print(torch.allclose(by_numbers(point), by_tensors(point)))
+print(torch.func.jacrev(by_numbers)(point), torch.func.jacrev(by_tensors)(point), sep="\n")
+
+# %%
+# ``strict=True`` makes such a function raise. It tells you of the fault and does not mend
+# it, and where only one factor is a plain number, as in the last row of the table, it says
+# nothing. :ref:`answers-torch-tensor-cuts` has more calls that keep only the numbers, and
+# :ref:`error-tensor-to-scalar` the warning that torch gives for some of them.
 #
 # When zeros are right
 # --------------------
@@ -191,6 +225,8 @@ assert answer("func.jacfwd", "no_grad") == answer("func.jacfwd", "x**2") == "[2.
 assert answer("func.jacrev", "NumPy") == "error"
 assert answer("functional", "NumPy") == answer("func.jacrev", "detach") == "[0.0, 0.0]"
 assert [*refusals] == ["detach", "earlier y", "linear"]
+assert agrees(by_tensors, x)
+assert not torch.func.jacrev(by_numbers)(point).any()
 
 # %%
 # Where next
@@ -200,6 +236,8 @@ assert [*refusals] == ["detach", "earlier y", "linear"]
 # tells what each way of cutting cuts, and :ref:`gradcheck` checks with finite differences.
 #
 # .. asked: Jacobian is all zeros; Hessian of parameters is zero; function does not
-#    depend on its argument; jacobian returns zeros; closure uses the old tensor
+#    depend on its argument; jacobian returns zeros; closure uses the old tensor;
+#    Jacobian of a function with math.cos or torch.tensor is zero
 # .. words: blank, zero matrix, captured, outside variable, module parameters, functional,
-#    not used, hessian zero, global
+#    not used, hessian zero, global, math.sin, item, float, torch.tensor of a list,
+#    robot arm
