@@ -496,6 +496,7 @@ def test_the_parameter_that_an_optimizer_changed_is_named():
         "`Adam.step()` changed the parameter `2.weight` of `self.critic`, of shape (2, 5),"
     )
     assert said in words_of(raised.value)
+    assert "Make all backward calls first, then all steps." in words_of(raised.value)
     assert "AsStrided" not in notes(raised.value)[0]
 
 
