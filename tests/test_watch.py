@@ -279,6 +279,14 @@ def test_the_cure_for_a_comparison_learns_and_keeps_its_zeros_and_ones():
     assert ours.any()
 
 
+def test_an_entry_of_a_converted_weight_may_be_nudged():
+    with pullback.watch() as seen:
+        net = nn.Linear(3, 1).double()
+        with torch.no_grad():
+            net.weight[0, 0] += 1e-3
+    assert not seen.unseen
+
+
 def test_a_line_about_which_all_is_said_has_one_finding():
     w, x = torch.zeros(3, requires_grad=True), torch.ones(4, 3)
     with pytest.raises(RuntimeError, match="grad_fn"), pullback.watch() as seen:
