@@ -101,6 +101,25 @@ legend = plt.legend()
 #    ``Adam`` divides by the size of the recent gradients, so its steps stay nearly the
 #    same.
 #
+# Instead of ``backward(v)`` you can call ``backward`` of a number, the *surrogate*
+# ``(y * v).sum()`` with the ``v`` of NumPy as a constant. Its gradient is the same. Its
+# value is not the loss, so print the loss that the other program has returned:
+
+draws = net(even)[:, 0]
+loss, gradient = transport(draws.detach().cpu().double().numpy())
+v = torch.from_numpy(gradient).to(draws)
+surrogate = (draws * v).sum()
+weights = list(net.parameters())
+by_v = torch.autograd.grad(draws, weights, v, retain_graph=True)
+by_surrogate = torch.autograd.grad(surrogate, weights)
+print("the same gradients:", all(map(torch.allclose, by_v, by_surrogate)))
+print(f"loss {loss:.3f}, value of the surrogate {surrogate.item():.3f}")
+
+# %%
+# Ask whether the program differentiates a *sum* over the samples or their mean. The
+# gradient of the sum is larger, by the number of samples as a factor. Where you are used to
+# a mean, divide ``v`` by that number, or plain ``SGD`` takes steps that are too long.
+#
 # The same as one function
 # ------------------------
 #

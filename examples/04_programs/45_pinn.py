@@ -229,7 +229,9 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 #   (:ref:`u-xx-is-u-x`).
 # - **Points that see each other.** BatchNorm in training mode, attention over the points,
 #   or a convolution or FFT along them, as in a neural operator, mix the points. Then ones
-#   add up the derivatives of different points (:ref:`when-ones-mislead`).
+#   add up the derivatives of different points (:ref:`when-ones-mislead`). BatchNorm in eval
+#   mode, and LayerNorm over the features of one point, keep the points apart. The cell
+#   below tries them.
 # - **Validation under no_grad.** ``residual`` differentiates, so that it raises there. Put
 #   it under ``torch.enable_grad()``.
 # - **Two unknowns in one output.** If the network returns :math:`u` and :math:`w` as two
@@ -238,6 +240,29 @@ print(laplacian(lambda p: p[:, 0] ** 2 * p[:, 1] ** 3, points).tolist())
 # - **A column cut out afterwards.** ``inputs[:, 0]`` is a new tensor that the network has
 #   not used. Ask for the gradient with respect to ``inputs``, and take its column.
 #
+# "Ones sum the outputs" is true of each *column* of the :term:`Jacobian`. The result has
+# the shape of ``t``, with one number for each point, and entry :math:`j` is
+# :math:`\sum_i\partial u_i/\partial t_j`. If the points are kept apart, one term of it is
+# not 0, :math:`\partial u_j/\partial t_j`, and this is the one that you want. ``vmap`` of
+# ``grad`` asks for it directly, one point at a time. But then a layer that mixes the points
+# sees a batch of one, so that we compare with the diagonal of the whole Jacobian:
+
+
+def apart(norm, training):
+    torch.manual_seed(0)  # the same weights for each
+    model = nn.Sequential(nn.Linear(1, 8), norm, nn.Tanh(), nn.Linear(8, 1)).train(training)
+    s = torch.linspace(0, 4, 5)[:, None].requires_grad_()
+    (by_ones,) = torch.autograd.grad(model(s), s, torch.ones_like(s))
+    J = torch.autograd.functional.jacobian(model, s.detach())[:, 0, :, 0]
+    assert by_ones.shape == s.shape
+    return torch.allclose(by_ones[:, 0], J.diagonal(), atol=1e-6)
+
+
+print("BatchNorm, training", apart(nn.BatchNorm1d(8), True))
+print("BatchNorm, eval    ", apart(nn.BatchNorm1d(8), False))
+print("LayerNorm, training", apart(nn.LayerNorm(8), True))
+
+# %%
 # .. admonition:: Try it
 #
 #    A stiffer spring follows :math:`u''=-4u`. Train a network for it. What should it find,

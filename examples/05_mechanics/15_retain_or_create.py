@@ -173,7 +173,8 @@ def alive(empty):
 
 # %%
 # :func:`torch.autograd.grad` stores nothing, so it leaves no cycle behind. Prefer it when
-# you need ``create_graph``.
+# you need ``create_graph``. What it returns holds its graph for as long as you hold it: let
+# the gradients of one step go before the next, and detach what you log.
 #
 # The three derivatives are compared with their formulas, and the two rows with
 # :term:`forward mode`:

@@ -62,6 +62,22 @@ plus.register_full_backward_hook(show)
 plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 
 # %%
+# *grad_input has a None in the middle.* There is an entry for every positional argument,
+# and one that is not a tensor, such as a number or a flag, has None, even if all tensors
+# beside it have a gradient. The weights have no entry: theirs is in ``weight.grad`` after
+# ``backward``. And ``grad_output`` is there in any case:
+
+
+class Times(nn.Module):
+    def forward(self, x, factor):
+        return factor * x
+
+
+times = Times()
+times.register_full_backward_hook(show)
+times(torch.ones(1, requires_grad=True), 3).backward()
+
+# %%
 # *My hook is not called.* Then the layer is frozen and its input is data, or the forward
 # pass ran under ``no_grad``, or the loss does not depend on the layer. In these cases the
 # layer has no backward. A compiled function does not call a hook that was registered later,
