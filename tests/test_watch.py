@@ -192,6 +192,7 @@ def test_the_optimizer_that_changed_a_parameter_between_two_backwards():
     (finding,) = seen
     assert at(finding.site) == here("stepped here")
     assert "SGD.step() changed the parameter 2.weight" in finding.message
+    assert finding.fix.startswith("Make all backward calls first, then all steps.")
 
 
 def test_what_a_custom_function_saved():
@@ -260,6 +261,30 @@ def test_the_line_that_cut_a_loss_off_its_graph(loss_of, where, says):
     assert at(finding.site) == here(where)
     assert says in finding.message
     assert str(finding) in raised.value.__notes__[0]
+
+
+def test_the_cure_for_a_comparison_learns_and_keeps_its_zeros_and_ones():
+    net, x = nn.Linear(3, 1), torch.randn(4, 3)
+    with pytest.raises(RuntimeError, match="grad_fn"), pullback.watch() as seen:
+        of_integers(net, x).backward()
+    assert "p + (b - p).detach()" in seen[0].fix
+    p = net(x).sigmoid()
+    b = (net(x) > 0).float()
+    through = p + (b - p).detach()
+    torch.testing.assert_close(through.detach(), b)
+    ours, soft = (
+        torch.autograd.grad(y.sum(), net.weight, retain_graph=True)[0] for y in (through, p)
+    )
+    torch.testing.assert_close(ours, soft)
+    assert ours.any()
+
+
+def test_an_entry_of_a_converted_weight_may_be_nudged():
+    with pullback.watch() as seen:
+        net = nn.Linear(3, 1).double()
+        with torch.no_grad():
+            net.weight[0, 0] += 1e-3
+    assert not seen.unseen
 
 
 def test_a_line_about_which_all_is_said_has_one_finding():

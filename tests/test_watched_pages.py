@@ -27,7 +27,7 @@ SHOWN = {
     "docs/answers/ddp.md": {"mean-of-unequal-batches"},
     "docs/answers/forward-mode.md": {"jacobian-of-a-closure"},
     "docs/answers/frameworks.md": {"clipped-while-scaled", "mean-of-unequal-batches"},
-    "docs/answers/in-place.md": {"gradients-accumulate"},
+    "docs/answers/in-place.md": {"data-hides-changes", "gradients-accumulate"},
     "docs/answers/joins.md": {"not-finite"},
     "docs/answers/kinks.md": {
         "clamp-outside",
@@ -71,7 +71,12 @@ SHOWN = {
     "docs/corrections_tutorials.md": {"extra-gradients-dropped"},
     "docs/fix/finite-differences.md": {"backward-that-ignores-v"},
     "docs/fix/nan.md": {"not-finite"},
-    "docs/fix/not-learning.md": {"backward-that-ignores-v", "loss-broadcast"},
+    "docs/fix/not-learning.md": {
+        "backward-that-ignores-v",
+        "hook-in-every-step",
+        "loss-broadcast",
+        "penalty-without-a-graph",
+    },
     "docs/fix/zeros.md": {"ones-on-mixed-samples"},
     "docs/play.md": {"clamp-outside"},
     "examples/01_gradient_argument/70_when_ones_mislead.py": {"ones-on-mixed-samples"},

@@ -224,8 +224,10 @@ def _changed(error: BaseException) -> str | None:
 
     what = changed_parameter(error)
     return what and (
-        f"{what} after the forward pass had saved it. Call every backward that goes "
-        "through this graph before the step, or compute the second loss anew after it."
+        f"{what} after the forward pass had saved it. Make all backward calls first, then "
+        "all steps. To compute the second loss again after a step is right only if the "
+        "optimizer of that loss holds every weight that the loss is to move, the shared "
+        "ones too."
     )
 
 

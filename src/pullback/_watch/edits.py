@@ -25,8 +25,9 @@ from pullback._watch.log import Event, Log, keys_of, operation_of
 PAGE = "modified-by-an-inplace-operation"
 MESSAGE = "has been modified by an inplace operation"
 STEP = (
-    "Call every backward that goes through this graph before step(), or compute the second "
-    "loss anew after it."
+    "Make all backward calls first, then all steps. To compute the second loss again after "
+    "a step is right only if the optimizer of that loss holds every weight that the loss "
+    "is to move, the shared ones too."
 )
 PARTS = (
     "Collect the parts in a list, and make one tensor of them at the end by torch.stack or "

@@ -50,8 +50,9 @@ CAUSES = {
     ),
     "integer": Cause(
         "cut by an operation that gives integers or booleans",
-        "Keep to operations with a derivative: a softmax average for argmax, a soft mask "
-        "for a comparison.",
+        "Keep to operations with a derivative: a softmax average for argmax, a soft mask p "
+        "for a comparison. Where you need its zeros and ones b, p + (b - p).detach() has "
+        "the value of b and the gradient of p.",
         "index-has-no-gradient",
     ),
     "item": Cause(

@@ -531,7 +531,10 @@ def _given_to_function(
 
 def _made_by(t: Tensor, maker: Event) -> bool:
     """Tell whether a tensor has the node of the custom Function that made it."""
-    node = t.grad_fn
+    try:
+        node = t.grad_fn
+    except RuntimeError:  # as in _is_leaf: such a view is no result of a Function
+        return False
     return node is not None and number_of(node) == maker.number
 
 
