@@ -25,7 +25,7 @@ from torch import Tensor
 import pullback
 from certified import AGREE, differences
 from odd_cases import THEMES, Case
-from pullback._inputs import untouched
+from pullback._inputs import random_numbers, untouched
 from pullback._torch import pytree, tensor_hooks, version
 
 # -- The functions ---------------------------------------------------------------------
@@ -220,7 +220,7 @@ def _state(x: Tensor) -> dict[str, Any]:
         "x.grad": values(x.grad) if x.is_leaf else None,
         "flags": (x.requires_grad, x.is_leaf, x.is_inference(), tensor_hooks(x)),
         "version": version(x),
-        "random numbers": torch.get_rng_state().tolist(),
+        "random numbers": random_numbers().tolist(),
         "default dtype": torch.get_default_dtype(),
         "modes": (
             torch.is_grad_enabled(),
@@ -240,7 +240,7 @@ def answer(case: Case, ask: Callable[[Asked], str | None]) -> str:
 
     def once(_: int) -> str:
         x = case.x()
-        with torch.random.fork_rng(devices=[]):
+        with untouched():
             numbers = x.detach().to_dense() if not x.is_meta else torch.ones(x.shape)
             wide = numbers.to(torch.complex128 if x.is_complex() else torch.float64)
             J = np.asarray(case.J(wide.numpy().reshape(-1)))

@@ -58,14 +58,29 @@ def untouched() -> Iterator[None]:
     the caller sees it again afterwards: asking a question about f is no draw.
     """
     # not torch.random.fork_rng, which takes as long as a small f to look for devices
-    rng = torch.get_rng_state()
+    rng = random_numbers()
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
         with same_settings():
             yield
     finally:
-        torch.set_rng_state(rng)
+        with _GENERATOR:
+            torch.set_rng_state(rng)
         torch.cuda.set_rng_state_all(gpus)
+
+
+def random_numbers() -> Tensor:
+    """Return the state of PyTorch's generator, in one thread at a time.
+
+    ``torch.get_rng_state`` holds the generator while it makes a tensor. If Python collects
+    garbage then, other threads run, and one that calls ``torch.set_rng_state`` waits for
+    the generator without letting go of Python: both wait for ever (torch 2.13).
+    """
+    with _GENERATOR:
+        return torch.get_rng_state()
+
+
+_GENERATOR = threading.RLock()  # what is collected may ask for it, too
 
 
 @contextmanager
