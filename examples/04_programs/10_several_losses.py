@@ -205,8 +205,8 @@ except RuntimeError as error:
 # %%
 # Step after both calls. To compute the second loss again after the step is right only if
 # the optimizer of that loss holds every weight that the loss is to move.
-# :ref:`step-between-backwards` shows what goes wrong otherwise, and :ref:`stop-gradient` has
-# the whole loop of a GAN.
+# :ref:`step-between-backwards` shows what goes wrong otherwise, and :ref:`stop-gradient`
+# has the whole loop of a GAN.
 #
 # **Losses of different size.** If one gradient is a hundred times as long as the other, the
 # step follows that loss nearly alone. Look at the lengths of the gradients as above, and
