@@ -39,6 +39,7 @@ SHOWN = {
         "loss-broadcast",
         "not-finite",
         "probabilities-for-scores",
+        "sigmoid-before-bce",
     },
     "docs/answers/many-points.md": {"ones-on-mixed-samples"},
     "docs/answers/matrices-and-angles.md": {"not-finite"},
