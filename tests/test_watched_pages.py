@@ -141,6 +141,7 @@ LEFT_OUT = {
     "docs/answers/compile.md",
     "docs/answers/hessian-products.md",
     "docs/answers/own-function.md",
+    "docs/answers/same-numbers.md",
     "examples/03_products/50_accumulating.py",
     "examples/04_programs/68_mean_flow.py",
     "examples/05_mechanics/53_where_hooks_hang.py",

@@ -303,7 +303,7 @@ class Gradients(Memory):
 
 
 def _gradient_of(leaf: Leaf) -> Tensor | None:
-    """Return ``.grad``, of which torch warns where a leaf was computed on in place since."""
+    """Return ``.grad``, of which torch warns where t has become a result."""
     t = leaf.tensor()
     return t.grad if t is not None and (is_leaf(t) or t.retains_grad) else None
 
