@@ -241,8 +241,8 @@ torch.testing.assert_close(mean, x.grad / 5)
 assert four.grad.tolist() == [2, 4, 6, 3]
 
 # %%
-# **Next:** and for our house, where ones mix heat with fuel? :ref:`one-output-at-a-time`
-# keeps the two apart.
+# **Next:** and where ones would add what you want to keep apart, such as heat and fuel?
+# There you ask for :ref:`one-output-at-a-time`.
 #
 # .. asked: why torch.ones_like(y); what does backward(torch.ones_like(y)) mean;
 #    derivative at many points at once; derivative of a curve at all points without a
