@@ -261,8 +261,8 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 # 12 · A program without a loss
 # -----------------------------
 #
-# This is the loop with which :ref:`this part <chapter-1>` began. There is no loss in it, and
-# yet the network learns to predict:
+# This is the loop with which :ref:`this part <chapter-1>` began. There is no loss in it,
+# and yet the network learns to predict:
 #
 # .. code-block:: python
 #
