@@ -242,7 +242,7 @@ assert four.grad.tolist() == [2, 4, 6, 3]
 
 # %%
 # **Next:** and where ones would add what you want to keep apart, such as heat and fuel?
-# There you ask for :ref:`one-output-at-a-time`.
+# There you ask for :ref:`one output at a time <one-output-at-a-time>`.
 #
 # .. asked: why torch.ones_like(y); what does backward(torch.ones_like(y)) mean;
 #    derivative at many points at once; derivative of a curve at all points without a

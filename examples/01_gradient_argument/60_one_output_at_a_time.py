@@ -131,18 +131,20 @@ classes, pixels = ["cat", "dog"], ["left ear", "right ear", "tongue"]
 pullback.live(network, picture.detach(), v, rows=classes, columns=pixels)
 
 # %%
-# A loop in Python is slow when there are many outputs. You can hand over all the ``v`` at
-# once, and say that you mean it:
+# .. dropdown:: All rows in one call
+#
+#    A loop in Python is slow when there are many outputs. You can hand over all the ``v``
+#    at once, and say with ``is_grads_batched=True`` that you mean it. Without it, the
+#    matrix would be taken for a single ``v`` of the wrong shape, and refused. There are
+#    still two products to compute, but PyTorch does them side by side. For many outputs
+#    this is usually much faster (:ref:`measured <ways-measured>`). A few kinds of
+#    operations refuse to be done side by side, with an error. For most of them the loop
+#    works.
 
 (at_once,) = torch.autograd.grad(scores, picture, torch.eye(2), is_grads_batched=True)
 at_once
 
 # %%
-# Without ``is_grads_batched=True`` the matrix would be taken for a single ``v`` of the
-# wrong shape, and refused. There are still two products to compute, but PyTorch does them
-# side by side. For many outputs this is usually much faster (:ref:`measured
-# <ways-measured>`).
-#
 # Many pictures and two classes
 # -----------------------------
 #
@@ -197,11 +199,6 @@ print("dog:", answers[1])
 #
 #    And if the row of one output holds infinity or NaN, the price 0 does not keep it out of
 #    the result, because 0 times these is NaN.
-#
-# .. dropdown:: If is_grads_batched fails
-#
-#    A few kinds of operations refuse to be done side by side, with an error. For most of
-#    them the loop works.
 #
 # .. admonition:: Remember
 #

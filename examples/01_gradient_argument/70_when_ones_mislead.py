@@ -76,9 +76,14 @@ pullback.live(shares, x.detach(), rows=flats, columns=flats)
 #    ``[1, 0, 0]``, which leaves only the first row. The first entry of the result is the
 #    slope of the first share at the first radiator, 0.375 at the settings from above.
 #
-# Zeros would at least make you suspicious. Usually you get numbers that look quite
-# reasonable, as here, where we divide by ``x.norm()``, the square root of the sum of the
-# squares:
+# Zeros would at least make you suspicious. Usually ones return numbers that look quite
+# reasonable.
+#
+# .. dropdown:: Ones that look reasonable
+#
+#    Here we divide by ``x.norm()``, the square root of the sum of the squares. Read the
+#    third column. The third output rises with its own input, at a rate of 0.27. The ones
+#    say that it falls.
 
 
 def scaled(x):
@@ -89,9 +94,6 @@ K = torch.autograd.functional.jacobian(scaled, x.detach())
 pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 
 # %%
-# Read the third column. The third output rises with its own input, at a rate of 0.27. The
-# ones say that it falls.
-#
 # Samples that look at each other
 # -------------------------------
 #

@@ -120,8 +120,7 @@ pullback.draw.bars(both, names=pixels)
 # %%
 # With ones, the last pixel would pull harder than all others, and nobody has measured
 # there. With the weights it is silent, and the two pixels at the edge pull three times as
-# hard. As for every loss, a negative number says that the estimate should go up, and a
-# positive one that it should go down.
+# hard.
 #
 # In a real network all pixels share the parameters of the earlier layers. There the
 # gradient is a sum over the pixels, in which the edge counts three times and the pixel
