@@ -20,7 +20,7 @@ some losses, you have chosen such a tensor without knowing it.
 
 import torch
 
-estimate = torch.tensor([[2.0, 5.0, 4.0], [0.0, 4.0, 9.0]], requires_grad=True)
+estimate = torch.tensor([[2.0, 5.0, 4.0], [2.0, 2.0, 9.0]], requires_grad=True)
 measured = torch.tensor([[3.0, 3.0, 3.0], [3.0, 5.0, 0.0]])
 losses = (estimate - measured) ** 2
 losses
@@ -40,8 +40,7 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 
 # %%
 # The five losses add up to 16, so their mean is 3.2. The mask has made the last loss zero,
-# but ``mean()`` still counts it, and divides by six. ``losses[mask > 0].mean()`` takes the
-# five out first, and divides by five.
+# but ``mean()`` still counts it, and divides by six.
 #
 # The v inside a loss
 # -------------------
@@ -55,7 +54,8 @@ mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 #    :for: v
 #    :value: 2
 #
-#    Which ``v`` does ``losses[mask > 0].mean().backward()`` send to the six losses?
+#    ``losses[mask > 0].mean()`` is 3.2, the number that was wanted. Which ``v`` does its
+#    ``backward()`` send to the six losses?
 #
 # We look at three numbers. The mean from above comes first, the one that you were asked
 # about is the second, and the third is the largest of the five losses:
@@ -69,11 +69,11 @@ for number in (
     print(v)
 
 # %%
-# In the second one, five pixels are left, and each of them counts a fifth. In the first one
-# each counts only a sixth, so the loss and every gradient are 5/6 of what they should be.
-# If it were 5/6 in every batch, the learning rate could make up for it. But the next image
-# has another number of measured pixels, and so another factor. An image with few measured
-# pixels hardly counts.
+# In the second one, the mask has left five pixels, and each of them counts a fifth. In the
+# first one each counts only a sixth, so the loss and every gradient are 5/6 of what they
+# should be. If it were 5/6 in every batch, the learning rate could make up for it. But the
+# next image has another number of measured pixels, and so another factor. An image with few
+# measured pixels hardly counts.
 #
 # Here is the ``v`` of some usual calls:
 #
