@@ -133,7 +133,7 @@ html_baseurl = site_url and f"{site_url}/"
 repository = os.environ.get("REPOSITORY_URL", "").removesuffix(".git")
 social_picture = (
     "_static/vjp.png",
-    "The Jacobian with rows 1 1 1 and 2 4 6, v = (10, 1) beside it, their product below",
+    "The Jacobian with rows 1 1 1 and 2 4 6, v = (4, -1) beside it, their product below",
 )
 # Learn as a book is offered where it has been built before, as `nox -s docs` does.
 book = here / "_build" / "learn.epub"

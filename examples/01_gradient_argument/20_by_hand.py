@@ -4,10 +4,10 @@ r"""
 Every number by hand
 ====================
 
-On the last page ``backward`` went back from the prices to the stoves without the table,
-in a way that we could not see. Here we do what it does, with a pencil, one operation at a
-time. It is a short walk, and every ``backward`` that you will ever call is a longer one of
-the same kind.
+You work out a gradient with a pencil, and PyTorch has another number. Who is wrong, and at
+which step? You can find out if you go the same way as ``backward``: from the prices back to
+the stoves, one operation at a time, and without the table. It is a short walk, and every
+``backward`` that you will ever call is a longer one of the same kind.
 """
 
 # %%
@@ -17,7 +17,9 @@ the same kind.
 # The house again: three stoves, turned up to 1, 2 and 3. Winter has come, and a unit of
 # fuel costs us 3 now. A unit of heat is still worth 10, so our prices are ``[10, -3]``.
 #
-# PyTorch took notes while it computed the house. This is what its graph says:
+# While PyTorch computed the house, it took notes: which operation was done, and on which
+# tensors. These notes are called the :term:`graph <computation graph>`. This is what they
+# say:
 #
 # =============================  ======================  ===================
 # operation                      what it computed        value
@@ -124,24 +126,6 @@ by_walk
 # set of prices one walk is enough, however many outputs there are, and it goes through
 # each operation once.
 #
-# .. dropdown:: The same with the table
-#
-#    If you turn up any one stove, heat rises at a rate of 1, and fuel at a rate of 2, 4 or
-#    6. So the table is
-#
-#    .. math::
-#
-#       J=\begin{bmatrix}1&1&1\\2&4&6\end{bmatrix}
-#
-#    and our prices multiply its rows: :math:`10\cdot(1,1,1)-3\cdot(2,4,6)`. In code, this
-#    is ``v @ J``. The walk has done the same multiplications, without first writing the
-#    table down.
-
-J = np.array([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
-by_table = np.array([10.0, -3.0]) @ J
-by_table
-
-# %%
 # Trying it out
 # -------------
 #
@@ -187,7 +171,8 @@ for price in (1.0, 100.0):
 #    - ``backward`` walks from ``y`` back to ``x``. Each operation turns the prices of its
 #      result into the prices of its inputs.
 #    - Where a tensor was used several times, what comes back is added.
-#    - The result is ``v @ J``, but the table is never written down.
+#    - The result is ``v @ J``, here :math:`10\cdot(1,1,1)-3\cdot(2,4,6)`, but the table is
+#      never written down.
 #
 # .. predict:: Try it
 #    :for: x.grad
@@ -214,6 +199,7 @@ turned.grad
 #    number that PyTorch kept on the way against a separate call of ``autograd.grad``.
 
 h = 1e-6
+J = np.array([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 rules = [lambda x: x.sum(), lambda x: (x**2).sum(), lambda x: x[0] * x[1]]
 steps = h * np.eye(3)
 nudged = [
@@ -222,7 +208,7 @@ nudged = [
 np.testing.assert_allclose(nudged[:2], J, rtol=1e-6)
 np.testing.assert_allclose(nudged[2], [2, 1, 0], atol=1e-6)
 np.testing.assert_array_equal(by_walk, [4, -2, -8])
-np.testing.assert_array_equal(by_table, by_walk)
+np.testing.assert_array_equal(np.array([10.0, -3.0]) @ J, by_walk)
 np.testing.assert_array_equal(x.grad, by_walk)
 assert 3.99 < rate < 4
 assert turned.grad.tolist() == [14, 3, -8]

@@ -1,8 +1,8 @@
 r"""
 .. _shapes-of-v:
 
-v looks like y, and x.grad looks like x
-=======================================
+A (4, 3) where a (4,) was wanted: the shape of v
+================================================
 
 *Mismatch in shape: grad_output[0] has a shape of torch.Size([4, 3]) and output[0] has a
 shape of torch.Size([4]).* This is the message that people meet right after they have
@@ -39,10 +39,10 @@ y
 #
 # .. predict::
 #    :item: 1
-#    :for: the three rates of the second day
+#    :for: the second row of x.grad
 #
-#    How many numbers does ``v`` hold, and how many will ``x.grad`` hold? And which three
-#    numbers will be in the second row of ``x.grad``?
+#    Which shape does ``v`` need, and which shape will ``x.grad`` have? And which numbers
+#    will be in the second row of ``x.grad``?
 
 v = torch.tensor([1.0, 10.0, 5.0, 2.0])
 y.backward(v)
@@ -59,18 +59,32 @@ x.grad
 # Here ``y`` is the tensor on which you call ``backward``, and ``x`` is a tensor that you
 # made yourself with ``requires_grad=True``. (For tensors in between, PyTorch keeps no
 # gradient unless you ask for it with ``retain_grad``.) Both may have as many dimensions as
-# you like:
-
-import pullback
-
-pullback.draw.shapes(y, x)
-
-# %%
+# you like.
+#
 # Here are two days with two stoves. Move a price: it reaches the stoves of its own day, and
 # no others.
 
+import pullback
+
 two_days, prices = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor([1.0, 10.0])
 pullback.live(lambda x: x.sum(dim=1), two_days, prices, rows=["day 1", "day 2"])
+
+# %%
+# .. dropdown:: And the table, when x is a matrix?
+#
+#    It still has one row for each result, here four. Each of these rows has an entry for
+#    every setting, and looks like ``x``. So the table is kept in a tensor of the shape
+#    ``(4, 4, 3)``: the shape of ``y`` followed by the shape of ``x``. The idea is the same,
+#    each row times its price, and add. If ``y`` is a matrix, too, there is a row for each
+#    of its entries, and twelve entries make a table of the shape ``(4, 3, 4, 3)``.
+
+settings = x.detach()
+heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
+by_table = torch.zeros(4, 3)
+for price, row in zip(v, heat_rates, strict=True):
+    by_table += price * row
+print(torch.equal(by_table, x.grad))
+pullback.draw.shapes(y, x)
 
 # %%
 # Reading the message
@@ -108,26 +122,19 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Write ``torch.tensor(1.0)``, without the brackets. In the same way, when ``y`` has the
-# shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` is refused. A textbook writes a vector as
-# a row or as a column, which would be tensors of the shapes ``(1, 4)`` and ``(4, 1)``. Our
-# ``y`` is neither: it has one dimension, and so must its ``v``.
+# Write ``torch.tensor(1.0)``, without the brackets. Or pass nothing: when ``y`` holds a
+# single number, whether its shape is ``()``, ``(1,)`` or ``(1, 1)``, PyTorch fills in a 1
+# of the right shape itself. (Only a complex number is refused.)
+#
+# In the same way, when ``y`` has the shape ``(4,)``, a ``v`` of the shape ``(1, 4)`` or
+# ``(4, 1)`` is refused. People write such a ``v`` when they take it from a textbook, where
+# a vector is a row or a column. Our ``y`` is neither: it has one dimension, and so must its
+# ``v``.
 #
 # A safe way to get the shape right is to begin with ``v = torch.zeros_like(y)`` and to fill
 # in your prices. They may be negative, zero, or larger than the numbers in ``y``. But they
 # have to be in a tensor, on the same device as ``y``. A list of numbers is refused.
 #
-# .. dropdown:: When may I pass nothing?
-#
-#    When ``y`` is a single real number. Its shape may then be ``()``, ``(1,)`` or
-#    ``(1, 1)``: PyTorch fills in a 1 of the right shape. Only a ``v`` that you *do* pass
-#    must have exactly the shape of ``y``.
-
-alone = torch.tensor([[3.0]], requires_grad=True)
-(alone**2).backward()  # y has the shape (1, 1)
-alone.grad
-
-# %%
 # When y is a matrix
 # ------------------
 #
@@ -153,20 +160,6 @@ x.grad
 # Each entry is the slope :math:`2x` times the price. In the second row, where the price is
 # −1, this is ``[-2, -2, -4]``, and in the first, with the price −2, it is
 # ``[-4, -8, -12]``.
-#
-# .. dropdown:: And the table, when y and x are matrices?
-#
-#    It has an entry for each of the twelve results and each of the twelve settings. It is
-#    kept in a tensor whose shape is the shape of ``y`` followed by the shape of ``x``. The
-#    idea is still "each row times its price, and add", but now there is a row for each day
-#    *and* stove. ``tensordot`` multiplies and adds over the two dimensions that ``v`` and
-#    the table have in common:
-
-settings = x.detach()
-table = torch.autograd.functional.jacobian(torch.square, settings)
-print(table.shape)
-by_table = torch.tensordot(v, table, dims=2)
-torch.equal(by_table, x.grad)
 
 # %%
 # .. admonition:: Remember
@@ -182,20 +175,30 @@ torch.equal(by_table, x.grad)
 #    :label: y
 #    :for: the shape of v
 #
-#    ``w`` has the shape ``(3,)`` and holds the power of each stove. ``y = x @ w`` is the
-#    heat of each day: every setting times the power of its stove, added up. Both ``x`` and
-#    ``w`` require gradients. You call ``y.backward(v)``. Which shapes do ``v``, ``x.grad``
-#    and ``w.grad`` have?
+#    These lines are refused. ``w`` has three entries, the powers of the three stoves, and
+#    ``y = x @ w`` is the heat of each day: every setting times the power of its stove,
+#    added up. The author wants ``w.grad``, for the four prices of the days:
+#
+#    .. code-block:: python
+#
+#       w = torch.ones(3, requires_grad=True)
+#       y = x @ w
+#       y.backward(torch.ones_like(w))
+#
+#    What did the author think, and how do you repair the last line? Which shapes do
+#    ``v``, ``w.grad`` and ``x.grad`` have then?
 #
 # .. dropdown:: Answer
 #
-#    ``y`` has the shape ``(4,)``, and so has ``v``. ``x.grad`` has the shape ``(4, 3)`` and
-#    ``w.grad`` the shape ``(3,)``. One call fills both, and each looks like its tensor.
+#    The author has made ``v`` look like the tensor whose gradient is wanted. But ``v``
+#    looks like ``y``, so it has the shape ``(4,)``, and the four prices go into it. Now
+#    ``w.grad`` has the shape ``(3,)``, and because ``x`` requires gradients too, the same
+#    call fills ``x.grad``, of the shape ``(4, 3)``. Each looks like its tensor.
 
 days, power = x.detach().requires_grad_(), torch.ones(3, requires_grad=True)
 heat = days @ power
 heat.backward(torch.tensor([1.0, 10.0, 5.0, 2.0]))
-print("y:", heat.shape, " x.grad:", days.grad.shape, " w.grad:", power.grad.shape)
+print("y:", heat.shape, " w.grad:", power.grad.shape, " x.grad:", days.grad.shape)
 
 # %%
 # .. dropdown:: How we checked this page
@@ -203,13 +206,18 @@ print("y:", heat.shape, " x.grad:", days.grad.shape, " w.grad:", power.grad.shap
 #    The rule is tried on functions whose inputs and outputs have 0 to 4 dimensions, and
 #    each result is compared with the table.
 
-heat_rates = torch.autograd.functional.jacobian(lambda x: x.sum(dim=1), settings)
+table = torch.autograd.functional.jacobian(torch.square, settings)
+assert table.shape == (4, 3, 4, 3)
+assert torch.equal(torch.tensordot(v, table, dims=2), x.grad)
 day_prices = torch.tensor([1.0, 10.0, 5.0, 2.0])
 by_days = torch.tensordot(day_prices, heat_rates, dims=1)
 assert torch.equal(by_days, day_prices[:, None].expand(4, 3))
 assert torch.equal(x.grad, 2 * settings * v)
 assert torch.equal(power.grad, day_prices @ settings)
-assert alone.grad.tolist() == [[6.0]]
+for shape in [(), (1,), (1, 1)]:
+    alone = torch.full(shape, 3.0, requires_grad=True)
+    (alone**2).backward()
+    assert torch.equal(alone.grad, torch.full(shape, 6.0))
 
 maps = [torch.sum, lambda x: x.sum(0), torch.square, lambda x: x[:, None, None] * x]
 for f in maps:
@@ -225,13 +233,23 @@ for f in maps:
         torch.testing.assert_close(product, torch.tensordot(v, J, dims=out.ndim))
 
 refused = []
-for output, attempt in [(x.sum(), torch.ones(1)), (x.sum(dim=1), torch.ones(1, 4))]:
+for output, attempt in [
+    (x.sum(), torch.ones(1)),
+    (x.sum(dim=1), torch.ones(1, 4)),
+    (x.sum(dim=1), torch.ones(4, 1)),
+    (days @ power, torch.ones_like(power)),
+]:
     try:
         output.backward(attempt)
     except RuntimeError as error:
         refused.append(str(error))
 assert all("Mismatch in shape" in message for message in refused)
-assert len(refused) == 2
+assert len(refused) == 4
+try:
+    torch.tensor(1j, requires_grad=True).square().backward()
+except RuntimeError as error:
+    refused = str(error)
+assert "only for real scalar outputs" in refused
 try:
     x.sum(dim=1).backward([1.0, 1.0, 1.0, 1.0])  # a list is no tensor
 except TypeError as error:

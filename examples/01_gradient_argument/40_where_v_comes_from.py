@@ -4,19 +4,21 @@ r"""
 v is the gradient of what comes next
 ====================================
 
-So far we have mostly set the prices ourselves. In a training loop nobody does that, and
-still every layer that is trained receives a ``v``. Where does it come from? And what do
-you do when the rest of your calculation is not in PyTorch at all, but in a renderer, in a
-simulator, or on somebody else's computer? The two questions have the same answer.
+The first page has said what ``v`` is: the gradient of the number that you care about. But
+our prices never changed, and in a training loop nobody sets any. What does ``v`` look like
+there, which sign does it have, and how does it get to the layers? And what do you do when
+the rest of your calculation is not in PyTorch at all, but in a renderer, or on somebody
+else's computer? The questions have the same answer.
 """
 
 # %%
 # A price that moves
 # ------------------
 #
-# The house has a new contract. A unit of heat is still worth 10 to us, but now the price
-# of fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7`. We write
-# down what the heating is worth, and let PyTorch differentiate all of it:
+# The house has a new contract. A unit of heat is still worth 10 to us, but now the price of
+# fuel grows with the amount that we burn. The bill is :math:`\text{fuel}^2/7` (the 7 only
+# keeps the numbers small). We write down what the heating is worth, and let PyTorch
+# differentiate all of it:
 
 import torch
 
@@ -43,9 +45,9 @@ in_one_piece
 # ``x``, the walk passes ``y``, and what arrives there is a pair of prices again, 10 and
 # −4. This time nobody has set the second one. It follows from the contract.
 #
-# At the moment we burn 14 units of fuel. The bill is 28, so a unit has cost 2 on average.
-# But to decide which way to turn a stove, we have to know how fast the bill rises *from
-# here on*. This is its derivative, :math:`2\cdot\text{fuel}/7`, and at 14 units it is 4.
+# At the moment we burn 14 units of fuel, and the bill is 28, which is 2 for each unit. Why
+# is the price 4, then? To decide which way to turn a stove, we have to know how fast the
+# bill rises *from here on*, and the next unit costs more than those before it.
 #
 # .. predict::
 #    :for: the two prices
@@ -60,10 +62,11 @@ worth(y_more).backward()
 y_more.grad
 
 # %%
-# Heat has kept its price, and the bill rises at a rate of :math:`2\cdot29/7\approx8.29`
-# now. This is what ``v`` is in general: **the rates at which the number that you care
-# about changes, one rate for each entry of y, at the values that y has now.** In other
-# words, it is the gradient of everything that comes after ``y``.
+# Heat has kept its price. The rate at which the bill rises is its derivative,
+# :math:`2\cdot\text{fuel}/7`. At 14 units this was 4, and at 29 it is
+# :math:`2\cdot29/7\approx8.29`. This is what ``v`` is in general: **the rates at which the
+# number that you care about changes, one rate for each entry of y, at the values that y has
+# now.** In other words, it is the gradient of everything that comes after ``y``.
 #
 # Here is the contract alone. Heat and fuel go in, one number comes out, and so its table
 # has a single row, with the two prices in it. Move the heat, and then the fuel. Which of
@@ -86,8 +89,7 @@ pullback.live(worth, y.detach(), rows=["worth"], columns=["heat", "fuel"])
 # Training is the same situation. The network computes predictions, as our house computes
 # heat and fuel. Then the loss makes a single number of them, as the contract does. What
 # the network receives as ``v`` is the gradient of the loss with respect to the
-# predictions. With the mean squared error over four samples, it is
-# :math:`2\,(\text{prediction}-\text{target})/4`:
+# predictions. Here the loss is the mean squared error over four samples:
 #
 # .. predict::
 #    :expects: signs
@@ -102,11 +104,12 @@ torch.nn.functional.mse_loss(prediction, target).backward()
 prediction.grad
 
 # %%
-# A negative entry says that the loss would fall if this prediction went up. The second is
-# zero, because that prediction is right, and the last is the strongest, because it is the
-# furthest off. Note the sign. Until now ``y`` was worth something to us, and a positive
-# price meant *more is better*. A loss is a cost, so a positive entry of ``v`` now means
-# *more is worse*, and the optimizer goes against it.
+# Each entry is :math:`2\,(\text{prediction}-\text{target})/4`. A negative one says that the
+# loss would fall if this prediction went up. The second is zero, because that prediction is
+# right, and the last is the strongest, because it is the furthest off. Note the sign. Until
+# now ``y`` was worth something to us, and a positive price meant *more is better*. A loss
+# is a cost, so a positive entry of ``v`` now means *more is worse*, and the optimizer goes
+# against it.
 #
 # So ``v`` is how the loss speaks to the network. For every output it says in which
 # direction the output is wrong, and how much this matters. The last layer turns it into a
@@ -116,7 +119,8 @@ prediction.grad
 #
 #    You will meet the same thing under other names. ``gradient`` is the argument of
 #    ``backward``, and ``grad_outputs`` that of ``torch.autograd.grad``. ``grad_output`` is
-#    what error messages, hooks and your own ``autograd.Function`` call it. *Upstream
+#    what error messages call it, and what you will call it when you write an operation of
+#    your own (:ref:`custom-function`). *Upstream
 #    gradient* is a word of lectures, because the gradients flow like a stream from the loss
 #    to the inputs. :term:`Cotangent` is the word of mathematicians and of JAX, both for
 #    ``v`` and for everything else that arrives at a tensor on the walk back. We say *price*
@@ -126,9 +130,10 @@ prediction.grad
 # --------------------------
 #
 # Now suppose that the contract is not in our program. A consultant keeps it, and PyTorch
-# cannot look inside. In other programs the part that PyTorch cannot see is a renderer, or
-# the simulation of a flow. All that we can do is hand over the heat and the fuel. The
-# consultant tells us what they are worth, and how fast this number changes with each:
+# cannot look inside. In other programs the part that PyTorch cannot see is a renderer, or a
+# simulation of the air that flows around a wing. All that we can do is hand over the heat
+# and the fuel. The consultant tells us what they are worth, and how fast this number
+# changes with each:
 
 import numpy as np
 

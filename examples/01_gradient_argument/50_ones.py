@@ -32,8 +32,7 @@ J = torch.autograd.functional.jacobian(torch.square, x.detach())
 J
 
 # %%
-# The slopes that we want stand on the diagonal. Remember that each row is multiplied by its
-# entry of ``v``, and that the rows are added up. Let us begin with a part of the curve:
+# The slopes that we want stand on the diagonal. Let us begin with a part of the curve:
 #
 # .. predict::
 #    :expects: v
@@ -124,8 +123,13 @@ in_one_call
 # %%
 # There is one area for each rectangle, so ``v`` has three ones and not six. Each row of the
 # result is the gradient for one rectangle, :math:`(b,\;a)`. PyTorch does not know that rows
-# are rectangles. It has added up the gradients of the three areas. Here they are, one after
-# the other:
+# are rectangles. It has added up the gradients of the three areas, and each area has put
+# zeros into the rows of the other two rectangles, on which it does not depend.
+#
+# .. dropdown:: The three gradients, one after the other
+#
+#    In the first only the first row is not zero, in the next one only the second row, and
+#    so on. When the three are added, each row keeps what was there.
 
 for k in range(3):
     sides.grad = None
@@ -133,15 +137,14 @@ for k in range(3):
     print(sides.grad)
 
 # %%
-# The first area does not depend on the second or third rectangle. So in its gradient only
-# the first row is not zero, in the next one only the second row, and so on. When the three
-# are added, each row keeps what was there.
-#
 # Most often the rows are the samples of a batch, and the function is a network with one
 # output for each sample. If it treats each sample by itself, ones give the gradient of each
 # output with respect to its own sample. This is how people see which part of an input a
-# network reacts to, as :ref:`seeing-the-gradient` does. We compare the first row with the
-# gradient of the first sample alone:
+# network reacts to, as :ref:`seeing-the-gradient` does.
+#
+# .. dropdown:: The same with a network
+#
+#    The two numbers at the end, for the first sample alone, are those of the first row.
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -159,14 +162,12 @@ network(first).backward()  # y holds a single number, so there is nothing to pas
 first.grad
 
 # %%
-# The two numbers are those of the first row.
-#
 # What ones do to the weights
 # ---------------------------
 #
-# The same call has filled the gradients of the weights, too, and these are a different
-# matter. Each sample is used by one output, but the weights are used by *all* outputs. So
-# their gradients have been added up over the samples. A small case shows it:
+# In a network, the same call fills the gradients of the weights, too, and these are a
+# different matter. Each sample is used by one output, but the weights are used by *all*
+# outputs. Take a network with a single weight:
 #
 # .. predict::
 #    :for: w.grad
@@ -181,10 +182,11 @@ s = torch.tensor([2.0, 3.0, 4.0])
 w.grad
 
 # %%
-# It is :math:`2+3+4`. For training this is what you want: the gradient of the total loss
-# of a batch. If you expected three slopes, no ``v`` can give them in one call of
-# ``backward``, because ``w.grad`` has the shape of ``w`` and holds one number. How to
-# keep them apart is shown in part 2, in :ref:`one-jacobian-per-sample`.
+# It is :math:`2+3+4`: the slopes have been added up over the samples. For training this is
+# what you want: the gradient of the total loss of a batch. If you expected three slopes, no
+# ``v`` can give them in one call of ``backward``, because ``w.grad`` has the shape of ``w``
+# and holds one number. How to keep them apart is shown in part 2, in
+# :ref:`one-jacobian-per-sample`.
 #
 # .. admonition:: Remember
 #
@@ -239,8 +241,8 @@ torch.testing.assert_close(mean, x.grad / 5)
 assert four.grad.tolist() == [2, 4, 6, 3]
 
 # %%
-# **Next:** and for our house, where ones mix heat with fuel? :ref:`one-output-at-a-time`
-# keeps the two apart.
+# **Next:** and where ones would add what you want to keep apart, such as heat and fuel?
+# There you ask for :ref:`one output at a time <one-output-at-a-time>`.
 #
 # .. asked: why torch.ones_like(y); what does backward(torch.ones_like(y)) mean;
 #    derivative at many points at once; derivative of a curve at all points without a

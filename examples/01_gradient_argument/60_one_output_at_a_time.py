@@ -4,74 +4,90 @@ r"""
 One output at a time
 ====================
 
-A network puts a picture into one of ten classes, and you want to know which pixels speak
-for *cat*, and which for *dog*. These are two questions, and their answers should not be
-added up. In our house the two questions are how the heat depends on the stoves, and how the
-fuel does. The answer is two gradients, and one call of ``backward`` gives one. So you call
-it twice, and on the way you run into two surprises that catch nearly everybody.
+A network looks at a picture and gives one score for *cat* and one for *dog*. You want to
+know which pixels speak for the cat, and which for the dog. These are two questions, and
+their answers should not be added up. But ``backward`` answers one question in a call. So
+you call it twice, and on the way you run into two surprises that catch nearly everybody.
 """
 
 # %%
 # A single 1
 # ----------
 #
-# In our house, the price 1 for heat and 0 for fuel left only the first row of the table.
-# Such a ``v``, with a single 1 and zeros elsewhere, is called *one-hot*. The place of the 1
-# selects the row:
+# Here is such a network, small enough to follow every number. A picture is the brightness
+# of three pixels: the tip of the left ear, the tip of the right ear, and the tongue. The
+# score for *cat* is high when both ears are bright, and the score for *dog* when the tongue
+# is:
 
 import torch
 
 
-def house(x):
-    return torch.stack([x.sum(), (x**2).sum()])
+def network(pixels):
+    left, right, tongue = pixels[..., 0], pixels[..., 1], pixels[..., 2]
+    cat = left * right
+    dog = 5 * tongue
+    return torch.stack([cat, dog], dim=-1)  # the two scores side by side
 
 
-x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-y = house(x)
-y.backward(torch.tensor([1.0, 0.0]))
-x.grad
+picture = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+scores = network(picture)
+scores
 
 # %%
-# You may also take the entry out first and call ``y[0].backward()``, which needs no ``v``
-# because ``y[0]`` is a number. On the way back, the indexing hands its 1 to the entry that
-# you took, and zeros to all others. So indexing makes the same one-hot ``v`` for you.
+# We ask about the cat with the price 1 for its score and 0 for the other. Such a ``v``,
+# with a single 1 and zeros elsewhere, is called *one-hot*. The place of the 1 selects the
+# row:
+
+scores.backward(torch.tensor([1.0, 0.0]))
+picture.grad
+
+# %%
+# The right ear has the rate 3, because the left one is at 3, and the other way round. You
+# may also take the score out first and call ``scores[0].backward()``, which needs no ``v``
+# because ``scores[0]`` is a number. On the way back, the indexing hands its 1 to the entry
+# that you took, and zeros to all others. So indexing makes the same one-hot ``v`` for you.
 #
 # Two surprises
 # -------------
 #
-# Now we ask for the second row, on the same ``y``:
+# Now we ask about the dog, with the same ``scores``:
 
 try:
-    y.backward(torch.tensor([0.0, 1.0]))
+    scores.backward(torch.tensor([0.0, 1.0]))
 except RuntimeError as error:
     print(error)
 
 # %%
-# The first surprise is this famous message. While PyTorch computed the fuel, it kept ``x``
-# in its notes, the graph, because the slope :math:`2x` is needed on the walk back. After
-# the first walk it threw away what it had kept, since usually nobody needs it twice. The
-# message calls this the *saved intermediate values*. (A function of sums alone saves
-# nothing, and could be walked twice. Don't rely on it.) If you know that you will come
-# back, say so in the first call, with ``retain_graph=True``, as we did on the first page.
+# The first surprise is this famous message. While PyTorch computed the cat's score, it kept
+# the two ears in its notes, the graph, because they are needed on the walk back. After the
+# first walk it threw away what it had kept, since usually nobody needs it twice. The
+# message calls this the *saved intermediate values*. On the earlier pages we did not meet
+# it, because we computed a new ``y`` for each call. If you want to use the old one, say so
+# in the first call, with ``retain_graph=True``. Let us do that in a loop, and collect both
+# gradients:
 #
 # .. predict::
-#    :for: x.grad
-#    :also: the adding is in the way
+#    :value: 1
+#    :for: the first of the two
 #
-#    We empty ``x.grad``. Then the first call asks for the row ``[1, 1, 1]`` and the second
-#    for the row ``[2, 4, 6]``. What is in ``x.grad`` at the end?
+#    We empty ``picture.grad`` before the loop. The first call asks for the row
+#    ``[1, 3, 0]`` and the second for the row ``[0, 0, 5]``. What does the list hold in the
+#    end, first and second?
 
-x.grad = None
-y = house(x)
-y.backward(torch.tensor([1.0, 0.0]), retain_graph=True)
-y.backward(torch.tensor([0.0, 1.0]))
-added = x.grad
-added
+picture.grad = None
+scores = network(picture)
+collected = []
+for v in torch.eye(2):  # the rows of this matrix are [1, 0] and [0, 1]
+    scores.backward(v, retain_graph=True)
+    collected.append(picture.grad)
+collected
 
 # %%
-# The second surprise: ``x.grad`` holds the *sum* of the two rows. ``backward`` does not
-# replace what is in ``x.grad``, it adds to it. You have seen these three numbers before:
-# they are what ones gave us on the first page, because ones add the two rows as well.
+# The second surprise: the list holds the *sum* of the two rows, twice. ``backward`` does
+# not replace what is in ``picture.grad``, it adds to it. And here it has added in place:
+# both entries of the list are the same tensor, so the first one has changed after we had
+# put it there. The sum is also what ones would have given us, since they add the two rows
+# as well.
 #
 # Adding is useful in training, where a big batch can be processed in small pieces before
 # the optimizer takes its step. It is also the reason why a training loop calls
@@ -80,114 +96,114 @@ added
 # Row by row
 # ----------
 #
-# Here the adding is in the way. So we empty ``x.grad`` before each call, and take the row
-# out after it. (The row need not be copied, because ``x.grad = None`` lets go of the old
-# tensor, and the next call makes a new one.)
+# Here the adding is in the way. We put ``picture.grad = None`` in front of each call. Then
+# there is nothing to add to, and PyTorch makes a new tensor:
 
-y = house(x)
 kept = []
-for v in torch.eye(2):  # the rows of this matrix are [1, 0] and [0, 1]
-    x.grad = None
-    y.backward(v, retain_graph=True)
-    kept.append(x.grad)
+for v in torch.eye(2):
+    picture.grad = None
+    scores.backward(v, retain_graph=True)
+    kept.append(picture.grad)
 torch.stack(kept)
 
 # %%
-# There is also a function that does not touch ``x.grad`` at all:
+# There is also a function that does not touch ``picture.grad`` at all:
 
 rows = []
 for v in torch.eye(2):
-    (row,) = torch.autograd.grad(y, x, v, retain_graph=True)
+    (row,) = torch.autograd.grad(scores, picture, v, retain_graph=True)
     rows.append(row)
 table = torch.stack(rows)
 table
 
 # %%
 # ``torch.autograd.grad`` takes the same ``v`` and computes the same product, but it returns
-# the result and leaves ``x.grad`` alone. It returns a tuple with one entry for each input
-# that you asked about, hence the comma after ``row``.
+# the result and leaves ``picture.grad`` alone. It returns a tuple with one entry for each
+# input that you asked about, hence the comma after ``row``.
 #
 # The two rows, one under the other, are the :term:`Jacobian`. This is the plainest way to
-# get it: one walk for each output. In the picture, the button *one-hot* goes from row to
-# row, at any settings of the stoves:
+# get it: one walk for each output. In the drawing, the button *one-hot* goes from row to
+# row, at any brightness of the pixels:
 
 import pullback
 
-outputs, stoves = ["heat", "fuel"], ["stove 1", "stove 2", "stove 3"]
-pullback.live(house, x.detach(), v, rows=outputs, columns=stoves)
+classes, pixels = ["cat", "dog"], ["left ear", "right ear", "tongue"]
+pullback.live(network, picture.detach(), v, rows=classes, columns=pixels)
 
 # %%
-# A loop in Python is slow when there are many outputs. You can hand over all the ``v`` at
-# once, and say that you mean it:
+# .. dropdown:: All rows in one call
+#
+#    A loop in Python is slow when there are many outputs. You can hand over all the ``v``
+#    at once, and say with ``is_grads_batched=True`` that you mean it. Without it, the
+#    matrix would be taken for a single ``v`` of the wrong shape, and refused. There are
+#    still two products to compute, but PyTorch does them side by side. For many outputs
+#    this is usually much faster (:ref:`measured <ways-measured>`). A few kinds of
+#    operations refuse to be done side by side, with an error. For most of them the loop
+#    works.
 
-(at_once,) = torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True)
+(at_once,) = torch.autograd.grad(scores, picture, torch.eye(2), is_grads_batched=True)
 at_once
 
 # %%
-# Without ``is_grads_batched=True`` the matrix would be taken for a single ``v`` of the
-# wrong shape, and refused. There are still two products to compute, but PyTorch does them
-# side by side. For many outputs this is usually much faster (:ref:`ways-measured`).
+# Many pictures and two classes
+# -----------------------------
 #
-# Many points and several outputs
-# -------------------------------
-#
-# Often both come together: a function with several outputs, evaluated at many points.
-# Take :math:`f(x)=(x^3,\;5x)` at 0, 1 and 2. The result has the shape ``(3, 2)``, with a
-# row for each point and a column for each output:
+# Usually there is a batch of pictures. Here are three, and so the scores have the shape
+# ``(3, 2)``, with a row for each picture and a column for each class:
 
-
-def f(x):
-    return torch.stack([x**3, 5 * x], dim=1)
-
-
-points = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
-values = f(points)
-values
+album = torch.tensor(
+    [[1.0, 2.0, 0.0], [4.0, 2.0, 1.0], [0.0, 1.0, 3.0]], requires_grad=True
+)
+scores = network(album)
+scores
 
 # %%
-# Look at one column. Each of its three entries depends on a point of its own, so ones do
-# no harm there. But the two entries of a row depend on the same point, and ones for both
-# would add their slopes. So we make one call for each column:
+# Look at one column. Each of its three scores depends on a picture of its own, so ones do
+# no harm there. But the two scores of a row depend on the same picture, and ones for both
+# would add their gradients. So we make one call for each column:
 #
 # .. predict::
 #    :value: 1
+#    :item: 1
 #    :for: the three numbers
 #    :code:
 #
-#    Which ``v`` asks for the derivative of the *first* output, :math:`x^3`, at all three
-#    points? And which three numbers come back?
+#    Which ``v`` asks about the *cat* in all three pictures? And which three numbers come
+#    back for the second picture, whose pixels are 4, 2 and 1?
 
-derivatives = []
+answers = []
 for k in range(2):
-    v = torch.zeros_like(values)
-    v[:, k] = 1.0  # all points, one output
-    (column,) = torch.autograd.grad(values, points, v, retain_graph=True)
-    derivatives.append(column)
-derivatives
+    v = torch.zeros_like(scores)
+    v[:, k] = 1.0  # all pictures, one class
+    (gradient,) = torch.autograd.grad(scores, album, v, retain_graph=True)
+    answers.append(gradient)
+print("cat:", answers[0])
+print("dog:", answers[1])
 
 # %%
-# The first is :math:`3x^2` at 0, 1 and 2, and the second is 5 everywhere. Two calls were
-# enough for six derivatives. As long as the points don't mix, you need one ``v`` for
-# each output *of a point*, however many points there are.
+# For the cat, each row holds that picture's right ear, its left ear, and 0. For the dog it
+# is always ``[0, 0, 5]``. Two calls were enough for six gradients. If no picture has an
+# influence on another's scores, you need one ``v`` for each class, however many pictures
+# there are.
 #
-# .. dropdown:: What must not happen between two calls on the same y
+# .. dropdown:: What to watch when you call twice on the same y
 #
 #    Nothing may change what the graph needs. If ``x`` were a parameter, a step of the
-#    optimizer would change it, and then the second walk is usually refused. (With
-#    ``fused=True``, an option of some optimizers, nothing notices the change, and the
-#    second result is wrong.) A network under ``torch.compile`` may refuse to be walked
-#    twice at all. Then use the network as it was before it was compiled.
+#    optimizer between the two calls would change it, and then the second walk is usually
+#    refused. (With ``fused=True``, an option of some optimizers, nothing notices the
+#    change, and the second result is wrong.) A network under ``torch.compile`` may refuse
+#    to be walked twice at all. Then use the network as it was before it was compiled.
 #
-# .. dropdown:: If is_grads_batched fails
+#    A function of sums alone saves nothing, and could be walked twice without
+#    ``retain_graph=True``. Don't rely on it.
 #
-#    A few kinds of operations refuse to be done side by side, with an error. For most of
-#    them the loop works.
+#    And if the row of one output holds infinity or NaN, the price 0 does not keep it out of
+#    the result, because 0 times these is NaN.
 #
 # .. admonition:: Remember
 #
 #    - A one-hot ``v`` gives the row of one output. For a vector ``y``,
-#      ``y[k].backward()`` is the same. (Neither helps if
-#      another row holds infinity or NaN, since 0 times these is NaN.)
+#      ``y[k].backward()`` is the same.
 #    - To walk back from the same ``y`` again, pass ``retain_graph=True`` in all calls but
 #      the last, and change nothing in between that the graph needs.
 #    - ``backward`` adds to ``x.grad``. Empty it, or use ``torch.autograd.grad``, which
@@ -197,7 +213,7 @@ derivatives
 #
 # .. admonition:: Try it
 #
-#    A network returns ``scores`` of the shape ``(8, 10)``: eight images, ten classes.
+#    Another network returns ``scores`` of the shape ``(8, 10)``: eight images, ten classes.
 #    It treats each image by itself. You want, for every image, the gradient of the score
 #    of *its own* class, which is in ``labels``. How many calls do you need? Write down
 #    the ``v``.
@@ -205,19 +221,19 @@ derivatives
 # .. dropdown:: Answer
 #
 #    One. Ten would be needed for the gradients of all ten scores. Here you want only one
-#    score of each image, and the images don't mix. So ``v`` has a 1 in each row, at the
-#    label. Below is a small network with labels drawn by chance. Each row of the result is
-#    the gradient of one score, for one image:
+#    score of each image, and no image changes another's. So ``v`` has a 1 in each row, at
+#    the label. Below is a small network with labels drawn by chance. Each row of the result
+#    is the gradient of one score, for one image:
 
 torch.manual_seed(0)
-network = torch.nn.Sequential(
+classifier = torch.nn.Sequential(
     torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 10)
 )
 images = torch.randn(8, 4, requires_grad=True)
 labels = torch.randint(10, (8,))
-scores = network(images)
-v = torch.nn.functional.one_hot(labels, 10).to(scores)
-(together,) = torch.autograd.grad(scores, images, v)
+y = classifier(images)
+v = torch.nn.functional.one_hot(labels, 10).to(y)
+(together,) = torch.autograd.grad(y, images, v)
 together.shape
 
 # %%
@@ -226,25 +242,32 @@ together.shape
 #    The rows against the table of small steps, the batch of ``v`` against the loop, and
 #    the answer against one call for each image.
 
-at, h = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), 1e-6
+at, h = picture.detach().double(), 1e-6
 steps = h * torch.eye(3, dtype=torch.float64)
-nudged = torch.stack([(house(at + s) - house(at - s)) / (2 * h) for s in steps], dim=1)
+nudged = torch.stack([(network(at + s) - network(at - s)) / (2 * h) for s in steps], dim=1)
 torch.testing.assert_close(table.double(), nudged)
 assert torch.equal(at_once, table)
 assert torch.equal(torch.stack(kept), table)
-assert torch.equal(added, table.sum(0))
-t = points.detach()
-torch.testing.assert_close(derivatives[0], 3 * t**2)
-torch.testing.assert_close(derivatives[1], torch.full((3,), 5.0))
+assert collected[0] is collected[1]
+assert torch.equal(collected[0], table.sum(0))
+with_ones = torch.autograd.grad(network(picture), picture, torch.ones(2))[0]
+assert torch.equal(with_ones, table.sum(0))
+for one, cat, dog in zip(album.detach(), *answers, strict=True):
+    assert cat.tolist() == [one[1], one[0], 0]
+    assert dog.tolist() == [0, 0, 5]
 
-y = house(x)
+y = network(picture)
 y.retain_grad()
 y[0].backward()
 assert y.grad.tolist() == [1, 0]
 
+sums = torch.stack([picture.sum(), picture.sum()])
+for _ in range(2):  # nothing is saved
+    assert torch.autograd.grad(sums, picture, torch.ones(2))[0].tolist() == [2, 2, 2]
+
 for image, label, gradient in zip(images.detach(), labels, together, strict=True):
     image.requires_grad_()
-    (alone,) = torch.autograd.grad(network(image)[label], image)
+    (alone,) = torch.autograd.grad(classifier(image)[label], image)
     torch.testing.assert_close(gradient, alone)
 
 # %%

@@ -11,12 +11,8 @@ return numbers of the right shape, without any error, and they are not what you 
 """
 
 # %%
-# .. dropdown:: If you are here because of a trained network, and in a hurry
-#
-#    Call ``model.eval()`` before you ask what it says about each sample. BatchNorm then
-#    uses numbers that it has stored, a sample no longer depends on the others, and one call
-#    with ones is right for all of them. Why this is so, and what to do where the samples
-#    are meant to mix, is what the page is about.
+# (If a trained network has brought you here, and you are in a hurry, go to :ref:`What can
+# you do? <stop-the-mixing>`)
 #
 # Shares of the bill
 # ------------------
@@ -80,9 +76,14 @@ pullback.live(shares, x.detach(), rows=flats, columns=flats)
 #    ``[1, 0, 0]``, which leaves only the first row. The first entry of the result is the
 #    slope of the first share at the first radiator, 0.375 at the settings from above.
 #
-# Zeros would at least make you suspicious. Usually you get numbers that look quite
-# reasonable, as here, where we divide by ``x.norm()``, the square root of the sum of the
-# squares:
+# Zeros would at least make you suspicious. Usually ones return numbers that look quite
+# reasonable.
+#
+# .. dropdown:: Ones that look reasonable
+#
+#    Here we divide by ``x.norm()``, the square root of the sum of the squares. Read the
+#    third column. The third output rises with its own input, at a rate of 0.27. The ones
+#    say that it falls.
 
 
 def scaled(x):
@@ -93,25 +94,13 @@ K = torch.autograd.functional.jacobian(scaled, x.detach())
 pullback.draw.vjp(torch.ones(3), K, result_name="ones")
 
 # %%
-# Read the third column. The third output rises with its own input, at a rate of 0.27. The
-# ones say that it falls.
-#
 # Samples that look at each other
 # -------------------------------
 #
 # Functions like this are common in networks. ``BatchNorm``, while it is training, subtracts
-# the mean of the batch and divides by its spread. So the output of each sample depends on
-# all samples of the batch.
-#
-# If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
-# the loss of the whole batch with respect to the weights, and the mixing is a part of that
-# loss. The trouble begins when you ask for the gradient of each output with respect to *its
-# own sample*, and use ones. Who does this during training? Somebody whose network has to
-# satisfy a differential equation (:ref:`pinn`), for example, or whose loss has a penalty
-# on the slopes of the network (:ref:`gradient-penalty`).
-#
-# Here is a small network with BatchNorm. We compute the gradient of its first output with
-# respect to the first sample twice: with ones, and by asking for this output alone:
+# the mean of the batch and divides by its spread. Here is a small network with such a
+# layer. We compute the gradient of its first output with respect to the first sample in two
+# ways: with ones, and by asking for this output alone:
 
 torch.manual_seed(0)  # so that you see the same numbers
 network = torch.nn.Sequential(
@@ -123,53 +112,78 @@ network = torch.nn.Sequential(
 samples = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
 
 
-def first_sample():
-    y = network(samples)
-    (ones,) = torch.autograd.grad(y, samples, torch.ones_like(y), retain_graph=True)
-    (alone,) = torch.autograd.grad(y[0, 0], samples)
+def first_sample(batch):
+    y = network(batch)
+    (ones,) = torch.autograd.grad(y, batch, torch.ones_like(y), retain_graph=True)
+    (alone,) = torch.autograd.grad(y[0, 0], batch)
     return ones[0], alone[0]
 
 
+training = first_sample(samples)
+print("with ones:      ", training[0])
+print("the first alone:", training[1])
+
 # %%
+# The two differ. With ones, the gradient also contains how the first sample moves the
+# outputs of the *other* two, through the mean and the spread. So let us keep to the first
+# output alone.
+#
 # .. admonition:: Predict
 #
-#    We ask the network in training mode first, and then in eval mode. In which of the
-#    modes will the two gradients agree: in both, in one, or in neither?
+#    Have we got rid of the other samples now? We leave the first sample as it is and
+#    replace the other two. Will the gradient of the first output alone, at the first
+#    sample, be the same as before?
 
-found = {}
-for mode in ("training", "eval"):
-    network.train(mode == "training")  # train(False) is what eval() calls
-    found[mode] = first_sample()
-    print(mode, "mode")
-    print("  with ones       ", found[mode][0])
-    print("  the first alone ", found[mode][1])
+others = samples.detach().clone()
+others[1:] += 1.0  # two new samples beside the first
+others.requires_grad_()
+moved = first_sample(others)
+print("beside the old two:", training[1])
+print("beside the new two:", moved[1])
 
 # %%
-# In training mode the two differ. With ones, the gradient also contains how the first
-# sample moves the outputs of the *other* two. In eval mode BatchNorm, with its default
-# settings, no longer looks at the batch. It uses a mean and a spread that it has stored. So
-# every sample goes through this network alone, and the two agree. (They are not the
-# gradients of training mode, not even those of the first output alone, because with the
-# stored numbers the network is a slightly different function.)
+# It is another gradient. By asking for one output we have kept the other *outputs* out of
+# it, but not the other *samples*: they are in the mean and in the spread with which the
+# first output is computed.
 #
-# This also explains a gradient that changes with the company. Here is the first sample's,
-# beside two different pairs of other samples. Even a call for its output alone does not
-# help in training mode, because the output itself depends on who else is there:
+# If you train with BatchNorm, there is nothing to fear. Training asks for the gradient of
+# the loss of the whole batch with respect to the weights, and the mixing is a part of that
+# loss. The trouble begins when you want the gradient of each output with respect to *its
+# own sample*.
+#
+# .. dropdown:: Who wants that while the network is being trained?
+#
+#    Somebody whose loss contains the slopes of the network. Suppose that it should learn
+#    how a hot cup cools down, and that the law says how fast the temperature falls. The
+#    loss then compares the slope of the output, at each moment, with the law (:ref:`pinn`).
+#    Or the loss punishes steep slopes, so that the output does not jump when the input
+#    changes a little (:ref:`gradient-penalty`). In such a network, use a layer that does
+#    not look at the batch, ``LayerNorm`` for example, instead of BatchNorm.
+#
+# .. _stop-the-mixing:
+#
+# What can you do?
+# ----------------
+#
+# If the network has been trained, call ``eval()`` before you ask it. BatchNorm, with its
+# default settings, then no longer looks at the batch. It uses a mean and a spread that it
+# has stored, so that each sample goes through this network alone:
 
-company = samples.detach(), torch.cat([samples.detach()[:1], torch.ones(2, 2).double()])
-answers = {}
-for mode in ("training", "eval"):
-    network.train(mode == "training")
-    asked = []
-    for batch in company:
-        batch = batch.clone().requires_grad_()
-        asked.append(torch.autograd.grad(network(batch)[0, 0], batch)[0][0])
-    answers[mode] = torch.allclose(*asked)
-    print(f"{mode:8} mode, the same answer in other company:", answers[mode])
+network.eval()
+for batch in (samples, others):
+    ones, alone = first_sample(batch)
+    print("with ones:      ", ones)
+    print("the first alone:", alone)
 
 # %%
-# So call ``network.eval()`` before you ask a trained network about single samples, and
+# All four agree, with ones or without, and whoever else is in the batch. It is the gradient
+# of the function that you use after training. With the stored numbers this is a slightly
+# different function, and so none of the gradients from above comes back. Call
 # ``network.train()`` before you train on.
+#
+# If the mixing is meant, as in the shares of the bill, ask for one output at a time, as on
+# the last page. This gives you each output's derivative with respect to its own input. The
+# other inputs still have their part in it, as they have in the share itself.
 #
 # .. dropdown:: Other functions that mix
 #
@@ -182,8 +196,8 @@ for mode in ("training", "eval"):
 # How to find out
 # ---------------
 #
-# You can ask the network itself. Walk back from one output at a time, and see which samples
-# receive something:
+# In a network with twenty layers, you can ask the network itself. Walk back from one output
+# at a time, and see which samples receive something:
 
 
 def listens_to(network):
@@ -200,18 +214,11 @@ listens_to(network.eval())
 # In training mode every output depends on all three samples, so ones would mix them. In
 # eval mode each output listens to its own sample only, and all other places are ``False``.
 #
-# What can you do? If BatchNorm mixes your samples and you want to know about each of them,
-# stop the mixing with ``eval()``, as above: then ones are right. (It is the derivative of
-# the function that you use after training, in which the samples don't mix.) If the mixing
-# is meant, as in the shares of the bill, and you want each output's derivative with respect
-# to its own input, ask for one output at a time, as on the last page. The other samples
-# then still have their part in each answer.
-#
 # .. dropdown:: The same in one call
 #
 #    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. Ask
-#    it in float32 or float64. In half precision, it takes a small share of another sample
-#    for rounding, and says ``False``.
+#    it in float32 or float64. In half precision the rounding errors are so large that it
+#    cannot tell a weak influence of another sample from them, and it says ``False``.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
@@ -293,14 +300,21 @@ for mode in ("training", "eval"):
     torch.testing.assert_close(ones, nudged.sum(0), **close)
     assert torch.allclose(own, nudged.sum(0), atol=1e-6) != (mode == "training")
     if mode == "training":  # the numbers that eval mode uses have moved since
-        torch.testing.assert_close(found[mode], (nudged.sum(0)[0], own[0]), **close)
-torch.testing.assert_close(*found["eval"])
+        torch.testing.assert_close(training, (nudged.sum(0)[0], own[0]), **close)
+network.eval()
+found = [*first_sample(samples), *first_sample(others)]
+for gradient in found:
+    torch.testing.assert_close(gradient, found[0])
+for gradient in (*training, *moved):
+    assert not torch.allclose(gradient, found[0])
+assert not torch.allclose(training[0], training[1])
+assert not torch.allclose(training[1], moved[1])
+assert not pullback.mixing(torch.nn.LayerNorm(2).double(), samples).mixes
 
 classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 (zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())
 torch.testing.assert_close(zeros, torch.zeros_like(zeros))
 assert three.grad.tolist() == [3, 2, 1]
-assert answers == {"training": False, "eval": True}
 
 # %%
 # **Next:** between ones and a single 1 there is everything else. :ref:`the-v-you-choose`

@@ -4,65 +4,112 @@ r"""
 The v you choose: weights, masks and means
 ==========================================
 
-A network labels every pixel of an image, and it is bad at the edges, where it matters
-most. You want the pixels at an edge to count three times as much, and the pixels that
-nobody has labelled not at all. A single tensor can say all of this. And whenever you have
-taken the mean of some losses, you have chosen such a tensor without knowing it.
+A network estimates for every pixel of an image how far away things are. It is bad at the
+edges of things, where it matters most, and at some pixels nobody has measured the distance.
+You want the pixels at an edge to count three times as much, and those without a measurement
+not at all. A single tensor can say all of this. And whenever you have taken the mean of
+some losses, you have chosen such a tensor without knowing it.
 """
 
 # %%
 # A loss for each pixel
 # ---------------------
 #
-# Here is a very small image, two rows of three pixels. The network has given each pixel a
-# score, which PyTorch calls a *logit*. A positive score says "yes, this is road", and a
-# negative one "no". ``target`` is 1 where the answer is yes and 0 where it is no. With
-# ``reduction="none"`` the loss is not averaged, so that we get one number for each pixel:
+# Here is a very small image, two rows of three pixels, with distances in metres. The loss
+# of a pixel is the square of its error, so that we get one number for each pixel:
 
 import torch
 
-scores = torch.tensor([[2.0, -1.0, 0.5], [1.0, 0.0, -2.0]], requires_grad=True)
-target = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
-losses = torch.nn.functional.binary_cross_entropy_with_logits(
-    scores, target, reduction="none"
-)
+estimate = torch.tensor([[2.0, 5.0, 4.0], [2.0, 2.0, 9.0]], requires_grad=True)
+measured = torch.tensor([[3.0, 3.0, 3.0], [3.0, 5.0, 0.0]])
+losses = (estimate - measured) ** 2
 losses
 
 # %%
-# The largest is at the lower left, where the score leans the wrong way. These six numbers
-# are our ``y`` now. First we pass ones, so that every pixel counts once:
+# At the last pixel nobody has measured. The 0 that stands there is only a placeholder, and
+# so the 81 means nothing. A mask has a 1 at each of the five other pixels, and a 0 here.
+#
+# .. predict::
+#    :for: the number
+#
+#    Somebody multiplies the losses by the mask and takes the mean, to get the mean of the
+#    five measured losses. Which number do they get? Is it the right one?
 
-(plain,) = torch.autograd.grad(losses, scores, torch.ones(2, 3), retain_graph=True)
-plain
+mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
+(mask * losses).mean()
 
 # %%
-# As for every loss, a negative number says that the score should go up, and a positive one
-# that it should go down. The pixel at the lower left is pushed down hardest.
+# The five losses add up to 16, so their mean is 3.2. The mask has made the last loss zero,
+# but ``mean()`` still counts it, and divides by six.
 #
-# .. dropdown:: Where these numbers come from
+# The v inside a loss
+# -------------------
 #
-#    If you work out the derivative of this loss, you get the probability that the network
-#    gives to "yes", less the target. The sigmoid turns the score 2 of the first pixel into
-#    a probability of 0.88. The target is 1, and so its entry is −0.12.
+# What does this do to the gradients? Whatever you do to a tensor of losses before you call
+# ``backward``, in the end each of them has been given a weight. This is the ``v`` that
+# arrives at ``losses``, and ``torch.autograd.grad`` can show it, because it works for any
+# tensor on the way:
 #
-# Now the edge. Suppose that it runs through the middle column, and that nobody has labelled
-# the last pixel of the second row:
+# .. predict::
+#    :for: v
+#    :value: 2
+#
+#    ``losses[mask > 0].mean()`` is 3.2, the number that was wanted. Which ``v`` does its
+#    ``backward()`` send to the six losses?
+#
+# We look at three numbers. The mean from above comes first, the one that you were asked
+# about is the second, and the third is the largest of the five losses:
+
+for number in (
+    (mask * losses).mean(),
+    losses[mask > 0].mean(),
+    losses[mask > 0].max(),
+):
+    (v,) = torch.autograd.grad(number, losses)
+    print(v)
+
+# %%
+# In the second one, the mask has left five pixels, and each of them counts a fifth. In the
+# first one each counts only a sixth, so the loss and every gradient are 5/6 of what they
+# should be. If it were 5/6 in every batch, the learning rate could make up for it. But the
+# next image has another number of measured pixels, and so another factor. An image with few
+# measured pixels hardly counts.
+#
+# Here is the ``v`` of some usual calls:
+#
+# =======================================  ================================================
+# what you call                            the ``v`` that arrives at ``losses``
+# =======================================  ================================================
+# ``losses.sum().backward()``              1 everywhere
+# ``losses.mean().backward()``             1/6 everywhere, since there are six losses
+# ``losses[mask > 0].sum().backward()``    1 where ``mask`` is 1, 0 elsewhere
+# ``losses[mask > 0].mean().backward()``   one over the number of kept losses, 0 elsewhere
+# ``losses.max().backward()``              1 at the largest, 0 elsewhere
+# =======================================  ================================================
+#
+# So when you meet a new way to combine losses, ask which ``v`` it sends to them. It tells
+# you which of them count, and how much.
+#
+# .. dropdown:: And if two losses are the largest?
+#
+#    Then ``max()`` gives each of them the weight 1/2.
+#
+# .. dropdown:: Three walks, and no ``retain_graph``?
+#
+#    Each of the three numbers has a graph of its own down to ``losses``, and the walk ends
+#    there. So no part of a graph was walked twice.
+#
+# Three times for the edge
+# ------------------------
+#
+# Now the edge. Suppose that it runs through the middle column. We write into a tensor how
+# much each pixel should count, and pass it as ``v``. Beside it, for comparison, every pixel
+# counts once:
 
 weight = torch.tensor([[1.0, 3.0, 1.0], [1.0, 3.0, 0.0]])
-
-# %%
-# .. predict::
-#    :for: the first row
-#
-#    We pass ``weight`` as ``v``. What becomes of the first row of the gradient? With ones
-#    it was ``[-0.12, 0.27, -0.38]``.
-
 losses.backward(weight, retain_graph=True)
-weighted = scores.grad
-weighted[0]
-
-# %%
-# The pixel at the edge pulls three times as hard. And the last pixel of all is silent:
+weighted = estimate.grad
+(plain,) = torch.autograd.grad(losses, estimate, torch.ones(2, 3), retain_graph=True)
 
 import pullback
 
@@ -71,88 +118,54 @@ both = {"every pixel counts 1": plain.flatten(), "v = weight": weighted.flatten(
 pullback.draw.bars(both, names=pixels)
 
 # %%
+# With ones, the last pixel would pull harder than all others, and nobody has measured
+# there. With the weights it is silent, and the two pixels at the edge pull three times as
+# hard.
+#
 # In a real network all pixels share the parameters of the earlier layers. There the
-# gradient is a sum over the pixels, in which the edge counts three times and the unlabelled
-# pixel does not appear.
-#
-# Here are the three pixels at the top. Move a score until its pixel is right and certain,
-# and watch how little it still sends back, even with a weight of 3:
-
-
-def top_losses(s):
-    loss = torch.nn.functional.binary_cross_entropy_with_logits
-    return loss(s, target[0], reduction="none")
-
-
-scored = ["score 1", "score 2", "score 3"]
-top = scores.detach()[0]
-pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=scored)
-
-# %%
-# .. dropdown:: Why not mark unlabelled pixels with NaN?
-#
-#    Because 0 times NaN is NaN, so a weight of 0 could not remove it. Neither can it remove
-#    an infinite gradient (:ref:`masked-nan`). Use a finite number that the loss
-#    accepts, as we did with the target 0 of the last pixel.
-#
-# The v inside a loss
-# -------------------
+# gradient is a sum over the pixels, in which the edge counts three times and the pixel
+# without a measurement does not appear.
 #
 # Perhaps you would have multiplied the losses and added them up. This is the same, and by
 # now you can say why: the gradient of the sum of ``weight * losses``, with respect to
 # ``losses``, is ``weight``. So this is the ``v`` that arrives there:
 
-by_formula = torch.autograd.grad((weight * losses).sum(), scores, retain_graph=True)[0]
+total = (weight * losses).sum()
+(by_formula,) = torch.autograd.grad(total, estimate, retain_graph=True)
 torch.equal(by_formula, weighted)
 
 # %%
 # Most training loops have the formula, because then the loss is a number that can be
-# printed. But whatever you do to a tensor of losses before you call ``backward``, in the
-# end each of them has been given a weight.
+# printed.
 #
-# .. predict::
-#    :for: v
-#    :value: 2
-#
-#    ``mask`` is True for the five labelled pixels. Which ``v`` does
-#    ``losses[mask].mean().backward()`` send to the six losses?
-#
-# To find out, we ask for the gradient of this number with respect to ``losses``, which
-# ``torch.autograd.grad`` can do for any tensor on the way. We do the same for the mean of
-# all losses, which comes first, and for the largest of them, which comes last:
+# Here are the three pixels at the top. Move an estimate until it is right, which is at 3,
+# and watch what it still sends back, even with a weight of 3:
 
-mask = weight > 0
-for number in (losses.mean(), losses[mask].mean(), losses.max()):
-    (v,) = torch.autograd.grad(number, losses)
-    print(v)
+
+def top_losses(estimate):
+    return (estimate - measured[0]) ** 2
+
+
+estimates = ["estimate 1", "estimate 2", "estimate 3"]
+top = estimate.detach()[0]
+pullback.live(top_losses, top, weight[0], rows=pixels[:3], columns=estimates)
 
 # %%
-# The second line is a mask with a mean: five pixels are left, and each of them counts a
-# fifth. It is a common mistake to divide by six instead, that is to write
-# ``(mask * losses).mean()``. Then the loss and every gradient are only 5/6 of those of
-# the masked mean, because five of the six pixels are labelled. If the factor were the same
-# in every batch, the learning rate could make up for it. But it is another one for each
-# batch, so that batches with few labelled pixels hardly count.
+# .. dropdown:: And when the network answers yes or no?
 #
-# Here is the ``v`` of some usual calls:
+#    A network that says for each pixel whether it is road gives it a *logit*: positive for
+#    yes, negative for no. ``binary_cross_entropy_with_logits`` with ``reduction="none"``
+#    returns one loss for each pixel, and all of this page holds for them. With the weight 1
+#    a pixel sends back the probability that the network gives to "yes", less the target.
+#    The logit 2, for example, is a probability of 0.88. If the target is 1, this makes
+#    −0.12. A pixel that is right and certain sends back almost nothing, even with the
+#    weight 3.
 #
-# =====================================  ==================================================
-# what you call                          the ``v`` that arrives at ``losses``
-# =====================================  ==================================================
-# ``losses.sum().backward()``            1 everywhere
-# ``losses.mean().backward()``           1/6 everywhere, since there are six losses
-# ``losses[mask].sum().backward()``      1 where ``mask`` is True, 0 elsewhere
-# ``losses[mask].mean().backward()``     one over the number of kept losses, 0 elsewhere
-# ``losses.max().backward()``            1 at the largest, 0 elsewhere (ties share the 1)
-# =====================================  ==================================================
+# .. dropdown:: Why not mark the missing measurements with NaN?
 #
-# So when you meet a new way to combine losses, ask which ``v`` it sends to them. It tells
-# you which of them count, and how much.
-#
-# .. dropdown:: Three walks, and no ``retain_graph``?
-#
-#    Each of the three numbers has a graph of its own down to ``losses``, and the walk ends
-#    there. So no part of a graph was walked twice.
+#    Because 0 times NaN is NaN, so a weight of 0 could not remove it. Neither can it remove
+#    an infinite gradient (:ref:`masked-nan`). Use a finite number that the loss
+#    accepts, as we did with the 0 at the last pixel.
 #
 # .. dropdown:: When the weights themselves come from the network
 #
@@ -163,10 +176,11 @@ for number in (losses.mean(), losses[mask].mean(), losses.max()):
 #
 # .. dropdown:: When you keep a v and use it again
 #
-#    Where the numbers of ``x`` are only rearranged, joined or shifted on the way to ``y``,
-#    as in ``x.view(6)``, PyTorch may put your ``v`` itself into ``x.grad`` instead of a
-#    copy. Whatever changes ``x.grad`` then changes your ``v``. To be safe, pass
-#    ``v.clone()``. :ref:`what-becomes-of-v` has the details.
+#    Weights like ours are made once and passed in every step. Where the numbers of ``x``
+#    are only rearranged, joined or shifted on the way to ``y``, as in ``x.view(6)``,
+#    PyTorch may put your ``v`` itself into ``x.grad`` instead of a copy. Whatever changes
+#    ``x.grad`` then changes your ``v``. To be safe, pass ``v.clone()``.
+#    :ref:`what-becomes-of-v` has the details.
 #
 # .. admonition:: Remember
 #
@@ -197,23 +211,33 @@ counts / counts.sum()
 #    The weighted gradient is compared with the formula for this loss, written out, and each
 #    row of the table of usual weights with the ``v`` that arrives.
 
-exact = (torch.sigmoid(scores) - target).detach()
+exact = 2 * (estimate - measured).detach()
 torch.testing.assert_close(plain, exact)
 torch.testing.assert_close(weighted, weight * exact)
+torch.testing.assert_close(losses[mask > 0].mean().item(), 3.2)
 
 largest = torch.zeros(6)
 largest[losses.flatten().argmax()] = 1.0
 expected = {
     losses.sum(): torch.ones(2, 3),
     losses.mean(): torch.full((2, 3), 1 / 6),
-    losses[mask].sum(): mask.float(),
-    losses[mask].mean(): mask / mask.sum(),
+    losses[mask > 0].sum(): mask,
+    losses[mask > 0].mean(): mask / mask.sum(),
     losses.max(): largest.reshape(2, 3),
-    (mask * losses).mean(): 5 / 6 * mask / mask.sum(),
+    (mask * losses).mean(): mask / 6,
+    (weight * losses).sum(): weight,
 }
 for number, arrives in expected.items():
     (v,) = torch.autograd.grad(number, losses, retain_graph=True)
     torch.testing.assert_close(v, arrives)
+
+logits = torch.tensor([[2.0, -1.0, 0.5], [1.0, 0.0, 9.0]], requires_grad=True)
+road = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+loss = torch.nn.functional.binary_cross_entropy_with_logits
+(sent,) = torch.autograd.grad(loss(logits, road, reduction="none"), logits, weight + 1)
+torch.testing.assert_close(sent, ((weight + 1) * (logits.sigmoid() - road)).detach())
+assert round(logits.sigmoid()[0, 0].item(), 2) == 0.88
+assert sent[1, 2].abs() < 0.001
 
 tied = torch.tensor([1.0, 2.0, 2.0], requires_grad=True)
 assert torch.autograd.grad(tied.max(), tied)[0].tolist() == [0, 0.5, 0.5]

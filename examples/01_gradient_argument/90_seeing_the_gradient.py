@@ -48,14 +48,8 @@ print(f"{right} of 81 days are right")
 # %%
 # In the loop, ``loss.backward()`` needs no argument, because ``loss`` is a number, and it
 # fills the gradients of the weights. For our picture we want something else: the gradient
-# of the network's output at each *point*.
-#
-# .. predict::
-#    :for: the shape of points.grad
-#    :code:
-#
-#    ``points`` has the shape ``(81, 2)`` and ``y`` the shape ``(81, 1)``. Which ``v`` do
-#    you pass, of which shape, and which shape will ``points.grad`` have?
+# of the network's output at each *point*. Each point goes through the network by itself and
+# has one output, so this is a case for ones:
 
 points.requires_grad_()
 y = network(points)
@@ -63,10 +57,15 @@ y.backward(torch.ones_like(y))
 points.grad.shape
 
 # %%
-# Each point goes through the network by itself, so ones are right here. ``v`` looks like
-# ``y`` and has the shape ``(81, 1)``. ``points.grad`` looks like ``points``: for each point
-# it has a pair of numbers, the rates at which the output grows with the temperature and
-# with the humidity. We draw each pair as an arrow:
+# ``y`` and its ``v`` have the shape ``(81, 1)``, and ``points.grad`` looks like ``points``:
+# for each point it has a pair of numbers, the rates at which the output grows with the
+# temperature and with the humidity. We draw each pair as an arrow. Its colour says how long
+# it is, and the colour bar at the side which colour stands for which length.
+#
+# .. admonition:: Predict
+#
+#    Which way will the arrows point? And where will they be longest: on the ordinary days
+#    in the middle, on the extreme days far outside, or in between?
 
 import pullback.plot
 
@@ -86,9 +85,9 @@ ax = pullback.plot.field(points.detach(), gradient, title="Where the output grow
 # .. dropdown:: And with a single layer?
 #
 #    Here is a network that has not been trained and has one layer: each input gets a
-#    weight, a bias is added, and the sigmoid makes a number between 0 and 1 of the sum. All
-#    arrows point in the same direction. The walk back says why. It starts with a 1 at the
-#    output, and the sigmoid multiplies it by its slope. This is :math:`y\,(1-y)`, large
+#    weight, a bias is added, and the sigmoid turns the sum into a number between 0 and 1.
+#    All arrows point in the same direction. The walk back says why. It starts with a 1 at
+#    the output, and the sigmoid multiplies it by its slope. This is :math:`y\,(1-y)`, large
 #    where the output is near one half, and it sets the length of the arrow. Then the layer
 #    multiplies what is left by its two weights, which are the same at every point.
 
@@ -107,15 +106,17 @@ ax = pullback.plot.field(points.detach(), one_layer, title="One layer")
 # again and again. Training moves the weights of a network against the gradient of the loss,
 # since the loss should fall. But an arrow only puts two rates side by side. Why should it
 # show the way on which the output grows fastest? Let us try it.
+#
 # We go to the point with the longest arrow, and from there take eight steps of the same
-# length: one along the arrow, one turned by 45 degrees, and so on around the compass. Each
-# of them has a part along the arrow and a part across it:
+# length: one along the arrow, one turned by 45 degrees, and so on around the compass. As
+# you go northeast by going some way north and some way east, each of these steps goes some
+# way along the arrow and some way across it:
 
 here = gradient.norm(dim=1).argmax()
 along = gradient[here] / gradient[here].norm()  # the arrow's direction, length 1
 across = torch.stack([-along[1], along[0]])  # turned by 90 degrees
 turn = torch.deg2rad(torch.arange(0.0, 360.0, 45.0))
-steps = 0.01 * torch.stack([a.cos() * along + a.sin() * across for a in turn])
+steps = 0.01 * (turn.cos()[:, None] * along + turn.sin()[:, None] * across)
 with torch.no_grad():
     gains = (network(points[here] + steps) - y[here])[:, 0]
 
@@ -152,12 +153,12 @@ for length in (0.01, 0.5, 3.0):
 # The long one has led across the circle and out on the other side, and the output falls.
 #
 # .. predict::
-#    :value: 2
-#    :for: how many of the 81, with the short steps
+#    :value: 5
+#    :for: how many of the 81, with steps of 0.5
 #
-#    This was one point. We take a step along its arrow from each of the 81 points. At how
-#    many of them will the output grow, if the steps are as short as 0.01? And what do you
-#    expect of longer steps, for a point close to the top of our hill?
+#    This was one point. We take a step along its arrow from each of the 81 points. With
+#    steps as short as 0.01 the output grows at all of them. At how many does it grow if the
+#    steps are as long as 0.5, which is the distance from one point to the next?
 
 arrows = gradient / gradient.norm(dim=1, keepdim=True)
 for length in (0.01, 0.5, 3.0):

@@ -199,14 +199,15 @@ padded
 #    received = ask_the_other_machine(prediction.detach())
 #    prediction.backward(received)
 #
-# Later the other machine adds a penalty to its loss: 0.01 times the sum of the squares of
-# the network's weights, which it has a copy of. ``received`` stays what it was. Is
-# something missing on this side?
+# Later a penalty is added to the loss on the other machine: 0.01 times the sum of the
+# squares of the network's weights, of which it has a copy. These three lines have not been
+# changed. Is something missing in them?
 #
 # .. dropdown:: Answer
 #
-#    Yes. The penalty depends on the weights without passing through ``prediction``, so its
-#    gradient is not in ``received``. It has to be added here, with a second call:
+#    Yes. The penalty depends on the weights without passing through ``prediction``. It does
+#    not change when a prediction changes, and so ``received`` is the same as before, with
+#    nothing of the penalty in it. This part has to be added here, with a second call:
 #    ``penalty.backward()``, where ``penalty`` is computed from the network's own weights.
 #    ``backward`` adds it to what is already in ``.grad``. (:ref:`where-v-comes-from`)
 #
@@ -260,7 +261,8 @@ print(tuple(saliency.shape), f"largest entry: {saliency.abs().max():.4f}")
 # 12 · A program without a loss
 # -----------------------------
 #
-# In this training loop there is no loss at all, and yet the network learns to predict:
+# This is the loop with which :ref:`this part <chapter-1>` began. There is no loss in it,
+# and yet the network learns to predict:
 #
 # .. code-block:: python
 #
