@@ -24,7 +24,7 @@ argument.
 #    \frac{\partial h}{\partial x}
 #
 # Our example is :math:`h=3x` and :math:`y=c\,h^2` at :math:`x=2`, with a constant ``c`` of
-# 5. Two flags and ``grad_fn`` tell which part each tensor plays:
+# 5. Two flags and ``grad_fn`` show the role of each tensor:
 
 import torch
 
@@ -129,8 +129,8 @@ except ValueError as error:
 # same numbers without a gradient, use ``detach``, which makes a new tensor. PyTorch refuses
 # ``retain_grad`` on a tensor that does not require a gradient. On a leaf that requires one,
 # ``retain_grad`` does nothing, because the ``.grad`` of a leaf is kept anyway. Until
-# November 2025 a PyTorch tutorial said by mistake that the ``.grad`` of tensors in the
-# middle is kept anyway (:ref:`answers-retain-grad`):
+# November 2025 a PyTorch tutorial said by mistake that ``retain_grad`` does nothing on a
+# tensor in the middle (:ref:`answers-retain-grad`):
 
 x.retain_grad()
 print(x.retains_grad)

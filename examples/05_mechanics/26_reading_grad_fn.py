@@ -140,10 +140,11 @@ print(*names, z.grad_fn.name().rpartition(":")[2])
 # What goes wrong
 # ---------------
 #
-# *I look for the gradient in the graph.* A node holds no gradient, and once a cotangent has
-# passed through the node, it is gone. Ask for it beforehand, with a hook or ``retain_grad``
-# (:ref:`hooks`), or with ``autograd.grad``. The first line below is the list of those
-# attributes, among ``grad`` and ``variable``, that the node has, and the list is empty:
+# *I look for the gradient in the graph.* A node holds no gradient, and once a
+# :term:`cotangent` has passed through the node, it is gone. Ask for it beforehand, with a
+# hook or ``retain_grad`` (:ref:`hooks`), or with ``autograd.grad``. The first line below is
+# the list of those attributes, among ``grad`` and ``variable``, that the node has, and the
+# list is empty:
 
 middle = x**2
 print([name for name in ("grad", "variable") if hasattr(middle.grad_fn, name)])
