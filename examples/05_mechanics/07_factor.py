@@ -1,8 +1,8 @@
 r"""
 .. _off-by-a-factor:
 
-My gradient is off by a factor of 2, N, -1 or 65536: where is it from?
-======================================================================
+My gradient is off by a factor of 2, N, -1 or 65536: where does it come from?
+=============================================================================
 
 You compare a gradient with your own formula, and the two differ by a factor. A factor of 2
 most often comes from a half that is in your formula but not in ``mse_loss``. A factor of N
