@@ -7,8 +7,8 @@ Why did my gradient double?
 You ran the same cell again, and the gradient is twice as large. ``backward`` *adds* to
 ``x.grad``, and nothing empties it for you. Empty it once before each new gradient, with
 ``x.grad = None``, or with ``optimizer.zero_grad()`` for all parameters of the optimizer. If
-the gradient is still twice what you expect, look for a tensor that is used twice. If there
-is one, the gradient is right.
+the gradient is still twice what you expect, look for a tensor that is used twice. If you
+find one, the gradient is right.
 """
 
 # %%
@@ -91,7 +91,7 @@ print(model.weight.grad, model.bias.grad)
 # --------------
 #
 # *Since PyTorch 2.0 my accumulation code fails on None.* ``zero_grad`` sets ``.grad`` to
-# None unless you pass ``set_to_none=False``, which saves memory and time. Read gradients,
+# None, which saves memory and time, unless you pass ``set_to_none=False``. Read gradients,
 # for example for a log, after ``backward`` and before ``zero_grad``
 # (:ref:`accumulate-by-hand-none`). If your code adds to ``.grad`` by hand, it has to be
 # prepared for None:
@@ -158,8 +158,8 @@ weight.grad  # the derivative of 3 w^2 is 6 w, with 3 w from each use
 # Accumulation is useful when a batch is too large and has to be processed in two halves.
 # Then you do not call ``zero_grad`` between the halves. If the loss is a mean, divide it by
 # the number of halves, and clip the gradient *once*, at the end. If you clip after each
-# half, the first half can be shrunk before the second is added, and then the sum points in
-# another direction:
+# half, the gradient of the first half may be shrunk before that of the second is added, and
+# then the sum points in another direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 

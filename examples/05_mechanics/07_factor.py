@@ -74,7 +74,7 @@ for name, g in found.items():
 # :ref:`across-processes`. A mean over *all* entries of an output of shape ``(4, 2)``
 # divides by 8, where N = 4 was meant. A factor of 0.01745, which is π/180, comes from
 # degrees in place of radians, and a factor of 57.3, which is 180/π, from the opposite
-# mix-up. Here are the mean over all entries and the degrees:
+# mix-up. Here are the factor of the mean over all entries, and the factor of the degrees:
 
 weight = torch.ones(3, 2)
 over_all = torch.func.grad(lambda W: (data @ W).square().mean())(weight)

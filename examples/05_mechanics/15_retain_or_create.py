@@ -5,10 +5,11 @@ retain_graph and create_graph: which one?
 =========================================
 
 Your program asks for one of these flags, or you have seen both and wonder which one you
-need. They look alike and do different things. ``retain_graph=True`` keeps the graph that
+need. They look alike but do different things. ``retain_graph=True`` keeps the graph that
 you have, so that you can call backward through it again. ``create_graph=True`` records a
-*new* graph, that of the gradient itself, so that you can differentiate the gradient. If you
-pass only ``create_graph=True``, the old graph is kept as well. Most training needs neither.
+*new* graph, the graph of the gradient itself, so that you can differentiate the gradient.
+If you pass only ``create_graph=True``, the old graph is kept as well. Most training needs
+neither flag.
 """
 
 # %%
@@ -75,8 +76,8 @@ print(d1.item(), d2.item(), d3.item())
 # ---------------
 #
 # *I passed retain_graph=True and still cannot differentiate the gradient.* The flag keeps
-# the graph of ``y``, but the gradient ``g`` has none. If you take a step along such a
-# gradient in MAML, you get its first-order variant (:ref:`hypergradients`):
+# the graph of ``y``, but the gradient ``g`` itself has no graph. If you take a step along
+# such a gradient in MAML, you get its first-order variant (:ref:`hypergradients`):
 
 (g,) = torch.autograd.grad(x**3, x, retain_graph=True)
 try:
@@ -100,8 +101,8 @@ for curve in (torch.exp, lambda x: x**3):
         print(str(error)[:51])
 
 # %%
-# What it keeps
-# -------------
+# What the flags keep
+# -------------------
 #
 # What do the flags cost in memory? We count the tensors that a chain of ten sines saves,
 # first in the forward pass and then during the call that computes the gradient:
@@ -174,10 +175,10 @@ def alive(empty):
 [alive(empty) for empty in (False, True)]
 
 # %%
-# :func:`torch.autograd.grad` stores nothing, so it leaves no cycle behind. Prefer it when
-# you need ``create_graph``. A gradient that it returns keeps its graph alive for as long as
-# you hold the gradient. So let the gradients of one step go before the next step, and
-# detach what you log.
+# :func:`torch.autograd.grad` does not store the gradient in ``.grad``, so it leaves no
+# cycle behind. Prefer it to ``backward`` when you need ``create_graph``. A gradient that it
+# returns keeps its graph alive for as long as you hold the gradient. So let the gradients
+# of one step go before the next step, and detach what you log.
 #
 # As a check, we compare the three derivatives with their formulas, and the two rows with
 # :term:`forward mode`:

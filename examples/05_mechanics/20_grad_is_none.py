@@ -64,7 +64,7 @@ except RuntimeError as error:
 # division and a slice. Applied to a tensor that requires a gradient, each of them returns a
 # new tensor, which is a :term:`non-leaf tensor`. ``backward`` writes into the leaf that the
 # new tensor was made from. If you gave both tensors the same name, you can no longer reach
-# that leaf. So convert first, and then ask for a gradient. And instead of a slice's
+# that leaf. So convert first, and then call ``requires_grad_()``. And instead of a slice's
 # ``.grad``, read a slice of ``x.grad``:
 
 lost = torch.ones(2, requires_grad=True).to(torch.float64)
@@ -98,7 +98,7 @@ print(str(caught[0].message).split(". If")[0])
 # 3. The graph is cut on the way
 # ------------------------------
 #
-# Several things end the graph: ``detach()`` and ``.item()``; ``torch.tensor([a, b])``,
+# Several things cut the graph: ``detach()`` and ``.item()``; ``torch.tensor([a, b])``,
 # which copies only the numbers; whatever runs under ``no_grad``; and an operation whose
 # result is an integer or a truth value, such as ``argmax``, a comparison or
 # ``round().long()``. If nothing of the graph is left, ``backward`` raises an error. *If

@@ -5,11 +5,11 @@ Why are my gradients all zero, or the same in every row?
 ========================================================
 
 You called ``backward``, and the gradient is all zeros, or has the same numbers in every
-row. Either every gradient of your function is like this, or your ``v`` is the reason.
-``None`` means that a path is cut (:ref:`grad-is-none`), whereas zeros and equal rows are an
-answer, though often not to the question that you had in mind. To find the cause, look at
-three things: the :term:`Jacobian` alone, its product with your ``v``, and the
-:term:`cotangent` on its way back through the layers.
+row. Either the gradient of your function is like this for every ``v``, or your ``v`` is the
+reason. ``None`` means that a path is cut (:ref:`grad-is-none`), whereas zeros and equal
+rows are an answer, though often not to the question that you had in mind. To find the
+cause, look at three things: the :term:`Jacobian` alone, its product with your ``v``, and
+the :term:`cotangent` on its way back through the layers.
 """
 
 # %%
@@ -85,8 +85,8 @@ for at in ("random", 0.5, 0.0):
 # Some layers fix the sum of their outputs. Probabilities add up to 1, and the outputs of
 # LayerNorm and BatchNorm add up to 0. The derivative of a constant is 0. So ones give 0, or
 # something like 1e-8 because of rounding, where you hoped for a sensitivity. The table says
-# whether J has an entry above 0.1, whether the whole gradient is below 1e-5 if ``v`` is
-# ones, and whether the gradient has an entry above 0.1 if ``v`` is random:
+# whether J has an entry above 0.1, whether all entries of the gradient are below 1e-5 if
+# ``v`` is ones, and whether the gradient has an entry above 0.1 if ``v`` is random:
 
 fixed_sum = {
     "softmax": lambda x: x.softmax(-1),
@@ -104,7 +104,7 @@ for name, f in fixed_sum.items():
 # %%
 # Differentiate something that is not constant: a sum that is weighted by a random ``v``, a
 # single entry (:ref:`one-component`), all entries (:ref:`seeing-jacobians`), the loss that
-# follows, or the logits.
+# follows the layer, or the logits.
 #
 # All zero: the function is flat there
 # ------------------------------------

@@ -43,7 +43,8 @@ for name, t in tensors.items():
 # a :term:`leaf`. So ``is_leaf`` alone does not mean that ``.grad`` will be filled.
 # ``.grad`` is filled if both flags are True, as they are for ``x``, and ``backward``
 # reaches the tensor. A view that was taken under ``no_grad`` is an exception
-# (:ref:`answers-view-under-no-grad`):
+# (:ref:`answers-view-under-no-grad`). Here is the ``.grad`` of each leaf after
+# ``backward``:
 
 y.backward()
 {name: t.grad for name, t in tensors.items() if t.is_leaf}
@@ -96,9 +97,9 @@ y.backward(inputs=list(head.parameters()), retain_graph=True)
 {"trunk": trunk.weight.grad, "head filled": head.weight.grad is not None}
 
 # %%
-# The list may not be empty, and if you pass ``model.parameters()``, it can be empty without
-# your noticing. The method returns a generator, and after one loop over it the generator is
-# used up. Write ``list(model.parameters())`` once, and keep the list:
+# The list of inputs may not be empty, and if you pass ``model.parameters()``, it can be
+# empty without your noticing. The method returns a generator, and after one loop over it
+# the generator is used up. Write ``list(model.parameters())`` once, and keep the list:
 
 parameters = head.parameters()
 print([tuple(p.shape) for p in parameters])

@@ -108,8 +108,8 @@ for wrong in (lambda: leaf.add_(1), lambda: leaf[:].add_(1), lambda: denormalize
 # %%
 # To change a parameter, switch recording off. Inside the function that you differentiate,
 # compute new tensors instead of editing, or edit only a tensor that is not saved. The old
-# value of an entry that you overwrite there no longer influences the result. So its
-# derivative is 0, as it should be:
+# value of an entry that you overwrite no longer influences the result. So its derivative is
+# 0, as it should be:
 
 with torch.no_grad():
     leaf[0] += 1
@@ -182,8 +182,8 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 
 # %%
 # From that line on, follow the tensor through your program, and print its ``_version``
-# until the number has grown. :ref:`which-line` shows how ``pullback.watch`` names that line
-# for you.
+# until the number has grown. :ref:`which-line` shows how ``pullback.watch`` names the line
+# of the edit for you.
 #
 # As a check, we compare the gradient after the edit through NumPy with :term:`forward
 # mode`, which shows that it is wrong. And the gradient of the recurrence must be the slope

@@ -183,7 +183,7 @@ assert slope(*ends["normalize(0)"])[1][0] > 1e5 * jump
 
 # %%
 # Bring :math:`x_0` towards 0. The slope of its root has no bound, and the slope of the norm
-# stays at 1 at most. Which slopes do the two have at the zero vector?
+# stays at 1 at most. Which slopes do the root and the norm have at the zero vector?
 
 import pullback
 
@@ -194,8 +194,8 @@ pullback.live(ends, torch.tensor([0.25, 0.0]))
 # Where next
 # ----------
 #
-# :ref:`masked-nan` is about the same slopes behind a mask, and :ref:`kinks` about corners,
-# which have finite slopes on both sides. For the same question about matrices, see
+# :ref:`masked-nan` is about the same slopes behind a mask, and :ref:`kinks` is about
+# corners, which have finite slopes on both sides. For the same question about matrices, see
 # :ref:`singular-matrices` and :ref:`eigenvectors-nan`.
 #
 # .. asked: infinite gradient; gradient is inf; gradient explodes at zero; sqrt at 0;

@@ -74,9 +74,10 @@ loss_opened, g_opened = first_sample_only(opened)
 print(torch.equal(loss, loss_opened), g_opened.isfinite().all().item())
 
 # %%
-# Or drop these samples before the layer, which is the cheapest way. If you use a large
-# negative number in place of ``-inf``, all probabilities of an empty row are *equal*. Then
-# there is no NaN, but the row returns a mean over keys that it should not see:
+# Or drop the samples that are masked throughout before they reach the layer, which is the
+# cheapest way. If you use a large negative number in place of ``-inf``, all probabilities
+# of an empty row are *equal*. Then there is no NaN, but the row returns a mean over keys
+# that it should not see:
 
 lowest = torch.finfo(scores.dtype).min
 print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())

@@ -105,9 +105,9 @@ def replay(name):
 # ----------------------------------------
 #
 # For each module we ask whether everything that it is given is finite, and whether
-# everything that it makes is. Look for the first line with a True followed by a False. It
-# names the module and, at its end, the rows of the batch that are not finite. Here these
-# are module 2 and row 2:
+# everything that it makes is finite, too. Look for the first line with a True followed by a
+# False. It names the module and, at its end, the rows of the batch that are not finite.
+# Here these are module 2 and row 2:
 
 
 def look_forward(name, module, given, made):
@@ -128,8 +128,8 @@ model, batch = replay("Share")
 loss = watch(model, look_forward)(batch).mean()
 
 # %%
-# If it is finite: hooks on what the modules made
-# -----------------------------------------------
+# If the loss is finite: hooks on what the modules made
+# -----------------------------------------------------
 #
 # We use forward hooks as above, but now each of them attaches another hook to the module's
 # output. This second hook sees the gradient that arrives at the output. The second hooks

@@ -6,9 +6,9 @@ Which line was it?
 
 An error message about a gradient often names shapes and versions, but not the line of your
 program that is to blame. ``pullback.watch()`` watches a program while it runs, and names
-that line: the one that edited a tensor in place, the one that made the first NaN, or the
-one that cut a parameter off from the loss. If you do not want to touch the program,
-``python -m pullback train.py`` does the same.
+the line that edited a tensor in place, made the first NaN, or cut a parameter off from the
+loss. If you do not want to change the program, ``python -m pullback train.py`` watches it
+in the same way.
 """
 
 # %%
@@ -134,7 +134,7 @@ line_of(seen[0])
 # Why did this parameter get no gradient?
 # ---------------------------------------
 #
-# When the block has ended, you can ask for a parameter by its name:
+# After the ``with`` block, you can ask ``seen.why`` about a parameter by its name:
 
 
 class Net(nn.Module):
@@ -155,8 +155,8 @@ cut = line_of(seen[0])
 cut
 
 # %%
-# A ``detach`` that cuts nothing off is not blamed. Here the line with ``logged`` detaches
-# only for a log. So ``watch`` names the line with ``kept``:
+# ``watch`` does not blame a ``detach`` that cuts nothing off. Here the line with ``logged``
+# detaches only for a log. So ``watch`` names the line with ``kept``:
 
 h = torch.ones(2, requires_grad=True)
 scale = torch.tensor(3.0, requires_grad=True)

@@ -10,7 +10,7 @@ PyTorch has to choose one number, and has a rule for each operation. The number 
 ``relu`` and ``abs`` at 0. In the backward of ``max()`` all entries that tie for the maximum
 get an equal share, and in the backward of ``max(dim)`` one of them gets everything. For
 most convex operations the number is a :term:`subgradient`. For a composition of operations,
-the result may lie outside the slopes of the function.
+the result may be a number that is not a slope of the function at all.
 """
 
 # %%
@@ -194,9 +194,9 @@ pullback.live(relus, torch.tensor(0.0))
 # Where next
 # ----------
 #
-# :ref:`masked-nan` is about NaN from a branch that was masked, :ref:`gradcheck` checks
-# gradients where they exist, and :ref:`custom-function` gives a function a gradient of your
-# own choice.
+# :ref:`masked-nan` is about NaN from a branch that was masked. :ref:`gradcheck` shows how
+# to check gradients where they exist, and :ref:`custom-function` shows how to give a
+# function a gradient of your own choice.
 #
 # .. asked: derivative of relu at 0; gradient of abs at zero; subgradient; max with
 #    ties; non-differentiable point; kink; gradient of min and max; clamp at the bound;

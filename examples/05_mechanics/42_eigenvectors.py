@@ -87,10 +87,10 @@ def of_exponential(A):
 
 # %%
 # *My matrix is not square.* Then a single singular value of 0 is enough to give NaN,
-# because the rows or columns that the matrix lacks to be square count as further singular
-# values of 0. Here the singular values are 2 and 0. We differentiate the vector that
-# belongs to the 2, for a matrix with two columns and with 2 or 3 rows, and print whether
-# the gradient holds NaN:
+# because the missing rows or columns, with which the matrix would be square, count as
+# further singular values of 0. Here the singular values are 2 and 0. We differentiate the
+# vector that belongs to the 2, for a matrix with two columns and with 2 or 3 rows, and
+# print whether the gradient holds NaN:
 
 for rows in (2, 3):
     B = torch.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])[:rows].requires_grad_()
@@ -126,9 +126,9 @@ def of_matrix(f, slope, A):
 
 # %%
 # The last line of the function returns the value plus its linear change. So the function
-# has a first derivative, but no second. For the projector, f is 1 for eigenvalues above 1.5
-# and 0 for the others. For the exponential we have something to compare with, because
-# PyTorch has ``matrix_exp``:
+# has a first derivative, but no second derivative. For the projector, f is 1 for
+# eigenvalues above 1.5 and 0 for the others. For the exponential we have something to
+# compare with, because PyTorch has ``matrix_exp``:
 
 third = of_matrix(lambda L: 1.0 * (L > 1.5), torch.zeros_like, A)
 projector = torch.autograd.grad(third, A, G)[0]

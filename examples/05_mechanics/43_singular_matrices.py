@@ -41,11 +41,12 @@ torch.autograd.grad(torch.det(A), A, create_graph=True)[0].detach().round(decima
 
 # %%
 # In place of each singular value, that formula has the product of all the others, and so it
-# works for any rank. Its own derivative goes through an SVD (:ref:`eigenvectors-nan`). *My
-# matrix is singular, and the gradient is right.* Then rounding has left a determinant that
-# is not quite 0. For each of fifty matrices of rank 1 we ask whether det is exactly 0, and
-# whether the gradient is right. Two pairs of answers occur: whenever det was exactly 0, the
-# gradient was wrong, and whenever it was not, the gradient was right:
+# works for any rank. The derivative of that formula goes through an SVD
+# (:ref:`eigenvectors-nan`). *My matrix is singular, and the gradient is right.* Then
+# rounding has left a determinant that is not quite 0. For each of fifty matrices of rank 1
+# we ask whether det is exactly 0, and whether the gradient is right. Two pairs of answers
+# occur: whenever det was exactly 0, the gradient was wrong, and whenever it was not, the
+# gradient was right:
 
 
 def cofactors(A):
@@ -138,8 +139,8 @@ for name, f in first.items():
 # %%
 # The variants with ``_ex`` raise no error and report the failure in ``info``. But the
 # matrix for which the operation failed gets a gradient of NaN even though its v is 0. A
-# ``where`` after the operation comes too late. Put an invertible matrix in its place
-# *before* the operation, as in :ref:`masked-nan`:
+# ``where`` after the operation comes too late. Put an invertible matrix in place of the
+# singular one *before* the operation, as in :ref:`masked-nan`:
 
 good = torch.linalg.inv_ex(second).info == 0
 safe = torch.where(good[:, None, None], second, torch.eye(2))
@@ -154,7 +155,7 @@ torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 # place of the rank. This sum has a slope of size 1 with respect to each singular value,
 # with a kink at 0. Here the singular values are 1 and e, which is the first number in each
 # line. The second number is the gradient of the sum of the pseudoinverse with respect to
-# the entry e. It is −1e8 for a small e, and 0 when e is 0:
+# the entry e. This gradient is −1e8 for a small e, and 0 when e is 0:
 
 print(torch.linalg.matrix_rank(A).requires_grad)
 for e in (1e-4, 0.0):
