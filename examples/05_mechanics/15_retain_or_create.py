@@ -24,7 +24,8 @@ neither flag.
 #
 # We try the flags on :math:`y=x^3` at 2, where :math:`y'=3x^2=12`, :math:`y''=6x=12` and
 # :math:`y'''=6`. After each call we ask whether the gradient has a graph, and whether the
-# graph of ``y`` is still there. If it is, a second call returns the gradient again:
+# graph of ``y`` is still there. If the graph is still there, a second call returns the
+# gradient again:
 
 import torch
 

@@ -55,12 +55,12 @@ print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 # %%
 # *Every row of weight.grad is the same.* Row k of ``weight.grad`` is :math:`v_k^\top X`,
 # where :math:`v_k` is the column of ``v`` for unit k. So the rows are equal wherever each
-# unit gets the same ``v``, whatever the weights are. This is so with ones after a single
-# linear layer, even if all its weights differ. Equal rows are a mistake only in a hidden
-# layer whose units started as twins, with the same weights in and out. Twins get the same
-# ``v``, and so they stay twins. If all weights start at 0, the layers before the last get a
-# gradient of zeros. The first output is the gradient for ones after a single layer. Then,
-# for three ways to start, the table says whether the rows of the gradient are equal,
+# unit gets the same ``v``, whatever the weights are. This happens if ``v`` is ones after a
+# single linear layer, even if all its weights differ. Equal rows are a mistake only in a
+# hidden layer whose units started as twins, with the same weights in and out. Twins get the
+# same ``v``, and so they stay twins. If all weights start at 0, the layers before the last
+# get a gradient of zeros. The first output is the gradient for ones after a single layer.
+# Then, for three ways to start, the table says whether the rows of the gradient are equal,
 # whether any entry is not 0, and whether the rows of the weight are equal:
 
 print("ones, one layer:", linear.weight.grad, sep="\n")

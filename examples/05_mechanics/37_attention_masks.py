@@ -136,7 +136,7 @@ print(total.item(), torch.autograd.grad(total, empty)[0].tolist())
 
 # %%
 # As a check, we pass the first sample alone, with no other sample in the batch. The
-# gradient must be the one that the opened mask gave. And in the first row, the two keys
+# gradient must equal the gradient with the opened mask. And in the first row, the two keys
 # that are not masked must get the same probabilities and gradients as if the masked key did
 # not exist:
 

@@ -55,8 +55,8 @@ bodies = {
 }
 
 # %%
-# Does such a function give zeros, numbers or an error? We compute the gradient of the sum
-# in five ways:
+# Do these functions give zeros, numbers or errors? We compute the gradient of the sum in
+# five ways:
 
 asked = {
     "functional": lambda f: jacobian(f, x).sum(0).tolist(),

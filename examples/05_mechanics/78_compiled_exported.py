@@ -68,7 +68,7 @@ for attempt in (lambda: vmap(row)(rows), lambda: twice(x)):
 # raises *Cannot access data pointer of Tensor that doesn't have storage*. Three other ways
 # work. The first is a loop over v. The second is :mod:`torch.func` around the compiled
 # function, which then runs as if it had never been compiled. The third compiles the
-# function together with its derivative, and is the one to prefer. The three ways give the
+# function together with its derivative, and is the way to prefer. The three ways give the
 # same diagonal:
 
 at = x.detach()

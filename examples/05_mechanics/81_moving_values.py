@@ -9,9 +9,10 @@ Where does the gradient go? It goes back the way the numbers came. An entry that
 gets the sum of the gradients of its copies. An entry that was cut off or overwritten gets
 0, and an entry that went into an average gets a share of the gradient. An operation that
 only moves, adds or averages numbers is linear in ``x``: :math:`y=Ax`, perhaps plus a
-constant. So ``v`` comes back as :math:`A^\top v`, whatever ``x`` is. The way back is the
-transpose of A. If the operation is a permutation, such as ``flip``, the transpose is the
-inverse as well, but for most of the other operations it is not.
+constant. Therefore ``v`` comes back as :math:`A^\top v`, whatever ``x`` is. So the matrix
+that acts on ``v`` is the transpose of A. If the operation is a permutation, such as
+``flip``, the transpose is the inverse as well, but for most of the other operations it is
+not.
 """
 
 # %%
