@@ -7,13 +7,14 @@ Why did my gradient double?
 You ran the same cell again, and the gradient is twice as large. ``backward`` *adds* to
 ``x.grad``, and nothing empties it for you. Empty it once before each new gradient, with
 ``x.grad = None``, or with ``optimizer.zero_grad()`` for all parameters of the optimizer. If
-the gradient is still twice what you expect, look for a tensor that is used twice. If there
-is one, the gradient is right.
+the gradient is still twice what you expect, look for a tensor that is used twice. If you
+find one, the gradient is right.
 """
 
 # %%
-# Take :math:`y=x^2` at 3, where the derivative is 6. What ``x.grad`` holds is a running
-# sum, the :term:`accumulation` of all calls since it was last emptied:
+# Take :math:`y=x^2` at 3, where the derivative is 6. ``x.grad`` holds a running sum. It is
+# the :term:`accumulation` of the gradients from all calls since ``x.grad`` was last
+# emptied:
 #
 # .. math::
 #
@@ -27,8 +28,9 @@ for _ in range(3):
     print(x.grad)
 
 # %%
-# If you empty it in between, it is 6 each time. :func:`torch.autograd.grad` *returns* its
-# result and adds it nowhere, so there is nothing to empty:
+# If you empty ``x.grad`` between the calls, it holds 6 after each of them.
+# :func:`torch.autograd.grad` *returns* its result and does not add it to ``x.grad``, so
+# there is nothing to empty:
 
 x.grad = None
 (x**2).backward()
@@ -60,9 +62,9 @@ def train(empty):
 print(train(empty=False), train(empty=True), sep="\n")
 
 # %%
-# You may call ``zero_grad()`` before ``backward`` or after ``step``. Both are right.
-# Between the two it is wrong, because then nothing is left to step along. There is no
-# message, and the weight stays where it is:
+# You may call ``zero_grad()`` before ``backward`` or after ``step``. Both are right. A call
+# between ``backward`` and ``step`` is wrong, because then ``step`` finds no gradient. There
+# is no message, and the weight stays where it is:
 
 w = torch.tensor(0.0, requires_grad=True)
 optimizer = torch.optim.SGD([w], lr=0.25)
@@ -74,7 +76,8 @@ w.item()
 # %%
 # *optimizer.zero_grad() or model.zero_grad()?* Each of them empties the gradients of the
 # parameters that it has. If the optimizer has only some parameters of the model, the
-# gradients of the others keep adding up. Here the other one is the weight:
+# gradients of the other parameters keep adding up. Here the optimizer has only the bias,
+# and so the gradient of the weight keeps adding up:
 
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD([model.bias], lr=0.1)
@@ -88,10 +91,10 @@ print(model.weight.grad, model.bias.grad)
 # --------------
 #
 # *Since PyTorch 2.0 my accumulation code fails on None.* ``zero_grad`` sets ``.grad`` to
-# None unless you pass ``set_to_none=False``, which saves memory and time. Read gradients,
+# None, which saves memory and time, unless you pass ``set_to_none=False``. Read gradients,
 # for example for a log, after ``backward`` and before ``zero_grad``
-# (:ref:`accumulate-by-hand-none`). If your code adds to ``.grad`` by hand, it has to expect
-# None:
+# (:ref:`accumulate-by-hand-none`). If your code adds to ``.grad`` by hand, it has to be
+# prepared for None:
 
 optimizer.zero_grad()
 more = torch.ones(1)
@@ -105,9 +108,10 @@ print(model.bias.grad)
 # %%
 # None and zero are not the same to an optimizer. Every optimizer except LBFGS skips a
 # parameter whose gradient is None. A zero is a gradient like any other. With momentum or
-# weight decay it still moves the weight, even one that you have frozen in the meantime
-# (:ref:`frozen-and-stepped`). After one real step we take a second with None, and a second
-# with zero:
+# weight decay, an optimizer still moves a weight whose gradient is zero, even if you have
+# frozen the weight in the meantime (:ref:`frozen-and-stepped`). After one step with a real
+# gradient we take a second step, once with None and once with zero. Each line shows the
+# weight after the step with None, and then the weight after the step with zero:
 
 
 def drift(empty, **how):
@@ -136,10 +140,11 @@ print(stored, cloned)
 # When twice is right
 # -------------------
 #
-# A tensor that is used in two places gets the sum of what comes back along both paths. This
-# is the :term:`chain rule`, and you should not divide by two. It happens with tied weights,
-# with a layer that is called twice, and with ``x * x``. ``parameters()`` lists a tied
-# weight only once, and :ref:`freezing-layers` shows how to freeze only one of its uses.
+# A tensor that is used in two places gets the sum of the gradients that come back along the
+# two paths. This is the :term:`chain rule`, and you should not divide by two. You meet such
+# a sum with tied weights, with a layer that is called twice, and with ``x * x``.
+# ``parameters()`` lists a tied weight only once, and :ref:`freezing-layers` shows how to
+# freeze only one of its uses.
 
 data = torch.tensor([1.0, 2.0])
 weight = torch.tensor(3.0, requires_grad=True)
@@ -151,10 +156,10 @@ weight.grad  # the derivative of 3 w^2 is 6 w, with 3 w from each use
 # -------------------------------
 #
 # Accumulation is useful when a batch is too large and has to be processed in two halves.
-# Then there is no ``zero_grad`` between the halves. A loss that is a mean is divided by the
-# number of halves, and the gradient is clipped *once*, at the end. If you clip after each
-# half, the first half can be shrunk before the second is added, and then the sum points in
-# another direction:
+# Then you do not call ``zero_grad`` between the halves. If the loss is a mean, divide it by
+# the number of halves, and clip the gradient *once*, at the end. If you clip after each
+# half, the gradient of the first half may be shrunk before that of the second is added, and
+# then the sum points in another direction:
 
 halves = [torch.tensor([3.0, 4.0]), torch.tensor([-3.0, 4.0])]
 
@@ -171,9 +176,9 @@ def clipped(each):
 print(*[clipped(each).round(decimals=3) for each in (False, True)])
 
 # %%
-# The running sum is compared with a derivative from :mod:`torch.func`, and the loop with
-# its closed form, in which each step halves the distance to 3. The clipped sum is computed
-# by hand:
+# As a check, we compare the running sum with a derivative from :mod:`torch.func`. We
+# compare the loop with its closed form, in which each step halves the distance to 3, and
+# the clipped sum with one that is computed by hand:
 
 slope = torch.func.grad(torch.square)(torch.tensor(3.0))
 assert stored is x.grad
@@ -189,8 +194,8 @@ torch.testing.assert_close(clipped(each=False), total / total.norm())
 # ----------
 #
 # :ref:`accumulating-twice` explains why two calls are not a second derivative,
-# :ref:`second-backward` is about several losses on one graph, and :ref:`grad-is-none` about
-# a ``.grad`` that stays None.
+# :ref:`second-backward` is about several losses on one graph, and :ref:`grad-is-none` is
+# about a ``.grad`` that stays None.
 #
 # .. asked: gradient doubles; gradient twice as large; gradient accumulates; x.grad adds
 #    up; forgot zero_grad; gradient grows with each call; reset gradients; grad gets

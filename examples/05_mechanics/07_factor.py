@@ -1,25 +1,25 @@
 r"""
 .. _off-by-a-factor:
 
-My gradient is off by a factor of 2, N, -1 or 65536: where is it from?
-======================================================================
+My gradient is off by a factor of 2, N, -1 or 65536: where does it come from?
+=============================================================================
 
-You compare a gradient with your own formula, and the two differ by a factor. A 2 is most
-often a half that is in your formula and not in ``mse_loss``. N is a sum in place of a mean,
-−1 is a sign, and 65536 is a loss scale that nobody took out again. For any other factor,
-divide the gradient that you have by the one you expect, entry by entry. If the quotient is
-the same number everywhere, it is a factor of the loss or of ``v``. If there is one number
-for each row, it is the weight of that sample. If there is one for each column, it is the
-scale of that input. If there is no pattern, you are differentiating another function, or at
-another point.
+You compare a gradient with your own formula, and the two differ by a factor. A factor of 2
+most often comes from a half that is in your formula but not in ``mse_loss``. A factor of N
+means a sum in place of a mean, −1 a wrong sign, and 65536 a loss scale that was never
+divided out. For any other factor, divide the gradient that you have by the one you expect,
+entry by entry. If the quotient is the same number everywhere, it is a factor of the loss or
+of ``v``. If there is one quotient for each row, it is the weight of that sample. If there
+is one quotient for each column, it is the scale of that input. If there is no pattern, you
+are differentiating another function, or the same function at another point.
 """
 
 # %%
 # We take a linear model with four samples. ``data`` has shape ``(4, 3)``, ``w`` has shape
 # ``(3,)``, and the residuals and ``v`` have shape ``(4,)``. The expected gradient is that
 # of :math:`\frac1N\sum_i\frac12r_i^2`, written out as :math:`\frac1NX^\top r`. ``ratio``
-# divides by it and tells whether all quotients agree. If you use ``ratio`` yourself, leave
-# out the entries where the expected gradient is 0:
+# divides a gradient by the expected one and says whether all quotients agree. If you use
+# ``ratio`` yourself, leave out the entries where the expected gradient is 0:
 
 import torch
 from torch.nn import functional as F
@@ -43,9 +43,9 @@ def ratio(g, wanted=expected):
 # One factor everywhere
 # ---------------------
 #
-# *Twice what my formula says* is most often the half of :math:`\frac12r^2`, which
-# ``mse_loss`` leaves out. N is a sum in place of a mean, and −1 is a sign. This is the
-# function to begin with:
+# *Twice what my formula says*: this most often comes from the half of :math:`\frac12r^2`,
+# which ``mse_loss`` leaves out. A factor of N means that there is a sum in place of a mean,
+# and −1 means that a sign is wrong. We begin with this function:
 
 
 def half(w):
@@ -53,7 +53,7 @@ def half(w):
 
 
 # %%
-# From it we make seven losses of the same residuals, and print the factor of each:
+# We make seven losses of the same residuals, and print the factor of each:
 
 losses = {
     "r²/2, mean": lambda w: half(w).mean(),
@@ -69,11 +69,12 @@ for name, g in found.items():
     print(f"{name:24}", ratio(g))
 
 # %%
-# 65536 is the scale that ``GradScaler`` starts with, so unscale before you look
-# (:ref:`mixed-precision`). For the number of processes see :ref:`across-processes`. A mean
-# over *all* entries of an output of shape ``(4, 2)`` divides by 8, where N = 4 was meant. A
-# factor of 0.01745, or of 57.3 the other way, is π/180, and comes from degrees in place of
-# radians. Here are the mean over all entries and the degrees:
+# 65536 is the scale that ``GradScaler`` starts with, so unscale the gradients before you
+# look at them (:ref:`mixed-precision`). If the factor is the number of processes, see
+# :ref:`across-processes`. A mean over *all* entries of an output of shape ``(4, 2)``
+# divides by 8, where N = 4 was meant. A factor of 0.01745, which is π/180, comes from
+# degrees in place of radians, and a factor of 57.3, which is 180/π, from the opposite
+# mix-up. Here are the factor of the mean over all entries, and the factor of the degrees:
 
 weight = torch.ones(3, 2)
 over_all = torch.func.grad(lambda W: (data @ W).square().mean())(weight)
@@ -83,8 +84,8 @@ by_degree = torch.func.grad(lambda a: torch.deg2rad(a).sin())(angle)
 print(ratio(over_all, over_samples), "|", ratio(by_degree, torch.deg2rad(angle).cos()))
 
 # %%
-# A factor that grows from call to call is a ``.grad`` that nobody emptied. If you divide
-# by 2, only the second call is right (:ref:`gradient-doubled`):
+# A factor that grows from call to call comes from a ``.grad`` that nobody emptied. If you
+# divide by 2, only the gradient after the second call is right (:ref:`gradient-doubled`):
 
 leaf = w.clone().requires_grad_()
 for _ in range(3):
@@ -92,9 +93,9 @@ for _ in range(3):
     print(ratio(leaf.grad), "| halved:", ratio(leaf.grad / 2))
 
 # %%
-# *Half of my formula, and only where i ≠ j.* Then the formula is for symmetric matrices
-# and moves :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates with
-# respect to each entry by itself, here :math:`u^\top Au`:
+# *Half of my formula, and only where i ≠ j.* Then your formula is for symmetric matrices
+# and changes :math:`A_{ij}` and :math:`A_{ji}` together. PyTorch differentiates with
+# respect to each entry by itself. Our example is :math:`u^\top Au`:
 
 A = torch.eye(2, requires_grad=True)
 u = torch.tensor([1.0, 3.0])
@@ -105,12 +106,13 @@ torch.autograd.grad(u @ A @ u, A)[0] / together
 # A factor for each row, or column
 # --------------------------------
 #
-# The gradient with respect to the *input* has a row for each sample. If each row has a
-# factor of its own, it comes from ``v``: a weight, a mask, or one over the length of a
-# sequence. If each column has one, it comes from a scale. With :math:`z=(x-\mu)/\sigma`,
-# in each column, the gradient with respect to x is the gradient with respect to z,
-# divided by :math:`\sigma`. The first line shows the factors of the rows, and the second
-# those of the columns, where σ is 1, 10 and 0.1:
+# The gradient with respect to the *input* has a row for each sample. If each row has its
+# own factor, the factors come from ``v``, which may hold weights, a mask, or one over the
+# length of each sequence. If each column has its own factor, the factors come from the
+# scales of the inputs. With :math:`z=(x-\mu)/\sigma`, in each column, the gradient with
+# respect to x is the gradient with respect to z, divided by :math:`\sigma`. The first line
+# shows the factors of the rows, and whether each row has only one. The second shows the
+# same for the columns, where σ is 1, 10 and 0.1:
 
 
 def by_input(x, v):
@@ -144,9 +146,10 @@ print("broadcasts:", ratio(torch.func.grad(broadcast)(w)))
 print("after a step:", ratio(torch.func.grad(losses["r²/2, mean"])(moved)))
 
 # %%
-# *My formula is the derivative of y_i with respect to x_i.* This is the diagonal of the
-# :term:`Jacobian`. With ones for ``v``, entry i of the gradient is the sum of column i, and
-# the other outputs contribute to it, too. For :math:`y=x/|x|` the two differ:
+# *My formula is the derivative of y_i with respect to x_i.* These derivatives are the
+# diagonal of the :term:`Jacobian`. With ones for ``v``, entry i of the gradient is the sum
+# of column i, and the other outputs contribute to that sum, too. For :math:`y=x/|x|` the
+# diagonal and the sums of the columns differ:
 
 x = torch.tensor([3.0, 4.0])
 J = torch.func.jacrev(lambda x: x / torch.linalg.vector_norm(x))(x)
@@ -171,9 +174,9 @@ torch.testing.assert_close(found["r²/2, mean"], expected)
 # Where next
 # ----------
 #
-# :ref:`what-losses-send` shows which ``v`` each loss sends, :ref:`loss-as-v` is about means
-# of parts, and :ref:`deriving-vjps` about a symmetric matrix. The checks in
-# :ref:`gradcheck` find the factor.
+# :ref:`what-losses-send` shows which ``v`` each loss sends. :ref:`loss-as-v` is about means
+# of parts, and :ref:`deriving-vjps` treats symmetric matrices. To check a gradient, and so
+# to find the factor, read :ref:`gradcheck`.
 #
 # .. asked: gradient off by a factor; gradient twice what I expect; gradient N times too
 #    large; wrong sign; factor of 2; missing one half; gradient scaled

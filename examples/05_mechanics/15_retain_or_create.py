@@ -5,10 +5,11 @@ retain_graph and create_graph: which one?
 =========================================
 
 Your program asks for one of these flags, or you have seen both and wonder which one you
-need. They look alike and do different things. ``retain_graph=True`` keeps the graph that
-you have, so that you can walk back through it again. ``create_graph=True`` records a *new*
-graph, that of the gradient itself, so that you can differentiate the gradient. If you pass
-only ``create_graph=True``, the old graph is kept as well. Most training needs neither.
+need. They look alike but do different things. ``retain_graph=True`` keeps the graph that
+you have, so that you can call backward through it again. ``create_graph=True`` records a
+*new* graph, the graph of the gradient itself, so that you can differentiate the gradient.
+If you pass only ``create_graph=True``, the old graph is kept as well. Most training needs
+neither flag.
 """
 
 # %%
@@ -22,8 +23,9 @@ only ``create_graph=True``, the old graph is kept as well. Most training needs n
 # =========================================  =====================================
 #
 # We try the flags on :math:`y=x^3` at 2, where :math:`y'=3x^2=12`, :math:`y''=6x=12` and
-# :math:`y'''=6`. After each call we ask two questions. Does the gradient have a graph? And
-# is the graph of ``y`` still there?
+# :math:`y'''=6`. After each call we ask whether the gradient has a graph, and whether the
+# graph of ``y`` is still there. If the graph is still there, a second call returns the
+# gradient again:
 
 import torch
 
@@ -60,8 +62,9 @@ print(first, second, first.requires_grad)
 # create_graph: a derivative of the gradient
 # ------------------------------------------
 #
-# To differentiate a gradient is called :term:`double backward`. Pass ``create_graph=True``
-# for each derivative that you want to differentiate again. The last one does not need it:
+# Differentiating a gradient is called :term:`double backward`. Pass ``create_graph=True``
+# for each derivative that you want to differentiate again. The call for the last derivative
+# does not need it:
 
 x = torch.tensor(2.0, requires_grad=True)
 (d1,) = torch.autograd.grad(x**3, x, create_graph=True)
@@ -74,8 +77,8 @@ print(d1.item(), d2.item(), d3.item())
 # ---------------
 #
 # *I passed retain_graph=True and still cannot differentiate the gradient.* The flag keeps
-# the graph of ``y``, but the gradient ``g`` has none. (If you take a step along such a
-# gradient in MAML, you get the first-order variant, see :ref:`hypergradients`.)
+# the graph of ``y``, but the gradient ``g`` itself has no graph. If you take a step along
+# such a gradient in MAML, you get its first-order variant (:ref:`hypergradients`):
 
 (g,) = torch.autograd.grad(x**3, x, retain_graph=True)
 try:
@@ -84,11 +87,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *Can I create without retaining, to save memory?* If you do not pass ``retain_graph``, it
-# has the value of ``create_graph``. An explicit False frees the graph of ``y``. But the new
-# graph may lead back through the old one. The derivative of :math:`e^x` is made of the
-# result that the graph of ``y`` had saved, so it cannot be differentiated any more. The
-# derivative of :math:`x^3` needs ``x`` alone, and still can be:
+# *Can I create without retaining, to save memory?* Sometimes. If you do not pass
+# ``retain_graph``, it takes the value of ``create_graph``, whereas an explicit False frees
+# the graph of ``y``. But the new graph may lead back through the old one. The derivative of
+# :math:`e^x` is computed from the result that the graph of ``y`` had saved, so this
+# derivative cannot be differentiated any more. The derivative of :math:`x^3` needs only
+# ``x``, and can still be differentiated:
 
 for curve in (torch.exp, lambda x: x**3):
     (g,) = torch.autograd.grad(curve(x), x, create_graph=True, retain_graph=False)
@@ -98,8 +102,8 @@ for curve in (torch.exp, lambda x: x**3):
         print(str(error)[:51])
 
 # %%
-# What it keeps
-# -------------
+# What the flags keep
+# -------------------
 #
 # What do the flags cost in memory? We count the tensors that a chain of ten sines saves,
 # first in the forward pass and then during the call that computes the gradient:
@@ -121,13 +125,13 @@ def saved(**flags):
 {name: saved(**{name: True}) for name in ("retain_graph", "create_graph")}
 
 # %%
-# ``retain_graph`` saves nothing new during the call. It only keeps what was there.
-# ``create_graph`` saves what the next derivative will need.
+# ``retain_graph`` saves nothing new during the call. It only keeps the tensors that the
+# forward pass saved. ``create_graph`` saves the tensors that the next derivative will need.
 #
-# There are two ways in which this can fill your memory. The first is ``retain_graph=True``
-# in a loop whose state carries the graph of all steps before (:ref:`second-backward`). We
-# count the nodes on the longest path back, with the state carried along and with the state
-# detached:
+# There are two ways in which these flags can fill your memory. The first is
+# ``retain_graph=True`` in a loop whose state carries the graph of all earlier steps
+# (:ref:`second-backward`). We count the nodes on the longest path back, with the state
+# carried along and with the state detached:
 
 
 def depth(node):
@@ -144,10 +148,10 @@ for _ in range(4):
     print(depth(carried.grad_fn), depth(detached.grad_fn))
 
 # %%
-# The second is ``backward(create_graph=True)``, which warns of a reference cycle. The
-# warning is serious. The gradient in ``x.grad`` has a graph that leads back to ``x``, and
-# Python's garbage collector does not see this cycle. We ask whether a parameter outlives
-# the function that it was made in:
+# The second way is ``backward(create_graph=True)``, which warns of a reference cycle. Take
+# the warning seriously. The gradient in ``x.grad`` has a graph that leads back to ``x``,
+# and Python's garbage collector does not see this cycle. We ask whether a parameter
+# outlives the function that it was made in:
 
 import gc
 import warnings
@@ -172,11 +176,12 @@ def alive(empty):
 [alive(empty) for empty in (False, True)]
 
 # %%
-# :func:`torch.autograd.grad` stores nothing, so it leaves no cycle behind. Prefer it when
-# you need ``create_graph``. What it returns holds its graph for as long as you hold it: let
-# the gradients of one step go before the next, and detach what you log.
+# :func:`torch.autograd.grad` does not store the gradient in ``.grad``, so it leaves no
+# cycle behind. Prefer it to ``backward`` when you need ``create_graph``. A gradient that it
+# returns keeps its graph alive for as long as you hold the gradient. So let the gradients
+# of one step go before the next step, and detach what you log.
 #
-# The three derivatives are compared with their formulas, and the two rows with
+# As a check, we compare the three derivatives with their formulas, and the two rows with
 # :term:`forward mode`:
 
 assert (d1.item(), d2.item(), d3.item()) == (3 * 2**2, 6 * 2, 6)
@@ -188,9 +193,9 @@ assert saved(retain_graph=True)[1] == 0 < saved(create_graph=True)[1]
 # Where next
 # ----------
 #
-# :ref:`second-derivatives` takes second derivatives at many points, :ref:`second-backward`
-# is about the message that names ``retain_graph``, and :ref:`leaves-and-roots` about
-# ``retain_grad``, which is something else again.
+# :ref:`second-derivatives` takes second derivatives at many points, and
+# :ref:`second-backward` is about the message that names ``retain_graph``.
+# :ref:`leaves-and-roots` is about ``retain_grad``, which is something else again.
 #
 # .. asked: retain_graph or create_graph; when do I need retain_graph=True; when do I
 #    need create_graph=True; difference of retain_graph and create_graph; keep the

@@ -6,10 +6,10 @@ Why is .grad None?
 
 You called ``backward``, and a tensor that should have a gradient has ``None``. ``None``
 means that no ``backward`` has written into this tensor since it was made, or since its
-``.grad`` was last emptied. There are five reasons for this: the tensor did not ask for a
-gradient, it is not the :term:`leaf`, the graph is cut on the way, the output does not use
-it, or ``backward`` was told to leave it out. This page goes through the five in the order
-in which it is easiest to rule them out.
+``.grad`` was last emptied. There are five reasons for this: the tensor does not require a
+gradient, it is not a :term:`leaf`, the graph is cut on the way, the output does not use the
+tensor, or ``backward`` was told to leave the tensor out. This page goes through the five
+reasons in the order in which it is easiest to rule them out.
 """
 
 # %%
@@ -61,11 +61,11 @@ except RuntimeError as error:
 # ---------------------
 #
 # *x.grad is None after .cuda().* A conversion is an operation like any other, and so are a
-# division and a slice. Applied to a tensor that requires a gradient, each returns a new
-# tensor, which is a :term:`non-leaf tensor`, and ``backward`` writes into the leaf that it
-# was made from. If you gave both the same name, that leaf is out of reach. So convert
-# first, and then ask for a gradient. And instead of a slice's ``.grad``, read a slice of
-# ``x.grad``:
+# division and a slice. Applied to a tensor that requires a gradient, each of them returns a
+# new tensor, which is a :term:`non-leaf tensor`. ``backward`` writes into the leaf that the
+# new tensor was made from. If you gave both tensors the same name, you can no longer reach
+# that leaf. So convert first, and then call ``requires_grad_()``. And instead of a slice's
+# ``.grad``, read a slice of ``x.grad``:
 
 lost = torch.ones(2, requires_grad=True).to(torch.float64)
 scaled = torch.ones(2, requires_grad=True) / 2**0.5
@@ -73,9 +73,9 @@ kept = torch.ones(2).to(torch.float64).requires_grad_()
 print(*[why_none(t, t.sum()) for t in (lost, scaled, x[:1], kept)], sep="\n")
 
 # %%
-# There is a trap in this. If a tensor already has the type or device that you ask for, the
-# conversion returns the tensor itself, which is still the leaf. So the same line can work
-# on the CPU and leave ``None`` on the GPU:
+# Conversions hold a trap. If a tensor already has the type or device that you ask for, the
+# conversion returns the tensor itself, which is still the leaf. So the same line of code
+# can work on the CPU and leave ``None`` on the GPU:
 
 leaf = torch.ones(2, requires_grad=True)
 print(leaf.to("cpu") is leaf, leaf.to(torch.float64).is_leaf)
@@ -98,7 +98,7 @@ print(str(caught[0].message).split(". If")[0])
 # 3. The graph is cut on the way
 # ------------------------------
 #
-# Several things end the graph: ``detach()`` and ``.item()``; ``torch.tensor([a, b])``,
+# Several things cut the graph: ``detach()`` and ``.item()``; ``torch.tensor([a, b])``,
 # which copies only the numbers; whatever runs under ``no_grad``; and an operation whose
 # result is an integer or a truth value, such as ``argmax``, a comparison or
 # ``round().long()``. If nothing of the graph is left, ``backward`` raises an error. *If
@@ -133,8 +133,8 @@ slope
 # The slope is 30, because the table rises from 10 to 40 between the positions 1 and 2.
 #
 # *I replaced a parameter, and its .grad is None.* The layer uses the new parameter. The old
-# one is used nowhere, so nothing arrives there. What is worse, the optimizer still holds
-# the old one, and so the new one is never trained:
+# parameter is used nowhere, so no gradient arrives at it. What is worse, the optimizer
+# still holds the old parameter, and so the new one is never trained:
 
 layer = torch.nn.Linear(2, 1)
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -152,9 +152,10 @@ print(optimizer.param_groups[0]["params"][0] is old)
 # -----------------------
 #
 # If ``why_none`` says that ``x`` is reached, look at the call itself. Perhaps ``backward``
-# has not run yet, or ``zero_grad()`` came after it, which sets ``.grad`` back to None. Or
-# ``inputs=`` named other tensors. Or you called :func:`torch.autograd.grad` or
-# :func:`torch.func.grad`, which *return* the gradient and leave ``.grad`` as it was:
+# has not run yet, or ``zero_grad()`` was called after it and has set ``.grad`` back to
+# None. Perhaps ``inputs=`` named other tensors. Or perhaps you called
+# :func:`torch.autograd.grad` or :func:`torch.func.grad`, which *return* the gradient and
+# leave ``.grad`` as it was:
 
 x.grad = w.grad = None
 (x * w).sum().backward(inputs=[w])
@@ -165,16 +166,17 @@ print(x.grad, w.grad, torch.autograd.grad((x**2).sum(), x), x.grad)
 # -------------
 #
 # *The output does not use x[0], so I expected None.* But ``.grad`` belongs to the whole
-# tensor. If any part of it is used, the gradient is there, with a zero for each entry that
-# has no influence. A tensor behind a factor of 0 or behind a ReLU that is off is reached as
-# well, and gets zeros. A zero was computed, whereas None says that nothing arrived:
+# tensor. If any part of the tensor is used, ``.grad`` is there, with a zero for each entry
+# that has no influence. A tensor that is multiplied by 0, or that goes into a ReLU which is
+# off, is reached as well, and gets zeros. A zero was computed, whereas None says that
+# nothing arrived:
 
 x.grad = w.grad = None
 (x[1] * 3 + 0 * w.sum() + torch.relu(-x).sum()).backward()
 print(x.grad, w.grad, torch.autograd.grad(x.sum(), [x, w], allow_unused=True)[1])
 
 # %%
-# If your program goes on with the gradients, and None is in the way, pass
+# If your program computes with the gradients and cannot handle None, pass
 # ``materialize_grads=True`` to ``autograd.grad``. It returns zeros in place of None.
 #
 # We check that what ``why_none`` says agrees with what ``.grad`` holds after ``backward``,
@@ -193,8 +195,9 @@ assert slope == table[2] - table[1]
 # Where next
 # ----------
 #
-# :ref:`leaves-and-roots` explains what a leaf is, and :ref:`no-grad-detach` what ``detach``
-# and ``no_grad`` cut. If the gradient is there but zero, see :ref:`closures-of-zeros`.
+# :ref:`leaves-and-roots` explains what a leaf is, and :ref:`no-grad-detach` explains what
+# ``detach`` and ``no_grad`` cut. If the gradient is there but zero, see
+# :ref:`closures-of-zeros`.
 #
 # .. asked: grad is None; .grad is None after backward; no gradient for my tensor;
 #    x.grad is empty; gradient missing; weights have no gradient; non-leaf tensor grad;

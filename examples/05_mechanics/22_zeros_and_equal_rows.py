@@ -5,11 +5,11 @@ Why are my gradients all zero, or the same in every row?
 ========================================================
 
 You called ``backward``, and the gradient is all zeros, or has the same numbers in every
-row. Either the function itself has such a gradient, or your ``v`` makes it so. ``None``
-means that a path is cut (:ref:`grad-is-none`), whereas zeros and equal rows are an answer,
-though often not to the question that you had in mind. To find out which it is, look at
-three things: the :term:`Jacobian` alone, its product with your ``v``, and the
-:term:`cotangent` on its way.
+row. Either the gradient of your function is like this for every ``v``, or your ``v`` is the
+reason. ``None`` means that a path is cut (:ref:`grad-is-none`), whereas zeros and equal
+rows are an answer, though often not to the question that you had in mind. To find the
+cause, look at three things: the :term:`Jacobian` alone, its product with your ``v``, and
+the :term:`cotangent` on its way back through the layers.
 """
 
 # %%
@@ -35,7 +35,8 @@ X.grad
 # ones for ``v`` every point gets the same row, namely the column sums of W. No point has
 # been lost. An activation after the layer makes the rows differ, and so does a ``v`` with
 # different rows. The first line below says for each of the three gradients whether its rows
-# are equal, and the second whether those of the first gradient are the column sums:
+# are equal, and the second says whether the rows of the first gradient are the column sums
+# of W:
 
 bent = nn.Sequential(linear, nn.Tanh())
 (after_bend,) = torch.autograd.grad(bent(X).sum(), X)
@@ -44,22 +45,23 @@ print([torch.equal(g, g[:1].expand(4, 3)) for g in (X.grad, after_bend, weighed)
 print(torch.allclose(X.grad, linear.weight.sum(0)))
 
 # %%
-# *The same number in every entry* comes from a mean or a sum, whose slopes are 1/12 and 1
-# wherever x is. And if you expected a different row for each of several outputs, but called
-# ``backward`` once for all of them, the rows have been added up (:ref:`several-outputs`).
-# Here are the mean and the sum:
+# *The same number in every entry* comes from a mean or a sum, whose slopes are 1/12 (for
+# our 12 entries) and 1, whatever X is. And if you expected a different row for each of
+# several outputs, but called ``backward`` once for all of them, the rows have been added up
+# (:ref:`several-outputs`). Here are the mean and the sum:
 
 print(*(torch.autograd.grad(y, X)[0].unique() for y in (X.mean(), X.sum())))
 
 # %%
-# *Every row of weight.grad is the same.* Row k of it is :math:`v_k^\top X`. So the rows are
-# equal wherever each unit gets the same ``v``, whatever the weights are. This is so with
-# ones after a single linear layer, even if all its weights differ. Equal rows are a mistake
-# only in a hidden layer whose units started as twins, with the same weights in and out.
-# They get the same ``v``, and stay twins. If all weights start at 0, the layers before the
-# last get a gradient of zeros. For three ways to start, the table says whether the rows of
-# the gradient are equal, whether any entry is not 0, and whether the rows of the weight are
-# equal:
+# *Every row of weight.grad is the same.* Row k of ``weight.grad`` is :math:`v_k^\top X`,
+# where :math:`v_k` is the column of ``v`` for unit k. So the rows are equal wherever each
+# unit gets the same ``v``, whatever the weights are. This happens if ``v`` is ones after a
+# single linear layer, even if all its weights differ. Equal rows are a mistake only in a
+# hidden layer whose units started as twins, with the same weights in and out. Twins get the
+# same ``v``, and so they stay twins. If all weights start at 0, the layers before the last
+# get a gradient of zeros. The first output is the gradient for ones after a single layer.
+# Then, for three ways to start, the table says whether the rows of the gradient are equal,
+# whether any entry is not 0, and whether the rows of the weight are equal:
 
 print("ones, one layer:", linear.weight.grad, sep="\n")
 hidden = {}
@@ -80,11 +82,11 @@ for at in ("random", 0.5, 0.0):
 # All zero: the sum is constant
 # -----------------------------
 #
-# Some layers fix the sum of their outputs. Probabilities add up to 1, and what is
-# normalised adds up to 0. The derivative of a constant is 0. So ones give 0, or 1e-8 by
-# rounding, where you hoped for a sensitivity. The table says whether J has an entry above
-# 0.1, whether everything that ones give is below 1e-5, and whether random numbers for ``v``
-# give an entry above 0.1:
+# Some layers fix the sum of their outputs. Probabilities add up to 1, and the outputs of
+# LayerNorm and BatchNorm add up to 0. The derivative of a constant is 0. So ones give 0, or
+# something like 1e-8 because of rounding, where you hoped for a sensitivity. The table says
+# whether J has an entry above 0.1, whether all entries of the gradient are below 1e-5 if
+# ``v`` is ones, and whether the gradient has an entry above 0.1 if ``v`` is random:
 
 fixed_sum = {
     "softmax": lambda x: x.softmax(-1),
@@ -100,15 +102,16 @@ for name, f in fixed_sum.items():
     print(f"{name:22}{big > 0.1!s:6}{small < 1e-5!s:6}{other > 0.1}")
 
 # %%
-# Ask for something that is not constant: a sum that is weighted by a random ``v``, a single
-# entry (:ref:`one-component`), all entries (:ref:`seeing-jacobians`), the loss that
-# follows, or the logits.
+# Differentiate something that is not constant: a sum that is weighted by a random ``v``, a
+# single entry (:ref:`one-component`), all entries (:ref:`seeing-jacobians`), the loss that
+# follows the layer, or the logits.
 #
 # All zero: the function is flat there
 # ------------------------------------
 #
-# Here J itself is zero at this x, and no ``v`` helps. The function is saturated, dead,
-# outside its limits or rounded, or it is a loss that has nothing left to correct:
+# In this case J itself is zero at this x, and no ``v`` helps. The input lies where the
+# function is saturated, dead, clamped or constant between two steps of a rounding, or the
+# function is a loss that has nothing left to correct:
 
 flat = {
     "sigmoid(x), x = 200": (torch.sigmoid, 200.0),
@@ -126,13 +129,14 @@ for name, slope in slopes.items():
 # A dead unit may be alive for other samples, and the units beside it may be alive. Change
 # what kills it: the scale of the inputs, the bias, or the activation (for example to
 # ``leaky_relu``). Rounding needs another method (:ref:`discrete-choices`). The last two
-# lines are not mistakes, because there is nothing to learn there.
+# lines of the table are not mistakes, because for these losses there is nothing left to
+# learn.
 #
 # Where does it become zero?
 # --------------------------
 #
-# In a deep model, watch the cotangent. A hook (:ref:`hooks`) on each output records the
-# size of what arrives there:
+# In a deep model, watch the cotangent. A hook on the output of each layer records the size
+# of the cotangent that arrives there (:ref:`hooks`):
 
 
 def sizes(model, x):
@@ -146,8 +150,9 @@ def sizes(model, x):
 
 
 # %%
-# Here is a model whose second linear layer has a bias that kills all of its units. The
-# backward pass goes through this list from the bottom to the top:
+# Here is a model whose second linear layer has a bias that kills all of its units. The list
+# shows the size of the cotangent at the output of each layer, and the backward pass goes
+# through the layers from the bottom of the list to the top:
 
 layers = nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)
 model = nn.Sequential(*layers)
@@ -157,9 +162,9 @@ for name, size in reversed(sizes(model, X).items()):
     print(f"{name:10}{size:.2f}")
 
 # %%
-# A cotangent arrives at ``3 ReLU``, and nothing leaves it. The layers before it get zeros
-# and not None, so an optimizer takes them for gradients. The last weight gets zeros, too,
-# because its inputs are zeros. Only the last bias still learns:
+# A cotangent arrives at ``3 ReLU``, but only zeros leave it. The parameters before this
+# layer get zeros and not None, so an optimizer takes the zeros for gradients. The last
+# weight gets zeros, too, because its inputs are zeros. Only the last bias still learns:
 
 print([f"{name}: {p.grad.norm():.1f}" for name, p in model.named_parameters()])
 
@@ -168,8 +173,9 @@ print([f"{name}: {p.grad.norm():.1f}" for name, p in model.named_parameters()])
 # ---------------
 #
 # *The norm that I print is 0, and the loss falls.* Then the norm is printed after
-# ``zero_grad``. Since 2.0 ``zero_grad`` leaves ``None``, which tells you so. With
-# ``set_to_none=False`` it leaves a 0 that looks like a vanished gradient:
+# ``zero_grad``. From PyTorch 2.0 on, ``zero_grad`` leaves ``None``, which shows you that
+# this is what happened. With ``set_to_none=False`` it leaves a 0 that looks like a vanished
+# gradient:
 
 loss = linear(X.detach()).pow(2).mean()
 loss.backward()
@@ -179,8 +185,8 @@ print(before > 0, linear.weight.grad.norm().item())
 
 # %%
 # As a check, we take difference quotients in float64, which know nothing about graphs. They
-# are 0 where the function is flat, and with a step in one entry they show the Jacobians
-# that ones hide:
+# are 0 where the function is flat. And if only one entry of X takes a step, they show that
+# J is not zero in the cases where ones gave zeros:
 
 h = 1e-4
 for name, (f, at) in flat.items():
@@ -194,7 +200,7 @@ for name, f in fixed_sum.items():
 assert all(min(big, other) > 0.1 and small < 1e-5 for big, small, other in tiny.values())
 
 # %%
-# With ones for v, softmax gives zeros, wherever you move x. Then change one entry of v:
+# With ones for v, softmax gives zeros, wherever you move x. Now change one entry of v:
 
 import pullback
 
@@ -204,9 +210,9 @@ pullback.live(lambda x: x.softmax(-1), torch.tensor([1.0, 2.0, 3.0]))
 # Where next
 # ----------
 #
-# :ref:`grad-is-none` is about None in place of zero, :ref:`mixing-samples` about ones and
-# samples that mix, :ref:`kinks` about corners and jumps, and :ref:`lora-at-zero` about
-# LoRA.
+# :ref:`grad-is-none` is about None in place of zero, and :ref:`mixing-samples` is about
+# ones and samples that mix. :ref:`kinks` is about corners and jumps. For zeros in LoRA, see
+# :ref:`lora-at-zero`.
 #
 # .. asked: gradient is all zeros; gradients are zero; every row of the gradient is the
 #    same; no gradient flows; zero gradient everywhere; dead network; gradient of my

@@ -5,10 +5,11 @@ How do I get the gradient with respect to a part of x, or freeze part of a weigh
 ==================================================================================
 
 You want the gradient with respect to one row or column of ``x``, or you want to train only
-a part of a weight. Take the part out of the *gradient*, as ``grad(y, x, v)[0][part]``, or
-make the parts leaves of their own and join them before f. ``grad(y, x[0], v)`` fails,
-because a slice made afterwards is a new tensor, which ``y`` was not made from. To freeze
-part of a weight, hold that part in a buffer. A gradient of 0 does not stop every optimizer.
+a part of a weight. Take the part from the *gradient*, as in ``grad(y, x, v)[0][part]``, or
+make each part a leaf of its own and join the parts before you call f. ``grad(y, x[0], v)``
+fails, because a slice made afterwards is a new tensor, which ``y`` was not made from. To
+freeze part of a weight, hold that part in a buffer. A gradient of 0 is not enough, because
+some optimizers still change the weight.
 """
 
 # %%
@@ -28,10 +29,11 @@ for root, weights in ((y, v), (x[0][0], None)):
         print(str(error).split(". ")[0])
 
 # %%
-# ``x[0]`` was computed at this moment, from ``x``, and is not in the graph of ``y``. Each
-# indexing makes a new tensor, so ``grad(x[0][0], x[0])`` failed as well. What works is to
-# slice the gradient that comes back, or to slice first and compute with the slice. A ``v``
-# that is 0 for the other samples gives the same row, and zeros in the others:
+# The ``x[0]`` in the call was computed only then, from ``x``, and is not in the graph of
+# ``y``. Each indexing operation makes a new tensor, so ``grad(x[0][0], x[0])`` failed as
+# well. Instead, slice the gradient that comes back, or slice first and compute with the
+# slice. A ``v`` that is 0 for the other samples gives the same row, too, with zeros in the
+# other rows:
 
 (whole,) = torch.autograd.grad(y, x, v, retain_graph=True)
 row = x[0]
@@ -42,16 +44,16 @@ first[0] = v[0]
 print(torch.allclose(whole[0], by_row), torch.allclose(by_v[0], by_row), by_v[1:].any())
 
 # %%
-# *Is it cheaper to slice first?* Yes. It does the work of one sample, while the other two
-# ways do that of all four, whether there are zeros in ``v`` or not. Where the samples do
-# not mix, slice first.
+# *Is it cheaper to slice first?* Yes. Slicing first does the work of one sample, whereas
+# the other two ways do the work of all four, whether there are zeros in ``v`` or not. If
+# the samples do not mix, slice first.
 #
 # Columns, and the other arguments
 # --------------------------------
 #
 # *I want the derivative with respect to the first column of the input, at all samples*, for
-# example that of a network with respect to t alone. Make the column a leaf, and join it to
-# the others, which then need no gradient:
+# example the derivative of a network with respect to t alone. Make the column a leaf, and
+# join it to the other columns, which then need no gradient:
 
 t, rest = x.detach()[:, :1].clone().requires_grad_(), x.detach()[:, 1:]
 (by_t,) = torch.autograd.grad(layer(torch.cat([t, rest], 1)).tanh(), t, v)
@@ -84,10 +86,11 @@ except RuntimeError as error:
 
 # %%
 # A hook that multiplies by a mask makes the gradient of the second row 0. *But the row
-# still moves.* It is moved by weight decay (AdamW has 0.01 unless you say otherwise, see
-# :ref:`freezing-layers`), or by momentum from a step before the hook. We take one step
-# without the hook and one with it, with three settings of SGD. Each line says whether the
-# gradient of the second row was 0 with the hook, and whether the row was kept:
+# still moves.* It is moved by weight decay, or by momentum from a step before the hook was
+# registered. AdamW has a weight decay of 0.01 unless you say otherwise
+# (:ref:`freezing-layers`). For each of three settings of SGD, we take one step without the
+# hook and one with it. Each line says whether the gradient of the second row was 0 in the
+# step with the hook, and whether that step left the row unchanged:
 
 mask = torch.tensor([[1.0], [0.0]])
 for options in ({}, {"weight_decay": 0.1}, {"momentum": 0.9}):
@@ -104,8 +107,8 @@ for options in ({}, {"weight_decay": 0.1}, {"momentum": 0.9}):
 
 # %%
 # If you use two tensors, a parameter for the trained part and a buffer for the frozen part,
-# you are safe with every optimizer, because it is not given the buffer. A parametrization
-# keeps the name ``weight`` for the two joined:
+# you are safe with every optimizer, because the buffer is never passed to it. With a
+# parametrization, the name ``weight`` stands for the two parts joined together:
 
 
 class FirstRow(torch.nn.Module):
@@ -121,8 +124,8 @@ class FirstRow(torch.nn.Module):
 
 
 # %%
-# The parameter now has one row, and the other row stays where it was. ``unsafe=True`` is
-# needed since the shape of the parameter changes:
+# The parameter now has one row, and the other row does not move. ``unsafe=True`` is needed
+# because the shape of the parameter changes:
 
 from torch.nn.utils import parametrize
 
@@ -142,7 +145,8 @@ print([tuple(p.shape) for p in half.parameters()], torch.equal(half.weight[1:], 
 #
 # *After a[0] = value the gradient of the first entry is 0.* After the assignment the sum
 # contains ``value``, and no longer the square of ``s[0]`` (:ref:`moving-values`). If you
-# want both, keep ``a`` and make a second tensor, as for the last line:
+# want both the value and the square in your sum, keep ``a`` and make a second tensor, as we
+# do for the last line of the output:
 
 s, value = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor(5.0)
 a = s * s
@@ -153,10 +157,10 @@ replaced = torch.cat([value[None], a[1:]])
 print(torch.autograd.grad(replaced.sum() + a.sum(), s)[0])
 
 # %%
-# As a check, we compare the JVP with difference quotients of every output along the
-# second column, and the gradient with respect to ``t`` with those along the first, summed
-# over the outputs. The row is compared with the chain rule on paper, since
-# :math:`\tanh'=1-\tanh^2`:
+# As a check, we compare the JVP with difference quotients of every output along the second
+# column. We compare the gradient with respect to ``t`` with the difference quotients along
+# the first column, summed over the outputs. The gradient of the first row is compared with
+# the chain rule, worked out by hand with :math:`\tanh'=1-\tanh^2`:
 
 h, at, e = 1e-3, x.detach(), torch.eye(3)
 with torch.no_grad():
@@ -172,8 +176,8 @@ assert not torch.equal(half.weight[:1], start)
 # Where next
 # ----------
 #
-# :ref:`grad-is-none` is about None in other cases, :ref:`one-component` about one output
-# instead of one input, and :ref:`per-sample-gradients` about each sample's own gradient.
+# :ref:`grad-is-none` is about None in other cases. :ref:`one-component` is about one output
+# instead of one input, and :ref:`per-sample-gradients` is about each sample's own gradient.
 #
 # .. asked: gradient of a part of a tensor; gradient by a slice; freeze a part of a
 #    weight; gradient with respect to one column; train only some rows; grad of x[0]

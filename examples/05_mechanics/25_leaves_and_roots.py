@@ -6,15 +6,16 @@ Which tensors get a .grad? Leaves, roots, retain_grad
 
 You printed ``h.grad`` for a tensor ``h`` in the middle of your network, and got None and a
 warning about leaves. A *leaf* is a tensor that no recorded operation made, and a *root* is
-what you call ``backward`` on. ``backward`` fills the ``.grad`` of the leaves that require a
-gradient. A tensor in between gets one only if you ask for it, with ``h.retain_grad()``
-before the call or with ``inputs=[h]`` in it.
+a tensor that you call ``backward`` on. ``backward`` fills the ``.grad`` of the leaves that
+require a gradient. The ``.grad`` of a tensor in between is filled only if you ask for it,
+with ``h.retain_grad()`` before the call of ``backward`` or with ``inputs=[h]`` as its
+argument.
 """
 
 # %%
 # Let ``h`` stand between the leaf ``x`` and the root ``y``. The chain rule passes through
-# it, and ``h.grad`` is the :term:`upstream gradient`, the part that has been computed when
-# the walk back arrives there:
+# ``h``, and ``h.grad`` is the :term:`upstream gradient`, the factor that has been computed
+# when the backward pass arrives at ``h``:
 #
 # .. math::
 #
@@ -23,7 +24,7 @@ before the call or with ``inputs=[h]`` in it.
 #    \frac{\partial h}{\partial x}
 #
 # Our example is :math:`h=3x` and :math:`y=c\,h^2` at :math:`x=2`, with a constant ``c`` of
-# 5. Two flags and ``grad_fn`` tell which part each tensor plays:
+# 5. Two flags and ``grad_fn`` show the role of each tensor:
 
 import torch
 
@@ -37,20 +38,22 @@ for name, t in tensors.items():
     print(f"{name:10} is_leaf={t.is_leaf!s:5} requires_grad={t.requires_grad!s:5} {maker}")
 
 # %%
-# *Why is a computed tensor a leaf?* ``2 * c`` was computed, but from a constant, so nothing
-# was recorded. By convention every tensor that does not require a gradient is a
-# :term:`leaf`. So ``is_leaf`` alone does not mean that ``.grad`` will be filled. It is
-# filled if both flags are True, as they are for ``x``, and ``backward`` reaches the tensor.
-# A view that was taken under ``no_grad`` is an exception, see
-# :ref:`answers-view-under-no-grad`.
+# *How can a computed tensor be a leaf?* ``2 * c`` was computed, but from a constant, so the
+# operation was not recorded. By convention every tensor that does not require a gradient is
+# a :term:`leaf`. So ``is_leaf`` alone does not mean that ``.grad`` will be filled.
+# ``.grad`` is filled if both flags are True, as they are for ``x``, and ``backward``
+# reaches the tensor. A view that was taken under ``no_grad`` is an exception
+# (:ref:`answers-view-under-no-grad`). Here is the ``.grad`` of each leaf after
+# ``backward``:
 
 y.backward()
 {name: t.grad for name, t in tensors.items() if t.is_leaf}
 
 # %%
-# You can walk this way back from the root yourself. Each node of the graph knows the nodes
-# to which it sends its :term:`cotangents <cotangent>`. The last one is called
-# ``AccumulateGrad``. It holds the leaf, and adds to its ``.grad`` what arrives:
+# You can follow the graph from the root back to the leaf yourself. Each node of the graph
+# knows the nodes to which it sends its :term:`cotangents <cotangent>`. The last node is
+# called ``AccumulateGrad``. It holds the leaf, and adds the cotangent that arrives to the
+# ``.grad`` of this leaf:
 
 node = y.grad_fn
 while node is not None:
@@ -74,9 +77,9 @@ h.retain_grad()
 print(h.grad, x.grad, h.retains_grad, h.is_leaf)
 
 # %%
-# With ``inputs=`` you name the tensors whose ``.grad`` is to be filled, leaves or not, and
-# the others are left alone. :func:`torch.autograd.grad` takes tensors in the middle, too.
-# It returns the gradient and fills nothing:
+# With ``inputs=`` you name the tensors whose ``.grad`` is to be filled, whether they are
+# leaves or not, and all other tensors are left alone. :func:`torch.autograd.grad` takes
+# tensors in the middle, too. It returns the gradient and does not fill any ``.grad``:
 
 x.grad = None
 h = 3 * x
@@ -94,9 +97,9 @@ y.backward(inputs=list(head.parameters()), retain_graph=True)
 {"trunk": trunk.weight.grad, "head filled": head.weight.grad is not None}
 
 # %%
-# The list may not be empty, and with ``model.parameters()`` it can become empty without
-# your noticing. The method returns a generator, and after one pass nothing is left in it.
-# Write ``list(model.parameters())`` once, and keep the list:
+# The list of inputs may not be empty, and if you pass ``model.parameters()``, it can be
+# empty without your noticing. The method returns a generator, and after one loop over it
+# the generator is used up. Write ``list(model.parameters())`` once, and keep the list:
 
 parameters = head.parameters()
 print([tuple(p.shape) for p in parameters])
@@ -110,8 +113,8 @@ except RuntimeError as error:
 # ---------------
 #
 # *Why do people call requires_grad_() after dividing by sqrt(n)?* The division makes a new
-# tensor. If it is recorded, the new tensor is not a leaf, and an optimizer refuses it. So
-# scale first, and ask for a gradient last:
+# tensor. If the division is recorded, the new tensor is not a leaf, and an optimizer
+# refuses it. So scale the tensor first, and call ``requires_grad_()`` last:
 
 early = torch.randn(4, requires_grad=True) / 2
 late = (torch.randn(4) / 2).requires_grad_()
@@ -122,12 +125,13 @@ except ValueError as error:
     print(error)
 
 # %%
-# The ``requires_grad`` of a tensor in the middle follows from what made it, and
-# ``requires_grad_(False)`` is refused. If you want the same numbers without a gradient,
-# ``detach`` makes a new tensor. ``retain_grad`` is refused on a tensor that does not
-# require a gradient. On a leaf it does nothing, since the ``.grad`` of a leaf is kept
-# anyway. A tutorial of PyTorch said this of tensors in the middle until November 2025,
-# which was a mistake (:ref:`answers-retain-grad`):
+# The ``requires_grad`` of a tensor in the middle follows from the tensors that it was
+# computed from, and so PyTorch refuses ``requires_grad_(False)`` on it. If you want the
+# same numbers without a gradient, use ``detach``, which makes a new tensor. PyTorch refuses
+# ``retain_grad`` on a tensor that does not require a gradient. On a leaf that requires one,
+# ``retain_grad`` does nothing, because the ``.grad`` of a leaf is kept anyway. Until
+# November 2025 a PyTorch tutorial said by mistake that ``retain_grad`` does nothing on a
+# tensor in the middle (:ref:`answers-retain-grad`):
 
 x.retain_grad()
 print(x.retains_grad)
@@ -138,10 +142,10 @@ for wrong in (lambda: h.requires_grad_(False), lambda: c.retain_grad()):
         print(str(error).split(". If")[0])
 
 # %%
-# If you edit ``h`` in place after ``retain_grad``, the gradient that is kept belongs to the
-# tensor as it is *after* the edit. Here ``h`` is doubled, from 6 to 12. The gradient with
-# respect to the new value is :math:`2c\cdot12=120`. With respect to the old one it would be
-# 240:
+# If you edit ``h`` in place after ``retain_grad``, the gradient in ``h.grad`` belongs to
+# the tensor as it is *after* the edit. Here ``h`` is doubled, from 6 to 12. The gradient
+# with respect to the new value is :math:`2c\cdot12=120`. With respect to the old value it
+# would be 240:
 
 h = 3 * x
 h.retain_grad()
@@ -154,8 +158,9 @@ h.grad
 # -------------------
 #
 # Any tensor that has a graph may be a root, even one in the middle. There may also be
-# several, each with a ``v`` of its own (:ref:`several-outputs`). With the roots ``h`` and
-# ``y``, and 10 and 1 for their ``v``, ``x`` gets :math:`10\cdot3+180`:
+# several roots, each with its own ``v`` (:ref:`several-outputs`). If the roots are ``h``
+# with 10 for its ``v``, and ``y`` with 1 for its ``v``, then ``x`` gets
+# :math:`10\cdot3+180`:
 
 x.grad = None
 h = 3 * x
@@ -164,8 +169,8 @@ torch.autograd.backward([h, y], [torch.tensor(10.0), torch.tensor(1.0)])
 x.grad
 
 # %%
-# In the picture each edge shows the number that comes back along it. Nothing stands to the
-# left of a leaf:
+# In the picture, each edge is labelled with the cotangent that comes back along it. No edge
+# leads to the left from a leaf:
 
 import pullback.plot
 
@@ -173,8 +178,8 @@ edges = [("x", "h", "3 (10 + 60)"), ("h", "h²", "60"), ("h²", "y", "5"), ("c",
 ax = pullback.plot.graph(edges, title="Leaves x and c, roots h and y: what comes back")
 
 # %%
-# As a check we compute the two steps of the chain with :term:`forward mode`, each by
-# itself. Their product has to be what ``backward`` left in ``x.grad``:
+# As a check, we compute the derivatives of h and y separately with :term:`forward mode`. By
+# the chain rule they must give what ``backward`` left in ``x.grad``:
 
 at = torch.tensor(2.0)
 (dh,) = torch.func.jvp(lambda x: 3 * x, (at,), (torch.ones(()),))[1:]
@@ -186,8 +191,8 @@ assert torch.autograd.grad(c * h**2, h, retain_graph=True)[0] == dy == 60
 # Where next
 # ----------
 #
-# If a gradient is missing, see :ref:`grad-is-none`. :ref:`hooks` shows how to watch it
-# pass, and :ref:`in-place` what an edit in place can break.
+# If a gradient is missing, see :ref:`grad-is-none`. :ref:`hooks` shows how to watch a
+# gradient as it passes, and :ref:`in-place` explains what an edit in place can break.
 #
 # .. asked: what is a leaf; leaf tensor; is_leaf; retain_grad; gradient of an
 #    intermediate tensor; non-leaf; which tensors keep a gradient; root of the graph;

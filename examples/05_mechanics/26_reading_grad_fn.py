@@ -6,9 +6,10 @@ What does a grad_fn such as AddBackward0 say? Reading the graph
 
 You print a tensor, and see ``grad_fn=<AddBackward0>``. What does this name tell you, and
 what else can you ask the node? The name is that of the operation which made the tensor, or
-rather of its backward rule. The number at its end counts nothing: it distinguishes the
-rules that one operation has for different kinds of arguments. In ``next_functions`` the
-node knows where its results go. It holds no gradient.
+rather of the operation's backward rule. The number at the end of the name is not a count:
+it distinguishes the rules that one operation has for different kinds of arguments. The
+attribute ``next_functions`` of the node says where its results go. The node does not hold a
+gradient.
 """
 
 # %%
@@ -24,9 +25,10 @@ y = torch.exp(c * x + w)
 print(y.grad_fn.name(), x.grad_fn, c.grad_fn)
 
 # %%
-# ``Pow`` with another number at its end is the same operation with other kinds of
-# arguments. In the first three lines below, the base and the exponent are a number or a
-# tensor. ``1 - x`` is an operation of its own, ``rsub``:
+# If two names differ only in the number, as ``PowBackward0`` and ``PowBackward1`` do, the
+# operation is the same, but its arguments are of other kinds. In the first three lines
+# below, the base and the exponent are a number or a tensor. ``1 - x`` is an operation of
+# its own, ``rsub``:
 
 made = {
     "x ** 2": x**2,
@@ -50,9 +52,10 @@ for name, t in made.items():
 #
 # ``next_functions`` has one pair for each argument that can have a gradient, in order. A
 # plain number may count as such an argument. The first entry of the pair is the node that
-# gets the result for this argument, and the second says *which output* of that node the
-# argument was. If nobody gets a result for an argument, here for ``c``, the node is None.
-# The leaves are at the ends, in ``AccumulateGrad``:
+# gets the result for this argument, and the second says *which output* of that node's
+# operation the argument was. If an argument needs no gradient, as ``c`` here, there is None
+# in place of the node. The walk ends at the leaves, each of which is held by an
+# ``AccumulateGrad``:
 
 leaves = {x: "x", w: "w"}
 
@@ -71,9 +74,9 @@ def show(node, depth=0):
 show(y.grad_fn)
 
 # %%
-# The second entry of the pair can be other than 0 if one node made several tensors. Here
-# both rows of ``unbind`` share a node, and the node of their product passes its results to
-# outputs 0 and 1 of it:
+# The second entry of the pair can be other than 0 if one operation made several tensors.
+# Here both rows that ``unbind`` returns share a node, and the node of their product passes
+# its results to the outputs 0 and 1 of the shared node:
 
 a, b = torch.stack([x, 2 * x]).unbind(0)
 print(a.grad_fn is b.grad_fn, a.output_nr, b.output_nr)
@@ -83,10 +86,10 @@ print([(node.name(), place) for node, place in (a * b).grad_fn.next_functions])
 # What a layer looks like
 # -----------------------
 #
-# A layer often consists of several nodes. ``Linear`` is ``addmm``, which is a product plus
-# a bias, with the transpose of the weight (``T``). If the input is a single sample,
-# ``view`` makes it a matrix first, and the last node makes the result a vector again. The
-# name of this last node differs between releases, so we show what is below it:
+# A layer often consists of several nodes. ``Linear`` calls ``addmm``, which computes a
+# product plus a bias, with the transpose of the weight (``T``). If the input is a single
+# sample, ``view`` first makes it a matrix, and the last operation makes the result a vector
+# again. The name of that last node differs between releases, so we show the nodes below it:
 
 layer = torch.nn.Linear(2, 1)
 leaves |= {layer.weight: "weight", layer.bias: "bias"}
@@ -106,9 +109,9 @@ title = ax.set_title("y = exp(c x + w), and v = (1, 1) on its way back")
 # What is saved
 # -------------
 #
-# A rule keeps what it needs. ``exp`` keeps its result, and a product keeps each factor
-# whose *partner* wants a gradient. You find them in ``_saved_…``, until ``backward`` frees
-# the tensors:
+# A node keeps the tensors that its rule needs. ``exp`` keeps its result, and a product
+# keeps each factor whose *partner* requires a gradient. You find these tensors in the
+# node's attributes ``_saved_…``, until ``backward`` frees them:
 
 product = y.grad_fn.next_functions[0][0].next_functions[0][0]
 print(y.grad_fn._saved_result.equal(y), product._saved_self.equal(c), product._saved_other)
@@ -123,8 +126,8 @@ except RuntimeError as error:
 # ----------------
 #
 # *The name has changed.* ``grad_fn`` names the last operation on the tensor, and an edit in
-# place is one. After a write into a part of the tensor the name is ``CopySlices``, which
-# passes on ``v`` for the rest:
+# place is an operation, too. After a write into a part of the tensor the name is
+# ``CopySlices``. This node passes on ``v`` for the entries that were not written:
 
 z = 2 * x
 names = [z.grad_fn.name()]
@@ -137,10 +140,11 @@ print(*names, z.grad_fn.name().rpartition(":")[2])
 # What goes wrong
 # ---------------
 #
-# *I look for the gradient in the graph.* A node holds no gradient, and what has passed
-# through it is gone. Ask for it beforehand, with a hook or ``retain_grad`` (:ref:`hooks`),
-# or with ``autograd.grad``. The first line lists which of the two attributes the node has,
-# and it has neither:
+# *I look for the gradient in the graph.* A node holds no gradient, and once a
+# :term:`cotangent` has passed through the node, it is gone. Ask for it beforehand, with a
+# hook or ``retain_grad`` (:ref:`hooks`), or with ``autograd.grad``. The first line below is
+# the list of those attributes, among ``grad`` and ``variable``, that the node has, and the
+# list is empty:
 
 middle = x**2
 print([name for name in ("grad", "variable") if hasattr(middle.grad_fn, name)])
@@ -148,19 +152,19 @@ print(torch.autograd.grad((3 * middle).sum(), middle)[0])
 
 # %%
 # *My program tests which operation it was by its name.* PyTorch makes no promise about
-# these names. A fused kernel, another shape of the input or another release may give
-# another name. Here ``reshape`` is a view of the first base and a copy of the second, and
-# ``"View" in name`` is true of both:
+# these names. With a fused kernel, another shape of the input or another release, the name
+# may change. Here ``reshape`` returns a view of the first tensor and a copy of the second,
+# and yet ``"View" in name`` is true for both:
 
 for base in (torch.ones(2, 3, requires_grad=True), torch.ones(3, 2, requires_grad=True).T):
     flat = base.reshape(6)
     print(flat.grad_fn.name(), "same memory:", flat.data_ptr() == base.data_ptr())
 
 # %%
-# As a check, we call the nodes by hand, down the tree above, and they give what
-# ``backward`` gave. No two paths meet, so each is called once. One thing is done by the
-# engine between the nodes. Since ``w`` was broadcast, the rule of the sum passes on two
-# entries, and they are added up on arrival:
+# As a check, we call the nodes by hand, from the top of the tree above to its leaves. No
+# two paths meet, so we call each node once. One thing is done not by the nodes but by the
+# engine between them: because ``w`` was broadcast, the rule of the sum passes on two
+# entries, and the engine adds them up on arrival:
 
 found = {}
 
@@ -187,8 +191,9 @@ torch.testing.assert_close(found["w"], w.grad)
 # Where next
 # ----------
 #
-# :ref:`leaves-and-roots` is about leaves and what is between, :ref:`second-backward` about
-# a graph that was used up, and in :ref:`build-the-engine` you write an engine of your own.
+# :ref:`leaves-and-roots` is about leaves, roots and the tensors between them.
+# :ref:`second-backward` is about a graph that was used up, and in :ref:`build-the-engine`
+# you write your own engine.
 #
 # .. asked: what is the computation graph; what is grad_fn; AddBackward0; MulBackward0
 #    meaning; read the autograd graph; next_functions; print the computation graph;

@@ -6,18 +6,18 @@ When may I edit a tensor in place, and why not through .data?
 
 You want to write into a tensor, and wonder whether the gradient will still be right. You
 may edit a tensor in place when ``backward`` does not need the values that the edit
-overwrites. PyTorch watches this for you. It counts the edits of each tensor in
-``_version``, and refuses to walk back if a tensor that it has saved has been edited since.
-An edit through ``.data`` or NumPy is not counted. If it hits a value that ``backward``
-needs, the gradient is wrong without any message.
+overwrites. PyTorch watches over this for you. It counts the edits of each tensor in
+``_version``, and ``backward`` raises an error if a tensor that the graph has saved has been
+edited since. An edit through ``.data`` or NumPy is not counted. If such an edit overwrites
+a value that ``backward`` needs, the gradient is wrong and there is no message.
 """
 
 # %%
-# So it depends on what an operation saves. :math:`y=e^h` saves its *output*, since
-# :math:`y'=y`. :math:`y=h^2` saves its *input*, since :math:`y'=2h`. And :math:`-h` saves
-# nothing. An edit does harm only if it hits a :term:`saved tensor`. The function below
-# edits the input or the output of an operation, and compares what comes back with a fresh
-# derivative:
+# So whether you may edit a tensor depends on what the operations around it save.
+# :math:`y=e^h` saves its *output*, because :math:`y'=y`. :math:`y=h^2` saves its *input*,
+# because :math:`y'=2h`. And :math:`-h` saves nothing. An edit does harm only if it changes
+# a :term:`saved tensor`. The function below edits the input or the output of an operation,
+# and compares the gradient with a derivative that is computed without the edit:
 
 import torch
 from torch import nn
@@ -36,7 +36,8 @@ def edited(operation, which):
 
 
 # %%
-# The table says ``raises`` where the operation had saved what was edited:
+# The first column is for an edit of the input, and the second for an edit of the output.
+# The table says ``raises`` where the operation had saved the tensor that was edited:
 
 operations = torch.exp, torch.sigmoid, torch.relu, torch.square, torch.neg, nn.Linear(2, 2)
 for f in operations:
@@ -45,22 +46,23 @@ for f in operations:
 
 # %%
 # A linear layer saves its input but not its output. So ``ReLU(inplace=True)`` may follow a
-# linear layer, and likewise a convolution. It may not follow a sigmoid, which saves its
-# output.
+# linear layer, and likewise a convolution. An in-place ReLU may not follow a sigmoid, which
+# saves its output.
 #
-# Where an edit raises, write ``y = y + 1`` instead of ``y += 1``. This makes a new tensor
-# and leaves the saved one alone. Likewise ``torch.where(y < 1, 0, y)`` makes a new tensor
-# where ``y[y < 1] = 0`` edits the old one.
+# If an edit makes ``backward`` raise, write ``y = y + 1`` instead of ``y += 1``. The sum
+# makes a new tensor and leaves the saved one alone. Likewise ``torch.where(y < 1, 0, y)``
+# makes a new tensor, whereas ``y[y < 1] = 0`` edits the old one.
 #
 # Edits that are not counted
 # --------------------------
 #
-# What you write through ``.data``, through NumPy or with a bare kernel of your own, in
-# Triton or C++, is not counted. (An operator made with ``torch.library.custom_op`` counts
-# what it names in ``mutates_args``.) What you write into ``y.detach()`` is counted, because
-# :meth:`torch.Tensor.detach` shares the counter, and ``backward`` refuses. After an edit of
-# your own you can raise the counter with :func:`torch.autograd.graph.increment_version`.
-# Here are these four ways to edit :math:`y=e^x` at 0, where the right gradient is 1:
+# PyTorch does not count an edit through ``.data``, through NumPy or with your own bare
+# kernel in Triton or C++. (For an operator made with ``torch.library.custom_op``, it counts
+# the edits of the arguments that are named in ``mutates_args``.) An edit of ``y.detach()``
+# is counted, because the tensor that :meth:`torch.Tensor.detach` returns shares the counter
+# of ``y``, and so ``backward`` raises. After an edit that PyTorch does not count, you can
+# raise the counter yourself with :func:`torch.autograd.graph.increment_version`. Here are
+# four ways to edit :math:`y=e^x` at 0, where the right gradient is 1:
 
 for name, write in {
     ".data": lambda y: y.data.add_(1),
@@ -76,19 +78,19 @@ for name, write in {
         print(name, y._version, str(error).split(" Hint")[0])
 
 # %%
-# The first two return 2, a wrong gradient without a message. If you find ``.data`` in old
-# code, replace it: with a ``no_grad`` block where the code changes a parameter, and with
-# ``detach()`` where it reads one.
+# After the first two edits the gradient is 2, which is wrong, and there is no message. If
+# you find ``.data`` in old code, replace it: use a ``no_grad`` block where the code changes
+# a parameter, and ``detach()`` where the code reads one.
 #
 # Leaves and views
 # ----------------
 #
-# Some edits are refused at once, before any ``backward``, if autograd is recording. One
-# kind is an edit of a :term:`leaf` that requires a gradient, such as ``c += 1``. Another is
-# an edit of a view of such a leaf, such as ``c[:] += 1``. A third is an edit of an output
-# of ``unbind``, ``split`` or ``chunk``, if the tensor requires a gradient. A ``for`` loop
-# over a tensor hands out outputs of ``unbind``, and so this attempt to denormalize an image
-# channel by channel is refused, too:
+# While autograd is recording, PyTorch refuses some edits at once, before any ``backward``.
+# The first kind is an edit of a :term:`leaf` that requires a gradient, as in ``c += 1``.
+# The second is an edit of a view of such a leaf, as in ``c[:] += 1``. The third is an edit
+# of an output of ``unbind``, ``split`` or ``chunk``, if that output requires a gradient. A
+# ``for`` loop over a tensor hands out outputs of ``unbind``, and so this attempt to
+# denormalize an image channel by channel is refused, too:
 
 
 def denormalize(image):
@@ -105,8 +107,9 @@ for wrong in (lambda: leaf.add_(1), lambda: leaf[:].add_(1), lambda: denormalize
 
 # %%
 # To change a parameter, switch recording off. Inside the function that you differentiate,
-# work out of place, or edit something that is not saved. An entry that you overwrite there
-# no longer influences the result. So its derivative is 0, as it should be:
+# compute new tensors instead of editing, or edit only a tensor that is not saved. The old
+# value of an entry that you overwrite no longer influences the result. So its derivative is
+# 0, as it should be:
 
 with torch.no_grad():
     leaf[0] += 1
@@ -117,9 +120,9 @@ print(leaf.detach().tolist(), leaf.grad.tolist())
 
 # %%
 # *Can I fill a tensor entry by entry?* Not if an operation saves one of its entries. A
-# tensor has a single counter for all of its entries. A recurrence saves one entry and then
-# writes the next, and to PyTorch that looks like an edit of what it has saved. Collect the
-# entries in a list, and stack them at the end:
+# tensor has a single counter for all of its entries. In a recurrence, an operation saves
+# one entry and then you write the next, and to PyTorch this looks like an edit of the saved
+# entry. Collect the entries in a list, and stack them at the end:
 
 a, out = torch.tensor(2.0, requires_grad=True), torch.ones(4)
 try:
@@ -138,9 +141,10 @@ slope
 # A step between forward and backward
 # -----------------------------------
 #
-# ``optimizer.step()`` edits the weights in place. A ``backward`` after it, through a graph
-# that had saved the old weights, is refused. (Before release 1.5 the edit was not counted,
-# and old GANs ran with wrong gradients.) Take both gradients first, and step afterwards:
+# ``optimizer.step()`` edits the weights in place. If you then call ``backward`` through a
+# graph that had saved the old weights, PyTorch raises an error. (Before release 1.5 the
+# edit was not counted, and old GANs ran with wrong gradients.) Compute both gradients
+# first, and call ``step`` afterwards:
 
 net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -158,8 +162,9 @@ for step in (optimizer.step, lambda: None):
 # Find the line
 # -------------
 #
-# The message gives neither the tensor's name nor the line that edited it. Anomaly mode adds
-# the line where the value was *saved*. That is not the line that changed it:
+# The message gives neither the tensor's name nor the line that edited the tensor. Anomaly
+# mode adds the line where the value was *saved*, which is not the line that changed it.
+# Here it names the function ``saves``, although the edit follows after the call:
 
 import contextlib
 import warnings
@@ -176,11 +181,13 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 "in saves" in str(caught[-1].message)
 
 # %%
-# From there follow the tensor through your program, and print its ``_version`` until it has
-# grown. :ref:`which-line` shows how ``pullback.watch`` names that line for you.
+# From that line on, follow the tensor through your program, and print its ``_version``
+# until the number has grown. :ref:`which-line` shows how ``pullback.watch`` names the line
+# of the edit for you.
 #
-# As a check, :term:`forward mode` shows that the gradient after the edit through NumPy is
-# wrong, and the recurrence has to give the slope of :math:`a^3`:
+# As a check, we compare the gradient after the edit through NumPy with :term:`forward
+# mode`, which shows that it is wrong. And the gradient of the recurrence must be the slope
+# of :math:`a^3`:
 
 x = torch.zeros(2, requires_grad=True)
 (y := x.exp()).detach().numpy().__iadd__(1)
@@ -194,7 +201,7 @@ assert slope == 3 * a.detach() ** 2
 # Where next
 # ----------
 #
-# :ref:`no-grad-detach` tells more about changes that are not recorded, and
+# :ref:`no-grad-detach` says more about changes that are not recorded, and
 # :ref:`second-backward` is about saved values that were freed.
 #
 # .. asked: in-place operation and backward; modified by an inplace operation; x += 1;

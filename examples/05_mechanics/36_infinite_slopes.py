@@ -6,16 +6,16 @@ Why is my gradient inf, or 1e12? Angles, powers and norms at their ends
 
 You differentiate an angle, a power or a norm, and at some point the gradient is ``inf`` or
 huge. The derivative is unbounded there, or does not exist. Examples are ``acos`` at 1, a
-power below 1 at 0, and a direction at the zero vector. Some functions of PyTorch then
-answer with ``inf``, some with a large number, and some with NaN or with 0. If there is
-another formula for the same quantity whose slope is finite, use that one. If there is none,
+power below 1 at 0, and a direction at the zero vector. There, PyTorch returns ``inf`` for
+some functions, a large number for others, and NaN or 0 for the rest. If there is another
+formula for the same quantity whose slope is finite, use that formula. If there is none,
 keep the point out of the computation.
 """
 
 # %%
 # We ask several functions for their value and their slope at the end of their domain. ``x``
-# has shape ``(n,)``, or ``(1, n)`` for a distance between rows. ``y`` is one number, and no
-# mask is involved:
+# has shape ``(n,)``, or ``(1, n)`` for a distance between rows. ``y`` is a single number,
+# and no mask is involved:
 
 import torch
 from torch.nn import functional as F
@@ -32,7 +32,8 @@ ends = {
 u, o = torch.tensor([3.0, 4.0]), torch.zeros(1, 2)
 
 # %%
-# ``cdist`` and the others below give 0 where there is no slope (:ref:`kinks`):
+# For ``cdist`` and the other functions below, PyTorch returns 0 where there is no slope
+# (:ref:`kinks`):
 
 ends |= {
     "cdist(x, x)": (lambda x: torch.cdist(x, o)[0, 0], [[0.0, 0.0]]),
@@ -56,20 +57,22 @@ for name, (f, at) in ends.items():
     print(f"{name:24} {value:<9.3g}", *(f"{g:.3g}" for g in gradient))
 
 # %%
-# ``normalize`` divides by the norm, but at least by ``eps=1e-12``, and this is where the
-# 1e12 comes from. ``cosine_similarity`` divides by each norm, but at least by 1e-8.
-# ``pairwise_distance`` adds 1e-6 to each of n differences, which gives a slope of
-# :math:`1/\sqrt n` even between a point and itself. None of them raises.
+# ``normalize`` divides by the norm, or by ``eps=1e-12`` if the norm is smaller than that,
+# and so the slope is 1e12. ``cosine_similarity`` divides by each norm, or by 1e-8 if the
+# norm is smaller. ``pairwise_distance`` adds 1e-6 to each of n differences, which gives a
+# slope of :math:`1/\sqrt n` even between a point and itself. None of these functions raises
+# an error.
 #
 # An angle without acos
 # ---------------------
 #
-# *The angle between two vectors gives inf or NaN when they are parallel.* ``acos`` needs
-# the cosine, which is flat there. It does not help to clamp the cosine. Beyond the bound
-# its gradient is 0, and short of it the slope of ``acos`` is up to 700. If you compute the
-# same angle with ``atan2``, its slope has length :math:`1/|p|` everywhere, except at the
-# origin. Each line shows a point and the gradient of the three formulas there, and the last
-# line shows the 700:
+# *The angle between two vectors gives inf or NaN when they are parallel.* ``acos`` is
+# applied to the cosine of the angle, and the cosine is flat when the vectors are parallel.
+# It does not help to clamp the cosine. Beyond the bound the gradient of the clamp is 0, and
+# short of the bound the slope of ``acos`` reaches about 700. If you compute the same angle
+# with ``atan2``, its gradient has length :math:`1/|p|` at every point p except the origin.
+# Each line shows a point and the gradients of the three formulas at this point, and the
+# last line shows the slope of ``acos`` at the bound:
 
 
 def by_acos(p):
@@ -90,10 +93,11 @@ for point in ([1.0, 0.0], [1.0, 1e-5], [0.0, 1.0]):
 print(f"{slope(torch.acos, 1 - 1e-6)[1][0]:.0f}")
 
 # %%
-# Between two vectors the angle is ``2 * atan2(norm(a - b), norm(a + b))``, once both have
-# length 1. This angle has no sign, so it has a kink where the two are parallel. The slope
-# is −1 on one side and 1 on the other, and between them it is the 0 that the norm has at 0.
-# We compare ``acos``, in the middle column, with this formula, in the last one:
+# The angle between two vectors of length 1 is ``2 * atan2(norm(a - b), norm(a + b))``. This
+# angle has no sign, so it has a kink where the two vectors are parallel. Its slope is −1 on
+# one side of the kink and 1 on the other, and at the kink it is 0, because PyTorch takes 0
+# for the slope of the norm at 0. Each line shows the turn between the vectors, the slope of
+# ``acos``, and the slope of this formula:
 
 norm = torch.linalg.vector_norm
 for turn in (-0.1, 0.0, 0.1):
@@ -108,10 +112,10 @@ for turn in (-0.1, 0.0, 0.1):
 # ------
 #
 # *x ** p with a learned p is NaN.* The slope with respect to ``p`` is :math:`x^p\log x`,
-# which needs :math:`x>0`. Where ``x`` is 0, PyTorch puts 0, unless ``p`` is negative.
-# With a negative base the slope with respect to ``p`` is NaN, and so is the value if
-# ``p`` is not a whole number. Each line shows the value, the slope with respect to the
-# base, and the slope with respect to ``p``:
+# which needs :math:`x>0`. Where ``x`` is 0, PyTorch returns 0 for this slope, unless ``p``
+# is negative. With a negative base the slope with respect to ``p`` is NaN, and the value is
+# NaN as well if ``p`` is not a whole number. Each line shows the value, the slope with
+# respect to the base, and the slope with respect to ``p``:
 
 for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5)):
     b, p = (torch.tensor(t, requires_grad=True) for t in (base, power))
@@ -121,16 +125,16 @@ for base, power in ((0.0, 0.5), (0.0, -1.0), (4.0, 0.5), (-2.0, 2.0), (-2.0, 0.5
 
 # %%
 # If the base stands for something positive, make it positive with ``softplus(raw)`` or
-# ``raw.exp()``. With a ``clamp`` in front, the slope with respect to the base is finite,
-# but it is 0 below the bound, so what fell below stays there.
+# ``raw.exp()``. If you ``clamp`` the base instead, the slope with respect to it is finite,
+# but it is 0 below the bound, so a base that has fallen below the bound stays there.
 #
 # A standard deviation
 # --------------------
 #
-# *What about the std of a batch with one sample?* ``correction=1`` divides by 0 here, and
-# both the value and the gradient are NaN. With ``correction=0`` the value is 0, and the
-# slope is a convention. The variance, however, has a slope everywhere. So add ``eps`` to it
-# before the root, as BatchNorm does:
+# *What about the std of a batch with one sample?* With ``correction=1`` the sum of squares
+# is divided by 0, and both the value and the gradient are NaN. With ``correction=0`` the
+# value is 0, and the slope is a convention. The variance, however, has a slope everywhere.
+# So add ``eps`` to the variance before you take the root, as BatchNorm does:
 
 import warnings
 
@@ -144,8 +148,8 @@ print(f"{value:.4f}", gradient)
 # What goes wrong
 # ---------------
 #
-# *I add eps, and the gradient is still enormous.* An ``eps`` added after the root does
-# nothing for the slope. If it is added inside the root, no slope is above
+# *I add eps, and the gradient is still enormous.* An ``eps`` that is added after the root
+# does not change the slope. If you add it inside the root, no slope is above
 # :math:`1/(2\sqrt\varepsilon)`, which is 500 here, and no value is off by more than
 # :math:`\sqrt\varepsilon`. Here are the slopes at 0, at 1e-9 and at 1:
 
@@ -157,16 +161,16 @@ for name, f in {
 
 # %%
 # *What about a product with a factor of 0?* The slope of ``prod`` with respect to one
-# factor is the product of the others, and is right where a factor is 0, too. If you write
-# the same product with logarithms, its slope divides by the 0:
+# factor is the product of the other factors, and it is right even if a factor is 0. If you
+# compute the same product with logarithms, backward divides by that 0:
 
 factors = [0.0, 2.0, 3.0]
 print(slope(torch.prod, factors), slope(lambda x: x.log().sum().exp(), factors))
 
 # %%
 # As a check, we compare the slope of ``atan2`` with difference quotients in float64, also
-# at the two points where ``acos`` had none. The last line looks at the 1e12, which a
-# quotient with a larger step misses:
+# at the two points where the formula with ``acos`` had no finite slope. The last line is
+# about the slope of 1e12, which a quotient with a larger step does not find:
 
 h = 1e-6
 for point in ([1.0, 0.0], [1.0, 1e-5], [0.0, 1.0]):
@@ -179,7 +183,7 @@ assert slope(*ends["normalize(0)"])[1][0] > 1e5 * jump
 
 # %%
 # Bring :math:`x_0` towards 0. The slope of its root has no bound, and the slope of the norm
-# stays at 1 at most. What do they do at the zero vector?
+# stays at 1 at most. Which slopes do the root and the norm have at the zero vector?
 
 import pullback
 
@@ -190,9 +194,9 @@ pullback.live(ends, torch.tensor([0.25, 0.0]))
 # Where next
 # ----------
 #
-# :ref:`masked-nan` is about the same slopes behind a mask, and :ref:`kinks` about corners,
-# which have finite slopes on both sides. For matrices see :ref:`singular-matrices` and
-# :ref:`eigenvectors-nan`.
+# :ref:`masked-nan` is about the same slopes behind a mask, and :ref:`kinks` is about
+# corners, which have finite slopes on both sides. For the same question about matrices, see
+# :ref:`singular-matrices` and :ref:`eigenvectors-nan`.
 #
 # .. asked: infinite gradient; gradient is inf; gradient explodes at zero; sqrt at 0;
 #    acos gradient; norm at zero; division by a small number; gradient of a power at

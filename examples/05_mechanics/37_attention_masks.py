@@ -5,10 +5,10 @@ Why does my attention mask give NaN? A row that is masked throughout
 ====================================================================
 
 You mask an attention layer, and its output or its weights become NaN. The reason is a row
-of the mask that holds nothing but ``-inf``, since the softmax of such a row is 0/0. Its NaN
-reaches all weights of the layer, even if you leave that row out of the loss. Give the row
-something to look at, and throw the answer away. A single ``-inf`` does no harm, because it
-gets the probability 0 and the gradient 0.
+of the mask that holds nothing but ``-inf``, because the softmax of such a row is 0/0. The
+NaN reaches all weights of the layer, even if you leave that row out of the loss. Let the
+row attend to some keys, and throw its result away. A ``-inf`` in a row that also holds
+finite scores does no harm, because its entry gets the probability 0 and the gradient 0.
 """
 
 # %%
@@ -31,17 +31,19 @@ at_masked, at_scores = torch.autograd.grad(p, (masked, scores), v)
 print(at_masked + 0, at_scores + 0, sep="\n")  # + 0: no -0.
 
 # %%
-# In the first row, the two keys that are left have the slopes ±p(1 − p), and the masked one
-# has 0. In the second row everything is NaN. On the way back ``masked_fill`` replaces it by
-# zeros, so that *these* scores get a harmless gradient. The values do not, since they are
-# multiplied by the row's probabilities, nor do scores to which the ``-inf`` was added.
+# In the first row, the two keys that are not masked have the slopes ±p(1 − p), and the
+# masked key has the slope 0. In the second row every entry is NaN. In the backward pass
+# ``masked_fill`` replaces this NaN by zeros, so that *these* scores get a harmless
+# gradient. But in an attention layer the values get NaN, because they are multiplied by the
+# row's probabilities. And if the ``-inf`` was added to the scores, the scores get NaN as
+# well.
 #
 # One padded sample, and every weight is NaN
 # ------------------------------------------
 #
-# *My loss is finite, as I leave the padded sample out of it.* Then the :term:`cotangent` of
-# this sample is 0, and 0 times NaN is NaN. Here the NaN is in all entries of the weight
-# that makes queries, keys and values:
+# *My loss is finite, because I leave the padded sample out of it.* Then the
+# :term:`cotangent` of this sample is 0, and 0 times NaN is NaN. Here the gradient is NaN in
+# all entries of the weight that makes queries, keys and values:
 
 torch.manual_seed(0)  # the same weights on every build
 attention = nn.MultiheadAttention(4, 1, batch_first=True)
@@ -63,26 +65,28 @@ print(loss.isfinite().item(), g.isnan().all().item())
 # What helps
 # ----------
 #
-# Let the empty rows see all keys. Then remove their results with ``where``, or leave them
-# out of the loss as before. Now 0 meets a finite number:
+# Let the rows that are masked throughout see all keys. Then remove their results with
+# ``where``, or leave these results out of the loss as before. Now the 0 is multiplied by a
+# finite number:
 
 opened = padding & ~padding.all(1, keepdim=True)
 loss_opened, g_opened = first_sample_only(opened)
 print(torch.equal(loss, loss_opened), g_opened.isfinite().all().item())
 
 # %%
-# Or drop these samples before the layer, which is the cheapest way. A large negative number
-# in place of ``-inf`` makes an empty row *uniform*. There is no NaN then, but an answer
-# that nobody asked for:
+# Or drop the samples that are masked throughout before they reach the layer, which is the
+# cheapest way. If you use a large negative number in place of ``-inf``, all probabilities
+# of an empty row are *equal*. Then there is no NaN, but the row returns a mean over keys
+# that it should not see:
 
 lowest = torch.finfo(scores.dtype).min
 print(scores.masked_fill(~keep, lowest).softmax(1)[1].detach())
 
 # %%
-# *With need_weights=False the NaN is gone.* Then the layer calls
+# *With need_weights=False the NaN is gone.* With this option the layer calls
 # :func:`scaled_dot_product_attention <torch.nn.functional.scaled_dot_product_attention>`,
-# which gives an empty row the value 0 and the gradient 0, as shown here on a CPU. The last
-# line says that the weight's gradient is that of the opened mask:
+# which returns the value 0 and the gradient 0 for an empty row, as shown here on a CPU. The
+# last line says that the gradient of the weight is the same as with the opened mask:
 
 q = torch.randn(1, 2, 4, requires_grad=True)
 y = F.scaled_dot_product_attention(q, x[:1], x[:1], attn_mask=keep[None])
@@ -95,19 +99,19 @@ print(torch.allclose(g_unweighted, g_opened, atol=1e-6))
 # ---------------
 #
 # *The mask works the wrong way round.* ``True`` in the layer's ``key_padding_mask`` or
-# ``attn_mask`` leaves a key out. In the ``attn_mask`` of ``scaled_dot_product_attention``
-# it lets the key in. We ask which keys get a probability from the layer, with ``keep`` and
-# with its opposite:
+# ``attn_mask`` leaves a key out. In the ``attn_mask`` of ``scaled_dot_product_attention``,
+# ``True`` lets the key in. For each key we print whether it gets a probability above 0 from
+# the layer, first with ``keep`` for the mask and then with its opposite:
 
 for mask in (keep[:1], ~keep[:1]):
     _, weights = attention(x[:1], x[:1], x[:1], key_padding_mask=mask)
     print((weights[0, 0] > 0).tolist())
 
 # %%
-# *I multiply the scores by the mask.* But a score of 0 is still a score, and the key gets a
-# share of the attention. *I multiply the probabilities.* Then they do not add up to 1, and
-# the masked key still gets a gradient through the sum in the denominator. Each line shows
-# the probabilities, and the gradient of the first one:
+# *I multiply the scores by the mask.* But a score of 0 is still a score, and the masked key
+# gets a share of the attention. *I multiply the probabilities by the mask.* Then the
+# probabilities do not add up to 1, and the masked key still gets a gradient through the sum
+# in the denominator. Each line shows the probabilities, and the gradient of the first one:
 
 row, seen = scores[0], keep[0]
 ways = {
@@ -120,9 +124,10 @@ for name, way in ways.items():
     print(f"{name:25}", way(row).detach().numpy().round(3), g[0].numpy().round(3) + 0)
 
 # %%
-# An empty row can show itself in two other ways. ``log_softmax`` of an empty row is NaN,
-# and ``logsumexp`` is ``-inf``, with a NaN gradient. And ``0 * -inf``, a masked score times
-# a mask, is NaN in the values already:
+# There are two other signs of an empty row. Its ``log_softmax`` is NaN, and its
+# ``logsumexp`` is ``-inf``, with a NaN gradient. There is also another way to get NaN: if
+# you multiply a masked score by a mask, the product ``0 * -inf`` is NaN in the forward pass
+# already:
 
 empty = torch.full((2,), float("-inf"), requires_grad=True)
 total = torch.logsumexp(empty, 0)
@@ -130,9 +135,10 @@ print(empty.log_softmax(0).tolist(), (0 * empty).tolist())
 print(total.item(), torch.autograd.grad(total, empty)[0].tolist())
 
 # %%
-# As a check, we take the first sample alone, with no other in the batch. It has the
-# gradient that the opened mask gave. And the other keys get the same probabilities and
-# gradients as if the masked key did not exist:
+# As a check, we pass the first sample alone, with no other sample in the batch. The
+# gradient must equal the gradient with the opened mask. And in the first row, the two keys
+# that are not masked must get the same probabilities and gradients as if the masked key did
+# not exist:
 
 alone, _ = attention(x[:1], x[:1], x[:1], key_padding_mask=padding[:1])
 torch.testing.assert_close(torch.autograd.grad(alone.sum(), weight)[0], g_opened)
@@ -155,9 +161,9 @@ pullback.live(masked, torch.tensor([1.0, 2.0, 0.5]))
 # Where next
 # ----------
 #
-# :ref:`masked-nan` is about zero times infinity in general. The hooks of :ref:`hooks` tell
-# which operation made the NaN. :ref:`mixing-samples` is about causal masks and which tokens
-# mix.
+# :ref:`masked-nan` is about zero times infinity in general. To find which operation made
+# the NaN, use the hooks that :ref:`hooks` explains. :ref:`mixing-samples` is about causal
+# masks and which tokens mix.
 #
 # .. asked: attention mask NaN; all keys masked; softmax of -inf; padding mask NaN;
 #    fully masked row; transformer mask gives NaN

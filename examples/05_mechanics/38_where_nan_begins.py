@@ -5,15 +5,17 @@ My loss became NaN: how do I find where it began?
 =================================================
 
 The training went well for some steps, and now the loss is NaN. Keep the weights and the
-batch from *before* the step. Then ask whether the loss is finite. If it is not, forward
-hooks name the first module whose output is not finite. If it is, look at the gradients
-before the step: hooks on the modules' outputs name the module, and anomaly mode names the
-operation. The weights become NaN last of all, and tell you nothing about the cause.
+batch from *before* the step. Then ask whether the loss is finite. If the loss is not
+finite, forward hooks name the first module whose output is not. If the loss is finite, look
+at the gradients before the step: hooks on the modules' outputs name the module, and anomaly
+mode names the operation. The weights become NaN last of all, and they say nothing about the
+cause.
 """
 
 # %%
-# We write two modules that a row of zeros breaks. One breaks in the forward pass. The other
-# breaks in the backward pass, because :math:`\sqrt0` is finite and its slope is not:
+# We write two modules that fail on a row of zeros. One fails in the forward pass. The other
+# fails in the backward pass, because :math:`\sqrt0` is finite but the slope of the root at
+# 0 is not:
 
 import io
 import re
@@ -51,9 +53,10 @@ networks = {
 # Forward or backward, and a copy from before
 # -------------------------------------------
 #
-# The function below takes a training step. It saves weights, optimizer, random state and
-# batch before it uses them, and it stops before it does harm. In a long run, save to a
-# file, and only every so often:
+# The function below takes a training step. It saves the weights, the state of the
+# optimizer, the random state and the batch before it uses them, and it returns before a
+# value that is not finite can reach the weights. In a long run, save to a file, and do so
+# only every so often:
 
 
 def careful_step(model, optimizer, batch):
@@ -71,8 +74,8 @@ def careful_step(model, optimizer, batch):
 
 
 # %%
-# We see at which step each network breaks. ``Share`` has a loss that is not finite, and
-# ``Length`` has a gradient that is not:
+# The output shows at which step each network fails. With ``Share`` the loss is not finite,
+# and with ``Length`` a gradient is not:
 
 saved = {}
 for name, model in networks.items():
@@ -85,8 +88,8 @@ for name, model in networks.items():
             break
 
 # %%
-# This function goes back to the moment before the step, so that you can look at it as often
-# as you like:
+# This function restores the state from before the step, so that you can repeat the step as
+# often as you like:
 
 
 def replay(name):
@@ -101,9 +104,10 @@ def replay(name):
 # If the loss is not finite: forward hooks
 # ----------------------------------------
 #
-# For each module we ask whether everything that it is given is finite, and everything that
-# it makes. Look for the first module with a True followed by a False, and then for the rows
-# of the batch that it names. Here it is module 2, with row 2:
+# For each module we ask whether everything that it is given is finite, and whether
+# everything that it makes is finite, too. Look for the first line with a True followed by a
+# False. It names the module and, at its end, the rows of the batch that are not finite.
+# Here these are module 2 and row 2:
 
 
 def look_forward(name, module, given, made):
@@ -124,13 +128,13 @@ model, batch = replay("Share")
 loss = watch(model, look_forward)(batch).mean()
 
 # %%
-# If it is finite: hooks on what the modules made
-# -----------------------------------------------
+# If the loss is finite: hooks on what the modules made
+# -----------------------------------------------------
 #
-# We use the same forward hooks as above, but each of them attaches another hook to the
-# output, which sees the gradient that arrives there. These run from the last module to the
-# first. NaN appears between the last line that says True and the next one, and so in the
-# backward of module 2:
+# We use forward hooks as above, but now each of them attaches another hook to the module's
+# output. This second hook sees the gradient that arrives at the output. The second hooks
+# run from the last module to the first. The NaN appears between the last line that says
+# True and the line after it, and so it was made in the backward of module 2:
 
 
 def look_backward(name, module, given, made):
@@ -143,9 +147,10 @@ model, batch = replay("Length")
 watch(model, look_backward)(batch).mean().backward()
 
 # %%
-# Anomaly mode goes down to the operation, and its warning shows the line of the *forward*
-# pass that made it. Here this is the square, where the infinity that the root has sent
-# meets a 0. Anomaly mode is slow, so use it only for the replay, around both passes:
+# Anomaly mode names the operation itself, and its warning shows the line of the *forward*
+# pass that called this operation. Here the operation is the square: in its backward, the
+# infinity that comes from the root is multiplied by 0. Anomaly mode is slow, so use it only
+# for the replay, around both passes:
 
 model, batch = replay("Length")
 with warnings.catch_warnings(record=True, action="always") as caught:
@@ -160,14 +165,14 @@ print("made in", re.findall(r", in (\w+)", str(caught[-1].message))[-1])
 # What goes wrong
 # ---------------
 #
-# *Anomaly mode says nothing, and the loss is NaN.* It looks only at gradients, and only for
-# NaN. An infinite loss, or one that was NaN already, may pass unnoticed
+# *Anomaly mode says nothing, and the loss is NaN.* Anomaly mode looks only at gradients,
+# and only for NaN. An infinite loss, or a loss that was NaN already, may pass unnoticed
 # (:ref:`masked-nan`). *A scaled run has infinite gradients now and then.* This is as it
-# should be: ``GradScaler`` tries large scales, and where one is too large, it skips the
+# should be: ``GradScaler`` tries large scales, and if a scale is too large, it skips the
 # step and lowers the scale (:ref:`grad-scaler-order`).
 #
-# As a check, we mend the module. Its slope is infinite only at the row of zeros. With a
-# slope of 0 there, the network trains on through all batches:
+# As a check, we mend the module ``Length``. Its slope is infinite only at the row of zeros.
+# With ``vector_norm``, whose slope at zeros is 0, the network trains on all three batches:
 
 mended = networks["Length"]
 mended[2].forward = lambda x: torch.linalg.vector_norm(x, dim=1, keepdim=True)
@@ -179,9 +184,9 @@ assert all(careful_step(mended, optimizer, batch)[1] is None for batch in batche
 # Where next
 # ----------
 #
-# :ref:`masked-nan` is about 0 times infinity, and its cure. :ref:`infinite-slopes` shows
-# functions with an infinite slope, and :ref:`attention-masks` rows that are masked
-# throughout.
+# :ref:`masked-nan` is about 0 times infinity, and how to avoid it. :ref:`infinite-slopes`
+# shows functions with an infinite slope, and :ref:`attention-masks` is about rows of a mask
+# that hide every key.
 #
 # .. asked: loss became NaN; find the first NaN; where does NaN come from; debug NaN in
 #    training; detect_anomaly; NaN after some steps; find the operation that produced

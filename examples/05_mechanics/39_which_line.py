@@ -6,18 +6,18 @@ Which line was it?
 
 An error message about a gradient often names shapes and versions, but not the line of your
 program that is to blame. ``pullback.watch()`` watches a program while it runs, and names
-that line: the one that edited a tensor in place, the one that made the first NaN, or the
-one that cut a parameter off from the loss. If you do not want to touch the program,
-``python -m pullback train.py`` does the same.
+the line that edited a tensor in place, made the first NaN, or cut a parameter off from the
+loss. If you do not want to change the program, ``python -m pullback train.py`` watches it
+in the same way.
 """
 
 # %%
 # Which line edited my tensor?
 # ----------------------------
 #
-# ``exp`` saves its result for ``backward``, and ``+=`` overwrites it. The error of
-# PyTorch says which shapes and versions there were, but not in which line it happened.
-# The first finding of ``watch`` does. We print its message and its line:
+# ``exp`` saves its result for ``backward``, and ``+=`` overwrites it. PyTorch's error names
+# the shape and the versions of the tensor, but not the line that edited it. The first
+# finding of ``watch`` names this line. We print the message and the line of the finding:
 
 import torch
 from torch import nn
@@ -41,7 +41,7 @@ line_of(seen[0])
 
 # %%
 # The commonest form of this error is an ``optimizer.step()`` between two calls of
-# ``backward``. The finding names the parameter as the module does:
+# ``backward``. The finding calls the parameter by the name that it has in the module:
 
 network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
@@ -57,8 +57,8 @@ line_of(seen[0])
 
 # %%
 # Another form is a buffer that is written row by row. All rows share one version counter,
-# and so writing the next row counts as an edit of the last one. The finding says so, and
-# the value below it says what to write instead:
+# and so writing the next row counts as an edit of the row before. The finding says so, and
+# its ``fix``, which is the last line of the output, says what to write instead:
 
 rows = torch.zeros(3, 2)
 gain = torch.tensor(0.5, requires_grad=True)
@@ -76,9 +76,9 @@ shared
 # Why has my loss no graph, and why is it used up?
 # ------------------------------------------------
 #
-# *Does not require grad and does not have a grad_fn* is another message without a line.
-# It does not say what cut the graph, or where. The finding does. Here a comparison has
-# made booleans of the scores:
+# *Does not require grad and does not have a grad_fn* is another message without a line. It
+# does not say what cut the graph, or where, but the finding does. Here a comparison has
+# turned the scores into booleans:
 
 
 def share_of_errors(scores, labels):
@@ -95,9 +95,10 @@ comparison = line_of(seen[0])
 comparison
 
 # %%
-# *Backward through the graph a second time.* You need to know the line that leads back
-# into the old graph, and the ``backward`` that has used this graph up. The finding has
-# both. In this example, one step hands its state to the next:
+# *Backward through the graph a second time.* To repair this, you need to know the line that
+# leads back into the old graph, and the ``backward`` that has used this graph up. The
+# finding names the line and the ``backward``. In this example, one step hands its state to
+# the next:
 
 state = torch.ones(3)
 recurrent = nn.Linear(3, 3)
@@ -116,10 +117,10 @@ carried
 # Where did the NaN come from?
 # ----------------------------
 #
-# The length of a vector has a NaN gradient at zero. On the way back, the square root sends
-# infinity, and the square multiplies it by 0. The line that counts is the one where the
-# infinity first appeared. The notes beside it say which values that operation was given,
-# and which lines made them:
+# If you compute the length of a vector as below, its gradient at zero is NaN. In the
+# backward pass, the square root sends infinity, and the square multiplies this infinity by
+# 0. The line to look for is the line where the infinity first appeared. The notes of the
+# finding say which inputs the operation in that line had, and which lines made them:
 
 w = torch.zeros(2, requires_grad=True)
 with pullback.watch() as seen:
@@ -133,7 +134,7 @@ line_of(seen[0])
 # Why did this parameter get no gradient?
 # ---------------------------------------
 #
-# When the block has ended, you can ask for a parameter by its name:
+# After the ``with`` block, you can ask ``seen.why`` about a parameter by its name:
 
 
 class Net(nn.Module):
@@ -154,8 +155,8 @@ cut = line_of(seen[0])
 cut
 
 # %%
-# A ``detach`` that cuts nothing off is not blamed. Here the line with ``logged`` detaches
-# only for a log, and the line with ``kept`` is named:
+# ``watch`` does not blame a ``detach`` that cuts nothing off. Here the line with ``logged``
+# detaches only for a log. So ``watch`` names the line with ``kept``:
 
 h = torch.ones(2, requires_grad=True)
 scale = torch.tensor(3.0, requires_grad=True)
@@ -171,9 +172,9 @@ print(h_why)
 # What raises nothing
 # -------------------
 #
-# Many mistakes raise no error at all. Most of the :ref:`silent traps <silent-traps>` are
-# rules of ``watch``, each with the name of its page. This is how many rules there are
-# besides those that you have seen above:
+# Many mistakes raise no error at all. ``watch`` has a rule for most of the :ref:`silent
+# traps <silent-traps>`, and each rule names the page about its trap. This is the number of
+# rules besides those that you have seen above:
 
 above = {"in-place", "no-graph", "graph-used-up", "not-finite", "no-gradient"}
 traps = {*pullback.watch.RULES} - above
@@ -181,8 +182,8 @@ len(traps)
 
 # %%
 # One of these rules is about a prediction of shape ``(3, 1)`` minus a target of shape
-# ``(3,)``, which PyTorch broadcasts. If this is what you want, you can switch the rule off,
-# as in the second block:
+# ``(3,)``, which PyTorch broadcasts. If you want this broadcast, you can switch the rule
+# off, as in the second ``with`` block:
 
 prediction = nn.Linear(2, 1)(torch.ones(3, 2))
 with pullback.watch() as seen:
@@ -208,8 +209,8 @@ cleared = seen[0].rule
 cleared
 
 # %%
-# As a check, a training step that is right must have no finding, and watching it must not
-# change a single bit of its numbers. We also check the lines and rules from above:
+# As a check, ``watch`` must find nothing in a correct training step, and it must not change
+# a single bit of the step's numbers. We also check the lines and rules from above:
 
 
 def step():
@@ -236,8 +237,8 @@ assert "torch.stack" in shared
 # Where next
 # ----------
 #
-# :ref:`find-the-nan` explains how to find a NaN by hand, and :ref:`in-place` what an edit
-# in place does.
+# :ref:`find-the-nan` explains how to find a NaN by hand, and :ref:`in-place` explains what
+# an edit in place does.
 #
 # .. asked: which line of my code causes the error; find the line; which line cut the
 #    gradient; anomaly mode; watch a program; find the in-place edit

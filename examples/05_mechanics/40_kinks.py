@@ -4,19 +4,21 @@ r"""
 Which slope does PyTorch take at a kink?
 ========================================
 
-Your function has a kink, as ``relu`` has at 0, and you wonder what gradient you get there.
-At a kink a function has one slope on the left and another on the right. PyTorch has to
-choose one number, and has a rule for each operation. The number is 0 for ``relu`` and
-``abs`` at 0. In ``max()`` all entries that tie for the maximum get an equal share, and in
-``max(dim)`` one of them gets everything. For most convex operations the number is a
-:term:`subgradient`. For a composition it may be no slope of the function at all.
+Your function has a kink, as ``relu`` has at 0, and you wonder what gradient PyTorch returns
+at this point. At a kink a function has one slope on the left and another on the right.
+PyTorch has to choose one number, and has a rule for each operation. The number is 0 for
+``relu`` and ``abs`` at 0. In the backward of ``max()`` all entries that tie for the maximum
+get an equal share, and in the backward of ``max(dim)`` one of them gets everything. For
+most convex operations the number is a :term:`subgradient`. For a composition of operations,
+the result may be a number that is not a slope of the function at all.
 """
 
 # %%
 # For an elementwise f, ``x`` and ``y`` have shape ``(n,)``, and the :term:`Jacobian` is
 # diagonal. At a kink the slopes from the left and from the right differ, the
-# :term:`derivative` does not exist, and the entry is a convention. Each line shows the
-# slope from the left, what ``grad`` gives, and the slope from the right, all at 0:
+# :term:`derivative` does not exist, and the entry on the diagonal is a convention. Each
+# line shows the slope from the left, what ``grad`` gives, and the slope from the right, all
+# at 0:
 
 import torch
 import torch.nn.functional as F
@@ -33,10 +35,10 @@ for f in (torch.relu, torch.abs, F.leaky_relu, F.elu, F.softplus):
     print(f"{f.__name__:12}", slopes(f))
 
 # %%
-# Where left and right agree, as for ``elu`` and ``softplus``, there is no kink. Functions
-# with steps are flat wherever they have a derivative. Their gradient is 0 at the step, too,
-# where a difference quotient grows as ``1 / h``. So we print the slopes for two values of
-# h:
+# Where the slopes from the left and from the right agree, as for ``elu`` and ``softplus``,
+# there is no kink. Functions with steps are flat wherever they have a derivative. PyTorch's
+# gradient is 0 at the step, too, although a difference quotient across the step grows as
+# ``1 / h``. To show this, we print the slopes for two values of h:
 
 for f in (torch.floor, torch.ceil, torch.sign):
     print(f"{f.__name__:12}", slopes(f), slopes(f, h=1e-4))
@@ -45,10 +47,10 @@ for f in (torch.floor, torch.ceil, torch.sign):
 # One function, three slopes
 # --------------------------
 #
-# The choice belongs to the formula, not to the function. The four formulas below have the
-# same values. So has ``clamp(x, min=0)``, whose choice at 0 was 1 before torch 2.14 and is
-# 0 since (:ref:`version-notes`). :term:`Forward mode <forward mode>`, in the last column,
-# agrees:
+# The number that PyTorch chooses depends on the formula, not only on the function. The four
+# formulas below have the same values. ``clamp(x, min=0)`` has these values, too. Its slope
+# at 0 was 1 before torch 2.14, and is 0 from 2.14 on (:ref:`version-notes`). The last
+# column shows the slope from :term:`forward mode <forward mode>`, which agrees:
 
 same = {
     "relu(x)": torch.relu,
@@ -61,8 +63,8 @@ for name, f in same.items():
     print(f"{name:19}", slopes(f)[1], tangent.item())
 
 # %%
-# A line through the kink with any slope from 0 to 1 stays below ``relu``. Here are some
-# of them:
+# A line through the kink with any slope from 0 to 1 is nowhere above ``relu``. Here are the
+# lines for three of the formulas:
 
 import matplotlib.pyplot as plt
 
@@ -79,9 +81,9 @@ title = ax.set_title("relu, and for each formula the line with its slope at 0")
 # ----
 #
 # If two entries tie for the maximum, the gradient of 1 may be shared between them, or one
-# of them may get all of it. ``max()`` and ``amax`` share it. ``max(dim)``, ``sort`` and
-# pooling take their number from one index, so the whole 1 goes to that index. If ties are
-# likely, reduce with ``amax``:
+# of them may get all of it. ``max()`` and ``amax`` share the gradient. ``max(dim)``,
+# ``sort`` and pooling take the maximum from one index, so the whole 1 goes to that index.
+# If ties are likely, reduce with ``amax``:
 
 ties = {
     "max()": lambda x: x.max(),
@@ -99,8 +101,8 @@ for name, f in ties.items():
 # ---------------
 #
 # A subgradient does not obey the :term:`chain rule`. ``relu(x) - relu(-x)`` is x, whose
-# derivative is 1 everywhere. But at 0 the two zeros add up to 0, as the number in the
-# middle shows:
+# derivative is 1 everywhere. But at 0 PyTorch takes the slope 0 for each ``relu``, and so
+# the gradient is 0, as the number in the middle shows:
 
 slopes(lambda x: torch.relu(x) - torch.relu(-x))
 
@@ -117,8 +119,9 @@ except RuntimeError as error:
 torch.autograd.gradcheck(torch.relu, zero + 0.1)
 
 # %%
-# *Why is the gradient of my norm NaN at 0?* The built-in norm takes the slope 0 there. If
-# you spell the same norm out, it sends :math:`0\cdot\infty` back (:ref:`masked-nan`):
+# *Why is the gradient of my norm NaN at 0?* For the built-in norm PyTorch takes the slope 0
+# at the zero vector. If you write the same norm as a formula, the backward pass computes
+# :math:`0\cdot\infty` (:ref:`masked-nan`):
 
 x = torch.zeros(2, requires_grad=True)
 built_in = torch.autograd.grad(torch.linalg.vector_norm(x), x)[0]
@@ -130,9 +133,10 @@ print(built_in, spelled_out)
 # --------------------------
 #
 # The gradient of ``round`` is 0, so ``(3 * round(x) - 12) ** 2`` never moves x. The
-# straight-through estimator rounds forward and pretends to be :math:`y=x` on the way back.
-# This is not the derivative of the function, but it finds 4. *Is this the same as a
-# Function that rounds and returns grad_output?* Yes, in value and gradient:
+# straight-through estimator rounds in the forward pass, and in the backward pass it passes
+# ``v`` on as if :math:`y=x`. The result is not the derivative of the function, but training
+# with it finds 4. *Is this the same as a Function that rounds and returns grad_output?*
+# Yes, in value and gradient:
 
 
 def through(x):
@@ -145,10 +149,10 @@ class Rounded(torch.autograd.Function):
 
 
 # %%
-# We take twenty steps with each of the three, and print the rounded value and x. A Function
-# may clip or mask ``v`` on its way. But for :mod:`torch.func` it needs a ``setup_context``
-# and a rule for :term:`vmap`, while ``through`` needs neither
-# (:ref:`function-under-transforms`):
+# We take twenty steps with each of ``torch.round``, ``through`` and ``Rounded``, and print
+# the rounded value and x. A Function can also clip or mask ``v`` before it passes ``v`` on.
+# But for :mod:`torch.func` it needs a ``setup_context`` and a rule for :term:`vmap`,
+# whereas ``through`` needs neither (:ref:`function-under-transforms`):
 
 for f in (torch.round, through, Rounded.apply):
     x = torch.tensor(1.2, requires_grad=True)
@@ -162,8 +166,8 @@ for f in (torch.round, through, Rounded.apply):
         print(str(error).partition(" (")[0])
 
 # %%
-# As a check, we test what makes a number a subgradient of a convex f. The line through
-# :math:`(x, f(x))` with this slope must not lie above f anywhere. We test a thousand
+# As a check, we test the condition for a subgradient of a convex f: the line through
+# :math:`(x, f(x))` with this slope must not lie above f anywhere. We test it at a thousand
 # random points:
 
 torch.manual_seed(0)  # the same thousand points on every build
@@ -190,9 +194,9 @@ pullback.live(relus, torch.tensor(0.0))
 # Where next
 # ----------
 #
-# :ref:`masked-nan` is about NaN from a branch that was masked, :ref:`gradcheck` checks
-# gradients where they exist, and :ref:`custom-function` gives a function a gradient of your
-# own choice.
+# :ref:`masked-nan` is about NaN from a branch that was masked. :ref:`gradcheck` shows how
+# to check gradients where they exist, and :ref:`custom-function` shows how to give a
+# function a gradient of your own choice.
 #
 # .. asked: derivative of relu at 0; gradient of abs at zero; subgradient; max with
 #    ties; non-differentiable point; kink; gradient of min and max; clamp at the bound;

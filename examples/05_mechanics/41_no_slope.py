@@ -1,16 +1,16 @@
 r"""
 .. _no-slope:
 
-Which operations have no gradient: zeros, an error, or a cut in silence?
-========================================================================
+Which operations have no gradient: zeros, an error, or a silent cut?
+====================================================================
 
 Your gradient is zero, or missing, and you suspect one operation of your function.
 Operations that count, compare, round or look something up are step functions: they are flat
-between their jumps. For most of them the result has no graph, or it has one and passes
-zeros, or the backward raises. A few were made for training and pass a slope that the step
+between their jumps. For most of them the result has no graph, or the backward passes zeros,
+or the backward raises an error. A few were made for training and pass a slope that the step
 does not have: ``fake_quantize`` passes ones inside its range, and
-``gumbel_softmax(hard=True)`` the slope of its soft version. Others jump, too, but have a
-slope between the jumps, such as ``%``. This page tries them one by one.
+``gumbel_softmax(hard=True)`` passes the slope of its soft version. Others, such as ``%``,
+jump, too, but have a slope between the jumps. This page tries these operations one by one.
 """
 
 # %%
@@ -34,9 +34,10 @@ def tried(f):
 
 
 # %%
-# First, operations that compare and count. The results of most of them are not
+# First come the operations that compare and count. The results of most of them are not
 # floating-point numbers, and have no graph. A histogram consists of floats, but has no
-# graph either. The values of ``unique`` have one, and only their backward raises:
+# graph either. The values that ``unique`` returns do have a graph, but their backward
+# raises:
 
 counting = {
     "x > 1": lambda x: x > 1,
@@ -51,9 +52,9 @@ for name, f in counting.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# Next comes rounding. *Floor division raises and floor does not?* Yes. ``//`` raises,
-# while ``div`` with ``rounding_mode="floor"``, which gives the same numbers, passes
-# zeros:
+# Next comes rounding. *Floor division raises an error and floor does not?* Yes. The
+# backward of ``//`` raises, while ``div`` with ``rounding_mode="floor"``, which gives the
+# same numbers, passes zeros:
 
 rounding = {
     "torch.round(x)": torch.round,
@@ -69,10 +70,11 @@ for name, f in rounding.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# ``%`` and ``frac`` have a slope of 1 with respect to ``x``, and the gradient shows
-# nothing of their jumps.
+# ``%`` and ``frac`` have a slope of 1 with respect to ``x``, and nothing in the gradient
+# shows that they jump.
 #
-# The next operations choose. The condition has no gradient, and what was chosen has one:
+# The next operations select from what they are given. The condition has no gradient, but
+# the selected values do:
 
 choosing = {
     "where(x > 1, 10 * x, x)": lambda x: torch.where(x > 1, 10 * x, x),
@@ -86,11 +88,11 @@ for name, f in choosing.items():
 
 # %%
 # Some steps have a slope that was made up. ``fake_quantize`` rounds to steps of 1, from 0
-# to 2 in the first line and from 0 to 1 in the second. It passes ones where the number
-# was in that range, which is called a *straight-through* estimate.
+# to 2 in the first line and from 0 to 1 in the second. It passes ones for the numbers that
+# were in that range, which is called a *straight-through* estimate.
 # ``gumbel_softmax(hard=True)`` returns a :term:`one-hot vector`, and passes the slope of
-# the softmax of the same draw. You see this in the last two lines, which have different
-# outputs and the same gradient:
+# the softmax of the same draw. The last two lines show this: their outputs differ, but
+# their gradients are the same:
 
 quantized = torch.fake_quantize_per_tensor_affine
 print(quantized(x, 1.0, 0, 0, 2).tolist(), tried(lambda x: quantized(x, 1.0, 0, 0, 2)))
@@ -106,9 +108,10 @@ for hard in (True, False):
 # if and while
 # ------------
 #
-# *How can a gradient go through a loop that depends on a?* Autograd records what was run,
-# and not the condition. Here factors were multiplied, so that :math:`d=ka`, and the slope
-# is :math:`k=d/a`. Each line shows this quotient and the gradient:
+# *How can a gradient go through a loop that depends on a?* Autograd records the operations
+# that were run, and not the condition. Here the loop and the branch only multiply by
+# numbers, so the result is :math:`d=ka`, and the slope is :math:`k=d/a`. Each line shows
+# this quotient and the gradient:
 
 
 def doubled(a):
@@ -126,9 +129,9 @@ for a in torch.tensor([3.0, -0.5], requires_grad=True):
 # ----------------
 #
 # *I made a tensor of my results, and backward fails.* ``torch.tensor`` takes the numbers
-# without the graph, as ``item()`` and ``detach().numpy()`` do, and ``linspace`` does so
-# with its ends. ``torch.stack`` keeps the graph. A change of the dtype keeps it if the
-# new dtype is a floating or complex one:
+# without the graph, as ``item()`` and ``detach().numpy()`` do. ``linspace`` drops the graph
+# of its end points, too. ``torch.stack`` keeps the graph. A change of dtype keeps the graph
+# if the new dtype is floating-point or complex:
 
 made = {
     "torch.tensor([x[0].item()])": lambda x: torch.tensor([x[0].item()]),
@@ -144,8 +147,9 @@ for name, f in made.items():
     print(f"{name:32}", tried(f))
 
 # %%
-# ``torch.tensor([x[0], x[1]])``, without ``item()``, loses the graph as well. ``jacrev``
-# and ``jvp`` of it give zeros. PyTorch warns, but only the first time in a program:
+# ``torch.tensor([x[0], x[1]])``, without ``item()``, loses the graph as well. For a
+# function that does this, ``jacrev`` and ``jvp`` return zeros. PyTorch warns, but only the
+# first time in a program:
 
 import warnings
 
@@ -162,10 +166,12 @@ print(str(caught[0].message).splitlines()[0])
 # ---------------
 #
 # *I minimise the number of mistakes, and nothing moves; my threshold t is not learnt.* A
-# count has no graph. So count softly. Write the step at :math:`t` as a sigmoid, which has a
-# slope with respect to t as well. Write a bin as a bump, and use cross-entropy in place of
-# the accuracy. The first line below is for the threshold, with the soft count and its
-# gradients. The second is for three bins, with the gradient of the last:
+# count has no graph. So use a soft count. Replace the step at :math:`t` by a sigmoid, which
+# has a slope with respect to t as well. Replace a bin by a bump, and use cross-entropy in
+# place of the accuracy. The first line below is for the threshold. It says whether the hard
+# count requires a gradient, and shows the soft count and its gradients with respect to x
+# and t. The second line shows the soft counts of three bins, and the gradient of the last
+# of them:
 
 tau, t = 0.2, torch.tensor(1.0, requires_grad=True)
 soft = ((x - t) / tau).sigmoid().sum()
@@ -176,12 +182,14 @@ bins = torch.exp(-(((x[:, None] - edges) / tau) ** 2)).sum(0)
 print(bins.detach().numpy().round(2), by_x.numpy().round(2))
 
 # %%
-# A small τ counts better, but has a slope only near the steps.
+# With a small τ the soft count is closer to the true count, but it has a slope only near
+# the steps.
 #
 # *What harm do the jumps of % do?* Suppose that a loss compares an angle modulo 360 with a
-# goal. If the jump is on the short way between them, the loss pulls the long way round.
-# Compare sine and cosine instead, which have no jump. From 359° to 1° it is two degrees
-# upwards, and so the gradient should be negative. Here is its sign with each loss:
+# goal. If the jump is on the short way between the two angles, the loss pulls the long way
+# round. Compare sine and cosine instead, which have no jump. From 359° to 1° it is two
+# degrees upwards, and so the gradient should be negative. Here is the sign of the gradient
+# with each loss:
 
 angle, goal = torch.tensor(359.0, requires_grad=True), torch.tensor(1.0)
 wrapped = (angle % 360 - goal) ** 2
@@ -190,8 +198,9 @@ for name, loss in {"% 360": wrapped, "cosine": round_trip}.items():
     print(name, torch.autograd.grad(loss, angle)[0].sign().item())
 
 # %%
-# As a check, we take a small step up and down in each entry. This finds the same zeros and
-# slopes, and zeros for the two operations that raise:
+# As a check, we compute difference quotients, with a small step up and down in each entry.
+# They must show the same zeros and slopes, and zeros for the two operations whose backward
+# raises:
 
 steps = 1e-3 * torch.eye(3)
 for name, f in (rounding | choosing).items():
@@ -216,8 +225,8 @@ pullback.live(steps, torch.tensor(0.7))
 # Where next
 # ----------
 #
-# :ref:`kinks` is about corners, :ref:`sort-and-topk` about ranks, and
-# :ref:`discrete-choices` about ways to train through steps.
+# :ref:`kinks` is about corners. :ref:`sort-and-topk` is about ranks.
+# :ref:`discrete-choices` is about ways to train through steps.
 #
 # .. asked: operations without a gradient; round has gradient zero; argmax, comparison
 #    and floor; not differentiable operation; int cast cuts the gradient; sign function;

@@ -5,11 +5,11 @@ Why does the gradient through eigh or svd turn NaN?
 ===================================================
 
 Your loss uses eigenvectors or singular vectors, and its gradient is NaN, although the
-decomposition itself is fine. The slope of an eigenvector divides by the gaps between its
-eigenvalue and the others, and two of your eigenvalues are equal. If you need only the
-values, take ``eigvalsh`` or ``svdvals``, whose gradients stay finite here. If your result
-depends on the matrix but not on the choice of the vectors, it still has a derivative, and
-you can get it in another way.
+decomposition itself is fine. In the derivative of an eigenvector there is a division by the
+gaps between its eigenvalue and the others, and two of your eigenvalues are equal. If you
+need only the values, take ``eigvalsh`` or ``svdvals``, whose gradients stay finite even if
+two values are equal. If your result depends on the matrix but not on the choice of the
+vectors, it still has a derivative, and you can compute this derivative in another way.
 """
 
 # %%
@@ -22,9 +22,10 @@ you can get it in another way.
 #    dv_i=\sum_{j\ne i}\frac{v_j^\top dA\,v_i}{\lambda_i-\lambda_j}\,v_j .
 #
 # Our matrix has the eigenvalues 1, 1 and 2, and these are its singular values as well. We
-# take four gradients. The first two are of the sum of the two equal values, as
-# eigenvalues and as singular values, and they are finite. The last two are of one entry
-# of a vector, from ``eigh`` and from ``svd``:
+# compute four gradients. The first two are gradients of the sum of the two equal values,
+# once as eigenvalues and once as singular values. Both are finite. The last two are
+# gradients of one entry of a vector, from ``eigh`` and from ``svd``. For ``svd`` we print
+# only whether all entries of the gradient are NaN:
 
 import torch
 
@@ -42,19 +43,20 @@ print(gradient(lambda A: torch.linalg.svd(A)[0][0, 0], A).isnan().all().item())
 
 # %%
 # No number would be right in place of the NaN. In the plane of the two equal eigenvalues
-# every vector is an eigenvector, and which one you get depends on the direction from which
-# you come. We change A by a hundred-millionth in two different directions, and look at the
-# first eigenvector:
+# every vector is an eigenvector, and which of them ``eigh`` returns close to our A depends
+# on the direction in which you change A. We change A by a hundred-millionth in two
+# different directions, and look at the first eigenvector:
 
 aside = torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]])
 for change in (torch.diag(torch.tensor([0.0, 1, 0])), aside):
     print(torch.linalg.eigh(A.detach() + 1e-8 * change)[1][:, 0].abs().numpy().round(3))
 
 # %%
-# *Mine are not equal, only close.* Then the gradient is right, and huge. It grows as one
-# over the gap, which is the first number in each line. The gradient of the eigenvalue,
-# the last number, keeps the size 1. (We take the product of the two entries of the
-# vector, because it does not depend on the sign of the vector.)
+# *Mine are not equal, only close.* Then the gradient is right, and huge. Its norm, the
+# second number in each line, grows as one over the gap, which is the first number. The last
+# number is the norm of the gradient of the eigenvalue, which stays at 1. We differentiate
+# the product of the two entries of the vector, because this product does not depend on the
+# sign of the vector:
 
 for gap in (1e-2, 1e-4, 1e-6):
     near = torch.diag(torch.tensor([1.0, 1 + gap], dtype=torch.float64)).requires_grad_()
@@ -65,8 +67,8 @@ for gap in (1e-2, 1e-4, 1e-6):
 # %%
 # *I only use the third vector, or only* :math:`Ve^\Lambda V^\top`, *which is the same for
 # every choice.* The projector on the third vector and the matrix exponential are both
-# smooth in A. But the way back through ``eigh`` divides by the gap of the two equal
-# values all the same, and both gradients are NaN:
+# smooth in A. But the backward pass through ``eigh`` divides by the gap between the two
+# equal values all the same, and so both gradients are NaN:
 
 G = torch.tensor([[1.0, 2, 3], [2, 4, 5], [3, 5, 6]]).double()  # v, shaped like the outputs
 
@@ -84,9 +86,11 @@ def of_exponential(A):
 [bool(gradient(f, A).isnan().all()) for f in (of_third, of_exponential)]
 
 # %%
-# *My matrix is not square.* Then a single singular value of 0 is enough, because the
-# missing rows count as zeros, too. Here the singular values are 2 and 0. We differentiate
-# the vector that belongs to the 2, for a matrix with two columns and with 2 or 3 rows:
+# *My matrix is not square.* Then a single singular value of 0 is enough to give NaN,
+# because the missing rows or columns, with which the matrix would be square, count as
+# further singular values of 0. Here the singular values are 2 and 0. We differentiate the
+# vector that belongs to the 2, for a matrix with two columns and with 2 or 3 rows, and
+# print whether the gradient holds NaN:
 
 for rows in (2, 3):
     B = torch.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])[:rows].requires_grad_()
@@ -99,9 +103,9 @@ for rows in (2, 3):
 #
 # Differentiate :math:`f(A)=V\,f(\Lambda)\,V^\top` as a whole. Its :term:`VJP` contains
 # difference quotients of f, and for a smooth f they stay finite when two eigenvalues meet
-# (Daleckii and Krein). There the quotient turns into the derivative
-# :math:`f'(\lambda_i)`. The code below takes the derivative if two eigenvalues agree to
-# half the digits of the dtype:
+# (Daleckii and Krein). At that point the quotient turns into the derivative
+# :math:`f'(\lambda_i)`. The code below uses the derivative of f in place of the quotient if
+# two eigenvalues agree to half the digits of the dtype:
 #
 # .. math::
 #
@@ -121,10 +125,10 @@ def of_matrix(f, slope, A):
 
 
 # %%
-# The last line of the function is the value plus its linear change. This gives a first
-# derivative, but no second. For the projector, f is 1 for eigenvalues above 1.5 and 0
-# below. For the exponential we have something to compare with, because PyTorch has
-# ``matrix_exp``:
+# The last line of the function returns the value plus its linear change. So the function
+# has a first derivative, but no second derivative. For the projector, f is 1 for
+# eigenvalues above 1.5 and 0 for the others. For the exponential we have something to
+# compare with, because PyTorch has ``matrix_exp``:
 
 third = of_matrix(lambda L: 1.0 * (L > 1.5), torch.zeros_like, A)
 projector = torch.autograd.grad(third, A, G)[0]
@@ -136,11 +140,11 @@ print(torch.allclose(power, gradient(lambda A: (torch.linalg.matrix_exp(A) * G).
 # What does not help
 # ------------------
 #
-# *I set 1/0 to 0 in a backward of my own.* Then Q is 0 between the two equal values. This
-# is right for the projector, but wrong for the exponential, as the first line shows. *I add
-# noise to the diagonal.* If you add too much, you change A, and if you add too little,
-# there are no digits left. Only the middle one of the three amounts below gives all entries
-# right to within 0.001:
+# *I set 1/0 to 0 in my own backward.* Then the entries of Q that belong to a pair of equal
+# values are 0. These zeros are right for the projector, but wrong for the exponential, as
+# the first line shows. *I add noise to the diagonal.* If you add too much, you change A,
+# and if you add too little, the gap has too few correct digits left. Only with the middle
+# one of the three amounts below are all entries right to within 0.001:
 
 masked = of_matrix(torch.exp, lambda L: torch.diag(L.exp()), A)
 print(torch.allclose(torch.autograd.grad(masked, A, G)[0], power))
@@ -157,7 +161,7 @@ for noise in (1e-3, 1e-6, 1e-14):
 # ``eigh``, ``eig`` and ``svd`` refuse a loss that depends on the phase. A loss that depends
 # on the sign is not refused. You have to fix the phase yourself, for example by multiplying
 # the vector so that one of its entries, which must not be 0, becomes positive. The function
-# ``fixed`` does so, and the loss below it does not:
+# ``fixed`` fixes the phase in this way, and the loss below it does not:
 
 H = torch.tensor([[2.0, 1, 0], [1, 3, 1j], [0, -1j, 1]]).cdouble().requires_grad_()
 
@@ -173,9 +177,10 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# As a check, we compare the projector and the loss with the fixed phase with difference
-# quotients, one along a symmetric and one along a Hermitian direction. At the zero
-# matrix, all eigenvalues are equal, and exp has slope 1, so that the product must be G:
+# As a check, we compare two gradients with difference quotients: that of the projector
+# along a symmetric direction, and that of the loss with the fixed phase along a Hermitian
+# direction. At the zero matrix, all eigenvalues are equal, and exp has slope 1, so that the
+# VJP must be G:
 
 
 def quotient(f, A, D, h=1e-5):
@@ -195,8 +200,9 @@ torch.testing.assert_close(at_zero, G)
 # Where next
 # ----------
 #
-# :ref:`singular-matrices` is about inverses and determinants, :ref:`kinks` about
-# functions with a kink, and :ref:`deriving-vjps` about the symmetry of such gradients.
+# :ref:`singular-matrices` is about inverses and determinants. :ref:`kinks` is about
+# functions with a kink, and :ref:`deriving-vjps` is about the symmetry of gradients with
+# respect to a symmetric matrix.
 #
 # .. asked: eigh gradient NaN; svd backward NaN; equal eigenvalues; gradient of
 #    eigenvectors; eigenvalue derivative; degenerate eigenvalues

@@ -5,11 +5,11 @@ det, logdet, inv, Cholesky: what is the gradient at a singular matrix?
 ======================================================================
 
 Your loss contains a determinant, an inverse or a Cholesky factor, and the matrix is
-singular or close to it. The determinant itself has a finite gradient at a singular matrix.
-But if det comes out as exactly 0, torch may give zeros instead of this gradient, as it does
-below, unless it records the backward. The gradients of logdet, inverse and Cholesky factor
-grow without bound as the matrix comes closer to a singular one, and end in an error, in ±∞
-or in NaN.
+singular or nearly singular. The determinant itself has a finite gradient at a singular
+matrix. But if det comes out as exactly 0, torch may give zeros instead of this gradient, as
+it does below, unless it records the backward. The gradients of the logdet, the inverse and
+the Cholesky factor grow without bound as the matrix comes closer to a singular matrix. At
+the singular matrix itself you get an error, ±∞ or NaN.
 """
 
 # %%
@@ -20,7 +20,7 @@ or in NaN.
 #    \nabla\log|\det A|=A^{-\top},\qquad \bar A=-A^{-\top}v\,A^{-\top}\ \text{(inverse)},
 #    \qquad \nabla\det A=C=\det(A)\,A^{-\top}.
 #
-# C is the matrix of cofactors, which are the minors with their signs. It exists even if A
+# C is the matrix of cofactors, which are the minors with their signs. C exists even if A
 # has no inverse. Our matrix is singular, and its cofactors are 4, −2, −2 and 1. What does
 # torch give for the gradient of the determinant?
 
@@ -32,19 +32,21 @@ torch.autograd.grad(torch.det(A), A)[0] + 0.0
 # %%
 # You get zeros, and no warning. The formula :math:`\det(A)\,A^{-\top}` is
 # :math:`0\cdot\infty` here, and torch replaces the pivot that is zero by a small number.
-# :term:`Forward mode <forward mode>` does no better: it gives 0, and since torch 2.15 an
-# error (:ref:`version-notes`). If the backward is recorded, as with ``create_graph=True``
-# or in :func:`torch.func.grad`, torch uses another formula, and the result is right:
+# :term:`Forward mode <forward mode>` does no better: before torch 2.15 it gives 0, and from
+# torch 2.15 on it raises an error (:ref:`version-notes`). If the backward is recorded, as
+# with ``create_graph=True`` or in :func:`torch.func.grad`, torch uses another formula, and
+# the result is right:
 
 torch.autograd.grad(torch.det(A), A, create_graph=True)[0].detach().round(decimals=4)
 
 # %%
-# That formula multiplies all singular values but one, and it works for any rank. (Its own
-# derivative goes through an SVD, see :ref:`eigenvectors-nan`.) *Mine is singular, and the
-# gradient is right.* Then rounding has left a determinant that is not quite 0. We try
-# fifty matrices of rank 1, and ask of each whether det is exactly 0, and whether the
-# gradient is right. Both pairs of answers occur, and whenever det was exactly 0, the
-# gradient was wrong:
+# In place of each singular value, that formula has the product of all the others, and so it
+# works for any rank. The derivative of that formula goes through an SVD
+# (:ref:`eigenvectors-nan`). *My matrix is singular, and the gradient is right.* Then
+# rounding has left a determinant that is not quite 0. For each of fifty matrices of rank 1
+# we ask whether det is exactly 0, and whether the gradient is right. Two pairs of answers
+# occur: whenever det was exactly 0, the gradient was wrong, and whenever it was not, the
+# gradient was right:
 
 
 def cofactors(A):
@@ -66,8 +68,8 @@ print(sorted(kinds))
 # -------
 #
 # *My log(det(A)) is −inf, though A is in no way singular.* Here the determinant is 0.1 to
-# the power of 200, and this is 0 in float32. Never take the logarithm of a determinant. Use
-# ``logdet`` or ``slogdet``, which add up logarithms:
+# the power of 200, which rounds to 0 in float32. Never take the logarithm of a determinant.
+# Use ``logdet`` or ``slogdet``, which add up logarithms:
 
 small = (0.1 * torch.eye(200)).requires_grad_()
 for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)[1]):
@@ -75,11 +77,11 @@ for f in (lambda A: torch.det(A).log(), torch.logdet, lambda A: torch.slogdet(A)
     print(round(y.item(), 2), torch.autograd.grad(y, small)[0][0, 0].item())
 
 # %%
-# If the determinant is negative, ``logdet`` is NaN. Its gradient is zero, so that a check
-# of the gradients for NaN sees nothing. ``slogdet`` returns the sign separately and has the
-# right gradient. The first two lines are from ``logdet``, at a matrix with determinant −1
-# and at the singular A, and the last two from ``slogdet``. At the singular A both give
-# infinities:
+# If the determinant is negative, ``logdet`` is NaN. The gradient of this NaN is zero, so a
+# check of the gradients for NaN finds nothing. ``slogdet`` returns the sign separately and
+# has the right gradient. The first two lines are from ``logdet``, at a matrix with
+# determinant −1 and at the singular A, and the last two from ``slogdet``. At the singular A
+# both functions give infinities:
 
 swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]], requires_grad=True)
 for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
@@ -91,10 +93,10 @@ for f in (torch.logdet, lambda A: torch.linalg.slogdet(A).logabsdet):
 # ----------------------
 #
 # How large is the gradient if A is only nearly singular? We take ``[[1, 2], [2, 4 + ε]]``
-# with an ε of 0.01, and then a hundred times smaller. The gradient grows as 1/√ε for
-# Cholesky, as 1/ε for logdet, and as 1/ε² for the inverse. *Is solve better?* Its
-# rounding is better. Its slope grows like that of the inverse, unless the right side is
-# in the range of the singular matrix:
+# with an ε of 0.01, and then with an ε that is a hundred times smaller. The gradient grows
+# as 1/√ε for Cholesky, as 1/ε for logdet, and as 1/ε² for the inverse. *Is solve better?*
+# The rounding errors of ``solve`` are smaller. But its gradient grows like that of the
+# inverse, unless the right-hand side is in the range of the singular matrix:
 
 ones, inside = torch.ones(2).double(), torch.tensor([1.0, 2.0]).double()
 functions = {
@@ -109,16 +111,17 @@ for name, f in functions.items():
     print(f"{name:18}", *(f"{torch.func.grad(f)(A).norm():.1e}" for A in near))
 
 # %%
-# Such numbers are right, but they are useless as a step. If yours are like that, use
-# another function, for example the same one of :math:`A+\lambda I`. The added term is known
-# as a ridge, or, before a Cholesky factor is taken, as *jitter*.
+# Such large gradients are right, but they are useless for a training step. If your
+# gradients are that large, change the function, for example by passing it :math:`A+\lambda
+# I` in place of A. The added term is known as a ridge, or, before a Cholesky factor is
+# taken, as *jitter*.
 #
 # At a singular matrix
 # --------------------
 #
 # What if the matrix is exactly singular? We take a batch of two matrices, of which the
-# second is singular, and a loss that uses only the first. Each line says which of the two
-# gradients is NaN, or names the error:
+# second is singular, and a loss that uses only the first. Each line says for each of the
+# two matrices whether its gradient holds NaN, or names the error:
 
 second = torch.stack([torch.eye(2), A.detach()]).requires_grad_()
 first = {
@@ -134,9 +137,10 @@ for name, f in first.items():
         print(f"{name:12}", type(error).__name__)
 
 # %%
-# The variants with ``_ex`` raise nothing and report in ``info``. But the matrix that failed
-# gets a gradient of NaN even though its v is 0. A ``where`` after the operation is too
-# late. Put a good matrix in *before* it, as in :ref:`masked-nan`:
+# The variants with ``_ex`` raise no error and report the failure in ``info``. But the
+# matrix for which the operation failed gets a gradient of NaN even though its v is 0. A
+# ``where`` after the operation comes too late. Put an invertible matrix in place of the
+# singular one *before* the operation, as in :ref:`masked-nan`:
 
 good = torch.linalg.inv_ex(second).info == 0
 safe = torch.where(good[:, None, None], second, torch.eye(2))
@@ -146,11 +150,12 @@ torch.autograd.grad(torch.linalg.inv(safe)[0].sum(), second)[0].tolist()
 # Rank and pseudoinverse
 # ----------------------
 #
-# ``matrix_rank`` counts, and what it returns has no graph. ``pinv`` jumps if the rank
-# changes, and its gradient jumps with it. People often use the sum of the singular values
-# in place of a rank. It has a slope of size 1 for each of them, with a kink at 0. Here
-# the singular values are 1 and e. The second number in each line is the gradient of the
-# pseudoinverse with respect to the entry e. It is −1e8 for a small e, and 0 when e is 0:
+# ``matrix_rank`` returns a count, and a count has no graph. ``pinv`` jumps where the rank
+# changes, and its gradient jumps, too. People often use the sum of the singular values in
+# place of the rank. This sum has a slope of size 1 with respect to each singular value,
+# with a kink at 0. Here the singular values are 1 and e, which is the first number in each
+# line. The second number is the gradient of the sum of the pseudoinverse with respect to
+# the entry e. This gradient is −1e8 for a small e, and 0 when e is 0:
 
 print(torch.linalg.matrix_rank(A).requires_grad)
 for e in (1e-4, 0.0):
@@ -174,8 +179,8 @@ for found in (cofactors(S), cofactors(-S), torch.func.grad(torch.det)(S)):
     torch.testing.assert_close(found, minors)
 
 # %%
-# And we compare the gradients of ``slogdet`` and ``inv`` at an invertible matrix with a
-# difference quotient that NumPy computes, along one direction:
+# And at an invertible matrix, we compare the gradient of the sum of ``slogdet`` and ``inv``
+# with a difference quotient along one direction, which NumPy computes:
 
 
 def both(A, linalg):
@@ -191,8 +196,8 @@ assert abs(slope - (up - down) / (2 * h)) < 1e-6
 # Where next
 # ----------
 #
-# :ref:`eigenvectors-nan` is about eigenvectors, and :ref:`deriving-vjps` derives the
-# rules of inverse and solve.
+# :ref:`eigenvectors-nan` is about eigenvectors, and :ref:`deriving-vjps` shows how to
+# derive the rules of inverse and solve.
 #
 # .. asked: singular matrix gradient; det gradient; inverse of a singular matrix;
 #    Cholesky gradient; logdet NaN; matrix not invertible

@@ -4,12 +4,12 @@ r"""
 no_grad, detach, inference_mode: what does each of them cut?
 ============================================================
 
-You want a part of your program to count as a constant, and there are three ways to do this.
-People use them as if they were the same, but they cut different things. :term:`detach` cuts
-one tensor, in both modes of differentiation. ``no_grad`` stops the recording of a whole
-block, but only for :term:`reverse mode`, since :term:`forward mode` sees through it.
-``inference_mode`` cuts in both modes, and its results may not be used in a recorded product
-later.
+You want a part of your program to count as a constant. There are three ways to do this,
+which people use as if they were the same, but they cut different things. :term:`detach`
+cuts one tensor, in both modes of differentiation. ``no_grad`` stops the recording of a
+whole block, but only for :term:`reverse mode`, because :term:`forward mode` ignores
+``no_grad``. ``inference_mode`` cuts in both modes, and its results may not be used in a
+recorded product later.
 """
 
 # %%
@@ -50,7 +50,8 @@ derivatives = {"autograd.grad": reverse, "func.jvp": forward}
 derivatives["func.grad"] = lambda f: torch.func.grad(f)(torch.tensor(3.0))
 
 # %%
-# In the table, 27 means that this way of making ``c`` cut nothing, and 9 that it cut:
+# In the table, 27 means that the way in which ``c`` was made cut nothing, and 9 means that
+# it cut the path through ``c``:
 
 table, messages = {}, set()
 print(f"{'':16}", *(f"{name:>14}" for name in derivatives))
@@ -64,20 +65,20 @@ for name, way in ways.items():
     print(f"{name:16}", *(f"{table[name, column]:>14}" for column in derivatives))
 
 # %%
-# The row of ``no_grad`` is the one to remember: 9 in reverse mode, and 27 in forward mode.
+# Remember the row of ``no_grad``, which has 9 in reverse mode but 27 in forward mode.
 #
 # "Inference tensors cannot be saved for backward"
 # ------------------------------------------------
 #
-# This message is the error in the table. For its :term:`VJP` the product ``c * x`` has to
-# keep ``c``, and a tensor from ``inference_mode`` may not be kept:
+# This is the message behind each ``error`` in the table. For its :term:`VJP` the product
+# ``c * x`` has to keep ``c``, and a tensor from ``inference_mode`` may not be kept:
 
 print(*messages)
 
 # %%
-# A sum keeps nothing, so ``c + x`` runs. If the old log-probabilities of your policy come
-# from ``inference_mode`` and training fails with this message, compute them under
-# ``no_grad`` instead, or call ``clone()`` on them outside the block:
+# A sum does not have to keep ``c``, so ``c + x`` works. If the old log-probabilities of
+# your policy come from ``inference_mode`` and training fails with this message, compute
+# them under ``no_grad`` instead, or call ``clone()`` on them outside the block:
 
 x = torch.tensor(3.0, requires_grad=True)
 c = ways["inference_mode"](x)
@@ -87,10 +88,11 @@ print((c + x).requires_grad, torch.autograd.grad(c.clone() * x, x)[0])
 # What you can still do inside
 # ----------------------------
 #
-# Some things still work inside such a block. ``enable_grad`` undoes ``no_grad``, though not
-# ``inference_mode``. :func:`torch.func.grad` does its own recording in both, and its result
-# has no graph. A graph that was made before may be walked back in both. And a leaf may be
-# edited in place, which is what optimizers do:
+# Some things still work inside a block of ``no_grad`` or ``inference_mode``.
+# ``enable_grad`` undoes ``no_grad``, though not ``inference_mode``. :func:`torch.func.grad`
+# does its own recording in both blocks, and its result has no graph. Inside either block,
+# you may call backward through a graph that was made before. And you may edit a leaf in
+# place, which is what optimizers do:
 
 for block in (torch.no_grad, torch.inference_mode):
     y = x**2
@@ -107,9 +109,10 @@ for block in (torch.no_grad, torch.inference_mode):
 # forces, which are derivatives, and Lightning runs it in ``trainer.validate``, ``test`` or
 # ``predict``. These run under ``inference_mode``, unless the Trainer was made with
 # ``inference_mode=False``. The validation inside ``fit`` runs under ``no_grad``
-# (``training_epoch_loop.py`` passes ``inference_mode=False``), and there ``enable_grad`` is
-# enough. Otherwise switch the mode off around the forces, and clone what was made in it,
-# because such a tensor may not require a gradient:
+# (``training_epoch_loop.py`` passes ``inference_mode=False``), and so ``enable_grad`` is
+# enough there. In ``validate``, ``test`` and ``predict``, if they run under
+# ``inference_mode``, switch this mode off around the computation of the forces, and clone
+# the tensors that were made under it, because these tensors may not require a gradient:
 
 with torch.inference_mode():
     batch = torch.tensor(3.0)
@@ -124,7 +127,8 @@ with torch.inference_mode():
 # %%
 # A fourth way to stop gradients is ``requires_grad_(False)``. It freezes a leaf, such as a
 # weight, but it does not cut a path. A frozen layer still hands the gradient on to its
-# input. On a computed tensor that requires a gradient it is refused:
+# input. PyTorch refuses ``requires_grad_(False)`` on a computed tensor that requires a
+# gradient:
 
 frozen = torch.nn.Linear(2, 1).requires_grad_(False)
 print(*(frozen(t).requires_grad for t in (torch.ones(2), x.expand(2))))
@@ -137,11 +141,12 @@ except RuntimeError as error:
 # What goes wrong
 # ---------------
 #
-# *Does no_grad replace model.eval()?* No. ``eval()`` changes what some layers compute, and
-# recording goes on. ``no_grad`` stops the recording, and all layers compute as before, with
-# dropout and with new running statistics. Validation needs both, and ``model.train()``
-# afterwards. ``inference_mode`` may take the place of ``no_grad`` there, and is a little
-# faster, as long as nothing from the block is used in training (:ref:`eval-or-no-grad`):
+# *Does no_grad replace model.eval()?* No. ``eval()`` changes what some layers compute, but
+# recording goes on. ``no_grad`` stops the recording, and all layers compute as before:
+# dropout still drops, and running statistics are still updated. Validation needs both
+# ``eval()`` and ``no_grad``, and ``model.train()`` afterwards. As long as nothing from the
+# block is used in training, ``inference_mode`` may take the place of ``no_grad``. It is a
+# little faster (:ref:`eval-or-no-grad`):
 
 dropout, norm = torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(1)
 ones = torch.ones(100, 1, requires_grad=True)
@@ -152,9 +157,9 @@ print("mean moved:", norm.running_mean.item() != 0)
 print(norm.eval()(dropout.eval()(ones)).requires_grad)
 
 # %%
-# ``detach()`` makes no copy. The result shares its numbers with the graph, so if you edit
-# it in place, you may change what ``backward`` needs (:ref:`in-place`). Add ``clone()``
-# before you edit it:
+# ``detach()`` makes no copy. The result shares its memory with the original tensor, so if
+# you edit the result in place, you may change a value that ``backward`` needs
+# (:ref:`in-place`). Call ``clone()`` on the result before you edit it:
 
 y = x**2
 x.detach().mul_(10)
@@ -167,7 +172,7 @@ except RuntimeError as error:
 # %%
 # As a check, we compare the table with two difference quotients. In one, ``c`` is computed
 # again at each point, and in the other it is held at 9. Forward mode through ``no_grad``
-# must give the first:
+# must agree with the first quotient:
 
 
 def quotient(y, at=3.0, h=1e-4):
@@ -184,9 +189,9 @@ assert table["no_grad", "autograd.grad"] == table["inference_mode", "func.jvp"] 
 # Where next
 # ----------
 #
-# :ref:`cut-graphs` cuts a graph on purpose, and in :ref:`closures-of-zeros` a Jacobian is
-# zero because of a cut. :ref:`several-threads` tells what these modes do in other threads,
-# and :ref:`silent-traps` has more mistakes that raise nothing.
+# :ref:`cut-graphs` shows how to cut a graph on purpose, and :ref:`closures-of-zeros` shows
+# a Jacobian that is zero because of a cut. :ref:`several-threads` explains what these modes
+# do in other threads, and :ref:`silent-traps` has more mistakes that raise nothing.
 #
 # .. asked: no_grad or detach; difference of detach and no_grad; inference_mode; stop
 #    tracking gradients; torch.no_grad meaning; detach explained; cut the graph; turn

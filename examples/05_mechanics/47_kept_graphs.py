@@ -6,18 +6,19 @@ Does total += loss leak memory? What keeps a graph alive
 
 Memory grows from step to step, and you suspect the line that adds up the losses for the
 log. A tensor with a ``grad_fn`` keeps all the nodes of the graph behind it. What the nodes
-have saved, such as the activations, is kept only until ``backward`` uses it. So in
-training, where each step calls ``backward``, ``total += loss`` keeps little. In an
-evaluation that is recorded, where nobody calls it, the same line keeps everything. Add up
-``loss.detach()`` instead, and it keeps nothing. In a list of losses put ``loss.item()``,
-because many small tensors that stay can scatter the memory (:ref:`fix-memory`).
+have saved, such as the activations, is kept only until ``backward`` has used it. So in
+training, where each step calls ``backward``, ``total += loss`` keeps little memory alive.
+In an evaluation that is recorded but never calls ``backward``, the same line keeps
+everything. Add up ``loss.detach()`` instead, and the total keeps nothing alive. If you keep
+a list of losses, put ``loss.item()`` into it, because many small tensors that stay alive
+can fragment the memory (:ref:`fix-memory`).
 """
 
 # %%
-# To measure this, we count nodes, and we count what they have saved for their :term:`VJPs
-# <VJP>`. A hook puts each :term:`saved tensor` into a box. A box that nobody holds any more
-# drops out of the set by itself. One forward pass of a small network saves tensors of these
-# shapes:
+# To measure this, we count the nodes, and the tensors that they have saved for their
+# :term:`VJPs <VJP>`. A hook puts each :term:`saved tensor` into a box, and each box into a
+# set. A box that nothing refers to any more drops out of the set by itself. One forward
+# pass of a small network saves tensors of these shapes:
 
 import weakref
 
@@ -39,8 +40,10 @@ with torch.autograd.graph.saved_tensors_hooks(Box, lambda box: box.tensor):
 sorted(tuple(box.tensor.shape) for box in boxes)
 
 # %%
-# The nodes behind a tensor are found by walking from one to the next. After a ``backward``
-# that does not retain the graph, the nodes are still there, but the boxes are gone:
+# To find the nodes behind a tensor, ``nodes`` walks from each node to the next ones. The
+# first line below shows the numbers of nodes and of boxes after a ``backward`` that retains
+# the graph. After a ``backward`` that does not retain it, the nodes are still there, but
+# the boxes are gone:
 
 
 def nodes(*tensors):
@@ -71,7 +74,8 @@ ways = {
 }
 
 # %%
-# In training each step ends in ``backward``, and in an evaluation there is none:
+# In training each step ends with ``backward``, and in an evaluation ``backward`` is never
+# called:
 
 
 def epoch(keep, training):
@@ -87,7 +91,7 @@ def epoch(keep, training):
 
 
 # %%
-# Each pair in the table tells how many nodes and how many saved tensors are alive after the
+# Each pair in the table shows how many nodes and how many saved tensors are alive after the
 # ten steps:
 
 counts = {}
@@ -98,7 +102,7 @@ for name, keep in ways.items():
 
 # %%
 # *Must I write loss.item()?* ``detach()`` keeps no graph either, and unlike ``item()`` it
-# does not make the program wait for a GPU. In an evaluation, run the whole loop under
+# does not make the program wait for a GPU. Run the whole loop of an evaluation under
 # ``no_grad``. Then nothing is saved in the first place.
 #
 # A list of gradients from :func:`torch.func.grad` can keep graphs in the same way. If the
@@ -113,9 +117,9 @@ print(nodes(slope(weight)) > 0, nodes(slope(weight.detach())))
 #
 # If you add up the losses of several sequences and call ``backward`` once, at the end, the
 # sum keeps the graphs of all of them until then. If you call ``backward`` for each part,
-# its graph is freed at once. The gradient is the same, because ``.grad`` adds up what the
-# calls contribute. We count the boxes that are alive before a ``backward``, and compare the
-# gradients:
+# the graph of that part is freed at once. The gradient is the same, because each call adds
+# its gradient to ``.grad``. For both ways we print the number of boxes that are alive
+# before the last ``backward``, and then whether the gradients agree:
 
 
 def summed(calls):
@@ -136,9 +140,9 @@ print(at_end, one_by_one, torch.allclose(whole, added))
 # ------------
 #
 # A state that is handed from step to step keeps the graph of all steps. *Truncated*
-# backpropagation detaches the state after every k steps, so that never more than k of them
-# are kept. Our recurrence is :math:`s_t=a\,s_{t-1}+1`, which starts from 0 with a = ½, and
-# the loss is the sum of all states:
+# backpropagation detaches the state after every k steps, so that the graph of no more than
+# k steps is kept. Our recurrence is :math:`s_t=a\,s_{t-1}+1`, which starts from 0 with a =
+# ½, and the loss is the sum of all states:
 
 
 def recur(a, k, steps=12):
@@ -156,16 +160,17 @@ def recur(a, k, steps=12):
 
 # %%
 # For each k we print the gradient and the largest number of boxes at any one time. There
-# are 12 steps, so that a window of 12 does not truncate anything:
+# are 12 steps, so a window of 12 does not truncate anything:
 
 found = {k: recur(torch.tensor(0.5, requires_grad=True), k) for k in (1, 2, 4, 6, 12)}
 for k, (gradient, most) in found.items():
     print(f"{k:2} {gradient:8.4f} {most:3}")
 
 # %%
-# The memory is that of one window. In exchange the gradient lacks every path that leads
-# through a cut, and so no influence over more than k steps is learnt. To check the numbers,
-# we carry the derivative of the state along by hand, and set it to 0 at each cut:
+# The memory in use is that of a single window. In exchange the gradient lacks every path
+# that leads through a cut, and so the model cannot learn an influence over more than k
+# steps. To check the numbers, we compute the derivative of the state by hand, from step to
+# step, and set it to 0 at each cut:
 
 
 def by_hand(k, a=0.5):
@@ -185,9 +190,9 @@ assert counts["loss.detach()"] == counts["loss.item()"] == [(0, 0), (0, 0)]
 # Where next
 # ----------
 #
-# :ref:`retain-or-create` and :ref:`ctx-or-saved` tell what ``backward`` does not free,
-# :ref:`no-grad-detach` what else cuts a graph, and :ref:`checkpointing` how to trade time
-# for memory.
+# :ref:`retain-or-create` and :ref:`ctx-or-saved` explain what ``backward`` does not free.
+# :ref:`no-grad-detach` explains what else cuts a graph, and :ref:`checkpointing` shows how
+# to trade time for memory.
 #
 # .. asked: memory leak in the training loop; memory grows with each iteration;
 #    total_loss += loss; keep losses in a list; graph stays alive; out of memory after

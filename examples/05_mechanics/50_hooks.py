@@ -4,11 +4,11 @@ r"""
 How do I watch v travel, and change it on its way? With hooks
 =============================================================
 
-You want to see the gradient in the middle of a network, or to clip it there before it goes
-on. After ``h.register_hook(f)``, each walk back calls ``f(g)`` as soon as the
-:term:`cotangent` of ``h``, here called ``g``, has arrived in full. If ``f`` returns a
-tensor, that tensor travels on in its place. Modules, nodes of the graph and the ``.grad``
-of a leaf have hooks of their own.
+You want to see the gradient in the middle of a network, or to clip it before it goes on.
+After ``h.register_hook(f)``, each backward pass calls ``f(g)`` as soon as ``g``, the
+:term:`cotangent` of ``h``, has arrived in full. If ``f`` returns a tensor, that tensor
+travels on in place of ``g``. There are other hooks for modules, for nodes of the graph and
+for the ``.grad`` of a leaf.
 """
 
 # %%
@@ -27,8 +27,8 @@ x.register_hook(lambda g: print("at x", g))
 
 # %%
 # If you only want to look, :func:`pullback.trace` shows what travels along every edge, and
-# leaves ``x.grad`` alone. It is a walk back like any other, so the hook on ``x`` prints
-# again:
+# leaves ``x.grad`` alone. It runs a backward pass like any other, so the hook on ``x``
+# prints again:
 
 import pullback
 
@@ -41,11 +41,11 @@ title = ax.set_title("v = (1, 1) on its way from y = h² + 4h to x")
 # Every kind of hook, in the order in which it runs
 # -------------------------------------------------
 #
-# The hooks of a tensor run first, in the order in which you registered them. Each is given
-# what the one before has returned, and a hook that returns None leaves the cotangent as it
-# is. After them ``retain_grad`` notes what has become of it. Then come the hooks of the
-# node, and at the end those of the leaf. The last of all, the post-accumulate hook, is
-# handed the *leaf* and not a gradient:
+# The hooks of a tensor run first, in the order in which you registered them. Each of them
+# is given what the hook before it has returned, and a hook that returns None leaves the
+# cotangent as it is. After them ``retain_grad`` stores the cotangent that they have left.
+# Then come the hooks of the node, and at the end the hooks of the leaf. The last hook of
+# all, the post-accumulate hook, is handed the *leaf* and not a gradient:
 
 log = []
 x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -60,16 +60,16 @@ x.register_post_accumulate_grad_hook(lambda x: log.append(("leaf, .grad set", x.
 (h**2).backward(torch.ones(2))
 
 # %%
-# The second hook of ``h`` returned ten times what it was given. Everything after it saw the
-# larger number, and so did ``h.grad``, although ``retain_grad`` was called before the hook
-# was registered:
+# The second hook of ``h`` returned ten times what it was given. Every later hook saw the
+# larger number, and ``h.grad`` holds it as well, although ``retain_grad`` was called before
+# the hook was registered:
 
 for name, g in [*log, ("h.grad", h.grad)]:
     print(f"{name:16}", g)
 
 # %%
-# If you call ``backward`` twice, a hook sees each gradient by itself, while ``h.grad`` adds
-# them up:
+# If you call ``backward`` twice, a hook sees each gradient separately, whereas ``h.grad``
+# holds their sum:
 
 h, seen = 3 * x, []
 h.retain_grad()
@@ -79,9 +79,9 @@ for _ in range(2):
 print(seen, h.grad)
 
 # %%
-# :func:`torch.autograd.grad` runs the hooks of tensors and of the nodes on its way, and
-# returns what they make of the cotangent. It accumulates nothing, so the post-accumulate
-# hook is not called:
+# :func:`torch.autograd.grad` runs the hooks of the tensors and nodes that it passes, and
+# returns the cotangent that these hooks have left. It does not add to any ``.grad``, so the
+# post-accumulate hook is not called:
 
 log.clear()
 h = 3 * x
@@ -92,10 +92,10 @@ print(torch.autograd.grad(h**2, x, torch.ones(2))[0], [name for name, _ in log])
 # Changing v on its way
 # ---------------------
 #
-# With a hook you can clip a cotangent where it passes. (For the gradient of a parameter,
-# see :ref:`hook-or-final-clamp`.) Or you can flip the sign of the cotangent, so that the
-# features learn to deceive the head (:ref:`gradient-reversal`). Here are both, one after
-# the other:
+# With a hook you can clip a cotangent as it passes. (For the gradient of a parameter, see
+# :ref:`hook-or-final-clamp`.) Or you can flip the sign of the cotangent, so that the
+# features learn to deceive the head (:ref:`gradient-reversal`). Here are two hooks on
+# ``h``. The first one clips, and the second one flips the sign:
 
 features = torch.tensor([1.0, 2.0], requires_grad=True)
 head = torch.tensor([3.0, -40.0], requires_grad=True)
@@ -107,8 +107,9 @@ print(features.grad, head.grad)
 
 # %%
 # *With create_graph=True, a factor of 10 makes the second derivative 100 times as large.*
-# The hook runs in the first walk back, and again in the second. If you want the factor only
-# once, remove the hook between the two. For h³ at 2 both derivatives are 12:
+# The hook runs in the first backward pass, and again in the second. If you want the factor
+# only once, remove the hook between the two passes. Without the hook, the first and the
+# second derivative of h³ at 2 are both 12:
 
 for last in (False, True):
     h = 2 * torch.ones((), requires_grad=True)
@@ -121,11 +122,11 @@ for last in (False, True):
 # What goes wrong
 # ---------------
 #
-# Never edit in place the tensor that a hook is given. It is not a copy, and another branch,
-# or your own ``v``, may share its memory. Both branches of the sum below get the same
-# ``v``. The hook is meant to silence the right one, so that 2 remains from the left. The
-# first hook edits in place and loses both branches, and ``v`` with them. The second returns
-# a new tensor:
+# Never make in-place edits to the tensor that a hook is given. This tensor is not a copy,
+# and another branch, or your own ``v``, may share its memory. Both branches of the sum
+# below get the same ``v``. The hook is meant to silence the branch ``right``, so that only
+# the 2 from ``left`` remains. The first hook edits in place, and so it zeroes both
+# branches, and ``v`` as well. The second hook returns a new tensor:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
@@ -134,8 +135,8 @@ for hook in (lambda g: g.mul_(0), lambda g: 0 * g):
     print(*torch.autograd.grad(left + right, x, v), v)
 
 # %%
-# Some hooks are refused. Under :func:`torch.func.jvp` no cotangent travels, so there is
-# nothing to hook. A hook may not return another shape. And a module cannot have a full
+# PyTorch refuses some hooks. Under :func:`torch.func.jvp` there are no cotangents, so there
+# is nothing to hook. A hook may not return another shape. And a module cannot have a full
 # backward hook if the next module edits its output in place:
 
 
@@ -164,9 +165,9 @@ for attempt in attempts:
         print(str(error).partition(". ")[0])
 
 # %%
-# There are two remedies for the last one. You can set ``inplace=False``. Or you can use the
-# hook of a tensor instead, and register it on the output before the edit, for example in a
-# forward hook (:ref:`module-hooks`):
+# There are two remedies for the last of these errors. You can set ``inplace=False``. Or you
+# can use a tensor hook instead, and register it on the output before the output is edited,
+# for example in a forward hook (:ref:`module-hooks`):
 
 y = 3 * torch.tensor([-1.0, 1.0], requires_grad=True)
 y.register_hook(lambda g: print("before the edit", g))
@@ -174,8 +175,8 @@ torch.nn.functional.relu(y, inplace=True).backward(torch.ones(2))
 
 # %%
 # A hook stays on its tensor until you call ``remove()`` on its handle. As a check, we write
-# the two steps as matrices. With the hook there is a 10 in the middle,
-# :math:`J_h^\top\,10\,J_y^\top v`, and after ``remove`` there is not:
+# the two steps as matrices. With the hook, the gradient must have a factor of 10 in the
+# middle, :math:`J_h^\top\,10\,J_y^\top v`, and after ``remove`` it must not:
 
 h = 3 * x
 handle = h.register_hook(lambda g: 10 * g)
@@ -189,9 +190,9 @@ for factor in (10, 1):
 # Where next
 # ----------
 #
-# If a hook is never called, or too often, see :ref:`where-hooks-hang`. Modules have hooks
-# of their own (:ref:`module-hooks`). :ref:`gradient-edges` is about hooks on several
-# tensors, and :ref:`checkpointing` about hooks on what is saved.
+# If a hook is never called, or too often, see :ref:`where-hooks-hang`. :ref:`module-hooks`
+# is about the hooks of modules, and :ref:`gradient-edges` is about hooks on several
+# tensors. :ref:`checkpointing` is about hooks on saved tensors.
 #
 # .. asked: change the gradient on its way; look at a gradient in the middle;
 #    register_hook; print gradients; replace the gradient of a layer; modify gradients

@@ -4,11 +4,12 @@ r"""
 A full backward hook on a module: when does it run, and what does it see?
 =========================================================================
 
-You want to see the gradients of a module, or to change them, and register a hook on it. The
-hook runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready, and it
-sees them together with those of the outputs. Where no input needs a gradient it sees None.
-It does not see tensors in a list or dict, or tensors passed by keyword. What the hook
-returns replaces the inputs' cotangents, but not the gradient of any weight.
+You want to see or change the gradients of a module, and you register a hook on the module.
+The hook runs when the :term:`cotangents <cotangent>` of the module's *inputs* are ready,
+and it sees them together with the cotangents of the outputs. If no input needs a gradient,
+the hook sees None in place of the inputs' cotangents. It does not see tensors in a list or
+dict, or tensors passed by keyword. What the hook returns replaces the inputs' cotangents,
+but not the gradient of any weight.
 """
 
 # %%
@@ -39,7 +40,7 @@ layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
 # ---------------
 #
 # *grad_input is None* at the first layer, whose input is data, because nothing needs the
-# gradient with respect to data. If you want it, ask for it with ``image.requires_grad_()``
+# gradient with respect to data. If you want this gradient, call ``image.requires_grad_()``
 # before the forward pass. The warning says that the hook runs as soon as the output's
 # cotangent is known:
 
@@ -48,8 +49,9 @@ with warnings.catch_warnings(record=True, action="always") as caught:
 print(str(caught[0].message).partition(". ")[0])
 
 # %%
-# *grad_input is 0* for data if another input of the module does need a gradient. The
-# gradient with respect to the data was not computed. The true one would be 3:
+# *grad_input is 0* for data if another input of the module does need a gradient. This 0
+# only means that the gradient with respect to the data was not computed. The true gradient
+# would be 3:
 
 
 class Plus(nn.Module):
@@ -62,10 +64,10 @@ plus.register_full_backward_hook(show)
 plus(torch.ones(1, requires_grad=True), torch.ones(1)).backward()
 
 # %%
-# *grad_input has a None in the middle.* There is an entry for every positional argument,
-# and one that is not a tensor, such as a number or a flag, has None, even if all tensors
-# beside it have a gradient. The weights have no entry: theirs is in ``weight.grad`` after
-# ``backward``. And ``grad_output`` is there in any case:
+# *grad_input has a None in the middle.* There is an entry for every positional argument.
+# The entry of an argument that is not a tensor, such as a number or a flag, is None, even
+# if all tensors beside it have a gradient. The weights have no entry: you find their
+# gradients in ``weight.grad`` after ``backward``. And ``grad_output`` is given in any case:
 
 
 class Times(nn.Module):
@@ -82,18 +84,19 @@ times(torch.ones(1, requires_grad=True), 3).backward()
 # pass ran under ``no_grad``, or the loss does not depend on the layer. In these cases the
 # layer has no backward. A compiled function does not call a hook that was registered later,
 # either (:ref:`error-hook-after-compile`). ``grad`` and ``jacrev`` of :mod:`torch.func`
-# refuse a module that has a hook (:ref:`same-or-not`), while ``vmap`` alone runs the module
-# and never calls the hook, without a message. Here the layer is frozen, and its output
-# needs no gradient:
+# refuse a module that has a hook (:ref:`same-or-not`), whereas ``vmap`` alone runs the
+# module, never calls the hook, and gives no message. Here the layer is frozen, and its
+# output needs no gradient:
 
 print(layer.requires_grad_(False)(torch.ones(1, 2)).requires_grad)
 layer.requires_grad_(True)
 handle.remove()
 
 # %%
-# *What about keyword arguments, dicts, lists and dataclasses?* An argument that is not
-# positional is not among the inputs. If the output is neither a tensor nor a tuple, the
-# hook is not called at all. Here are a module with a keyword and one that returns a dict:
+# *What about keyword arguments, dicts, lists and dataclasses?* The hook does not see an
+# argument that is not positional. If the output is neither a tensor nor a tuple, the hook
+# is not called at all. Here are a module with a keyword argument and a module that returns
+# a dict:
 
 
 class Keyword(nn.Module):
@@ -107,8 +110,8 @@ class Dict(nn.Module):
 
 
 # %%
-# We call both, and print the warnings. The hook of the first sees an empty tuple of inputs,
-# and that of the second prints nothing:
+# We call both, and print the warnings. The hook of the first module sees an empty tuple of
+# inputs, and the hook of the second prints nothing:
 
 x = torch.ones(2, requires_grad=True)
 for module, call in ((Keyword(), lambda m: m(x=x)), (Dict(), lambda m: m(x)["y"])):
@@ -119,7 +122,8 @@ for module, call in ((Keyword(), lambda m: m(x=x)), (Dict(), lambda m: m(x)["y"]
 
 # %%
 # Register a hook on the tensor itself instead. You can do so in a forward hook, which sees
-# keywords with ``with_kwargs=True``, and outputs of any kind:
+# outputs of any kind, and which also sees keyword arguments if you register it with
+# ``with_kwargs=True``:
 
 module = Dict()
 
@@ -132,10 +136,10 @@ module.register_forward_hook(watch)
 module(x)["y"].sum().backward()
 
 # %%
-# *In my hook weight.grad is None, or still that of the last step.* The gradient of this
-# pass need not have been added by then, and if the input is data it has not been. Here this
-# pass adds 1 to the 2 of the earlier passes. Read ``weight.grad`` after ``backward``, or in
-# the weight's own hook:
+# *In my hook weight.grad is None, or still that of the last step.* When the hook runs, the
+# gradient of the current pass may not have been added to ``weight.grad`` yet, and if the
+# input is data, it has not been added. Here the current pass adds 1 to the 2 from the
+# earlier passes. Read ``weight.grad`` after ``backward``, or in the weight's own hook:
 
 layer.register_full_backward_hook(lambda module, *_: print("module:", module.weight.grad))
 layer.weight.register_post_accumulate_grad_hook(lambda w: print("weight:", w.grad))
@@ -143,9 +147,10 @@ with warnings.catch_warnings(action="ignore"):
     layer(torch.ones(1, 2)).sum().backward()
 
 # %%
-# *The weights' gradients are not changed by what I return.* They come from the *output's*
-# cotangent. The pre-hook can change this cotangent before the weights see it. Both hooks
-# below multiply by 10:
+# *The weights' gradients are not changed by what I return.* These gradients are computed
+# from the *output's* cotangent. A full backward pre-hook can change this cotangent before
+# the gradients of the weights are computed. Both hooks below multiply what they are given
+# by 10:
 
 for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
     layer = nn.Linear(2, 1, bias=False)
@@ -157,8 +162,8 @@ for register in ("register_full_backward_hook", "register_full_backward_pre_hook
     print(f"{register:32} x: {data.grad[0, 0]:3.0f} weight: {layer.weight.grad[0, 0]:3.0f}")
 
 # %%
-# *My module is called twice.* Then its hook is called twice as well, and the later call
-# comes first:
+# *My module is called twice.* Then its hook is called twice as well, first for the later
+# call of the module:
 
 shared, order = nn.Tanh(), []
 shared.register_full_backward_hook(lambda m, to_x, from_y: order.append(from_y[0].item()))
@@ -170,10 +175,10 @@ print(order[0], len(order))
 # Hooks on saved tensors, and a second derivative
 # -----------------------------------------------
 #
-# *My pack hook turns tensors into arrays: is double backward still right?* Yes. Autograd
-# puts what the unpack hook returns back in its place in the graph. But if your hook rounds
-# what is saved, the derivatives contain this rounding, too. For :math:`\sum e^{2x}` the
-# second derivative over :math:`e^{2x}` is 4:
+# *My pack hook turns tensors into arrays: is double backward still right?* Yes. In the
+# graph, autograd uses what the unpack hook returns in place of the :term:`saved tensor`.
+# But if your hook rounds the saved tensors, the derivatives contain this rounding, too. For
+# :math:`\sum e^{2x}` the second derivative, divided by :math:`e^{2x}`, is 4:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 fourfold = {}
@@ -201,8 +206,8 @@ assert 0 < (fourfold["halves"] - 4).abs().max() < 0.01
 # ----------
 #
 # :ref:`hooks` is about hooks of tensors and nodes, and their order. :ref:`where-hooks-hang`
-# tells how long a hook lives, and what happens under DDP. :ref:`checkpointing` keeps saved
-# tensors on the CPU.
+# explains how long a hook lives, and what happens under DDP. :ref:`checkpointing` shows how
+# to keep saved tensors on the CPU.
 #
 # .. asked: full backward hook; register_full_backward_hook; hook on a layer; grad_input
 #    and grad_output; module hook; watch the gradients of a layer

@@ -4,17 +4,19 @@ r"""
 One hook for several cotangents? A place in the graph without a tensor?
 =======================================================================
 
-You want one hook for the :term:`cotangents <cotangent>` of several tensors, or a place in
-the graph whose tensor is gone. ``register_multi_grad_hook`` calls its hook once, when the
-cotangents of all its tensors have arrived, or, with ``mode="any"``, when the first has. A
-``GradientEdge`` is the place where a tensor's cotangent arrives. It outlives the tensor,
-and can stand in for it as a root or as an input.
+You want one hook for the :term:`cotangents <cotangent>` of several tensors, or you want to
+refer to a place in the graph whose tensor is gone. A hook that you register with
+``register_multi_grad_hook`` is called once, when the cotangents of all its tensors have
+arrived, or, with ``mode="any"``, when the first cotangent has arrived. A ``GradientEdge``
+is the place where a tensor's cotangent arrives. The edge outlives the tensor, and can take
+the tensor's place as a root or as an input.
 """
 
 # %%
-# We take :math:`y=a\,b` at :math:`a=1,b=2`, in which ``c`` takes no part. The hook gets the
-# cotangents in the order of its tensors, and None where there is none in this ``backward``.
-# In the second call ``c`` takes part:
+# We take :math:`y=a\,b` at :math:`a=1`, :math:`b=2`. The third leaf, ``c``, takes no part
+# in it. The hook gets the cotangents in the order of its tensors, with None for a tensor
+# that ``backward`` does not reach. The second ``backward`` is for :math:`a\,b\,c`, and
+# reaches ``c``, too:
 
 import torch
 from torch.autograd.graph import get_gradient_edge, register_multi_grad_hook
@@ -26,8 +28,8 @@ handle = register_multi_grad_hook((a, b, c), lambda g: print("all of", g))
 
 # %%
 # *I want to run something once for each backward.* With ``mode="any"`` the hook is called
-# with only the first cotangent. A backward that reaches none of the tensors, such as that
-# of ``c**2`` here, does not call it:
+# with only the first cotangent. A backward that reaches none of the tensors, such as the
+# backward of ``c**2`` here, does not call the hook:
 
 handle.remove()
 handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode="any")
@@ -39,10 +41,10 @@ handle.remove()
 # What goes wrong
 # ---------------
 #
-# The hook can only look. What it returns is dropped, whereas what the hook of a single
-# tensor returns is passed on. And ``.grad`` is of no use inside the hook. Each leaf adds
-# its part as soon as this part has arrived, and so one ``.grad`` may be filled while
-# another is not. Use the argument instead:
+# A hook on several tensors can only look. What it returns is dropped, whereas what the hook
+# of a single tensor returns is passed on. And ``.grad`` is of no use inside the hook. Each
+# leaf adds its gradient to its ``.grad`` as soon as that gradient has arrived, and so one
+# ``.grad`` may be filled while another is not. Use the hook's argument instead:
 
 a.grad = b.grad = None
 
@@ -58,9 +60,9 @@ handle = register_multi_grad_hook((a, b), look)
 print(a.grad, b.grad)
 
 # %%
-# *Then where do I step, once every .grad is filled?* Step in the hook that runs after a
-# leaf has added its part. Register it on each leaf, and keep a set of those that are still
-# missing:
+# *Then where do I step, once every .grad is filled?* Call ``optimizer.step()`` in the hook
+# that runs after a leaf has added its gradient to ``.grad``. Register this hook on each
+# leaf, and keep a set of the leaves whose gradient is still missing:
 
 handle.remove()
 a.grad = b.grad = None
@@ -78,8 +80,8 @@ for handle in handles:
     handle.remove()
 
 # %%
-# A leaf that has its own optimizer need not wait. Its hook steps, and frees ``.grad``
-# (:ref:`step-inside` tells what that rules out):
+# A leaf that has its own optimizer need not wait. Its hook calls ``step()`` and then frees
+# ``.grad``. For what that rules out, see :ref:`step-inside`
 
 own, c.grad = torch.optim.SGD([c], lr=0.1), None
 c.register_post_accumulate_grad_hook(lambda leaf: own.step() or own.zero_grad())
@@ -87,10 +89,10 @@ c.register_post_accumulate_grad_hook(lambda leaf: own.step() or own.zero_grad())
 print(c, c.grad)
 
 # %%
-# A hook that waits for all of several leaves cannot be used with
-# :func:`torch.autograd.grad`, which skips the last nodes of these leaves. A hook that waits
-# only for the first can be used, and so can hooks on tensors in the middle, such as ``p``
-# and ``q``:
+# A hook that waits for several leaves, all of them, cannot be used with
+# :func:`torch.autograd.grad`, which does not run the nodes that add to the ``.grad`` of
+# these leaves. A hook that waits only for the first of them can be used, and so can hooks
+# on tensors in the middle, such as ``p`` and ``q``:
 
 for mode in ("all", "any"):
     handle = register_multi_grad_hook((a, b), lambda g: print("first", g), mode=mode)
@@ -108,7 +110,7 @@ torch.autograd.grad(p * q, (a, b))
 # ----------------------------
 #
 # An edge consists of a node and the number of one of its outputs. For a leaf, the node is
-# the one that adds to ``.grad``. Row 1 of an ``unbind`` is output 1:
+# the one that adds to the leaf's ``.grad``. For row 1 of an ``unbind``, the number is 1:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 h = 3 * x
@@ -118,8 +120,8 @@ for t in (x, h, h.unbind()[1]):
 
 # %%
 # ``autograd.grad`` takes an edge as an input or as an output. So you can cut a backward in
-# two at ``h`` when ``h`` itself is gone. No later operation has saved ``h``, so its memory
-# is free, as the True says:
+# two at ``h`` even when ``h`` itself is gone. No later operation has saved ``h``, so its
+# memory has been freed, as the ``True`` confirms:
 
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -133,16 +135,16 @@ print(memory.expired(), at_h, at_x)
 # %%
 # ``torch.autograd.backward`` takes an edge as a root, too, alongside tensors. Here the
 # roots are ``h``, with ``v``, and the sum of :math:`h^2`. Together they give
-# :math:`3v+18x`. A root of one number needs no ``v``:
+# :math:`3v+18x`. A root that is a single number needs no ``v``:
 
 h = 3 * x
 torch.autograd.backward([get_gradient_edge(h), (h**2).sum()], [v, None])
 print(x.grad)
 
 # %%
-# *Which gradient do I get after an edit in place?* A tensor that was edited stands for its
-# new value. The edge, taken before, stands for the old one. Here ``h`` is doubled, and
-# :math:`y=4h`:
+# *Which gradient do I get after an edit in place?* The tensor itself then stands for its
+# new value. An edge that was taken before the edit stands for the old value. Here ``h`` is
+# doubled, and :math:`y=4h`:
 
 h = 3 * x
 before = get_gradient_edge(h)
@@ -151,8 +153,8 @@ old, new = torch.autograd.grad(4 * h, (before, h), v)
 print(old, new)
 
 # %%
-# Two things are refused: a ``v`` that does not have the shape of the tensor, which the edge
-# remembers, and a tensor without a graph:
+# The edge remembers the shape of its tensor, and PyTorch refuses a ``v`` of another shape.
+# It also refuses to make an edge for a tensor that does not require a gradient:
 
 for attempt in (
     lambda: torch.autograd.grad(edge, x, torch.ones(5)),
@@ -164,9 +166,9 @@ for attempt in (
         print(error)
 
 # %%
-# As a check, we compare the results with forward derivatives. The two halves are a chain,
-# :math:`4\cdot3`, the old ``h`` counts twice as much as the new one, and the gradients of
-# two roots add up:
+# As a check, we compare the results with forward derivatives. The two halves form a chain,
+# whose factor is :math:`4\cdot3`. The gradient with respect to the old ``h`` is twice that
+# with respect to the new one. And the gradients of the two roots add up:
 
 ones = torch.ones(2)
 _, through = torch.func.jvp(lambda x: 4 * (3 * x), (x.detach(),), (ones,))
@@ -180,8 +182,8 @@ assert torch.equal(x.grad, 3 * v + squared)
 # Where next
 # ----------
 #
-# :ref:`hooks` is about hooks on one place, :ref:`cut-graphs` cuts a graph in two for good,
-# and :ref:`in-place` tells what a tensor stands for after an edit.
+# :ref:`hooks` is about hooks in one place. :ref:`cut-graphs` shows how to cut a graph in
+# two for good, and :ref:`in-place` explains what a tensor stands for after an edit.
 #
 # .. asked: GradientEdge; multi-grad hook; hook for several tensors; gradient at a place
 #    without a tensor; saved activations and edges

@@ -7,18 +7,18 @@ My hook runs too often, never, or on another gradient: where does it hang?
 You registered a hook, and it runs too often or never, or shows a gradient that you did not
 expect. The reason is where the hook hangs. A hook on a parameter or a module stays until
 you call ``remove()`` on its handle, and it runs once for each time you registered it. A
-hook on a result goes away with the graph, and if the result is edited in place, and the
-edit is recorded, the hook stays with the value from before. Under
+hook on a result goes away with the graph. If the result is edited in place, and the edit is
+recorded, the hook stays with the value from before the edit. Under
 ``DistributedDataParallel`` a parameter's hook sees the gradient of its own process, before
 the average.
 """
 
 # %%
-# ``w`` is a parameter of shape ``(1,)``, and ``3 * w`` is a result, which is made again
-# in each step. *My hook runs more often with every step.* Then you register it in the
-# loop, and a parameter keeps all its hooks. A result takes its hook with it when it is
-# freed. For each of three steps we print how often the hooks of ``w`` ran, and how often
-# that of ``y``:
+# ``w`` is a parameter of shape ``(1,)``, and ``y = 3 * w`` is a result, which is made again
+# in each step. *My hook runs more often with every step.* Then you register the hook inside
+# the loop, and a parameter keeps all hooks that you have registered on it. When a result is
+# freed, its hook goes with it. For each of three steps we print how often the hooks of
+# ``w`` ran, and how often the hook of ``y`` ran:
 
 import torch
 from torch import nn
@@ -34,9 +34,9 @@ for _ in range(3):
     on_y.clear()
 
 # %%
-# So register before the loop. Or use the handle in a ``with`` block, at whose end the
-# hook is removed. In the first of these two steps there are four hooks. In the second
-# there are the three from above, because the fourth is gone with its block:
+# So register the hook before the loop. Or use the handle in a ``with`` block, which removes
+# the hook at its end. In the first of these two steps ``w`` has four hooks. In the second
+# it has the three from above, because the fourth was removed at the end of its block:
 
 for block in (True, False):
     if block:
@@ -52,9 +52,10 @@ for block in (True, False):
 # ---------------------------
 #
 # A leaf has a node at the end of the graph, which adds to ``.grad``. *I hung a hook on that
-# node*, from ``w.view_as(w).grad_fn.next_functions[0][0]`` or an edge. Between two graphs,
-# only you hold this node. If you let it go, the next graph makes another one, without
-# hooks. We test whether the hook runs if the node is kept, and if it is not:
+# node*, which you can reach by ``w.view_as(w).grad_fn.next_functions[0][0]`` or by an edge.
+# When there is no graph, nothing but your own variable keeps this node alive. If you let
+# the node go, the next graph makes another node, which has no hooks. We test whether the
+# hook runs if the node is kept, and whether it runs if the node is not kept:
 
 from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
@@ -68,11 +69,12 @@ for kept in (True, False):
     print(kept, len(runs))
 
 # %%
-# ``w.register_post_accumulate_grad_hook`` runs at the same moment, after the addition, and
-# hangs on the tensor. *What becomes of hooks after torch.compile?* The hook of a module
-# that was compiled and called before is ignored (:ref:`error-hook-after-compile`;
-# :ref:`module-hooks` has other reasons). The hooks of its parameters run, because leaves
-# are outside what is compiled:
+# A hook from ``w.register_post_accumulate_grad_hook`` runs at the same point, after the
+# addition, and hangs on the tensor. *What becomes of hooks after torch.compile?* If a
+# module was compiled and called before you register a hook on it, the hook is ignored
+# (:ref:`error-hook-after-compile`). :ref:`module-hooks` has other reasons why the hook of a
+# module does not run. The hooks of the module's parameters run, because leaves are not part
+# of the compiled code:
 
 layer, runs = nn.Linear(1, 1), []
 compiled = torch.compile(layer, backend="aot_eager")
@@ -88,9 +90,9 @@ print(runs)
 # ----------------------------------
 #
 # *I edit the tensor in place, and the hook shows the wrong gradient.* If the edit is
-# recorded, the hook stays with the value from before, while ``retain_grad`` moves on to
-# the new one. Here ``h`` is doubled, and ``y = 4 * h``. The slope with respect to the new
-# ``h`` is 4, and with respect to the old one it is 8:
+# recorded, the hook stays with the value from before the edit, while ``retain_grad`` moves
+# on to the new value. Here ``h`` is doubled, and ``y = 4 * h``. The slope with respect to
+# the new ``h`` is 4, and the slope with respect to the old ``h`` is 8:
 
 x, slopes = torch.tensor([1.0, 2.0], requires_grad=True), {}
 h = 3 * x
@@ -102,10 +104,11 @@ h.register_hook(lambda g: slopes.update(new=g))
 print(slopes, h.grad)
 
 # %%
-# *Under DDP the hook's gradient is not the one in .grad.* Hooks of a parameter, of both
-# kinds, run when the part of this process has arrived. The average is computed after them,
-# from what they have returned. So a hook that clips does so in each process, before the
-# average. ``times_ten`` stands here for the other processes:
+# *Under DDP the hook's gradient is not the one in .grad.* The two kinds of hooks of a
+# parameter, those on its gradient and those after its addition to ``.grad``, run when the
+# gradient of their own process has arrived. The average is computed after these hooks, from
+# the gradients that they have left. So a hook that clips does so in each process, before
+# the average. In our example, ``times_ten`` takes the place of the other processes:
 
 import torch.distributed as dist
 from torch.futures import Future
@@ -119,8 +122,8 @@ def times_ten(state, bucket):
 
 
 # %%
-# In one process, with a slope of 3, we print what the two hooks see, and what is in
-# ``.grad``:
+# We run a single process, with a slope of 3, and print the gradients that the two hooks
+# see, and then the gradient that is in ``.grad`` at the end:
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 model = DistributedDataParallel(nn.Linear(1, 1, bias=False))
@@ -135,9 +138,10 @@ print(seen, weight.grad.item())
 # %%
 # To change the average itself, edit ``.grad`` between ``backward`` and ``step``, or write a
 # communication hook as above. *With a checkpoint my hook runs twice.* Take a layer that is
-# used inside and outside a checkpoint. With the old variant, which calls ``backward``
-# inside ``backward``, the layer gets its gradient in two parts, and with the new variant in
-# one. We print the number of calls, and whether the parts add up:
+# used inside and outside a checkpoint. With the old variant of checkpointing, which calls
+# ``backward`` inside ``backward``, the layer gets its gradient in two parts, and with the
+# new variant it gets its gradient in a single part. For the old variant and then for the
+# new one we print the number of calls, and whether the parts add up:
 
 from torch.utils.checkpoint import checkpoint
 
@@ -152,10 +156,12 @@ for old in (True, False):
 # Hooks on what is saved
 # ----------------------
 #
-# ``pack`` runs each time that a tensor is saved, so it runs twice for the ``x`` of two
-# operations. ``unpack`` runs whenever a backward needs the tensor, and here two backwards
-# do. So it must return the same tensor each time. It runs in the engine's order, here 2
-# before 3. An edit in ``pack`` is refused:
+# The hooks on :term:`saved tensors <saved tensor>` are a pair of functions. The first,
+# ``pack``, runs each time that a tensor is saved, so it runs twice for an ``x`` that two
+# operations save. The second, ``unpack``, runs whenever a backward needs the tensor, and
+# here two backward passes need it. So ``unpack`` must return the same tensor each time. The
+# engine decides the order of these calls, and here it unpacks 2 before 3. PyTorch refuses
+# an in-place edit in ``pack``:
 
 calls, x = [], torch.tensor([1.0], requires_grad=True)
 pack = lambda t: calls.append(f"pack {len(calls)}") or (len(calls) - 1, t)
@@ -171,8 +177,8 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# As a check, we compare both slopes with :term:`forward mode`, and the gradient of the two
-# backwards with twice the derivative of sin x cos x, which is cos 2x:
+# As a check, we compare both slopes with :term:`forward mode`. The gradient after the two
+# backward passes must be twice the derivative of sin x cos x, which is cos 2x:
 
 one = torch.ones(2)
 for name, f in {"old": lambda h: 4 * (2 * h), "new": lambda h: 4 * h}.items():
@@ -183,8 +189,8 @@ torch.testing.assert_close(x.grad, 2 * torch.cos(2 * x.detach()))
 # Where next
 # ----------
 #
-# :ref:`hooks` is about the order of hooks, and :ref:`gradient-edges` about hooks of several
-# tensors at once.
+# :ref:`hooks` is about the order of hooks, and :ref:`gradient-edges` is about hooks on
+# several tensors at once.
 #
 # .. asked: hook not called; hook called twice; remove a hook; hook fires several times;
 #    hook on the wrong tensor

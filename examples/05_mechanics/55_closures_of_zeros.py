@@ -5,22 +5,24 @@ Why is my Jacobian all zeros?
 =============================
 
 You asked for a :term:`Jacobian`, and got zeros without an error. Usually the output of the
-function does not depend on *its argument*. The function uses a tensor that was computed
-earlier, or a copy without a graph. Many of the functions that take f then answer with zeros
-and say nothing, and some raise. :term:`Forward mode <forward mode>` sees through
-``no_grad`` and is right. The cure is to compute the output from the argument, with
-functions of torch alone: ``torch.cos`` for ``math.cos``, ``torch.stack([...])`` for
-``torch.tensor([...])``, and no ``.item()``. :func:`pullback.jacobian` raises, and so does
-``strict=True``, which is a test and cures nothing. But zeros can also be right, and
-``strict=True`` together with ``create_graph=True`` refuses some of those, too.
+function does not depend on *its argument*, because the function uses a tensor that was
+computed earlier, or a copy without a graph. Many of the functions that differentiate f then
+return zeros without a message, and some raise an error. If the reason is ``no_grad``,
+:term:`forward mode <forward mode>` is right, because it ignores ``no_grad``. The cure is to
+compute the output from the argument, with functions of torch alone: use ``torch.cos`` for
+``math.cos``, use ``torch.stack([...])`` for ``torch.tensor([...])``, and do not call
+``.item()``. :func:`pullback.jacobian` raises an error, and so does ``strict=True``, which
+is a test and not a cure. But zeros can also be right, and ``strict=True`` together with
+``create_graph=True`` refuses some of the right ones, too.
 """
 
 # %%
 # Take :math:`f(x)=x^2` on ``(2,)``, whose :term:`Jacobian` is ``diag(2 x)``, of shape ``(2,
-# 2)``. A function that takes f makes its own tensor, passes it to f, and differentiates
-# with respect to that tensor. Any other tensor in f is a constant to it, even one that was
-# ``x`` outside. This holds for ``torch.autograd.functional``, which we use here, and for
-# :mod:`torch.func`. The first matrix is right, and the next three are zeros:
+# 2)``. A function that computes the Jacobian of f makes its own tensor, passes it to f, and
+# differentiates with respect to that tensor. It treats any other tensor in f as a constant,
+# even the ``x`` that you passed to it. This holds for ``torch.autograd.functional``, which
+# we use here, and for :mod:`torch.func`. The first matrix is right, and the next three are
+# zeros:
 
 import math
 
@@ -38,8 +40,8 @@ print(torch.func.jacrev(lambda x: y)(x), torch.func.hessian(lambda x: y.sum())(x
 # The ways to lose x
 # ------------------
 #
-# Each of these functions has the right value at (1, 2). All but the first have lost the way
-# back to x, the last two only in part:
+# Each of these functions has the right value at (1, 2). All but the first have lost the
+# path back to x, though the last two have lost only a part of it:
 
 bodies = {
     "x**2": lambda x: x**2,
@@ -53,7 +55,8 @@ bodies = {
 }
 
 # %%
-# Is the answer zeros, numbers or an error? We ask for the gradient of the sum in five ways:
+# Do these functions give zeros, numbers or errors? We compute the gradient of the sum in
+# five ways:
 
 asked = {
     "functional": lambda f: jacobian(f, x).sum(0).tolist(),
@@ -72,7 +75,7 @@ def answer(ask, body):
 
 
 # %%
-# Only ``x**2`` deserves the numbers (2, 4) in every column, and it gets them:
+# The right gradient is (2, 4), and only ``x**2`` gets it in every column:
 
 print(f"{'':15}", *(f"{ask:14}" for ask in asked))
 for body in bodies:
@@ -83,17 +86,17 @@ for body in bodies:
 # Three things stand out. Only ``autograd.grad`` finds (2, 4) through the *earlier y*,
 # because it follows the :term:`computation graph` and not the arguments of f.
 # :mod:`torch.func` refuses NumPy, and its ``jacfwd`` is right under ``no_grad``, which
-# stops :term:`reverse mode` alone. And none of the five notices the last two rows, because
-# half a gradient is a number like any other.
+# stops only :term:`reverse mode`. And none of the five ways notices the fault in the last
+# two rows, because half a gradient is a number like any other.
 #
 # What to write instead
 # ---------------------
 #
-# If f uses an earlier tensor, compute it inside of f, from the argument. If f takes numbers
-# out of the tensor, put torch's function in the place of each: ``torch.cos(t)`` for
-# ``math.cos(t)``, which returns a float, ``torch.stack`` for ``torch.tensor``, which copies
-# numbers, and ``t`` for ``t.item()``. The two functions have the same values, and only the
-# second has a :term:`Jacobian` that is not zero:
+# If f uses an earlier tensor, compute that tensor inside f, from the argument. If f
+# converts tensors to numbers, use torch's functions instead: ``torch.cos(t)`` in place of
+# ``math.cos(t)``, which returns a float, ``torch.stack`` in place of ``torch.tensor``,
+# which copies numbers, and ``t`` in place of ``t.item()``. The two functions below have the
+# same values, but only the second has a :term:`Jacobian` that is not zero:
 
 point = x.detach()
 
@@ -111,19 +114,22 @@ print(torch.allclose(by_numbers(point), by_tensors(point)))
 print(torch.func.jacrev(by_numbers)(point), torch.func.jacrev(by_tensors)(point), sep="\n")
 
 # %%
-# ``strict=True`` makes such a function raise. It tells you of the fault and does not mend
-# it, and where only one factor is a plain number, as in the last row of the table, it says
-# nothing. :ref:`answers-torch-tensor-cuts` has more calls that keep only the numbers, and
-# :ref:`error-tensor-to-scalar` the warning that torch gives for some of them.
+# With ``strict=True`` you get an error for a function such as ``by_numbers``. The error
+# tells you of the fault but does not mend it, and if only one factor is a plain number, as
+# in the last row of the table, there is no error. :ref:`answers-torch-tensor-cuts` has more
+# calls that keep only the numbers, and :ref:`error-tensor-to-scalar` explains the warning
+# that torch gives for some of them.
 #
 # When zeros are right
 # --------------------
 #
 # *The Hessian of my ReLU classifier with respect to the image is zero everywhere.* Each
-# logit is piecewise linear, so its second derivatives are the zeros in the first line. A
-# softmax, a loss or a square after it has curvature, and so has a smooth activation, such
-# as ``softplus``. In the :term:`Hessian` with respect to the weights, the blocks across
-# layers are not zero:
+# logit is piecewise linear, so its second derivatives are zero, as the first line shows. A
+# softmax, a loss or a square of the logits has curvature, and so has a network with a
+# smooth activation, such as ``softplus``. In the :term:`Hessian` with respect to the
+# weights, the blocks that mix two layers are not zero. The second line is for a softmax,
+# the third for ``softplus``, and the last for the blocks with respect to the weights, and
+# each says whether any entry is not zero:
 
 torch.manual_seed(0)  # the same weights on every build
 W, V, image = torch.randn(8, 2), torch.randn(3, 8), x.detach()
@@ -138,10 +144,10 @@ print([[block.any().item() for block in row] for row in by_weights])
 # What the errors say
 # -------------------
 #
-# Without ``create_graph=True``, ``strict=True`` finds fault with a result that has no
-# graph, or whose graph does not lead to x. With it, or in ``hessian``, it also refuses a
-# derivative that does not depend on x. In a linear function that is no mistake, because its
-# derivative is constant and its second derivative is rightly zero:
+# Without ``create_graph=True``, ``strict=True`` refuses a result that has no graph, or
+# whose graph does not lead to x. With ``create_graph=True``, or in ``hessian``, it also
+# refuses a derivative that does not depend on x. For a linear function such a derivative is
+# no mistake, because it is constant, and the second derivative is rightly zero:
 
 refusals = {}
 for name, f, options in (
@@ -157,9 +163,9 @@ for name, f, options in (
 print(jacobian(lambda x: 2 * x, x, strict=True))
 
 # %%
-# The engine has None for "not connected". ``allow_unused=True`` shows you this None, and
-# ``materialize_grads=True`` makes zeros of it. A zero that was computed looks the same, as
-# the last line shows:
+# If an input is not connected to the output, the engine returns None for it.
+# ``allow_unused=True`` lets you see this None, and ``materialize_grads=True`` turns it into
+# zeros. A zero that was computed looks the same as these zeros, as the last line shows:
 
 w = torch.tensor([3.0], requires_grad=True)
 for flag in ({"allow_unused": True}, {"materialize_grads": True}):
@@ -168,7 +174,8 @@ print(torch.autograd.grad((0 * w).sum(), w))
 
 # %%
 # *I pass allow_unused=True, and it still raises.* The flag allows an input that y does not
-# use. It does not allow an input that requires no gradient. So ask only for those that do:
+# use. It does not allow an input that requires no gradient. So pass only the inputs that
+# require one:
 
 constant = torch.tensor(5.0)
 try:
@@ -182,7 +189,8 @@ torch.autograd.grad((x**2).sum(), wanted)
 # How to tell
 # -----------
 #
-# :func:`pullback.jacobian` refuses what is not connected and returns what is zero:
+# :func:`pullback.jacobian` raises an error if the output is not connected to the input, and
+# returns zeros if they are right:
 
 import pullback
 
@@ -193,23 +201,24 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# :func:`pullback.check` finds half gradients as well, because one of its routes takes
-# differences and knows nothing about graphs:
+# :func:`pullback.check` finds half gradients as well, because it also computes difference
+# quotients, which do not depend on the graph:
 
 print(pullback.check(bodies["item"], x.detach(), torch.ones(2)).error)
 
 # %%
-# Two things do not help you to tell. :term:`Forward mode <forward mode>` does not notice a
-# ``no_grad``, since it sees through it (:ref:`no-grad-detach`). And ``requires_grad`` of
-# the result is True for the *earlier y*, too:
+# Two other tests do not tell you whether zeros are right. :term:`Forward mode <forward
+# mode>` does not notice a ``no_grad``, because it ignores this mode
+# (:ref:`no-grad-detach`). And ``requires_grad`` of the result is True for the *earlier y*,
+# too:
 
 print(torch.func.jacfwd(bodies["no_grad"])(x.detach()))
 bodies["earlier y"](x).requires_grad
 
 # %%
-# A check with torch alone is to move x, and to see whether y does what the gradient says.
-# The *earlier y* passes this check, because it does not move at all. In that case the
-# function is wrong, and not its derivative. It is worth running this check on every
+# A check that needs only torch is to move x, and to see whether y changes as the gradient
+# says. The *earlier y* passes this check, because it does not change at all. In that case
+# the function is wrong, and not its derivative. It is worth running the check on every
 # function that you did not write yourself:
 
 
@@ -232,8 +241,9 @@ assert not torch.func.jacrev(by_numbers)(point).any()
 # Where next
 # ----------
 #
-# :ref:`grad-is-none` is about None in ``x.grad`` after ``backward``, :ref:`no-grad-detach`
-# tells what each way of cutting cuts, and :ref:`gradcheck` checks with finite differences.
+# :ref:`grad-is-none` is about None in ``x.grad`` after ``backward``. :ref:`no-grad-detach`
+# explains what ``no_grad`` and ``detach`` cut, and :ref:`gradcheck` shows how to check a
+# gradient with finite differences.
 #
 # .. asked: Jacobian is all zeros; Hessian of parameters is zero; function does not
 #    depend on its argument; jacobian returns zeros; closure uses the old tensor;

@@ -5,16 +5,16 @@ Which mistakes around backward(v) raise nothing?
 ================================================
 
 A ``v`` of the wrong shape raises an error, and errors are kind: they stop you. This page is
-about the mistakes that let the program run on with a wrong gradient. Some are in the call,
-such as one ``v`` too many, or a ``v`` of another dtype. Others are in what was built before
-it, such as a loss that broadcasts, or a tensor that became a leaf too late. Each is shown
-here with the wrong number that it gives.
+about the mistakes that let the program run on with a wrong gradient. Some are in the call
+of ``backward``, such as one ``v`` too many, or a ``v`` of another dtype. Others are in what
+was computed before the call, such as a loss that broadcasts, or a tensor that became a leaf
+too late. The page shows each mistake with the wrong number that it gives.
 """
 
 # %%
 # We first look at what *does* raise. Let :math:`y=x^2` at ``x = [1, 2]``, so that the
-# :term:`Jacobian` is ``diag(2, 4)``. A ``v`` is not broadcast, two outputs with one ``v``
-# are refused, and so is a complex ``v`` for a real ``y``:
+# :term:`Jacobian` is ``diag(2, 4)``. PyTorch does not broadcast a ``v``, and it refuses a
+# single ``v`` for two outputs, and a complex ``v`` for a real ``y``:
 
 from copy import deepcopy
 
@@ -33,8 +33,9 @@ for ys, v in (([x**2], torch.ones(1)), ([x**2, 3 * x], ones), ([x**2], 1j * ones
 # --------------
 #
 # *Six losses, seven grad_tensors, and no mismatch?* A list of ``v`` may be longer than the
-# list of outputs. What is left over is dropped, whatever its shape. If the two lists come
-# from different places in your program, zip them with ``strict=True``, which does raise:
+# list of outputs. The rest of the list is dropped, whatever the shapes in it. If the two
+# lists come from different places in your program, zip them with ``strict=True``, which
+# does raise:
 
 torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 
@@ -43,8 +44,9 @@ torch.autograd.grad([x**2], x, [ones, torch.zeros(7)])
 # --------------------
 #
 # For a real ``y``, a real ``v`` is cast to the dtype of ``y``, and integers and booleans
-# are accepted as well. What the dtype of ``y`` cannot hold is lost. Float32 cannot hold
-# :math:`2^{24}+1`, and for float16 70,000 is infinite and :math:`10^{-9}` is 0:
+# are accepted as well. A value that the dtype of ``y`` cannot represent is changed. In
+# float32, :math:`2^{24}+1` becomes :math:`2^{24}`, and in float16, 70,000 becomes infinite
+# and :math:`10^{-9}` becomes 0:
 
 for v in (torch.tensor([2**24 + 1, 1]), torch.tensor([True, False])):
     print(torch.autograd.grad(1 * x, x, v)[0].tolist())
@@ -56,10 +58,10 @@ print(torch.autograd.grad(1 * x.half(), x, large)[0])
 # ----------------------
 #
 # PyTorch compares the shape of ``v`` with that of ``y``. It does not know which shape your
-# loss was meant to have. An output of shape ``(B, 1)`` minus a target of shape ``(B,)`` is
-# a difference of shape ``(B, B)``, of every output with every target. The mean of its
-# squares pulls all outputs towards the mean of the targets. The outputs below hit their
-# targets exactly, so the gradient should be 0:
+# loss was meant to have. An output of shape ``(B, 1)`` minus a target of shape ``(B,)``
+# gives a tensor of shape ``(B, B)``, which holds the difference between every output and
+# every target. The mean of its squares pulls all outputs towards the mean of the targets.
+# The outputs below equal their targets, so the gradient should be 0:
 
 out = torch.tensor([[1.0], [3.0]], requires_grad=True)
 target = torch.tensor([1.0, 3.0])
@@ -71,11 +73,12 @@ for difference in (out - target, out.squeeze(1) - target):
 # Which reduction did you mean?
 # -----------------------------
 #
-# A loss that is a mean over the batch sends ``v = 1/B`` to each sample, and a sum sends 1.
-# So with a mean, how much one sample counts depends on the size of its batch. A last batch
-# that is smaller, or gradients that are added up over unequal parts of a batch, give some
-# samples more weight than others. Here the mean over three samples is compared with the sum
-# of two means, over two of them and over one:
+# A loss that is a mean over the batch sends ``v = 1/B`` to each of its B samples, and a
+# loss that is a sum sends 1. So with a mean, how much one sample counts depends on the size
+# of its batch. If the last batch is smaller, or if you add up gradients over unequal parts
+# of a batch, some samples get more weight than others. Here the gradient of the mean over
+# three samples is compared with that of the sum of two means, one over two of the samples
+# and one over the third:
 
 data = torch.tensor([1.0, 2.0, 6.0])
 w, found = torch.tensor(1.0, requires_grad=True), {}
@@ -86,8 +89,8 @@ for parts in ((3,), (2, 1)):
 found
 
 # %%
-# A batch without any samples has a mean of NaN, and yet the gradients of the weights are 0.
-# You can see it in the loss, but not in the weights:
+# If a batch has no samples, the mean over it is NaN, and yet the gradients of the weights
+# are 0. You can see the mistake in the loss, but not in the gradients:
 
 layer = torch.nn.Linear(2, 1)
 loss = layer(torch.zeros(0, 2)).mean()
@@ -98,9 +101,10 @@ print(loss.item(), layer.weight.grad)
 # A leaf too late, a gradient of a copy
 # -------------------------------------
 #
-# What is recorded depends on ``requires_grad`` at the moment of the operation. If you set
-# the flag after the forward pass, ``.grad`` stays None. If you take it off after the
-# forward pass, the :term:`leaf` gets nothing either, although its graph is there:
+# Whether an operation is recorded depends on ``requires_grad`` at the time of the
+# operation. If you set the flag after the forward pass, ``.grad`` stays None. If you set it
+# to False after the forward pass, the :term:`leaf` gets no gradient either, although the
+# graph contains it:
 
 w = torch.tensor(3.0, requires_grad=True)
 late, early = torch.tensor(2.0), torch.tensor(2.0, requires_grad=True)
@@ -111,10 +115,11 @@ y.backward()
 print(late.grad, early.grad, w.grad)
 
 # %%
-# A leaf that was made from a copy collects the gradient for itself. An optimizer that holds
-# the original finds None there. A ``deepcopy`` of a model consists of such copies. If you
-# take the inner steps of MAML on it, no gradient reaches the outer model, and you need
-# :ref:`recorded steps <hypergradients>` instead:
+# If you make a leaf from a copy, its gradient goes into the ``.grad`` of the copy. An
+# optimizer that holds the original finds None in the ``.grad`` of the original. The
+# parameters of a ``deepcopy`` of a model are such copies. If you take the inner steps of
+# MAML on a ``deepcopy``, no gradient reaches the outer model, and you need :ref:`recorded
+# steps <hypergradients>` instead:
 
 x.grad = None
 copy = x.detach().clone().requires_grad_()
@@ -131,8 +136,8 @@ print(model.weight.grad, inner.weight.grad)
 #
 # If the Jacobian is the identity, as for both terms of ``a + b``, there is nothing to
 # compute, and each gradient that comes back can be the very tensor ``v`` that you passed.
-# If you then edit one of them in place, you edit all of them. Call ``clone()`` before you
-# write into a gradient:
+# If you then edit one of these gradients in place, you edit all of them, and ``v`` as well.
+# Call ``clone()`` before you write into a gradient:
 
 v = torch.ones(2)
 a, b = x.detach().requires_grad_(), x.detach().requires_grad_()
@@ -158,19 +163,19 @@ for mode in (norm.train, norm.eval):
 # Forward mode does not see ``no_grad``
 # -------------------------------------
 #
-# ``jacrev`` takes what was computed under ``no_grad`` for a constant. ``jacfwd`` does not
-# know of ``no_grad``, and differentiates through it. So the two disagree. If you mean a
-# constant, write ``detach()``, which both respect:
+# ``jacrev`` treats what was computed under ``no_grad`` as a constant. ``jacfwd`` ignores
+# ``no_grad``, and differentiates what was computed under it. So the two functions disagree.
+# If you mean a constant, write ``detach()``, which both of them respect:
 
 constant = torch.no_grad()(lambda x: x**2)
 point = torch.tensor(3.0)
 print(torch.func.jacrev(constant)(point), torch.func.jacfwd(constant)(point))
 
 # %%
-# What protects you from a wrong loss, a wrong reduction or a cut? Write down the value that
-# you meant, with plain numbers and without autograd, and compare the gradient with its
-# difference quotient. Of the two ways to split the batch above, this check accepts only the
-# first:
+# What protects you from a wrong loss, a wrong reduction or a cut? Compute the loss that you
+# meant, with plain numbers and without autograd, and compare the gradient with the
+# difference quotient of this loss. Of the two ways to split the batch above, the check
+# accepts only the first:
 
 
 def meant(w):
@@ -185,9 +190,9 @@ assert [parts for parts, g in found.items() if abs(g - slope) < 1e-4] == [(3,)]
 # ----------
 #
 # :ref:`contract` lists everything that ``gradient`` accepts and refuses. More mistakes that
-# raise nothing have pages of their own: :ref:`gradient-doubled`, :ref:`mixing-samples`,
-# edits that bypass the version counter (:ref:`in-place`), and a place that is written twice
-# (:ref:`repeated-indices`).
+# raise nothing have their own pages. :ref:`gradient-doubled` and :ref:`mixing-samples` are
+# two of them. :ref:`in-place` is about edits that bypass the version counter, and
+# :ref:`repeated-indices` is about a place that is written twice.
 #
 # .. asked: silent mistakes with backward; wrong gradient without an error; common
 #    mistakes with v; no error, but a wrong result; pitfalls of autograd; wrong results

@@ -4,10 +4,10 @@ r"""
 Does checkpointing change what backward(v) gives?
 =================================================
 
-You use checkpointing to save memory, and wonder whether the gradient stays the same. It
-does, as long as the function computes the same thing both times. ``torch.utils.checkpoint``
-keeps the input of a block in place of the block's :term:`saved tensors <saved tensor>`, and
-runs the block once more when ``v`` arrives.
+You use checkpointing to save memory, and wonder whether the gradient stays the same. The
+gradient stays the same as long as the block computes the same values each time it runs.
+``torch.utils.checkpoint`` keeps the input of a block in place of the block's :term:`saved
+tensors <saved tensor>`, and runs the block once more when ``v`` arrives.
 """
 
 # %%
@@ -27,10 +27,10 @@ x = torch.randn(128, 64, requires_grad=True)
 v = torch.randn(128, 64)
 
 # %%
-# Each tensor on its way into the graph passes through ``pack``. So its bytes can be
-# counted, and the count is the same on every machine. The weights are there anyway, so they
-# count as 0, and a tensor that two operations keep is stored once. ``change`` is used
-# further down:
+# Each tensor that the graph saves first passes through ``pack``. So we can count its bytes
+# there, and the count is the same on every machine. The weights are in memory anyway, so
+# they count as 0, and a tensor that two operations keep is counted once. The argument
+# ``change`` is used further down:
 
 
 def kept(f, change=lambda t: t):
@@ -47,8 +47,9 @@ def kept(f, change=lambda t: t):
 
 
 # %%
-# There are three ways through the four blocks. (What ``use_reentrant=False`` is for is
-# explained further down.)
+# There are three ways to run the four blocks: without checkpoints, with a checkpoint for
+# each block, and with one checkpoint for all of them. The meaning of
+# ``use_reentrant=False`` is explained further down:
 
 
 def each(x):
@@ -63,8 +64,8 @@ def all_in_one(x, old=False):
 
 # %%
 # For each way we print the bytes that are kept between the forward pass and ``backward``,
-# and how often a block ran in both together. ``plain`` keeps x and the outputs of the eight
-# ``Tanh``, which makes nine tensors:
+# and the number of block runs in the forward pass and ``backward`` together. ``plain``
+# keeps x and the outputs of the eight ``Tanh``, which makes nine tensors:
 
 runs, products = [], {}
 for block in blocks:
@@ -76,19 +77,21 @@ for name, f in {"plain": whole, "each": each, "all_in_one": all_in_one}.items():
     print(f"{name:11} {size:7} bytes {len(runs):3} block runs")
 
 # %%
-# The way that keeps least after the forward pass is not the one that needs least later.
-# When ``v`` arrives, ``all_in_one`` runs a whole forward pass and holds what ``plain``
-# holds, while ``each`` holds only what one block needs. Segments of medium length are a
-# compromise. Each of these ways costs a second forward pass.
+# The way that keeps the least memory after the forward pass is not the way that needs the
+# least in ``backward``. When ``v`` arrives, ``all_in_one`` runs a whole forward pass and
+# holds everything that ``plain`` holds, whereas ``each`` holds only what one block needs.
+# Segments of medium length are a compromise. Each way with checkpoints costs a second
+# forward pass.
 #
 # Random numbers
 # --------------
 #
-# Dropout draws again in the second run, so the state of the generator is put back first. If
-# you turn that off, ``v`` does not go back through the units that y came from, but through
-# others, and nothing warns you. (BatchNorm's running statistics move in both runs, see
-# :ref:`functional-buffers`.) Of each pair of lines below, the first is y and the second is
-# the gradient:
+# Dropout draws again when the block runs a second time, so ``checkpoint`` first restores
+# the state of the random number generator. If you turn this off with
+# ``preserve_rng_state=False``, ``v`` does not go back through the units that y came from,
+# but through others, and there is no warning. (BatchNorm's running statistics move in both
+# runs, see :ref:`functional-buffers`.) Of each pair of lines below, the first is y and the
+# second is the gradient:
 
 dropout, ones = nn.Dropout(0.5), torch.ones(8)
 for preserve in (True, False):
@@ -101,12 +104,13 @@ for preserve in (True, False):
 # The saved tensors, in your hands
 # --------------------------------
 #
-# The graph holds what ``pack`` returns, and ``unpack`` has to turn it into a tensor again.
-# ``save_on_cpu`` is such a pair. With it, the tensors that a graph on a GPU keeps wait in
-# main memory. *I keep copies in half precision, and it takes more memory.* ``pack`` gets
-# the weights as well, and a tensor that two operations save is copied twice, as in the
-# first line below. In the second line, the weights are left alone, and even then you save
-# little. In both cases, the product is close to the right one:
+# You can write your own pair of hooks, ``pack`` and ``unpack``. The graph holds what
+# ``pack`` returns, and ``unpack`` has to turn that into a tensor again. ``save_on_cpu`` is
+# such a pair. It keeps in main memory the tensors that a graph on a GPU saves. *I keep
+# copies in half precision, and it takes more memory.* ``pack`` gets the weights as well,
+# and a tensor that two operations save is copied twice, as in the first line below. In the
+# second line, the weights are left alone, and even then you save little memory. In both
+# cases, the gradient is close to the right one:
 
 own = {p.data_ptr() for p in whole.parameters()}
 for change in (torch.Tensor.half, lambda t: t if t.data_ptr() in own else t.half()):
@@ -121,11 +125,11 @@ with save_on_cpu():
 # ---------------
 #
 # *"torch.utils.checkpoint is incompatible with .grad()"* comes from the old variant,
-# ``use_reentrant=True``. It calls ``backward`` inside ``backward``, which ``autograd.grad``
-# cannot reach through, and it has no rule for :func:`torch.func.jvp`.
-# :func:`torch.func.grad` refuses the new variant, which is built on the hooks above.
-# ``vmap`` computes the value with the new variant, but the ``backward`` through its result
-# raises:
+# ``use_reentrant=True``. The old variant calls ``backward`` inside ``backward``, so it does
+# not work with ``autograd.grad``, and it has no rule for :func:`torch.func.jvp`.
+# :func:`torch.func.grad` refuses the new variant, which is built on the hooks above. With
+# the new variant, ``vmap`` computes the value, but ``backward`` through the result of
+# ``vmap`` raises:
 
 for attempt in (
     lambda: torch.autograd.grad(all_in_one(x, old=True), x, v),
@@ -157,9 +161,9 @@ print(rows, *torch.autograd.grad(g, small, u), sep="\n")
 
 # %%
 # *Checkpoint and jvp do not go together (MeanFlow).* :term:`Forward mode <forward mode>`
-# alone is right, but ``backward`` through its :term:`tangent` raises, because the second
-# run happens outside the ``jvp``. Put the ``jvp`` inside the checkpoint, as in the second
-# half of this output:
+# through a checkpoint gives the right :term:`tangent`, but ``backward`` through this
+# tangent raises, because the checkpoint runs its block again outside the ``jvp``. Put the
+# ``jvp`` inside the checkpoint, as in the second half of this output:
 
 
 def rate(x, f=lambda x: a * x**3):
@@ -174,8 +178,8 @@ for tangent in (rate(small, cube), checkpoint(rate, small, use_reentrant=False))
         print(str(error).splitlines()[0])
 
 # %%
-# As a check, we see that the products are all the same, and that :math:`(J^\top v)\cdot w`
-# is the v·(Jw) of forward mode:
+# As a check, we compare all the products :math:`J^\top v` with each other, and
+# :math:`(J^\top v)\cdot w` with the v·(Jw) of forward mode:
 
 for product in products.values():
     torch.testing.assert_close(product, products["plain"])
@@ -187,9 +191,9 @@ torch.testing.assert_close((v * Jw).sum(), (product * w).sum(), rtol=1e-3, atol=
 # Where next
 # ----------
 #
-# :ref:`selective-checkpointing` keeps some of the results, :ref:`memory-measured` measures
-# memory, :ref:`gradient-cache` is for a batch too large for memory, and :ref:`hooks` shows
-# other hooks.
+# :ref:`selective-checkpointing` shows how to keep some of the results, and
+# :ref:`memory-measured` shows how to measure memory. :ref:`gradient-cache` is about a batch
+# that is too large for memory, and :ref:`hooks` is about other hooks.
 #
 # .. asked: gradient checkpointing; save memory in backward; recompute activations;
 #    torch.utils.checkpoint; activation checkpointing; does checkpointing change

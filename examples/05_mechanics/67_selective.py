@@ -5,16 +5,16 @@ Can a checkpoint keep some results and recompute the rest?
 ==========================================================
 
 A checkpoint saves memory by computing everything inside it a second time. But your matrix
-products are expensive, and you would rather keep their results and recompute only what is
-cheap. You can. With the argument ``context_fn`` of ``torch.utils.checkpoint`` you choose
-the operations whose results are kept. The product with ``v`` stays the same. The price is
-that you get only one ``backward``.
+products are expensive, and you would rather keep their results and recompute only the cheap
+operations. You can: with the argument ``context_fn`` of ``torch.utils.checkpoint`` you
+choose the operations whose results are kept. The gradient for your ``v`` stays the same.
+The price is that you may call ``backward`` only once.
 """
 
 # %%
-# Our example has two layers, from shape ``(128, 64)`` to ``(128, 64)``. Each of them is a
-# matrix product and three operations on entries, and each result has 32768 bytes. First we
-# import the tools:
+# Our example has two layers, from shape ``(128, 64)`` to ``(128, 64)``. Each layer is a
+# matrix product and three elementwise operations, and the result of each operation takes
+# 32768 bytes. First we import the tools:
 
 from collections import Counter
 
@@ -43,8 +43,8 @@ def block(x):
 
 # %%
 # To see what is kept and what is computed again, we write a mode that sees each operation
-# below autograd. It counts them, and it knows which of their results are still in memory
-# later, without holding on to any:
+# as it is called below autograd. The mode counts the operations, and it can tell which of
+# their results are still in memory later, without keeping any of them alive:
 
 
 class Watch(TorchDispatchMode):
@@ -62,8 +62,8 @@ class Watch(TorchDispatchMode):
 
 # %%
 # You name the operations as they are called below autograd, with an overload: ``@`` is
-# ``torch.ops.aten.mm.default``. In place of a list you may pass a function that decides
-# each time, as ``first_only`` does:
+# ``torch.ops.aten.mm.default``. In place of a list you may pass a function that decides at
+# each call of an operation, as ``first_only`` does:
 
 aten = torch.ops.aten
 
@@ -79,7 +79,8 @@ def selective(what, f=block):
 
 
 # %%
-# We compare five ways, from keeping everything to keeping nothing:
+# We compare five ways: one that keeps everything, one that keeps nothing inside the block,
+# and three in between:
 
 ways = {
     "plain": block,
@@ -90,11 +91,11 @@ ways = {
 }
 
 # %%
-# The first number is how many bytes are in memory between the forward pass and
-# ``backward``. (The result y is 32768 of them.) The numbers after it say how often three
-# operations ran during ``backward``. The two ``mm`` of ``plain`` are the product with ``v``
-# itself, and any more are recomputed. Notice that keeping ``tanh`` takes as much memory as
-# keeping the first ``mm``, but both ``mm`` run again:
+# The first number is the number of bytes in memory between the forward pass and
+# ``backward``, of which the result y takes 32768. The numbers after it say how often three
+# operations ran during ``backward``. The two ``mm`` of ``plain`` belong to the backward
+# pass itself, and any further ``mm`` are recomputed. Notice that keeping ``tanh`` takes as
+# much memory as keeping the first ``mm``, but then both ``mm`` run again:
 
 products = {}
 for name, f in ways.items():
@@ -109,9 +110,9 @@ for name, f in ways.items():
 # What goes wrong
 # ---------------
 #
-# *I keep mm, and the matrix products run twice all the same.* A ``Linear`` with a bias is
-# ``addmm``. If you name an operation that does not occur, nothing is kept, and nothing
-# warns you:
+# *I keep mm, and the matrix products run twice all the same.* A ``Linear`` with a bias
+# calls ``addmm``, not ``mm``. If you name an operation that does not occur, nothing is
+# kept, and there is no warning:
 
 L = torch.nn.Linear
 net = torch.nn.Sequential(L(64, 64), torch.nn.Tanh(), L(64, 64), torch.nn.Tanh())
@@ -122,9 +123,10 @@ for op in (aten.mm.default, aten.addmm.default):
     print(op.__name__, "kept; addmm ran again:", back.ran["addmm"])
 
 # %%
-# *What does MUST_CPU_OFFLOAD do?* Without ``torch.compile``, two of the policies keep what
-# you ask for. The other four recompute it. Among these are the two that should offload it,
-# and they do not warn you. Below, 2 means kept and 4 means recomputed:
+# *What does MUST_CPU_OFFLOAD do?* Without ``torch.compile``, two of the policies keep the
+# results, and the other four recompute them. The two policies that should offload the
+# results are among these four, and they do not warn you. The number is how often ``mm`` ran
+# during ``backward``, so 2 means kept and 4 means recomputed:
 
 for policy in CheckpointPolicy:
     y = selective(lambda context, op, *args, policy=policy, **kwargs: policy)(x)
@@ -133,11 +135,11 @@ for policy in CheckpointPolicy:
     print(f"{policy.name:18}", back.ran["mm"])
 
 # %%
-# *"You are only allowed to backward once."* What was kept is handed out only once. So a
-# second ``v`` is refused, and so is a second derivative. A checkpoint without a policy
-# allows both. A batch of ``v`` counts as one ``backward``. An edit in place of what is kept
-# is refused, too, and so is a name without its overload. To show this, we write a function
-# that makes two calls:
+# *"You are only allowed to backward once."* A kept result is handed out only once. So
+# PyTorch refuses a second ``v``, and it refuses a second derivative. A checkpoint without a
+# policy allows both of these. A batch of ``v`` counts as one ``backward``. PyTorch also
+# refuses to go on if a kept result has been edited in place, and it refuses the name of an
+# operation without its overload. To show this, we write a function that makes two calls:
 
 kept = selective([aten.mm.default])
 
@@ -149,7 +151,7 @@ def two(f, **flags):
 
 
 # %%
-# And we make six attempts, of which only the last two are not refused:
+# Then we make six attempts, of which only the last two succeed:
 
 attempts = (
     lambda: two(kept, retain_graph=True),
@@ -161,7 +163,7 @@ attempts = (
 )
 
 # %%
-# Here is what they say, or the shape of the product:
+# For each attempt we print the message, or the shape of the gradient:
 
 for attempt in attempts:
     try:
@@ -170,7 +172,7 @@ for attempt in attempts:
         print(str(error).partition(". ")[0])
 
 # %%
-# As a check, the product must be the same whatever was kept, and it must agree with
+# As a check, the gradient must be the same whatever was kept, and it must agree with
 # :term:`forward mode`, in which nothing is kept:
 
 for product in products.values():
@@ -182,8 +184,8 @@ torch.testing.assert_close((v * Ju).sum(), (product * v).sum(), rtol=1e-3, atol=
 # Where next
 # ----------
 #
-# :ref:`checkpointing` is about checkpoints that keep nothing inside, and about the older
-# variant. :ref:`memory-measured` shows how much memory each mode takes.
+# :ref:`checkpointing` is about checkpoints that keep nothing inside the block, and about
+# the older variant. :ref:`memory-measured` shows how much memory each mode takes.
 #
 # .. asked: selective checkpointing; keep some activations; checkpoint policy; save
 #    matmuls and recompute the rest

@@ -7,15 +7,15 @@ Why does vmap refuse my function?
 You wrote a function for one sample, and :term:`vmap` refuses to run it for a batch. The
 reason is that ``vmap`` calls your function *once*, for all samples at the same time. So
 there is no single number that an ``if`` or ``.item()`` could look at, and a tensor that was
-not made from the samples has no room for all the results. And ``vmap`` has to be told
-whether the samples share their random numbers. There are four remedies:
+not made from the samples has no room for all the results. And if your function draws random
+numbers, you have to tell ``vmap`` whether the samples share them. There are four remedies:
 :func:`torch.where`, operations that are not in place, ``randomness=``, and in the worst
 case a loop.
 """
 
 # %%
 # ``vmap`` turns a function of one number into a function of a batch of numbers. It calls
-# that function once, with a stand-in that has the shape of one sample, here ``()``:
+# the function once, with a stand-in that has the shape of one sample, here ``()``:
 
 import torch
 from torch.func import grad, jacrev, vmap
@@ -34,8 +34,8 @@ print(vmap(square)(samples), calls)
 # What goes wrong
 # ---------------
 #
-# Here are seven functions that ``vmap`` refuses. A loop over the samples would run all of
-# them but the last. Two are long enough to need a name:
+# Here are seven functions that ``vmap`` refuses. In a loop over the samples, all of them
+# but the last would run. Two of them are too long for a lambda:
 
 norm = torch.nn.BatchNorm1d(1, affine=False)
 
@@ -75,9 +75,9 @@ for name, f in refused.items():
 # ---------------
 #
 # Write an ``if`` as ``torch.where``. It computes both sides for all samples, and then picks
-# one for each. There is one trap: the side that is not picked can still send a NaN back. So
-# give it an input for which it is defined (:ref:`masked-nan`). Here is the gradient without
-# this care, and with it:
+# one side for each sample. There is one trap: in the backward pass the side that was not
+# picked can still send a NaN. So give that side an input for which it is defined
+# (:ref:`masked-nan`). Here is the gradient without such an input, and with it:
 
 
 def safe(x):
@@ -88,9 +88,9 @@ print(vmap(grad(lambda x: torch.where(x > 0, x.sqrt(), -x)))(samples))
 print(vmap(grad(safe))(samples))
 
 # %%
-# :func:`torch.cond` looks like a way out, but under ``vmap`` it is ``where`` again. Both
-# branches run, and the NaN comes back. A loop over the samples, without ``vmap``, takes a
-# call for each sample, and gives each the slope of its own branch:
+# :func:`torch.cond` looks like a way out, but under ``vmap`` it works as ``where`` does.
+# Both branches run, and the NaN is there again. A loop over the samples, without ``vmap``,
+# takes one call for each sample, and gives each sample the slope of its own branch:
 
 
 cond = vmap(lambda x: torch.cond(x > 0, lambda x: x.sqrt(), lambda x: -x, (x,)))
@@ -104,8 +104,9 @@ print(torch.stack([grad(branch)(x) for x in samples]))
 #
 # If you index with a mask, the result has a size that depends on the numbers, and ``vmap``
 # cannot have a different size for each sample. ``where`` with 0 keeps the size. And
-# ``torch.zeros(())`` has room for one number, while ``add_`` hands it one for each sample.
-# Make the zeros from ``x``, with ``zeros_like``, or do not work in place:
+# ``torch.zeros(())`` has room for one number, whereas ``add_`` would write one number for
+# each sample into it. Make the zeros from ``x``, with ``zeros_like``, or do not work in
+# place:
 
 rows = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
 sums = vmap(lambda row: torch.where(row > 0, row, 0.0).sum())(rows)
@@ -114,9 +115,9 @@ print(sums, vmap(lambda x: torch.zeros_like(x).add_(x))(samples))
 # %%
 # *BatchNorm: "would mutate a captured Tensor".* In ``train()`` mode the layer edits its
 # running statistics, which are tensors from outside the function. You can use the
-# statistics as they are, with ``eval()``. Or you can replace the layer by one that keeps
-# none, and always normalises with the statistics of the batch. Mind that these are two
-# different functions, with different slopes:
+# statistics as they are, with ``eval()``. Or you can replace the layer by one that keeps no
+# running statistics, and always normalises with the statistics of the batch. Note that the
+# two remedies give two different functions, with different slopes:
 
 for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.train())):
     mend()
@@ -124,8 +125,8 @@ for mend in (norm.eval, lambda: torch.func.replace_all_batch_norm_modules_(norm.
 
 # %%
 # ``torch.autograd.functional.vjp`` cannot be used inside ``vmap``. In old releases it
-# returned zeros there, and now it raises. Nest the functions of :mod:`torch.func`
-# instead:
+# returned zeros inside ``vmap``, and now it raises an error. Nest the functions of
+# :mod:`torch.func` instead:
 
 vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 
@@ -133,9 +134,10 @@ vmap(lambda x: torch.func.vjp(square, x)[1](torch.ones(()))[0])(samples)
 # Random numbers
 # --------------
 #
-# With ``randomness="different"`` each sample gets random numbers of its own, as in a loop.
-# With ``"same"`` they are drawn once, and all samples share them. For dropout with
-# per-sample gradients you want ``"different"``:
+# With ``randomness="different"`` each sample gets its own random numbers, as in a loop.
+# With ``"same"`` the numbers are drawn once, and all samples share them. For dropout with
+# per-sample gradients you want ``"different"``. Each line shows how many different numbers
+# the three samples got:
 
 for randomness in ("different", "same"):
     torch.manual_seed(0)  # the same draws in both
@@ -146,9 +148,9 @@ for randomness in ("different", "same"):
 # A backward with an if
 # ---------------------
 #
-# :func:`torch.func.jacrev` makes a batch of the ``v``, and not of x. So your function may
-# well have an ``if`` on values of x. But a *backward* of your own that has an ``if`` on
-# ``v`` is refused:
+# :func:`torch.func.jacrev` makes a batch of ``v``, and not of x. So your function may have
+# an ``if`` on values of x. But if you wrote the *backward* yourself and it has an ``if`` on
+# ``v``, ``jacrev`` refuses it:
 
 
 class Skips(torch.autograd.Function):
@@ -162,10 +164,10 @@ class Skips(torch.autograd.Function):
 
 
 # %%
-# We try four calls. The first has the branch in the function, the second in its backward.
-# The third passes ``chunk_size=1`` to ``vmap``, which does not help, because a batch of one
-# is still a batch. The fourth passes it to ``jacrev``, which then takes one ``v`` after the
-# other in a loop, and runs:
+# We try four calls. In the first call the branch is in the function, and in the second it
+# is in the backward. The third call passes ``chunk_size=1`` to ``vmap``, which does not
+# help, because a batch of one is still a batch. The fourth call passes ``chunk_size=1`` to
+# ``jacrev``, which then takes one ``v`` after another in a loop, and so the call succeeds:
 
 for attempt in (
     lambda: jacrev(lambda x: x**2 if x.sum() > 0 else -x)(samples).diagonal(),
@@ -190,9 +192,10 @@ assert sums.tolist() == [row[row > 0].sum().item() for row in rows]
 # Where next
 # ----------
 #
-# :ref:`batched-v` hands over many ``v`` in one call, :ref:`per-sample-gradients` needs
-# ``vmap`` most, :ref:`functional-buffers` runs models side by side, and
-# :ref:`function-under-transforms` is about Functions of your own.
+# :ref:`batched-v` shows how to pass many ``v`` in one call. :ref:`per-sample-gradients` is
+# the commonest use of ``vmap``, and :ref:`functional-buffers` shows how to run several
+# models side by side. :ref:`function-under-transforms` is about your own Functions under
+# ``vmap``.
 #
 # .. asked: vmap error; vmap does not work with my function; data-dependent control flow
 #    in vmap; .item() in vmap; in-place in vmap; random numbers in vmap; vmap over if

@@ -5,23 +5,24 @@ May x, y or v be sparse, or of unequal lengths?
 ===============================================
 
 Most of your matrix is zero, or your sequences have unequal lengths, and you wonder whether
-x, y or v may be stored that way. A sparse x is allowed. Whether its gradient is sparse
-depends on the operation. A sparse v works only if the backward of the operation knows how
-to handle it, and otherwise it raises. For a dense y, a dense v is always right. For a
-nested tensor, v must be made from the offsets of y.
+x, y or v may be stored as a sparse or a nested tensor. A sparse x is allowed. Whether its
+gradient is sparse depends on the operation. A sparse v works only if the backward of the
+operation knows how to handle it. Otherwise the backward raises an error. For a dense y, a
+dense v is always right. If y is a nested tensor, v must share the offsets of y.
 """
 
 # %%
-# Let :math:`y=SW`, where all matrices have shape ``(2, 2)`` and S is sparse. There are
-# two possible gradients of S. Either every entry of S is a variable, or only the stored
-# ones are. In the second formula, M is 1 where S stores an entry:
+# Let :math:`y=SW`, where all matrices have shape ``(2, 2)`` and S is sparse. There are two
+# possible gradients with respect to S. Either every entry of S is a variable, or only the
+# stored entries are. In the second formula, M is 1 where S stores an entry, and 0
+# elsewhere:
 #
 # .. math::
 #
 #    \bar S=vW^\top\qquad\text{or}\qquad\bar S=M\circ(vW^\top),\qquad\bar W=S^\top v .
 #
-# PyTorch has both. On the same two tensors, :func:`torch.sparse.mm` gives the second, and
-# ``@`` gives the first:
+# PyTorch has both gradients. For the same two tensors, :func:`torch.sparse.mm` gives the
+# second, and ``@`` gives the first:
 
 import torch
 
@@ -33,10 +34,10 @@ for product in (torch.sparse.mm, torch.matmul):
     print(of_s.layout, of_s.to_dense().tolist(), of_w.tolist())
 
 # %%
-# *My matrix has a million places and a thousand entries.* Then ``@`` makes a dense gradient
-# with a million entries, and SGD refuses the step, as you can see for our small S. Use
-# ``torch.sparse.mm``. Or make the *values* the leaf. Then there is no doubt which entries
-# are variables:
+# *My matrix has a million entries, of which it stores a thousand.* Then ``@`` makes a dense
+# gradient with a million entries, and SGD refuses the step, as you can see for our small S.
+# Use ``torch.sparse.mm``. Or make the *values* the leaf. Then there is no doubt which
+# entries are variables:
 
 (S @ W).backward(v)
 try:
@@ -49,10 +50,10 @@ matrix = torch.sparse_coo_tensor(places, values, (2, 2), check_invariants=True)
 torch.autograd.grad(torch.sparse.mm(matrix, W), values, v)[0]
 
 # %%
-# If *y* is sparse, v has to have its shape. But what becomes of a dense v depends on the
-# operation. It may go into entries that S does not store, it may be cut down to those
-# that are stored, or it is refused. In each pair of lines below, the first has a dense v,
-# and the second a sparse one. All three operations accept the sparse one:
+# If *y* is sparse, v must have the shape of y. But what becomes of a dense v depends on the
+# operation. It may reach entries that S does not store, be cut down to the entries that S
+# stores, or be refused. In each pair of lines below, the first line is for a dense v, and
+# the second is for a sparse v. All three operations accept the sparse v:
 
 entries = {"2 * S": lambda S: 2 * S, "S * S": lambda S: S * S, "relu": torch.relu}
 for name, f in entries.items():
@@ -66,8 +67,9 @@ for name, f in entries.items():
 # A sparse v
 # ----------
 #
-# *Only three of my million outputs matter: may v be sparse?* Autograd passes it on as it
-# is. What happens then is up to the backward of each operation. We try six:
+# *Only three of my million outputs matter: may v be sparse?* Autograd passes a sparse v on
+# as it is. What happens to it then depends on the backward of the operation. We try six
+# operations:
 
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 one, A = torch.tensor([0.0, 5.0, 0.0]), torch.ones(3, 3)
@@ -82,17 +84,18 @@ for name, f in functions.items():
         print(f"{name:6}", type(error).__name__, str(error)[:40])
 
 # %%
-# Some operations keep v sparse, some make it dense, and some do not know what to do with
-# it. None of those that return a gradient here gives a wrong one, which we check at the
-# end. If you want to save work, it is better to compute fewer outputs.
+# Some operations return a sparse gradient, some return a dense one, and some cannot handle
+# a sparse v. Wherever a gradient is returned here, it is right, as we check at the end. If
+# you want to save work, it is better to compute fewer outputs.
 #
 # A sparse gradient in .grad
 # --------------------------
 #
 # An embedding with ``sparse=True`` stores only the rows that were looked up. Every call of
-# ``backward`` *appends* its rows. ``coalesce`` adds up those that belong to the same place.
-# So before you call it, the norm of the stored values is a different one. Each line shows
-# the number of rows and the norm, both without ``coalesce`` and with it:
+# ``backward`` *appends* its rows. ``coalesce`` adds up the rows that belong to the same row
+# of the table. So until you call it, the norm of the stored values differs from the norm of
+# the gradient. Each line shows the number of rows without and with ``coalesce``, and then
+# the norm without and with it:
 
 table = torch.nn.Embedding(5, 2, sparse=True)
 for _ in range(3):
@@ -102,10 +105,11 @@ for _ in range(3):
     print(g._nnz(), g.coalesce()._nnz(), *(f"{norm:.2f}" for norm in norms))
 
 # %%
-# Which optimizers take such a gradient? SGD does, but with weight decay it does not. Adam
-# refuses it, and names ``SparseAdam`` in its message, which is cut off here. If you want
-# to clip, take the norm of ``g.coalesce().values()``. ``clip_grad_norm_`` does that since
-# torch 2.14, and before that it raises (:ref:`version-notes`).
+# Which optimizers take such a gradient? SGD does, unless it has weight decay. Adam refuses
+# it, and names ``SparseAdam`` in its message, which is cut off here. If you want to clip
+# the gradient, use the norm of ``g.coalesce().values()``. From torch 2.14 on,
+# ``clip_grad_norm_`` does that. Before 2.14, it raised an error (:ref:`version-notes`). We
+# try SGD without and with weight decay, and Adam:
 
 optim, p = torch.optim, table.weight
 users = {
@@ -120,10 +124,10 @@ for name, user in users.items():
         print(f"{name:15}", str(error)[:60])
 
 # %%
-# *Is SparseAdam the same as Adam?* No, its steps are different. A row that is not looked up
-# stays where it is, while with Adam the momentum carries it on. Below, row 1 is looked up
-# once, and then row 3 four times. The first number is where row 1 has gone, and the second
-# is for row 3:
+# *Is SparseAdam the same as Adam?* No, its steps are different. With ``SparseAdam``, a row
+# that is not looked up stays where it is, whereas with Adam the momentum carries this row
+# on. Below, row 1 is looked up once, and then row 3 four times. The first number is the
+# value in row 1 afterwards, and the second is the value in row 3:
 
 moved = {}
 for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
@@ -140,9 +144,10 @@ for sparse, make in {True: optim.SparseAdam, False: optim.Adam}.items():
 # Lengths that differ
 # -------------------
 #
-# A nested tensor with ``layout=torch.jagged`` holds rows of unequal lengths. Its ``v`` is
-# nested, too. It is not enough that its rows have the same lengths: it has to share the
-# offsets of y. ``torch.zeros_like(y)`` does, and you can copy your weights into it:
+# A nested tensor with ``layout=torch.jagged`` holds rows of unequal lengths. If y is
+# nested, its ``v`` is nested, too. It is not enough that the rows of ``v`` have the same
+# lengths as those of y: ``v`` has to share the offsets of y. The tensor from
+# ``torch.zeros_like(y)`` shares them, and you can copy your weights into it:
 
 rows = [torch.tensor(r, requires_grad=True) for r in ([1.0, 2.0], [3.0, 4.0, 5.0])]
 nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
@@ -158,9 +163,9 @@ by_nested = torch.autograd.grad(y, rows, same, retain_graph=True)
 by_nested
 
 # %%
-# Or use the flat tensor. Here ``y.values()`` has shape ``(5,)``, and so has its ``v``. If
-# you take a mean over all entries, a long row counts more than a short one. If you want the
-# mean of the means of the rows, pass this ``v``:
+# Or differentiate the flat tensor of all values. Here ``y.values()`` has shape ``(5,)``,
+# and so has its ``v``. If you take a mean over all entries, a long row counts more than a
+# short one. If you want the mean of the row means, pass the ``v`` that is computed here:
 
 flat = torch.autograd.grad(y.values(), rows, torch.cat(weights), retain_graph=True)
 lengths = y.offsets().diff()
@@ -188,7 +193,8 @@ assert moved[True][0] > moved[False][0] + 0.1
 # ----------
 #
 # :ref:`sparse-jacobian` is about Jacobians whose zeros are known. :ref:`same-numbers`
-# compares the same embedding sparse and dense, and :ref:`contract` says what v may be.
+# compares a sparse embedding with the same embedding as a dense one, and :ref:`contract`
+# says what v may be.
 #
 # .. asked: sparse gradient; sparse tensor and backward; nested tensor; ragged batches;
 #    jagged tensor; sparse v

@@ -4,16 +4,17 @@ r"""
 Which operations have no second derivative, and what do I use instead?
 ======================================================================
 
-You take a gradient of a gradient, and the second backward is not implemented. This happens
-with fused operations: attention, ``embedding_bag``, ``ctc_loss``, an RNN in cuDNN. Their
-backward is one kernel, which no rule differentiates. The same function made of plain
-operations has all derivatives. Choose it in the *forward* pass.
+You differentiate a gradient, and PyTorch says that the second backward is not implemented.
+This happens with fused operations, such as attention, ``embedding_bag``, ``ctc_loss``, or
+an RNN in cuDNN. Their backward is a single kernel, and PyTorch has no rule for the
+derivative of this kernel. If you build the same function from plain operations, it has all
+derivatives. You have to make this choice in the *forward* pass.
 """
 
 # %%
 # A second derivative goes backward through the backward (:term:`double backward`). For x of
-# shape ``(4, 3)``, the function below asks for the derivative of :math:`u^\top\nabla f`,
-# and so for :math:`Hu`, with the :term:`Hessian` H of :math:`f=\sum y^2`:
+# shape ``(4, 3)``, the function below computes the derivative of :math:`u^\top\nabla f`,
+# which is :math:`Hu`, with the :term:`Hessian` H of :math:`f=\sum y^2`:
 
 import torch
 from torch import nn
@@ -33,9 +34,9 @@ def product(f, x):  # H u
 
 
 # %%
-# Here are some operations that refuse, with the error of their second backward. It does not
-# help to allow the kernel ``MATH`` if ``FLASH`` is allowed as well, since ``FLASH`` is
-# preferred:
+# Here are some operations without a second derivative, and the error that each of them
+# raises in the second backward. It does not help to allow the kernel ``MATH`` if ``FLASH``
+# is allowed as well, because PyTorch prefers ``FLASH``:
 
 fused = {
     "attention": lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3),
@@ -69,7 +70,8 @@ def margin(x):  # for class k: the mean of max(0, 1 - x_k + x_j) over j, without
 
 
 # %%
-# The values are those of the fused operations, and the products exist:
+# The values are the same as those of the fused operations, and now the products :math:`Hu`
+# can be computed:
 
 plain = {
     "attention": attention,
@@ -84,9 +86,9 @@ for name, f in plain.items():
 
 # %%
 # *Large batches have a second derivative, but a small one raises.* This was so with
-# ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let it compute by matrix
-# products, it has one on every release that was tried, and it is right where no two of the
-# points coincide:
+# ``cdist`` before torch 2.14 (:ref:`version-notes`). If you let ``cdist`` compute the
+# distances by matrix products, it has a second derivative on every release that was tried,
+# and this derivative is right where no two of the points coincide:
 
 
 def distances(x):
@@ -98,11 +100,12 @@ found["cdist"] = product(distances, x)
 
 # %%
 # *Where two points coincide, the second derivative is wrong without a message.* The second
-# derivative of a squared distance is 2 everywhere. Through ``cdist`` it is 0 for a pair of
-# equal points, as all pairs i = i of ``cdist(x, x)`` are. For squared distances, and for a
-# kernel made of them, write the sum of squares, which takes no root
-# (:ref:`squared-distances`). In the first row the points are equal, in the second they
-# differ:
+# derivative of a squared distance is 2 everywhere. But the second derivative that PyTorch
+# computes through ``cdist`` is 0 for a pair of equal points, and in ``cdist(x, x)`` each
+# point forms such a pair with itself. For squared distances, and for a kernel that is
+# computed from them, write the sum of squares, which takes no root
+# (:ref:`squared-distances`). The first line is for two equal points, and the second for two
+# different ones:
 
 point = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
 squared = {
@@ -118,10 +121,10 @@ for other in (0.0, 1.0):
     print({name: bend[-1] for name, bend in bends.items()})
 
 # %%
-# *What about the distances within one set?* If they are written as ``(a - b).norm()``,
-# their second derivative is NaN if two points are the same, as in all pairs i = j. So take
-# only the pairs i < j. Each line says whether there is a NaN, for all pairs first, and then
-# for i < j:
+# *What about the distances within one set?* If you write the distances as ``(a -
+# b).norm()``, their second derivative is NaN if two points are the same, as in all pairs i
+# = j. So take only the pairs i < j. The first line says whether there is a NaN if we take
+# all pairs, and the second says so for the pairs i < j:
 
 i, j = torch.triu_indices(4, 4, 1)
 for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
@@ -131,8 +134,9 @@ for pairs in (lambda x: x[:, None] - x, lambda x: x[i] - x[j]):
 # Attention inside a module
 # -------------------------
 #
-# The forward pass chooses the kernel, and with it the backward. So put the context around
-# the call of the module. Around the backward it comes too late:
+# The kernel is chosen in the forward pass, and the choice of the kernel determines the
+# backward. So put the context manager around the call of the module. If you put it around
+# the backward, it comes too late:
 
 layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True).double()
 tokens = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
@@ -151,8 +155,8 @@ for around in ("forward", "backward"):
 # ---------------
 #
 # ``nn.RNN``, ``LSTM`` and ``GRU`` run in cuDNN, which has no double backward
-# (:ref:`errors`). If you switch cuDNN off around the forward pass, torch's own kernels run.
-# Here they do so in float64 on a CPU:
+# (:ref:`errors`). If you switch cuDNN off around the forward pass, PyTorch uses its own
+# kernels. Here we run them in float64 on a CPU:
 
 lstm = nn.LSTM(3, 2).double()
 
@@ -169,9 +173,9 @@ found["LSTM"].shape
 # Nothing to write instead
 # ------------------------
 #
-# For a ``ctc_loss``, or somebody else's kernel, a difference of two gradients gives
-# :math:`Hu` to about eight digits in float64. But this result lacks the graph that a
-# penalty needs:
+# For ``ctc_loss``, or for a kernel that somebody else wrote, a difference of two gradients
+# gives :math:`Hu` to about eight digits in float64. But this result has no graph, which a
+# gradient penalty would need:
 
 
 def by_differences(f, x, h=1e-5):
@@ -185,8 +189,8 @@ off = (by_differences(attention, x) - found["attention"]).abs().max()
 print(tuple(of_ctc.shape), of_ctc.requires_grad, off.item() < 1e-7)
 
 # %%
-# As a check, we compare each product with such differences, and the product of CTC with
-# second differences of its values, which contain no derivative:
+# As a check, we compare each product with such a difference of gradients, and the product
+# for CTC with second differences of the values of the loss, which contain no derivative:
 
 for name, f in {**plain, "cdist": distances, "LSTM": recurrent}.items():
     torch.testing.assert_close(found[name], by_differences(f, x), atol=1e-6, rtol=0)
@@ -202,9 +206,9 @@ assert abs(bends["by cdist"][1] - 2) < 1e-6
 # Where next
 # ----------
 #
-# :ref:`twice-differentiable` gives your own rule a second derivative,
-# :ref:`gradient-penalty` and :ref:`hvp` are where second derivatives are needed, and
-# :ref:`second-derivatives` is about compiled functions.
+# :ref:`twice-differentiable` shows how to give your own rule a second derivative.
+# :ref:`gradient-penalty` and :ref:`hvp` are about uses of second derivatives, and
+# :ref:`second-derivatives` also covers compiled functions.
 #
 # .. asked: double backward not implemented; no second derivative; derivative of
 #    backward is not implemented; flash attention second derivative; cuDNN RNN double

@@ -5,17 +5,17 @@ Does functional_call change BatchNorm's running statistics?
 ===========================================================
 
 You run a model through ``functional_call`` to keep it as it is, and afterwards the running
-statistics of its BatchNorm have changed. In ``train()`` every forward pass writes them:
-into the dict that you pass, or into the module itself if your dict lacks them. Neither
-``no_grad`` nor ``functional_call`` prevents that. If you pass copies of the buffers, or
-call ``eval()``, the module's own stay as they are.
+statistics of its BatchNorm have changed. In ``train()`` every forward pass updates the
+statistics: in the dict that you pass, or in the module itself if your dict lacks them.
+Neither ``no_grad`` nor ``functional_call`` prevents this update. If you pass copies of the
+buffers, or call ``eval()``, the module's own buffers stay as they are.
 """
 
 # %%
-# We take a BatchNorm over three samples of one feature, of shape ``(3, 1)``. The batch
-# has mean 3 and (unbiased) variance 7. With a momentum of 0.1, the running mean moves
-# from 0 to 0.3, and the running variance from 1 to 1.6. The third number is the count of
-# the batches. These numbers are state, and carry no gradient:
+# We take a BatchNorm over three samples of one feature, of shape ``(3, 1)``. The batch has
+# mean 3 and (unbiased) variance 7. With a momentum of 0.1, the running mean moves from 0 to
+# 0.3, and the running variance from 1 to 1.6. The third number below is the number of
+# batches seen so far. The three numbers are state, and carry no gradient:
 
 from copy import deepcopy
 
@@ -40,11 +40,12 @@ print(before, shown(norm.named_buffers()), norm.running_mean.requires_grad)
 # What goes wrong
 # ---------------
 #
-# *functional_call is functional, so the module stays as it is?* Its parameters do. A buffer
-# that is missing from your dict is updated in the module, and one that is in your dict is
-# updated in the dict. Be careful with ``dict(norm.named_buffers())``, which holds the
-# module's own buffers and no copies. Below we pass no buffers, then copies, then the
-# module's own. Each line shows the dict, and then the module:
+# *functional_call is functional, so the module stays as it is?* Its parameters do, but its
+# buffers may not. A buffer that is missing from your dict is updated in the module, and a
+# buffer that is in your dict is updated in the dict. Be careful with
+# ``dict(norm.named_buffers())``, which holds the module's own buffers, not copies. Below we
+# pass no buffers, then copies, and then the module's own buffers. Each line shows the
+# buffers in the dict, and then the buffers of the module:
 
 norm = nn.BatchNorm1d(1)
 params = {name: p.detach() for name, p in norm.named_parameters()}
@@ -54,12 +55,12 @@ for given in ({}, deepcopy(own), own):
     print(shown(given), shown(norm.named_buffers()))
 
 # %%
-# *What else writes to the statistics, and what does not?* A pass under ``no_grad`` does. A
-# checkpoint runs the forward pass twice, and so it counts the batch twice. Three things
-# leave the module as it is: ``eval()``, ``functional_call`` with copies of the buffers, and
-# a layer that was made with ``track_running_stats=False``. Such a layer has no buffers, and
-# uses the statistics of the batch in ``eval()``, too. The numbers below say how many
-# batches a fresh layer has counted:
+# *What else writes to the statistics, and what does not?* A pass under ``no_grad`` writes
+# to them. A checkpoint runs the forward pass twice, and so the batch is counted twice.
+# Three things leave the module as it is: ``eval()``, ``functional_call`` with copies of the
+# buffers, and a layer that was made with ``track_running_stats=False``. Such a layer has no
+# buffers, and uses the statistics of the batch in ``eval()``, too. The numbers in the first
+# line below say how many batches a new layer has counted:
 
 
 def again(norm):
@@ -86,11 +87,12 @@ assert counted == {"no_grad": 1, "checkpoint": 2, "eval": 0, "copies": 0}
 # Under torch.func
 # ----------------
 #
-# A transform refuses to write into a tensor that comes from outside. It may write into an
-# argument, or into copies that are made inside. With ``vjp`` you need the copies, because
-# it differentiates with respect to every argument, and the count is an integer.
-# :term:`vmap` over several batches with one set of buffers would have no single place to
-# write to, and is refused as well. Here are the five attempts:
+# Under a transform, your function may not write into a tensor that comes from outside the
+# function. It may write into an argument, or into copies that it makes itself. With ``vjp``
+# you need the copies, because ``vjp`` differentiates with respect to every argument, and
+# the count of batches is an integer. With :term:`vmap` over several batches, one set of
+# buffers would have to hold the statistics of every batch, and so PyTorch refuses that as
+# well. Here are the five attempts:
 
 
 def total(params, buffers, x):
@@ -106,8 +108,8 @@ attempts = {
 }
 
 # %%
-# We give fresh copies of the buffers to each attempt, and print what has become of these
-# copies. Notice the last line: when ``vmap`` refused, the count had already gone up:
+# We give new copies of the buffers to each attempt, and print these copies afterwards.
+# Notice the last line: when ``vmap`` refused, the count had already gone up:
 
 norm = nn.BatchNorm1d(1)
 for name, attempt in attempts.items():
@@ -123,8 +125,8 @@ for name, attempt in attempts.items():
 # ----------------------
 #
 # ``stack_module_state`` copies the parameters and the buffers of several models into
-# tensors with one more dimension, in front. Now each model has its own buffers, and
-# ``vmap`` can run all of them. It runs them through one module on the device ``meta``,
+# tensors that have an extra dimension in front. Now each model has its own buffers, and
+# ``vmap`` can run all models. It runs them through a single module on the device ``meta``,
 # which holds no numbers:
 
 
@@ -152,10 +154,11 @@ torch.allclose(torch.autograd.grad(losses.sum(), w)[0], w.grad)
 
 # %%
 # *The models do not change.* The stacks are copies, with their own gradients and
-# statistics. The first line below shows that the stacks have counted a batch and the
-# models have not, and the second that a model has no gradient. Pass the stacked
-# parameters to the optimizer, and give each model its part at the end. In the last line,
-# a fresh model was given the last part of the stacks:
+# statistics. The first line below shows that the stacks have counted a batch and the models
+# have not. The second shows that a model has no gradient. Pass the stacked parameters to
+# the optimizer, and at the end copy the part of the stacks that belongs to each model into
+# that model. The last line is for a new model, which was given the part of the stacks that
+# belongs to the last model:
 
 print(buffers["1.num_batches_tracked"], *[m[1].num_batches_tracked.item() for m in models])
 print(models[0][0].weight.grad)
@@ -167,9 +170,9 @@ print(alone[1].num_batches_tracked)
 # Without running statistics
 # --------------------------
 #
-# ``replace_all_batch_norm_modules_`` edits the model in place. Afterwards it has no
-# buffers of BatchNorm, and gives the same output in ``eval()`` as in ``train()``. A state
-# dict from before no longer fits:
+# ``replace_all_batch_norm_modules_`` edits the model in place. Afterwards the model has no
+# BatchNorm buffers, and gives the same output in ``eval()`` as in ``train()``. A state dict
+# that was saved before the replacement can no longer be loaded:
 
 state = make().state_dict()
 bare = replace_all_batch_norm_modules_(make())
@@ -197,7 +200,7 @@ torch.testing.assert_close(models[0][1].running_var, 0.9 + 0.1 * hidden.var(0))
 # ----------
 #
 # :ref:`jacobian-of-parameters` is about parameters as an argument, and :ref:`vmap-limits`
-# about BatchNorm under vmap. :ref:`mixing-samples` shows which samples it mixes.
+# is about BatchNorm under vmap. :ref:`mixing-samples` shows which samples BatchNorm mixes.
 #
 # .. asked: functional_call and batch norm; running mean in functional_call; buffers;
 #    running statistics change; batch norm with torch.func

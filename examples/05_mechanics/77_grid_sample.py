@@ -4,20 +4,21 @@ r"""
 The gradient with respect to coordinates: grid_sample, rendering, deformable layers
 ===================================================================================
 
-You read an image at positions that should be learned, and they do not move, or only a
-little. ``grid_sample`` is differentiable with respect to the image and with respect to the
-coordinates. The slope with respect to a coordinate is the difference of the two
-neighbouring pixels, times the number of pixels per unit of x. It is constant between two
-pixel centres, and has kinks at them. More than one pixel outside the image it is 0, unless
-you ask for a mirror image. With ``mode="nearest"`` it is 0 everywhere, and an index has no
-gradient at all.
+You read an image at positions that should be learned, and these positions do not move, or
+only a little. ``grid_sample`` is differentiable with respect to the image and with respect
+to the coordinates. The slope with respect to a coordinate is the difference of the two
+neighbouring pixels, times the number of pixels per unit of x. This slope is constant
+between two pixel centres, and it jumps at the centres. More than one pixel outside the
+image the slope is 0, unless you ask for a mirror image. With ``mode="nearest"`` the slope
+is 0 everywhere, and if you read the image by an index, the coordinates have no gradient at
+all.
 """
 
 # %%
-# We read an image of shape ``(1, 1, 1, W)`` at points of shape ``(1, 1, N, 2)``. Each
-# point is a pair x, y in [-1, 1]. With ``align_corners=True``, the first pixel is at -1
-# and the last is at 1. So one unit of x is (W-1)/2 pixels, which is two for our W of 5.
-# We print the values at four points, and the slopes:
+# We read an image of shape ``(1, 1, 1, W)`` at points of shape ``(1, 1, N, 2)``. Each point
+# is a pair x, y in [-1, 1]. With ``align_corners=True``, the centre of the first pixel is
+# at -1 and the centre of the last pixel is at 1. So one unit of x is (W-1)/2 pixels, which
+# is two pixels for our W of 5. We print the values at four points, and the slopes:
 
 import torch
 from torch.nn import functional as F
@@ -37,14 +38,14 @@ y = read(x)
 print(y.detach(), slope)
 
 # %%
-# Neighbouring pixels differ by 1, 3, 5 and 7. One unit of x is two pixels, and so the
+# Neighbouring pixels differ by 1, 3, 5 and 7. Because one unit of x is two pixels, the
 # slopes are 2, 6, 10 and 14.
 #
 # What goes wrong
 # ---------------
 #
 # *My coordinates do not learn.* An index, ``round`` and ``mode="nearest"`` all pick a
-# pixel, and a small step does not change which one:
+# pixel, and after a small step they still pick the same pixel:
 
 x = where.clone().requires_grad_()
 index = ((x + 1) * 2).round().long()
@@ -52,8 +53,9 @@ print(image[0, 0, 0, index].requires_grad)
 print(torch.autograd.grad(read(x, mode="nearest").sum(), x)[0])
 
 # %%
-# *My coordinates stop at the border.* Outside the image there are zeros, a copy of the
-# border, or a mirror image. Far outside, only the mirror has a slope, and it may point in
+# *My coordinates stop at the border.* Depending on ``padding_mode``, ``grid_sample``
+# continues the image outside its border with zeros, with copies of the border, or with its
+# mirror image. Far outside, only the mirror image has a slope, and this slope may point in
 # the wrong direction. Here are the values and the slopes at x = 1.1, which is less than a
 # pixel outside, and at x = 2.6:
 
@@ -65,8 +67,8 @@ for padding in ("zeros", "border", "reflection"):
 
 # %%
 # *My coordinates only see the next pixel.* If there is a bright spot three pixels away, the
-# slope is 0. Blur the image first, or go from coarse to fine. The second slope is from an
-# image that we have blurred twice, by five pixels each time:
+# slope is 0. Blur the image first, or go from coarse to fine. The second slope below is
+# from an image that we have blurred twice, with a window of five pixels each time:
 
 spot = torch.zeros(1, 1, 1, 9, dtype=torch.float64)
 spot[..., 7] = 1
@@ -76,11 +78,12 @@ for seen in (spot, F.avg_pool2d(blurred, (1, 5), 1, (0, 2))):
     print(torch.autograd.grad(read(x, image=seen).sum(), x)[0])
 
 # %%
-# *My slope is off by a factor.* With ``align_corners=False``, which is the default, the
-# outer edges of the image are at ±1, and not the centres of its last pixels. So one unit is
-# W/2 pixels, and a mirror image is flat for half a pixel on both sides of an edge. *My
-# height and width are swapped.* A point of the grid is x, then y, while an image is indexed
-# by y, then x. In this picture a row is worth 5, and a column 1:
+# *My slope is off by a factor.* With ``align_corners=False``, which is the default, -1 and
+# 1 are the outer edges of the image, and not the centres of its first and last pixels. So
+# one unit is W/2 pixels, and a mirror image is flat for half a pixel on both sides of an
+# edge. *My height and width are swapped.* A point of the grid gives x first and then y,
+# whereas an image is indexed by y first and then x. In this picture, neighbouring rows
+# differ by 5, and neighbouring columns by 1:
 
 picture = torch.arange(15.0).reshape(1, 1, 3, 5)  # 5 for each row, 1 for each column
 grid = torch.zeros(1, 1, 1, 2, requires_grad=True)
@@ -92,20 +95,20 @@ for corners in (True, False):
 # The second derivative
 # ---------------------
 #
-# *derivative for aten::grid_sampler_2d_backward is not implemented.* Older releases said
-# so. The torch of this page has this derivative, with respect to image and grid.
-# :term:`Forward mode <forward mode>` has been there since 2.15. Before that, it was refused
-# with *Trying to use forward AD with grid_sampler_2d*. For :math:`y^2` the second
-# derivative is twice the slope squared:
+# *derivative for aten::grid_sampler_2d_backward is not implemented.* This is the message of
+# older releases. The torch of this page has the second derivative with respect to the image
+# and the grid. :term:`Forward mode <forward mode>` works from torch 2.15 on. Before 2.15,
+# PyTorch refused it with *Trying to use forward AD with grid_sampler_2d*. For :math:`y^2`
+# the second derivative is twice the slope squared:
 
 x = where.clone().requires_grad_()
 (slope,) = torch.autograd.grad((read(x) ** 2).sum(), x, create_graph=True)
 print(torch.autograd.grad(slope.sum(), x)[0])
 
 # %%
-# If one of these is missing in your release, write the function yourself from plain
-# operations, which have all derivatives. The floor is a constant. What remains is a sum of
-# two pixels, with weights that are linear in x:
+# If your release lacks the derivative that you need, write the function yourself with plain
+# operations, which have all derivatives. The floor is a constant. So the value is a sum of
+# two pixels, with weights that are linear in x. We compute its slopes in forward mode:
 
 
 def by_parts(x, image=image):
@@ -120,15 +123,16 @@ ones = torch.ones(4).double()
 print(torch.func.jvp(by_parts, (where,), (ones,))[1])
 
 # %%
-# :func:`torch.func.hessian` is refused, too, on the torch of this page and in 2.15,
-# because it needs forward mode through the backward. ``jacrev(grad(f))`` is not refused.
+# On the torch of this page and in 2.15, PyTorch also refuses :func:`torch.func.hessian` of
+# ``grid_sample``, because ``hessian`` needs forward mode through the backward.
+# ``jacrev(grad(f))`` works.
 #
 # Moving a picture onto another
 # -----------------------------
 #
 # To register two pictures, make the shift the leaf, and the squared difference the loss.
-# The shift is broadcast to all points of the grid, and so their slopes are added up into
-# one number. The target is shifted by 0.17, and gradient descent finds it:
+# The shift is broadcast to all points of the grid, and so the slopes at all points are
+# added up into one number. The target is shifted by 0.17, and gradient descent finds it:
 
 target = read(torch.linspace(-0.5, 0.7, 30).double() + 0.17)
 shift = torch.zeros((), dtype=torch.float64, requires_grad=True)
@@ -140,7 +144,7 @@ for _ in range(200):
 print(f"{shift.item():.4f}")
 
 # %%
-# As a check, we compare first and second derivatives with differences, and our own
+# As a check, we compare first and second derivatives with difference quotients, and our own
 # function with ``grid_sample``:
 
 x = where.clone().requires_grad_()
@@ -159,8 +163,9 @@ assert not torch.autograd.grad(flat.sum(), near)[0][..., 0].any()
 # Where next
 # ----------
 #
-# :ref:`no-double-backward` lists other operations without a second derivative.
-# :ref:`kinks` is about kinks, and :ref:`repeated-indices` about what indexing sends back.
+# :ref:`no-double-backward` lists other operations without a second derivative. :ref:`kinks`
+# is about the slope at a kink, and :ref:`repeated-indices` is about what indexing sends
+# back.
 #
 # .. asked: grid_sample gradient; gradient by coordinates; differentiable rendering;
 #    spatial transformer; interpolate at positions; deformable convolution; sampling an

@@ -1,19 +1,20 @@
 r"""
 .. _compiled-and-exported:
 
-vmap, Hessians and export: inside of torch.compile or around it?
-================================================================
+vmap, Hessians and export: inside torch.compile or around it?
+=============================================================
 
-You compile a function, and want a batch of v, a second derivative or an export of its
-gradient. Differentiate first and compile the result, as in ``torch.compile(jacrev(f))``. A
-compiled function has one backward, made for one v. :term:`vmap` over it is refused, and so
-is its derivative. To export a gradient, trace it with ``make_fx`` first.
+You compile a function, and want its products with a batch of v, its second derivative, or
+an export of its gradient. Differentiate first and compile the result, as in
+``torch.compile(jacrev(f))``. A compiled function has one backward, which is made for one v.
+PyTorch refuses both to run :term:`vmap` over this backward and to differentiate it. To
+export a gradient, trace it with ``make_fx`` first.
 """
 
 # %%
 # Our function is :math:`y=\sin x^3`, elementwise, of shape ``(3,)``. The backend
 # ``aot_eager`` traces forward and backward as the default one does, and needs no C++
-# compiler. Compiled or not, the gradient for v is the same:
+# compiler. The gradient for v is the same whether the function is compiled or not:
 
 from functools import partial
 
@@ -39,10 +40,10 @@ print(torch.autograd.grad(f(x), x, v)[0])
 # What goes wrong
 # ---------------
 #
-# *It looks like you're trying to call a compiled backward function within vmap/grad/vjp* is
-# the message if you compute a :term:`Jacobian` from a batch of v, by ``vmap`` over the
-# compiled function's backward. *torch.compile with aot_autograd does not currently support
-# double backward* is the message for a :term:`Hessian`:
+# If you compute a :term:`Jacobian` from a batch of v, with ``vmap`` over the compiled
+# function's backward, the message is *It looks like you're trying to call a compiled
+# backward function within vmap/grad/vjp*. For a :term:`Hessian` it is *torch.compile with
+# aot_autograd does not currently support double backward*:
 
 y, rows = compiled(f)(x), torch.eye(3, dtype=torch.float64)
 
@@ -63,11 +64,12 @@ for attempt in (lambda: vmap(row)(rows), lambda: twice(x)):
         print(str(error).partition(". ")[0])
 
 # %%
-# With this backend ``is_grads_batched=True`` runs, while with the default one it ends in
-# *Cannot access data pointer of Tensor that doesn't have storage*. Three other ways run.
-# The first is a loop over v. The second is :mod:`torch.func` around the compiled function,
-# which then runs as if it had never been compiled. The third has the derivative inside, and
-# is the one to prefer. They give the same diagonal:
+# With this backend ``is_grads_batched=True`` works, whereas with the default backend it
+# raises *Cannot access data pointer of Tensor that doesn't have storage*. Three other ways
+# work. The first is a loop over v. The second is :mod:`torch.func` around the compiled
+# function, which then runs as if it had never been compiled. The third compiles the
+# function together with its derivative, and is the way to prefer. The three ways give the
+# same diagonal:
 
 at = x.detach()
 looped = torch.stack([row(v) for v in rows])
@@ -75,33 +77,35 @@ for J in (looped, jacrev(compiled(f))(at), compiled(jacrev(f))(at)):
     print(J.diagonal())
 
 # %%
-# The second way has a price: after it, plain calls are not compiled either. Here 1 means
-# compiled:
+# The second way has a price: once you have used it, plain calls of the compiled function no
+# longer run the compiled code either. Here 1 means compiled, and we print the number before
+# and after:
 
 told, zero = compiled(lambda x: x + torch.compiler.is_compiling()), torch.zeros(1)
 before, _, after = told(zero), jacrev(told)(zero), told(zero)
 print(before, after)
 
 # %%
-# A second derivative can go inside as well, and so can a gradient of each of three samples:
+# A second derivative can be compiled in this way, too, and so can the gradients for three
+# samples, one for each:
 
 inside = compiled(hessian(lambda x: f(x).sum()))(at)
 print(inside.diagonal(), compiled(vmap(grad(f)))(at))
 
 # %%
 # *What if I call backward() inside the compiled function?* The graph breaks there. With
-# ``fullgraph=True`` it is refused, unless ``torch._dynamo.config.trace_autograd_ops`` is
-# set. This setting also makes two calls of ``backward`` through a shared part work
-# (:ref:`answers-compile` tries every combination). ``grad`` of :mod:`torch.func` needs no
-# switch.
+# ``fullgraph=True`` the call is refused, unless ``torch._dynamo.config.trace_autograd_ops``
+# is set. This setting also makes two calls of ``backward`` through a shared part work
+# (:ref:`answers-compile` tries every combination). :func:`torch.func.grad` needs no such
+# setting.
 #
 # Exporting a gradient
 # --------------------
 #
-# A network that returns forces takes a gradient in its ``forward``. ``torch.export``
-# follows ``autograd.grad`` through some operations and loses it in others, a ``Linear``
-# among them. It does not follow a gradient of :mod:`torch.func` at all. To try
-# ``autograd.grad``, we write a module:
+# A network that returns forces computes a gradient in its ``forward``. ``torch.export`` can
+# trace ``autograd.grad`` through some operations, but fails with others, such as a
+# ``Linear``. It cannot trace :func:`torch.func.grad` at all. To try ``autograd.grad``, we
+# write a module:
 
 torch.manual_seed(0)  # the same weights on every build
 energy = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -119,8 +123,8 @@ class Slope(nn.Module):
 
 
 # %%
-# We export it with the sine, the exponential and the network, and then the network's
-# gradient, computed by :mod:`torch.func`:
+# We export this module with the sine, the exponential and the network in turn. Then we
+# export the network's gradient as :mod:`torch.func` computes it:
 
 func = nn.Sequential()
 func.forward = grad(lambda x: energy(x).sum())
@@ -132,9 +136,10 @@ for module in (Slope(torch.sin), Slope(torch.exp), Slope(energy), func):
         print(str(error).partition("\n")[0].partition(". ")[0])
 
 # %%
-# ``make_fx`` runs the gradient once and writes down its operations, forward and backward in
-# one list, without any autograd in it. Weights as arguments stay weights. From this list we
-# print the names of the products and of the tanh:
+# ``make_fx`` runs the computation of the gradient once and records its operations, forward
+# and backward, in one list that contains no autograd. If you pass the weights as arguments,
+# they stay inputs of the traced function, and so you can change them later. From the list
+# we print the names of the matrix products and of the tanh:
 
 w = {name: p.detach().clone() for name, p in energy.named_parameters()}
 
@@ -148,9 +153,10 @@ names = [n.target.__name__ for n in traced.graph.nodes if n.op == "call_function
 print([name for name in names if "mm" in name or "tanh" in name])
 
 # %%
-# *symbolic* leaves the batch size open. This list is an ordinary module, and can be
-# exported. Here it is exported with the parameters put back in, and then called with seven
-# samples:
+# With ``tracing_mode="symbolic"`` the batch size stays open. ``make_fx`` returns the
+# recorded list as an ordinary module, and this module can be exported. Here we export it
+# with the network's parameters as its weights, and then call the exported program with
+# seven samples:
 
 
 class Exportable(nn.Sequential):
@@ -164,8 +170,8 @@ print(program.module()(torch.ones(7, 3)).shape)
 
 # %%
 # An ONNX exporter that starts from such a program gets a forward pass of plain operations.
-# A branch on ``training`` is decided while the function is traced, and a branch on a value
-# is refused then.
+# While the function is traced, a branch on ``training`` is decided once and for all, and a
+# branch on the value of a tensor is refused.
 #
 # As a check, we compare the derivatives with formulas, and the forces with those from plain
 # autograd, for other weights and another batch:
@@ -183,8 +189,9 @@ torch.testing.assert_close(program.module()(more.detach()), -slope)
 # Where next
 # ----------
 #
-# :ref:`same-numbers` asks whether it is the same gradient, :ref:`vmap-limits` tells what
-# else vmap refuses, and :ref:`functional-buffers` passes parameters as arguments.
+# :ref:`same-numbers` checks whether the compiled gradient is the same. :ref:`vmap-limits`
+# explains what else vmap refuses, and :ref:`functional-buffers` shows how to pass
+# parameters as arguments.
 #
 # .. asked: torch.compile and gradients; compile with Hessian; compile a function with
 #    vmap; torch.export gradient; backward inside of torch.compile; compile and backward

@@ -5,17 +5,17 @@ What does v do where an index occurs twice?
 ===========================================
 
 An index occurs twice in your ``x[i]`` or in your ``b[i] = s``. What happens to the
-gradient? If you *read* a place twice, both :term:`cotangents <cotangent>` are added up
-there, which is right. If you *write* it twice and the values are added, each of them gets
-its ``v``, which is right, too. But if one value overwrites the other, PyTorch sends ``v``
-to both without a warning.
+gradient? If you *read* a place twice, its two :term:`cotangents <cotangent>` are added up,
+which is right. If you *write* to a place twice and the values are added, each of them gets
+the ``v`` of that place, which is right, too. But if one value overwrites the other, PyTorch
+sends the ``v`` of the place to both values, without a warning.
 """
 
 # %%
 # We read ``x`` of shape ``(3,)`` at four places, ``i`` = (0, 2, 2, 2). This is a product
-# with a matrix S of shape ``(4, 3)``, in which row k is a :term:`one-hot vector` for the
-# place of read k. So a ``v`` of shape ``(4,)`` comes back as :math:`S^\top v`. In the
-# last column of the picture, three terms meet at place 2:
+# with a matrix S of shape ``(4, 3)``, in which row k is the :term:`one-hot vector` of the
+# place that the k-th read takes from. So a ``v`` of shape ``(4,)`` comes back as
+# :math:`S^\top v`. In the last column of the picture, three terms meet at place 2:
 
 import torch
 
@@ -45,8 +45,8 @@ for name, read in reads.items():
 
 # %%
 # A view may also show one place several times. The two overlapping windows below both
-# contain place 1. With ``expand``, all four entries are at one place, and it gets the sum
-# of ``v``:
+# contain place 1. With ``expand``, all four entries are at one place, and this place gets
+# the sum of ``v``:
 
 windows = x.as_strided((2, 2), (1, 1))
 print(windows.tolist())
@@ -69,9 +69,9 @@ for settings in ({}, {"scale_grad_by_freq": True}, {"padding_idx": 2}):
 #
 # Now we write ``s`` of shape ``(4,)`` into ``b`` of shape ``(3,)``, at the same ``i``. The
 # result has shape ``(3,)``, and so has the cotangent ``w`` that arrives at it. If the
-# values are added, the result is :math:`b+S^\top s`. Its product with respect to ``s`` is
-# :math:`Sw`, which reads ``w`` at the places ``i``. There are several ways to write. Two of
-# them are assignments, which we put into functions:
+# values are added, the result is :math:`b+S^\top s`. Its :term:`vector-Jacobian product`
+# with respect to ``s`` is :math:`Sw`, which reads ``w`` at the places ``i``. There are
+# several ways to write. Two of them are assignments, which we put into functions:
 
 s = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64, requires_grad=True)
 b = torch.zeros(3, dtype=torch.float64, requires_grad=True)
@@ -107,16 +107,16 @@ writes = {
 # What goes wrong
 # ---------------
 #
-# For each of them we print the result, the product with respect to ``b``, the one with
-# respect to ``s``, and whether :func:`torch.autograd.gradcheck
-# <torch.autograd.gradcheck.gradcheck>` agrees, with its :term:`finite differences`. The
-# first three add, and are right.
+# For each way to write, we print the result, the product with respect to ``b``, the product
+# with respect to ``s``, and whether :func:`torch.autograd.gradcheck
+# <torch.autograd.gradcheck.gradcheck>`, which uses :term:`finite differences`, agrees. The
+# first three ways add the values, and their products are right.
 #
-# The next three overwrite. Only one value is left at place 2. Here it is the last one,
-# which is 4, but with many threads or on a GPU it may be another. The values 2 and 3 were
-# lost, and still they get 100, too. The last one, ``b[i] += s``, reads ``b`` three times
-# and keeps one of the sums. So place 2 is 4, where adding would give 9, and 300 comes
-# back to ``b``:
+# The next three ways overwrite. Only one value is left at place 2. Here it is the last
+# value, which is 4, but with many threads or on a GPU it may be another. The values 2 and 3
+# were lost, yet each of them gets 100 as well. The last way, ``b[i] += s``, reads place 2
+# of ``b`` three times and keeps one of the three sums. So place 2 holds 4, whereas adding
+# would give 9, and the cotangent that comes back to place 2 of ``b`` is 300:
 
 
 def tried(write):
@@ -131,9 +131,10 @@ for name, write in writes.items():
 
 # %%
 # So say what you want. If you want the sum, take ``index_add``. If the last value should
-# win, drop the others before you write. You can find them with integers, as in the first
-# two lines. If the largest should win, or the mean should count, ``scatter_reduce`` has
-# the right product. (If several are equally large, they share it, see :ref:`kinks`.)
+# win, drop the other values before you write. Integer operations find the values to keep,
+# as in the first two lines of the code. If the largest value should win, or if you want the
+# mean, ``scatter_reduce`` gives the right product. If several values are equally large,
+# they share the ``v`` of their place, and :ref:`kinks` has more on this.
 
 order = torch.arange(4)
 keep = order == torch.full((3,), -1).scatter_reduce(0, i, order, "amax")[i]
@@ -146,7 +147,7 @@ for name, write in last.items():
     print(f"{name:15}", *tried(write))
 
 # %%
-# There is one case that PyTorch refuses, which is an edit in place of an expanded tensor:
+# PyTorch refuses one case, which is editing an expanded tensor in place:
 
 try:
     torch.zeros(1).expand(3).add_(1)
@@ -158,9 +159,9 @@ except RuntimeError as error:
 # ------------------
 #
 # In float32 a 1 is lost beside :math:`10^8`, and so a sum of three terms depends on their
-# order. On one thread, an index takes the terms as they come. If there are many terms on
-# several threads, or with ``gather`` on a GPU, the order may differ from run to run,
-# unless you set ``torch.use_deterministic_algorithms(True)``:
+# order. On one thread, the backward of indexing adds the terms in the order in which they
+# come. With many terms on several threads, or with ``gather`` on a GPU, the order may
+# differ from run to run, unless you set ``torch.use_deterministic_algorithms(True)``:
 
 same = torch.zeros(3, dtype=torch.int64)
 for terms in ([1e8, 1.0, -1e8], [1e8, -1e8, 1.0]):
@@ -183,7 +184,8 @@ columns = [scatter(b, s + step) - scatter(b, s) for step in torch.eye(4)]
 assert torch.equal(by_s, w @ torch.stack(columns, 1))
 
 # %%
-# Here you can weight three reads. Place 0 is read twice, place 2 once, and place 1 never:
+# Below you can change the ``v`` of three reads. Place 0 is read twice, place 2 once, and
+# place 1 never:
 
 pullback.live(lambda x: x[torch.tensor([0, 2, 0])], torch.tensor([1.0, 2.0, 3.0]))
 
@@ -191,8 +193,9 @@ pullback.live(lambda x: x[torch.tensor([0, 2, 0])], torch.tensor([1.0, 2.0, 3.0]
 # Where next
 # ----------
 #
-# :ref:`grad-is-none` explains why the index has no gradient, and :ref:`silent-traps`
-# lists more traps. With :ref:`per-sample-gradients`, each repeat keeps its own gradient.
+# :ref:`grad-is-none` explains why the index has no gradient, and :ref:`silent-traps` lists
+# more traps. If you want a separate gradient for each repeat, see
+# :ref:`per-sample-gradients`.
 #
 # .. asked: duplicate indices; same index twice; gradient of index_put and scatter;
 #    gradient of gather; embedding with repeated words; index_add gradient

@@ -6,16 +6,18 @@ Where does v go through cat, pad, expand, interpolate or pooling?
 
 Between your loss and your weights, numbers are concatenated, padded, repeated or pooled.
 Where does the gradient go? It goes back the way the numbers came. An entry that was copied
-gets the sum of what its copies got. One that was cut off or overwritten gets 0, and one
-that went into an average gets its share. An operation that only moves, adds or averages
-numbers is linear in ``x``: :math:`y=Ax`, perhaps plus a constant. So ``v`` comes back as
-:math:`A^\top v`, whatever ``x`` is. This is the transpose. It is the inverse as well if the
-operation is a permutation, such as ``flip``, but not for most of the others.
+gets the sum of the gradients of its copies. An entry that was cut off or overwritten gets
+0, and an entry that went into an average gets a share of the gradient. An operation that
+only moves, adds or averages numbers is linear in ``x``: :math:`y=Ax`, perhaps plus a
+constant. Therefore ``v`` comes back as :math:`A^\top v`, whatever ``x`` is. So the matrix
+that acts on ``v`` is the transpose of A. If the operation is a permutation, such as
+``flip``, the transpose is the inverse as well, but for most of the other operations it is
+not.
 """
 
 # %%
-# ``x`` has shape ``(3,)``. For each ``y``, we take a ``v`` of the same shape that counts 1,
-# 2, 3, …:
+# ``x`` has shape ``(3,)``. For each ``y``, we take a ``v`` of the same shape with the
+# entries 1, 2, 3, …:
 
 import torch
 from torch.nn import functional as F
@@ -53,16 +55,18 @@ moves = {
 }
 
 # %%
-# On the left you see ``v``, and on the right ``x.grad``:
+# On the left of each arrow you see ``v``, and on the right the gradient with respect to
+# ``x``:
 
 for name, f in moves.items():
     print(f"{name:25}", counting(f(x)).int().tolist(), "→", back(f, x).int().tolist())
 
 # %%
-# ``flip`` flips back, and ``roll`` rolls in the other direction. An entry that is twice in
-# ``y`` gets the sum of two entries of ``v``. If ``cat`` has several inputs, each of them
-# gets its part. *Why does a bias of shape (2,) get the sum over the batch?* Because a
-# broadcast makes such copies, one for each row:
+# The backward of ``flip`` flips ``v`` back, and the backward of ``roll`` rolls it in the
+# other direction. An entry of ``x`` that is twice in ``y`` gets the sum of two entries of
+# ``v``. If ``cat`` has several inputs, each of them gets its own part of ``v``. *Why does a
+# bias of shape (2,) get the sum over the batch?* Because broadcasting copies the bias, once
+# for each row:
 
 a, b = (torch.ones(n, requires_grad=True) for n in (2, 3))
 y = torch.cat([a, b])
@@ -72,9 +76,9 @@ y = rows + bias
 print(counting(y).tolist(), torch.autograd.grad(y, bias, counting(y))[0])
 
 # %%
-# *What becomes of an entry that I overwrite?* Its old value is in no output, and so it
-# gets 0. The new value gets the ``v`` of its place. (We write to a clone, because ``x``
-# is a leaf.)
+# *What becomes of an entry that I overwrite?* Its old value is in no output, and so it gets
+# 0. The new value gets the ``v`` of its place. We write to a clone, because ``x`` is a leaf
+# that requires a gradient, which PyTorch does not let us edit in place:
 
 new = torch.tensor(9.0, requires_grad=True)
 y = x.clone()
@@ -82,9 +86,9 @@ y[1] = new
 print(*torch.autograd.grad(y, (x, new), counting(y)))
 
 # %%
-# *Does writing into torch.zeros(3) cut the graph? Must it require a gradient?* No, and
-# no. The write is recorded, and ``z`` has a history from then on. A leaf that requires a
-# gradient would even refuse it:
+# *Does writing into torch.zeros(3) cut the graph? Must the zeros require a gradient?* No,
+# and no. The write is recorded, and from then on ``z`` has a ``grad_fn``. If the zeros
+# require a gradient, they are a leaf, and PyTorch even refuses the write:
 
 z = torch.zeros(3)
 z[1] = 5 * x[0]
@@ -98,10 +102,11 @@ except RuntimeError as error:
 # Pooling and resizing
 # --------------------
 #
-# An average over two entries gives each of them half of its ``v``. If the windows
+# An average over two entries sends half of its ``v`` to each of them. If the windows
 # overlap, the shares add up. ``interpolate`` repeats entries or mixes two neighbours, and
-# sends ``v`` back with the same weights. A convolution does so with its kernel. On the
-# left you see ``y``, and on the right ``x.grad``:
+# its backward sends ``v`` back with the same weights. The backward of a convolution does
+# the same with the weights in the kernel. On the left of each arrow you see ``y``, and on
+# the right the gradient with respect to ``x``:
 
 kernel = torch.tensor([[[1.0, 10.0]]])
 on_image = {
@@ -115,10 +120,10 @@ for name, f in shares.items():
     print(f"{name:25}", f(x).tolist(), "→", back(f, x).tolist())
 
 # %%
-# ``max_pool`` is linear only as long as the same entry wins, and gives all of its ``v``
-# to the winner (:ref:`sort-and-topk`). Dropout draws its mask once. The way back uses the
-# same mask and the same factor 1/(1 − p). Here each entry of ``y`` is 0 or twice the
-# entry of x, and we compare the gradient with this factor:
+# ``max_pool`` is linear only as long as the same entry is the largest, and its backward
+# gives all of its ``v`` to that entry (:ref:`sort-and-topk`). Dropout draws its mask once.
+# The backward uses the same mask and the same factor 1/(1 − p). Here each entry of ``y`` is
+# 0 or twice the entry of x, and we compare the gradient with this factor:
 
 y = F.dropout(x, 0.5)
 print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach()))
@@ -127,10 +132,11 @@ print(torch.equal(torch.autograd.grad(y, x, torch.ones(3))[0], (y / x).detach())
 # What goes wrong
 # ---------------
 #
-# *I resize v back to the size of x by hand.* Then ``v`` is averaged, where the transpose
-# adds up. After an upsampling by 2, ones give you half of the right answer. The sum gives
-# it away. The shares of each output add up to 1, so every unit of ``v`` has to arrive
-# somewhere, and six ones have to make a sum of 6:
+# *I resize v back to the size of x by hand.* Then ``v`` is averaged, whereas the transpose
+# adds up its entries. After an upsampling by 2, ones for ``v`` give you half of the right
+# gradient. You can see the mistake in the sum of the gradient. The shares of each output
+# add up to 1, so every unit of ``v`` has to arrive somewhere, and six ones have to give a
+# gradient whose sum is 6:
 
 ones = torch.ones(6)
 resized = F.interpolate(ones[None, None], scale_factor=0.5, mode="linear")[0, 0]
@@ -140,22 +146,23 @@ print("right  ", right, right.sum().item())
 
 # %%
 # So the gradient of a sum through an upsampling by 2 is twice as large, and nothing is
-# wrong with that, because an entry moves two outputs. (A pixel of an image moves four.) A
-# *mean* over the larger ``y`` divides by a number of entries that has grown by the same
-# factor, and the two cancel. For each loss, we print the first entry of ``x.grad`` without
-# and with upsampling:
+# wrong with that, because each entry changes two outputs. (Each pixel of an image changes
+# four.) A *mean* over the larger ``y`` divides by a number of entries that has grown by the
+# same factor, and the two factors cancel. For each loss, we print the first entry of the
+# gradient without and with upsampling:
 
 for loss in ("sum", "mean"):
     small, large = getattr(x, loss)(), getattr(shares["interpolate, nearest"](x), loss)()
     print(loss, *(f"{torch.autograd.grad(y, x)[0][0]:.3f}" for y in (small, large)))
 
 # %%
-# *grid_sample or an index: can I learn the position?* An index is a whole number, and has
-# no slope. A position between two pixels has one. With linear interpolation, it is the
-# difference of the two pixels. ``grid_sample`` does this in two dimensions. But between
-# two equal pixels, for example far from an edge in the picture, the slope is 0, whatever
-# the loss wants. Each line shows a position, the value there, the slope, and whether
-# ``grid_sample`` agrees:
+# *grid_sample or an index: can I learn the position?* An index is a whole number, so there
+# is no slope with respect to it. With respect to a position between two pixels there is
+# one. With linear interpolation, this slope is the difference of the two pixels.
+# ``grid_sample`` interpolates in this way in two dimensions. But between two equal pixels,
+# for example far from an edge in the picture, the slope is 0, whatever the loss is. Each
+# line shows a position, the value at this position, the slope, and whether ``grid_sample``
+# agrees:
 
 picture = torch.tensor([0.0, 0, 0, 8, 8, 8])
 for at in (0.5, 2.5):
@@ -170,16 +177,16 @@ for at in (0.5, 2.5):
 
 # %%
 # As a check, we build A without any backward. Its column j is ``f`` of the j-th unit
-# vector. With these columns as rows we have :math:`A^\top`, and :math:`A^\top v` must be
-# what came back:
+# vector. A matrix with these columns as its rows is :math:`A^\top`, and :math:`A^\top v`
+# must be the gradient that came back:
 
 for f in (moves | shares).values():
     transposed = torch.stack([f(e).flatten() for e in torch.eye(3)])
     torch.testing.assert_close(back(f, x), transposed @ counting(f(x)).flatten())
 
 # %%
-# Here each entry is added to its neighbour. You can change x, and A does not change. What
-# comes back is its transpose times v:
+# Here each entry is added to its neighbour. If you change x, A does not change. The
+# gradient that comes back is the transpose of A times v:
 
 import pullback
 
@@ -190,8 +197,9 @@ pullback.live(lambda x: x + x.roll(1), torch.tensor([1.0, 2.0, 3.0, 4.0]))
 # ----------
 #
 # :ref:`repeated-indices` is about one place that is read or written several times, and
-# :ref:`sort-and-topk` about choices by size. :ref:`same-numbers` has
-# ``conv_transpose2d``, and :ref:`dot-product-test` tests a transpose with random numbers.
+# :ref:`sort-and-topk` is about choices by size. :ref:`same-numbers` has
+# ``conv_transpose2d``, and :ref:`dot-product-test` shows how to test a transpose with
+# random numbers.
 #
 # .. asked: gradient of cat, stack, pad and expand; gradient of pooling; gradient of
 #    interpolate; broadcast gradient; reshape and transpose backward; gradient of repeat;

@@ -4,12 +4,12 @@ r"""
 Is there a gradient through a quantised model?
 ==============================================
 
-Your model is quantised, and its input or its weights get no gradient. Through integers
-there is none: an int8 tensor cannot require a gradient, and rounding has slope 0. For
-training, people use a *fake* quantisation, which rounds floats on the way forward. Its
-``backward`` passes ``v`` on if the rounded value is within the limits, and passes 0 if it
-is clipped. So if you need a gradient with respect to the input, keep the float model, or
-the fake one.
+Your model is quantised, and its input or its weights get no gradient. No gradient passes
+through integers: an int8 tensor cannot require a gradient, and rounding has slope 0. For
+training, people use a *fake* quantisation, which rounds floats in the forward pass. Its
+``backward`` passes ``v`` on if the rounded value is within the limits, and passes 0 if the
+value was clipped. So if you need a gradient with respect to the input, keep the float
+model, or a model with fake quantisation.
 """
 
 # %%
@@ -34,24 +34,26 @@ print(y.tolist(), x.grad.tolist(), sep="\n")
 # %%
 # The gradient is ``v``, with a 0 for the two entries that were clipped. This is not the
 # derivative of the staircase, which is 0 between its steps. It is the derivative of the
-# straight line that the staircase follows, up to half a step beyond its ends. It is
-# called a straight-through estimate (:ref:`discrete-choices`).
+# straight line that the staircase follows, up to half a step beyond the ends of the
+# staircase. Such a gradient is called a straight-through estimate
+# (:ref:`discrete-choices`).
 #
 # What goes wrong
 # ---------------
 #
-# *I round myself and nothing is learned.* ``round`` has its true slope, which is 0 except
-# at the jumps, and autograd uses it. The outputs are the same as before, but the gradient
-# is zero:
+# *I round with torch.round, and nothing is learned.* The true slope of ``round`` is 0
+# except at the jumps, and autograd returns 0. The outputs are the same as before, but the
+# gradient is zero:
 
 by_hand = (x / 0.5).round().clamp(-8, 7) * 0.5
 print(torch.equal(by_hand, y), torch.autograd.grad(by_hand, x, v)[0].tolist())
 
 # %%
-# You can write the straight-through estimate by hand. The value is rounded on the way
-# forward. On the way back the slope is 1, because what is detached has no slope. For the
-# limits, we take ``where`` and not ``clamp``, whose slope at its bounds is 1 before torch
-# 2.14 and 0 since then. The gradient is the same as that of ``fake``, number by number:
+# You can write the straight-through estimate by hand. In the forward pass the value is
+# rounded. In the backward pass the slope is 1, because the detached part counts as a
+# constant. For the limits, we use ``where`` and not ``clamp``, whose slope at its bounds is
+# 1 before torch 2.14 and 0 from 2.14 on. The gradient equals that of ``fake``, entry by
+# entry:
 
 
 def straight(x, scale):
@@ -63,10 +65,11 @@ def straight(x, scale):
 print(torch.equal(torch.autograd.grad(straight(x, 0.5), x, v)[0], x.grad))
 
 # %%
-# *Clamp first, or round first?* It makes a difference near the limits. ``fake`` rounds
-# first: 3.6 is 7.2 steps, which is rounded to 7 and not clipped. If you clamp first, a
-# value that is less than half a step beyond a limit gets 0. The first line below is for
-# ``fake``, the second for our own function, and the third for clamping first:
+# *Clamp first, or round first?* The order makes a difference near the limits. ``fake``
+# rounds first: 3.6 is 7.2 steps, which is rounded to 7 and not clipped. If you clamp first,
+# a value that is beyond a limit gets the gradient 0, even if it is less than half a step
+# beyond. The first line below is for ``fake``, the second for our own function, and the
+# third for clamping first:
 
 edge = torch.tensor([-4.3, -4.2, 3.6, 3.8], requires_grad=True)
 clamped = edge.clamp(-4, 3.5)
@@ -74,9 +77,9 @@ for f in (fake(edge), straight(edge, 0.5), clamped + (fake(clamped) - clamped).d
     print(f.tolist(), torch.autograd.grad(f.sum(), edge)[0].tolist())
 
 # %%
-# *A model in int8*, as it is used for deployment, has no backward at all. Its integers
-# cannot require a gradient. A float input does not help, because the graph ends where the
-# integers begin:
+# *My model is in int8.* A model in int8, as people use it for deployment, has no backward
+# at all. Its integers cannot require a gradient. A float input does not help, because the
+# conversion to integers drops the graph:
 
 integers = (x / 0.5).round().clamp(-8, 7).to(torch.int8)
 print(integers.requires_grad, (integers.float() * 0.5).requires_grad)
@@ -86,13 +89,14 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# If you want to attribute, attack or explain the quantised model, use the float model with
-# fake quantisation in the same places. It has a gradient, and it gives the same outputs,
-# provided that the kernels for integers and for floats round their sums in the same way.
+# If you want to attack the quantised model, or to explain its outputs, use the float model
+# with fake quantisation in the same places. That model has a gradient, and it gives the
+# same outputs, provided that the kernels for integers and for floats round their sums in
+# the same way.
 #
-# If only the weights are in int8, they are no obstacle. Written as floats they are
-# constants, and x gets its gradient through them. This is how a frozen model is trained
-# by small additions (LoRA on a quantised base):
+# If only the weights are in int8, they do not stop the gradient. Converted to floats they
+# are constants, and the backward pass multiplies by them to compute the gradient with
+# respect to x. This is how LoRA trains small additions to a frozen quantised model:
 
 W = torch.tensor([[20, -3, 7, 0, 1]], dtype=torch.int8)
 through = torch.autograd.grad((W.float() * 0.1) @ x, x, torch.ones(1))[0]
@@ -102,25 +106,26 @@ print(through.numpy().round(2) + 0.0)
 # The gradient with respect to the scale
 # --------------------------------------
 #
-# If the step size is learned (LSQ), you need the slope with respect to ``scale``. Our
-# function ``straight`` lets autograd compute it. If x is within the limits, this slope is
-# the rounding error in steps, and otherwise the limit itself:
+# If the step size is learned (LSQ), you need the slope with respect to ``scale``. With our
+# function ``straight``, autograd computes this slope. If x is within the limits, the slope
+# is the rounding error in steps, and otherwise it is the limit itself:
 
 scale = torch.tensor(0.5, requires_grad=True)
 found = [torch.autograd.grad(straight(each, scale), scale)[0].item() for each in x.detach()]
 print([round(k, 2) for k in found])
 
 # %%
-# With the straight-through estimate, these numbers are not derivatives of what was
-# computed. What was computed is an integer times the scale, and so its slope is this
-# integer, unless it jumps. Differences show it:
+# Because of the straight-through estimate, these numbers are not derivatives of the values
+# that were computed. Such a value is an integer times the scale, and so its slope is this
+# integer, unless the integer jumps. Difference quotients show this:
 
 up, down = (fake(x.detach(), 0.5 + h) for h in (1e-3, -1e-3))
 print(((up - down) / 2e-3).numpy().round(2) + 0.0)
 
 # %%
-# *gradcheck fails on my fake quantisation.* This is not a mistake of yours. The true
-# function is flat between its jumps, and gradcheck compares with its slope:
+# *gradcheck fails on my fake quantisation.* This is not a mistake of yours. The function
+# that is computed is flat between its jumps, and gradcheck compares the straight-through
+# estimate with the slope of that function:
 
 try:
     torch.autograd.gradcheck(fake, x.detach().double().requires_grad_(), eps=1e-3)
@@ -149,9 +154,10 @@ assert (y.detach() - x.detach()).abs()[1:4].max() <= 0.25
 # Where next
 # ----------
 #
-# :ref:`discrete-choices` is about rounding and its bias, and :ref:`zeros-and-equal-rows`
-# about gradients that are zero. Short floats do have gradients, see
-# :ref:`mixed-precision`. :ref:`no-grad-detach` is about frozen layers.
+# :ref:`discrete-choices` is about rounding and the bias of straight-through estimates, and
+# :ref:`zeros-and-equal-rows` is about gradients that are zero. Floats of 16 bits do have
+# gradients, and :ref:`mixed-precision` is about these. :ref:`no-grad-detach` is about
+# frozen layers, too.
 #
 # .. asked: quantised model gradient; int8 gradient; quantization-aware training; fake
 #    quantisation; train a quantised network

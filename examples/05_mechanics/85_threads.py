@@ -4,19 +4,18 @@ r"""
 May several threads call backward at once?
 ==========================================
 
-You have several threads and want each of them to call ``backward``. They may, if each has
-its own graph. Call :func:`torch.autograd.grad` in each of them, and add up the results in a
-fixed order. Trouble comes from what threads share. The first thread to use a shared graph
-frees it, and the ``.grad`` of a shared leaf adds up the parts in the order in which they
-come. Most modes that you set with a ``with`` do not apply in a thread that you start inside
-it.
+You have several threads and want each of them to call ``backward``. They may, if each
+thread has its own graph. Call :func:`torch.autograd.grad` in each thread, and add up the
+results in a fixed order. Trouble comes from what threads share. The first thread to use a
+shared graph frees it. In the ``.grad`` of a shared leaf, the gradients from the threads are
+added up in the order in which they arrive. Most modes that you set with a ``with`` block do
+not apply in a thread that you start inside the block.
 """
 
 # %%
-# Four threads differentiate :math:`y_k=k\,x^2` for :math:`k=1\dots4`. The
-# :term:`Jacobian` is ``diag(2kx)``, and so with ones for ``v`` each thread gets
-# :math:`2kx`, of shape ``(2,)``. ``map`` returns the parts in order, whichever thread is
-# done first:
+# Four threads differentiate :math:`y_k=k\,x^2` for :math:`k=1\dots4`. The :term:`Jacobian`
+# is ``diag(2kx)``, and so with ones for ``v`` each thread gets :math:`2kx`, of shape
+# ``(2,)``. ``map`` returns the results in order, whichever thread finishes first:
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -49,10 +48,11 @@ other.join()
 # What goes wrong
 # ---------------
 #
-# Two threads may share one graph. Then the first one frees it, and the second gets an error
-# that tells it to retain the graph. With ``retain_graph=True`` both get their product. Here
-# one thread comes after the other. If they run at the same moment, it is chance which of
-# them is refused. Now and then neither is, so that a test may pass:
+# Two threads may share one graph. Then the first thread frees the graph, and the second
+# gets an error with the advice to retain the graph. With ``retain_graph=True`` both threads
+# get their gradient. Here one thread runs after the other. If they run at the same time, it
+# depends on chance which of them gets the error. Now and then neither thread gets it, so a
+# test may pass:
 
 for flags in ({}, {"retain_graph": True}):
     y = x**2
@@ -62,9 +62,9 @@ for flags in ({}, {"retain_graph": True}):
         print(str(task.exception() or task.result()[0]).partition(" (or")[0])
 
 # %%
-# Two threads may also share one leaf. Its ``.grad`` takes the parts in the order in which
-# they come, and a rounded sum depends on this order. Here each thread waits for the one
-# before, in two different orders:
+# Two threads may also share one leaf. Their gradients are added to its ``.grad`` in the
+# order in which they arrive, and a rounded sum depends on this order. Here each thread
+# waits for the thread before it. We try two different orders:
 
 
 def in_order(terms):
@@ -79,14 +79,15 @@ def in_order(terms):
 print(in_order([1e8, 1.0, -1e8]), in_order([1e8, -1e8, 1.0]))
 
 # %%
-# No part is lost, even if all of them come at once. But nothing prevents the ``step`` or
-# the ``zero_grad`` of one thread from falling between the parts of the others.
+# No gradient is lost, even if all of them arrive at once. But nothing prevents one thread
+# from calling ``step`` or ``zero_grad`` before the other threads have added their
+# gradients.
 
 # %%
-# *A thread that I start does not see my context.* Recording, ``autocast`` and the hooks
-# on what is saved belong to the thread that set them. A new thread begins with the
-# defaults. Each triple says whether recording is on, whether ``autocast`` is, and whether
-# the hooks have seen something:
+# *A thread that I start does not see my context.* Recording, ``autocast`` and the hooks on
+# :term:`saved tensors <saved tensor>` belong to the thread that set them. A new thread
+# begins with the defaults. Each triple says whether recording is on, whether ``autocast``
+# is on, and whether the hooks have seen a tensor:
 
 
 def seen():
@@ -104,8 +105,8 @@ with torch.no_grad(), ThreadPoolExecutor(1) as pool:
 
 # %%
 # *Does it not see my default device either?* No, even if you set it with
-# ``set_default_device``. The default dtype is different. It belongs to the process, as
-# anomaly mode does, and the thread sees both:
+# ``set_default_device``. This is not so for the default dtype and for anomaly mode. Both
+# belong to the process, and so the thread sees them:
 
 torch.set_default_device("meta")
 torch.set_default_dtype(torch.float64)
@@ -118,11 +119,12 @@ with torch.autograd.set_detect_anomaly(True), ThreadPoolExecutor(1) as pool:
     print("anomaly there", pool.submit(torch.is_anomaly_enabled).result())
 
 # %%
-# *Is my dropout the same in every run?* With threads it is not. They all draw from one
-# generator, in the order in which they come. The first result below shows that a thread
-# drew the number that should have been ours, and the second that we got another. If a
-# function takes a ``generator``, you can give each thread its own, as in the third.
-# Dropout does not take one, so draw its masks with ``torch.bernoulli``:
+# *Is my dropout the same in every run?* With threads it is not. All threads draw from the
+# same generator, in the order in which they happen to call it. The first result below shows
+# that a thread drew the number that the main thread was meant to draw, and the second shows
+# that the main thread got another number. If a function takes a ``generator``, you can give
+# each thread its own, as we do for the third result. Dropout does not take a generator, so
+# draw its masks with ``torch.bernoulli``:
 
 torch.manual_seed(0)
 first = torch.rand(1)
@@ -133,10 +135,10 @@ mine = torch.rand(1, generator=torch.Generator().manual_seed(0))
 print(*(torch.equal(drawn, first) for drawn in (there, torch.rand(1), mine)))
 
 # %%
-# *I start a thread inside torch.func.grad.* A transform belongs to its thread, too. So what
-# another thread computes is a constant for it, and nothing warns you. In :math:`x\cdot
-# x^2`, only the first factor is differentiated, and the result is :math:`x^2`. It should be
-# :math:`3x^2`, which is printed beside it:
+# *I start a thread inside torch.func.grad.* A transform belongs to the thread that called
+# it. So the transform treats what another thread computes as a constant, and there is no
+# warning. In :math:`x\cdot x^2`, only the first factor is differentiated, and the result is
+# :math:`x^2`. It should be :math:`3x^2`, which is printed after it:
 
 
 def cube(x):
@@ -148,7 +150,7 @@ inside = torch.func.grad(cube)(x.detach())
 print(inside, torch.autograd.grad(cube(x), x)[0])
 
 # %%
-# The other way round, with the transform inside the thread, the result is right:
+# If you call the transform inside the thread instead, the result is right:
 
 with ThreadPoolExecutor(2) as pool:
     own = [
@@ -168,8 +170,9 @@ with ThreadPoolExecutor(1) as pool:
         print(error)
 
 # %%
-# As a check, we compare the sum of the parts with one graph in one thread, and both
-# slopes of :math:`x^3` with a difference quotient, which only one of them matches:
+# As a check, we compare the sum of the threads' gradients with the gradient of one graph in
+# one thread. We compare both slopes of :math:`x^3` with a difference quotient, which only
+# one of the slopes must match:
 
 (serial,) = torch.autograd.grad(10 * x**2, x, v)
 assert torch.equal(torch.stack(parts).sum(0), serial)
@@ -181,7 +184,7 @@ assert not torch.allclose(inside, quotient.float())
 # Where next
 # ----------
 #
-# :ref:`no-grad-detach` says what ``no_grad`` covers, and :ref:`second-backward` is about
+# :ref:`no-grad-detach` explains what ``no_grad`` cuts, and :ref:`second-backward` is about
 # a second backward in one thread. :ref:`across-processes` is about processes in place of
 # threads.
 #

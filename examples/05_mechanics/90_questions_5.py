@@ -4,9 +4,9 @@ r"""
 Mechanics in three questions
 ============================
 
-Do you know what PyTorch keeps, frees and cuts? Here are three questions. Answer each of
-them before you run the cell below it. The cell tries the answers that people give, and
-shows which one is right.
+Do you know what PyTorch keeps, frees and cuts? Here are three questions. Answer each
+question before you run the cell below it. The cell tries the answers that people give, and
+shows which of them is right.
 """
 
 # %%
@@ -14,8 +14,8 @@ shows which one is right.
 # ---------------------
 #
 # Take :math:`y=x^2` at 3. You call ``y.backward(retain_graph=True)``, then
-# ``y.backward()``, and then :func:`torch.autograd.grad` on a new y. What is in ``x.grad``
-# now: 6, 12, 18 or None? And what would a third ``y.backward()`` do?
+# ``y.backward()``, and then :func:`torch.autograd.grad` on a new y. Does ``x.grad`` now
+# hold 6, 12, 18 or None? And what would a third call of ``y.backward()`` do?
 
 import torch
 
@@ -32,16 +32,17 @@ except RuntimeError as error:
 
 # %%
 # ``x.grad`` holds 12, because ``backward`` adds, and ``autograd.grad`` returns its result
-# without adding it. The third call raises, because the second has freed the :term:`saved
-# tensors <saved tensor>`. (:ref:`gradient-doubled`, :ref:`second-backward`)
+# without adding it. The third call of ``backward`` raises an error, because the second call
+# has freed the :term:`saved tensors <saved tensor>`. (:ref:`gradient-doubled`,
+# :ref:`second-backward`)
 #
 # 2. Which cut does forward mode see?
 # -----------------------------------
 #
 # ``c`` is computed from x in one of three ways, and :math:`y=c\,x`. In :term:`reverse
-# mode`, the first two ways make c a constant. The third does so only if no rule has to
-# keep c. Here the product has to keep it, and raises. Which of the three make c a
-# constant in :term:`forward mode`?
+# mode`, the first two ways make c a constant. The third way makes it a constant only if no
+# backward rule has to keep c. Here the product has to keep c, and so it raises an error.
+# Which of the three ways make c a constant in :term:`forward mode`?
 
 ways = {
     "detach": lambda x: (x**2).detach(),
@@ -62,16 +63,17 @@ for name in ways:
     print(f"{name:15}", slopes[name], "by backward:", backward[name])
 
 # %%
-# ``detach`` and ``inference_mode`` do. There the result is 9, which is c. With
-# ``no_grad`` it is 27, the derivative of :math:`x^3`. In reverse mode, a clone of what
-# ``inference_mode`` made is a constant, too. (:ref:`no-grad-detach`)
+# ``detach`` and ``inference_mode`` make c a constant in forward mode, because with them the
+# result is 9, which is c. With ``no_grad`` the result is 27, which is the derivative of
+# :math:`x^3`. In reverse mode, a clone of what ``inference_mode`` made is a constant, too.
+# (:ref:`no-grad-detach`)
 #
 # 3. Zeros, None or an error?
 # ---------------------------
 #
-# Here y does not depend on x, because it was computed from a copy of x without a graph.
-# What do you get from a function that takes f, from ``backward``, and from
-# ``autograd.grad``?
+# Here the graph of y does not reach x, because y was computed from a copy of x without a
+# graph. What do you get from ``torch.autograd.functional.jacobian``, from ``backward``, and
+# from ``autograd.grad``?
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 w, ones = torch.ones(2, requires_grad=True), torch.ones(2)
@@ -90,10 +92,11 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# You get one of each. None and the error tell you that something is wrong, but the zeros
-# look like a result. (:ref:`closures-of-zeros`, :ref:`grad-is-none`)
+# ``jacobian`` returns zeros, ``x.grad`` stays None after ``backward``, and
+# ``autograd.grad`` raises an error. None and the error tell you that something is wrong,
+# but the zeros look like a result. (:ref:`closures-of-zeros`, :ref:`grad-is-none`)
 #
-# Here the answers are checked with formulas and with difference quotients:
+# As a check, we compare the answers with formulas and with difference quotients:
 
 assert (returned.item(), found) == (2 * 3, 2 * 2 * 3)
 h = 1e-3
