@@ -5,11 +5,25 @@ I optimise the image, not the weights: FGSM, PGD, style transfer
 ================================================================
 
 You have a trained network, and this time the weights are to stay as they are. What you
-want to change is the *picture*: to fool the network with a change that nobody sees, to
-paint a photograph in the style of another, or to find the input that it likes best. It is
-the training loop that you know, with the picture in the place of the weights. All the
-same, most first attempts stop in the second step, because ``x.grad`` is None, or because
-the picture may not be changed.
+want to change is the *picture*.
+
+.. admonition:: Part of the picture never changes?
+
+   A ``clamp`` inside of the loss has the slope 0 for each pixel that is outside, and
+   nothing pulls such a pixel back. Give the network the picture as it is, and clamp
+   *after* the step:
+
+   .. code-block:: python
+
+      optimizer.step()
+      with torch.no_grad():
+          picture.clamp_(0, 1)
+
+You may want to fool the network with a change that nobody sees, to paint a photograph in
+the style of another, or to find the input that it likes best. It is the training loop that
+you know, with the picture in the place of the weights. All the same, most first attempts
+stop in the second step, because ``x.grad`` is None, or because the picture may not be
+changed.
 """
 
 # %%
@@ -204,13 +218,28 @@ print("last loss below 0.2:", loss.item() < 0.2)
 # -----------------
 #
 # - **A clamp inside of the graph** (``model(x.clamp(0, 1))``) has the slope 0 for each
-#   pixel that is outside, and nothing pulls such a pixel back. Clamp after the step.
+#   pixel that is outside, and nothing pulls such a pixel back. Clamp after the step. The
+#   cell below pulls four pixels, of which two begin outside, towards 0.5 in both ways.
 # - **Momentum.** Adam and SGD with momentum push on against the clamp for some steps. PGD
 #   has none, and its size of a step is known in advance.
 # - **Normalised pictures.** If the network gets ``(x - mean) / std``, put this into the
 #   function that you differentiate. Then epsilon is a number of brightness, and not one of
 #   standard deviations.
-#
+
+for where in ("in the loss", "after the step"):
+    pixels = torch.tensor([-0.4, 0.2, 0.7, 1.3], requires_grad=True)
+    optimizer = torch.optim.Adam([pixels], lr=0.05)
+    for _ in range(100):
+        optimizer.zero_grad()
+        seen = pixels.clamp(0, 1) if where == "in the loss" else pixels
+        (seen - 0.5).square().sum().backward()
+        optimizer.step()
+        if where == "after the step":
+            with torch.no_grad():
+                pixels.clamp_(0, 1)
+    print(f"{where:14}", [round(p, 1) for p in pixels.tolist()])
+
+# %%
 # .. admonition:: Try it
 #
 #    Let the network say class 0 to all five pictures. What has to change in the loop of
@@ -262,7 +291,8 @@ assert loss_at(images) < loss_at(fgsm) < loss_at(pgd)
 # :ref:`through-a-frozen-network`. A map of what mattered, and no attack: :ref:`saliency`.
 # Leaves: :ref:`leaves-and-roots`. Words in place of pixels: :ref:`token-gradients`.
 #
-# .. asked: optimise the image; optimise the input instead of the weights; style
+# .. asked: part of the picture never changes; some pixels stay as they are;
+#    optimise the image; optimise the input instead of the weights; style
 #    transfer; deep dream; PGD attack; find the input that maximises a neuron; improve a
 #    picture by gradient; prompt tuning of the input; change the picture until the
 #    network says cat; improve the picture instead of the network; fool a network

@@ -6,9 +6,17 @@ Why "backward through the graph a second time"?
 
 A training loop works for one step, and the second step stops with this message. The first
 ``backward`` has freed the values that the graph had saved, and the second has come to the
-same nodes again. So look for what the two have in common: two losses, a state that was
-carried over from the last step, or something that was computed outside the loop. The
-message suggests ``retain_graph=True``, and that is seldom what you need.
+same nodes again. Which tensor do the two have in common?
+
+- Two losses of one step share a part: ``(a + b).backward()`` (Cause 1).
+- A state that each step assigns again from its old value, ``state = cell(x, state)``: write
+  ``state = state.detach()`` before it (Cause 2).
+- A tensor that was computed *once*, before the loop or in ``__init__``, from what is
+  trained: move its lines into the loop, or to ``forward`` (Cause 3).
+
+Causes 2 and 3 look alike: both fail in the second step, never in the first. What tells them
+apart is where the tensor is assigned. The message suggests ``retain_graph=True``, and that
+is seldom what you need.
 """
 
 # %%
@@ -64,6 +72,9 @@ def spent(loss):
 spent(y)
 
 # %%
+# The names tell which line: ``PowBackward0`` is a power, ``ExpBackward0`` the line with
+# ``exp``. Where that line stands, in the loop or before it, says which cause is yours.
+#
 # *Why does it work with + and fail with \*?* A sum, a difference or a view saves nothing,
 # so nothing is missing the second time, and there is no error. That does not make it right.
 # The gradient of ``x + x`` is 2, and after two calls the ``.grad`` holds 4, because
@@ -119,9 +130,9 @@ print(torch.allclose(a + b, together))
 # Cause 2: a state carried from step to step
 # ------------------------------------------
 #
-# *It fails on the second batch, never on the first.* A recurrent network hands its hidden
-# state from one step to the next, and the state brings the whole graph of the step before
-# with it. That graph has been walked, and its values are gone:
+# *It fails on the second batch, never on the first.* (So does Cause 3.) A recurrent network
+# hands its hidden state from one step to the next, and the state brings the whole graph of
+# the step before with it. That graph has been walked, and its values are gone:
 
 torch.manual_seed(0)  # the same weights on every build
 cell = torch.nn.RNNCell(2, 3)
@@ -148,10 +159,12 @@ except RuntimeError as error:
 
 # %%
 # What you want is to keep the numbers of the state and to drop its graph, and ``detach()``
-# does that. If the state is a tuple, as in an LSTM, detach each part. The gradient then
-# stops at the border between two steps, which is called truncated backpropagation. Mind
-# that ``detach()`` returns a new tensor and leaves the old one as it is. If a helper such
-# as ``repackage_hidden`` drops what ``detach()`` returns, nothing is cut:
+# does that. (Has your state a parameter in it that is to be trained, and was it computed
+# from it once? Then ``detach`` stops its learning: see Cause 3.) If the state is a tuple,
+# as in an LSTM, detach each part. The gradient then stops at the border between two steps,
+# which is called truncated backpropagation. Mind that ``detach()`` returns a new tensor and
+# leaves the old one as it is. If a helper such as ``repackage_hidden`` drops what
+# ``detach()`` returns, nothing is cut:
 
 state = torch.zeros(1, 3)
 for step in steps:
@@ -165,18 +178,52 @@ spent(cell(steps[0], state.detach()).sum())
 # Cause 3: computed once, used in every turn
 # ------------------------------------------
 #
-# A normalised weight, a penalty on the weights or a table of positions was computed from
-# the weights once, before the loop, and each turn of the loop uses it. The first
-# ``backward`` frees its graph. ``retain_graph=True`` does not mend this. If the graph has
-# saved a weight, as the graph of a penalty has, the next error is about an edit in place
-# (:ref:`in-place`). If it has not, there is no error, but the value stays the one from
-# before the first step (:ref:`same-calls`). Move the line into the loop, so that each
-# ``backward`` gets a fresh graph. Likewise, a total that you keep for the log should add up
-# ``loss.item()``. If it adds up the losses themselves, it holds on to every graph.
+# *It fails on the second batch, never on the first*, as with Cause 2. Move the line that
+# computes it into the loop, or from ``__init__`` to ``forward``, so that each ``backward``
+# gets a fresh graph.
+#
+# A filter, a normalised weight, a penalty on the weights or a table of positions was
+# computed from the weights once, before the loop or in the ``__init__`` of a module, and
+# each turn of the loop uses it. The first ``backward`` frees its graph.
+# ``retain_graph=True`` does not mend this. If the graph has saved a weight, as the graph of
+# a penalty has, the next error is about an edit in place (:ref:`in-place`). If it has not,
+# there is no error, but the value stays the one from before the first step
+# (:ref:`same-calls`). ``detach`` silences the message, too, and what was computed is a
+# constant from then on: the parameter gets None. Likewise, a total that you keep for the
+# log should add up ``loss.item()``. If it adds up the losses themselves, it holds on to
+# every graph.
 
 scale = w.exp()
 (scale * 1.0).sum().backward()
 spent((scale * 2.0).sum())
+
+# %%
+# In a module it looks like this. Only the place of one line differs:
+
+
+class Wrong(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(3))
+        self.scale = self.w.exp()  # wrong: once, so that all steps share its graph
+
+    def forward(self, x):
+        return (self.scale * x).sum()
+
+
+class Right(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(3))
+
+    def forward(self, x):
+        scale = self.w.exp()  # in every call
+        return (scale * x).sum()
+
+
+for module in (Wrong(), Right()):
+    module(torch.ones(3)).backward()
+    print(type(module).__name__, spent(module(torch.ones(3))))
 
 # %%
 # We compare the gradient of both losses with the formula, in which :math:`h'=2w(1-h^2)`,

@@ -5,10 +5,17 @@ Why is my gradient NaN where I masked the loss?
 ===============================================
 
 You masked the entries at which your function is not defined. The loss is fine, and yet the
-gradient is NaN. The reason is that 0 × inf is NaN. A mask that is applied *after* a
-function sends a 0 back into a derivative that is infinite there. So mask the *input* as
-well: put a harmless value where the function must not go, and then mask the result. This is
-known as the double ``where``.
+gradient is NaN, because 0 × inf is NaN. Mask the *input* as well, the whole of what stands
+in the root or logarithm, and then the result:
+
+.. code-block:: python
+
+   safe = torch.where(x > 0, x, 1.0)
+   y = torch.where(x > 0, torch.sqrt(safe), 0.0)
+
+A mask that is applied *after* a function sends a 0 back into a derivative that is infinite
+there. So put a harmless value where the function must not go. This is known as the double
+``where``.
 """
 
 # %%
@@ -48,6 +55,19 @@ safe = torch.where(x > 0, x, 1.0)
 double = torch.where(x > 0, torch.sqrt(safe), 0.0)
 (fixed,) = torch.autograd.grad(double.sum(), x)
 fixed
+
+# %%
+# In these lines ``x`` is what stands in the root. If that is an expression, such as
+# ``t - start``, replace the whole of it: ``safe = torch.where(t > start, t - start, 1.0)``.
+# To replace ``t`` alone is not enough, since ``t - start`` may be 0 there after all:
+
+t, start = torch.tensor([0.0, 1.0, 5.0]), torch.tensor(1.0, requires_grad=True)
+for name, safe in {
+    "the whole": torch.where(t > start, t - start, 1.0),
+    "t alone": torch.where(t > start, t, 1.0) - start,
+}.items():
+    root = torch.where(t > start, torch.sqrt(safe), 0.0)
+    print(f"{name:9}", root.tolist(), torch.autograd.grad(root.sum(), start)[0].item())
 
 # %%
 # Which of the two ``where`` prevents the NaN? On the way back, ``where`` does not multiply
