@@ -163,7 +163,7 @@ def kept_numbers(f, x):
 
     def keep(t):  # called twice if two rules keep the same tensor, as in x * x
         sizes.append(t.numel())
-        return t
+        return t.detach()  # t itself would keep its own graph alive
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         f(x)

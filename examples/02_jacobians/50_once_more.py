@@ -174,16 +174,15 @@ except RuntimeError as error:
 # %%
 # Only ``create_graph=True`` helps.
 #
-# .. dropdown:: A second ``backward`` does not help; and an error in spite of
-# ``create_graph``
+# .. dropdown:: What does not help, and when the error comes all the same
 #
 #    To call ``backward`` on the same ``y`` a second time walks back through the fuel once
 #    more, and never through the gradient. If the walk needs values that the first walk has
 #    thrown away, it raises an error. Otherwise, for example with ``retain_graph=True``, it
 #    adds the first derivatives to ``x.grad`` again.
 #
-#    The message from above comes in spite of ``create_graph=True``, too. If the function is
-#    linear in ``x``, and nothing else in it requires a gradient, the gradient is a
+#    With ``create_graph=True`` the same error can come for another reason. If the function
+#    is linear in ``x``, and nothing else in it requires a gradient, the gradient is a
 #    constant. It has no graph, and the Hessian is zero. ``torch.func.hessian`` returns
 #    these zeros.
 #
