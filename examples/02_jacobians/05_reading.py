@@ -221,8 +221,8 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
 #
 #    If only the first stove moves, the smoke changes at a rate of :math:`x_1`, which is 2.
 #    If only the second moves, it changes at a rate of :math:`x_0`, which is 1. The third
-#    makes no smoke. So the row is ``[2, 1, 0]``. ``J[1, 0]`` is :math:`2x_0`, so it is 0 where the first stove is off. A
-#    tiny turn of that stove burns next to nothing.
+#    makes no smoke. So the row is ``[2, 1, 0]``. ``J[1, 0]`` is :math:`2x_0`, so it is 0
+#    where the first stove is off. A tiny turn of that stove burns next to nothing.
 
 
 def with_smoke(x):

@@ -45,9 +45,9 @@ table
 # too high while another is too low, so the three errors rarely add up to 1.2.
 #
 # How large is such a sum? Take two errors, each of them up or down as if by the toss of a
-# coin of its own: :math:`a` or :math:`-a`, and :math:`b` or :math:`-b`. There are four cases. If the
-# signs are equal, which they are in two of the cases, the square of the sum is
-# :math:`a^2+2ab+b^2`. In the other two it is :math:`a^2-2ab+b^2`. On average :math:`2ab`
+# coin of its own: :math:`a` or :math:`-a`, and :math:`b` or :math:`-b`. There are four
+# cases. If the signs are equal, which they are in two of the cases, the square of the sum
+# is :math:`a^2+2ab+b^2`. In the other two it is :math:`a^2-2ab+b^2`. On average :math:`2ab`
 # cancels, and what is left is :math:`a^2+b^2`. **The squares of the errors add up**, and so
 # they do for three errors. For the fuel that makes :math:`0.04+0.16+0.36=0.56`. The root of
 # this, about 0.75, is its typical error, called its *standard deviation*.
