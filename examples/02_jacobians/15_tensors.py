@@ -136,12 +136,12 @@ torch.tensordot(v, J, dims=2)
 #
 # .. dropdown:: Why not ``v @ J``?
 #
-#    ``@`` takes the *last* two dimensions of ``J`` for a matrix and the others for a batch of
-#    matrices. The last two are the input's room and the stove. So a row of ``v``, the prices
-#    of heat and fuel, is multiplied by two numbers that belong to a stove of the first room
-#    and to one of the second. The price of heat meets the first room and the price of fuel
-#    the second, which has no meaning. It runs only because there are two measurements and
-#    two rooms, and all that you see is a wrong shape:
+#    ``@`` takes the *last* two dimensions of ``J`` for a matrix and the others for a batch
+#    of matrices. The last two are the input's room and the stove. So a row of ``v``, the
+#    prices of heat and fuel, is multiplied by two numbers that belong to a stove of the
+#    first room and to one of the second. The price of heat meets the first room and the
+#    price of fuel the second, which has no meaning. It runs only because there are two
+#    measurements and two rooms, and all that you see is a wrong shape:
 
 print("v @ J:", (v @ J).shape)
 

@@ -191,7 +191,7 @@ six.item()
 # outputs over the batch, and takes the gradient of each sum with respect to the batch.
 #
 # .. predict:: Question
-#    :label: training=True: largest entry
+#    :label: largest in train
 #    :for: the largest entry in training mode
 #
 #    A new BatchNorm gives each column of its output the mean 0. What is the largest entry
@@ -209,11 +209,11 @@ torch.manual_seed(0)  # any weights will do; the same ones in every run
 net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
 batch = torch.randn(64, 10, requires_grad=True)
 seven = {}
-for mode in (True, False):
-    net.train(mode)
+for mode in ("train", "eval"):
+    net.train(mode == "train")
     rows = [torch.autograd.grad(net(batch)[:, k].sum(), batch)[0] for k in range(3)]
     seven[mode] = torch.stack(rows, dim=1)
-    print(f"training={mode}: largest entry {seven[mode].abs().max():.4f}")
+    print(f"largest in {mode}: {seven[mode].abs().max():.4f}")
 
 # %%
 # 8 · Four in a row
@@ -491,14 +491,13 @@ assert three.count_nonzero() == 24
 torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(A @ x))(at))
 off = of_lengths(lengths[:, None] + error[:, None] * torch.randn(2, 10_000))
 torch.testing.assert_close(off.std(1), five, rtol=0.03, atol=0)
-torch.testing.assert_close(five, torch.tensor([0.5, 0.5]))
 assert rates.tolist() == [2, 5]
 assert six == v @ rates == 15
 assert (
-    seven[True].abs().max() < 1e-5
+    seven["train"].abs().max() < 1e-5
 )  # normalised columns add up to 0, whatever the batch is
 alone = jacrev(lambda x: net(x[None])[0])(batch[5].detach())
-torch.testing.assert_close(seven[False][5], alone)
+torch.testing.assert_close(seven["eval"][5], alone)
 assert windows.shape == (500, 4)
 assert (colour[windows].sort(1).values == torch.arange(4)).all()
 dense = jacfwd(mean_of_four)(series)
@@ -506,7 +505,6 @@ i, j = dense.nonzero().T
 torch.testing.assert_close(eight[colour[j], i], dense[i, j])
 torch.testing.assert_close(turn @ inputs, nine)  # linear, so a whole unit
 assert nine.tolist() == [5, 0]
-assert not (table @ turn.flatten()).any()
 assert ten.shape == (64, 3, 3, 10)
 assert kept == [1_000_000, 1_000_000]
 import weakref
