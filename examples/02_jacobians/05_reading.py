@@ -56,78 +56,38 @@ J
 # a single 1 picked such a row.
 #
 # *Down:* a column belongs to one input. The column of the second stove, ``[1, 4]``, says
-# what happens to everything in the house when we touch that stove. We can pick a column,
-# too, with a tensor ``u`` that has a weight for each column. Here it has a 1 above the
-# second stove:
-
-import pullback
-
-names = {"rows": ["heat", "fuel"], "columns": ["stove 1", "stove 2", "stove 3"]}
-pullback.draw.jvp(J, [0, 1, 0], **names, result_name="effect")
-
-# %%
+# what happens to everything in the house when we touch that stove.
+#
 # .. predict::
 #    :label: from the column
 #    :for: the changes of heat and fuel
 #
-#    We turn the second stove up by 0.01, from 2 to 2.01. By how much do heat and fuel
+#    We turn the third stove *down* by 0.01, from 3 to 2.99. By how much do heat and fuel
 #    change? Take the answer from the table, without computing the house again.
 
 small = 0.01
-moved = torch.tensor([1.0, 2.0 + small, 3.0])
+moved = torch.tensor([1.0, 2.0, 3.0 - small])
 change = house(moved) - house(x)
-print("from the column:", J[:, 1] * small)
+print("from the column:", J[:, 2] * -small)
 print("in the house:   ", change)
 
 # %%
-# The column times 0.01 predicts 0.01 more heat and 0.04 more fuel. The heat comes out
-# as predicted. The fuel rises by 0.0401, which is a little more, because its rate of 4
-# has itself begun to rise on the way from 2 to 2.01. The smaller the step, the smaller
+# The third column, times −0.01, predicts 0.01 less heat and 0.06 less fuel. The heat comes
+# out as predicted. The fuel falls by 0.0599, which is a little less, because its rate of 6
+# has itself begun to fall on the way from 3 to 2.99. The smaller the step, the smaller
 # this error, until rounding takes over. A Jacobian describes how a smooth function
 # behaves *near one point*. At another point the rates are usually different, and you
 # need the table of that point.
 #
-# One row, one column
-# -------------------
-#
-# If there is only one output, the table has only one row. This is the situation of every
-# training loop, where the only output is the loss. Here the output is what the house
-# earns, at 10 for a unit of heat and −1 for a unit of fuel:
-
-
-def worth(x):
-    heat, fuel = house(x)
-    return (10 * heat - fuel).reshape(1)  # one output, in a tensor of shape (1,)
-
-
-torch.autograd.functional.jacobian(worth, x)
-
-# %%
-# These are the numbers that part 1 found with the prices ``v = [10, -1]``. If there is only
-# one *input*, the table has only one column. Let one big lever ``t`` set the stoves to
-# ``t``, ``2t`` and ``3t``:
-
-
-def lever(t):
-    return house(t * torch.tensor([1.0, 2.0, 3.0]))
-
-
-torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
-
-# %%
-# The lever moves the three stoves at rates of 1, 2 and 3, and each column is multiplied by
-# the rate of its stove. So heat rises at a rate of :math:`1+2+3=6` and fuel at
-# a rate of :math:`1\cdot2+2\cdot4+3\cdot6=28`.
-#
 # The other way up
 # ----------------
 #
-# A friend has a house with only two stoves, at 1 and 2. It works like ours: the heat is the
+# A friend has a house with only two stoves, at 2 and 4. It works like ours: the heat is the
 # sum of the settings, the fuel the sum of their squares. She has copied a formula for the
 # table from a book, and with our prices it tells her what each stove earns:
 
 v = torch.tensor([10.0, -1.0])
-copied = torch.tensor([[1.0, 2.0], [1.0, 4.0]])
+copied = torch.tensor([[1.0, 4.0], [1.0, 8.0]])
 v @ copied
 
 # %%
@@ -137,16 +97,16 @@ v @ copied
 #    :for: the rates of the two stoves
 #
 #    Check her advice with what you know about heat and fuel. A unit of heat is worth 10, a
-#    unit of fuel costs 1, and the stoves are at 1 and 2. At which rate does each stove
+#    unit of fuel costs 1, and the stoves are at 2 and 4. At which rate does each stove
 #    really earn?
 
-two_stoves = torch.tensor([1.0, 2.0])
+two_stoves = torch.tensor([2.0, 4.0])
 square = torch.autograd.functional.jacobian(house, two_stoves)
 v @ square
 
 # %%
-# The first stove burns fuel at a rate of 2 and earns :math:`10-2=8`. The second burns at a
-# rate of 4 and earns only 6. So the first stove is the one to turn, and the advice is
+# The first stove burns fuel at a rate of 4 and earns :math:`10-4=6`. The second burns at a
+# rate of 8 and earns only 2. So the first stove is the one to turn, and the advice is
 # wrong. And yet her table has the right numbers. Put the two side by side:
 
 print("ours:", square, sep="\n")
@@ -155,17 +115,22 @@ print("hers:", copied, sep="\n")
 # %%
 # Hers has a row for each *stove*, and heat and fuel are the columns. Many books write it
 # that way. It is our table flipped along its diagonal, so that the rows become columns.
-# This is called the *transpose*, in code ``J.T``. Her product is
-# :math:`10\cdot[1,2]-1\cdot[1,4]=[9,16]`, so the first *stove* got the price of
-# heat. With the book's table she should have multiplied the *columns* by the prices, which
-# is ``copied @ v``.
+# This is called the *transpose*, in code ``J.T``.
 #
+# The prices in ``v`` belong to heat and fuel. But ``v @`` multiplies the *rows* of what
+# follows it, and the rows of her table are the stoves. So everything that the first stove
+# does, ``[1, 4]``, was multiplied by the price of heat. With the book's table the prices
+# have to multiply the *columns*, and this is what a vector does that stands on the *right*:
+
+copied @ v
+
+# %%
 # If the numbers of outputs and inputs differ, the shape tells you which way up a table is.
 # For a *square* table like hers it does not. But there is a test that works for square
 # tables, too, and you have already done it: nudge *one* input, here the second stove, and
 # divide the changes by the size of the nudge:
 
-nudged = torch.tensor([1.0, 2.0 + small])
+nudged = torch.tensor([2.0, 4.0 + small])
 rates = (house(nudged) - house(two_stoves)) / small
 print("nudged:       ", rates)
 print("second column:", square[:, 1])
@@ -184,8 +149,47 @@ print("second row:   ", square[1])
 #    the shape of ``x``, too, without a dimension for the single row.
 #    :ref:`which-way-up` says more.
 #
+# One row, one column
+# -------------------
+#
+# If there is only one output, the table has only one row. This is the situation of every
+# training loop, where the only output is the loss. Here the output is what the house
+# earns, at 10 for a unit of heat and −1 for a unit of fuel:
+
+
+def worth(x):
+    heat, fuel = house(x)
+    return (10 * heat - fuel).reshape(1)  # one output, in a tensor of shape (1,)
+
+
+torch.autograd.functional.jacobian(worth, x)
+
+# %%
+# These are the numbers that part 1 found with the prices ``v = [10, -1]``. And if there is
+# only one *input*, the table has only one column.
+#
+# .. predict::
+#    :for: the rates of heat and fuel
+#
+#    One big lever ``t`` sets the three stoves to ``t``, ``2t`` and ``3t``. At ``t = 1``,
+#    how fast do heat and fuel rise when it is turned up?
+
+
+def lever(t):
+    return house(t * torch.tensor([1.0, 2.0, 3.0]))
+
+
+torch.autograd.functional.jacobian(lever, torch.tensor([1.0]))
+
+# %%
+# The heat is :math:`t+2t+3t=6t`, which rises at a rate of 6. The fuel is
+# :math:`t^2+4t^2+9t^2=14t^2`, which rises at a rate of :math:`28t`, and this is 28 at
+# ``t = 1``.
+#
 # Below is our house again. Move a stove. Which entries of the table change, and which never
 # do?
+
+import pullback
 
 pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
 
@@ -206,22 +210,26 @@ pullback.live(house, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0]))
 #      does not tell, but nudging an input does, if its row and its column differ.
 #
 # .. predict:: Try it
-#    :label: from the column
-#    :for: the changes of heat and fuel
+#    :for: the new row
 #
-#    Turn the first stove *down* by 0.1. Which column do you need, and which changes
-#    does it predict for heat and fuel? Then think about the entry ``J[1, 0]`` at a
-#    setting where the first stove is off: what is it there?
+#    A third meter shows the smoke, which is the product of the first two settings,
+#    ``x[0] * x[1]``. Which row does it add to the table, at our settings of 1, 2 and 3?
+#    Then think about the entry ``J[1, 0]`` at a setting where the first stove is off: what
+#    is it there?
 #
 # .. dropdown:: Answer
 #
-#    You need the first column, ``[1, 2]``, times −0.1. In truth the fuel falls by 0.19,
-#    because the rate falls on the way. ``J[1, 0]`` is :math:`2x_0`, so it is 0 where the
-#    first stove is off. A tiny turn of that stove burns next to nothing.
+#    If only the first stove moves, the smoke changes at a rate of :math:`x_1`, which is 2.
+#    If only the second moves, it changes at a rate of :math:`x_0`, which is 1. The third
+#    makes no smoke. So the row is ``[2, 1, 0]``. ``J[1, 0]`` is :math:`2x_0`, so it is 0
+#    where the first stove is off. A tiny turn of that stove burns next to nothing.
 
-lower = house(torch.tensor([0.9, 2.0, 3.0])) - house(x)
-print("from the column:", -0.1 * J[:, 0])
-print("in the house:   ", lower)
+
+def with_smoke(x):
+    return torch.cat([house(x), (x[0] * x[1]).reshape(1)])
+
+
+torch.autograd.functional.jacobian(with_smoke, x)[2]
 
 # %%
 # .. dropdown:: How we checked this page
@@ -243,7 +251,8 @@ house(leaf).backward(v)
 assert torch.equal(leaf.grad, v @ J)
 assert torch.equal(leaf.grad, J.T @ v)
 
-torch.testing.assert_close(change, J[:, 1] * small, atol=2e-4, rtol=0)
+torch.testing.assert_close(change, torch.tensor([-0.01, -0.0599]), atol=1e-5, rtol=0)
+torch.testing.assert_close(J[:, 2] * -small, torch.tensor([-0.01, -0.06]))
 pair = two_stoves.clone().requires_grad_()
 house(pair).backward(v)
 assert torch.equal(pair.grad, v @ square)
@@ -253,8 +262,12 @@ assert not torch.equal(pair.grad, v @ copied)
 torch.testing.assert_close(rates, square[:, 1], atol=0.02, rtol=0)
 assert not torch.allclose(rates, square[1], atol=0.02, rtol=0)
 
-torch.testing.assert_close(lower, torch.tensor([-0.1, -0.19]), atol=1e-5, rtol=0)
-torch.testing.assert_close(-0.1 * J[:, 0], torch.tensor([-0.1, -0.2]))
+for t in (0.5, 1.0, 3.0):
+    at = torch.tensor([t])
+    slopes = torch.autograd.functional.jacobian(lever, at)
+    torch.testing.assert_close(slopes, torch.tensor([[6.0], [28 * t]]))
+smoke = torch.autograd.functional.jacobian(with_smoke, x)
+assert torch.equal(smoke, torch.cat([J, torch.tensor([[2.0, 1.0, 0.0]])]))
 off = torch.func.jacrev(house)(torch.tensor([0.0, 2.0, 3.0]))
 assert off[1, 0] == 0
 assert torch.func.jacrev(lambda x: worth(x)[0])(x).shape == x.shape

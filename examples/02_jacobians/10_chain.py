@@ -11,9 +11,9 @@ to the dials. This page puts the two together.
 """
 
 # %%
-# Let the dials be ``t``. The first stove follows the first dial, the second stove follows
-# both dials together, and the third follows the second dial with three times its setting.
-# With both dials at 1, the stoves are at 1, 2 and 3, where we have had them all along:
+# Let the dials be ``t``. The first stove gets the setting of the first dial. The second
+# stove gets the sum of both dials, and the third gets three times the second dial. With
+# both dials at 1, the stoves are at 1, 2 and 3, where we have had them all along:
 
 import torch
 
@@ -101,14 +101,7 @@ print(v_dials)
 
 # %%
 # The first dial earns at a rate of :math:`8+6=14`. The second moves one stove that earns
-# 6 and, three times as fast, one that earns 4, and so gets :math:`6+3\cdot4=18`. In the
-# picture, each step multiplies a row by a table and makes a new row:
-
-import pullback
-
-pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house ", "J_thermostat"))
-
-# %%
+# 6 and, three times as fast, one that earns 4, and so gets :math:`6+3\cdot4=18`.
 # ``backward`` does both steps in one call, and needs no table:
 
 t.requires_grad_()
@@ -135,7 +128,16 @@ t.grad
 #
 # The numbers are the same, up to rounding, but the work is not. To multiply an ``(a, b)``
 # matrix by a ``(b, c)`` matrix takes ``a · b · c`` multiplications, and ``v`` counts as a
-# matrix with one row.
+# matrix with one row. Here is the first line for our house. Each step multiplies a row by a
+# table and makes a new row, and underneath stands how many multiplications each of the two
+# orders takes:
+
+import pullback
+
+pullback.draw.chain(J_house, J_thermostat, v=v, names=("J_house ", "J_thermostat"))
+
+# %%
+# For such small tables it hardly matters.
 #
 # .. predict::
 #    :for: start on the left, tables first, in millions
@@ -159,9 +161,9 @@ tables_first = multiplications(table, table) + multiplications(row, table)
 # by a table, and get a row again. The other way, the first thing that we compute is a new
 # table of a million entries.
 #
-# Starting on the left is cheap because there is a single row to carry along. There is only
-# one row because ``v`` turns all the outputs at the end of the chain into one number, the
-# earnings. A chain may also *begin* with one number, for example with a single dial that
+# Starting on the left is cheap because ``v`` is a single row, and stays one all the way. It
+# is a single row because we ask about one number at the end of the chain, what we earn. A
+# chain may also *begin* with one number, for example with a single dial that
 # moves everything. Then the table of the first step is a column. This column stands on the
 # right of the product, and it is cheap to start there. :ref:`pushing-forward` is about this
 # direction.

@@ -4,111 +4,18 @@ r"""
 Tensors in, tensors out
 =======================
 
-A picture goes into a function, and a picture comes out. Which pixels of the first does one
-pixel of the second depend on, and how strongly? Until now ``x`` and ``y`` were
-one-dimensional, and the :term:`Jacobian` was a table. A picture has rows and columns of its
-own, and so its Jacobian has more than two indices. It answers the same questions. We only
-have to know which index is which.
+Two rooms have three stoves each, and the wall between them is thin. How much warmer does
+the first room get if we turn up a stove in the second? Until now ``x`` and ``y`` were
+one-dimensional, and the :term:`Jacobian` was a table. Here it takes two indices to name a
+stove, its room and its place, and so the Jacobian has more than two indices. It answers the
+same questions. We only have to know which index is which.
 """
 
 # %%
-# The function blurs a small picture of shape ``(4, 5)``. Around each pixel it lays a
-# *window* of three by three pixels, with the pixel in the middle, and replaces the pixel by
-# the mean of its window. Beyond the edge of the picture there are zeros. (``avg_pool2d``
-# wants one more dimension, for colours. ``[None]`` adds it, and ``[0]`` takes it away
-# again.)
+# ``x`` has a row for each room and a column for each stove. For every room we measure heat
+# and fuel. Through the wall, each room also feels half of the heat of the other one:
 
 import torch
-
-
-def blur(picture):
-    return torch.nn.functional.avg_pool2d(picture[None], 3, stride=1, padding=1)[0]
-
-
-picture = torch.arange(20.0).reshape(4, 5)
-blurred = blur(picture)
-blurred.shape
-
-# %%
-# Twenty numbers go in, and twenty come out, so there are 400 rates, one for each pair of an
-# output and an input:
-
-J_blur = torch.autograd.functional.jacobian(blur, picture)
-J_blur.shape
-
-# %%
-# They do not come as a table of 20 by 20. It takes two indices to name a pixel of the
-# result, and two more to name a pixel of the original. So ``J_blur[r, c, s, d]`` says how
-# the blurred pixel in row ``r`` and column ``c`` reacts to the original pixel in row ``s``
-# and column ``d``.
-#
-# Fix the first two indices, and you have chosen one pixel of the result. What is left is
-# the gradient of that pixel, and it is a picture itself. Here it is, times 9:
-
-9 * J_blur[1, 1]
-
-# %%
-# The blurred pixel in row 1 and column 1 depends on the nine pixels of its window, each
-# with a rate of one ninth, and on no other. **The shape of the Jacobian is the shape of y,
-# followed by the shape of x**, in code ``y.shape + x.shape``. That is "outputs first", as
-# in a table, where ``(2,) + (3,)`` gave ``(2, 3)``.
-#
-# .. predict::
-#    :for: terabytes
-#
-#    A photo has 2000 by 1500 pixels. How many terabytes, millions of millions of bytes,
-#    does the Jacobian of its blur take, if each entry takes four bytes?
-
-pixels = 2000 * 1500
-print(4 * pixels**2 / 1e12)
-
-# %%
-# It is 36 terabytes, although at most nine in every three million entries are different
-# from zero. Nobody builds such a Jacobian. ``backward`` computes the product with ``v``
-# without it, and the product is no larger than the photo.
-#
-# The product with v
-# ------------------
-#
-# ``v`` has the shape of ``y`` as always. So here ``v`` is a picture, too, and says what
-# each blurred pixel is worth. Suppose that all we want is a bright result, so that every
-# blurred pixel counts 1. The product says what each pixel of the *original* is worth.
-#
-# .. predict::
-#    :item: 0, 0
-#    :for: ninths
-#
-#    A pixel inside is in nine windows, its own and those of the eight pixels around it, and
-#    counts a ninth in each. So it is worth nine ninths. How many ninths is the pixel in the
-#    corner worth?
-
-start = picture.clone().requires_grad_()
-(worth,) = torch.autograd.grad(blur(start), start, torch.ones_like(blurred))
-9 * worth
-
-# %%
-# Four. The corner is in only four windows, and at the edge a pixel is in six. So this blur
-# makes a picture darker at its edges, and the gradient shows where.
-#
-# For one-dimensional tensors we wrote this product ``v @ J``. It multiplied each row by
-# its price, and added up over all outputs. Now the outputs have two indices, so we have
-# to add up over both, and this is what ``torch.tensordot`` does when we tell it
-# ``dims=2``:
-
-torch.allclose(torch.tensordot(torch.ones(4, 5), J_blur, dims=2), worth)
-
-# %%
-# In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
-# the output, and those of the input remain. So the result always looks like ``x``.
-#
-# Two rooms
-# ---------
-#
-# In the picture, outputs and inputs are both pixels. Mostly they are different things, and
-# then the four indices have different meanings, too. Let us put three stoves into each of
-# two rooms. Now ``x`` has a row for each room and a column for each stove. For every
-# room we measure heat and fuel. The wall between the rooms is thin, so each room also
-# feels half of the heat of the other one:
 
 
 def rooms(x):
@@ -127,11 +34,16 @@ y
 # the wall, and it burns 14 units of fuel. So ``x`` has shape ``(2, 3)`` for room and
 # stove, and ``y`` has shape ``(2, 2)`` for room and measurement.
 #
-# The four indices of the Jacobian are then, from left to right:
+# There is a rate for each pair of an output and an input. To name the output takes two
+# indices, and to name the input takes two more:
 #
 # .. code-block:: text
 #
 #    J[output's room, measurement, input's room, stove]
+#
+# **The shape of the Jacobian is the shape of y, followed by the shape of x**, in code
+# ``y.shape + x.shape``. That is "outputs first", as in a table, where ``(2,) + (3,)`` gave
+# ``(2, 3)``.
 #
 # .. predict::
 #    :for: the two numbers
@@ -146,18 +58,23 @@ J[0, :, 1, 2]  # the colon stands for both measurements
 
 # %%
 # Half of the second room's heat comes through the wall, so the first answer is 0.5. The
-# second is 0, because a stove burns fuel only where it stands. If you fix an output again,
-# here the heat of the first room, what is left can be read like ``x``, with a row for each
-# room and a column for each stove:
+# second is 0, because a stove burns fuel only where it stands.
+#
+# Fix the first two indices, and you have chosen an output, here the heat of the first room.
+# What is left is the gradient of this output. It can be read like ``x``, with a row for
+# each room and a column for each stove:
 
 J[0, 0]
 
 # %%
 # Its own stoves count in full, and those behind the wall count half.
 #
-# The prices in ``v`` have a row for each room, too, with its heat and its fuel. Suppose
-# that nobody uses the second room. A unit of heat is worth 10 in the first room and nothing
-# in the second, and a unit of fuel costs 1 in both.
+# The product with v
+# ------------------
+#
+# ``v`` has the shape of ``y`` as always. So it has a row for each room, with a price for
+# its heat and one for its fuel. Suppose that nobody uses the second room. A unit of heat is
+# worth 10 in the first room and nothing in the second, and a unit of fuel costs 1 in both.
 #
 # .. predict::
 #    :expects: signs
@@ -179,11 +96,6 @@ x.grad
 # of their heat, worth 5, goes through the wall, and at their low settings they burn fuel
 # at a rate of at most 4. The stove that is off earns most.
 #
-# The formula from above gives the same:
-
-torch.tensordot(v, J, dims=y.ndim)
-
-# %%
 # It is a table after all
 # -----------------------
 #
@@ -210,10 +122,77 @@ inputs = [f"x[{room}, {stove}]" for room in (0, 1) for stove in (0, 1, 2)]
 pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 
 # %%
+# The same product can be taken without flattening anything. Each number of ``v`` belongs to
+# an output, and so do the first two indices of ``J``. So we multiply wherever the two
+# indices of ``v`` and the first two of ``J`` agree, and add up. ``torch.tensordot`` with
+# ``dims=2`` does this. It takes the *last* two dimensions of its first tensor together with
+# the *first* two of its second:
+
+torch.tensordot(v, J, dims=2)
+
+# %%
+# In general it is ``torch.tensordot(v, J, dims=y.ndim)``. It adds up over the indices of
+# the output, and those of the input remain. So the result always looks like ``x``.
+#
+# .. dropdown:: Why not ``v @ J``?
+#
+#    ``@`` takes the *last* two dimensions of ``J`` for a matrix and the others for a batch
+#    of matrices. The last two are the input's room and the stove. So a row of ``v``, the
+#    prices of heat and fuel, is multiplied by two numbers that belong to a stove of the
+#    first room and to one of the second. The price of heat meets the first room and the
+#    price of fuel the second, which has no meaning. It runs only because there are two
+#    measurements and two rooms, and all that you see is a wrong shape:
+
+print("v @ J:", (v @ J).shape)
+
+# %%
+# A picture
+# ---------
+#
+# Here is a function where outputs and inputs are the pixels of a picture. It blurs: it
+# replaces each pixel by the mean of a *window* of three by three pixels around it. Beyond
+# the edge of the picture there are zeros. We ask how the blurred pixel in row 1 and
+# column 1 reacts to each pixel of the original. (``avg_pool2d`` wants one more dimension,
+# for colours. ``[None]`` adds it, and ``[0]`` takes it away again.)
+
+
+def blur(picture):
+    return torch.nn.functional.avg_pool2d(picture[None], 3, stride=1, padding=1)[0]
+
+
+picture = torch.arange(20.0).reshape(4, 5)
+J_blur = torch.autograd.functional.jacobian(blur, picture)
+print(J_blur.shape)
+print(9 * J_blur[1, 1])
+
+# %%
+# It depends on the nine pixels of its window, each with a rate of one ninth, and on no
+# other. A photo of 2000 by 1500 pixels has a Jacobian of the same kind. At four bytes for
+# each entry it would take 36 terabytes, although at most nine in every three million
+# entries are different from zero. Nobody builds it. ``backward`` computes the product with
+# ``v`` without it, and the product is no larger than the photo.
+#
+# .. predict::
+#    :item: 0, 0
+#    :for: ninths
+#
+#    Suppose that we want a bright result, so that every blurred pixel counts 1. A pixel
+#    inside is in nine windows, its own and those of the eight pixels around it, and counts
+#    a ninth in each. So it is worth nine ninths. How many ninths is the pixel in the corner
+#    worth?
+
+start = picture.clone().requires_grad_()
+(worth,) = torch.autograd.grad(blur(start), start, torch.ones(4, 5))
+9 * worth
+
+# %%
+# Four. The corner is in only four windows, and at the edge a pixel is in six. So this blur
+# makes a picture darker at its edges, and the gradient shows where.
+#
 # .. dropdown:: Two words: dimension and vector
 #
 #    When a mathematician says that ``x`` has six *dimensions*, that means the six columns
-#    of this table. When PyTorch says ``x.ndim == 2``, it counts the indices. And ``v`` is
+#    of our table. When PyTorch says ``x.ndim == 2``, it counts the indices. And ``v`` is
 #    called a *vector*, although here it is a matrix, because in its flattened form it is
 #    one.
 #
@@ -221,22 +200,8 @@ pullback.draw.vjp(v.flatten(), table, rows=outputs, columns=inputs)
 #    shape of the Jacobian. This is why the gradient of a loss looks like ``x``: it is a
 #    Jacobian of shape ``() + x.shape``.
 #
-# .. dropdown:: What ``v @ J`` does now
-#
-#    The code that worked for one-dimensional tensors runs for our rooms as well, and
-#    returns something else. The result should have the shape of ``x``, ``(2, 3)``. But for
-#    tensors with more than two dimensions, ``@`` treats the last two as a matrix and the
-#    others as a batch. In ``J`` the last two are *input's room* and *stove*. In ``v`` the
-#    last one is the *measurement*, heat or fuel. So the price of heat is multiplied by
-#    entries that belong to the stoves of the first room, and the price of fuel by entries
-#    that belong to the stoves of the second. This has no meaning. It runs only because
-#    there are two measurements and two rooms. Use ``tensordot``, or flatten first.
-
-print("v @ J:", (v @ J).shape)
-
-# %%
-# Below are the four outputs in rows and the six stoves in columns. Which entries stay 0
-# wherever you move the stoves?
+# Below is the table of our rooms, with the four outputs in rows and the six stoves in
+# columns. Which entries stay 0 wherever you move the stoves?
 
 pullback.live(rooms, x.detach(), torch.tensor([[10.0, -1.0], [0.0, -1.0]]))
 
@@ -278,13 +243,15 @@ torch.Size([32, 10]) + torch.Size([32, 3, 28, 28])
 #    Every entry of the table is compared with a nudge of one stove in float64. The
 #    product has to agree with ``backward`` in three ways of writing it.
 
+blurred = blur(picture)
 assert J_blur.shape == blurred.shape + picture.shape
 lit = J_blur[1, 1].nonzero().tolist()
 assert lit == [[r, c] for r in (0, 1, 2) for c in (0, 1, 2)]
 torch.testing.assert_close(J_blur[1, 1, :3, :3], torch.full((3, 3), 1 / 9))
 torch.testing.assert_close(torch.tensordot(J_blur, picture, dims=2), blurred)  # linear
 torch.testing.assert_close(worth, torch.tensordot(torch.ones(4, 5), J_blur, dims=2))
-assert pixels == 3_000_000
+assert 2000 * 1500 == 3_000_000
+assert 4 * 3_000_000**2 == 36e12
 assert J_blur.flatten(2).count_nonzero(2).max() == 9  # in the row of a pixel inside
 assert (9 * worth).round().int().tolist()[:2] == [[4, 6, 6, 6, 4], [6, 9, 9, 9, 6]]
 

@@ -5,11 +5,10 @@ The whole Jacobian in one call
 ==============================
 
 The knobs of our three stoves are worn. Each setting may be off by about 0.1, up or down.
-How far off are heat and fuel then? A product with a ``v`` or a ``u`` adds up entries of the
-table. For this question we need each entry by itself, so we want the whole
-:term:`Jacobian`. Two functions return it in one call, ``torch.func.jacrev`` and
-``torch.func.jacfwd``. This page shows how each of them builds the table, and when you call
-which.
+How far off are heat and fuel then? A product with a ``v`` adds up entries of the table. For
+this question we need each entry by itself, so we want the whole :term:`Jacobian`. Two
+functions return it in one call, ``torch.func.jacrev`` and ``torch.func.jacfwd``. This page
+shows how each of them builds the table, and when you call which.
 """
 
 # %%
@@ -43,11 +42,22 @@ table
 #
 # The row of the fuel is ``[2, 4, 6]``. If each setting is off by 0.1, the first stove puts
 # the fuel off by about 0.2, the second by 0.4 and the third by 0.6. But one stove may be
-# too high while another is too low, so the three errors rarely add up to 1.2. If each stove
-# errs by itself, and as often up as down, then on average the *squares* of the errors add
-# up. That makes :math:`0.04+0.16+0.36=0.56` for the fuel, and the root of this, about 0.75,
-# is its typical error, or *standard deviation*. We do this for both rows, and compare it
-# with ten thousand trials in which each knob is off at random:
+# too high while another is too low, so the three errors rarely add up to 1.2.
+#
+# How large is such a sum? Take two errors, each of them up or down as if by the toss of a
+# coin of its own: :math:`a` or :math:`-a`, and :math:`b` or :math:`-b`. There are four
+# cases. If the signs are equal, which they are in two of the cases, the square of the sum
+# is :math:`a^2+2ab+b^2`. In the other two it is :math:`a^2-2ab+b^2`. On average :math:`2ab`
+# cancels, and what is left is :math:`a^2+b^2`. **The squares of the errors add up**, and so
+# they do for three errors. For the fuel that makes :math:`0.04+0.16+0.36=0.56`. The root of
+# this, about 0.75, is its typical error, called its *standard deviation*.
+#
+# .. predict::
+#    :label: from the table
+#    :item: 0
+#    :for: the typical error of the heat
+#
+#    The row of the heat is ``[1, 1, 1]``. How far off is the heat typically?
 
 errors = 0.1 * table  # what each stove does to each output
 print("from the table:", (errors**2).sum(1).sqrt())
@@ -57,11 +67,12 @@ trials = torch.stack([house(x + 0.1 * torch.randn(3)) for _ in range(10_000)])
 print("in the trials: ", trials.std(0))
 
 # %%
-# So the heat is typically off by 0.17, and the fuel by 0.75. The two ways agree because the
+# It is the root of :math:`0.01+0.01+0.01`, or 0.17. The second line comes from ten thousand
+# trials, in which each knob is off at random by about 0.1. The two lines agree because the
 # errors are small: the table describes the house near our settings. The trials ran the
-# house ten thousand times, where the table needs only a few walks. And one product with one
-# ``v`` or ``u`` would not have been enough, because it adds up the entries as they are, and
-# here they have to be squared first.
+# house ten thousand times, where the table needs only a few walks. And a product with one
+# ``v`` would not have been enough, because it adds up the entries as they are, and here
+# they have to be squared first.
 #
 # This is one reason to want the whole table. You also need it if you want to show how every
 # prediction of a network reacts to every input, and for the step that hits two targets at
@@ -73,9 +84,8 @@ print("in the trials: ", trials.std(0))
 # How does ``jacrev`` compute the table? One walk back with one ``v`` computes ``v @ J``,
 # and a ``v`` with a single 1 gives one row. So a table with two rows takes two such
 # products. They are what a Jacobian costs, and from here on we count them. **One product is
-# one** ``v`` **that goes back through the whole function, or one** ``u`` **that goes
-# forward through it.** The rows of ``torch.eye(2)`` are the two ``v``, and a loop builds
-# the table from a single run of the house:
+# one** ``v`` **that goes back through the whole function.** The rows of ``torch.eye(2)``
+# are the two ``v``, and a loop builds the table from a single run of the house:
 
 leaf = x.clone().requires_grad_()  # a copy of x; such a start of a graph is called a leaf
 y = house(leaf)
@@ -83,14 +93,15 @@ rows = [torch.autograd.grad(y, leaf, v, retain_graph=True)[0] for v in torch.eye
 torch.equal(torch.stack(rows), table)
 
 # %%
-# ``jacrev`` computes the same two products at the same time, side by side. We still count
-# them as two, because each ``v`` has numbers of its own that go back through the house, and
-# that is as much work as before. What is saved is time between the operations: nearly every
-# one of them is called once for all rows, instead of once for each. When there are hundreds
-# of rows, this is usually much faster than a loop in Python (:ref:`ways-measured`). It also
-# takes more memory, because the intermediate numbers of all rows are there together. The
-# *rev* in its name stands for :term:`reverse mode`, the name for a walk from the outputs
-# back to the inputs.
+# ``jacrev`` computes the same two products at the same time, side by side. We still
+# count them as two, because each ``v`` has numbers of its own that go back through the
+# house, and that is as much work as before. What is saved is the beginning of each
+# operation. Whenever one is called, some time goes by before PyTorch computes the first
+# number, and side by side nearly every operation is called once for all rows, instead of
+# once for each. When there are hundreds of rows, this is usually much faster than a loop in
+# Python (:ref:`ways-measured`). It also takes more memory, because the intermediate numbers
+# of all rows are there together. The *rev* in its name stands for :term:`reverse mode`, the
+# name for a walk from the outputs back to the inputs.
 #
 # Three dials and five thousand rooms
 # -----------------------------------
@@ -116,8 +127,8 @@ print("products:", heating.shape[1])
 # :ref:`reading-a-jacobian`, and there are only three columns. ``jacfwd``, the sister of
 # ``jacrev``, works in this way. It goes *forward* through the function, from the dials to
 # the rooms, and carries along how fast every number changes on the way. This is
-# called :term:`forward mode`, and each product of this kind gives one column. The next page
-# does it by hand.
+# called :term:`forward mode`. Each dial goes through the whole function once, so we count
+# it as one product, too. The next page does it by hand.
 #
 # For a network that takes a picture of 784 pixels to 10 scores it is the other way round.
 # There ``jacrev`` takes 10 products, and ``jacfwd`` takes 784. Here are the two ways for
@@ -137,26 +148,31 @@ pullback.draw.cost(table)
 # When you need something else
 # ----------------------------
 #
-# There are four situations in which you call something else:
+# The rule covers most of what you will need. For the rest, open these two when you get
+# there.
 #
-# .. list-table::
-#    :header-rows: 1
-#    :widths: 45 55
+# .. dropdown:: Too little memory, only ``y`` at hand, or an error from ``torch.func``
 #
-#    * - your situation
-#      - what you call
-#    * - All rows at once take too much memory.
-#      - ``jacrev(f, chunk_size=100)(x)`` takes a hundred rows at a time.
-#    * - You have ``y``, but not the function.
-#      - ``autograd.grad`` with all the ``v`` and ``is_grads_batched=True``
-#    * - ``torch.func`` raises an error for your function. It does so for BatchNorm in
-#        training, which updates its statistics on the way.
-#      - The loop from above, or ``autograd.functional.jacobian(f, x, strict=True)``, which
-#        is that loop
-#    * - You do not want to choose.
-#      - ``pullback.jacobian(f, x)`` counts rows and columns for you.
+#    .. list-table::
+#       :header-rows: 1
+#       :widths: 45 55
 #
-# Here are all four on our house:
+#       * - your situation
+#         - what you call
+#       * - All rows at once take too much memory.
+#         - ``jacrev(f, chunk_size=100)(x)`` takes a hundred rows at a time.
+#       * - You have ``y``, but not the function.
+#         - ``autograd.grad`` with all the ``v`` and ``is_grads_batched=True``
+#       * - ``torch.func`` raises an error for your function. It does so for BatchNorm in
+#           training, which updates its statistics on the way.
+#         - The loop from above, or ``autograd.functional.jacobian(f, x, strict=True)``,
+#           which is that loop
+#       * - You do not want to choose.
+#         - ``pullback.jacobian(f, x)`` counts rows and columns for you.
+#
+#    Without ``strict=True``, ``functional.jacobian`` returns a table of zeros if the
+#    function does not depend on its argument, for example because it goes through NumPy.
+#    The loop raises an error there. Here are all four on our house:
 
 in_parts = jacrev(house, chunk_size=1)(x)
 y = house(leaf)
@@ -166,10 +182,6 @@ chosen = pullback.jacobian(house, x)
 all(torch.equal(way, table) for way in (in_parts, from_y, by_loop, chosen))
 
 # %%
-# (Without ``strict=True``, ``functional.jacobian`` returns a table of zeros if the function
-# does not depend on its argument, for example because it goes through NumPy. The loop
-# raises an error there.)
-#
 # .. dropdown:: Can ``jacrev`` be wrong?
 #
 #    We know of one function for which it is. In every release that we tried, up to 2.15,
@@ -230,8 +242,8 @@ jacfwd(four)(torch.tensor([2.0, 3.0]))
 #
 #    All ways have to give the table that we derived by hand. For a function with more
 #    outputs than inputs they have to agree with one another. The typical errors have to be
-#    those of the trials, and three products, one for each dial, have to give the table of
-#    the heating.
+#    those of the trials and of all eight tosses of three coins, and three products, one for
+#    each dial, have to give the table of the heating.
 
 J = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 functional = torch.autograd.functional.jacobian
@@ -267,6 +279,10 @@ of_dials = lambda dials: torch.tanh(pipes @ dials)
 columns = [torch.func.jvp(of_dials, (dials,), (u,))[1] for u in torch.eye(3)]
 torch.testing.assert_close(torch.stack(columns, dim=1), heating)
 torch.testing.assert_close((errors**2).sum(1).sqrt(), trials.std(0), rtol=0.03, atol=0)
+tossed = torch.cartesian_prod(*[torch.tensor([-0.1, 0.1])] * 3)  # all eight cases
+of_the_table = ((tossed @ table.T) ** 2).mean(0)
+torch.testing.assert_close(of_the_table, (errors**2).sum(1))
+torch.testing.assert_close(of_the_table, torch.tensor([0.03, 0.56]))
 by_rows = jacrev(lambda dials: torch.tanh(pipes @ dials), chunk_size=500)(dials)
 torch.testing.assert_close(heating, by_rows)
 

@@ -130,10 +130,10 @@ print("pull, then plan:  ", pulled @ u)
 # .. dropdown:: A test for a backward of your own
 #
 #    Suppose that you have written a ``backward`` by hand and do not trust it yet. It gives
-#    you the right-hand side. The left-hand side needs only the forward pass: nudge the
-#    inputs along ``u``, and see how the outputs change. Below, somebody has forgotten the 2
-#    in the slope of the square. Then the stoves earn ``[9, 8, 7]``, and the plan 2 instead
-#    of 4.
+#    you :math:`(v^\top J)\,u`, the right-hand side of the formula above. The left-hand
+#    side, :math:`v^\top(Ju)`, needs only the forward pass: nudge the inputs along ``u``,
+#    and see how the outputs change. Below, somebody has forgotten the 2 in the slope of the
+#    square. Then the stoves earn ``[9, 8, 7]``, and the plan 2 instead of 4.
 #
 #    For a test of your own, draw ``u`` and ``v`` at random, so that they miss no entry of
 #    the table, and switch off layers such as Dropout, which act differently in each run.

@@ -4,16 +4,17 @@ r"""
 Hitting two targets at once
 ===========================
 
-Our house gives 6 units of heat and burns 14 units of fuel. We want the same heat from 13
-units of fuel. How do we move the three stoves? If one number is to get better, its gradient
+The first page of this part left a question open: how do we move the three stoves to get the
+same heat from 13 units of fuel instead of 14? If one number is to get better, its gradient
 says which way to go. Here there are two numbers to watch, and the step that saves fuel must
-leave the heat alone. This is the kind of question that takes more than one row of the
-:term:`Jacobian`, and this page answers it.
+leave the heat alone. This takes more than one row of the :term:`Jacobian`, and now we know
+how to get the rows, and what they say about a step.
 """
 
 # %%
-# Here is the house once more, its table, and what is missing at our settings, nothing in
-# the heat and −1 in the fuel:
+# Here is the house once more, its table, and what is missing on the way from 6 units of
+# heat and 14 of fuel to our targets, 6 and 13. Nothing is missing in the heat, and −1 in
+# the fuel:
 
 import torch
 from torch.func import jacrev
@@ -75,10 +76,9 @@ print("table says:", J @ downhill)
 #
 # .. predict::
 #    :label: a and b
-#    :item: 1
-#    :for: b
+#    :for: a and b
 #
-#    The first equation says :math:`a=-4b`. Put this into the second. What is ``b``?
+#    Solve the two equations with a pencil. How much of each row do we need?
 
 row_by_row = J @ J.T
 weights = torch.linalg.solve(row_by_row, missing)
@@ -86,13 +86,16 @@ print(row_by_row)
 print("a and b:", weights)
 
 # %%
-# ``J @ J.T`` holds the four numbers of our list of steps. Each of them was a row of ``J``
-# times a row of ``J``, and ``J.T`` is ``J`` with its rows turned into columns, as ``@``
-# wants them. ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+# The first equation says :math:`a=-4b`. Put into the second, it gives :math:`8b=-1`. So we
+# need half of the heat's row, less an eighth of the fuel's row.
 #
-# We need half of the heat's row, less an eighth of the fuel's row. The step is this
-# weighted sum of the rows. The picture is the one from part 1, but there we chose the
-# weights. Here we have computed which ones hit the targets:
+# In the code, ``J @ J.T`` holds the four numbers of our list of steps. Each of them comes
+# from two rows of ``J``. But ``@`` multiplies the rows on its left by the *columns* on its
+# right, and so ``J`` stands on the right as ``J.T``, where its rows are the columns.
+# ``solve`` finds the ``a`` and ``b`` for which both equations hold.
+#
+# The step is this weighted sum of the rows. The picture is the one from part 1, but there
+# we chose the weights. Here we have computed which ones hit the targets:
 
 import pullback
 

@@ -87,7 +87,16 @@ print("after:", street(X + steps), sep="\n")
 # the longest step, and on a long way the rates change most.
 #
 # Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
-# its argument holds one house only, which cannot look at another.
+# its argument holds one house only, which cannot look at another. As ``vmap`` runs the
+# function once for all houses, no line of it may decide by looking at a value, as in
+# ``if x[0] > 5``. At such a line it raises an error.
+#
+# .. dropdown:: What ``vmap`` does not see
+#
+#    If ``house`` used ``X.sum(0)``, with the ``X`` of the whole program instead of its own
+#    argument, it would run, although the houses now look at one another. But ``jacrev``
+#    asks only what happens when the *argument* changes. ``X.sum(0)`` counts as a constant,
+#    and that part is missing from the tables.
 #
 # What does it cost? As in :ref:`the-whole-jacobian`, one product is one ``v`` that goes
 # back through the whole function, and here the whole function is the street.
@@ -114,15 +123,15 @@ of_network.shape
 #
 # Sometimes you cannot take the function apart, and all you have is something like
 # ``street``, which turns a batch into a batch. As long as it treats each sample by itself,
-# two products are enough again. Add up the fuel of all houses. A stove of house 2 changes
-# this sum only through the fuel of house 2.
+# two products are enough again.
 #
 # .. predict::
 #    :item: 2
 #    :for: the row of house 2
 #
-#    We take the gradient of this *sum* with respect to ``X``. House 2 is the third one,
-#    with its stoves at 4, 1 and 1. Which three numbers stand in its row?
+#    We add up the fuel of all four houses, and take the gradient of this *sum* with respect
+#    to ``X``. House 2 is the third one, with its stoves at 4, 1 and 1. Which three numbers
+#    stand in its row?
 
 leaf = X.clone().requires_grad_()  # a copy of X to start from
 Y = street(leaf)
@@ -131,8 +140,9 @@ fuel_rows
 
 # %%
 # It is ``[8, 2, 2]``, the fuel row of house 2 alone. The other houses are in the sum, but
-# they do not react to its stoves. So one product has given us the fuel rows of all four
-# houses. A second one gives the heat rows, and stacked they are the four tables:
+# they do not react to its stoves, which change the sum only through the fuel of house 2. So
+# one product has given us the fuel rows of all four houses. A second one gives the heat
+# rows, and stacked they are the four tables:
 
 (heat_rows,) = torch.autograd.grad(Y[:, 0].sum(), leaf)
 by_sums = torch.stack([heat_rows, fuel_rows], dim=1)
@@ -159,16 +169,35 @@ def shares(X):
     return Y / Y.sum(0)
 
 
-(trick,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
-own = torch.func.jacrev(shares)(X)[0, 0, 0]
-print("house 0, by the sum:   ", trick[0].round(decimals=4) + 0.0)  # -0.0 becomes 0.0
-print("house 0, on its share: ", own)
+(by_sum,) = torch.autograd.grad(shares(leaf)[:, 0].sum(), leaf)
+all_shares = torch.func.jacrev(shares)(X)
+own = all_shares[0, 0, 0]  # the share of house 0 in the heat, by its own three stoves
+print(f"largest rate of house 0, by the sum: {by_sum[0].abs().max():.4f}")
+print(f"in truth, of its own share:          {own.abs().max():.4f}")
 
 # %%
-# The sum gives zeros, as it did for the shares of part 1 (:ref:`when-ones-mislead`). House
+# The sum gives zero, as it did for the shares of part 1 (:ref:`when-ones-mislead`). House
 # 0 raises its own share, and lowers the other three by as much altogether. The sum adds up
-# all four. Samples *mix* where an output of one depends on an input of another. Our package
-# tests for this with a few additional products, and raises an error if it finds mixing:
+# all four. Samples *mix* where an output of one depends on an input of another. Then only
+# the full Jacobian of shape ``(4, 2, 4, 3)`` holds everything. For the effect of each house
+# on itself, take the blocks on its diagonal.
+#
+# If you are not sure whether a function mixes, :func:`pullback.mixing` tells which samples
+# mix, and how much. ``pullback.jacobian`` with ``batched=True`` tests for it with a few
+# additional products, and raises an error.
+#
+# .. dropdown:: The error, and what the test does not see
+#
+#    The message for our shares stands below. Its last sentence speaks of products with
+#    random weights. In each product of the test, some houses get prices
+#    for their outputs, drawn at random, and the others get none. If no house looked at
+#    another, only the stoves of houses with prices could earn something. What other stoves
+#    earn all the same is *what mixes*. The most that one of them earns is 0.94 times the
+#    most that any stove earns, so it is nearly as much.
+#
+#    If a stove whose house has no price earned less than the rounding error of the largest
+#    number, or hardly more, the test could not tell this from rounding, and would let it
+#    pass.
 
 try:
     pullback.jacobian(shares, X, batched=True)
@@ -176,28 +205,6 @@ except ValueError as error:
     print(error)
 
 # %%
-# What does the last sentence of the message say? In each product of the test, some houses
-# get prices for their outputs, drawn at random, and the others get none. If no house looked
-# at another, only the stoves of houses with prices could earn something. What other stoves
-# earn all the same is *what mixes*. The most that one of them earns is 0.94 times the most
-# that any stove earns, so it is nearly as much.
-#
-# :func:`pullback.mixing` tells which samples mix, and how much. If they do, only the full
-# Jacobian of shape ``(4, 2, 4, 3)`` holds everything. For the effect of each house on
-# itself, take the blocks on its diagonal.
-#
-# .. dropdown:: What the test does not see
-#
-#    Suppose that a house without a price earns less than the rounding error of the largest
-#    number, or hardly more. The test cannot tell this from rounding, and lets it pass.
-#
-# .. dropdown:: What ``vmap`` does not see
-#
-#    ``vmap`` cannot test for mixing. If ``house`` used ``X.sum(0)``, with the ``X`` of the
-#    whole program instead of its own argument, it would run. But ``jacrev`` asks only what
-#    happens when the *argument* changes. ``X.sum(0)`` counts as a constant, and that part
-#    is missing from the tables.
-#
 # .. dropdown:: BatchNorm mixes samples in training
 #
 #    BatchNorm is the most common function that mixes samples. In training mode it
@@ -205,8 +212,6 @@ except ValueError as error:
 #    mode it uses the mean and variance that it has collected during training, and the
 #    samples are independent again. With ``track_running_stats=False`` it collects none, and
 #    so it mixes the samples in ``eval()`` mode as well.
-#
-# .. dropdown:: BatchNorm under ``vmap``
 #
 #    BatchNorm insists on a dimension for the batch, and ``vmap`` takes it away. In
 #    ``eval()`` mode, give it a batch of one:
@@ -235,7 +240,7 @@ pullback.live(street, torch.tensor([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]))
 #      inputs. Then the Jacobian of the batch has shape ``(B, m, B, n)``. If the samples
 #      are independent, at most one in every ``B`` entries can be different from zero.
 #    - ``torch.func.vmap(torch.func.jacrev(f))(X)``, with ``f`` for one sample, gives
-#      ``(B, m, n)``, if ``f`` decides nothing by looking at values, as with an ``if``.
+#      ``(B, m, n)``. In ``f``, no ``if`` may look at a value.
 #    - For a batched function of independent samples, sum each output over the batch. The
 #      gradients of the ``m`` sums hold all tables.
 #    - If the samples look at one another, this sum adds up a sample's effects on all of
@@ -262,8 +267,8 @@ fuel_of_each.shape
 # .. dropdown:: How we checked this page
 #
 #    The three ways have to give the blocks of the full Jacobian and the formula for the
-#    house, and everything outside of the blocks has to be zero. For the shares, the trick
-#    must differ from the block.
+#    house, and everything outside of the blocks has to be zero. For the shares, the
+#    sum must differ from the block.
 
 formula = torch.stack([torch.ones(4, 3), 2 * X], dim=1)
 blocks = torch.stack([full[b, :, b] for b in range(4)])
@@ -288,7 +293,7 @@ nudge = torch.zeros_like(point)
 nudge[0] = h
 rate = (shares(point + nudge) - shares(point - nudge))[0, 0] / (2 * h)
 torch.testing.assert_close(own.sum().double(), rate, rtol=1e-4, atol=0)
-assert trick.abs().max() < 1e-6 < own.min()
+assert by_sum.abs().max() < 1e-6 < own.min()
 assert (fuel_rows == 2 * X).all()
 
 assert torch.equal(fuel_of_each, fuel_rows)

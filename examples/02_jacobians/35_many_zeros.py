@@ -4,23 +4,22 @@ r"""
 A Jacobian with many zeros, from a few products
 ===============================================
 
-A long corridor has a thousand rooms, and each exchanges heat with the two rooms beside it.
-At which temperatures does the corridor settle? Newton's method, which moved the stoves in
-:ref:`hitting-targets`, can find them, and as we have written it, it takes the whole
-:term:`Jacobian` at every step. That is a million entries from a thousand products. If the
-rooms are part of a large simulation and each product takes a minute, it takes most of a
-day. But almost all of the entries are zero, because a room reacts only to itself and to its
-two neighbours. If we know where the zeros are, three products are enough, and three
-minutes.
+A program simulates a building, a long corridor of a thousand rooms, and takes a minute for
+one product with the :term:`Jacobian`. At which temperatures does the corridor settle?
+Newton's method, which moved the stoves in :ref:`hitting-targets`, can find them, and as we
+have written it, it takes the whole table at every step. That is a thousand products, or
+most of a day. But nearly all of the table is zero, because a room reacts only to itself and
+to its two neighbours. If we know where the zeros are, three products are enough, and three
+minutes. We look at this with a small model of the corridor.
 """
 
 # %%
 # Let us begin with six rooms, so that we can see the table. ``T`` holds their
-# temperatures, and the function says how fast each room warms up. Let us call this
-# its *warming*. A room gets heat from
-# the room on its left. There is a draught from the right, and so it gets twice as much from
-# there. It loses more the warmer it is, here as the square of its temperature. Outside,
-# beyond both ends of the corridor, the temperature is 0:
+# temperatures, and the function says how fast each room warms up. Let us call this its
+# *warming*. A room gains heat from its two neighbours: the temperature of the room on its
+# left, and twice the temperature of the room on its right, because a draught comes from
+# there. It loses the square of its own temperature. Outside, beyond both ends of the
+# corridor, the temperature is 0:
 
 import torch
 
@@ -39,16 +38,16 @@ J
 # Each row has at most three numbers that are not zero: 1 for the left neighbour, minus
 # twice the temperature for the room itself, and 2 for the right neighbour. A table with
 # three such diagonals is called *tridiagonal*. Everything else is zero, whatever the
-# temperatures are, because the formula of a room does not contain the others. In what
-# follows, "entry" means one of the places that can hold something else than zero.
+# temperatures are, because the formula of a room does not contain the others. Let us call
+# a place of the table *filled* if it can hold something else than zero.
 #
 # Two columns in one product
 # --------------------------
 #
 # From :ref:`pushing-forward` you know that a push with a single 1 in ``u`` gives one
-# column. Column 0 has entries in rows 0 and 1 only. Column 3 has entries in rows 2, 3 and
-# 4. There is no row in which both have an entry. We say that the two columns do not
-# *meet*. This is the whole idea: columns that do not meet can be pushed *together*.
+# column. Column 0 is filled in rows 0 and 1 only. Column 3 is filled in rows 2, 3 and 4.
+# There is no row in which both are filled. We say that the two columns do not *meet*. This
+# is the whole idea: columns that do not meet can be pushed *together*.
 #
 # .. predict::
 #    :for: six numbers
@@ -62,15 +61,15 @@ both
 
 # %%
 # The numbers −2 and 1 at the start are from column 0. The numbers 2, −8 and 1 after them
-# are from column 3. In each row at least one of the two columns is zero, so no two
-# entries were added, and we can take the sum apart again without any loss.
+# are from column 3. In each row at least one of the two columns is zero. So nothing was
+# mixed, and we can take the sum apart again without any loss.
 #
 # In the same way columns 1 and 4 go together, and columns 2 and 5. Let us give a *colour*
 # to each of these groups, so that columns of the same colour do not meet.
-# ``pullback.sparsity`` finds where the entries are, and gives colours to the columns. The
+# ``pullback.sparsity`` finds the filled places, and gives colours to the columns. The
 # picture shows the table in its three colours, and beside it what the three pushes bring.
-# The two columns of a colour are squeezed into one, and no two of their entries land in the
-# same place:
+# The two columns of a colour are squeezed into one, and no two of their filled places land
+# on each other:
 
 import pullback
 
@@ -78,7 +77,7 @@ plan = pullback.sparsity(corridor, T, mode="forward")  # forward: it is to push
 pullback.draw.compression(plan)
 
 # %%
-# We can do this by hand. The colours of the columns are 0, 1, 2, 0, 1, 2, the remainder
+# We can do this by hand. Counted from 0, the colours are 0, 1, 2, 0, 1, 2, the remainder
 # when the number of the room is divided by 3. For each colour we take one push, with a 1
 # in ``u`` for every column of that colour:
 
@@ -88,12 +87,10 @@ for c in range(3):
     print(f"colour {c}:", torch.func.jvp(corridor, (T,), (u,))[1])
 
 # %%
-# Now the entries have to go back to their places. Take the entry in row 2 and column 3. Its
-# column has the colour 0, so we look at the push of colour 0. Its row is 2, so we look at
-# place 2 of this push, counting from 0. There stands a 2, as it should. Every entry is
-# found in this way: the column tells which push, and the row tells the place in it. The
-# function does this for a corridor of any length. Row ``i`` has its entries in the columns
-# ``i - 1``, ``i`` and ``i + 1``, as far as these exist:
+# Now the numbers have to go back to their places. Take row 2 and column 3. The column has
+# the colour 0, so we look at the push of colour 0. The row is 2, so we look at place 2 of
+# this push, counting from 0. There stands a 2, as it should. The column tells which push,
+# and the row tells the place in it. The function does this for a corridor of any length:
 
 
 def from_pushes(T):
@@ -103,37 +100,26 @@ def from_pushes(T):
     pushes = torch.stack([torch.func.jvp(corridor, (T,), (u,))[1] for u in groups])
     table = torch.zeros(n, n)
     for i in range(n):
-        for j in range(max(i - 1, 0), min(i + 1, n - 1) + 1):
-            table[i, j] = pushes[colour[j], i]
+        for j in (i - 1, i, i + 1):  # the filled places of row i
+            if 0 <= j < n:  # the first room has no left neighbour, the last no right one
+                table[i, j] = pushes[colour[j], i]
     return table
 
 
 torch.equal(from_pushes(T), J)
 
 # %%
-# How much this saves
-# -------------------
-#
 # For a thousand rooms three colours are still enough, and for a million as well, since
-# columns that are three apart never meet. This matters most where a product is expensive,
-# as in the simulation at the top of this page, where most of a day becomes three minutes.
-# It also matters where there are many rooms. Ten thousand rooms make a table with 100
-# million places, and only about 30,000 of them can hold something else than zero. Then keep
-# the entries alone, in a sparse matrix, as ``pullback.sparsity`` does below.
-#
-# We have measured this for a function like our corridor, on one thread of a processor. With
-# 3000 inputs and three colours, all the entries took less than three times as long as one
-# gradient. The whole table, by ``jacrev``, took more than a thousand times as long as one
-# gradient (:ref:`sparse-measured`).
+# columns that are three apart never meet.
 #
 # Where the corridor settles
 # --------------------------
 #
-# Now back to our question, with a thousand rooms. The corridor rests where the warming of
-# every room is zero. So, as in :ref:`hitting-targets`, what is missing is zero minus the
-# warming that we have, and we solve ``table @ step = missing``. The table is square here,
-# and ``solve`` finds the step without ``pinv``. We start with all rooms at 5, and each
-# table comes from three pushes:
+# Now back to our question, with a model of a thousand rooms. The corridor rests where the
+# warming of every room is zero. So, as in :ref:`hitting-targets`, what is missing is zero
+# minus the warming that we have, and we solve ``table @ step = missing``. The table is
+# square here, and ``solve`` finds the step without ``pinv``. We start with all rooms at 5,
+# and each table comes from three pushes:
 
 warm = torch.full((1000,), 5.0)
 for _ in range(5):
@@ -150,14 +136,26 @@ print("right end:", warm[-4:])
 # After five steps the warming is zero everywhere, up to rounding. In the middle of the
 # corridor the rooms settle at 3, where a room gains :math:`3+2\cdot3` and loses
 # :math:`3^2`. Towards both ends it gets colder, and coldest at the right, where the draught
-# comes in from outside. (All rooms at 0 would rest as well. Which place Newton's method
-# finds, and whether it finds one, depends on where you start. With all rooms at 1 it goes
-# astray.)
+# comes in from outside.
 #
-# For our thousand rooms the saving itself hardly matters, because a push through the
-# corridor is a single line of arithmetic. Even if ``jacfwd`` does a thousand of them side
-# by side, it is more work to solve the full table afterwards. For a system as large as
-# those above, you would leave out the zeros when you solve it, too.
+# Each step took three pushes instead of a thousand. In the simulation at the top of the
+# page, that is three minutes for most of a day. Our model itself is a single line of
+# arithmetic, and there the saving hardly matters: even a thousand pushes, side by side in
+# ``jacfwd``, are less work than to solve the full table afterwards.
+#
+# .. dropdown:: Larger tables, and where Newton's method goes
+#
+#    We have measured the saving for a function like our corridor, on one thread of a
+#    processor. With 3000 inputs and three colours, all the filled places took less than
+#    three times as long as one gradient. The whole table, by ``jacrev``, took more than a
+#    thousand times as long as one gradient (:ref:`sparse-measured`).
+#
+#    Ten thousand rooms make a table with 100 million places, and only about 30,000 of them
+#    are filled. Then keep these alone, in a sparse matrix, as ``pullback.sparsity`` does
+#    below, and leave out the zeros when you solve for the step, too.
+#
+#    All rooms at 0 would rest as well. Which place Newton's method finds, and whether it
+#    finds one, depends on where you start. With all rooms at 1 it goes astray.
 #
 # Too few colours
 # ---------------
@@ -183,27 +181,27 @@ torch.func.jvp(corridor, (T,), (two,))[1]
 # .. dropdown:: The pattern from the function: ``pullback.sparsity``
 #
 #    :func:`pullback.sparsity` finds the pattern from the operations of the function rather
-#    than from the numbers. So it finds all 16 entries even when it is shown ``T = 0``, and
-#    its plan can then be used at any ``T``. The result is a *sparse* tensor, which stores
-#    the entries of the pattern and leaves out the rest. (Without ``mode="forward"``, the
-#    function chooses between columns and rows itself. For a function that makes decisions
-#    by looking at values, the pattern may change with the input. The page of
+#    than from the numbers. So it finds all 16 filled places even when it is shown
+#    ``T = 0``, and its plan can then be used at any ``T``. The result is a *sparse* tensor,
+#    which stores the filled places and leaves out the rest. (Without ``mode="forward"``,
+#    the function chooses between columns and rows itself. For a function that makes
+#    decisions by looking at values, the pattern may change with the input. The page of
 #    ``pullback.sparsity`` says what it can and cannot follow.)
 
 plan = pullback.sparsity(corridor, torch.zeros(6), mode="forward")
 print("colours:", plan.n_colors)
 sparse = plan.jacobian(corridor, T)
-print("entries:", sparse.values().numel())
+print("filled places:", sparse.values().numel())
 torch.equal(sparse.to_dense(), J)
 
 # %%
 # .. dropdown:: Colours for a pattern of your own
 #
 #    Other functions have their zeros elsewhere. Write down the pattern, a table that is
-#    ``True`` wherever an entry can be different from zero. Then go through the columns from
-#    left to right, and give each column the first colour that is not yet used by a column
-#    it meets. (This may take more colours than necessary, but the entries can always be
-#    told apart.) For the corridor it finds our three:
+#    ``True`` wherever a place is filled. Then go through the columns from left to right,
+#    and give each column the first colour that is not yet used by a column it meets. (This
+#    may take more colours than necessary, but the numbers can always be told apart.) For
+#    the corridor it finds our three:
 
 
 def colours(pattern):
@@ -256,14 +254,14 @@ pullback.live(corridor, T)
 #
 # .. admonition:: Remember
 #
-#    - Columns that do not meet in any row can share one product, and their entries can be
+#    - Columns that do not meet in any row can share one product, and their numbers can be
 #      told apart afterwards: the column tells which product, the row the place in it.
 #    - A tridiagonal Jacobian takes at most three products, however large it is.
 #    - To colour a pattern, give each column the first colour that is not yet used by a
 #      column it meets in a row. ``pullback.sparsity`` finds the pattern and the
 #      colours.
-#    - With too few colours, or with a pattern that lacks an entry, some of the numbers
-#      can be sums of several entries, and you cannot see it in the result.
+#    - With too few colours, or with a pattern that lacks a filled place, some of the
+#      numbers can be sums of several others, and you cannot see it in the result.
 #
 # .. predict:: Try it
 #    :label: colours
@@ -292,8 +290,8 @@ pullback.draw.compression(plan_of_ring)
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The table is compared with its formula, and the entries that came from three products
-#    with the table. The same has to hold for the whole of a longer corridor. With two
+#    The table is compared with its formula, and what came from three products with the
+#    table. The same has to hold for the whole of a longer corridor. With two
 #    colours it must fail. The corridor is also left to itself for a while, starting warm,
 #    and has to come to rest where Newton's method has found. What we say of times is
 #    compared with their record.

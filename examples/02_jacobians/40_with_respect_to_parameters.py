@@ -43,24 +43,61 @@ print("predicted:", net(x).detach().round(decimals=2), " true: heat 6, fuel 14")
 # %%
 # The heat is nearly right, and about 0.7 of fuel is missing.
 #
-# The quick repair is this: the last layer adds a bias to the fuel, the same number at every
-# setting, and we raise it by what is missing here. Then the fuel rises by about 0.7 at all
-# of the hundred settings, where on average it was right. So let us look at the hidden
-# layer. Its three units react to some settings more than to others. If we change their
-# weights, some predictions move more and others less, and the harm may be smaller. We shall
-# measure both.
+# The quick repair is this: the last layer adds a bias to the fuel, and we raise it by what
+# is missing here. But the bias is the same number at every setting. So the fuel rises by
+# about 0.7 at all of the hundred settings, although on average the network was neither too
+# high nor too low there. Let us look at the hidden layer instead. Its three units react to
+# some settings more than to others. If we change their weights, some predictions move more
+# and others less, and the harm may be smaller. We shall measure both.
 #
 # The hidden layer has nine weights. For each of them we have to know how fast it moves heat
 # and fuel. (We leave its three biases as they are.)
+#
+# One layer with a pencil
+# -----------------------
+#
+# First take a single linear layer with two outputs. It computes ``weight @ x + bias``. With
+# :math:`W_{10}` for ``weight[1, 0]``, and so on, its second output is
+#
+# .. math::
+#
+#    y_1=W_{10}\cdot1+W_{11}\cdot2+W_{12}\cdot3+b_1.
+#
+# How fast does it react to each weight? :math:`W_{10}` is multiplied by the setting of the
+# first stove, so the rate is 1. The other weights of this row have the rates 2 and 3. The
+# first row of the weight does not occur, so its rates are 0. PyTorch finds the same. If you
+# have computed ``y`` already, you pass a list of parameters to ``autograd.grad``, and get a
+# piece of the table, called a *block*, for each of them:
+
+layer = torch.nn.Linear(3, 2)
+y = layer(x)
+parameters = [layer.weight, layer.bias]
+of_weight, of_bias = torch.autograd.grad(y, parameters, torch.eye(2), is_grads_batched=True)
+of_weight[1]
+
+# %%
+# Here is a layer with its six weights as ``x``. Move a weight. Does the table change?
+
+import pullback
+
+pullback.live(lambda weight: weight @ x, torch.ones(2, 3), torch.tensor([0.0, 1.0]))
+
+# %%
+# .. dropdown:: Answer
+#
+#    No. A single layer only multiplies its weights by the settings and adds up, so the
+#    table holds the settings, wherever the weights are. In our network a curved function
+#    and another layer come after the hidden layer. There the table does change with the
+#    weights.
 #
 # A function of the weights
 # -------------------------
 #
 # ``jacrev`` differentiates with respect to the *argument* of a function. The argument of
 # ``net`` is ``x``, so ``jacrev(net)(x)`` is the table for the stoves. We need a function
-# whose argument is the weights. ``functional_call`` makes one from almost any module. (It
-# refuses one that was compiled with ``torch.jit.script``.) It runs the module with the
-# parameters that you hand it, and afterwards puts the module's own back:
+# whose argument is the weights. ``functional_call`` makes one from almost any module. It
+# runs the module with the parameters that you hand it, and afterwards puts the module's own
+# back:
 
 from torch.func import functional_call, jacrev, jvp, vmap
 
@@ -76,23 +113,29 @@ list(blocks)
 
 # %%
 # ``jacrev`` takes the first argument, so this is the table for the weights. A dictionary
-# goes in and a dictionary comes out, with a *block* of the table for each parameter. The
+# goes in and a dictionary comes out, with a block of the table for each parameter. The
 # number in a name is the position in ``Sequential``. Position 0 is the hidden layer and
 # position 2 the last one. Position 1 is the curved function SiLU, which has no parameters.
 #
 # .. predict::
-#    :expects: shape
-#    :for: the shape of the block
+#    :label: not zero
+#    :for: how many entries
 #
-#    The hidden layer's weight is a matrix with a row for each of its three units and a
-#    column for each of the three stoves. What is the shape of ``blocks["0.weight"]``?
+#    The last layer's weight has a row for each of the two predictions and a column for each
+#    of the three units. So its block has :math:`2\cdot6=12` entries. How many of them can
+#    be different from zero?
 
-blocks["0.weight"].shape
+last = blocks["2.weight"]
+print("shape:", tuple(last.shape), " not zero:", last.count_nonzero().item())
 
 # %%
-# It is ``y.shape + parameter.shape``, as in :ref:`tensors-in-tensors-out`. First comes
-# the prediction, then the place in the weight. So ``blocks["0.weight"][1]`` says how fast
-# the fuel reacts to each of the nine weights, and it looks like the weight itself.
+# Six: the heat is computed with the first row of this weight only, and the fuel with the
+# second. The hidden layer is different, because both predictions use all of its units. Its
+# weight has a row for each unit and a column for each stove, and its block is of shape
+# ``(2, 3, 3)``. As in :ref:`tensors-in-tensors-out`, this is
+# ``y.shape + parameter.shape``: first the prediction, then the place in the weight. So
+# ``blocks["0.weight"][1]`` says how fast the fuel reacts to each of the nine weights, and
+# it looks like the weight itself.
 #
 # The step that corrects the fuel
 # -------------------------------
@@ -105,8 +148,9 @@ for unit in range(3):
 
 # %%
 # In each list the rates stand to one another as 1, 2 and 3. These are the settings of the
-# stoves, which the weights are multiplied by, as we shall see with a pencil below. Every
-# one of these weights moves both predictions, so no single one of them is the answer.
+# stoves, which the weights of a unit are multiplied by, as in the single layer. What comes
+# after this sum multiplies all three rates by the same factor. Every one of these weights
+# moves both predictions, so no single one of them is the answer.
 #
 # We flatten the block into a table like that of the stoves, with two rows, and with nine
 # columns for the weights. ``pinv`` finds the shortest step of all nine that hits both
@@ -149,7 +193,7 @@ for name, changed in {"step": changed_by(step), "bias": quick}.items():
 
 # %%
 # The step disturbs the other predictions of fuel little more than half as much, and it
-# hardly touches those of heat. This answers our question. But the table holds only near the
+# hardly touches those of heat. But the table holds only near the
 # weights at which it was taken. Suppose that ten times as much had been missing:
 
 print("table says:", (network(weights, x) + 10 * missing).round(decimals=2))
@@ -161,9 +205,12 @@ print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
 # method. (If you correct many predictions at once, this is called a *Gauss-Newton step*,
 # see :ref:`gauss-newton`.)
 #
-# To change several parameters at once, flatten each of their blocks and put them side by
-# side, ``torch.cat([block.flatten(1) for block in blocks.values()], dim=1)``. Then go on
-# as above, and split the step into the parameters again.
+# .. dropdown:: For a network of your own
+#
+#    To change several parameters at once, flatten each of their blocks and put them side by
+#    side, ``torch.cat([block.flatten(1) for block in blocks.values()], dim=1)``. Then go on
+#    as above, and split the step into the parameters again. ``functional_call`` refuses a
+#    module that was compiled with ``torch.jit.script``.
 #
 # A shorter line
 # --------------
@@ -186,58 +233,29 @@ print("block:", short["2.bias"].tolist())
 # module and not the argument, so the result does not depend on the argument. If such a
 # Jacobian is zero everywhere, look for a missing ``functional_call``.
 #
-# One layer with a pencil
-# -----------------------
-#
-# You can work out such a block yourself. A linear layer computes ``weight @ x + bias``.
-# With :math:`W_{10}` for ``weight[1, 0]``, and so on, its second output is
-#
-# .. math::
-#
-#    y_1=W_{10}\cdot1+W_{11}\cdot2+W_{12}\cdot3+b_1.
-#
-# How fast does it react to each weight? :math:`W_{10}` is multiplied by the setting of the
-# first stove, so the rate is 1. The other weights of this row have the rates 2 and 3. The
-# first row of the weight does not occur. If you have computed ``y`` already, one call of
-# ``autograd.grad`` with a list of parameters gives you the blocks:
-
-layer = torch.nn.Linear(3, 2)
-y = layer(x)
-parameters = [layer.weight, layer.bias]
-of_weight, of_bias = torch.autograd.grad(y, parameters, torch.eye(2), is_grads_batched=True)
-of_weight[1]
-
-# %%
-# Here is a layer with its six weights as ``x``. Move a weight. Does the table change?
-
-import pullback
-
-pullback.live(lambda weight: weight @ x, torch.ones(2, 3), torch.tensor([0.0, 1.0]))
-
-# %%
-# .. dropdown:: Answer
-#
-#    No. A single layer only multiplies its weights by the settings and adds up, so the
-#    table holds the settings, wherever the weights are. In our network a curved function
-#    and another layer come after the hidden layer. There the table does change with the
-#    weights, and this is why ten times the step went astray.
-#
 # For each sample of a batch
 # --------------------------
 #
-# As in :ref:`one-jacobian-per-sample`, ``vmap`` takes the function of one sample through
-# a batch. Our function has two arguments now, and only ``X`` has a dimension for the
-# samples. ``in_dims`` says so, with ``None`` for the weights, which all samples share, and
-# 0 for the first dimension of ``X``:
+# Which other settings would our step disturb, and how much? We can tell without changing
+# the network, if we have the block of each setting. As in :ref:`one-jacobian-per-sample`,
+# ``vmap`` takes the function of one sample through a batch. Our function has two arguments
+# now, and only ``X`` has a dimension for the samples. ``in_dims`` says so, with ``None``
+# for the weights, which all samples share, and 0 for the first dimension of ``X``:
 
-X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [4, 1, 1], [1, 1, 5]])
+X = torch.tensor([[1.0, 2, 3], [2, 2, 2], [3, 1, 1], [0, 0, 1]])
 each = vmap(jacrev(network), in_dims=(None, 0))(weights, X)
-each["0.weight"].shape
+print(each["0.weight"].shape)
+
+by_tables = each["0.weight"].flatten(2) @ step.flatten()
+by_network = network(changed_by(step), X) - network(weights, X)
+print("fuel, tables say:", by_tables[:, 1].round(decimals=2))
+print("fuel, network:   ", by_network[:, 1].round(decimals=2))
 
 # %%
-# The four samples come first, and then the block of each. The way with sums over the batch
-# does not work for weights. All samples share them, and so a sum would add up the rates of
-# all samples.
+# The four samples come first, and then the block of each. The first sample is the setting
+# that we correct. Where all stoves are at 2, the step moves the fuel nearly as much, and
+# with only the last stove at 1 it hardly moves it. (The sums over the batch do not work for
+# weights. All samples share them, so a sum would add up the rates of all samples.)
 #
 # .. admonition:: Remember
 #
@@ -352,6 +370,14 @@ assert torch.equal(of_ones, of_weight)  # the same at any weights
 changed = jacrev(network)(changed_by(10 * step), x)
 assert not torch.allclose(changed["0.weight"], blocks["0.weight"], rtol=0.1)
 assert not any(block.any() for block in short.values())
+assert not last[0, 1].any()
+assert not last[1, 0].any()
+assert blocks["0.weight"].shape == (2, 3, 3)
+ratio = blocks["0.weight"] / x
+torch.testing.assert_close(ratio, ratio[..., :1].expand(2, 3, 3))  # as 1, 2 and 3
+assert ((network(weights, settings) - measured).mean(0).abs() < 0.01).all()
+torch.testing.assert_close(by_tables, by_network, atol=0.02, rtol=0)
+assert by_network[:, 1].diff().max() < -0.05  # less and less
 
 # %%
 # **Next:** these tables were small. For a real layer they have billions of entries, and

@@ -42,16 +42,16 @@ print(f"the gradient: {W.grad.numel():,} entries, {W.grad.nbytes / 1e9:.3f} GB")
 
 X = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]], requires_grad=True)
 W = torch.tensor([[1.0, 0.0], [2.0, 1.0]], requires_grad=True)
-V = torch.tensor([[1.0, 0.0], [0.0, 10.0], [2.0, 1.0]])
+V = torch.tensor([[1.0, 0.0], [0.0, 5.0], [2.0, 1.0]])
 (X @ W.T).backward(V)
 W.grad
 
 # %%
-# Take the last entry, 11, which belongs to :math:`W_{11}`, and follow it. This weight is
+# Take the last entry, which is 6. It belongs to the weight :math:`W_{11}`. This weight is
 # used once for each sample. It helps to make the second output, where it is multiplied by
 # the second input. In the three samples the second inputs are 2, 1 and 1, and the second
-# outputs have the prices 0, 10 and 1. So the weight earns
-# :math:`0\cdot2+10\cdot1+1\cdot1=11`.
+# outputs have the prices 0, 5 and 1. So the weight earns
+# :math:`0\cdot2+5\cdot1+1\cdot1=6`.
 #
 # The other weights earn in the same way. Output ``i`` of sample ``b`` is
 #
@@ -66,9 +66,10 @@ W.grad
 #
 #    \sum_b V_{bi}X_{bj}.
 #
-# As with the 11, a column of ``V`` and a column of ``X`` are multiplied entry by entry, and
-# added up. A product of two matrices does this for all weights. It takes the *rows* of the
-# matrix on its left, so we flip ``V``, and the product is ``V.T @ X``.
+# As for :math:`W_{11}`, a *column* of ``V`` and a column of ``X`` are multiplied entry by
+# entry, and added up. A product of two matrices can do this for all weights at once. But
+# ``@`` multiplies the *rows* of its left matrix by the columns of its right one. The rows
+# of ``V.T`` are the columns of ``V``, and so the product is ``V.T @ X``.
 #
 # The input :math:`X_{bj}` is used once for each output ``i``, where it is multiplied by
 # :math:`W_{ij}`. So it earns :math:`\sum_i V_{bi}W_{ij}`, and the prices of all inputs are
@@ -98,9 +99,8 @@ pullback.live(lambda W: X.detach() @ W.T, W.detach(), V)
 # The work of a walk back
 # -----------------------
 #
-# The forward pass of this layer is one product of matrices, ``X @ W.T``. From the two
-# formulas you can read what the walk back has to do. PyTorch can count the
-# multiplications and additions in such products, and we let it count both directions.
+# The forward pass of this layer is one product of matrices, ``X @ W.T``. PyTorch can count
+# the multiplications and additions in such products, and we let it count both directions.
 #
 # .. predict::
 #    :value: 2
@@ -161,9 +161,9 @@ pullback.draw.vjp(v, J_square, result_name="v * 2 * x")
 def kept_numbers(f, x):
     sizes = []
 
-    def keep(t):
+    def keep(t):  # called twice if two rules keep the same tensor, as in x * x
         sizes.append(t.numel())
-        return t
+        return t.detach()  # t itself would keep its own graph alive
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         f(x)
@@ -203,9 +203,6 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 # among what is kept. The table of a single tanh would have a million times a million
 # entries, four terabytes in float32.
 #
-# A tensor that two rules keep, such as the ``x`` in ``x * x``, is in memory once, and our
-# function counts it twice.
-#
 # .. admonition:: Remember
 #
 #    - Each operation has a rule that computes the product of ``v`` and its Jacobian
@@ -238,7 +235,8 @@ print(backward_of_weights.get_total_flops() / forward.get_total_flops())
 # .. dropdown:: How we checked this page
 #
 #    The formulas are compared with the tables, where these are small enough to be built.
-#    The counts are compared with what the shapes say.
+#    The counts are compared with what the shapes say. (The ``x`` in ``x * x`` is in memory
+#    once, although our function counts it twice.)
 
 assert torch.equal(v @ J_square, v * 2 * x)
 small = torch.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])

@@ -67,9 +67,8 @@ H
 # the first has on the rate of the second. The rate of the first stove contains
 # :math:`x_1x_2`, which grows by :math:`x_2` for each unit of the second stove. The rate of
 # the second contains :math:`x_0x_2`, which grows by :math:`x_2` for each unit of the first.
-# It makes no difference which of the two stoves we turn first. This is so for every
-# function whose second derivatives don't jump anywhere. (Mathematicians call them
-# *continuous* then.)
+# The Hessian is symmetric for every function whose second derivatives don't jump anywhere.
+# (Mathematicians call them *continuous* then.)
 #
 # .. predict::
 #    :label: H u
@@ -173,16 +172,19 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Only ``create_graph=True`` helps. To call ``backward`` on the same ``y`` a second time
-# does not. It walks back through the fuel once more, and never through the gradient. If the
-# walk needs values that the first walk has thrown away, it raises an error. Otherwise, for
-# example with ``retain_graph=True``, it adds the first derivatives to ``x.grad`` again.
+# Only ``create_graph=True`` helps.
 #
-# .. dropdown:: The same message although you passed ``create_graph=True``
+# .. dropdown:: What does not help, and when the error comes all the same
 #
-#    If the function is linear in ``x``, and nothing else in it requires a gradient, the
-#    gradient is a constant. It has no graph, and the Hessian is zero.
-#    ``torch.func.hessian`` returns these zeros.
+#    To call ``backward`` on the same ``y`` a second time walks back through the fuel once
+#    more, and never through the gradient. If the walk needs values that the first walk has
+#    thrown away, it raises an error. Otherwise, for example with ``retain_graph=True``, it
+#    adds the first derivatives to ``x.grad`` again.
+#
+#    With ``create_graph=True`` the same error can come for another reason. If the function
+#    is linear in ``x``, and nothing else in it requires a gradient, the gradient is a
+#    constant. It has no graph, and the Hessian is zero. ``torch.func.hessian`` returns
+#    these zeros.
 #
 # A gradient inside of the loss
 # -----------------------------
@@ -196,7 +198,7 @@ except RuntimeError as error:
 #
 #    The gradient of the fuel alone is ``[8, 7, 8]``. Somebody takes the gradient of fuel
 #    and penalty together, and has forgotten ``create_graph=True``. Do we see the error from
-#    above again? If not, which three numbers do we get?
+#    above again, or do we get three numbers, and which?
 
 for create_graph in (False, True):
     y = fuel(x)
@@ -213,8 +215,8 @@ for create_graph in (False, True):
 #
 # The second line has the penalty in it, and you can work out by how much. The squares of
 # the gradient add up to a number whose own gradient, with respect to ``g``, is ``2 * g``.
-# This is the ``v`` that is pulled back through ``g``, and what arrives is ``2 * H @ g``.
-# In numbers this is ``[106, 92, 78]``, and together with ``[8, 7, 8]`` we have the second
+# This is the ``v`` that is pulled back through ``g``, and what arrives is ``2 * g @ H``. In
+# numbers this is ``[106, 92, 78]``, and together with ``[8, 7, 8]`` we have the second
 # line. If you write such a penalty, compare the gradient with and without the penalty
 # once.
 #
@@ -293,7 +295,7 @@ assert changed.nonzero().tolist() == [[1, 2], [2, 1]]
 (one,) = torch.autograd.grad(g, x, torch.tensor([0.0, 1.0, 0.0]), retain_graph=True)
 assert (one.tolist(), ones.tolist()) == ([3, 2, 1], [7, 6, 5])
 torch.testing.assert_close(total, (g + 2 * H @ g).detach())  # with the penalty
-assert (2 * H @ g).tolist() == [106, 92, 78]
+assert (2 * g @ H).tolist() == (2 * H @ g).tolist() == [106, 92, 78]
 
 leaf = point.clone().requires_grad_()
 y = fuel(leaf)

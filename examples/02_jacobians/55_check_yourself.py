@@ -57,31 +57,30 @@ import pullback
 pullback.live(lambda x: second(first(x)), x)
 
 # %%
-# 2 · Where to start
+# 2 · A narrow place
 # ------------------
 #
-# A dial sets 1000 valves, the valves set the temperatures of 1000 rooms, and these decide
-# what 1000 meters show. The three tables have the shapes ``(1000, 1)``, ``(1000, 1000)``
-# and ``(1000, 1000)``. You want the table of the whole, ``J3 @ J2 @ J1``.
+# A network squeezes 1000 numbers into 2, makes 1000 of them again, and takes these to 1000
+# others. The three tables have the shapes ``(2, 1000)``, ``(1000, 2)`` and
+# ``(1000, 1000)``. Somebody computes the table of the whole as ``J3 @ (J2 @ J1)``.
 #
 # .. predict:: Question
 #    :label: millions
 #    :for: how many millions
 #
-#    In which order do you multiply? How many millions of multiplications does it take in
-#    the better order, and how many in the other?
+#    Why is it slow? How many millions of multiplications do the better brackets take, and
+#    how many does this program take?
 #
 # .. dropdown:: Answer
 #
-#    Start on the right, ``J3 @ (J2 @ J1)``. The chain begins with one number, so
-#    ``J1`` is a column, and a table times a column is a column again. Each of the two
-#    products takes a million multiplications. ``(J3 @ J2) @ J1`` takes a billion for the
-#    first product and a million for the second. Starting on the left is cheap if the
-#    chain *ends* in one number. (:ref:`chain-of-jacobians`)
+#    ``J2 @ J1`` is a table of 1000 by 1000 already, and to multiply it by ``J3`` takes a
+#    billion. In ``(J3 @ J2) @ J1`` each product takes two million, because ``J3 @ J2`` is
+#    only two columns wide. So the narrow place of a chain need not be at one of its ends.
+#    (:ref:`chain-of-jacobians`)
 
-right_first = 1000 * 1000 * 1 + 1000 * 1000 * 1
-left_first = 1000 * 1000 * 1000 + 1000 * 1000 * 1
-print("millions", [right_first / 1e6, left_first / 1e6])
+narrow = 1000 * 1000 * 2 + 1000 * 2 * 1000
+wide = 1000 * 2 * 1000 + 1000 * 1000 * 1000
+print("millions", [narrow / 1e6, wide / 1e6])
 
 # %%
 # 3 · Four indices
@@ -128,26 +127,38 @@ four = jacfwd(lambda x: torch.tanh(A @ x))(at)
 print("columns:", four.shape[1])
 
 # %%
-# 5 · Only the result
-# -------------------
+# 5 · Two lengths
+# ---------------
 #
-# Somebody hands you a tensor ``y`` of shape ``(3,)`` and the ``x`` that it was computed
-# from. You do not have the function. How do you get the table in one call?
+# Somebody has measured two lengths. The first may be off by about 0.3 and the second by
+# about 0.4, each by itself, and as often up as down. How far off are their difference and
+# their sum? The program pushes the two errors forward:
+
+
+def of_lengths(x):
+    return torch.stack([x[0] - x[1], x[0] + x[1]])
+
+
+lengths, error = torch.tensor([20.0, 10.0]), torch.tensor([0.3, 0.4])
+value, pushed = torch.func.jvp(of_lengths, (lengths,), (error,))
+print("errors:", pushed)
+
+# %%
+# .. predict:: Question
+#    :for: the two typical errors
+#
+#    Why are these not the typical errors of the difference and the sum? Which are?
 #
 # .. dropdown:: Answer
 #
-#    ``torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)`` takes a ``v`` for
-#    each row as a batch, and returns a tuple with the table. If you pass
-#    ``[y[0], y[1], y[2]]`` as outputs instead, you get the sum of the rows.
+#    The push says what happens if both lengths are too long. In the difference the errors
+#    then nearly cancel. But as often as not, one is too long and the other too short. It is
+#    the *squares* that add up, and for this you need each entry by itself. The rows are
+#    ``[1, -1]`` and ``[1, 1]``, and both give the root of :math:`0.09+0.16`, which is 0.5.
 #    (:ref:`the-whole-jacobian`)
 
-leaf = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-y = leaf**2
-(five,) = torch.autograd.grad(
-    y, leaf, torch.eye(3), is_grads_batched=True, retain_graph=True
-)
-print(five)
-print("with a list:", torch.autograd.grad([y[0], y[1], y[2]], leaf)[0])
+five = ((jacrev(of_lengths)(lengths) * error) ** 2).sum(1).sqrt()
+five
 
 # %%
 # 6 · A plan and its prices
@@ -175,29 +186,34 @@ six.item()
 # 7 · A batch
 # -----------
 #
-# A network takes a batch of shape ``(64, 10)`` to ``(64, 3)``. You want a table of shape
-# ``(3, 10)`` for each sample. So you sum each of the three outputs over the batch, and
-# take the gradient of each sum with respect to the batch. When are these the tables that
-# you want? Are they, if the network ends in a BatchNorm, in
-# training mode and in ``eval()`` mode?
+# A network takes a batch of shape ``(64, 10)`` to ``(64, 3)``, and ends in a BatchNorm.
+# Somebody wants a table of shape ``(3, 10)`` for each sample, sums each of the three
+# outputs over the batch, and takes the gradient of each sum with respect to the batch.
+#
+# .. predict:: Question
+#    :label: largest in train
+#    :for: the largest entry in training mode
+#
+#    A new BatchNorm gives each column of its output the mean 0. What is the largest entry
+#    of all these tables in training mode? Are they right in ``eval()`` mode?
 #
 # .. dropdown:: Answer
 #
-#    They are, if the outputs of each sample depend on that sample only. With BatchNorm in
-#    training mode they do not, and you get the sum of a sample's effects on the whole
-#    batch. In the network below that sum is zero, since a normalised column always adds
-#    up to the same number. In ``eval()`` mode, with the mean and variance that BatchNorm
-#    has collected, the tables are right. (:ref:`one-jacobian-per-sample`)
+#    It is zero: a column with the mean 0 adds up to 0, whatever the batch is, and so its
+#    sum does not change. In training mode you get the sum of a sample's effects on the
+#    whole batch. In ``eval()`` mode, with the mean and variance that BatchNorm has
+#    collected, each output depends on its own sample only, and the tables are right.
+#    (:ref:`one-jacobian-per-sample`)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 net = torch.nn.Sequential(torch.nn.Linear(10, 3), torch.nn.BatchNorm1d(3))
 batch = torch.randn(64, 10, requires_grad=True)
 seven = {}
-for mode in (True, False):
-    net.train(mode)
+for mode in ("train", "eval"):
+    net.train(mode == "train")
     rows = [torch.autograd.grad(net(batch)[:, k].sum(), batch)[0] for k in range(3)]
     seven[mode] = torch.stack(rows, dim=1)
-    print(f"training={mode}: largest entry {seven[mode].abs().max():.4f}")
+    print(f"largest in {mode}: {seven[mode].abs().max():.4f}")
 
 # %%
 # 8 · Four in a row
@@ -207,8 +223,6 @@ for mode in (True, False):
 # ``i + 3``. So the last output, number 499, looks at inputs 499 to 502, and there are
 # :math:`500+3=503` inputs. Here are the first five outputs with the eight inputs that they
 # look at:
-
-import pullback
 
 pullback.draw.dependence(torch.ones(5, 8).triu().tril(3))
 
@@ -235,31 +249,40 @@ eight = torch.stack(
     [torch.func.jvp(mean_of_four, (series,), ((colour == c).float(),))[1] for c in range(4)]
 )
 small = pullback.sparsity(mean_of_four, series[:12], mode="forward")
-print("groups:", small.n_colors)
-pullback.draw.compression(small)  # the same for 12 inputs
+print("groups:", small.n_colors)  # found for 12 inputs
 
 # %%
-# 9 · With respect to params
-# --------------------------
+# 9 · A weight that does nothing
+# ------------------------------
 #
-# What does ``jacrev(lambda params: net(x))(params)`` return, and which line was meant?
+# A layer computes ``W @ inputs``. Somebody wants to know what a turn of the weight
+# ``W[0, 1]`` does to the two outputs. The block of ``W`` has shape ``(2, 2, 2)``, and is
+# made into a table with two rows and four columns:
+
+W, inputs = torch.tensor([[3.0, 1.0], [2.0, 4.0]]), torch.tensor([1.0, 5.0])
+block = jacrev(lambda W: W @ inputs)(W)
+turn = torch.tensor([[0.0, 1.0], [0.0, 0.0]])  # only W[0, 1] moves
+table = block.reshape(4, 2).T
+print("rates:", table @ turn.flatten())
+
+# %%
+# .. predict:: Question
+#    :for: the two rates
+#
+#    The table says that the weight does nothing. What are the right rates? Which line is
+#    wrong, and how do you mend it?
 #
 # .. dropdown:: Answer
 #
-#    Zeros of the right shapes. ``net(x)`` uses the tensors inside the module,
-#    so the result does not depend on the argument. What was meant is
-#    ``jacrev(lambda params: functional_call(net, params, (x,)))(params)``.
-#    (:ref:`with-respect-to-parameters`)
+#    ``W[0, 1]`` is multiplied by ``inputs[1]``, which is 5, and only in the first output.
+#    So the rates are ``[5, 0]``. In the block, the output comes first and the two indices
+#    of the weight come after it. To flatten these two, and nothing else, write
+#    ``block.flatten(1)``. ``reshape(4, 2)`` joins the output with the row of the weight,
+#    and no ``.T`` can part them again. (:ref:`tensors-in-tensors-out`,
+#    :ref:`with-respect-to-parameters`)
 
-params = {name: p.detach() for name, p in net.named_parameters()}
-sample = torch.ones(1, 10)
-wrong = jacrev(lambda params: net(sample))(params)
-right = jacrev(lambda params: functional_call(net, params, (sample,)))(params)
-for name in wrong:
-    entries = [J[name].count_nonzero().item() for J in (wrong, right)]
-    print(
-        f"{name}: {entries[0]} entries are not zero, and {entries[1]} with the line meant"
-    )
+nine = block.flatten(1) @ turn.flatten()
+nine
 
 # %%
 # 10 · The weights, for each sample
@@ -275,9 +298,9 @@ for name in wrong:
 #
 # .. dropdown:: Answer
 #
-#    ``(64, 3, 3, 10)``: the sample, the output, and the shape of the weight. A table
-#    for each sample cannot come from sums over the batch, because all samples share the
-#    weight. (:ref:`one-jacobian-per-sample`, :ref:`with-respect-to-parameters`)
+#    ``(64, 3, 3, 10)``: the sample, the output, and the shape of the weight. Sums over the
+#    batch cannot give them, because all samples share the weight.
+#    (:ref:`one-jacobian-per-sample`, :ref:`with-respect-to-parameters`)
 
 layer = torch.nn.Linear(10, 3)
 layer_params = {name: p.detach() for name, p in layer.named_parameters()}
@@ -287,27 +310,39 @@ ten = vmap(jacrev(predict), in_dims=(None, 0))(layer_params, data)["weight"]
 ten.shape
 
 # %%
-# 11 · What is kept
-# -----------------
+# 11 · A mean that fills the memory
+# ---------------------------------
 #
+# After training, somebody adds up the losses of five batches of a million numbers each, to
+# print their mean. ``backward`` is never called. With every batch, more memory is gone:
+
+scale = torch.tensor(2.0, requires_grad=True)
+batches, total = torch.linspace(-1, 1, 5_000_000).reshape(5, -1), 0.0
+for numbers in batches:
+    loss = torch.tanh(scale * numbers).sum()
+    total = total + loss
+
+# %%
 # .. predict:: Question
+#    :label: millions
 #    :for: kept, in millions
 #
-#    ``x`` has a million numbers, and ``y = torch.tanh(torch.tanh(x)).sum()``. How many
-#    millions of numbers does PyTorch keep for the walk back? And how many would the
-#    Jacobian of one tanh have, if it were built?
+#    How many millions of numbers does PyTorch keep for a walk back when the loop is over?
+#    Why does it not let go of them after each batch? Which line do you change?
 #
 # .. dropdown:: Answer
 #
-#    Two million. Each tanh keeps its result, and the sum keeps nothing, because its
-#    rule only copies what arrives. The Jacobian of one tanh would have a million times
-#    a million numbers. (:ref:`never-built`)
+#    Ten million. The rule of a product needs the other factor, so each batch is kept, and
+#    so is the result of each tanh. The sums keep nothing. All of it is needed as long as
+#    somebody may call ``total.backward()``. With ``total + loss.item()``, the next batch
+#    takes the place of the last. Under ``torch.no_grad()`` nothing is kept.
+#    (:ref:`never-built`)
 
-long, kept = torch.linspace(-1, 1, 1_000_000, requires_grad=True), []
-with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
-    torch.tanh(torch.tanh(long)).sum()
-millions = torch.tensor([t.numel() for t in kept]).sum() / 1e6
-millions.item()
+kept = []
+keep = lambda t: kept.append(t.numel()) or t.detach()
+with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+    torch.tanh(scale * batches[0]).sum()
+print("millions", 5 * torch.tensor(kept).sum().item() / 1e6)
 
 # %%
 # 12 · Push or pull
@@ -450,31 +485,43 @@ print("wish:", wish, " change:", change[[0, 500]].round(decimals=4) + 0.0)
 
 assert one.shape == (1, 3)
 torch.testing.assert_close(one, directly)
-assert [right_first, left_first] == [2_000_000, 1_001_000_000]
+assert [narrow, wide] == [4_000_000, 1_002_000_000]
 assert three.shape == (3, 2, 3, 4)
 assert three.count_nonzero() == 24
 torch.testing.assert_close(four, jacrev(lambda x: torch.tanh(A @ x))(at))
-assert torch.equal(five, torch.diag(2 * leaf.detach()))
-assert torch.equal(torch.autograd.grad(list(leaf**2), leaf)[0], five.sum(0))
+off = of_lengths(lengths[:, None] + error[:, None] * torch.randn(2, 10_000))
+torch.testing.assert_close(off.std(1), five, rtol=0.03, atol=0)
 assert rates.tolist() == [2, 5]
 assert six == v @ rates == 15
 assert (
-    seven[True].abs().max() < 1e-5
+    seven["train"].abs().max() < 1e-5
 )  # normalised columns add up to 0, whatever the batch is
 alone = jacrev(lambda x: net(x[None])[0])(batch[5].detach())
-torch.testing.assert_close(seven[False][5], alone)
+torch.testing.assert_close(seven["eval"][5], alone)
 assert windows.shape == (500, 4)
 assert (colour[windows].sort(1).values == torch.arange(4)).all()
 dense = jacfwd(mean_of_four)(series)
 i, j = dense.nonzero().T
 torch.testing.assert_close(eight[colour[j], i], dense[i, j])
-assert not any(block.any() for block in wrong.values())
-assert all(right[name].any() for name in ("0.weight", "0.bias", "1.bias"))
+torch.testing.assert_close(turn @ inputs, nine)  # linear, so a whole unit
+assert nine.tolist() == [5, 0]
 assert ten.shape == (64, 3, 3, 10)
-sums = [torch.autograd.grad(layer(data)[:, k].sum(), layer.weight)[0] for k in range(3)]
-assert torch.stack(sums).shape == (3, 3, 10)
-torch.testing.assert_close(torch.stack(sums), ten.sum(0), rtol=1e-4, atol=1e-4)
-assert [t.numel() for t in kept] == [1_000_000, 1_000_000]
+assert kept == [1_000_000, 1_000_000]
+import weakref
+
+
+def weakly(t):
+    alive.append(weakref.ref(copy := t.detach()))
+    return copy
+
+
+for as_number, left in ((False, 10), (True, 2)):
+    alive, total = [], 0.0
+    with torch.autograd.graph.saved_tensors_hooks(weakly, lambda t: t):
+        for numbers in batches:
+            loss = torch.tanh(scale * numbers).sum()
+            total = total + (loss.item() if as_number else loss)
+    assert [kept() is None for kept in alive].count(False) == left
 assert torch.equal(torch.func.hessian(f)(x.detach()), torch.tensor([[4.0, 2], [2, 0]]))
 assert twelve.tolist() == by_push.tolist() == [2, 2]
 assert torch.equal(thirteen, X.grad)
