@@ -46,7 +46,7 @@ const distance = (a, b, most) => {
 const WEIGHTS = {
   title: 3,
   wording: 1.2,
-  words: 4, // what an entry is asked for with, and does not say
+  words: 3.2, // what an entry is asked for with, and does not say
   many: 0.4, // how much such a word counts for less among many of them
   wordings: 0.4, // how much a word of the wordings counts for less among many of them
   saturation: 1.2, // of a word that is said again and again
@@ -66,7 +66,7 @@ const WEIGHTS = {
   answer: 1.17,
   term: 1.3,
   defined: 2, // and a term, where it is asked what something is
-  fix: 2, // a page that starts from a symptom
+  fix: 1.6, // a page that starts from a symptom
   message: 1.4, // the page of a message; one that is quoted counts as a page
   raised: 1.4, // and more where the query says that something raises, fails or warns
   typed: 3, // and where the query is a part of the message, typed by hand
