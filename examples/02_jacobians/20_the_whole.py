@@ -93,15 +93,17 @@ rows = [torch.autograd.grad(y, leaf, v, retain_graph=True)[0] for v in torch.eye
 torch.equal(torch.stack(rows), table)
 
 # %%
-# ``jacrev`` computes the same two products at the same time, side by side. We still
-# count them as two, because each ``v`` has numbers of its own that go back through the
-# house, and that is as much work as before. What is saved is the beginning of each
-# operation. Whenever one is called, some time goes by before PyTorch computes the first
-# number, and side by side nearly every operation is called once for all rows, instead of
-# once for each. When there are hundreds of rows, this is usually much faster than a loop in
-# Python (:ref:`ways-measured`). It also takes more memory, because the intermediate numbers
-# of all rows are there together. The *rev* in its name stands for :term:`reverse mode`, the
-# name for a walk from the outputs back to the inputs.
+# ``jacrev`` computes the same two products at the same time, side by side. We still count
+# them as two, because each ``v`` has numbers of its own that go back through the house, and
+# that is as much work as before. What is saved is the beginning of each operation. Whenever
+# one is called, some time goes by before PyTorch computes the first number, and side by
+# side nearly every operation is called once for all rows, instead of once for each. When
+# there are hundreds of rows, this is usually much faster than a loop in Python
+# (:ref:`ways-measured`). It also takes more memory, because the intermediate numbers of all
+# rows are there together. (If you have ``y`` but not the function,
+# ``is_grads_batched=True`` tells ``autograd.grad`` to take all the ``v`` at once, as you
+# will see in the fold further down.) The *rev* in its name stands for :term:`reverse mode`,
+# the name for a walk from the outputs back to the inputs.
 #
 # Three dials and five thousand rooms
 # -----------------------------------

@@ -114,11 +114,14 @@ print("rate:", rate, " curvature:", curvature, " step:", step)
 
 # %%
 # One half is the step at which the fuel was lowest in our trial. Along this plan the fuel
-# happens to be a parabola, and one step hits its lowest point exactly. In general the
-# curvature changes on the way. If the function has grown at the new place, you went too
-# far, and try half the step. Otherwise compute rate and curvature again there, and take
-# another step. Where the curvature is zero or negative, the formula does not lead to a
-# lowest point at all.
+# happens to be a parabola, and one step hits its lowest point exactly.
+#
+# .. dropdown:: If it is no parabola
+#
+#    In general the curvature changes on the way. If the function has grown at the new
+#    place, you went too far, and try half the step. Otherwise compute rate and curvature
+#    again there, and take another step. Where the curvature is zero or negative, the
+#    formula does not lead to a lowest point at all.
 #
 # H u without H
 # -------------
