@@ -144,8 +144,11 @@ print(f"{slow.weight.item() - before:.2f}", slow.weight.requires_grad)
 #
 # In actor-critic programs the *advantage*, return minus value, weighs the log-probability
 # of what the actor did. It is a weight, so it has to be a constant. If it keeps its graph,
-# the actor's loss also pushes the value, in the first line by −1. The value has a loss of
-# its own, in which the return is the constant:
+# the actor's loss also pushes the value, in the first line by −1. (In a program, cut the
+# advantage in the actor's loss alone, ``-(logp * advantage.detach()).mean()``, and not
+# where it is computed, if the critic's loss is ``advantage.pow(2).mean()``:
+# :ref:`actor-critic-detach`.) The value has a loss of its own, in which the return is the
+# constant:
 
 logp, value, returns = weight(-1.0), weight(2.0), torch.tensor(5.0)
 for A in (returns - value, (returns - value).detach()):
