@@ -6,7 +6,7 @@ The gradient argument in three questions
 
 Have you understood what ``v`` is? Here are three questions. Answer each of them before you
 run the cell below it. The cell computes the right answer, and the pages that are named
-after it explain this answer.
+below it explain this answer.
 """
 
 # %%
