@@ -55,8 +55,8 @@ tangent
 
 # %%
 # The tangent of the result is the same :math:`Ju`. The price is one pass for each
-# direction. With a one-hot ``u`` you get a column of J, just as you get a row of J with a
-# one-hot ``v``. Here is the second column:
+# direction. A one-hot ``u`` gives you a column of J, as a one-hot ``v`` gives you a row of
+# J. Here is the second column:
 
 torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 

@@ -7,8 +7,7 @@ v is the upstream gradient: feeding dz/dy onward, cutting a graph in two
 Half of your calculation is in PyTorch, and the other half is somewhere else, for example in
 NumPy, in a simulator, or in another process. How do you get the gradient through both? If a
 number :math:`z` is computed from :math:`y` elsewhere, pass :math:`\partial z/\partial y` as
-``v``. Then ``y.backward(v)`` gives :math:`\partial z/\partial x`, just as a single graph
-would.
+``v``. Then ``y.backward(v)`` gives :math:`\partial z/\partial x`, as a single graph would.
 """
 
 # %%
