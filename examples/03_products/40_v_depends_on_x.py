@@ -74,7 +74,7 @@ for number in (loss, loss**2 / 2, 0.5 * loss):
 # *Is (logits * onehot).sum().backward() the same as (logits *
 # onehot).backward(gradient=logits * onehot)?* No. The sum gives each product the weight 1.
 # The call with ``gradient=`` weights each product by its own value, as ``backward(y)`` did
-# above. Our logits are 1 and 2, and the one-hot vector selects the second:
+# above. Our logits are 1 and 2, and ``onehot`` selects the second:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 chosen = logits * torch.tensor([0.0, 1.0])
