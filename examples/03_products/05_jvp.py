@@ -21,8 +21,8 @@ in a single pass that needs no graph.
 #
 # The :term:`tangent` ``u`` has the shape of ``x``. The product :math:`Ju` is a sum of
 # *columns* and has the shape of ``y``. A :term:`cotangent` ``v`` is the mirror image of a
-# tangent. It goes in with the shape of ``y``, and its product comes out with the shape of
-# ``x``. Here is :math:`Ju` at :math:`(2,3)`, printed below ``f(x)``:
+# tangent. You pass a cotangent in the shape of ``y``, and its product :math:`v^\top J` has
+# the shape of ``x``. Here is :math:`Ju` at :math:`(2,3)`, printed below ``f(x)``:
 
 import torch
 
@@ -63,7 +63,7 @@ torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 # %%
 # *The slope of a loss along a direction: jvp, or backward and a dot product?* Both give the
 # same number. One pass of ``jvp`` keeps nothing in memory as long as neither x nor a weight
-# requires a gradient. Otherwise it records a graph, as the last line below shows. The
+# requires a gradient. Otherwise it records a graph, as the last line of the code shows. The
 # gradient from one ``backward`` serves every direction at the point, with one dot product
 # for each direction:
 
@@ -114,8 +114,8 @@ print(by_weights, torch.func.jvp(lambda w: call(layer, w, (x,)), (w,), (ones,))[
 # %%
 # *Is forward mode slower than the double-grad trick?* If you have compared it with
 # :func:`torch.autograd.functional.jvp`, you may have timed the trick twice, since that
-# function is two reverse passes itself (:ref:`jvp-from-vjps`). Forward mode keeps nothing
-# for a backward pass, so its memory does not grow with depth. If weights require a
+# function itself consists of two reverse passes (:ref:`jvp-from-vjps`). Forward mode keeps
+# nothing for a backward pass, so its memory does not grow with depth. If weights require a
 # gradient, this holds only under ``no_grad``. The double-grad trick does keep tensors, as a
 # hook on :term:`saved tensors <saved tensor>` shows:
 

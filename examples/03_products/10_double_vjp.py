@@ -4,11 +4,11 @@ r"""
 A JVP from two VJPs
 ===================
 
-You need :math:`Ju`, how fast the outputs change when the inputs move along ``u``, but some
-operation of your function has no rule for :term:`forward mode`. Two products in
-:term:`reverse mode` give the same result. The :term:`vector-Jacobian product` is a function
-of ``v``. If you differentiate this function with respect to ``v``, with ``u`` as the
-:term:`cotangent`, you get :math:`Ju`.
+You need :math:`Ju`, which says how fast the outputs change when the inputs move along
+``u``, but some operation of your function has no rule for :term:`forward mode`. Two
+products in :term:`reverse mode` give the same result. The :term:`vector-Jacobian product`
+is a function of ``v``. If you differentiate this function with respect to ``v``, with ``u``
+as the :term:`cotangent`, you get :math:`Ju`.
 """
 
 # %%
@@ -131,8 +131,8 @@ for way in (jvp, lambda f, x, u: torch.func.jvp(f, (x,), (u,))):
         print(str(error).splitlines()[0][:95])
 
 # %%
-# The plain backend, ``SDPBackend.MATH``, allows both. The price is memory: this backend
-# forms the matrix of attention weights, which the fused backend never does:
+# The plain backend, ``SDPBackend.MATH``, allows both ways. The price is memory: this
+# backend forms the matrix of attention weights, which the fused backend never does:
 
 with sdpa_kernel(SDPBackend.MATH):
     both = jvp(attention, q, q), torch.func.jvp(attention, (q,), (q,))[1]

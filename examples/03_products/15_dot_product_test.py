@@ -174,7 +174,7 @@ assert pullback.check(f, x[:5], v[:4]).ok
 # ----------
 #
 # :ref:`gradcheck` compares every entry of the Jacobian with differences, and
-# :ref:`custom-function` shows where hand-written backward functions come from.
+# :ref:`custom-function` is about Functions with a hand-written backward.
 #
 # .. asked: adjoint test; check a vjp against a jvp; test that my backward is the
 #    transpose; verify a custom gradient with random vectors; transpose test of a linear

@@ -31,7 +31,7 @@ second
 
 # %%
 # With :mod:`torch.func` you write down the derivative at *one* point, and ``vmap`` applies
-# it to all of them. Derivatives can be nested as deep as you like:
+# it to all of them. You can nest derivatives as deeply as you like:
 
 derivative = torch.func.grad
 f2 = torch.func.vmap(derivative(derivative(lambda x: x**3)))

@@ -95,12 +95,12 @@ products = torch.autograd.grad(gradients, weights, list(direction.values()))
 torch.testing.assert_close(list(products), list(Hd.values()))
 
 # %%
-# *The last bias "appears to not have been used in the graph".* It is used in the outputs,
-# but not in their gradient. A sum of outputs is linear in the last bias, so the row and the
-# column of H that belong to this bias are zero. With ``materialize_grads=True`` you get
-# these zeros, and with ``allow_unused=True`` you get None in their place. A squared error,
-# as above, is not linear in the bias, and so the message does not appear. Here are the
-# message and the zeros for the sum:
+# *The last bias "appears to not have been used in the graph".* The bias is used in the
+# outputs, but not in their gradient. A sum of outputs is linear in the last bias, so the
+# row and the column of H that belong to this bias are zero. With ``materialize_grads=True``
+# you get these zeros, and with ``allow_unused=True`` you get None in their place. A squared
+# error, as above, is not linear in the bias, and so the message does not appear. Here are
+# the message and the zeros for the sum:
 
 slopes = torch.autograd.grad(model(data).sum(), weights, create_graph=True)
 for flag in ({"retain_graph": True}, {"materialize_grads": True}):
@@ -162,7 +162,8 @@ for i in range(3):
 # ---------------
 #
 # Without ``create_graph=True`` the gradient has no graph, and so it cannot be
-# differentiated again. This is one of the messages that people paste most often:
+# differentiated again. The message that you then get is one of those that people paste most
+# often:
 
 try:
     torch.autograd.grad(f(x), x)[0].backward(u)

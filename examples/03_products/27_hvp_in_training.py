@@ -38,9 +38,9 @@ def slopes(model, rows=slice(None)):
 
 
 # %%
-# A solver wants one flat vector for all the weights, which has 17 entries here. So our
-# product takes such a vector, cuts it into pieces with the shapes of the weights, and
-# returns a flat one:
+# A solver wants one flat vector for all the weights, which has 17 entries for our network.
+# So our product takes such a vector, cuts it into pieces with the shapes of the weights,
+# and returns a flat one:
 
 
 def flat(tensors):
@@ -98,7 +98,7 @@ def slopes_of(*weights):
 
 # %%
 # With a fixed mask, all products belong to one matrix, as conjugate gradients or an
-# iteration for the largest eigenvalue require. The two equal numbers show it:
+# iteration for the largest eigenvalue require. The two equal numbers below show this:
 
 
 def forward_over_reverse(u):

@@ -52,11 +52,11 @@ print(pullback.hessian(f, x))
 # -------------------
 #
 # If the variables of f come in two groups, :math:`H` is made of blocks, and the block below
-# the diagonal is the transpose of the one above. So take the gradient with respect to each
-# group, and differentiate it only with respect to this group and the groups that come after
-# it. Below, two products give the rows of the blocks ``aa`` and ``ab``, and three products
-# give only the rows of the last block, ``bb``. That is still n products. All that you save
-# is the part of the last three products that would lead to ``a`` again:
+# the diagonal is the transpose of the block above it. So take the gradient with respect to
+# each group, and differentiate it only with respect to this group and the groups that come
+# after it. Below, two products give the rows of the blocks ``aa`` and ``ab``, and three
+# products give only the rows of the last block, ``bb``. These are still n products in all.
+# All that you save is the part of the last three products that would lead to ``a`` again:
 
 
 def energy(a, b):
@@ -124,8 +124,8 @@ blocks = torch.func.hessian(loss)(w)
 {name: tuple(block.shape) for name, block in blocks["0.weight"].items()}
 
 # %%
-# To see it as one matrix, we flatten the blocks and put them together in the order of the
-# parameters:
+# To see the Hessian as one matrix, we flatten the blocks and put them together in the order
+# of the parameters:
 
 import pullback.plot
 

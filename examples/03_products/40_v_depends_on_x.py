@@ -42,7 +42,7 @@ y.backward(v.detach(), retain_graph=True)
 x.grad
 
 # %%
-# For the whole derivative, make the product yourself and differentiate it:
+# If you want the whole derivative, write out the product and differentiate it:
 
 x.grad = None
 (v * y).sum().backward()
@@ -58,11 +58,11 @@ half = torch.autograd.grad(y, x, y, retain_graph=True)[0]
 print(half, torch.autograd.grad((y * y).sum(), x)[0])
 
 # %%
-# *Is loss.backward(loss) the same as loss.backward()?* No, it gives the gradient times the
-# value of the loss. This is again one half of a gradient, namely of the gradient of
-# ``loss**2``. If you pass 0.5, as a tensor of shape ``()``, you get the gradient of half
-# the loss. For the first three lines below, we pass nothing, the loss and 0.5. For the last
-# three, we differentiate the three numbers whose gradients these are:
+# *Is loss.backward(loss) the same as loss.backward()?* No, ``loss.backward(loss)`` gives
+# the gradient times the value of the loss. This is again one half of a gradient, namely of
+# the gradient of ``loss**2``. If you pass 0.5, as a tensor of shape ``()``, you get the
+# gradient of half the loss. For the first three lines below, we pass nothing, the loss and
+# 0.5. For the last three, we differentiate the three numbers whose gradients these are:
 
 loss = (x**3).sum()
 for v in (None, loss, torch.tensor(0.5)):

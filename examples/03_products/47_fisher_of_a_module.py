@@ -65,7 +65,7 @@ print(tuple(each.shape), (squared_mean / mean_of_squares)[:5].numpy().round(2))
 # The mean of squares is called the *empirical* Fisher, because it uses the labels of the
 # data. The Fisher matrix itself averages over labels that are drawn from the model. Our
 # model has only three labels, and so we take all of them, each weighted by its probability.
-# The empirical Fisher is not the same:
+# The empirical Fisher differs from this matrix, as the ratios of the diagonal entries show:
 
 p = logits(w).softmax(1)
 every_label = [

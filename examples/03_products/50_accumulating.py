@@ -109,9 +109,9 @@ print(str(caught[-1].message).partition(". ")[0])
 x.grad = None
 
 # %%
-# *Is the warning serious?* Yes. The garbage collector of Python does not see this cycle.
-# The tensor, its gradient and the graph between them stay in memory, and if you do this in
-# a loop, each iteration adds another such cycle. :func:`torch.autograd.grad` returns its
+# *Is the warning serious?* Yes. Python's garbage collector does not see this cycle. The
+# tensor, its gradient and the graph between them stay in memory, and if you do this in a
+# loop, each iteration adds another such cycle. :func:`torch.autograd.grad` returns its
 # result and stores nothing. Here are both ways. The tensor is made in a function, and when
 # the function returns, only a weak reference to the tensor is left:
 

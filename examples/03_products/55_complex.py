@@ -8,7 +8,7 @@ Your network works with complex numbers, and you wonder whether ``x.grad`` is th
 or its conjugate, and what to pass for ``v``. For a complex ``y``, ``v`` has the shape *and*
 the complex dtype of ``y``. If f is holomorphic, ``x.grad`` gets :math:`J^\mathsf{H}v`,
 where :math:`J^\mathsf{H}` is the conjugate of J, transposed. A real loss of a complex ``x``
-needs no ``v``. Its ``x.grad`` is the direction of steepest ascent.
+needs no ``v``. For such a loss, ``x.grad`` points in the direction of steepest ascent.
 """
 
 # %%

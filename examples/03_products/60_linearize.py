@@ -99,8 +99,8 @@ ax = pullback.plot.heatmap(
 # -------------------------------------------------
 #
 # A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. You need neither J nor its
-# inverse for this. GMRES needs only products, and J need not be symmetric, as it must be
-# for conjugate gradients (:ref:`hvp`). Here are six Newton steps with 1000 unknowns:
+# inverse for this. GMRES needs only products, and unlike conjugate gradients (:ref:`hvp`)
+# it does not need a symmetric J. Here are six Newton steps with 1000 unknowns:
 
 from functools import partial
 
@@ -124,12 +124,12 @@ print((residual(z).norm() < 1e-10).item(), "after about", round(len(used), -1), 
 # What goes wrong
 # ---------------
 #
-# A map belongs to its point, so make a new map after each step. Nothing warns you if you
-# forget to. Suppose that an optimizer has changed the weights in place. The map of
-# ``linearize`` has recorded numbers, and still gives the product at the old weights. The
-# map of ``vjp`` holds some of the weights themselves, and other tensors that were computed
-# from the old weights. So it may mix old and new weights, and give a product that is right
-# for neither.
+# A map belongs to its point, so make a new map after each step. PyTorch does not warn you
+# if you forget to do so. Suppose that an optimizer has changed the weights in place. The
+# map of ``linearize`` has recorded numbers, and still gives the product at the old weights.
+# The map of ``vjp`` holds some of the weights themselves, and other tensors that were
+# computed from the old weights. So it may mix old and new weights, and give a product that
+# is right for neither.
 #
 # Here is such a case, :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then at (5, 1), with
 # ones for the vector. Each line shows the product before the step, the result of the old

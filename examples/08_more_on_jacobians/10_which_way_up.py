@@ -134,9 +134,10 @@ pullback.live(f, x, v)
 
 # %%
 # It is easy to take a *square* :math:`J` the wrong way up. PyTorch refuses no shape, and
-# the numbers are wrong. To find such a mistake, compare :math:`v^\top(Ju)`, with :math:`Ju`
-# from :term:`forward mode`, with :math:`v^\top J\,u` from your own matrix. In the cell,
-# ``a`` stands for :math:`v` and ``b`` for :math:`u`. The transposed matrix fails this test:
+# the numbers are wrong. To find such a mistake, compute :math:`Ju` with :term:`forward
+# mode`, and compare :math:`v^\top(Ju)` with :math:`v^\top J\,u` from your own matrix. In
+# the code below, ``a`` stands for :math:`v` and ``b`` for :math:`u`. The transposed matrix
+# fails this test:
 
 S = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
 a, b = torch.tensor([1.0, 10.0]), torch.tensor([1.0, 1.0])

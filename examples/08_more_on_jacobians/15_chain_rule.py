@@ -71,9 +71,10 @@ x.grad
 # A chain of three
 # ----------------
 #
-# If a function :math:`g` comes first, the row is :math:`\nabla\ell\,J_f\,J_g`. We compute
-# it from the left, so that every step is a row times a matrix. Each of the three lines with
-# ``autograd.grad`` is one of these steps, and its result is the row after that step:
+# If a function :math:`g` comes first, the Jacobian of the whole chain is the row
+# :math:`\nabla\ell\,J_f\,J_g`. We compute this product from the left, so that every step is
+# a row times a matrix. Each of the three lines with ``autograd.grad`` is one of these
+# steps, and its result is the row after that step:
 
 
 def g(t):
@@ -89,11 +90,11 @@ y = f(h)
 print(v_y, v_h, v_t)
 
 # %%
-# Why from the left? The product is the same in any order, but its cost is not. The product
-# of a :math:`1\times m` row and two :math:`m\times m` matrices takes :math:`2m^2`
-# multiplications from the left, and :math:`m^3+m^2` from the right. We count the
-# multiplications for :math:`m=100`. The counter counts a multiplication and an addition as
-# two operations, and so we divide by 2:
+# Why from the left? The result is the same whichever factors you multiply first, but the
+# cost is not. The product of a :math:`1\times m` row and two :math:`m\times m` matrices
+# takes :math:`2m^2` multiplications from the left, and :math:`m^3+m^2` from the right. We
+# count the multiplications for :math:`m=100`. The counter counts a multiplication and an
+# addition as two operations, and so we divide by 2:
 
 from torch.utils.flop_counter import FlopCounterMode
 

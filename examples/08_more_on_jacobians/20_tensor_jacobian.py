@@ -103,10 +103,10 @@ between = batch.movedim(2, 1)[~torch.eye(5, dtype=torch.bool)]
 print(tuple(batch.shape), tuple(between.shape), between.count_nonzero().item())
 
 # %%
-# Do not write ``v @ J``, which is another product. It sums over the last index of ``v``
-# and the last but one of ``J``. Usually the sizes do not match, and you get an error. If
-# they happen to match, as with square matrices, there is no error, and the result has
-# indices that should have been summed over:
+# Do not write ``v @ J``, which is another product. That product sums over the last index of
+# ``v`` and the last index but one of ``J``. Usually the sizes do not match, and you get an
+# error. If they happen to match, as with square matrices, there is no error, and the result
+# has indices that should have been summed over:
 
 try:
     v @ J
