@@ -12,7 +12,7 @@ in a single pass that needs no graph.
 
 # %%
 # Our function is :math:`f(x)=(x_1x_2,\;x_1+x_2,\;x_2^2)`, which maps two numbers to three.
-# This is its :term:`Jacobian`, and the product with ``u``:
+# This is its :term:`Jacobian`, and the product of the Jacobian with ``u``:
 #
 # .. math::
 #
@@ -21,8 +21,8 @@ in a single pass that needs no graph.
 #
 # The :term:`tangent` ``u`` has the shape of ``x``. The product :math:`Ju` is a sum of
 # *columns* and has the shape of ``y``. A :term:`cotangent` ``v`` is the mirror image of a
-# tangent. It goes in with the shape of ``y``, and its product comes out with the shape of
-# ``x``. Here is :math:`Ju` at :math:`(2,3)`, below the output itself:
+# tangent. You pass a cotangent in the shape of ``y``, and its product :math:`v^\top J` has
+# the shape of ``x``. Here is :math:`Ju` at :math:`(2,3)`, printed below ``f(x)``:
 
 import torch
 
@@ -43,7 +43,7 @@ Ju
 #
 # In forward mode every number travels with its derivative along ``u``, as a *dual number*
 # :math:`x+\varepsilon u` with :math:`\varepsilon^2=0`. :func:`torch.func.jvp` is built on
-# these. To see them at work, we make a dual number by hand, call f, and take the result
+# dual numbers. To see how they work, we make one by hand, call f, and take the result
 # apart:
 
 import torch.autograd.forward_ad as forward
@@ -55,16 +55,17 @@ tangent
 
 # %%
 # The tangent of the result is the same :math:`Ju`. The price is one pass for each
-# direction. With a one-hot ``u`` you get a column of J, as you get a row with a one-hot
-# ``v``. Here is the second column:
+# direction. A one-hot ``u`` gives you a column of J, as a one-hot ``v`` gives you a row of
+# J. Here is the second column:
 
 torch.func.jvp(f, (x,), (torch.tensor([0.0, 1.0]),))[1]
 
 # %%
 # *The slope of a loss along a direction: jvp, or backward and a dot product?* Both give the
-# same number. One pass of ``jvp`` keeps nothing as long as neither x nor a weight requires
-# a gradient. Otherwise it records a graph, as the last line below shows. One ``backward``
-# serves every direction at the point, with one dot product for each direction:
+# same number. One pass of ``jvp`` keeps nothing in memory as long as neither x nor a weight
+# requires a gradient. Otherwise it records a graph, as the last line of the code shows. The
+# gradient from one ``backward`` serves every direction at the point, with one dot product
+# for each direction:
 
 
 def loss(x):
@@ -76,9 +77,9 @@ assert not torch.func.jvp(loss, (x,), (u,))[1].requires_grad
 assert torch.func.jvp(loss, (x.clone().requires_grad_(),), (u,))[1].requires_grad
 
 # %%
-# If a function has two inputs, each of them gets a tangent of its own, and the result is
-# the sum of their effects. To hold one input fixed, give it a tangent of zeros. In the
-# second line below only the first factor moves:
+# If a function has two inputs, each of them gets its own tangent, and the result is the sum
+# of their effects. To hold one input fixed, give it a tangent of zeros. In the second line
+# below only the first factor moves:
 
 a, b = torch.tensor(2.0), torch.tensor(3.0)
 one, zero = torch.tensor(1.0), torch.tensor(0.0)
@@ -87,8 +88,8 @@ print(torch.func.jvp(torch.mul, (a, b), (one, zero))[1])
 
 # %%
 # *jvp returns no function that I could map.* Then write a function that calls it, and map
-# that function. Mapped once, it takes pairs of a point and a direction. Mapped twice, it
-# combines each point, a row of ``ends``, with each direction:
+# that function. If you map it once, it takes pairs of a point and a direction. If you map
+# it twice, it combines each point, which is a row of ``ends``, with each direction:
 
 vmap, ends, ways = torch.func.vmap, torch.stack([x, -x]), torch.eye(2)
 along = lambda x, u: torch.func.jvp(f, (x,), (u,))[1]
@@ -113,10 +114,10 @@ print(by_weights, torch.func.jvp(lambda w: call(layer, w, (x,)), (w,), (ones,))[
 # %%
 # *Is forward mode slower than the double-grad trick?* If you have compared it with
 # :func:`torch.autograd.functional.jvp`, you may have timed the trick twice, since that
-# function is two reverse passes itself (:ref:`jvp-from-vjps`). Forward mode keeps nothing
-# for a backward pass, so its memory does not grow with depth. If weights require a
-# gradient, this holds only under ``no_grad``. The trick does keep tensors, as a hook on
-# :term:`saved tensors <saved tensor>` shows:
+# function itself consists of two reverse passes (:ref:`jvp-from-vjps`). Forward mode keeps
+# nothing for a backward pass, so its memory does not grow with depth. If weights require a
+# gradient, this holds only under ``no_grad``. The double-grad trick does keep tensors, as a
+# hook on :term:`saved tensors <saved tensor>` shows:
 
 
 def kept(jvp, *arguments):
@@ -135,7 +136,7 @@ print(kept(torch.autograd.functional.jvp, f, x, u))
 # ---------------
 #
 # ``u`` must have the shape of ``x`` and be floating point. The first ``u`` below has the
-# shape of ``y`` (it is a cotangent in the wrong place), and the second is made of integers:
+# shape of ``y``, so it is a cotangent in the wrong place. The second consists of integers:
 
 for wrong in (torch.ones(3), torch.tensor([1, 0])):
     try:
@@ -145,10 +146,10 @@ for wrong in (torch.ones(3), torch.tensor([1, 0])):
 
 # %%
 # *unpack_dual(out).tangent is None.* One reason is that ``out`` does not depend on the dual
-# number. Another is that a ``detach``, an integer or a plain number on the way has cut the
-# tangent off. In these cases :func:`torch.func.jvp` gives zeros, as in the last line below
-# for ``detach``. The third reason is that you read the tangent after the ``with`` block,
-# which discards all tangents when it ends:
+# number. Another is that a ``detach``, an operation with an integer result, or a plain
+# number on the way has cut the tangent off. In these cases :func:`torch.func.jvp` gives
+# zeros, as in the last line below for ``detach``. The third reason is that you read the
+# tangent after the ``with`` block, which discards all tangents when it ends:
 
 with forward.dual_level():
     dual = forward.make_dual(x, u)
@@ -161,7 +162,8 @@ print(torch.func.jvp(torch.Tensor.detach, (x,), (u,))[1])
 # *Does forward mode work under no_grad?* Yes, because :class:`torch.no_grad` turns off only
 # :term:`reverse mode`. But a dual number that you make under :class:`torch.inference_mode
 # <torch.autograd.grad_mode.inference_mode>` loses its tangent without a warning.
-# :func:`torch.func.jvp` works there, too, because it switches forward mode on for itself:
+# :func:`torch.func.jvp` works under ``inference_mode``, too, because it switches forward
+# mode on for itself:
 
 with torch.no_grad():
     print(torch.func.jvp(f, (x,), (u,))[1])
@@ -171,8 +173,8 @@ with torch.inference_mode():
     print(torch.func.jvp(f, (x,), (u,))[1])
 
 # %%
-# We compare :math:`Ju` with a difference quotient along ``u``, in double precision, which
-# shares no code with forward mode, and the other products with formulas:
+# We compare :math:`Ju` with a difference quotient along ``u`` in double precision, which
+# shares no code with forward mode. We compare the other products with formulas:
 
 t = 1e-6
 x64, u64 = x.double(), u.double()
@@ -185,7 +187,7 @@ assert by_weights.item() == x.sum() + 1  # the derivative of w · x + b along on
 
 # %%
 # Below is the same f. Choose *J u*, and move u and x. You see how u weighs the columns of
-# J, and v the rows:
+# J, while v weighs the rows:
 
 import pullback
 
@@ -196,8 +198,9 @@ pullback.live(f, torch.tensor([2.0, 3.0]))
 # ----------
 #
 # :ref:`jvp-from-vjps` is for functions with an operation that has no rule for forward mode.
-# :ref:`dot-product-test` tells whether your JVP fits your VJP. :ref:`reverse-or-forward` is
-# about a whole J, and :ref:`linearize` about many directions, and dropout.
+# To test whether your JVP matches your VJP, read :ref:`dot-product-test`. To choose a mode
+# for the whole of J, read :ref:`reverse-or-forward`. :ref:`linearize` is about many
+# directions at one point, and about JVPs with dropout.
 #
 # .. asked: dual numbers in forward mode; Jacobian-vector product; forward mode AD; dual
 #    numbers; jvp in PyTorch; tangent; derivative along a direction without a graph

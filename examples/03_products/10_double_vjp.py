@@ -4,11 +4,11 @@ r"""
 A JVP from two VJPs
 ===================
 
-You need :math:`Ju`, how fast the outputs change when the inputs move along ``u``, but some
-operation of your function has no rule for :term:`forward mode`. Two products in
-:term:`reverse mode` give the same result. The :term:`vector-Jacobian product` is a function
-of ``v``. Differentiate it with respect to ``v``, and what comes back for the
-:term:`cotangent` ``u`` is :math:`Ju`.
+You need :math:`Ju`, which says how fast the outputs change when the inputs move along
+``u``, but some operation of your function has no rule for :term:`forward mode`. Two
+products in :term:`reverse mode` give the same result. The :term:`vector-Jacobian product`
+is a function of ``v``. If you differentiate this function with respect to ``v``, with ``u``
+as the :term:`cotangent`, you get :math:`Ju`.
 """
 
 # %%
@@ -34,24 +34,23 @@ x = torch.tensor([2.0, 3.0], requires_grad=True)
 y = f(x)
 
 # %%
-# The first product is computed with ``create_graph=True``, so that it has a graph of its
-# own, and with a ``v`` that is a leaf. Which numbers ``v`` holds does not matter. We take
-# zeros:
+# We compute the first product with ``create_graph=True``, so that it has its own graph, and
+# with a ``v`` that is a leaf. It does not matter which numbers ``v`` holds. We take zeros:
 
 v = torch.zeros(3, requires_grad=True)
 (g,) = torch.autograd.grad(y, x, v, create_graph=True)
 g
 
 # %%
-# The result is zero because ``v`` is, and we need only its graph. The second product pulls
-# ``u`` back through this graph, to ``v`` and not to ``x``:
+# The result is zero because ``v`` is zero, and we need only its graph. The second product
+# pulls ``u`` back through this graph, to ``v`` and not to ``x``:
 
 u = torch.tensor([1.0, 10.0])
 (Ju,) = torch.autograd.grad(g, v, u)
 Ju
 
 # %%
-# For another ``u`` you need only repeat the second product, as long as
+# For another ``u`` you need only repeat the second product, provided that
 # ``retain_graph=True`` has kept the graph of g. With the two one-hot ``u`` we get the
 # columns of J. This time ``v`` holds other numbers, to show that they do not matter:
 
@@ -78,9 +77,9 @@ jvp(f, x.detach(), u)
 # When you need it
 # ----------------
 #
-# *"You must implement the jvp function for custom autograd.Function"*. This is the error
-# that forward mode raises for a Function that has a ``backward`` but no forward rule. If
-# that ``backward`` is made of ordinary operations, as it is here, the trick works:
+# Forward mode raises the error *"You must implement the jvp function for custom
+# autograd.Function"* for a Function that has a ``backward`` but no forward rule. If that
+# ``backward`` is made of ordinary operations, as in the Function below, the trick works:
 
 
 class Cube(torch.autograd.Function):
@@ -98,7 +97,8 @@ class Cube(torch.autograd.Function):
 
 
 # %%
-# At :math:`(2, 3)` the products are :math:`3\cdot2^2\cdot1` and :math:`3\cdot3^2\cdot10`:
+# At :math:`(2, 3)` the entries of the product are :math:`3\cdot2^2\cdot1` and
+# :math:`3\cdot3^2\cdot10`:
 
 try:
     torch.func.jvp(Cube.apply, (x.detach(),), (u,))
@@ -112,8 +112,8 @@ cubed
 # ---------------
 #
 # The trick differentiates a backward, so the backward must be differentiable. The backward
-# of fused attention is not, and on the CPU fused attention has no forward rule either. So
-# both ways fail:
+# of fused attention is not differentiable, and on the CPU fused attention has no forward
+# rule either. So both the trick and forward mode fail:
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -131,16 +131,16 @@ for way in (jvp, lambda f, x, u: torch.func.jvp(f, (x,), (u,))):
         print(str(error).splitlines()[0][:95])
 
 # %%
-# The plain backend, ``SDPBackend.MATH``, allows both. The price is memory: it forms the
-# matrix of attention weights, which the fused backend never does:
+# The plain backend, ``SDPBackend.MATH``, allows both ways. The price is memory: this
+# backend forms the matrix of attention weights, which the fused backend never does:
 
 with sdpa_kernel(SDPBackend.MATH):
     both = jvp(attention, q, q), torch.func.jvp(attention, (q,), (q,))[1]
 torch.testing.assert_close(*both)
 
 # %%
-# As a check, we compare the trick with formulas, and with forward mode where there is a
-# rule for it:
+# As a check, we compare the results of the trick with formulas, and with forward mode where
+# the operations have a rule for it:
 
 J = torch.tensor([[3.0, 2.0], [1.0, 1.0], [0.0, 6.0]])
 assert torch.equal(Ju, J @ u)
@@ -152,8 +152,8 @@ assert torch.equal(cubed, 3 * x.detach() ** 2 * u)
 # Where next
 # ----------
 #
-# :ref:`what-is-a-jvp` explains forward mode itself, :ref:`linearize` is for many ``u`` at
-# one point, and :ref:`custom-function` for functions of your own.
+# :ref:`what-is-a-jvp` explains forward mode itself. :ref:`linearize` is about many ``u`` at
+# one point, and :ref:`custom-function` is about Functions that you write yourself.
 #
 # .. asked: double backward trick; jvp from two backward passes; forward mode not
 #    supported; Jv with reverse mode only; double vjp

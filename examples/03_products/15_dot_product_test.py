@@ -6,8 +6,8 @@ The dot-product test: does my VJP match my JVP?
 
 You have written a backward, or an adjoint, and want to know whether it matches the
 function. For every ``u`` and ``v``, :math:`\langle v, Ju\rangle=\langle J^\top v,
-u\rangle`. So draw both vectors at random, compute the two sides, and compare the two
-numbers. If they differ, one of the products is wrong.
+u\rangle`. So draw both vectors at random, compute both sides of this equation, and compare
+the two numbers. If they differ, one of the products is wrong.
 """
 
 # %%
@@ -20,7 +20,7 @@ numbers. If they differ, one of the products is wrong.
 #    v^\top(Ju) = (v^\top J)\,u
 #
 # No :term:`Jacobian` is formed, so the test costs two products, whatever m and n are. Here
-# it is for a function of 1000 variables, with the two sides next to each other:
+# is the test for a function of 1000 variables, with the two sides next to each other:
 
 import torch
 
@@ -47,7 +47,7 @@ print(f"{left:.10f} {right:.10f}")
 # *I have a linear operator in PyTorch and need its adjoint, for a solver.* The adjoint is
 # the map that ``vjp`` returns. For a linear operator this map is the same at every x. Our
 # operator is a strided convolution with a crop. We put its adjoint to the test, and then
-# compare it with the one that ``vjp`` returns at zero:
+# compare it with the adjoint that ``vjp`` returns at zero:
 
 
 def operator(x):
@@ -63,7 +63,7 @@ print(torch.equal(torch.func.vjp(operator, 0 * image)[1](r)[0], adjoint(r)[0]))
 # %%
 # If your operator is only a convolution, ``conv_transpose2d`` is its adjoint
 # (:ref:`same-or-not`). For a complex operator the adjoint is the conjugate transpose
-# :math:`A^H` (:ref:`complex-v`), as we check here:
+# :math:`A^H` (:ref:`complex-v`), as the code below confirms:
 
 A, z, w = (torch.randn(s, dtype=torch.complex128) for s in ((3, 2), (2,), (3,)))
 torch.allclose(torch.func.vjp(lambda z: A @ z, z)[1](w)[0], A.conj().T @ w)
@@ -73,7 +73,8 @@ torch.allclose(torch.func.vjp(lambda z: A @ z, z)[1](w)[0], A.conj().T @ w)
 # --------------------------------
 #
 # Let us test a convolution with a kernel of three numbers, whose backward is written by
-# hand. On the way back the kernel must be *flipped*, and this backward forgets to do it:
+# hand. In the backward pass the kernel must be *flipped*, and this backward does not flip
+# it:
 
 
 class Smooth(torch.autograd.Function):
@@ -90,7 +91,8 @@ class Smooth(torch.autograd.Function):
 
 # %%
 # The map is linear in ``x``, so its :term:`JVP` with ``u`` is the map itself, applied to
-# ``u``. ``backward`` supplies the other side, and ``gap`` is the distance between the two:
+# ``u``. ``backward`` supplies the other side, and ``gap`` is the distance between the two
+# sides:
 
 
 def gap(smooth, k):
@@ -104,7 +106,8 @@ lopsided = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
 print(gap(Smooth, lopsided) > 0.1)
 
 # %%
-# The test has found the mistake. With the kernel flipped, the same function passes:
+# The test has found the mistake. With the kernel flipped, the same function passes the
+# test:
 
 
 class Mended(Smooth):
@@ -128,11 +131,11 @@ symmetric = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
 print(gap(Smooth, symmetric) < 1e-12)
 
 # %%
-# *Does a passed test prove my gradient?* No. It says that both products belong to *one*
-# matrix, not that it is the right one. A stray ``detach`` takes half of the derivative of
-# :math:`x^2` from the :term:`VJP` and the JVP alike. In the first line below both sides are
-# equal, but they are half of the number in the second line, which uses the true
-# :math:`J=\operatorname{diag}(2x)`:
+# *Does a passed test prove my gradient?* No. It shows that both products belong to *one*
+# matrix, but not that this matrix is the right one. A stray ``detach`` takes half of the
+# derivative of :math:`x^2` from the :term:`VJP` and the JVP alike. In the first line below
+# both sides are equal, but each is half of the number in the second line, which we compute
+# with the true :math:`J=\operatorname{diag}(2x)`:
 
 
 def leaky(x):
@@ -145,8 +148,9 @@ print((b @ torch.func.jvp(leaky, (p,), (a,))[1]).item(), (pulled @ a).item())
 print((b @ (2 * p * a)).item())
 
 # %%
-# A difference quotient knows nothing about ``detach``. :func:`pullback.check` takes one,
-# along with the dot-product test and other routes, and says which of them disagree:
+# A difference quotient knows nothing about ``detach``. :func:`pullback.check` computes such
+# a quotient, along with the dot-product test and other routes, and says which of them
+# disagree:
 
 import pullback
 
@@ -169,8 +173,8 @@ assert pullback.check(f, x[:5], v[:4]).ok
 # Where next
 # ----------
 #
-# :ref:`gradcheck` compares every entry with differences, and :ref:`custom-function` shows
-# where hand-written backward functions come from.
+# :ref:`gradcheck` compares every entry of the Jacobian with differences, and
+# :ref:`custom-function` is about Functions with a hand-written backward.
 #
 # .. asked: adjoint test; check a vjp against a jvp; test that my backward is the
 #    transpose; verify a custom gradient with random vectors; transpose test of a linear

@@ -5,14 +5,15 @@ f″ at many points
 =================
 
 You have a curve at many points and want its second derivative at each of them. Take the
-first derivative with ones and ``create_graph=True``, and then differentiate the result with
-ones again. Each point keeps its own derivative both times, as long as the value at each
-point depends on that point alone.
+first derivative with ones for ``v`` and with ``create_graph=True``, and then differentiate
+the result, again with ones for ``v``. Each point keeps its own derivative both times, as
+long as the value at each point depends on that point alone.
 """
 
 # %%
-# Our curve is :math:`f(x)=x^3` at five points. So :math:`f'(x)=3x^2` and
-# :math:`f''(x)=6x`, and ``x``, ``y`` and both ``v`` have the shape ``(5,)``:
+# Our curve is :math:`f(x)=x^3` at five points. Its derivatives are :math:`f'(x)=3x^2` and
+# :math:`f''(x)=6x`. The tensors ``x`` and ``y`` and the ``v`` of each call have shape
+# ``(5,)``:
 
 import torch
 
@@ -22,15 +23,15 @@ y = x**3
 first
 
 # %%
-# ``create_graph=True`` has recorded how ``first`` depends on ``x``. So it can be
-# differentiated like any other result:
+# ``create_graph=True`` has recorded how ``first`` depends on ``x``. So you can
+# differentiate ``first`` like any other result:
 
 (second,) = torch.autograd.grad(first, x, torch.ones_like(first))
 second
 
 # %%
 # With :mod:`torch.func` you write down the derivative at *one* point, and ``vmap`` applies
-# it to all of them. Derivatives can be nested as deep as you like:
+# it to all of them. You can nest derivatives as deeply as you like:
 
 derivative = torch.func.grad
 f2 = torch.func.vmap(derivative(derivative(lambda x: x**3)))
@@ -38,9 +39,9 @@ f2(x.detach())
 
 # %%
 # The two derivatives need not be with respect to the same tensor. In *gradient matching*,
-# somebody has seen the gradient with respect to the weights, here a tensor of ones, and
-# looks for the image that it came from. The distance between the two gradients is then
-# differentiated with respect to the image:
+# somebody who has seen the gradient with respect to the weights, which is a tensor of ones
+# in our example, looks for the image that produced it. The distance between the two
+# gradients is then differentiated with respect to the image:
 
 w, image = (torch.tensor(values, requires_grad=True) for values in ([1.0, 1.0], [1.0, 2.0]))
 (g,) = torch.autograd.grad((image @ w) ** 2, w, create_graph=True)
@@ -51,8 +52,8 @@ by_image
 # A curve with both derivatives
 # -----------------------------
 #
-# Here are both derivatives of :math:`f(x)=\sin(3x)\,e^{-x^2/4}` at 200 points. They take
-# two calls, however many points there are:
+# Here are both derivatives of :math:`f(x)=\sin(3x)\,e^{-x^2/4}` at 200 points. Two calls
+# are enough, however many points there are:
 
 t = torch.linspace(-4, 4, 200, requires_grad=True)
 curve = torch.sin(3 * t) * torch.exp(-(t**2) / 4)
@@ -70,8 +71,8 @@ legend = ax.legend(["f", "f'", "f''"])
 # Derivatives of a straight line
 # ------------------------------
 #
-# *The third derivative of a·x gives None or an error.* So does the second. The first
-# derivative of a straight line is the constant ``a``. If ``a`` is a plain number, the
+# *The third derivative of a·x gives None or an error.* So does the second derivative. The
+# first derivative of a straight line is the constant ``a``. If ``a`` is a plain number, the
 # derivative has no graph at all, and you get an error. If ``a`` requires a gradient, there
 # is a graph, but it does not lead back to ``x``, and with ``allow_unused=True`` you get
 # None:
@@ -87,9 +88,9 @@ a = torch.tensor(3.0, requires_grad=True)
 print(torch.autograd.grad(first, x, torch.ones(2), allow_unused=True, retain_graph=True))
 
 # %%
-# The right answer is zero. If the first derivative has a graph, as with ``a`` here, then
-# ``materialize_grads=True`` returns these zeros. ``torch.func.grad`` needs no flag and no
-# graph for this, as ``3 * x`` shows:
+# The right answer is zero. If the first derivative has a graph, as it has here because
+# ``a`` requires a gradient, then ``materialize_grads=True`` returns zeros.
+# ``torch.func.grad`` needs no flag and no graph for this, as ``3 * x`` shows:
 
 print(torch.autograd.grad(first, x, torch.ones(2), materialize_grads=True)[0])
 print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
@@ -98,9 +99,9 @@ print(derivative(derivative(lambda x: 3 * x))(torch.tensor(1.0)))
 # The n-th derivative
 # -------------------
 #
-# For a Taylor series you need many orders, and this becomes slow, because each order
-# differentiates the whole graph of the order before. To see how slow, we count the tensor
-# operations:
+# For a Taylor series you need many orders, and nesting becomes slow, because each order
+# differentiates the whole graph of the order before it. To see how slow, we count the
+# tensor operations:
 
 import math
 
@@ -135,16 +136,17 @@ for step in (derivative, along):
 
 # %%
 # The coefficients agree. For this function the number of operations more than doubles with
-# each order in both ways, and the nested JVP takes more still. A *Taylor mode* would carry
-# all coefficients in one pass, but PyTorch has none. So keep the order small.
+# each order, whichever way we nest, and nesting the JVP takes even more operations than
+# nesting ``grad``. A *Taylor mode* would carry all coefficients in one pass, but PyTorch
+# has none. So keep the order small.
 #
 # What goes wrong
 # ---------------
 #
 # *I called backward twice for the second derivative, and got 32.* Two calls of ``backward``
-# add the first derivative twice. They never differentiate it. The curve is
-# :math:`2x^3+5x^2` at 1, with the slope :math:`6x^2+10x=16` and the second derivative
-# :math:`12x+10=22`:
+# add the first derivative to ``.grad`` twice. They never differentiate it. The curve is
+# :math:`2x^3+5x^2`. At 1, its slope :math:`6x^2+10x` is 16, and its second derivative
+# :math:`12x+10` is 22:
 
 x = torch.tensor(1.0, requires_grad=True)
 y = 2 * x**3 + 5 * x**2
@@ -156,9 +158,9 @@ print(x.grad, torch.autograd.grad(g, x)[0])
 # %%
 # 32 is twice the slope, and ``autograd.grad`` of the slope gives 22.
 #
-# A function that went through ``torch.compile`` has a backward, but with the default
-# backend, and with ``aot_eager`` as below, this backward cannot be differentiated again.
-# For second derivatives use the function as it was before it was compiled:
+# A function that ``torch.compile`` has compiled has a backward, but this backward cannot
+# itself be differentiated if the backend is the default one or ``aot_eager``, which we use
+# below. For second derivatives, use the uncompiled function:
 
 compiled = torch.compile(torch.square, backend="aot_eager")
 (g,) = torch.autograd.grad(compiled(x), x, create_graph=True)
@@ -168,8 +170,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# We compare the bend of the curve with a second difference quotient, which shares no code
-# with autograd, and the other results with formulas:
+# We compare the second derivative of the curve, ``bend``, with a second difference
+# quotient, which shares no code with autograd. We compare the other results with formulas:
 
 h, s = 1e-4, t.detach().double()
 
@@ -202,8 +204,8 @@ pullback.live(slope, torch.tensor([0.0, 1.0, 2.0, 3.0]))
 # ----------
 #
 # :ref:`accumulating-twice` explains why two calls of ``backward`` add up. :ref:`hvp` is
-# about second derivatives of a function of many variables, and :ref:`pinn` about a
-# differential equation.
+# about second derivatives of a function of many variables, and :ref:`pinn` is about solving
+# a differential equation.
 #
 # .. asked: second derivative at many points; f'' of a curve; second derivative with
 #    ones; elementwise second derivative; u_xx at all points; autograd twice with

@@ -7,16 +7,17 @@ Hessian-vector products without the Hessian
 How curved is a loss with a million weights? Its :term:`Hessian` would have a million times
 a million entries. But many methods that use curvature, such as Newton's method with
 conjugate gradients, ask only for the product of the Hessian with a vector, :math:`Hu`. That
-product is the gradient of the number :math:`\nabla f\cdot u`. It takes the work of a few
-gradients, however many variables there are, and never forms the Hessian.
+product is the gradient of the number :math:`\nabla f\cdot u`. Computing it takes the work
+of a few gradients, however many variables there are, and the Hessian is never formed.
 """
 
 # %%
-# Let f take n numbers to one. Its gradient has shape ``(n,)``, the Hessian ``(n, n)``, and
-# ``u`` and :math:`Hu` have shape ``(n,)`` again. The Hessian is the :term:`Jacobian` of the
-# gradient. Where f is twice continuously differentiable it is symmetric, so pulling ``u``
-# back through the gradient (a :term:`VJP`) and pushing it forward (a :term:`JVP`) give the
-# same numbers. This is the :term:`Hessian-vector product`:
+# Let f take n numbers to one. Its gradient has shape ``(n,)``, its Hessian has shape ``(n,
+# n)``, and ``u`` and :math:`Hu` have shape ``(n,)`` again. The Hessian is the
+# :term:`Jacobian` of the gradient. Where f is twice continuously differentiable, the
+# Hessian is symmetric, so pulling ``u`` back through the gradient (a :term:`VJP`) and
+# pushing it forward (a :term:`JVP`) give the same numbers. This is the
+# :term:`Hessian-vector product`:
 #
 # .. math::
 #
@@ -41,10 +42,10 @@ print(from_number, Hu)
 
 # %%
 # The first way makes the number ``g @ u`` and takes its gradient. In the second way, ``u``
-# is passed as ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*. Both take
-# one backward pass through another, which is called *reverse over reverse*. With
-# :mod:`torch.func` you can have two mixed orders as well, a JVP of the gradient and the
-# gradient of a JVP:
+# is passed as ``grad_outputs``, so it is the :term:`cotangent` of the *gradient*. Both ways
+# take a backward pass through another backward pass, which is called *reverse over
+# reverse*. With :mod:`torch.func` you can also mix the modes, in two orders. You can take a
+# JVP of the gradient, or the gradient of a JVP:
 
 grad = torch.func.grad(f)
 point = x.detach()
@@ -54,8 +55,8 @@ print(forward_over_reverse, reverse_over_forward)
 
 # %%
 # Forward over reverse needs a forward rule for every operation in f (:ref:`jvp-from-vjps`).
-# With ``torch.func.grad`` it also took more memory than reverse over reverse in our
-# measurements (:ref:`memory-measured`).
+# With ``torch.func.grad``, forward over reverse also took more memory than reverse over
+# reverse in our measurements (:ref:`memory-measured`).
 #
 # ``torch.autograd.functional`` has two functions for the product, ``hvp`` and ``vhp``. Both
 # return the value of f and the product. ``hvp`` makes its JVP out of two VJPs, so ``vhp``
@@ -94,12 +95,12 @@ products = torch.autograd.grad(gradients, weights, list(direction.values()))
 torch.testing.assert_close(list(products), list(Hd.values()))
 
 # %%
-# *The last bias "appears to not have been used in the graph".* It is used in the outputs,
-# but not in their gradient. A sum of outputs is linear in the last bias, so H has only
-# zeros there. With ``materialize_grads=True`` you get these zeros, and with
-# ``allow_unused=True`` you get None in their place. A squared error, as above, is not
-# linear in the bias, and so the message does not appear. Here are the message and the zeros
-# for the sum:
+# *The last bias "appears to not have been used in the graph".* The bias is used in the
+# outputs, but not in their gradient. A sum of outputs is linear in the last bias, so the
+# row and the column of H that belong to this bias are zero. With ``materialize_grads=True``
+# you get these zeros, and with ``allow_unused=True`` you get None in their place. A squared
+# error, as above, is not linear in the bias, and so the message does not appear. Here are
+# the message and the zeros for the sum:
 
 slopes = torch.autograd.grad(model(data).sum(), weights, create_graph=True)
 for flag in ({"retain_graph": True}, {"materialize_grads": True}):
@@ -114,10 +115,10 @@ for flag in ({"retain_graph": True}, {"materialize_grads": True}):
 #
 # Some methods look for flat minima by adding the squared norm of the gradient to the loss.
 # The gradient of this term is a Hessian-vector product, too, in which ``u`` is the gradient
-# itself. Mind the factor of 2. If you pass ``g`` as ``grad_outputs``, it counts as a
+# itself. Mind the factor of 2. If you pass ``g`` as ``grad_outputs``, it is treated as a
 # constant, and the result is :math:`Hg`. In :math:`g\cdot g` both factors depend on x, and
-# the gradient is :math:`2Hg`. If you want :math:`Hg`, halve the number or detach one
-# factor:
+# the gradient is :math:`2Hg`. If you want :math:`Hg`, halve :math:`g\cdot g` or detach one
+# of its factors:
 
 (g,) = torch.autograd.grad(f(x), x, create_graph=True)
 Hg = torch.autograd.grad(g, x, g, retain_graph=True)[0]
@@ -145,7 +146,7 @@ slope = torch.func.grad(convex)(z)
 # %%
 # The method starts from a step of zero. Each iteration moves along a direction ``p``, so
 # that what is left, the residual ``r``, becomes orthogonal to all earlier residuals. The
-# size of ``r``, relative to the slope, falls quickly:
+# norm of ``r``, relative to the norm of the slope, falls quickly:
 
 step, r = torch.zeros_like(z), -slope
 p = r
@@ -161,7 +162,8 @@ for i in range(3):
 # ---------------
 #
 # Without ``create_graph=True`` the gradient has no graph, and so it cannot be
-# differentiated again. This is one of the messages that people paste most often:
+# differentiated again. The message that you then get is one of those that people paste most
+# often:
 
 try:
     torch.autograd.grad(f(x), x)[0].backward(u)
@@ -171,16 +173,16 @@ except RuntimeError as error:
 # %%
 # *I want the diagonal of H, and the gradient of g.sum() gives something else.* That
 # gradient is :math:`H\mathbf 1`, the sums of the rows of H. If nothing is known about H,
-# its diagonal takes all n products. Fewer products can only estimate it: with random signs
-# for u, the diagonal is the mean of :math:`u\odot Hu` (:ref:`trace-and-norm`). Here are the
-# sums and the diagonal:
+# its diagonal takes all n products. Fewer products can only estimate the diagonal: with
+# random signs for u, it is the mean of :math:`u\odot Hu` (:ref:`trace-and-norm`). Here are
+# the sums of the rows and the diagonal:
 
 (sums,) = torch.autograd.grad(g.sum(), x)
 print(sums, torch.func.hessian(f)(point).diagonal())
 
 # %%
-# As a check, we compare all four ways with the Hessian written down by hand, and the step
-# with a direct solution:
+# As a check, we compare all four ways with the Hessian written down by hand. For the step
+# of Newton's method, we check that the full Hessian times the step is the negative slope:
 
 H = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 for found in (from_number, Hu, forward_over_reverse, reverse_over_forward):
@@ -190,8 +192,9 @@ full = torch.func.hessian(convex)(z)
 torch.testing.assert_close(full @ step, -slope, rtol=1e-4, atol=1e-6)
 
 # %%
-# Below is the gradient of our f as a function in its own right. Its table is the Hessian of
-# f, and v is the vector of the product. Move x. Where does H have a row of zeros?
+# Below is the gradient of our f as a function in its own right. The table shows the
+# Jacobian of this gradient, which is the Hessian of f, and v is the vector that H is
+# multiplied by. Move x. Where does H have a row of zeros?
 
 import pullback
 
@@ -201,14 +204,14 @@ pullback.live(gradient, torch.tensor([1.0, 2.0]))
 # %%
 # .. dropdown:: Answer
 #
-#    Only at ``x = [0, 0]``, where all of H is zero. Both rows hold multiples of the two
-#    numbers, and neither leaves one out.
+#    Only at ``x = [0, 0]``, where all of H is zero. Each row contains a multiple of
+#    :math:`x_1` and a multiple of :math:`x_2`, so it is zero only if both numbers are zero.
 #
 # Where next
 # ----------
 #
-# :ref:`full-hessian` computes all n columns. :ref:`gauss-newton` tells when H may be
-# replaced by :math:`J^\top J`, and :ref:`retain-or-create` which flag keeps what.
+# :ref:`full-hessian` computes all n columns. :ref:`gauss-newton` explains when H may be
+# replaced by :math:`J^\top J`, and :ref:`retain-or-create` explains which flag keeps what.
 #
 # .. asked: Hessian-vector product; Hessian times vector without the Hessian; hvp in
 #    PyTorch; curvature along a direction; Pearlmutter trick; large Hessian does not fit

@@ -7,9 +7,9 @@ Hv of a network: dropout, BatchNorm, mini-batches, chunks
 You train a network and want :term:`Hessian-vector products <Hessian-vector product>` of its
 loss, for a solver or for the largest eigenvalue. With dropout every forward pass computes a
 different function, with a different :term:`Hessian`. So run the forward pass once and take
-all products from its graph, or fix the mask. The Hessian of a mean over a data set is the
-mean of the batches' Hessians, weighted by the sizes of the batches, unless BatchNorm
-couples the samples.
+all products from its graph, or use the same dropout mask in every pass. The Hessian of a
+mean over a data set is the mean of the batches' Hessians, weighted by the sizes of the
+batches, unless BatchNorm couples the samples.
 """
 
 # %%
@@ -38,9 +38,9 @@ def slopes(model, rows=slice(None)):
 
 
 # %%
-# A solver wants one flat vector for all the weights, which has 17 entries here. So our
-# product takes such a vector, cuts it into pieces with the shapes of the weights, and
-# returns a flat one:
+# A solver wants one flat vector for all the weights, which has 17 entries for our network.
+# So our product takes such a vector, cuts it into pieces with the shapes of the weights,
+# and returns a flat one:
 
 
 def flat(tensors):
@@ -60,17 +60,17 @@ u, w = torch.randn(2, 17).double()
 # What goes wrong
 # ---------------
 #
-# *My Hessian-vector product gives a different result on every call.* If each product has a
-# forward pass of its own, each draws a mask of its own, and then u'Hw and w'Hu belong to
+# *My Hessian-vector product gives a different result on every call.* If you run the forward
+# pass again for each product, each pass draws a new mask, and then u'Hw and w'Hu belong to
 # two different functions. The three numbers in the first line below should be equal, and
-# the one in the second should be equal to them:
+# the number in the second line should be equal to them:
 
 print([f"{product(slopes(noisy), noisy, u) @ w:.3f}" for _ in range(3)])
 print(f"{product(slopes(noisy), noisy, w) @ u:.3f}")
 
 # %%
-# None of them agree. If we keep *one* graph with ``retain_graph=True``, all products that
-# we take from it belong to one function:
+# No two of these numbers agree. If we keep *one* graph with ``retain_graph=True``, all
+# products that we take from it belong to one function:
 
 g = slopes(noisy)
 one, other = product(g, noisy, u) @ w, product(g, noisy, w) @ u
@@ -79,9 +79,9 @@ print(f"{one:.3f} {other:.3f}")
 # %%
 # Some methods, such as :func:`torch.func.jvp`, have to run the forward pass again for each
 # product. With these, set the seed before each pass. ``fork_rng`` restores the generator's
-# state afterwards. If you want the network without noise, call ``eval()``. That is yet
-# another function, but it gives the same product on every call. Here is the gradient with a
-# fixed mask:
+# state afterwards. If you want the network without noise, call ``eval()``. Then the network
+# computes yet another function, but you get the same product on every call. Here is the
+# gradient with a fixed mask:
 
 names, start = zip(*noisy.named_parameters(), strict=True)
 
@@ -98,7 +98,7 @@ def slopes_of(*weights):
 
 # %%
 # With a fixed mask, all products belong to one matrix, as conjugate gradients or an
-# iteration for the largest eigenvalue require. The two equal numbers show it:
+# iteration for the largest eigenvalue require. The two equal numbers below show this:
 
 
 def forward_over_reverse(u):
@@ -114,7 +114,8 @@ print([f"{forward_over_reverse(a) @ b:.3f}" for a, b in ((u, w), (w, u))])
 # ------------------------------------------------
 #
 # Multiply a vector by H, scale it to length 1, and repeat. This finds the eigenvalue that
-# is largest in *size*. We compare it with the one from the whole H:
+# is largest in *size*. We print it next to the largest eigenvalue computed from the whole
+# H:
 
 plain = make()
 g, q = slopes(plain), torch.ones(17).double()
@@ -128,9 +129,9 @@ print(f"{sharpness:.4f} of {torch.linalg.eigvalsh(H)[-1]:.4f}")
 # The whole data set, a batch at a time
 # -------------------------------------
 #
-# *May I add the products up?* Yes, because the derivative of a sum is the sum of the
-# derivatives, and the same holds for second derivatives. Our batches of 8 and 4 samples
-# have the weights 8/12 and 4/12, and only one batch's graph is held at a time:
+# *May I add up the products of the batches?* Yes, because the derivative of a sum is the
+# sum of the derivatives, and the same holds for second derivatives. Our batches of 8 and 4
+# samples have the weights 8/12 and 4/12, and only one batch's graph is held at a time:
 
 
 def in_batches(model, u):
@@ -141,11 +142,12 @@ def in_batches(model, u):
 print(torch.allclose(in_batches(plain, u), H @ u))
 
 # %%
-# BatchNorm in ``train()`` couples the samples, so what the batches' products add up to is
-# the product of another function. Each pass also updates its running statistics, so use a
-# copy of the model (:ref:`functional-buffers`). In ``eval()`` the sum is right. The first
-# line below is for ``train()``, the second for ``eval()``. Each says whether the sum is
-# off, whether it is right, and how many passes the statistics have seen:
+# BatchNorm in ``train()`` couples the samples, so the sum of the batches' products is the
+# Hessian-vector product of a different function. Each pass also updates the running
+# statistics of BatchNorm, so use a copy of the model (:ref:`functional-buffers`). In
+# ``eval()`` the sum is right. The first line below is for ``train()``, and the second is
+# for ``eval()``. Each line says whether the relative error of the sum is above 0.1, whether
+# it is below 1e-10, and how many passes the statistics have counted:
 
 normed = make(nn.BatchNorm1d(4, affine=False))
 for mode in (True, False):
@@ -159,8 +161,9 @@ for mode in (True, False):
 # ------------------
 #
 # :func:`torch.func.hessian` batches all n products at once. ``jacfwd`` of ``grad`` does the
-# same and has no ``chunk_size``. ``jacrev`` of ``grad`` gives the same matrix and has one.
-# Here it takes 5 rows at a time. With ``chunk_size=1`` it would be a loop:
+# same, and it has no ``chunk_size`` with which you could take fewer products at a time.
+# ``jacrev`` of ``grad`` gives the same matrix and does have a ``chunk_size``. Here it takes
+# 5 rows at a time. With ``chunk_size=1`` it would be a loop:
 
 
 def loss(w):
@@ -174,8 +177,9 @@ chunked = torch.func.jacrev(torch.func.grad(loss), chunk_size=5)(point)
 print(chunked.shape)
 
 # %%
-# We compare the products with their mirror images, the chunks with the loop, a product with
-# differences of the gradient, and two products in ``eval()`` with each other:
+# We compare each :math:`u^\top Hw` with :math:`w^\top Hu`, the H from chunks with the H
+# from the loop, a product with differences of the gradient, and two products in ``eval()``
+# with each other:
 
 torch.testing.assert_close(one, other)
 torch.testing.assert_close(forward_over_reverse(u) @ w, forward_over_reverse(w) @ u)

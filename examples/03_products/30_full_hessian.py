@@ -6,8 +6,8 @@ The full Hessian, and what symmetry saves
 
 You want all n×n second derivatives of a function. :func:`torch.func.hessian` returns them,
 at the cost of about n :term:`Hessian-vector products <Hessian-vector product>`. The
-:term:`Hessian` of a smooth function is symmetric, which halves what you must *store*. It
-saves products only if you want one block, or if H has zeros.
+:term:`Hessian` of a smooth function is symmetric, which halves what you must *store*.
+Symmetry saves products only if you want a single block of H, or if H has zeros.
 """
 
 # %%
@@ -29,8 +29,9 @@ H = torch.func.hessian(f)(x)
 H
 
 # %%
-# *Must I call grad n times?* By hand, you need n products, one with a :term:`one-hot
-# vector` for each row of H. With ``is_grads_batched=True`` one call computes them all:
+# *Must I call grad n times?* If you compute H row by row, you need n products, one with a
+# :term:`one-hot vector` for each row. With ``is_grads_batched=True`` one call computes them
+# all:
 
 leaf = x.clone().requires_grad_()
 (g,) = torch.autograd.grad(f(leaf), leaf, create_graph=True)
@@ -38,8 +39,9 @@ leaf = x.clone().requires_grad_()
 rows
 
 # %%
-# The rows are the same as above. A Hessian is a Jacobian taken twice, in any combination of
-# modes. ``hessian`` is ``jacfwd(jacrev)``. The three lines below give the same numbers:
+# The rows are the same as above. To get a Hessian, you take the Jacobian twice, in any
+# combination of modes. ``hessian`` is ``jacfwd(jacrev)``. The three lines below give the
+# same numbers:
 
 print(torch.func.jacfwd(torch.func.jacrev(f))(x))
 print(pullback.jacobian(lambda x: pullback.jacobian(f, x), x))
@@ -50,11 +52,11 @@ print(pullback.hessian(f, x))
 # -------------------
 #
 # If the variables of f come in two groups, :math:`H` is made of blocks, and the block below
-# the diagonal is the transpose of the one above. So take the gradient with respect to each
-# group, and differentiate it only with respect to this group and those that come after it.
-# Below, two products give the rows of the blocks ``aa`` and ``ab``, and three give the rows
-# of the last block alone. That is still n products. All that you save is the part of the
-# last three that would lead to ``a`` again:
+# the diagonal is the transpose of the block above it. So take the gradient with respect to
+# each group, and differentiate it only with respect to this group and the groups that come
+# after it. Below, two products give the rows of the blocks ``aa`` and ``ab``, and three
+# products give only the rows of the last block, ``bb``. These are still n products in all.
+# All that you save is the part of the last three products that would lead to ``a`` again:
 
 
 def energy(a, b):
@@ -69,12 +71,13 @@ half
 
 # %%
 # If you want only the block between two groups, you need as many products as the *smaller*
-# group has entries, which is two here.
+# group has entries. In our example these are two products.
 #
-# If H has zeros, symmetry can save nearly all products. Our example is an *arrow*, in which
-# every variable meets only the first one and itself. It takes two products for any n. A
-# one-hot ``u`` gives the first row, which is the first column, too. A ``u`` with ones on
-# the rest gives the rest of the diagonal:
+# If H has zeros, symmetry can save nearly all products. In our example H has the shape of
+# an *arrow*: every variable is multiplied only by the first variable and by itself. Two
+# products are enough for any n. A one-hot ``u`` gives the first row of H, which is the
+# first column, too. A ``u`` that is 0 for the first variable and 1 for all others gives the
+# rest of the diagonal:
 
 
 def arrow(x):
@@ -88,11 +91,11 @@ _, product = torch.func.vjp(torch.func.grad(arrow), spot)
 print(row, rest[1:])
 
 # %%
-# If the zeros may be anywhere, a :term:`coloring` says which rows may share a product. It
-# can do with fewer colours if :math:`H_{ij}` may be read as :math:`H_{ji}` (Coleman and
-# Moré 1984). :func:`pullback.sparsity` finds the zeros and the colours, and its plan takes
-# one product for each colour. The first line below shows that the arrow needs a third
-# colour if symmetry is not used:
+# If the zeros may be anywhere, a :term:`coloring` says which rows may share a product. The
+# coloring needs fewer colours if :math:`H_{ij}` may be read from the place of
+# :math:`H_{ji}` (Coleman and Moré 1984). :func:`pullback.sparsity` finds the zeros and the
+# colours, and its plan takes one product for each colour. The first line below shows that
+# the arrow needs a third colour if symmetry is not used:
 
 plan = pullback.sparsity(arrow, spot, hessian=True)
 sparse = plan.hessian(arrow, spot)
@@ -104,8 +107,8 @@ plan
 # --------------------------------
 #
 # For a module, make the loss a function of a dict of parameters. The result is then a dict
-# of dicts, with one block for each pair of parameters. Here are the shapes of the blocks in
-# the row of the first weight:
+# of dicts, with one block for each pair of parameters. Here are the shapes of the blocks
+# that belong to the first weight and each of the parameters:
 
 torch.manual_seed(0)  # weights that are the same on every build
 model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
@@ -121,8 +124,8 @@ blocks = torch.func.hessian(loss)(w)
 {name: tuple(block.shape) for name, block in blocks["0.weight"].items()}
 
 # %%
-# To see it as one matrix, we flatten the blocks and put them together in the order of the
-# parameters:
+# To see the Hessian as one matrix, we flatten the blocks and put them together in the order
+# of the parameters:
 
 import pullback.plot
 
@@ -149,27 +152,28 @@ print(value, g)
 # ---------------
 #
 # *Out of memory.* Count the entries before you start. The Hessian of a million float32
-# weights has :math:`10^{12}` entries of four bytes each. What you want it for, such as a
-# step, an eigenvalue or a trace, can usually be computed from products (:ref:`hvp`,
-# :ref:`trace-and-norm`):
+# weights has :math:`10^{12}` entries of four bytes each. What people want a Hessian for,
+# such as a step, an eigenvalue or a trace, can usually be computed from products
+# (:ref:`hvp`, :ref:`trace-and-norm`):
 
 print(1_000_000**2 * torch.float32.itemsize / 1e12, "terabytes")
 
 # %%
 # *What if I have a batch?* ``hessian`` expects one number from the function. A network that
 # returns shape ``(B, 1)`` gets a Hessian for each of its outputs, with respect to all
-# samples. The shape of the result is that of y, followed twice by that of x, and it holds
-# all the zeros between different samples. If you want one Hessian for each sample, use
-# ``vmap(hessian(f))``. The 1 disappears if f squeezes it away, as in the last line:
+# samples. The shape of the result is the shape of y, followed twice by the shape of x, and
+# the result holds all the zeros between different samples. If you want one Hessian for each
+# sample, use ``vmap(hessian(f))``. The dimension of size 1 disappears if f squeezes its
+# output, as in the last line:
 
 hessian, vmap, number = torch.func.hessian, torch.func.vmap, lambda x: model(x).squeeze()
 for h in (hessian(model), vmap(hessian(model)), vmap(hessian(number))):
     print(h(data).shape)
 
 # %%
-# As a check, we compare the small Hessian with the one worked out by hand, see that the
-# matrix of the network is symmetric, as it must be, and compare the results that used
-# symmetry with a full computation:
+# As a check, we compare the small Hessian with the Hessian worked out by hand. We check
+# that the matrix of the network is symmetric, as it must be, and compare the results that
+# used symmetry with a full computation:
 
 exact = torch.tensor([[4.0, 2.0], [2.0, 12.0]])
 assert torch.equal(H, exact)
@@ -186,9 +190,9 @@ assert torch.equal(rest[1:], full.diagonal()[1:])
 # Where next
 # ----------
 #
-# :ref:`hvp` computes a single product, and :ref:`gauss-newton` tells when :math:`J^\top J`
-# may take the place of H. :ref:`sparse-jacobian` is about zeros without symmetry, and
-# :ref:`jacobian-of-parameters` about a whole module.
+# :ref:`hvp` computes a single product, and :ref:`gauss-newton` explains when :math:`J^\top
+# J` may take the place of H. :ref:`sparse-jacobian` is about matrices that have zeros but
+# no symmetry, and :ref:`jacobian-of-parameters` is about the Jacobian of a whole module.
 #
 # .. asked: full Hessian matrix; torch.func.hessian; compute the Hessian of a function;
 #    Hessian of all parameters; symmetry of the Hessian; autograd.functional.hessian

@@ -7,7 +7,8 @@ Trace and norm of J from random v
 You want the trace of J, or its norm, and J is too large to compute. Take products with
 vectors ``v`` of random signs. The mean of :math:`v^\top J v` is the trace of J, and the
 mean of :math:`\lVert v^\top J\rVert^2` is its squared Frobenius norm. A few products
-estimate both. The exact values take n products, one for each row of the :term:`Jacobian`.
+estimate both numbers. The exact values take n products, one for each row of the
+:term:`Jacobian`.
 """
 
 # %%
@@ -20,8 +21,8 @@ estimate both. The exact values take n products, one for each row of the :term:`
 #    E[v^\top J v]=\sum_{ij}E[v_iv_j]J_{ij}=\operatorname{tr}J,\qquad
 #    E\lVert v^\top J\rVert^2=\sum_{ijk}E[v_iv_k]J_{ij}J_{kj}=\lVert J\rVert_F^2 .
 #
-# The first is Hutchinson's estimator (1990). Our example has 400 inputs and 400 outputs, so
-# ``x``, ``y`` and ``v`` have shape ``(n,)`` with n = 400:
+# The first formula is Hutchinson's estimator (1990). Our example has 400 inputs and 400
+# outputs, so ``x``, ``y`` and ``v`` have shape ``(n,)`` with n = 400:
 
 import torch
 
@@ -56,8 +57,8 @@ print(f"trace  {J.trace():.1f}  estimate {trace_samples.mean():.1f}")
 print(f"norm^2 {(J**2).sum():.1f}  estimate {norm_samples.mean():.1f}")
 
 # %%
-# How far off may such an estimate be? The standard error is the spread of one sample,
-# divided by :math:`\sqrt{200}`. Four times as many products halve it:
+# How far off may such an estimate be? The standard error is the standard deviation of one
+# sample, divided by :math:`\sqrt{200}`. Four times as many products halve the error:
 
 error = trace_samples.std() / 200**0.5
 print(f"standard error of the trace {error:.1f}")
@@ -76,12 +77,12 @@ title = ax.set_title("The mean of v'Jv settles on the trace of J (dashed)")
 
 # %%
 # In a continuous normalising flow the logarithm of the density changes at the rate of
-# *minus* this trace. There one ``v`` for each solve is often enough, because the estimate
-# is right on average.
+# *minus* this trace. For such a flow, one ``v`` for each solve is often enough, because the
+# estimate is right on average.
 #
-# *How do I get the Laplacian of a function of 400 variables?* It is the trace of the
-# :term:`Hessian`, which is the Jacobian of the gradient. So products with the same signs
-# estimate it:
+# *How do I get the Laplacian of a function of 400 variables?* The Laplacian is the trace of
+# the :term:`Hessian`, which is the Jacobian of the gradient. So products with the same
+# random signs estimate it:
 
 
 def energy(x):
@@ -98,10 +99,10 @@ print(f"exact {laplacian:.1f}  estimate {laplacian_samples.mean():.1f}")
 # The exact divergence, at every point of a batch
 # -----------------------------------------------
 #
-# If there are few coordinates, take all n products. Each serves the whole batch, as long as
-# points do not mix. From what comes back for output i we keep only entry i, and the sum of
-# these is the divergence. If you want to train on it, you need ``create_graph=True``, as
-# here:
+# If there are few coordinates, take all n products. Each product serves the whole batch, as
+# long as the points do not mix. From the product for output i we keep only entry i, and the
+# sum of these entries is the divergence. If you want to train on the divergence, you need
+# ``create_graph=True``, as here:
 
 
 def field(X):
@@ -129,8 +130,8 @@ print(torch.allclose(divergence, by_func), torch.allclose(columns.sum(1), by_fun
 # %%
 # *I want to penalise the norm of J in training.* Compute the row :math:`v^\top J` with
 # ``create_graph=True`` and one random ``v`` for each step. The mean of its squared norm is
-# the squared norm of J. Here we take the mean over the points and over all eight ``v`` that
-# there are, which leaves nothing to chance:
+# the squared norm of J. Here we take the mean over the points and over all eight vectors
+# ``v`` of three signs, which leaves nothing to chance:
 
 weight = W[:3, :3].clone().requires_grad_()
 Y = torch.tanh(X @ weight.T)
@@ -152,9 +153,9 @@ print(f"{pull(ones)[0].sum():.1f} is the sum {J.sum():.1f}, the trace {J.trace()
 # %%
 # *The diagonal of a Jacobian* is not cheap to compute in general. The mean of :math:`v\odot
 # J^\top v` is the diagonal, but one sample of entry i is off by :math:`\sum_{j\ne
-# i}v_iv_jJ_{ji}`. So it is as noisy as the rest of its *column* is large. Below are the
-# errors that remain after two hundred samples, and the error that the columns let us
-# expect:
+# i}v_iv_jJ_{ji}`. So the larger the other entries of column i are, the noisier is the
+# estimate of entry i. Below are the errors that remain after two hundred samples, and the
+# error that we expect from the columns:
 
 estimate = (rows * signs).mean(0)
 off = estimate - J.diagonal()
@@ -165,10 +166,11 @@ print(f"expected from the columns {expected.square().mean().sqrt():.3f}")
 # %%
 # If you know that J is diagonal, because no output depends on another's input, ones give
 # the diagonal exactly. If J is banded, a few products are enough (:ref:`sparse-jacobian`).
-# Otherwise it takes n of them.
+# Otherwise the diagonal takes n products.
 #
-# We test whether the estimates lie within four standard errors, and compare the products
-# with those of the whole J:
+# We test whether the estimates lie within four standard errors of the exact values. We
+# compare the products with those of the whole J, the penalty with its exact value, and the
+# divergence with a formula:
 
 assert abs(trace_samples.mean() - J.trace()) < 4 * error
 norm_error = norm_samples.std() / 200**0.5
@@ -186,8 +188,8 @@ assert abs(off.std() / expected.square().mean().sqrt() - 1) < 0.2
 # Where next
 # ----------
 #
-# :ref:`hvp` is about curvature from products, and :ref:`sparse-jacobian` tells when few
-# products give *every* entry.
+# :ref:`hvp` is about curvature from products, and :ref:`sparse-jacobian` explains when a
+# few products give *every* entry.
 #
 # .. asked: Hutchinson trace estimator; trace of the Jacobian with random vectors;
 #    estimate the Frobenius norm of the Jacobian; random v; divergence estimate;

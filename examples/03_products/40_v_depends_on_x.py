@@ -4,10 +4,10 @@ r"""
 What is vᵀJ when v depends on x?
 ================================
 
-You have computed the ``v`` of ``backward(v)`` from the same x, and want to know whether its
-derivative is part of the result. It is not. ``backward(v)`` treats ``v`` as constant
-numbers. It gives :math:`J^\top v` with the value that ``v`` has now, and drops the term
-that :math:`v'(x)` would add. If you want the derivative of :math:`v(x)\cdot y(x)`,
+You have computed the ``v`` of ``backward(v)`` from the same x, and want to know whether the
+derivative of ``v`` is part of the result. It is not. ``backward(v)`` treats the entries of
+``v`` as constants. It gives :math:`J^\top v` with the value that ``v`` has now, and drops
+the term that :math:`v'(x)` would add. If you want the derivative of :math:`v(x)\cdot y(x)`,
 differentiate that product.
 """
 
@@ -34,14 +34,15 @@ with_graph
 
 # %%
 # ``backward(v)`` gives 32, the first term alone. PyTorch does not complain that ``v`` has a
-# graph, but uses its numbers. With ``v.detach()`` you get the same and say what you mean:
+# graph, but uses its numbers. With ``v.detach()`` you get the same result, and the code
+# says what you mean:
 
 x.grad = None
 y.backward(v.detach(), retain_graph=True)
 x.grad
 
 # %%
-# For the whole derivative, make the product yourself and differentiate it:
+# If you want the whole derivative, write out the product and differentiate it:
 
 x.grad = None
 (v * y).sum().backward()
@@ -57,11 +58,11 @@ half = torch.autograd.grad(y, x, y, retain_graph=True)[0]
 print(half, torch.autograd.grad((y * y).sum(), x)[0])
 
 # %%
-# *Is loss.backward(loss) the same as loss.backward()?* No, it gives the gradient times the
-# value of the loss. That is again one half, here of the gradient of ``loss**2``. If you
-# pass 0.5, as a tensor of shape ``()``, you get the gradient of half the loss. The first
-# three lines below pass nothing, the loss and 0.5. The last three differentiate the numbers
-# whose gradients these are:
+# *Is loss.backward(loss) the same as loss.backward()?* No, ``loss.backward(loss)`` gives
+# the gradient times the value of the loss. This is again one half of a gradient, namely of
+# the gradient of ``loss**2``. If you pass 0.5, as a tensor of shape ``()``, you get the
+# gradient of half the loss. For the first three lines below, we pass nothing, the loss and
+# 0.5. For the last three, we differentiate the three numbers whose gradients these are:
 
 loss = (x**3).sum()
 for v in (None, loss, torch.tensor(0.5)):
@@ -71,9 +72,9 @@ for number in (loss, loss**2 / 2, 0.5 * loss):
 
 # %%
 # *Is (logits * onehot).sum().backward() the same as (logits *
-# onehot).backward(gradient=logits * onehot)?* No. The sum weighs each product by one. The
-# second call weighs each product by its own value, as ``backward(y)`` did above. Our logits
-# are 1 and 2, and the second is chosen:
+# onehot).backward(gradient=logits * onehot)?* No. The sum gives each product the weight 1.
+# The call with ``gradient=`` weights each product by its own value, as ``backward(y)`` did
+# above. Our logits are 1 and 2, and ``onehot`` selects the second:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 chosen = logits * torch.tensor([0.0, 1.0])
@@ -82,8 +83,8 @@ weighted = torch.autograd.grad(chosen, logits, chosen, retain_graph=True)[0]
 print(summed, weighted)
 
 # %%
-# If you pass this gradient to the *sum*, it is refused, because the gradient of a sum is a
-# single number:
+# If you pass the same ``gradient`` to the ``backward`` of the *sum*, PyTorch refuses it,
+# because the sum is a single number and needs a ``v`` of shape ``()``:
 
 try:
     chosen.sum().backward(gradient=chosen)
@@ -94,11 +95,11 @@ except RuntimeError as error:
 # With a graph through v
 # ----------------------
 #
-# With ``create_graph=True`` the result :math:`J^\top v` is a function of *both*. Its graph
-# leads back to ``x`` through J, and to whatever ``v`` was computed from. This is how a
-# :term:`JVP` is made from two products (:ref:`jvp-from-vjps`), and how a second derivative
-# takes account of ``v``. Here the result is :math:`2x\cdot x^3`, and its derivative counts
-# both factors:
+# With ``create_graph=True`` the result :math:`J^\top v` is a function of *both* x and
+# ``v``. Its graph leads back to ``x`` through J, and to whatever ``v`` was computed from.
+# This is how you can make a :term:`JVP` from two products (:ref:`jvp-from-vjps`), and how a
+# second derivative takes account of ``v``. In our example the result is :math:`2x\cdot
+# x^3`, and its derivative takes both factors into account:
 
 x = torch.tensor([2.0], requires_grad=True)
 y, v = x**2, x**3
@@ -119,11 +120,11 @@ past_v
 # ---------------
 #
 # The weights of a loss may be computed from the model's own output, as focal or
-# self-normalised weights are. If you detach them, they are constants. If you do not, the
-# training changes them as well, and the model can lower the loss by moving weight to where
-# the loss is small. In the example below the first gradient, with the graph of the weights,
-# differs from the second even in the sign of its first entry. Neither raises an error, so
-# decide which one you mean:
+# self-normalised weights are. If you detach the weights, they are constants. If you do not,
+# the gradient reaches the model through the weights as well, and the model can lower the
+# loss by moving weight to where the loss is small. In the example below the first gradient,
+# with the graph of the weights, differs from the second even in the sign of its first
+# entry. Neither of the two raises an error, so decide which one you mean:
 
 score = torch.tensor([0.5, 2.0], requires_grad=True)
 weight = torch.softmax(score, 0)
@@ -133,10 +134,10 @@ print(kept.round(decimals=3), cut.round(decimals=3))
 
 # %%
 # *A loss that pays more attention to what is still wrong.* For binary cross entropy,
-# ``exp(-loss)`` is the probability that the network gives to the right answer. So one minus
-# it is large where the network is wrong. If you pass this weight as ``v``, or detach it in
-# the formula, it is a constant. Without ``detach`` the formula gives nearly twice the
-# gradient here:
+# ``exp(-loss)`` is the probability that the network gives to the right answer. So ``1 -
+# exp(-loss)`` is large where the network is wrong. If you pass this weight as ``v``, or
+# detach it in the formula, it is a constant. Without ``detach`` the formula gives nearly
+# twice the gradient here:
 
 scores = torch.tensor([2.0, -1.0, 0.5], requires_grad=True)
 target = torch.tensor([1.0, 0.0, 1.0])
@@ -151,8 +152,8 @@ as_formula = torch.autograd.grad(formula, scores)[0]
 print(torch.equal(as_v, as_fixed), as_v, as_formula)
 
 # %%
-# We compare each result with a difference quotient that keeps ``v`` fixed or lets it
-# change:
+# We compare each result with a difference quotient that keeps ``v`` fixed or lets it change
+# with x, as the result requires:
 
 
 def quotient(f, at, h=1e-6):
@@ -169,8 +170,9 @@ for found, f in (
     torch.testing.assert_close(found.double(), quotient(f, at))
 
 # %%
-# The gradient with the doubt is compared with the product rule, and the two gradients of
-# the weighted loss with difference quotients, entry by entry:
+# We compare the two gradients of the binary cross entropy, weighted by ``doubt``, with the
+# product rule. We compare the two gradients of the weighted loss with difference quotients,
+# entry by entry:
 
 e, error = torch.exp(-losses).detach(), (torch.sigmoid(scores) - target).detach()
 torch.testing.assert_close(as_v, (1 - e) * error)
@@ -188,8 +190,8 @@ for e, by_kept, by_cut in zip(torch.eye(2).double(), kept, cut, strict=True):
 # Where next
 # ----------
 #
-# :ref:`loss-as-v` is about weights on losses, :ref:`retain-or-create` about what
-# ``create_graph`` keeps, and :ref:`no-grad-detach` about what ``detach`` cuts.
+# :ref:`loss-as-v` is about weights on losses. To see what ``create_graph`` keeps, read
+# :ref:`retain-or-create`, and to see what ``detach`` cuts, read :ref:`no-grad-detach`.
 #
 # .. asked: v is computed from x; v depends on the input; gradient argument with
 #    requires_grad; is v treated as a constant; product rule for v; weights that depend

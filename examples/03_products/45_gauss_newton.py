@@ -6,9 +6,9 @@ Gauss-Newton and Fisher products from a VJP and a JVP
 
 You fit a model, and the :term:`Hessian` of its loss is too large to form or has negative
 eigenvalues. The Gauss-Newton matrix :math:`J^\top H_\ell J` often takes its place. For a
-loss :math:`\ell(f(w))` one :term:`JVP`, one small product and one :term:`VJP` multiply this
-matrix by ``u``, without forming J. For squared error and for softmax with cross-entropy it
-is the Fisher matrix, too.
+loss :math:`\ell(f(w))`, you multiply this matrix by ``u`` with one :term:`JVP`, one small
+product and one :term:`VJP`, without forming J. For squared error and for softmax with
+cross-entropy, the Gauss-Newton matrix is also the Fisher matrix.
 """
 
 # %%
@@ -21,8 +21,8 @@ is the Fisher matrix, too.
 #
 # Gauss-Newton keeps the first term, which has no negative eigenvalue where the loss is
 # convex (Schraudolph, 2002). The vector ``u`` has the shape of ``w``, and :math:`Ju` has
-# the shape of ``y``. Our model is an exponential that decays to a constant, measured at 30
-# times with a little noise:
+# the shape of ``y``. Our model is an exponential that decays to a constant, and the data
+# are its values at 30 times, with a little noise:
 
 import torch
 
@@ -36,8 +36,8 @@ def f(w):
 
 
 # %%
-# The loss is :math:`\lVert y-d\rVert^2/2`. Its :math:`H_\ell` is the identity, so the small
-# product in the middle drops out. What remains is a JVP, followed by a VJP:
+# The loss is :math:`\lVert y-d\rVert^2/2`. For this loss :math:`H_\ell` is the identity, so
+# the small product in the middle drops out. What remains is a JVP, followed by a VJP:
 
 
 def product(w, u):
@@ -51,9 +51,10 @@ u = torch.tensor([1.0, -1.0, 2.0], dtype=torch.float64)
 product(w, u).round(decimals=4)
 
 # %%
-# *Why not the Hessian itself?* At this starting point it has a negative eigenvalue (the
-# first line below), and a Newton step would climb along it. The matrix :math:`J^\top J`
-# (the second line) has none:
+# *Why not the Hessian itself?* At this starting point the Hessian has a negative
+# eigenvalue, as the first line below shows, and a Newton step would climb along its
+# eigenvector. The matrix :math:`J^\top J` has no negative eigenvalue, as the second line
+# shows:
 
 J = torch.func.jacrev(f)(w)
 H = torch.func.hessian(lambda w: ((f(w) - data) ** 2).sum() / 2)(w)
@@ -65,9 +66,9 @@ print(torch.linalg.eigvalsh(J.T @ J).round(decimals=2))
 # -----------------------
 #
 # Each Gauss-Newton step solves :math:`J^\top J\,s=-J^\top r`. With three weights J is
-# small, and we can solve the equations directly. With many weights, solve them with
-# products (:ref:`hvp`). See how the residual falls to the level of the noise in a few
-# steps:
+# small, and we can solve the equations directly. If there are many weights, solve the
+# equations by conjugate gradients, which need only products (:ref:`hvp`). See how the
+# residual falls to the level of the noise in a few steps:
 
 import pullback
 
@@ -78,7 +79,7 @@ for step in range(6):
 w.round(decimals=2)
 
 # %%
-# The weights are close to the 2, 1.3 and 0.5 that the data were made from.
+# The weights are close to the values 2, 1.3 and 0.5 from which we made the data.
 #
 # Classes: the Fisher matrix
 # --------------------------
@@ -86,7 +87,7 @@ w.round(decimals=2)
 # For softmax and cross-entropy, the Hessian of the loss with respect to the *logits* is
 # :math:`\operatorname{diag}(p)-pp^\top`, whatever the label is. The Fisher matrix is the
 # mean of :math:`gg^\top` over labels drawn from the model, and it equals :math:`J^\top
-# H_\ell J`. So its product is made like the one above, with a small product in the middle:
+# H_\ell J`. So we compute its product as above, but now with a small product in the middle:
 
 model = torch.nn.Linear(4, 3).double()
 sample = torch.randn(4).double()
@@ -104,7 +105,7 @@ Ju = torch.func.jvp(logits, (flat,), (direction,))[1]
 fisher_product = pull(p * Ju - p * (p @ Ju))[0]
 
 # %%
-# The definition, which goes label by label, gives the same product:
+# We get the same product from the definition, label by label:
 
 gradients = -torch.func.jacrev(lambda w: torch.log_softmax(logits(w), 0))(flat)
 definition = torch.stack([p[k] * g * (g @ direction) for k, g in enumerate(gradients)])
@@ -115,8 +116,9 @@ torch.testing.assert_close(fisher_product, definition.sum(0))
 # ---------------
 #
 # The *empirical* Fisher matrix uses the observed label in place of the labels that the
-# model would draw. The formulas look alike, but the matrices differ. Here is how far its
-# product is from the right one, relative to the size of the right one:
+# model would draw. The two formulas look alike, but the matrices differ. Here is the
+# distance between the product of the empirical Fisher matrix and the right product,
+# relative to the size of the right one:
 
 g = gradients[0]
 gap = (g * (g @ direction) - fisher_product).norm() / fisher_product.norm()
@@ -125,10 +127,10 @@ print(f"{gap:.1f}")
 # %%
 # *"The input matrix is singular".* At :math:`w_0=0` no output depends on :math:`w_1`. So J
 # has a column of zeros, and more than one step solves the equations. The pseudoinverse
-# gives the shortest of them. If you add a :math:`\lambda` to the diagonal (Levenberg,
-# 1944), only one solution is left. If you solve with products, add :math:`\lambda u` to
-# each. Below is the message, and then the residual before and after a step with
-# :math:`\lambda=1`:
+# gives the shortest of these steps. If you add a positive :math:`\lambda` to the diagonal
+# (Levenberg, 1944), there is only one solution. If you solve with products, add
+# :math:`\lambda u` to each product. Below is the message, and then the residual before and
+# after a step with :math:`\lambda=1`:
 
 flat_start = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
 r, J = pullback.value_and_jacobian(lambda w: f(w) - data, flat_start)
@@ -142,8 +144,9 @@ damped = flat_start - torch.linalg.solve(J.T @ J + torch.eye(3), J.T @ r)
 print(f"{r.norm():.2f} -> {(f(damped) - data).norm():.2f}")
 
 # %%
-# We compare the products with matrices that are written out. At the fit the residual is
-# small, so Gauss-Newton is close to the Hessian there:
+# We compare the products with matrices that are written out. At the fitted weights the
+# residual is small, so we also check that the Gauss-Newton matrix is close to the Hessian
+# at these weights:
 
 J = torch.func.jacrev(f)(w)
 torch.testing.assert_close(product(w, u), J.T @ J @ u)

@@ -6,9 +6,10 @@ Can I square .grad for the Fisher diagonal? Gauss-Newton for a module
 
 Elastic weight consolidation, pruning and natural gradients need the diagonal of the Fisher
 matrix, and a lot of code squares ``.grad`` to get it. Is that right? For a batch it is not:
-its gradient is a sum, and the square of a sum is not the sum of squares. For the diagonal
-you need one gradient for each sample. For the product of the Fisher matrix with a vector
-you need a :term:`JVP`, a small matrix and a :term:`VJP`, and this works for any module.
+the gradient of a batch is a sum, and the square of a sum is not the sum of the squares. For
+the diagonal you need one gradient for each sample. For the product of the Fisher matrix
+with a vector you need a :term:`JVP`, a small matrix and a :term:`VJP`. This works for any
+module whose operations have a rule for :term:`forward mode`.
 """
 
 # %%
@@ -40,10 +41,10 @@ def flat(tensors, start=0):
 # What goes wrong
 # ---------------
 #
-# We first do what such code does, and square ``.grad`` after a ``backward`` of the mean
+# We first do what that code does, and square ``.grad`` after a ``backward`` of the mean
 # loss. For comparison, we take the gradient of each sample separately, square it, and take
-# the mean of these squares. The labels are those of the data. The ratio of the two is far
-# from 1:
+# the mean of these squares. The labels are those of the data. The ratio of the squared
+# gradient to the mean of the squares is far from 1:
 
 
 def loss(w, x, y):
@@ -62,9 +63,9 @@ print(tuple(each.shape), (squared_mean / mean_of_squares)[:5].numpy().round(2))
 # have the right mean, at the price of a loop.)
 #
 # The mean of squares is called the *empirical* Fisher, because it uses the labels of the
-# data. The Fisher matrix itself averages over labels that are drawn from the model. There
-# are three labels here, and so we take all of them, each weighted by its probability. The
-# empirical Fisher is not the same:
+# data. The Fisher matrix itself averages over labels that are drawn from the model. Our
+# model has only three labels, and so we take all of them, each weighted by its probability.
+# The empirical Fisher differs from this matrix, as the ratios of the diagonal entries show:
 
 p = logits(w).softmax(1)
 every_label = [
@@ -76,8 +77,8 @@ print((mean_of_squares / diagonal)[:5].numpy().round(2))
 
 # %%
 # If there are many classes, draw a label for each sample instead, with
-# ``Categorical(logits=...).sample()``. This is right on average, and takes one pass. We
-# compare the mean over 2000 draws with the sum over all labels:
+# ``Categorical(logits=...).sample()``. The estimate is right on average, and takes one
+# pass. We divide the mean over 2000 draws by the sum over all labels:
 
 picks = torch.distributions.Categorical(p).sample((2000,))
 table = torch.stack(every_label)  # (3, B, weights)
@@ -88,10 +89,11 @@ print(((drawn**2).mean((0, 1)) / diagonal)[:5].numpy().round(1))
 # The product with a vector
 # -------------------------
 #
-# Let ``u`` be a dict like w. We go forward to the logits, multiply by the small matrix, and
-# go back. Nothing as large as J is ever made. For cross-entropy, there is a formula for the
-# :term:`Hessian` with respect to the logits. For another loss, you can get the same product
-# as the JVP of its gradient. Here are both:
+# Let ``u`` be a dict like w. We push ``u`` forward to the logits, multiply by the small
+# matrix, and pull the result back to the weights. Nothing as large as J is ever formed. For
+# cross-entropy, there is a formula for the :term:`Hessian` with respect to the logits. For
+# another loss, you can compute the product with this Hessian as the JVP of the gradient of
+# the loss. Here are both ways:
 
 
 def fisher_product(u):
@@ -108,7 +110,7 @@ def gauss_newton_product(u, loss_of_logits):
 
 
 # %%
-# We compare them for a direction u:
+# We compare the two products for a direction u:
 
 u = {name: torch.randn_like(p) for name, p in w.items()}
 Fu = fisher_product(u)
@@ -117,10 +119,11 @@ print({name: tuple(t.shape) for name, t in Fu.items()})
 print(torch.allclose(flat(Fu), flat(Gu)))
 
 # %%
-# *Does the label not matter?* For this loss it does not, because its Hessian with respect
-# to the logits has no label in it. The Hessian with respect to the *weights* does depend on
-# the label. It differs from the Gauss-Newton matrix by the term that Gauss-Newton drops,
-# and here this term is larger than what remains:
+# *Does the label not matter?* For cross-entropy it does not, because the Hessian of the
+# loss with respect to the logits has no label in it. The Hessian with respect to the
+# *weights* does depend on the label. This Hessian differs from the Gauss-Newton matrix by
+# the term that Gauss-Newton drops. In our example the product with that term is larger than
+# the product with the Gauss-Newton matrix, as the ratio of their norms shows:
 
 Hu = jvp(grad(lambda w: F.cross_entropy(logits(w), label)), (w,), (u,))[1]
 print(f"{((flat(Hu) - flat(Gu)).norm() / flat(Gu).norm()).item():.2f}")
@@ -129,10 +132,11 @@ print(f"{((flat(Hu) - flat(Gu)).norm() / flat(Gu).norm()).item():.2f}")
 # A step of the natural gradient
 # ------------------------------
 #
-# The Fisher matrix of 6 samples has a rank of 12 at most, and there are 27 weights. So it
-# has no inverse. Add a multiple of the identity, which is called damping, and solve by
-# conjugate gradients, as in :ref:`hvp`. Our example is small enough for us to write the
-# matrix out. We print its rank, and whether the step goes downhill:
+# The Fisher matrix of 6 samples has a rank of 12 at most, and there are 27 weights. So the
+# matrix has no inverse. Add a multiple of the identity, which is called damping, and solve
+# the equations by conjugate gradients, as in :ref:`hvp`. Our example is small enough for us
+# to write the matrix out. We print the rank of the matrix, and whether the step goes
+# downhill:
 
 J = flat(jacrev(logits)(w), 2)  # (B, 3, weights)
 middle = torch.diag_embed(p) - p[:, :, None] * p[:, None]
@@ -141,7 +145,8 @@ step = torch.linalg.solve(matrix + 0.1 * torch.eye(27), -each.mean(0))
 print(torch.linalg.matrix_rank(matrix).item(), (step @ each.mean(0) < 0).item())
 
 # %%
-# As a check, we compare the product and the diagonal with the matrix that is written out:
+# As a check, we compare the product and the diagonal with those of the matrix that is
+# written out:
 
 torch.testing.assert_close(flat(Fu), matrix @ flat(u))
 torch.testing.assert_close(diagonal, matrix.diagonal())
@@ -152,9 +157,9 @@ assert not torch.allclose(mean_of_squares, diagonal, rtol=0.1)
 # Where next
 # ----------
 #
-# :ref:`gauss-newton` has the formula for a function of few weights,
+# :ref:`gauss-newton` derives the formula for a function of few weights.
 # :ref:`per-sample-gradients` computes a gradient for every sample, and
-# :ref:`hvp-of-a-network` the Hessian of a network.
+# :ref:`hvp-of-a-network` computes products with the Hessian of a network.
 #
 # .. asked: Fisher information diagonal; EWC Fisher; square of gradients; empirical
 #    Fisher; elastic weight consolidation; Fisher matrix of a network

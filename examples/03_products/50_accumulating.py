@@ -6,8 +6,8 @@ Accumulating is not differentiating twice
 
 You want a second derivative, and so you call ``backward`` twice. You get a number, but is
 it the right one? No: two calls of ``backward`` on the same ``y`` add up two *first*
-derivatives in ``x.grad``. For a second derivative, you need the first one as a tensor with
-a graph, and then you differentiate that tensor.
+derivatives in ``x.grad``. For a second derivative, you need the first derivative as a
+tensor with a graph, and then you differentiate that tensor.
 """
 
 # %%
@@ -25,8 +25,8 @@ y.backward()
 print(x.grad)
 
 # %%
-# The second number is 64, which is 32 + 32. Neither call has looked at what was in
-# ``x.grad``, and both have added to it.
+# The second number is 64, which is 32 + 32. Neither call differentiated what was in
+# ``x.grad``. Each of them added 32 to it.
 #
 # Does ``create_graph=True`` help? Not by itself. It gives the gradient a graph, but
 # ``y.backward()`` still differentiates ``y``. What has to be differentiated is the
@@ -38,7 +38,8 @@ print(first.item(), second.item())
 
 # %%
 # You may also call ``first.backward()``, which does differentiate the gradient. But it
-# *adds* y'' to whatever ``x.grad`` holds, which gives 64 + 48 here. So empty it first:
+# *adds* y'' to whatever ``x.grad`` holds, which gives 64 + 48 here. So empty ``x.grad``
+# first:
 
 (first,) = torch.autograd.grad(x**4, x, create_graph=True)
 first.backward(retain_graph=True)
@@ -50,8 +51,8 @@ print(x.grad)
 # %%
 # ``first.backward()`` also adds to every other leaf that it reaches. For :math:`ax^4`,
 # :math:`\partial y'/\partial a=4x^3=32` goes into ``a.grad``, and the next step of an
-# optimizer would use it. You can keep it out with ``inputs=[x]``. The first line below is
-# with it, and the second without:
+# optimizer would use it. With ``inputs=[x]``, nothing is added to ``a.grad``. The first
+# line below is with ``inputs=[x]``, and the second is without it:
 
 a = torch.tensor(3.0, requires_grad=True)
 x.grad = None
@@ -65,7 +66,7 @@ print(x.grad, a.grad)
 # What accumulation is for
 # ------------------------
 #
-# Adding up is right if you want a sum. Suppose that a batch is too large for your memory,
+# Adding up is right if you want a sum. Suppose that a batch is too large for the memory,
 # and you process it in two halves. Their gradients add up to the gradient of the whole
 # batch, and the graph of only one half is in memory at a time:
 
@@ -108,11 +109,11 @@ print(str(caught[-1].message).partition(". ")[0])
 x.grad = None
 
 # %%
-# *Is the warning serious?* Yes. The garbage collector of Python does not see this cycle.
-# The tensor, its gradient and the graph between them stay in memory, and if you do this in
-# a loop, there are more of them with each iteration. :func:`torch.autograd.grad` returns
-# its result and stores nothing. Here are both ways, each in a function that ends and leaves
-# only a weak reference:
+# *Is the warning serious?* Yes. Python's garbage collector does not see this cycle. The
+# tensor, its gradient and the graph between them stay in memory, and if you do this in a
+# loop, each iteration adds another such cycle. :func:`torch.autograd.grad` returns its
+# result and stores nothing. Here are both ways. The tensor is made in a function, and when
+# the function returns, only a weak reference to the tensor is left:
 
 import gc
 import weakref
@@ -135,8 +136,8 @@ def returned(y, x):
 
 
 # %%
-# What was stored is still there after its function has ended, and after a garbage
-# collection. It goes away when you empty ``.grad``:
+# With ``backward``, the tensor is still in memory after its function has returned, and
+# after a garbage collection. It is freed when you empty its ``.grad``:
 
 kept, freed = outlives(stored), outlives(returned)
 gc.collect()
@@ -145,8 +146,9 @@ kept().grad = None
 print("stored, then emptied:", kept() is not None)
 
 # %%
-# As a check, we compare the second derivative with the formula and with two derivatives
-# of ``torch.func`` composed, and the halves with the whole:
+# As a check, we compare the second derivative with the formula and with ``torch.func.grad``
+# applied twice. We compare the gradients from the two halves with the gradient of the whole
+# batch:
 
 composed = torch.func.grad(torch.func.grad(lambda x: x**4))(torch.tensor(2.0))
 assert composed.item() == second.item() == 12 * 2**2
@@ -159,8 +161,8 @@ assert torch.equal(w.grad, mean)
 # ----------
 #
 # :ref:`gradient-doubled` explains why a gradient doubles between steps, and
-# :ref:`retain-or-create` the two flags. :ref:`second-derivatives` computes f″ at a batch
-# of points.
+# :ref:`retain-or-create` explains the flags ``retain_graph`` and ``create_graph``.
+# :ref:`second-derivatives` computes f″ at a batch of points.
 #
 # .. asked: calling backward twice gives a second derivative?; two backward calls add
 #    up; accumulate gradient or second derivative; why is the second backward not the

@@ -8,7 +8,7 @@ Your network works with complex numbers, and you wonder whether ``x.grad`` is th
 or its conjugate, and what to pass for ``v``. For a complex ``y``, ``v`` has the shape *and*
 the complex dtype of ``y``. If f is holomorphic, ``x.grad`` gets :math:`J^\mathsf{H}v`,
 where :math:`J^\mathsf{H}` is the conjugate of J, transposed. A real loss of a complex ``x``
-needs no ``v``. Its ``x.grad`` is the direction of steepest ascent.
+needs no ``v``. For such a loss, ``x.grad`` points in the direction of steepest ascent.
 """
 
 # %%
@@ -36,8 +36,8 @@ x.grad
 
 # %%
 # A small step against this gradient goes downhill, as with real numbers. You can see the
-# two directions one by one: the real part grows fastest along 1, and the imaginary part
-# along ``1j``:
+# directions of the two parts separately: the real part grows fastest along 1, and the
+# imaginary part grows fastest along ``1j``:
 
 print(torch.autograd.grad(x.real, x)[0], torch.autograd.grad(x.imag, x)[0])
 
@@ -46,7 +46,7 @@ print(torch.autograd.grad(x.real, x)[0], torch.autograd.grad(x.imag, x)[0])
 # ---
 #
 # If y is complex, ``backward()`` without an argument is refused, even if y has only one
-# element. The message is not quite the one that you get for vectors:
+# element. The message differs a little from the message that you get for vectors:
 
 y = x**2
 try:
@@ -67,9 +67,9 @@ x.grad
 # %%
 # Why the conjugate? The 1 asks for the gradient of the real part
 # :math:`\operatorname{Re}y`, by the rule at the top of the page. With ``1j`` you ask for
-# the gradient of :math:`\operatorname{Im}y`, and in general for that of
-# :math:`\operatorname{Re}(\bar v\,y)`. In each line the second number is the product with
-# ``v``, and the third is the gradient of this real part:
+# the gradient of :math:`\operatorname{Im}y`. With any ``v``, you ask for the gradient of
+# :math:`\operatorname{Re}(\bar v\,y)`. In each line below the first number is ``v``, the
+# second is the product with ``v``, and the third is the gradient of this real part:
 
 for v in (1 + 0j, 1j, 2 - 1j):
     v = torch.tensor(v)
@@ -93,10 +93,11 @@ for y, v in ((x**2, torch.tensor(1.0)), (x.abs(), torch.tensor(1j))):
 #
 # ``v`` is complex, because y is complex. ``x.grad`` is real, because x is real, and it is
 # the real part of :math:`J^\mathsf{H}v`. For ``fft``, J is the Fourier matrix, which is the
-# transform of the identity. The cell compares the two.
+# transform of the identity. The code below compares autograd's result with the product of
+# this matrix and ``v``.
 #
-# If you want *both parts of dy/dw* for a real w, you need two products, one with 1 and
-# one with 1j. The last line shows them for :math:`y=(3+4i)w`:
+# If you want *both parts of dy/dw* for a real w, you need two products, one with 1 and one
+# with 1j. The last line of the output shows these two products for :math:`y=(3+4i)w`:
 
 signal = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 v = torch.tensor([1, 1j, 2 - 1j])
@@ -112,16 +113,17 @@ print(*(torch.autograd.grad((3 + 4j) * w, w, torch.tensor(v))[0] for v in (1 + 0
 # ---------------
 #
 # In general there are two terms, :math:`\texttt{x.grad}=\overline{\frac{\partial
-# y}{\partial x}}\,v +\frac{\partial y}{\partial\bar x}\,\bar v`. For a holomorphic
-# function the second is zero. For :math:`y=\bar x` it is the first that is zero, and
-# ``x.grad`` is :math:`\bar v`:
+# y}{\partial x}}\,v +\frac{\partial y}{\partial\bar x}\,\bar v`. For a holomorphic function
+# the second term is zero. For :math:`y=\bar x` the first term is zero, and ``x.grad`` is
+# :math:`\bar v`:
 
 torch.autograd.grad(x.conj(), x, torch.tensor(2 - 1j))[0]
 
 # %%
-# If you would rather not think about conventions, use :func:`torch.view_as_real`. It
-# turns n complex numbers into 2n real ones, and J becomes an ordinary real matrix. For
-# the conjugate, the real part keeps its sign and the imaginary part changes it:
+# If you would rather not think about conventions, use :func:`torch.view_as_real`. It turns
+# n complex numbers into 2n real numbers, and J becomes an ordinary real matrix. If the
+# function is the conjugate, J keeps the sign of the real part and flips the sign of the
+# imaginary part:
 
 
 def conjugate(ab):
@@ -132,8 +134,9 @@ def conjugate(ab):
 torch.func.jacrev(conjugate)(torch.tensor([3.0, 4.0])).int()
 
 # %%
-# *Does Adam treat a complex weight as one number or as two?* As two. A step with the
-# complex weight ends exactly where a step with its real view ends:
+# *Does Adam treat a complex weight as one number or as two?* It treats the weight as two
+# numbers. After a step with the complex weight, its value is exactly the same as after a
+# step with its real view:
 
 steps = []
 for two in (False, True):
@@ -148,9 +151,10 @@ print(steps[0], torch.equal(*steps))
 # What goes wrong
 # ---------------
 #
-# *jacrev and jacfwd refuse complex input.* There is more than one convention for a
-# complex :term:`Jacobian`, and they do not choose one for you. :func:`pullback.jacobian`
-# refuses as well. Give them the ``view_as_real`` form from above:
+# *jacrev and jacfwd refuse complex input.* There is more than one convention for a complex
+# :term:`Jacobian`, and these functions do not choose one for you. :func:`pullback.jacobian`
+# refuses complex input as well. Pass the ``view_as_real`` form from above to any of the
+# three:
 
 import pullback
 
@@ -166,8 +170,8 @@ except TypeError as error:
 
 # %%
 # As a check, we take difference quotients along the real and along the imaginary axis. We
-# compare them with PyTorch's product and with the formula of two terms, for :math:`x^2`,
-# which is holomorphic, and for :math:`x^2\bar x`, where neither term is zero:
+# compare PyTorch's product with them and with the two-term formula, for :math:`x^2`, which
+# is holomorphic, and for :math:`x^2\bar x`, where neither term is zero:
 
 h, at = 1e-6, torch.tensor(3 + 4j, dtype=torch.complex128)
 v = torch.tensor(2 - 1j, dtype=torch.complex128)

@@ -5,16 +5,16 @@ Linearise once, push many vectors
 =================================
 
 You need the product of the :term:`Jacobian` with many vectors, all at *one* point. With
-``jvp`` you run f again for each of them. Instead, you can do the work of f once,
-beforehand. :func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
+``jvp`` you run f again for each vector. Instead, you can do the work of f once, beforehand.
+:func:`torch.func.linearize` keeps the linear map :math:`u\mapsto Ju`, and
 :func:`torch.func.vjp` keeps :math:`v\mapsto J^\top v`.
 """
 
 # %%
 # Both ``linearize`` and ``vjp`` return the value and a function. The function from
-# ``linearize`` takes a ``u`` with the shape of x, and the one from ``vjp`` a ``v`` with the
-# shape of y. To see how often f runs, we count its calls. (``linearize`` warns about a step
-# of its own tracing, and we mute this warning here.)
+# ``linearize`` takes a ``u`` with the shape of x, and the function from ``vjp`` takes a
+# ``v`` with the shape of y. To see how often f runs, we count its calls. (``linearize``
+# warns about a step of its own tracing, and we mute this warning here.)
 
 import warnings
 
@@ -36,9 +36,9 @@ y, pull = torch.func.vjp(f, x)
 push(torch.tensor([1.0, 10.0])), pull(torch.tensor([1.0, 0.0, 0.0]))
 
 # %%
-# *Many JVPs at one point without running f again?* The count of calls stays where it was,
-# however often we use the two maps. It was three before, because ``linearize`` runs f
-# twice, once for its value and once to record the map, and ``vjp`` runs it once:
+# *Many JVPs at one point without running f again?* The count of calls does not change,
+# however often we use the two maps. The count was three before, because ``linearize`` runs
+# f twice, once for its value and once to record the map, and ``vjp`` runs f once:
 
 before = calls
 columns = [push(e) for e in torch.eye(2)]
@@ -47,7 +47,8 @@ print(before, calls)
 torch.stack(rows)
 
 # %%
-# :func:`torch.func.jvp` runs f once for each vector, and here there are two:
+# :func:`torch.func.jvp` runs f once for each vector, which makes two more calls for our two
+# vectors:
 
 again = [torch.func.jvp(f, (x,), (e,))[1] for e in torch.eye(2)]
 print(calls - before)
@@ -98,8 +99,8 @@ ax = pullback.plot.heatmap(
 # -------------------------------------------------
 #
 # A Newton step s for :math:`r(z)=0` solves :math:`Js=-r(z)`. You need neither J nor its
-# inverse for this. GMRES needs only products, and J need not be symmetric, as it must be
-# for conjugate gradients (:ref:`hvp`). Here are six Newton steps with 1000 unknowns:
+# inverse for this. GMRES needs only products, and unlike conjugate gradients (:ref:`hvp`)
+# it does not need a symmetric J. Here are six Newton steps with 1000 unknowns:
 
 from functools import partial
 
@@ -123,15 +124,16 @@ print((residual(z).norm() < 1e-10).item(), "after about", round(len(used), -1), 
 # What goes wrong
 # ---------------
 #
-# A map belongs to its point, so make a new one after each step. Nothing warns you if you
-# forget to. Suppose that an optimizer has changed the weights in place. The map of
-# ``linearize`` has recorded numbers, and still answers for the old weights. The map of
-# ``vjp`` holds some of the tensors themselves, and has computed others from them. So it may
-# mix old and new weights, and give the product for neither.
+# A map belongs to its point, so make a new map after each step. PyTorch does not warn you
+# if you forget to do so. Suppose that an optimizer has changed the weights in place. The
+# map of ``linearize`` has recorded numbers, and still gives the product at the old weights.
+# The map of ``vjp`` holds some of the weights themselves, and other tensors that were
+# computed from the old weights. So it may mix old and new weights, and give a product that
+# is right for neither.
 #
 # Here is such a case, :math:`w\mapsto w_0\sin(w_1)\,w` at (2, 3) and then at (5, 1), with
-# ones for the vector. Each line shows the product before the step, what the old map
-# answers after the step, and the product at the new weights:
+# ones for the vector. Each line shows the product before the step, the result of the old
+# map after the step, and the product at the new weights:
 
 w, ones = torch.tensor([2.0, 3.0]), torch.ones(2)
 scaled = lambda w: w[0] * torch.sin(w[1]) * w
@@ -147,9 +149,9 @@ for name, answers in zip(("push", "pull"), answered, strict=True):
 
 # %%
 # *What about dropout?* ``linearize`` records that a mask is drawn, and not the mask itself.
-# So every push draws a new mask, and belongs to a different function from the one whose
-# value was returned. ``vjp`` keeps its mask. If you need both, draw the mask once, outside
-# f:
+# So every push draws a new mask, and its product belongs to a different function from the
+# one whose value was returned. ``vjp`` keeps its mask. If you need both maps, draw the mask
+# once, outside f:
 
 a = torch.ones(64)
 push_dropout = torch.func.linearize(torch.nn.functional.dropout, a)[1]
@@ -173,8 +175,9 @@ except RuntimeError as error:
 print(torch.func.jvp(branch, (x,), (torch.tensor([1.0, 10.0]),))[1])
 
 # %%
-# As a check, we compare the maps with J by hand, the Newton steps with the root, whose
-# entries are all alike, and the singular value with that of the whole Jacobian:
+# As a check, we compare the maps with a J that we worked out by hand, and the singular
+# value with that of the whole Jacobian. We also check that the Newton steps have reached
+# the root, whose entries are all alike:
 
 assert torch.equal(after_step[0], before_step[0])
 assert not torch.allclose(after_step[1], before_step[1])
@@ -191,9 +194,9 @@ torch.testing.assert_close(sigma, torch.linalg.matrix_norm(full, 2), rtol=1e-3, 
 # Where next
 # ----------
 #
-# :ref:`what-is-a-jvp` explains the product itself. :ref:`jacobian-at-once` computes all
-# columns as a matrix, and :ref:`implicit-differentiation` uses such products inside a
-# solver.
+# :ref:`what-is-a-jvp` explains the product :math:`Ju` itself. :ref:`jacobian-at-once`
+# computes all columns of J as a matrix, and :ref:`implicit-differentiation` uses such
+# products inside a solver.
 #
 # .. asked: linearise a function once; many jvps at the same point; reuse the graph for
 #    many vectors; torch.func.linearize; apply the Jacobian to many vectors

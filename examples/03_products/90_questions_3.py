@@ -38,8 +38,8 @@ for name, u in answers.items():
 # 2. What is in x.grad?
 # ---------------------
 #
-# Take :math:`y=x^5` at 1. You call ``y.backward(create_graph=True)`` twice. What is in
-# ``x.grad`` then: the second derivative 20, or 5, or 10?
+# Take :math:`y=x^5` at 1. You call ``y.backward(create_graph=True)`` twice. What does
+# ``x.grad`` hold after the second call: the second derivative 20, or 5, or 10?
 
 import warnings
 
@@ -70,7 +70,8 @@ loss = (w**3).sum()
 len(calls)
 
 # %%
-# It takes two products, a gradient and the gradient of that. (:ref:`hvp`)
+# It takes two products, a gradient and then a product through the graph of that gradient.
+# (:ref:`hvp`)
 #
 # Here the answers are checked with the formulas:
 

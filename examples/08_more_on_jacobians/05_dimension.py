@@ -6,8 +6,8 @@ Two meanings of “dimension”: scalars, vectors, rows, columns, tensors
 
 A tutorial speaks of a vector of dimension 5, and PyTorch says of the same thing that its
 ``dim()`` is 1. Who is right? Both are, because they count different things. In mathematics
-the space :math:`\mathbb R^5` has dimension 5. In PyTorch, a tensor that holds one of its
-vectors has *one* dimension, and the size of this dimension is 5. Mathematics counts
+the space :math:`\mathbb R^5` has dimension 5. In PyTorch, a tensor that holds a vector of
+this space has *one* dimension, and the size of this dimension is 5. Mathematics counts
 numbers, and PyTorch counts indices.
 """
 
@@ -22,7 +22,7 @@ print("indices:", x.dim(), " shape:", tuple(x.shape), " numbers:", x.numel())
 
 # %%
 # The table below lists some objects of mathematics and their tensors. A vector has one
-# index. A row and a column are matrices, and have two:
+# index. A row and a column are matrices, and have two indices:
 
 kinds = {
     "scalar in R": torch.tensor(3.0),
@@ -35,9 +35,9 @@ for name, t in kinds.items():
     print(f"{name:20} dim {t.dim()}  shape {tuple(t.shape)}  numbers {t.numel()}")
 
 # %%
-# The last entry of an :math:`m\times n` matrix is :math:`w_{m,n}`. The row comes first,
-# and then the column. Mathematics counts from 1 and PyTorch from 0, and so
-# :math:`w_{2,3}` is ``W[1, 2]``:
+# The last entry of an :math:`m\times n` matrix is :math:`w_{m,n}`. The number of the row
+# comes first, and then that of the column. Mathematics counts from 1 and PyTorch from 0,
+# and so :math:`w_{2,3}` is ``W[1, 2]``:
 
 W = kinds["matrix, 2×3"]
 W[1, 2]
@@ -49,8 +49,8 @@ W[1, 2]
 print(type(W), type(torch.tensor))
 
 # %%
-# In PyTorch, a vector is neither a row nor a column. If you transpose it, nothing
-# changes, while a row turns into a column. And you may multiply it by a matrix from
+# In PyTorch, a vector is neither a row nor a column. If you transpose a vector, nothing
+# changes, while a row turns into a column. And you may multiply a vector by a matrix from
 # either side:
 
 A = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -63,8 +63,8 @@ print(A @ u, u @ A)
 # ------------------
 #
 # "Scalar" or "vector-valued" says what comes out of a function, and "univariate" or
-# "multivariate" says what goes in. (*Multi-valued* is something else, namely several
-# values for one input.) On this site we use an example of each kind:
+# "multivariate" says what goes in. (A *multi-valued* function is something else: it has
+# several values for one input.) On this site we use an example of each kind:
 #
 # =============  =======================  =============================
 # ..             univariate, one in       multivariate, n in
@@ -88,9 +88,9 @@ for name, (f, x) in functions.items():
     print(f"{name:12} y {shapes[0]!s:5} x {shapes[1]!s:5} J {shapes[2]}")
 
 # %%
-# A function is not the same thing as its value. The function :math:`x^2` is scalar, but
-# its value at five points has five entries. ``backward`` sees only the value, and so it
-# asks for a vector:
+# A function is not the same thing as its value. The function :math:`x^2` is scalar, but its
+# value at five points has five entries. ``backward`` sees only the value, and so it asks
+# for a ``v`` with five entries:
 
 y = torch.linspace(-1, 1, 5, requires_grad=True) ** 2
 try:
@@ -102,11 +102,11 @@ except RuntimeError as error:
 # What goes wrong
 # ---------------
 #
-# *Why is it called a vector when a matrix is required?* "Vector" is the word of
-# mathematics. The ``v`` of a :term:`vector-Jacobian product` belongs to the space of the
-# outputs, and this space has dimension ``y.numel()``. As a tensor, however, ``v`` has the
-# shape of ``y``, whatever that is. If ``y`` is a ``(1, 1)`` matrix, a ``v`` with one
-# index is refused, although each of them holds one number:
+# *Why is it called a vector when a matrix is required?* "Vector" is the word that
+# mathematics uses. The ``v`` of a :term:`vector-Jacobian product` belongs to the space of
+# the outputs, and this space has dimension ``y.numel()``. As a tensor, however, ``v`` has
+# the shape of ``y``, whatever that is. If ``y`` is a ``(1, 1)`` matrix, a ``v`` with one
+# index is refused, although both tensors hold one number:
 
 y = torch.ones(1, 1, requires_grad=True) ** 2
 try:
@@ -116,7 +116,7 @@ except RuntimeError as error:
 
 # %%
 # :func:`pullback.explain` puts both vocabularies side by side. In the first two rows, the
-# word of mathematics comes before the dot, and the word of PyTorch after it:
+# mathematical term comes before the dot, and PyTorch's term comes after it:
 
 import pullback
 
@@ -124,7 +124,7 @@ pullback.explain(torch.square, torch.arange(1.0, 6))
 
 # %%
 # As a check, we derive the four Jacobians by hand. They have the same shapes and the same
-# entries:
+# entries as those of PyTorch:
 
 by_hand = {
     "x²": torch.tensor(2.0),
@@ -140,8 +140,8 @@ for name, (f, x) in functions.items():
 # Where next
 # ----------
 #
-# :ref:`which-way-up` explains which way up the Jacobian is written, and :ref:`shape-rule`
-# what all this means for the shape of ``v``.
+# For the order of rows and columns in the Jacobian, read :ref:`which-way-up`. To see what
+# the two meanings imply for the shape of ``v``, read :ref:`shape-rule`.
 #
 # .. asked: dimension of a tensor; 1-d tensor or vector in 3-d space; scalar, vector,
 #    matrix, tensor; row or column vector in PyTorch; ndim

@@ -12,10 +12,10 @@ has the shape of ``x``.
 """
 
 # %%
-# A :term:`partial derivative` :math:`\partial f_i/\partial x_j` is the rate at which
-# output :math:`i` changes if only :math:`x_j` moves. For :math:`f:\mathbb R^n\to\mathbb
-# R^m`, the :term:`Jacobian` collects all of them. The gradients of the outputs are its
-# rows:
+# A :term:`partial derivative` :math:`\partial f_i/\partial x_j` is the rate at which output
+# :math:`i` changes if only :math:`x_j` moves. For :math:`f:\mathbb R^n\to\mathbb R^m`, the
+# :term:`Jacobian` collects all these partial derivatives. The gradients of the outputs are
+# its rows:
 #
 # .. math::
 #
@@ -24,9 +24,9 @@ has the shape of ``x``.
 #    \vdots&&\vdots\\
 #    \partial f_m/\partial x_1&\cdots&\partial f_m/\partial x_n\end{bmatrix}
 #
-# If one number goes in, :math:`n=1`, and the Jacobian is a column. This is the
-# :term:`derivative` of a curve. For :math:`(-x^3,5x)` it is :math:`(-3x^2,\,5)`, and at 1
-# we get:
+# If one number goes in, then :math:`n=1`, and the Jacobian is a column. This column is the
+# :term:`derivative` of a curve. For the curve :math:`(-x^3,5x)` it is :math:`(-3x^2,\,5)`,
+# and at 1 we get:
 
 import torch
 
@@ -34,9 +34,9 @@ derivative = torch.func.jacfwd(lambda x: torch.stack([-(x[0] ** 3), 5 * x[0]]))
 derivative(torch.tensor([1.0]))
 
 # %%
-# If one number comes out, as with every loss, :math:`m=1` and the Jacobian is a row. It
-# has the same entries as the :term:`gradient`. For :math:`3x_1^2+5x_2^2` at
-# :math:`(-1,2)` they are :math:`(6x_1,\,10x_2)`:
+# If one number comes out, as with every loss, then :math:`m=1`, and the Jacobian is a row.
+# It has the same entries as the :term:`gradient`. For :math:`3x_1^2+5x_2^2` at
+# :math:`(-1,2)`, these entries are :math:`6x_1` and :math:`10x_2`:
 
 
 def loss(x):
@@ -78,7 +78,7 @@ column = J.T @ v.reshape(2, 1)
 print(row, column, sep="\n")
 
 # %%
-# *Numerator layout* is the :math:`J` above. *Denominator layout* writes its transpose
+# The :math:`J` above is in *numerator layout*. *Denominator layout* writes its transpose
 # instead, :math:`D_{ji}=\partial f_i/\partial x_j`, so that :math:`J^\top v` reads
 # :math:`Dv`. *Einstein summation*, :math:`g_j=v_iJ_{ij}`, sums over the index that occurs
 # twice, and needs no layout at all:
@@ -88,8 +88,8 @@ einstein = torch.einsum("i,ij->j", v, J)
 print(D @ v, einstein)
 
 # %%
-# What PyTorch returns is like the last of these. It has one index for each index of
-# ``x``:
+# What PyTorch returns is like the result of the Einstein summation. It has one index for
+# each index of ``x``:
 
 
 def f(x):
@@ -101,8 +101,8 @@ f(x).backward(v)
 x.grad
 
 # %%
-# *Should v be a row [1 1] or a column [1; 1]?* It should be neither. PyTorch wants the
-# shape of ``y``, which is ``(2,)``, and refuses both of the others:
+# *Should v be a row [1 1] or a column [1; 1]?* It should be neither. PyTorch wants ``v`` in
+# the shape of ``y``, which is ``(2,)``, and refuses both the row and the column:
 
 for shape in (1, 2), (2, 1):
     try:
@@ -114,29 +114,30 @@ for shape in (1, 2), (2, 1):
 # What goes wrong
 # ---------------
 #
-# Some people call :math:`v^\top J` a :term:`Jacobian-vector product`. That name belongs
-# to :math:`Ju`, the product with a :math:`u` that has the shape of ``x``. You can tell
-# them apart by the shape of the result. The :term:`VJP` has the shape of ``x``, and the
-# :term:`JVP` that of ``y``:
+# Some people call :math:`v^\top J` a :term:`Jacobian-vector product`. That name belongs to
+# :math:`Ju`, the product with a :math:`u` that has the shape of ``x``. You can tell the two
+# products apart by the shape of the result. The :term:`VJP` has the shape of ``x``, and the
+# :term:`JVP` has the shape of ``y``:
 
 u = torch.tensor([1.0, 0.0, 2.0])
 _, Ju = torch.func.jvp(f, (x.detach(),), (u,))
 print("VJP", x.grad, " JVP", Ju)
 
 # %%
-# Here you can try both products of one :math:`J`. *backward* multiplies its rows by the
-# weights and adds them up, and *forward* does the same with its columns. Neither of them
-# transposes the table:
+# Here you can try both products of one :math:`J`. *backward* multiplies the rows of
+# :math:`J` by the weights and adds them up, and *forward* does the same with the columns.
+# Neither of the two products transposes the table:
 
 import pullback
 
 pullback.live(f, x, v)
 
 # %%
-# It is easy to take a *square* :math:`J` the wrong way up. No shape is refused, and the
-# numbers are wrong. To find out, compare :math:`v^\top(Ju)`, with :math:`Ju` from
-# :term:`forward mode`, with :math:`v^\top J\,u` from your own matrix. In the cell, ``a``
-# stands for :math:`v` and ``b`` for :math:`u`. The transposed matrix fails this test:
+# It is easy to take a *square* :math:`J` the wrong way up. PyTorch refuses no shape, and
+# the numbers are wrong. To find such a mistake, compute :math:`Ju` with :term:`forward
+# mode`, and compare :math:`v^\top(Ju)` with :math:`v^\top J\,u` from your own matrix. In
+# the code below, ``a`` stands for :math:`v` and ``b`` for :math:`u`. The transposed matrix
+# fails this test:
 
 S = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
 a, b = torch.tensor([1.0, 10.0]), torch.tensor([1.0, 1.0])
@@ -145,8 +146,8 @@ print("forward mode:", (a @ Sb).item())
 print("vᵀ J u:", (a @ S @ b).item(), " vᵀ Jᵀ u:", (a @ S.T @ b).item())
 
 # %%
-# As a check, all four notations give PyTorch's three numbers, :math:`J` itself is what
-# forward mode finds, and the two products agree on one number:
+# We check that all four notations give PyTorch's three numbers, that :math:`J` itself is
+# what forward mode finds, and that the two products give the same number :math:`v^\top Ju`:
 
 for notation in (row.flatten(), column.flatten(), D @ v, einstein):
     assert torch.equal(notation, x.grad)

@@ -40,7 +40,7 @@ y = f(x)
 y.detach()
 
 # %%
-# We first compute it by hand at :math:`(1,2,3)`. With gradients written as rows,
+# We first compute the product by hand at :math:`(1,2,3)`. With gradients written as rows,
 # :math:`\nabla\ell=(2y_1,\,3)=(4,3)`, and
 #
 # .. math::
@@ -57,8 +57,9 @@ y.backward(v)
 print(v, x.grad)
 
 # %%
-# If you call ``backward`` on the loss, you get the same result from one graph, and pass
-# no ``v``. The walk back computes it on its way, as a hook on ``y`` shows:
+# If you call ``backward`` on the loss, you get the same result from one graph, without
+# passing a ``v``. The backward pass computes this ``v`` on its way, as a hook on ``y``
+# shows:
 
 x.grad = None
 y = f(x)
@@ -70,9 +71,10 @@ x.grad
 # A chain of three
 # ----------------
 #
-# If a function :math:`g` comes first, the row is :math:`\nabla\ell\,J_f\,J_g`. We compute
-# it from the left, so that every step is a row times a matrix. The three lines with
-# ``autograd.grad`` are these steps, and the three results are the rows on the way:
+# If a function :math:`g` comes first, the Jacobian of the whole chain is the row
+# :math:`\nabla\ell\,J_f\,J_g`. We compute this product from the left, so that every step is
+# a row times a matrix. Each of the three lines with ``autograd.grad`` is one of these
+# steps, and its result is the row after that step:
 
 
 def g(t):
@@ -88,11 +90,11 @@ y = f(h)
 print(v_y, v_h, v_t)
 
 # %%
-# Why from the left? The product is the same in any order, but its cost is not. For a
-# :math:`1\times m` row times two :math:`m\times m` matrices, there are :math:`2m^2`
-# multiplications from the left, and :math:`m^3+m^2` from the right. We count them for
-# :math:`m=100` (the counter counts a multiplication and an addition as two operations,
-# and so we divide by 2):
+# Why from the left? The result is the same whichever factors you multiply first, but the
+# cost is not. The product of a :math:`1\times m` row and two :math:`m\times m` matrices
+# takes :math:`2m^2` multiplications from the left, and :math:`m^3+m^2` from the right. We
+# count the multiplications for :math:`m=100`. The counter counts a multiplication and an
+# addition as two operations, and so we divide by 2:
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -104,10 +106,10 @@ with FlopCounterMode(display=False) as right:
 print("left:", left.get_total_flops() // 2, " right:", right.get_total_flops() // 2)
 
 # %%
-# *Is backward([y, z]) well defined when z depends on y?* Yes. Each of them is an output
-# with its own derivative, and the two are added up: :math:`v_y\,dy/dx+v_z\,dz/dx`. For
-# :math:`y=x^2` and :math:`z=y^3=x^6` at 1, with ones for the weights, the sum is
-# :math:`2+6`:
+# *Is backward([y, z]) well defined when z depends on y?* Yes. Both y and z are outputs with
+# their own derivatives, and ``backward`` adds up the two products:
+# :math:`v_y\,dy/dx+v_z\,dz/dx`. For :math:`y=x^2` and :math:`z=y^3=x^6` at 1, with ones for
+# the weights, the sum is :math:`2+6`:
 
 s = torch.tensor(1.0, requires_grad=True)
 y = s**2
@@ -120,15 +122,15 @@ s.grad
 # ---------------
 #
 # *Is a factor m missing in* :math:`v^\top J`? No, because the sum over the outputs *is* the
-# product. If you divide by :math:`m`, which is 2 here, you get the gradient of the mean,
-# which answers another question:
+# product. If you divide by :math:`m`, which is 2 in our example, you get the gradient of
+# the mean, which answers another question:
 
 (total,) = torch.autograd.grad(f(x), x, torch.ones(2))
 (mean,) = torch.autograd.grad(f(x).mean(), x)
 print(total, mean)
 
 # %%
-# There is a real trap, too: :math:`v` has to be taken at :math:`y=f(x)`. If you keep a
+# There is a real trap, too: :math:`v` has to be computed at :math:`y=f(x)`. If you keep a
 # ``v`` from an earlier step and use it after ``x`` has moved, the result is wrong, and
 # nothing warns you:
 
@@ -138,8 +140,9 @@ moved = torch.tensor([2.0, 2.0, 3.0], requires_grad=True)
 print(stale, fresh)
 
 # %%
-# We compare the first product with the sum over :math:`i`, and the chain of three with
-# Jacobians from :term:`forward mode`. :func:`pullback.check` examines its middle step:
+# We compare the first product with the sum over :math:`i`, and the chain of three with the
+# product of its Jacobians from :term:`forward mode`. :func:`pullback.check` examines the
+# middle step of the chain:
 
 import pullback
 
@@ -150,8 +153,8 @@ torch.testing.assert_close(v_t, torch.func.jacfwd(loss)(f(h)) @ J_f(h) @ J_g(t))
 pullback.check(f, h, v_y).assert_ok()
 
 # %%
-# Here are two steps in one picture. In :math:`\ell(f(x))`, :math:`\ell` is a sum of
-# squares, and the one row that you see is the product of both Jacobians:
+# Here are two steps in one picture. The function is :math:`\ell(f(x))`, where :math:`\ell`
+# is a sum of squares, and the one row that you see is the product of the two Jacobians:
 
 chained = lambda x: (torch.stack([x[0] * x[1], x[0] + x[1]]) ** 2).sum()
 pullback.live(chained, torch.tensor([1.0, 2.0]))
@@ -160,8 +163,8 @@ pullback.live(chained, torch.tensor([1.0, 2.0]))
 # Where next
 # ----------
 #
-# :ref:`upstream` uses the row as an *upstream gradient* where a graph is cut in two, and
-# :ref:`never-forms-j` explains why the matrices are never formed.
+# :ref:`upstream` shows how to pass the row on as an *upstream gradient* where a graph is
+# cut in two, and :ref:`never-forms-j` explains why the matrices are never formed.
 #
 # .. asked: vector-Jacobian product; vjp; chain rule and backprop; product of Jacobians
 #    from the left; reverse-mode differentiation

@@ -5,9 +5,9 @@ The Jacobian with respect to a tensor: y.shape + x.shape, and tensordot
 =======================================================================
 
 ``x`` and ``y`` are matrices, or tensors with even more indices, and you ask for the
-:term:`Jacobian`. It comes back with the shape ``y.shape + x.shape``. How do you multiply
-``v`` by such a thing? The :term:`VJP` is ``torch.tensordot(v, J, dims=y.ndim)``. All
-indices of ``y`` are summed over, and those of ``x`` remain.
+:term:`Jacobian`. The result has the shape ``y.shape + x.shape``. How do you multiply ``v``
+by a tensor of this shape? The :term:`VJP` is ``torch.tensordot(v, J, dims=y.ndim)``. The
+product sums over all indices of ``y``, and the indices of ``x`` remain.
 """
 
 # %%
@@ -34,7 +34,7 @@ J.shape
 print(J[2, 1, 0, 1].item(), J[2, 1, 0, 3].item())
 
 # %%
-# The formula gives the whole array:
+# The formula above gives the whole array:
 
 formula = torch.einsum("ik,jl->ijkl", A, torch.eye(4))
 torch.equal(J, formula)
@@ -43,8 +43,8 @@ torch.equal(J, formula)
 # The product
 # -----------
 #
-# ``v`` has the shape of ``Y``. ``backward`` sums over both of its indices, and leaves the
-# two of ``X``:
+# ``v`` has the shape of ``Y``. ``backward`` sums over both indices of ``Y``, and leaves the
+# two indices of ``X``:
 #
 # .. math::
 #
@@ -57,7 +57,7 @@ leaf.grad
 
 # %%
 # ``tensordot`` does the same. Its argument ``dims`` is the number of indices to sum over,
-# and ``v`` has two:
+# which is 2 because ``v`` has two indices:
 
 torch.tensordot(v, J, dims=2)
 
@@ -76,14 +76,14 @@ title = "Jacobian of A X, flattened: each entry of A along a diagonal of four"
 ax = pullback.plot.heatmap(matrix, title=title)
 
 # %%
-# Now the flattened ``v`` is a row, and you can multiply it by the matrix. Give the result
-# the shape of ``X``, and it is the same product as before:
+# Now the flattened ``v`` is a row, and you can multiply it by the matrix. If you give the
+# result the shape of ``X``, you get the same product as before:
 
 (v.flatten() @ matrix).reshape(X.shape)
 
 # %%
-# If you multiply from the other side, the matrix takes a flattened change of ``X`` to the
-# change of ``Y``. This is a :term:`JVP`:
+# If you multiply the matrix from the other side, by a flattened change of ``X``, you get
+# the change of ``Y``. This is a :term:`JVP`:
 
 step = torch.ones(2, 4)
 moved = (matrix @ step.flatten()).reshape(3, 4)
@@ -93,20 +93,20 @@ torch.equal(moved, torch.func.jvp(lambda X: A @ X, (X,), (step,))[1])
 # What goes wrong
 # ---------------
 #
-# *The Jacobian of a (B, in) input is (B, out, B, in): a bug?* No, it is the same rule.
-# The shape ``y.shape + x.shape`` holds for batches, too. If the samples do not depend on
-# one another, the blocks between different samples are zero. Here are twenty such blocks
-# for five samples, and the count of entries in them that are not zero:
+# *The Jacobian of a (B, in) input is (B, out, B, in): a bug?* No. The rule that the shape
+# is ``y.shape + x.shape`` holds for batches, too. If the samples do not depend on one
+# another, the blocks between different samples are zero. We collect the twenty such blocks
+# of five samples, and count the entries in them that are not zero:
 
 batch = torch.func.jacrev(lambda X: X @ A.T)(torch.ones(5, 2))
 between = batch.movedim(2, 1)[~torch.eye(5, dtype=torch.bool)]
 print(tuple(batch.shape), tuple(between.shape), between.count_nonzero().item())
 
 # %%
-# Do not write ``v @ J``, which is another product. It sums over the last index of ``v``
-# and the last but one of ``J``. Usually the sizes do not match, and you get an error. If
-# they happen to match, as with square matrices, there is no error, and the result has
-# indices that should have been summed over:
+# Do not write ``v @ J``, which is another product. That product sums over the last index of
+# ``v`` and the last index but one of ``J``. Usually the sizes do not match, and you get an
+# error. If they happen to match, as with square matrices, there is no error, and the result
+# has indices that should have been summed over:
 
 try:
     v @ J
@@ -115,8 +115,8 @@ except RuntimeError as error:
 (v[:2, :2] @ torch.func.jacrev(lambda X: A[:2] @ X)(X[:, :2])).shape
 
 # %%
-# As a check, the matrix, ``tensordot`` and ``backward`` must agree with the product
-# worked out by hand, :math:`\sum_{ij}v_{ij}A_{ik}\delta_{jl}=(A^\top v)_{kl}`:
+# As a check, we compare the results of the matrix, ``tensordot`` and ``backward`` with the
+# product worked out by hand, :math:`\sum_{ij}v_{ij}A_{ik}\delta_{jl}=(A^\top v)_{kl}`:
 
 assert torch.equal(leaf.grad, A.T @ v)
 assert torch.equal(torch.tensordot(v, J, dims=2), A.T @ v)
@@ -129,8 +129,8 @@ assert torch.equal(pullback.jacobian(lambda X: A @ X, X), formula)
 # Where next
 # ----------
 #
-# :ref:`matrices` works with matrices without their Jacobians, and
-# :ref:`jacobian-per-sample` with batches without the zeros.
+# :ref:`matrices` shows how to work with matrices without forming their Jacobians.
+# :ref:`jacobian-per-sample` shows how to get the Jacobians of a batch without the zeros.
 #
 # .. asked: tensor Jacobian; shape y.shape + x.shape; einsum of v and the Jacobian;
 #    Jacobian of tensors of any shape

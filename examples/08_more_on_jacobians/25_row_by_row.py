@@ -4,9 +4,9 @@ r"""
 The whole Jacobian, row by row
 ==============================
 
-You want the whole :term:`Jacobian`, and ``backward`` gives only one product. One product
-with each :term:`one-hot <one-hot vector>` ``v`` gives one row, so ``m`` products give all
-of it, from a single forward pass.
+You want the whole :term:`Jacobian`, and ``backward`` gives only one product. The product
+with a :term:`one-hot <one-hot vector>` ``v`` is one row of the Jacobian, so ``m`` products
+give all ``m`` rows, from a single forward pass.
 """
 
 # %%
@@ -16,8 +16,8 @@ of it, from a single forward pass.
 #
 #    J=\begin{bmatrix}x_2&x_1&0\\1&0&1\\0&0&2x_3\end{bmatrix}
 #
-# The one-hot ``v`` are the rows of ``torch.eye(3)``. We take one product with each and
-# stack what comes back:
+# The one-hot ``v`` are the rows of ``torch.eye(3)``. We take one product with each of these
+# rows and stack the results:
 
 import torch
 
@@ -33,9 +33,9 @@ J = torch.stack(rows)
 J
 
 # %%
-# ``retain_graph=True`` keeps the graph for the next row, so the last row can do without it.
-# You can also use ``backward`` in place of ``grad``. Then ``x.grad`` must be emptied before
-# each row, or the rows add up:
+# ``retain_graph=True`` keeps the graph for the next row, so the call for the last row can
+# do without this argument. You can also use ``backward`` in place of ``grad``. Then
+# ``x.grad`` must be emptied before each row, or the rows add up:
 
 rows = []
 for i, e in enumerate(torch.eye(3)):
@@ -46,10 +46,10 @@ torch.equal(torch.stack(rows), J)
 
 # %%
 # *The loop with retain_graph, or one call with is_grads_batched=True?* Both give the same
-# rows. The single call is faster (:ref:`ways-measured`), and holds all N products on its
-# way. The loop holds one product at a time, and also works for functions that :term:`vmap`
-# refuses (:ref:`vmap-limits`). To see this, we record the size of the largest tensor of a
-# backward pass:
+# rows. The single call is faster (:ref:`ways-measured`), and holds all N products in memory
+# at the same time. The loop holds one product at a time, and also works for functions that
+# :term:`vmap` refuses (:ref:`vmap-limits`). To see the difference in memory, we record the
+# size of the largest tensor of a backward pass:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -64,8 +64,8 @@ class Largest(TorchDispatchMode):
 
 
 # %%
-# Here are ten rows of a Jacobian through a hidden layer of 500, first by the loop, then by
-# the single call:
+# We compute ten rows of a Jacobian through a hidden layer of 500, first with the loop, then
+# with the single call:
 
 z = torch.ones(10, 500) @ (torch.ones(500, 3) @ x).sin()
 with Largest() as loop:
@@ -75,7 +75,7 @@ with Largest() as batch:
 loop.size, batch.size
 
 # %%
-# The largest tensor of the single call is ten times as large.
+# The largest tensor of the single call is ten times as large as that of the loop.
 #
 # The drawing shows the small Jacobian again, with the ``v`` that picks the middle row:
 
@@ -84,9 +84,9 @@ import pullback
 pullback.draw.vjp(torch.tensor([0.0, 1.0, 0.0]), J)
 
 # %%
-# *I only need the gradient of one entry.* Then take one product and no Jacobian. ``y[i]``
-# is one number, and needs no ``v``. Its indexing makes the one-hot vector on the way back,
-# as a hook on ``y`` shows:
+# *I only need the gradient of one entry.* Then take one product, and no Jacobian. ``y[i]``
+# is one number, and needs no ``v``. In the backward pass the indexing makes the one-hot
+# vector, as a hook on ``y`` shows:
 
 y = f(x)
 y.register_hook(lambda v: print("arrives at y:", v))
@@ -94,13 +94,13 @@ y.register_hook(lambda v: print("arrives at y:", v))
 second
 
 # %%
-# The middle input takes no part in this entry, and gets a 0. *I expected None.* You get
-# None for whole tensors that take no part, and 0 for single entries.
+# The middle input takes no part in this entry of ``y``, and gets a 0. *I expected None.*
+# You get None for whole tensors that take no part, and 0 for single entries.
 #
 # Tensors out
 # -----------
 #
-# If ``y`` has another shape, loop over its entries, flattened, and give the result the
+# If ``y`` has another shape, flatten it, loop over its entries, and give the result the
 # shape ``y.shape + x.shape``. Here is the derivative of
 # :math:`\begin{bmatrix}1&x\\x^2&x^3\\x^4&x^5\end{bmatrix}` at 2:
 
@@ -112,10 +112,10 @@ entries = [
 torch.stack(entries).reshape(powers.shape + t.shape)
 
 # %%
-# *How do I differentiate a hidden layer's output with respect to an earlier one's?* In the
-# same way. ``grad`` takes any tensor on the way, leaf or not, and nothing has to be marked.
-# Here is the shape of the Jacobian of ``z`` with respect to the hidden ``h``, which has 500
-# entries:
+# *How do I differentiate a hidden layer's output with respect to an earlier one's?* You do
+# it in the same way. ``grad`` accepts any tensor of the graph as its input, leaf or not,
+# and you need not mark the tensor beforehand. Here is the shape of the Jacobian of ``z``
+# with respect to the hidden ``h``, which has 500 entries:
 
 h = (torch.ones(500, 3) @ x).sin()
 z = torch.ones(10, 500) @ h
@@ -128,8 +128,8 @@ hidden.shape
 #
 # *The derivative of Q with respect to a should be a 2×2 matrix; why is a.grad a 2-vector?*
 # Because ``backward`` gives one product :math:`v^\top J`, never :math:`J` itself. For
-# :math:`Q=3a^3-b^2`, elementwise, ones happen to show all of J that is not zero, which is
-# the diagonal :math:`9a_i^2`:
+# :math:`Q=3a^3-b^2`, which is elementwise, ones happen to show all the entries of J that
+# are not zero, which are the diagonal :math:`9a_i^2`:
 
 a = torch.tensor([2.0, 3.0], requires_grad=True)
 b = torch.tensor([6.0, 4.0])
@@ -139,8 +139,9 @@ torch.func.jacrev(lambda a: 3 * a**3 - b**2)(a.detach())
 
 # %%
 # *My J is the transpose of what jacobian gives.* A one-hot ``v`` for output i leaves row i
-# of J in ``x.grad``, so it belongs in ``J[i]``. If you write it to ``J[:, i]``, it becomes
-# a column. Nothing complains if J is square, and nobody notices if J is symmetric:
+# of J in ``x.grad``, so ``x.grad`` belongs in ``J[i]``. If you write it to ``J[:, i]``, the
+# row becomes a column. PyTorch raises no error if J is square, and nobody notices the
+# mistake if J is symmetric:
 
 columns = torch.empty(3, 3)
 for i, row in enumerate(rows):
@@ -159,15 +160,15 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *Can I pass all outputs in one call?* You can, but a list of outputs does not stack the
-# rows. They are summed:
+# *Can I pass all outputs in one call?* You can, but ``grad`` does not stack the rows for a
+# list of outputs. It sums them:
 
 y = f(x)
 torch.autograd.grad([y[0], y[1], y[2]], x)[0]
 
 # %%
-# :func:`pullback.jacobian` takes all rows in one call. We compare it with the loop, with
-# the formula at :math:`(1,2,3)`, and with columns from :term:`forward mode`:
+# :func:`pullback.jacobian` computes all rows in one call. We compare its result with the
+# loop, with the formula at :math:`(1,2,3)`, and with columns from :term:`forward mode`:
 
 assert torch.equal(J, torch.tensor([[2.0, 1, 0], [1, 0, 1], [0, 0, 6]]))
 assert torch.equal(second, J[1])
@@ -178,7 +179,7 @@ assert torch.equal(torch.func.jacfwd(f)(x.detach()), J)
 assert torch.equal(torch.stack(entries), torch.arange(6) * 2.0 ** (torch.arange(6) - 1))
 
 # %%
-# Below is the same f. The button *one-hot* walks through the rows:
+# Below is the same f. Press *one-hot* to go through the rows one by one:
 
 pullback.live(f, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
 
@@ -186,8 +187,8 @@ pullback.live(f, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
 # Where next
 # ----------
 #
-# :ref:`jacobian-at-once` does it without the loop, and :ref:`one-component` is about one
-# row only.
+# :ref:`jacobian-at-once` computes the whole Jacobian without the loop, and
+# :ref:`one-component` is about a single row.
 #
 # .. asked: Jacobian in a loop; one row for each backward; Jacobian with one-hot
 #    vectors; for loop over outputs

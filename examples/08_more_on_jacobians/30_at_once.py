@@ -4,9 +4,10 @@ r"""
 The whole Jacobian at once
 ==========================
 
-You want the whole :term:`Jacobian` and no loop. PyTorch has five ways to give it in one
-call, and they give the same numbers. They differ in what they take, in whether they work by
-rows (:term:`reverse mode`) or by columns (:term:`forward mode`), and in what they refuse.
+You want the whole :term:`Jacobian`, and no loop. PyTorch has five ways to compute it in one
+call, which give the same numbers. The five ways differ in what they take, in whether they
+work by rows (:term:`reverse mode`) or by columns (:term:`forward mode`), and in what they
+refuse.
 """
 
 # %%
@@ -41,7 +42,7 @@ found = {}
 # %%
 # *Can I get the Jacobian of a tensor that is already computed?* Yes, with
 # ``torch.autograd.grad``, which takes all one-hot ``v`` as one batch. (Forward mode must
-# run ``f`` again, and so needs the function.)
+# run ``f`` again, and so it needs the function.)
 
 leaf = x.clone().requires_grad_()
 (found["is_grads_batched"],) = torch.autograd.grad(
@@ -68,7 +69,8 @@ found["jacfwd"]
 # %%
 # *torch.autograd.functional or torch.func?* Prefer :mod:`torch.func`. The older
 # :func:`torch.autograd.functional.jacobian` takes its rows in a Python loop unless you pass
-# ``vectorize=True``. Without that it refuses columns, as the message below says:
+# ``vectorize=True``. Without ``vectorize=True`` it refuses to work by columns, as the
+# message below says:
 
 functional = torch.autograd.functional.jacobian
 found["functional"] = functional(f, x)
@@ -94,8 +96,8 @@ found["pullback, f"]
 # -----------------
 #
 # *How do I get f(x) together with the Jacobian?* Let ``f`` return its output twice. With
-# ``has_aux=True`` the second is handed back as it is. ``value_and_jacobian`` does that for
-# you:
+# ``has_aux=True``, ``jacrev`` differentiates the first of the two and returns the second as
+# it is. ``value_and_jacobian`` does this for you:
 
 found["has_aux"], value = torch.func.jacrev(lambda x: (f(x), f(x)), has_aux=True)(x)
 y, found["value_and_jacobian"] = pullback.value_and_jacobian(f, x)
@@ -103,8 +105,8 @@ print(value, y)
 
 # %%
 # If you take all rows at once, you need memory for all of them. With ``chunk_size`` you
-# choose how many products are taken at a time (:ref:`never-forms-j` counts what that
-# saves):
+# choose how many products are taken at a time (:ref:`never-forms-j` counts how much memory
+# this saves):
 
 found["chunks"] = torch.func.jacrev(f, chunk_size=1)(x)
 found["chunks"]
@@ -112,8 +114,8 @@ found["chunks"]
 # %%
 # *Two inputs, two outputs, a tuple of tuples: which index is which?* ``J[i][j]`` is the
 # derivative of output ``i`` with respect to input ``j``, and its shape is ``output_i.shape
-# + input_j.shape``. If there is a single output, or a single input, its level is left out.
-# The second line below has one output:
+# + input_j.shape``. If there is a single output or a single input, its level of the nesting
+# is left out. The second line below is for a function with one output:
 
 inputs = torch.ones(2), torch.ones(4)
 nested = functional(lambda a, b: (a.sum() * b, torch.outer(a, b)), inputs)
@@ -145,8 +147,8 @@ fit.x.round(4)
 # ---------------
 #
 # ``torch.func`` follows the argument, and not a tensor that the function captures from
-# outside. A function that ignores its argument gives zeros and no error.
-# :func:`pullback.jacobian` objects:
+# outside. For a function that ignores its argument, it gives zeros and no error.
+# :func:`pullback.jacobian` raises an error instead:
 
 captured = torch.tensor([3.0, 2.0])
 print(torch.func.jacrev(lambda x: f(captured))(x))
@@ -170,8 +172,8 @@ sorted(found)
 # ----------
 #
 # :ref:`reverse-or-forward` helps you to choose between rows and columns, and
-# :ref:`measured` shows what each costs. :ref:`jacobian-per-sample` is for a batch of
-# inputs.
+# :ref:`measured` shows how much time each way takes. :ref:`jacobian-per-sample` is for a
+# batch of inputs.
 #
 # .. asked: ways to compute a Jacobian; functional.jacobian, jacrev, jacfwd;
 #    vectorize=True; Jacobian without a loop

@@ -6,9 +6,9 @@ Reverse or forward: where is the crossover?
 
 ``jacrev`` and ``jacfwd`` give you the same :math:`J`. Which one does less work?
 :term:`Reverse mode <reverse mode>` takes one product for each *output*, and :term:`forward
-mode` one for each *input*. With fewer outputs than inputs reverse mode does less, and with
-fewer inputs forward mode does. For a dense :math:`J`, the crossover is about where it is
-square.
+mode` takes one for each *input*. With fewer outputs than inputs, reverse mode does less
+work, and with fewer inputs than outputs, forward mode does less. For a dense :math:`J`, the
+crossover is about where :math:`J` is square.
 """
 
 # %%
@@ -38,9 +38,9 @@ def flops(function, x):
 
 # %%
 # Our example is a small network from ``n`` inputs to ``m`` outputs, with a hidden layer of
-# 32 units. (The counter leaves out products of a matrix and a vector. Therefore we write
-# the input as a matrix with one column.) A forward pass takes two operations for each
-# weight, a product and a sum:
+# 32 units. The counter leaves out products of a matrix and a vector, and so we write the
+# input as a matrix with one column. A forward pass takes two operations for each weight, a
+# multiplication and an addition:
 
 
 def network(n, m):
@@ -52,9 +52,9 @@ def network(n, m):
 flops(network(64, 8), torch.ones(64)) == 2 * (32 * 64 + 8 * 32)
 
 # %%
-# Now let 64 numbers go in and ``m`` come out. We divide by the work of one forward pass.
-# You can see that reverse mode grows with ``m``, while forward mode pays for 64 columns
-# whatever ``m`` is:
+# Now let 64 numbers go in and ``m`` numbers come out. We divide the work of each mode by
+# the work of one forward pass. You can see that the work of reverse mode grows with ``m``,
+# while forward mode pays for 64 columns, whatever ``m`` is:
 
 
 def passes(way, n, m):
@@ -69,17 +69,18 @@ for m in (1, 8, 32, 64, 128, 512):
 
 # %%
 # Reverse mode costs the forward pass and ``m`` products. Forward mode costs ``n`` products
-# and two more passes. One of these passes is the forward pass. The other multiplies the
-# :term:`tangent` of the weights, which is zero, but is multiplied all the same. So the
-# crossover of this network is at :math:`m=n`, give or take one.
+# and two more passes. One of these two is the forward pass itself. In the other, the
+# :term:`tangents <tangent>` of the weights are multiplied. They are zero, but they are
+# multiplied all the same. So the crossover of this network is at :math:`m=n`, give or take
+# one.
 #
 # The extremes
 # ------------
 #
 # *For one shared number C and a batch of outputs, ones give me 45: how do I get each
-# dy/dC?* Ones add up the ten derivatives. But there is only one input, and so :math:`J`
-# has only one column. A single product in forward mode computes it, and keeps the ten
-# apart:
+# dy/dC?* Ones add up the ten derivatives. But there is only one input, and so :math:`J` has
+# only one column. A single product in forward mode computes this column, and keeps the ten
+# derivatives apart:
 
 C = torch.tensor(2.0, requires_grad=True)
 batch = torch.arange(10.0)
@@ -89,10 +90,10 @@ column
 
 # %%
 # *One time for each sample, t of shape (N,), and d net/dt at every pixel: N·C·H·W backward
-# passes?* One ``jvp`` is enough, with ones for the tangent. In this function each sample
-# depends on its own time alone, so you may move all times at once, and the samples still do
-# not mix. A backward pass with ones, which is printed last, gives only the sums over the
-# pixels:
+# passes?* One ``jvp`` is enough, with ones for the tangent. In this function each output
+# sample depends on its own time alone, so you may move all the times at once, and the
+# derivatives of different samples still do not mix. A backward pass with ones, whose result
+# is printed last, gives only the sums over the pixels:
 
 t, images = torch.tensor([0.5, 1.0]), torch.arange(8.0).reshape(2, 1, 2, 2)
 move = lambda t: t[:, None, None, None] ** 2 * images
@@ -100,17 +101,19 @@ pixels = torch.func.jvp(move, (t,), (torch.ones(2),))[1]
 print(pixels.tolist(), torch.func.vjp(move, t)[1](torch.ones(2, 1, 2, 2))[0])
 
 # %%
-# A loss is the other extreme. It has one output, and so :math:`J` is one row, however
-# many inputs there are. The name ``jacfwd`` may suggest that it is the cheap one, but
-# here it is *not*. For 784 inputs, it does this many times the work of ``jacrev``:
+# A loss is the other extreme. It has one output, and so :math:`J` is one row, however many
+# inputs there are. The name ``jacfwd`` may suggest that it costs no more than a forward
+# pass, but for a loss it is *not* the cheap choice. For 784 inputs, ``jacfwd`` does this
+# many times the work of ``jacrev``:
 
 round(passes(torch.func.jacfwd, 784, 1) / passes(torch.func.jacrev, 784, 1))
 
 # %%
 # *f: R³ → R⁵⁰⁰⁰, and jacrev takes ages.* Then take ``jacfwd``, which needs three products
-# instead of 5000. Each of the two runs all its products at once, by :term:`vmap`, and so
-# the memory grows with the number of products. If you have to stay with ``jacrev``, its
-# ``chunk_size`` says how many products it takes at a time. The values are the same:
+# instead of 5000. ``jacfwd`` and ``jacrev`` run all their products at once, by means of
+# :term:`vmap`, and so their memory grows with the number of products. If you have to stay
+# with ``jacrev``, its ``chunk_size`` says how many products it takes at a time. The values
+# stay the same:
 
 wide, point = network(3, 5000), torch.tensor([0.1, 0.2, 0.3])
 by_columns, by_rows = (way(wide)(point) for way in (torch.func.jacfwd, torch.func.jacrev))
@@ -118,9 +121,9 @@ in_chunks = torch.func.jacrev(wide, chunk_size=500)(point)
 print([round(passes(way, 3, 5000)) for way in ways], tuple(by_columns.shape))
 
 # %%
-# :func:`pullback.jacobian` chooses the mode for you, by a rule that was measured in time
-# (:ref:`measured`). Here is its work beside that of the two modes, for a wide and for a
-# tall :math:`J`:
+# :func:`pullback.jacobian` chooses the mode for you, by a rule that was found by measuring
+# time (:ref:`measured`). Here is the work of ``pullback.jacobian`` beside that of the two
+# modes, for a wide and for a tall :math:`J`:
 
 import pullback
 
@@ -138,8 +141,8 @@ for n, m in (784, 10), (10, 784):
 # ---------------
 #
 # Some operations have no forward mode. The fast kernel of attention has none on a CPU. If
-# you choose the ``MATH`` backend, attention is written out in operations that do have
-# one:
+# you choose the ``MATH`` backend, attention is written out in operations that do have a
+# forward mode:
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -157,8 +160,9 @@ with sdpa_kernel(SDPBackend.MATH):
     J = torch.func.jacfwd(attend)(q)
 
 # %%
-# All modes must agree, because only the work differs, and the crossover must lie between m
-# = 63 and m = 66. We check both, and the results of the sections above:
+# All modes must give the same values, because only their work differs, and the crossover
+# must lie between m = 63 and m = 66. We check both statements, and the results of the
+# sections above:
 
 x = torch.linspace(-1, 1, 6)
 rows = torch.func.jacrev(network(6, 4))(x)

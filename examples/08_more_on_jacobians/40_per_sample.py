@@ -6,15 +6,15 @@ A Jacobian for every sample: (B, m, n) without the zeros
 
 You have a batch of B samples, and for each of them you want a :term:`Jacobian` with one row
 for each of its m outputs. If you ask for the Jacobian of the whole batch, you get a tensor
-of shape ``(B, m, B, n)``, and if the samples are independent it is nearly all zeros. What
-you want has shape ``(B, m, n)``. For independent samples, ``m`` products that serve all the
-samples at once are enough, or you use ``vmap(jacrev(f))``.
+of shape ``(B, m, B, n)``, which is nearly all zeros if the samples are independent. What
+you want has shape ``(B, m, n)``. For independent samples you can use ``vmap(jacrev(f))``,
+or take ``m`` products, each of which serves all the samples at once.
 """
 
 # %%
 # Five samples of :math:`\mathbb R^3` go through the same function to :math:`\mathbb R^2`.
-# The full Jacobian has one index too many, because it also says how the outputs of one
-# sample change with the inputs of another:
+# The full Jacobian has one index too many, because it also holds the derivatives of the
+# outputs of one sample with respect to the inputs of another:
 
 import torch
 
@@ -61,17 +61,17 @@ summed = torch.stack(rows, dim=1)
 summed.shape
 
 # %%
-# You can write the same as the Jacobian of the sum over the batch. It has the shape
-# ``(out, B, in)``, and so its dimensions have to be permuted:
+# You can get the same result as the Jacobian of the sum over the batch. That Jacobian has
+# the shape ``(out, B, in)``, and so its dimensions have to be permuted:
 
 of_sum = torch.autograd.functional.jacobian(lambda X: f(X).sum(0), X).permute(1, 0, 2)
 of_sum.shape
 
 # %%
-# *is_grads_batched complains: grad_output has shape [2], output [5, 2].* The batch of
-# ``v`` comes in front of the shape of ``Y``, so ``torch.eye(2)`` has one dimension too
-# few. Give each sample the same one-hot row, which makes the shape ``(2, 5, 2)``. In the
-# result, the index of the output is in front, too, until you move it:
+# *is_grads_batched complains: grad_output has shape [2], output [5, 2].* The batch of ``v``
+# comes in front of the shape of ``Y``, so ``torch.eye(2)`` has one dimension too few. Give
+# each sample the same one-hot row, so that the batch of ``v`` has the shape ``(2, 5, 2)``.
+# In the result, too, the index of the output comes first, until you move it:
 
 try:
     torch.autograd.grad(Y, leaf, torch.eye(2), is_grads_batched=True)
@@ -83,17 +83,17 @@ print(tuple(V.shape), tuple(stacked.shape), tuple(stacked.movedim(0, 1).shape))
 
 # %%
 # If you have a function of *one* sample, map it over the batch. Then you need no trick, and
-# the samples cannot mix. With fewer inputs than outputs, use ``jacfwd`` in place of
-# ``jacrev``:
+# the samples cannot mix. If the function has fewer inputs than outputs, use ``jacfwd`` in
+# place of ``jacrev``:
 
 mapped = torch.func.vmap(torch.func.jacrev(f))(X)
 mapped.shape
 
 # %%
-# *It eats all of my memory, though one Jacobian is tiny.* All outputs of all points are
-# computed at once. With the ``chunk_size`` of ``vmap`` you say how many points are taken
-# at a time, and with that of ``jacrev`` how many outputs. A parameter that all points
-# share gets ``None`` in ``in_dims``:
+# *It eats all of my memory, though one Jacobian is tiny.* The reason is that the rows for
+# all outputs of all points are computed at once. With the ``chunk_size`` of ``vmap`` you
+# say how many points are taken at a time, and with the ``chunk_size`` of ``jacrev`` you say
+# how many outputs. A parameter that all points share gets ``None`` in ``in_dims``:
 
 
 def g(theta, x):
@@ -117,9 +117,9 @@ batched.shape
 # ---------------
 #
 # *The one-hot loop and the sum trick give different Jacobians.* Then the samples mix.
-# BatchNorm makes them do so in training. The trick adds to each sample's own row the rows
-# that belong to the other samples, and here the sum is zero. :func:`pullback.jacobian`
-# refuses:
+# BatchNorm in training, for example, mixes them. The sum trick adds the rows that belong to
+# the other samples to each sample's own row, and for BatchNorm this sum is zero.
+# :func:`pullback.jacobian` refuses such a function:
 
 training = torch.nn.BatchNorm1d(3, affine=False, track_running_stats=False)
 (trick,) = torch.autograd.grad(training(leaf)[:, 0].sum(), leaf)
@@ -131,9 +131,9 @@ except ValueError as error:
     print(error)
 
 # %%
-# *"... mutate a captured Tensor".* In training, the usual BatchNorm also writes its
-# running statistics, and ``jacrev`` and ``jacfwd`` refuse that. (The BatchNorm above has
-# no running statistics to write.)
+# *"... mutate a captured Tensor".* In training, the usual BatchNorm also writes its running
+# statistics, and ``jacrev`` and ``jacfwd`` refuse to run it. (The BatchNorm above has no
+# running statistics to write.)
 
 try:
     torch.func.jacrev(torch.nn.BatchNorm1d(3))(X)
@@ -151,8 +151,9 @@ scale = pullback.jacobian(norm, X, batched=True)
 scale[0].round(decimals=3)
 
 # %%
-# *vmap(jacrev) with BatchNorm fails on the number of dimensions.* Inside ``vmap``, a
-# sample has no batch dimension. Give it one of size 1, and take it away again:
+# *vmap(jacrev) with BatchNorm fails on the number of dimensions.* Inside ``vmap``, a sample
+# has no batch dimension. Give the sample a batch dimension of size 1, and remove this
+# dimension from the result:
 
 try:
     torch.func.vmap(torch.func.jacrev(norm))(X)
@@ -162,7 +163,7 @@ single = torch.func.jacrev(lambda x: norm(x.unsqueeze(0)).squeeze(0))
 torch.testing.assert_close(torch.func.vmap(single)(X), scale)
 
 # %%
-# *Dimension out of range … but got 1.* This has the same reason. Functions that work
+# *Dimension out of range … but got 1.* This error has the same reason. Functions that work
 # along dimension 1 unless you tell them otherwise, such as ``normalize`` and
 # ``cosine_similarity``, have to be told ``dim=-1``:
 
@@ -174,7 +175,7 @@ except IndexError as error:
 torch.func.vmap(torch.func.jacrev(lambda x: unit(x, dim=-1)))(X).shape
 
 # %%
-# We compare the seven ways of this page with the derivative by hand, which is
+# We compare the seven ways of this page with the derivative worked out by hand, which is
 # :math:`\operatorname{diag}(1-y^2)\,W` for each sample:
 
 by_hand = (1 - f(X) ** 2)[:, :, None] * W
@@ -187,7 +188,7 @@ torch.testing.assert_close(scale, 2 * torch.eye(3).expand(5, 3, 3), rtol=1e-4, a
 # ----------
 #
 # :ref:`sparse-jacobian` is for Jacobians with zeros in other places, and
-# :ref:`mixing-samples` for functions that mix.
+# :ref:`mixing-samples` is for functions that mix the samples.
 #
 # .. asked: Jacobian for every sample; batched Jacobian; (B, m, B, n) Jacobian;
 #    vmap(jacrev)

@@ -5,9 +5,9 @@ A sparse Jacobian from three products: colouring, the ones trick grown up
 =========================================================================
 
 Your :term:`Jacobian` is large and mostly zeros, and you do not want to take one product for
-each of its columns. If no two columns of a group have a non-zero entry in the same row, one
-product gives the whole group. A tridiagonal Jacobian needs three products, whatever its
-size.
+each of its columns. Put the columns into groups. If no two columns of a group have a
+non-zero entry in the same row, one product gives all the columns of that group. A
+tridiagonal Jacobian needs three products, whatever its size.
 """
 
 # %%
@@ -30,25 +30,26 @@ J = torch.func.jacfwd(f)(x)
 J
 
 # %%
-# Count the columns from 0. No row is shared among columns 0, 3 and 6, or 1, 4 and 7, or
-# 2, 5 and 8. Columns that may be computed together get the same *colour*
-# (:term:`coloring`), which here is the remainder when you divide by three:
+# Count the columns from 0. Columns 0, 3 and 6 share no row, nor do columns 1, 4 and 7, nor
+# columns 2, 5 and 8. Columns that may be computed together get the same *colour*
+# (:term:`coloring`). In our example the colour of a column is the remainder when its number
+# is divided by three:
 
 color = torch.arange(n) % 3
 color
 
 # %%
 # The :term:`seeds <seed>` are sums of one-hot :term:`tangents <tangent>`, with one seed for
-# each colour. So each product is a sum of columns that do not overlap. Compare its first
-# line with columns 0, 3 and 6 above:
+# each colour. So each product is a sum of columns that do not overlap. Compare the first
+# line of the result with columns 0, 3 and 6 above:
 
 seeds = torch.stack([(color == c).float() for c in range(3)])
 products = torch.stack([torch.func.jvp(f, (x,), (s,))[1] for s in seeds])
 products
 
 # %%
-# Now we read the entries back. The entry in row ``i`` and column ``j`` is in the product of
-# ``j``'s colour, at ``i``:
+# Now we read the entries back. The entry in row ``i`` and column ``j`` is at position ``i``
+# of the product for the colour of column ``j``:
 
 pairs = [(i, j) for i in range(n) for j in range(max(i - 1, 0), min(i + 2, n))]
 rows, columns = torch.tensor(pairs).T
@@ -58,7 +59,7 @@ sparse = torch.sparse_coo_tensor(at, entries, (n, n), check_invariants=True)
 sparse.to_dense().equal(J)
 
 # %%
-# The picture shows every column in its colour. No row meets a colour twice:
+# The picture shows every column in its colour. No row contains a colour twice:
 
 import matplotlib.pyplot as plt
 
@@ -73,8 +74,8 @@ title = ax.set_title("A tridiagonal pattern in three colours: no row has one of 
 # -----------------------------------------
 #
 # You can colour the *rows* instead. Then ``v`` is the seed, and each of the three products
-# is a sum of rows that do not overlap. The entry in row ``i`` and column ``j`` is in the
-# product of ``i``'s colour, at ``j``:
+# is a sum of rows that do not overlap. The entry in row ``i`` and column ``j`` is at
+# position ``j`` of the product for the colour of row ``i``:
 
 value, pull = torch.func.vjp(f, x)
 (summed_rows,) = torch.func.vmap(pull)(seeds)
@@ -82,9 +83,9 @@ print(summed_rows)
 print(summed_rows[color[rows], columns].equal(entries))
 
 # %%
-# *What is the fastest elementwise gradient?* A diagonal Jacobian has rows that never share
-# a column. So it takes one colour and one product, and the only seed is ones. This is the
-# :term:`ones trick`, and what ``y.sum().backward()`` does:
+# *What is the fastest elementwise gradient?* The rows of a diagonal Jacobian never share a
+# column. So one colour and one product are enough, and the only seed is a vector of ones.
+# This is the :term:`ones trick`, and ``y.sum().backward()`` does the same:
 
 leaf = x.clone().requires_grad_()
 (leaf**2).backward(torch.ones(n))
@@ -95,8 +96,9 @@ leaf.grad
 # ---------------
 #
 # If you take too few colours, entries of different columns are added together, without an
-# error. With two colours for three diagonals, the neighbours :math:`i-1` and :math:`i+1`
-# are mixed. Each number that is found below is the sum of two that are wanted:
+# error. With two colours for three diagonals, the entries for the neighbours :math:`i-1`
+# and :math:`i+1` are added up. Each number in the first line below is the sum of two
+# numbers that you want:
 
 two = torch.arange(n) % 2
 _, mixed = torch.func.jvp(f, (x,), ((two == 0).float(),))
@@ -104,8 +106,8 @@ print("found: ", mixed[1::2])
 print("wanted:", J[1::2, 0::2].diagonal(), "and", J[1::2, 2::2].diagonal())
 
 # %%
-# If you read the pattern off the Jacobian at one point, it may have accidental zeros. At
-# :math:`x=0` this Jacobian is zero everywhere:
+# If you read the pattern off the Jacobian at one point, the Jacobian may have accidental
+# zeros at that point. At :math:`x=0` ours is zero everywhere:
 
 at_zero = torch.func.jacfwd(f)(torch.zeros(n))
 print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item())
@@ -114,10 +116,10 @@ print("non-zero:", at_zero.count_nonzero().item(), "and", J.count_nonzero().item
 # The pattern and the colours, found for you
 # ------------------------------------------
 #
-# :func:`pullback.sparsity` does not read the pattern off a Jacobian. It follows which
-# inputs each operation of ``f`` looks at. If ``f`` does not branch on values, its
-# :term:`sparsity pattern` holds for every ``x`` of this shape, even if it is found at zero,
-# as here:
+# :func:`pullback.sparsity` does not read the pattern off a Jacobian. Instead, it follows
+# which inputs each operation of ``f`` depends on. If ``f`` does not branch on values, the
+# :term:`sparsity pattern` that is found holds for every ``x`` of this shape, even if it is
+# found at zero, as in this example:
 
 import pullback
 
@@ -125,15 +127,15 @@ plan = pullback.sparsity(f, torch.zeros(n))
 plan
 
 # %%
-# Its method :meth:`~pullback.Sparsity.jacobian` takes the three products and reads the
-# entries back:
+# The method :meth:`~pullback.Sparsity.jacobian` of the plan takes the three products and
+# reads the entries back:
 
 planned = plan.jacobian(f, x)
 planned.layout, planned.to_dense().equal(J)
 
 # %%
-# A function may outgrow its plan. With ``verify=True`` you notice this, at the price of one
-# more product, with a random vector:
+# If you change a function later, its plan may no longer fit. With ``verify=True`` you
+# notice this, at the price of one more product, with a random vector:
 
 
 def outgrown(x):
@@ -146,8 +148,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# For some patterns both kinds of product are needed. With a full row and a full column,
-# this one takes nine products of one kind, or a :term:`VJP` and two :term:`JVPs <JVP>`:
+# Some patterns need both kinds of product to keep their number small. The pattern below has
+# a full row and a full column. It takes nine products of one kind, or a :term:`VJP` and two
+# :term:`JVPs <JVP>`:
 
 
 def arrow(x):
@@ -174,8 +177,8 @@ torch.testing.assert_close(entries[j == i - 1], x[2:])
 plan.n_colors
 
 # %%
-# Below are six outputs of the same kind. Ones add up the entries of each column. There are
-# up to three of them that are not zero, which is why it takes three groups to keep them
+# Below are six outputs of the same kind. Ones add up the entries of each column. Up to
+# three entries of a column are not zero, which is why it takes three groups to keep them
 # apart:
 
 pullback.live(f, torch.linspace(1, 6, 6))
@@ -184,8 +187,8 @@ pullback.live(f, torch.linspace(1, 6, 6))
 # Where next
 # ----------
 #
-# :ref:`jacobian-per-sample` has another pattern of zeros, with a block for each sample.
-# :ref:`seeing-jacobians` shows the patterns of well-known layers.
+# :ref:`jacobian-per-sample` is about another pattern of zeros, with a block for each
+# sample. :ref:`seeing-jacobians` shows the patterns of well-known layers.
 #
 # .. asked: colouring; coloring; sparse Jacobian in three products; tridiagonal; banded
 #    Jacobian; sparsity pattern

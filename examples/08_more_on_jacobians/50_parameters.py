@@ -5,16 +5,16 @@ The Jacobian with respect to the parameters of a module
 =======================================================
 
 You want the :term:`Jacobian` of a network's outputs with respect to its weights, but the
-weights are not an argument of the network. So make them one.
+weights are not an argument of the network. So turn them into an argument.
 :func:`torch.func.functional_call` runs a module with parameters from a dict, and the
 Jacobian with respect to that dict is a dict of Jacobians.
 """
 
 # %%
-# We start with a linear layer from ``(3,)`` to ``(2,)``, :math:`y=Wx+b`. Its Jacobian
-# with respect to the weight has shape ``(2, 2, 3)``, with :math:`\partial y_i/\partial
-# W_{kl}=\delta_{ik}x_l`, and its Jacobian with respect to the bias is the identity. A
-# seed makes the weights repeatable, though these two do not depend on them:
+# We start with a linear layer from ``(3,)`` to ``(2,)``, :math:`y=Wx+b`. Its Jacobian with
+# respect to the weight has shape ``(2, 2, 3)``, with :math:`\partial y_i/\partial
+# W_{kl}=\delta_{ik}x_l`, and its Jacobian with respect to the bias is the identity. A seed
+# makes the weights repeatable, though these two Jacobians do not depend on the weights:
 
 import torch
 from torch.func import functional_call, jacrev, vmap
@@ -33,12 +33,13 @@ J = jacrev(run)(params, x)
 {name: tuple(block.shape) for name, block in J.items()}
 
 # %%
-# The block of the weight holds the input, once for each output, and zeros elsewhere:
+# The Jacobian with respect to the weight holds the input, once for each output, and zeros
+# elsewhere:
 
 J["weight"]
 
 # %%
-# :func:`pullback.jacobian` gives the same result. It takes a dict and returns one, too:
+# :func:`pullback.jacobian` gives the same result. It takes a dict and returns a dict, too:
 
 import pullback
 
@@ -56,10 +57,11 @@ matrix = torch.cat([block.flatten(1) for block in J.values()], dim=1)
 matrix
 
 # %%
-# *How do I get the NTK?* The neural tangent kernel is :math:`K_{ab}=J_aJ_b^\top`, with
-# the Jacobians with respect to the parameters at the samples :math:`a` and :math:`b`. Map
-# over the samples but not over the parameters, and then multiply. We print the entries of
-# the first output with itself, one for each pair of our three samples:
+# *How do I get the NTK?* The neural tangent kernel is :math:`K_{ab}=J_aJ_b^\top`, with the
+# Jacobians with respect to the parameters at the samples :math:`a` and :math:`b`. Use
+# ``vmap`` to map over the samples but not over the parameters, and then multiply the
+# Jacobians. We print the entries of the kernel for the first output with itself, one for
+# each pair of our three samples:
 
 X = torch.stack([x, -x, 2 * x])
 batch = vmap(jacrev(run), (None, 0))(params, X)
@@ -69,15 +71,16 @@ print(tuple(J_X.shape), tuple(kernel.shape))
 kernel[:, :, 0, 0]
 
 # %%
-# For this layer :math:`K_{ab}=(x_a\cdot x_b+1)\,I`, where the 1 is the share of the bias.
-# Since :math:`x\cdot x=14`, the first row is 15, −13 and 29.
+# For this layer :math:`K_{ab}=(x_a\cdot x_b+1)\,I`, where the 1 comes from the bias. Since
+# :math:`x\cdot x=14`, the first row is 15, −13 and 29.
 #
 # A deeper module
 # ---------------
 #
-# For a deeper module nothing changes but the names. ``backward`` gives one :term:`VJP` and
-# adds it to the ``.grad`` of every parameter. With a one-hot ``v`` it leaves one row of
-# each block there, and we compare these rows with the blocks:
+# For a deeper module nothing changes but the names. ``backward`` computes one :term:`VJP`,
+# and adds the part for each parameter to the ``.grad`` of that parameter. With a one-hot
+# ``v``, each ``.grad`` then holds one row of the Jacobian with respect to its parameter. We
+# compare these rows with the blocks of ``jacrev``:
 
 net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
 deep = {name: p.detach() for name, p in net.named_parameters()}
@@ -89,19 +92,20 @@ for name, p in net.named_parameters():
 
 # %%
 # *How do I differentiate with respect to the input and the parameters at once?* Name both
-# arguments of ``run`` in ``argnums``. The two Jacobians come back as a pair, from the same
-# products:
+# arguments of ``run`` in ``argnums``. ``jacrev`` then returns a pair of Jacobians, which
+# come from the same products:
 
 by_params, by_input = jacrev(run, argnums=(0, 1))(params, x)
 print(list(by_params), torch.equal(by_input, layer.weight))
 
 # %%
-# *backward after functional_call: whose .grad is filled?* That of the tensors in the dict,
-# whether they are the module's or your own. If these were computed, for example by a step,
-# it is the ``.grad`` of the tensors that they were computed from. If a name is left out or
-# misspelled, the module's own tensor is used in its place, and only ``strict=True`` says
-# so. Each line below shows the gradient of the layer's bias and that of a copy, for one of
-# four dicts:
+# *backward after functional_call: whose .grad is filled?* ``backward`` fills the ``.grad``
+# of the tensors in the dict, whether they are the module's tensors or your own. If the
+# tensors in the dict were computed, for example by a step, it fills the ``.grad`` of the
+# tensors that they were computed from. If a name is left out or misspelled, the module's
+# own tensor is used in its place, and you get an error only with ``strict=True``. Each line
+# below is for one of four dicts, and shows the gradient of the layer's bias and the
+# gradient of a copy of it:
 
 own = {name: p.clone().requires_grad_() for name, p in params.items()}
 stepped = {name: 0.5 * p for name, p in own.items()}
@@ -117,7 +121,8 @@ layer.zero_grad()
 # ---------------
 #
 # It is a mistake to differentiate a function that ignores its argument and uses the
-# module's own parameters. :mod:`torch.func` follows only the argument, and returns zeros:
+# module's own parameters. :mod:`torch.func` follows only the argument, and so it returns
+# zeros:
 
 zeros = jacrev(lambda params: layer(x))(params)
 zeros["bias"].detach()
@@ -131,10 +136,11 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# *hessian(func, layer.weight) is all zeros*, with the right shape. The reason is the same,
-# because ``layer(x)`` ignores ``w``. With ``strict=True`` you get an error. To get the
-# :term:`Hessian`, put ``w`` in with ``functional_call``. The first False below says that
-# the wrong one has no entry other than zero, and a part of the right one stands next to it:
+# *hessian(func, layer.weight) is all zeros*, with the right shape. The reason is the same:
+# ``layer(x)`` ignores ``w``. With ``strict=True`` you get an error. To get the
+# :term:`Hessian`, pass ``w`` to the layer with ``functional_call``. In the first line
+# below, the False says that the wrong Hessian has no entry other than zero, and a part of
+# the right Hessian is printed next to it:
 
 
 def unused(w):
@@ -154,8 +160,8 @@ except RuntimeError as error:
     print(str(error).partition(". ")[0])
 
 # %%
-# We compare the blocks with the formulas, the kernel with the closed form, and weighted
-# rows of both blocks with ``backward``:
+# We compare the blocks with the formulas, the kernel with the closed form, and a weighted
+# sum of the rows of each block with the result of ``backward``:
 
 v = torch.tensor([1.0, 10.0])
 layer(x).backward(v)
@@ -173,7 +179,7 @@ torch.testing.assert_close(kernel, closed)
 # ----------
 #
 # :ref:`jacobian-per-sample` gives a Jacobian for each sample, and :ref:`never-forms-j`
-# tells why training needs none of these.
+# explains why training needs none of these matrices.
 #
 # .. asked: Jacobian by parameters; Jacobian by the weights of a module;
 #    functional_call; derivative of outputs by weights

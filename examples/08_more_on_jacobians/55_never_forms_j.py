@@ -5,9 +5,9 @@ Why backward never forms J: time and memory
 ===========================================
 
 Books explain ``backward`` as ``v`` times the :term:`Jacobian`. For a layer with a million
-weights that matrix would be enormous, so where is it kept? Nowhere. Each operation
-multiplies ``v`` by its own Jacobian through a formula, without writing the matrix down. So
-a product costs a small multiple of the forward pass, while the Jacobian would have
+weights that matrix would be enormous, so where is it kept? It is kept nowhere. Each
+operation multiplies ``v`` by its own Jacobian through a formula, without writing the matrix
+down. So a product costs a small multiple of the forward pass, while the Jacobian would have
 :math:`m\cdot n` entries.
 """
 
@@ -28,9 +28,9 @@ print(f"entries of J: {y.numel() * x.numel():.0e}   of x.grad: {x.grad.numel():.
 # Memory
 # ------
 #
-# What ``backward`` does need are :term:`saved tensors <saved tensor>`, which are values
-# of the forward pass. To see how many, we install a hook that is called for each tensor
-# as it is saved, and add up the bytes of the different ones:
+# What ``backward`` does need are :term:`saved tensors <saved tensor>`, which are values of
+# the forward pass. To see how much memory they take, we install a hook that is called for
+# each tensor as it is saved, and we add up the bytes, counting each tensor once:
 
 
 def saved_bytes(f, *inputs):
@@ -47,8 +47,8 @@ def saved_bytes(f, *inputs):
 
 # %%
 # ``sin`` saves its input. Ten layers save ten activations. This is the price of
-# :term:`reverse mode`: they are kept until the backward pass has used them. A sum saves
-# nothing, because its derivative is 1 whatever the values are:
+# :term:`reverse mode`: the saved tensors are kept until the backward pass has used them. A
+# sum saves nothing, because its derivative is 1 whatever the values are:
 
 
 def ten_layers(x):
@@ -61,8 +61,8 @@ for f in (torch.sin, ten_layers, torch.sum):
     print(f"{f.__name__:10} saves {saved_bytes(f, x) / x.nbytes:.0f} × the bytes of x")
 
 # %%
-# :term:`Forward mode <forward mode>` computes a :term:`tangent` along with the values,
-# and drops both as it goes. For the same ten layers it saves nothing:
+# :term:`Forward mode <forward mode>` computes a :term:`tangent` along with the values, and
+# drops tangents and values as it goes. For the same ten layers it saves nothing:
 
 point, tangent = x.detach(), torch.ones(n)
 saved_bytes(lambda x: torch.func.jvp(ten_layers, (x,), (tangent,)), point)
@@ -80,10 +80,11 @@ entries = (X @ W.T).numel() * W.numel()
 print(f"{entries:.1e} entries, {entries * 4 / 2**30:.0f} GiB")
 
 # %%
-# The product is :math:`V^\top X`, one matrix product as large as the forward pass. There
-# is another one for the input. We count the floating-point operations of both together,
-# because such a count does not depend on the machine. The last number in each line is the
-# ratio of backward to forward:
+# The product is :math:`V^\top X`, one matrix product as large as the forward pass. If the
+# input requires a gradient as well, there is another matrix product of this size. We count
+# the floating-point operations of the two products together, because such a count does not
+# depend on the machine. The last number in each line is the ratio of the operations of the
+# backward pass to those of the forward pass:
 
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -97,16 +98,16 @@ for size in (10, 100, 1000):
     print(size, backward.get_total_flops() / forward.get_total_flops())
 
 # %%
-# For each size that we tried, backward took two products of the size of the forward pass,
-# and not :math:`m` of them. That a gradient costs a small multiple of the function itself
-# is called the *cheap gradient principle*.
+# For each size that we tried, the backward pass took two products of the size of the
+# forward pass, and not :math:`m` products. A gradient costs only a small multiple of the
+# function itself. This is called the *cheap gradient principle*.
 #
 # What goes wrong
 # ---------------
 #
-# *"Backward computes the full Jacobian, then multiplies."* If this were so, a tensor of
-# that size would have to appear somewhere. So we watch every operation, and remember the
-# size of the largest result:
+# *"Backward computes the full Jacobian, then multiplies."* If this were so, a tensor of the
+# size of the Jacobian would have to appear somewhere. So we watch every operation, and
+# remember the size of the largest result:
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -131,8 +132,8 @@ print(largest.numel, W.numel())
 
 # %%
 # *My Jacobian runs out of memory, though training does not.* If you ask for all rows at
-# once, every intermediate value on the way back is there ``m`` times. With ``chunk_size``
-# you take fewer rows at a time, and the largest tensor gets smaller:
+# once, every intermediate value of the backward pass is kept ``m`` times. With
+# ``chunk_size`` you take fewer rows at a time, and the largest tensor gets smaller:
 
 
 def repeats(x):  # 100 numbers, then 4000, then 100
@@ -159,8 +160,8 @@ torch.testing.assert_close(J, 40 * torch.eye(100))
 # Where next
 # ----------
 #
-# :ref:`jacobian-at-once` is for when you do need the matrix, and :ref:`measured` shows
-# how much time it takes.
+# If you do need the matrix, read :ref:`jacobian-at-once`. :ref:`measured` shows how much
+# time it takes to compute it.
 #
 # .. asked: why backward does not form the Jacobian; cost of a vjp; matrix-free; memory
 #    of J

@@ -5,7 +5,7 @@ Seeing Jacobians: convolution, softmax, attention, normalisation as heat maps
 =============================================================================
 
 You have read what a :term:`Jacobian` is, and would like to see some. A picture of :math:`J`
-shows at a glance which outputs look at which inputs. For a convolution you see bands. For
+shows at a glance which outputs depend on which inputs. For a convolution you see bands. For
 softmax and attention every entry is filled. LayerNorm has a separate block for each sample,
 and BatchNorm keeps the features separate.
 """
@@ -34,8 +34,9 @@ ax = pullback.plot.heatmap(toeplitz, title=title)
 
 # %%
 # The Jacobian of softmax is :math:`\operatorname{diag}(p)-pp^\top`, where p are the
-# probabilities. It is symmetric, positive on the diagonal and negative elsewhere. Each
-# row adds up to zero, because adding a constant to all inputs changes nothing:
+# probabilities. It is symmetric, positive on the diagonal and negative elsewhere. Each row
+# adds up to zero, because the probabilities do not change if you add a constant to all
+# inputs:
 
 
 def softmax(x):
@@ -48,7 +49,7 @@ ax = pullback.plot.heatmap(filled, title=title)
 
 # %%
 # Next comes attention over four tokens with two features, without learned weights. We
-# flatten the Jacobian to :math:`8\times8`. Every token looks at every other, which leaves
+# flatten the Jacobian to :math:`8\times8`. Every token attends to every other, which leaves
 # none of the 2×2 blocks empty:
 
 tokens = x.reshape(4, 2)
@@ -63,9 +64,9 @@ title = "Attention over four tokens: all sixteen 2×2 blocks are filled"
 ax = pullback.plot.heatmap(blocks.reshape(8, 8), title=title)
 
 # %%
-# LayerNorm normalises within each sample, and so there is a block for each sample on the
-# diagonal. BatchNorm in training normalises a feature over all samples. The entries that
-# are not zero link samples, but not features:
+# LayerNorm normalises within each sample, and so its Jacobian has a block for each sample
+# on the diagonal. BatchNorm in training normalises a feature over all samples. The non-zero
+# entries of its Jacobian link samples, but not features:
 
 import matplotlib.pyplot as plt
 
@@ -93,11 +94,11 @@ print("softmax: all below 1e-6:", (leaf.grad.abs() < 1e-6).all().item())
 columns
 
 # %%
-# *I expected s(1 - s).* This is the diagonal of the picture, the slope of each
-# probability with respect to its own score. No single product gives it. Each row adds up
-# to 0, and so the entries of every product do, too, while those of the diagonal are all
-# positive. Compute the rows and take their diagonal. (For a batch, use
-# ``vmap(jacrev(softmax))``.)
+# *I expected s(1 - s).* The values :math:`s(1-s)` are the diagonal of the picture, the
+# slope of each probability with respect to its own score. No single product gives this
+# diagonal. Each row of the Jacobian adds up to 0, and so the entries of every product add
+# up to 0, too, while the entries of the diagonal are all positive. Compute the rows and
+# take their diagonal. (For a batch, use ``vmap(jacrev(softmax))``.)
 
 p = softmax(x)
 own = torch.func.jacrev(softmax)(x).diagonal()
@@ -105,8 +106,8 @@ print((p * (1 - p)).numpy().round(3), torch.allclose(own, p * (1 - p)))
 
 # %%
 # A function :term:`mixes <mixing>` if an output at one index of the first dimension depends
-# on an input at another. For softmax these indices belong to single entries, and for the
-# others to tokens or samples:
+# on an input at another index. For softmax these indices belong to single entries, and for
+# the other three functions they belong to tokens or samples:
 
 for name, f, at in (
     ("softmax", softmax, x),
@@ -140,8 +141,8 @@ torch.testing.assert_close(layer.sum(1), torch.zeros(9), atol=1e-5, rtol=0)
 # Where next
 # ----------
 #
-# :ref:`sparse-jacobian` computes the bands from three products, and :ref:`mixing-samples`
-# is about samples that mix.
+# :ref:`sparse-jacobian` computes such bands from three products, and :ref:`mixing-samples`
+# is about the ones trick for samples that mix.
 #
 # .. asked: Jacobian of softmax; picture of a Jacobian; heat map of the Jacobian;
 #    Jacobian of convolution, softmax, attention; visualise the Jacobian; which outputs

@@ -6,7 +6,7 @@ Jacobians in three questions
 
 Do you know which way up a :term:`Jacobian` is, and what it costs? Here are three questions.
 Answer each of them before you run the cell below it. The cell computes the right answer,
-and the pages that are named there explain it.
+and the pages that are named below it explain this answer.
 """
 
 # %%
@@ -44,8 +44,8 @@ T = torch.func.jacrev(lambda X: X @ B)(X)
 print(tuple(T.shape), T.numel(), int(T.count_nonzero()))
 
 # %%
-# The Jacobian has the shape of ``Y``, followed by that of ``X``. Row i of ``Y`` depends
-# only on row i of ``X``, and so two thirds of the entries are zero.
+# The shape of the Jacobian is the shape of ``Y``, followed by the shape of ``X``. Row i of
+# ``Y`` depends only on row i of ``X``, and so two thirds of the entries are zero.
 # (:ref:`tensor-jacobian`, :ref:`jacobian-per-sample`)
 #
 # 3. How many products?
@@ -72,8 +72,8 @@ print(len(calls), torch.allclose(columns, by_rows))
 # You need ten in :term:`forward mode`, one for each column. Ones give you only the *sum*
 # of the thousand rows. (:ref:`reverse-or-forward`, :ref:`jacobian-row-by-row`)
 #
-# Here the answers are checked. The first is derived by hand, :math:`\partial f_i/\partial
-# x_j=2A_{ij}x_j`:
+# Here the answers are checked. We compare the first Jacobian with the derivative by hand,
+# :math:`\partial f_i/\partial x_j=2A_{ij}x_j`:
 
 torch.testing.assert_close(J, 2 * A * x)
 assert T.shape == (3, 2, 3, 4)
@@ -87,5 +87,5 @@ torch.testing.assert_close(vjp(ones)[0], columns.sum(0))
 # Where next
 # ----------
 #
-# :ref:`chapter-3` is about the products with the columns, and about derivatives of
-# derivatives.
+# :ref:`chapter-3` is about products with the columns of the Jacobian, and about derivatives
+# of derivatives.

@@ -5,9 +5,9 @@ Your first vector-Jacobian product in ten lines
 ===============================================
 
 You have seen ``y.backward(v)`` and want to try it, with numbers that you can check in your
-head. It computes the :term:`vector-Jacobian product` :math:`v^\top J`. This is the sum of
-the :term:`gradients <gradient>` of all the outputs, each of them multiplied by its entry of
-``v``. With your choice of ``v`` you choose which :term:`derivative` you get.
+head. The call computes the :term:`vector-Jacobian product` :math:`v^\top J`. This is the
+sum of the :term:`gradients <gradient>` of all the outputs, each of them multiplied by its
+entry of ``v``. With your choice of ``v`` you choose which :term:`derivative` you get.
 """
 
 # %%
@@ -35,9 +35,9 @@ y.backward(torch.ones(5))
 x.grad
 
 # %%
-# The Jacobian behind this is :math:`5\times5`. It is diagonal, because each output
-# depends on its own point alone. :ref:`ones-trick` prints it, and says when you may rely
-# on it.
+# The Jacobian of this function is :math:`5\times5`. It is diagonal, because each output
+# depends on its own point alone. :ref:`ones-trick` prints it, and says when you may rely on
+# it.
 #
 # One number out of a vector
 # --------------------------
@@ -59,7 +59,7 @@ x.grad
 #
 # With two outputs, :math:`f(x)=(x_1+x_2,\;x_1x_2)`, the Jacobian has two rows. They are
 # :math:`(1,1)` and :math:`(x_2,x_1)`, and ``v`` says how much each of them counts. At
-# :math:`(2,3)`, ten times the first plus once the second is :math:`10\,(1,1)+(3,2)`:
+# :math:`(2,3)`, ten times the first row plus the second row is :math:`10\,(1,1)+(3,2)`:
 
 
 def f(x):
@@ -96,16 +96,16 @@ print(f(x).backward(v))
 x.grad
 
 # %%
-# So empty it first:
+# So empty ``x.grad`` before the second call:
 
 x.grad = None
 f(x).backward(v)
 x.grad
 
 # %%
-# Or use :func:`torch.autograd.grad`, which returns the product and leaves ``x.grad`` as
-# it is. *Why* ``(g,) =``\ *?* It returns a tuple with one entry for each input, even if
-# there is only one input:
+# Or use :func:`torch.autograd.grad`, which returns the product and leaves ``x.grad`` as it
+# is. *Why* ``(g,) =``\ *?* Because ``grad`` returns a tuple with one entry for each input,
+# even if there is only one input:
 
 products = torch.autograd.grad(f(x), x, v)
 print(type(products).__name__, len(products))
@@ -126,7 +126,8 @@ slope.round(decimals=4)
 
 # %%
 # Here is another function to play with, the sum of three numbers and the sum of their
-# squares. Each entry of v multiplies a row. Move the entries of v, or those of x:
+# squares. Each entry of v multiplies one row of the Jacobian. Move the entries of v, or
+# those of x:
 
 squares = lambda x: torch.stack([x.sum(), (x**2).sum()])
 pullback.live(squares, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 1.0]))
@@ -135,8 +136,9 @@ pullback.live(squares, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 1.0]))
 # Where next
 # ----------
 #
-# :ref:`bare-backward` says what happens when you pass nothing. :ref:`shape-rule` is about
-# the shape of ``v``, and :ref:`which-v` lists which ``v`` serves which goal.
+# To see what happens when you pass no ``v`` at all, read :ref:`bare-backward`. For the
+# shape that ``v`` must have, read :ref:`shape-rule`. :ref:`which-v` lists the ``v`` to pass
+# for each goal.
 #
 # .. asked: first vector-Jacobian product; backward on a non-scalar tensor; minimal
 #    example of backward with a vector; y.backward(v) example; how to call backward on a

@@ -38,10 +38,10 @@ print(a.grad)
 
 # %%
 # What PyTorch passes is ``torch.ones_like(y)``, whatever the number of dimensions. We can
-# see it with a hook on ``y``, which is shown the :term:`cotangent` that arrives there.
-# The 1 is the derivative :math:`\partial y/\partial y` of ``y`` with respect to itself.
-# It is where the :term:`chain rule` starts on its way back, and is therefore called a
-# :term:`seed`:
+# see this tensor with a hook on ``y``, which is given the :term:`cotangent` that arrives at
+# ``y``. The 1 is the derivative :math:`\partial y/\partial y` of ``y`` with respect to
+# itself. The backward pass starts the :term:`chain rule` from this 1, which is therefore
+# called a :term:`seed`:
 
 for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     x = torch.full(shape, 3.0, requires_grad=True)
@@ -50,9 +50,9 @@ for shape in [(), (1,), (1, 1), (1, 1, 1)]:
     y.backward()
 
 # %%
-# The signature confirms that the default is None. The documentation says when this is not
-# enough, and what you must pass then. By "non-scalar" it means a tensor with more than
-# one element:
+# The signature confirms that the default is None. The documentation says when the default
+# is not enough, and what you must pass in that case. By "non-scalar" it means a tensor with
+# more than one element:
 
 import inspect
 
@@ -67,7 +67,7 @@ print(inspect.getdoc(torch.Tensor.backward).split("\n\n")[1])
 # must I pass* ``gradient``\ *, why can't PyTorch broadcast a 1.0?* Because five outputs
 # have no single gradient. If PyTorch took ones, it would silently give you the gradient of
 # their sum, which you may not want. You have to say how much each output counts. A single 1
-# for all five does not say that, and so it is refused as well:
+# for all five outputs does not say that, and so PyTorch refuses it as well:
 
 x = torch.linspace(-1, 1, 5, requires_grad=True)
 y = x**2
@@ -79,8 +79,8 @@ for v in (None, torch.tensor(1.0)):
 
 # %%
 # *My loss came out as a vector*, with one entry for each sample (``reduction="none"``) or
-# for each GPU that took part. Then you have to say how to turn it into one number. Most
-# often, this is the mean:
+# for each GPU that took part. Then you have to say how to turn this vector into one number.
+# Most often you take the mean:
 
 p = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 loss = torch.nn.functional.mse_loss(p, torch.zeros(4), reduction="none")
@@ -98,8 +98,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# If you want to know before you call ``backward``, :func:`pullback.explain` tells you
-# what it would do. Look at the row ``y.backward()``:
+# :func:`pullback.explain` tells you what ``backward`` would do before you call it. Look at
+# the row ``y.backward()``:
 
 import pullback
 
@@ -121,8 +121,9 @@ for shape in [(), (1,), (1, 1), (1, 1, 1)]:
 # Where next
 # ----------
 #
-# :ref:`shape-rule` says which shapes ``v`` may have. :ref:`upstream` explains why a 1
-# starts the chain rule, and :ref:`ones-trick` is about ones for many outputs.
+# For the shapes that ``v`` may have, read :ref:`shape-rule`. :ref:`upstream` explains why
+# the chain rule starts with a 1, and :ref:`ones-trick` is about passing ones for many
+# outputs.
 #
 # .. asked: backward() without an argument; default of gradient; implicit gradient of 1;
 #    what does backward() pass; does backward use tensor(1.); loss.backward() takes no

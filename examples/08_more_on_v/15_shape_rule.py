@@ -14,7 +14,7 @@ of ``v`` may be any numbers.
 # %%
 # Let :math:`f:\mathbb R^{3\times2}\to\mathbb R^3` add up each row of a matrix. There are
 # three outputs, and so ``v`` has shape ``(3,)``. The :term:`VJP` has the shape of ``x``,
-# which is ``(3, 2)``. Each row of it carries the weight of its own sum:
+# which is ``(3, 2)``. Each row of the product holds the weight of the sum of that row:
 
 import torch
 
@@ -25,9 +25,10 @@ y.backward(v)
 x.grad
 
 # %%
-# If you work with elementwise functions alone, you never notice the rule, because there
-# ``x`` and ``y`` have the same shape. Here they differ, and a ``v`` that looks like ``x``
-# is refused. Read *grad_output* in the message as ``v``, and *output* as ``y``:
+# If you work with elementwise functions alone, you never notice the rule, because their
+# ``x`` and ``y`` have the same shape. For the row sums the shapes differ, and a ``v`` with
+# the shape of ``x`` is refused. Read *grad_output* in the message as ``v``, and *output* as
+# ``y``:
 
 
 def attempt(y, *v):
@@ -46,7 +47,7 @@ attempt(y, torch.ones(3, 2))
 #
 # The right shape is not fixed by the function. It depends on the *value* ``y`` that you
 # have at hand. We square a scalar of shape ``()``, a vector with one entry, a matrix with
-# one entry, and two tensors with five entries. Each of them wants a ``v`` in its own
+# one entry, and two tensors with five entries. Each of the squares needs a ``v`` in its own
 # shape, and each gradient comes back in the shape of its input. The last two lines show
 # that ``()`` and ``(1,)`` are *not* interchangeable, although both hold a single number:
 
@@ -62,10 +63,10 @@ attempt(torch.tensor([2.0], requires_grad=True) ** 2, torch.tensor(1.0))
 # Three products, three weights
 # -----------------------------
 #
-# The product :math:`z=p\odot q` of two vectors has three entries, and so ``v`` needs three.
-# What else might one try? We pass nothing at all, then a single 1, a Python list, a plain
-# number, a NumPy array, and a tensor on another device (here ``meta``, for which you need
-# no GPU). All six are refused, each with a different message:
+# The product :math:`z=p\odot q` of two vectors has three entries, and so ``v`` needs three
+# entries, too. What else might one try? We pass nothing at all, then a single 1, a Python
+# list, a plain number, a NumPy array, and a tensor on another device (here ``meta``, for
+# which you need no GPU). All six are refused, each with a different message:
 
 p = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 q = torch.tensor([4.0, 5.0, 6.0], requires_grad=True)
@@ -92,9 +93,9 @@ print(p.grad, q.grad)
 
 # %%
 # For a matrix ``y`` the rule is the same. The squares of a ``(5, 3)`` matrix want a ``v``
-# of shape ``(5, 3)``. It holds weights on the outputs, and it is not a weight of the model:
-# it needs no ``requires_grad``. And as long as you call ``backward`` only once, you need
-# not keep the graph:
+# of shape ``(5, 3)``. The entries of ``v`` are weights on the outputs. They are not weights
+# of the model, and so ``v`` needs no ``requires_grad``. As long as you call ``backward``
+# only once, you need not keep the graph either:
 
 M = torch.arange(1.0, 16).reshape(5, 3).requires_grad_()
 (M**2).backward(torch.ones(5, 3))
@@ -104,11 +105,12 @@ M.grad
 # A map smaller than the output
 # -----------------------------
 #
-# *My map is 80×80, the network returns 96×96.* Here the map is meant as ``v``. The size
-# of what went into the network does not matter. ``v`` has to have the size of what came
-# out. You have two remedies: crop the output to the place of the map, or write the map
-# into zeros that have the shape of the output. Both give the same gradient. Here is a
-# small case with a map of 3×3 and an output of 5×5, computed from an image of 10×10:
+# *My map is 80×80, the network returns 96×96.* In this case the map is meant as ``v``. The
+# size of the network's input does not matter: ``v`` has to have the size of the network's
+# output. There are two remedies. You can crop the output to the part that the map covers,
+# or you can write the map into a tensor of zeros that has the shape of the output. Both
+# give the same gradient. Here is a small case with a map of 3×3 and an output of 5×5,
+# computed from an image of 10×10:
 
 image = torch.arange(100.0).reshape(1, 1, 10, 10).requires_grad_()
 out, small = torch.nn.AvgPool2d(2)(image**2), torch.ones(1, 1, 3, 3)
@@ -122,9 +124,9 @@ print(torch.equal(torch.autograd.grad(out, image, padded)[0], cropped))
 # One thing, three names
 # ----------------------
 #
-# *Is it* ``gradient``\ *,* ``grad_outputs`` *or* ``grad_tensors``\ *?* It depends on the
-# call. All three are the same ``v`` and follow the same rule, but if you use the name
-# that belongs to another call, you get a ``TypeError``:
+# *Is it* ``gradient``\ *,* ``grad_outputs`` *or* ``grad_tensors``\ *?* The name depends on
+# the call. All three names stand for the same ``v``, which follows the same rule, but if
+# you use the name that belongs to another call, you get a ``TypeError``:
 
 t = torch.ones(3, 2, requires_grad=True)
 t.sum(1).backward(gradient=v)
@@ -154,7 +156,7 @@ attempt(p * q, torch.ones(3, dtype=torch.complex64))
 
 # %%
 # If you are not sure, ask :func:`pullback.explain` before you call ``backward``. It names
-# the shape that is needed, and says what your own ``v`` would do:
+# the shape that ``v`` must have, and says what would happen with your own ``v``:
 
 import pullback
 
@@ -163,7 +165,7 @@ pullback.explain(lambda x: x.sum(1), torch.ones(3, 2), v=torch.ones(3, 2))
 # %%
 # We can also read the rule from the :term:`Jacobian`. For the row sums it has shape ``(3,
 # 3, 2)``, which is the shape of ``y`` followed by the shape of ``x``. The product with
-# ``v`` uses up the part of ``y``, and the part of ``x`` is left:
+# ``v`` sums over the dimensions of ``y``, and the dimensions of ``x`` are left:
 
 J = torch.func.jacfwd(lambda x: x.sum(1))(x.detach())
 assert J.shape == y.shape + x.shape == (3, 3, 2)
@@ -173,8 +175,8 @@ assert torch.equal(x.grad, torch.tensordot(v, J, dims=y.ndim))
 # Where next
 # ----------
 #
-# :ref:`ones-trick` is about ones for many points, and :ref:`v-is-a-weight` about weights
-# other than 1. :ref:`two-meanings-of-dimension` explains what "dimension" means in
+# :ref:`ones-trick` is about passing ones for many points, and :ref:`v-is-a-weight` is about
+# weights other than 1. :ref:`two-meanings-of-dimension` explains what "dimension" means in
 # mathematics and what it means in PyTorch.
 #
 # .. asked: shape of the gradient argument; v like x or like y; shape rule; broadcasting

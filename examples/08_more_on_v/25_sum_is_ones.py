@@ -5,8 +5,8 @@ y.sum().backward() and backward(ones): the same product
 =======================================================
 
 Some people write ``y.sum().backward()``, others ``y.backward(torch.ones_like(y))``. Is
-there a difference? Both compute the same :term:`VJP`, because on the way back ``sum`` hands
-exactly those ones to ``y``.
+there a difference? Both compute the same :term:`VJP`, because in the backward pass ``sum``
+hands exactly those ones to ``y``.
 """
 
 # %%
@@ -32,18 +32,18 @@ x.grad
 #
 # Let :math:`G(x)=f(x_1)+\dots+f(x_N)`. Its :term:`partial derivatives <partial derivative>`
 # are :math:`\partial G/\partial x_i(x)=f'(x_i)`, because the other terms do not contain
-# :math:`x_i`. You can also read it as a product. The :term:`Jacobian` of the sum is a row
-# of ones, and the :term:`chain rule` multiplies this row by the Jacobian of ``y``. A hook
-# on ``y`` shows the row that arrives:
+# :math:`x_i`. You can also see this from the :term:`chain rule`. The :term:`Jacobian` of
+# the sum is a row of ones, and the chain rule multiplies this row by the Jacobian of ``y``.
+# A hook on ``y`` shows the row that arrives:
 
 y = x**2
 y.register_hook(lambda v: print("arrives at y:", v))
 y.sum().backward()
 
 # %%
-# So the sum is taken on the way forward, and nothing is summed up after differentiating.
-# The :term:`cotangent` at ``y`` is the same in both cases, and so is the graph before
-# ``y``. Either way of writing it works for a single point and for many:
+# So the sum is taken in the forward pass, and nothing is summed up after differentiating.
+# The :term:`cotangent` at ``y`` is the same in both cases, and so is the graph that leads
+# from ``x`` to ``y``. Both calls work for a single point and for many points:
 
 for points in (torch.tensor(1.0), torch.tensor([1.0, 2.0, 3.0])):
     x = points.requires_grad_()
@@ -56,9 +56,9 @@ for points in (torch.tensor(1.0), torch.tensor([1.0, 2.0, 3.0])):
 # Is the gradient of a vector loss the sum of its gradients?
 # ----------------------------------------------------------
 #
-# With ones it is. But the sum is a *choice*. ``mean`` passes :math:`1/N` to each output,
-# and ``v`` may hold any other weights. Each ``v`` gives you the :term:`gradient` of
-# another number. The second line below is for the mean, as the last line confirms:
+# If you pass ones, it is. But the sum is a *choice*. ``mean`` passes :math:`1/N` to each
+# output, and ``v`` may hold any other weights. Each ``v`` gives you the :term:`gradient` of
+# a different number. The second line below is for the mean, as the last line confirms:
 
 y = x**2
 for v in (torch.ones(3), torch.full((3,), 1 / 3), torch.tensor([1.0, 0.0, 5.0])):
@@ -66,10 +66,12 @@ for v in (torch.ones(3), torch.full((3,), 1 / 3), torch.tensor([1.0, 0.0, 5.0]))
 print(torch.autograd.grad(y.mean(), x)[0])
 
 # %%
-# *How do I get the gradient of each term, and not their sum?* You cannot get it from the
-# sum, where they are added up already. A list of outputs does not help either, because it
-# is added up, too. Here two terms share ``w``, and the first line is the sum of the
-# gradients. If you take one product for each term, they stay apart:
+# *How do I get the gradient of each term, and not their sum?* You cannot get these
+# gradients from the sum, in which they have already been added up. A list of outputs does
+# not help either, because ``grad`` adds up the gradients of the outputs in a list, too. In
+# the code below two terms share ``w``, and the first line is the sum of their gradients. If
+# you take one product for each term, the gradients stay separate, as in the other two
+# lines:
 
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 terms = [3 * w[0] * w[1], w[1] ** 2]
@@ -91,9 +93,10 @@ except RuntimeError as error:
 
 # %%
 # *I removed* ``.sum()`` *and passed* ``gradient=logits * onehot``\ *; is that the same?*
-# No. The sum passes ones. The second call weights the gradient once more, with the logit
-# itself, which is 2. So the first line is twice the second. To pick the logit you need
-# only the :term:`one-hot vector`, and you pass it as the ``v`` of the logits:
+# No. The sum passes ones. The call with ``gradient=`` weights the gradient once more, by
+# the logit itself, which is 2. So the first line below, which comes from that call, is
+# twice the second, which comes from the sum. To pick the logit you need only the
+# :term:`one-hot vector`, and you pass it as the ``v`` of the logits:
 
 logits = torch.tensor([1.0, 2.0], requires_grad=True)
 onehot = torch.tensor([0.0, 1.0])
@@ -103,11 +106,11 @@ print(torch.autograd.grad(picked.sum(), logits)[0])
 print(torch.autograd.grad(1 * logits, logits, onehot)[0])
 
 # %%
-# The two calls agree for any function, even for one that mixes its inputs, because both
-# are :math:`\mathbf 1^\top J`. We check this for a softmax times a running sum.
-# :term:`Forward mode <forward mode>` agrees, too, but it is not an independent witness.
-# PyTorch derives many of its rules from those of :term:`reverse mode`, and for the
-# softmax it calls the same kernel. Difference quotients use neither:
+# The two calls agree for any function, even for one that mixes its inputs, because both are
+# :math:`\mathbf 1^\top J`. We check this for a softmax times a running sum. :term:`Forward
+# mode <forward mode>` agrees, too, but it is not an independent witness. PyTorch derives
+# many rules of forward mode from those of :term:`reverse mode`, and for the softmax both
+# modes call the same kernel. Difference quotients use neither of the two modes:
 
 
 def f(x):
@@ -127,8 +130,8 @@ torch.testing.assert_close(ones, ones.new_tensor(moved), rtol=1e-6, atol=1e-6)
 # Where next
 # ----------
 #
-# :ref:`v-is-a-weight` is about weights that are not ones. In :ref:`mixing-samples`, the
-# sum over the points hides what you want.
+# :ref:`v-is-a-weight` is about weights other than 1. :ref:`mixing-samples` is about
+# functions for which the sum over the points hides the derivatives that you want.
 #
 # .. asked: y.sum().backward(); sum or ones; is sum the same as ones; backward of sum
 # .. words: equal, alternative, instead of, same result, idiom, mean

@@ -5,9 +5,9 @@ Matrices in, matrices out
 =========================
 
 Your ``x`` or your ``y`` is a matrix, and a ":term:`vector-Jacobian product`" does not seem
-to fit. What is ``v`` now? It is a matrix, too, if ``y`` is one. The rule is the same as for
-vectors: ``v`` has the shape of ``y``, and the result has the shape of ``x``. The
-:term:`VJP` sums over *all* the indices of ``y``.
+to fit. What is ``v`` now? If ``y`` is a matrix, ``v`` is a matrix, too. The rule is the
+same as for vectors: ``v`` has the shape of ``y``, and the result has the shape of ``x``.
+The :term:`VJP` sums over *all* the indices of ``y``.
 """
 
 # %%
@@ -30,9 +30,9 @@ for shape in [(2,), (3, 2)]:
     print(tuple(x.shape), "->", tuple(x.grad.shape))
 
 # %%
-# Now a matrix comes out as well, with an elementwise function. ``v`` has shape ``(2,
-# 2)``, with one weight for each entry of ``y``. We weight the first entry with 1, the
-# last with 10, and leave out the others:
+# Now the output is a matrix as well, because the function is elementwise. ``v`` has shape
+# ``(2, 2)``, with one weight for each entry of ``y``. We give the first entry the weight 1,
+# the last entry the weight 10, and the others the weight 0:
 
 x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 (x**2).backward(torch.tensor([[1.0, 0.0], [0.0, 10.0]]))
@@ -48,8 +48,8 @@ x.grad
 #    \qquad
 #    \frac{dy}{dx}=\begin{bmatrix}0&1\\2x&3x^2\\4x^3&5x^4\end{bmatrix}
 #
-# To get the :term:`derivative` of one entry, you need a :term:`one-hot vector`, which is
-# a one-hot matrix here. There are six entries, and so there are six products:
+# To get the :term:`derivative` of one entry, you need a :term:`one-hot vector`, which is a
+# one-hot matrix here. ``y`` has six entries, and so we need six products:
 
 from itertools import product
 
@@ -79,8 +79,8 @@ for out in (a * a, torch.outer(a[0], a[1])):
     print(torch.equal(looped, a.grad))
 
 # %%
-# In our example all six entries come from one number. So a single :term:`JVP` gives all
-# their derivatives:
+# In the example above, all six entries of ``y`` are computed from one number. So a single
+# :term:`JVP` gives all their derivatives:
 
 powers = torch.arange(6.0).reshape(3, 2)
 _, tangent = torch.func.jvp(lambda x: x**powers, (x.detach(),), (torch.ones(()),))
@@ -92,9 +92,9 @@ tangent
 #
 # In :math:`Y=AX`, each entry of the result depends on a whole column of X. The derivative
 # is :math:`\partial Y_{ij}/\partial X_{kl}=A_{ik}\delta_{jl}`, with :math:`\delta_{jl}=1`
-# for :math:`j=l` and 0 otherwise. The VJP multiplies it by :math:`V_{ij}` and sums over i
-# and j, :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=\sum_iA_{ik}V_{il}`. This is the matrix
-# :math:`A^\top V`, in the shape of X:
+# for :math:`j=l` and 0 otherwise. The VJP multiplies this derivative by :math:`V_{ij}` and
+# sums over i and j, :math:`\sum_{ij}V_{ij}A_{ik}\delta_{jl}=\sum_iA_{ik}V_{il}`. This is
+# the matrix :math:`A^\top V`, in the shape of X:
 
 A = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 X = torch.ones(2, 4, requires_grad=True)
@@ -108,11 +108,11 @@ X.grad
 # What goes wrong
 # ---------------
 #
-# *Why is it called a vector when a matrix is required?* ``v`` stands for a vector with
-# one entry for each entry of ``y``, and it is written in the shape of ``y``. For the same
-# reason, the result need not be a matrix. For the :term:`outer product`
-# :math:`y=xx^\top`, it is a vector, because both indices of ``y`` are summed over. With
-# ones you get :math:`\sum_{ij}\partial(x_ix_j)/\partial x_k=2\sum_jx_j`:
+# *Why is it called a vector when a matrix is required?* ``v`` stands for a vector with one
+# entry for each entry of ``y``, and it is written in the shape of ``y``. The result is
+# written in the shape of ``x``, and so it need not be a matrix either. For the :term:`outer
+# product` :math:`y=xx^\top` it is a vector, because both indices of ``y`` are summed over.
+# With ones you get :math:`\sum_{ij}\partial(x_ix_j)/\partial x_k=2\sum_jx_j`:
 
 x = torch.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
 torch.outer(x, x).backward(torch.ones(4, 4))
@@ -127,9 +127,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# We check the results with the rules that we derived above. For :math:`AX`, we also
-# flatten the :term:`Jacobian` to a 12×8 matrix, and compare the product with the flat
-# one:
+# We check the results with the rules that we derived above. For :math:`AX`, we also flatten
+# the :term:`Jacobian` to a 12×8 matrix, multiply the flattened ``V`` by it, and compare the
+# product with the flattened gradient:
 
 J = torch.func.jacfwd(lambda X: A @ X)(X.detach()).reshape(12, 8)
 assert torch.equal(X.grad, A.T @ V)
@@ -139,8 +139,8 @@ torch.testing.assert_close(derivative, powers * 2.0 ** (powers - 1))
 assert torch.equal(tangent, derivative)
 
 # %%
-# Here is a matrix product to play with. X and Y are written as lists of their entries,
-# and then the picture is the same as for vectors:
+# Here is a matrix product to play with. X and Y are written as lists of their entries, so
+# that the picture is the same as for vectors:
 
 import pullback
 
@@ -151,7 +151,7 @@ pullback.live(lambda X: left @ X, torch.tensor([[1.0, 0.0], [2.0, 1.0]]))
 # Where next
 # ----------
 #
-# :ref:`tensor-jacobian` shows the Jacobian behind this, with its many indices, and
+# :ref:`tensor-jacobian` shows the Jacobian of such a function, with its many indices, and
 # :ref:`batched-v` computes all six products in one call.
 #
 # .. asked: matrix output and backward; v is a matrix; backward on a 2d tensor; gradient

@@ -5,15 +5,15 @@ Without the loop: batched v, vmap
 =================================
 
 One call of ``backward`` gives you one product. If you need the products for ten or a
-thousand ``v``, do you have to call it in a loop? You can stack the ``v`` along a new first
-dimension and pass ``is_grads_batched=True`` to :func:`torch.autograd.grad`. Or you can map
-over them with :func:`torch.func.vmap`.
+thousand ``v``, do you have to call ``backward`` in a loop? You can stack the ``v`` along a
+new first dimension and pass ``is_grads_batched=True`` to :func:`torch.autograd.grad`. Or
+you can map a function over them with :func:`torch.func.vmap`.
 """
 
 # %%
-# Take :math:`f(x)=(\sum x_i,\;\sum x_i^2)`, from shape ``(3,)`` to shape ``(2,)``. For
-# the two rows of its :term:`Jacobian` we need two :term:`one-hot vectors <one-hot
-# vector>`, and these are the rows of ``torch.eye(2)``. With a loop it looks like this:
+# Take :math:`f(x)=(\sum x_i,\;\sum x_i^2)`, from shape ``(3,)`` to shape ``(2,)``. For the
+# two rows of its :term:`Jacobian` we need two :term:`one-hot vectors <one-hot vector>`, and
+# these are the rows of ``torch.eye(2)``. A loop takes one product for each of them:
 
 import torch
 
@@ -58,9 +58,9 @@ mapped
 
 # %%
 # You may call the pullback as often as you like, because it keeps its graph by itself. If
-# the function has several outputs, the pullback takes one cotangent for each of them, in
-# a tuple, or nested as the outputs are. Here the first output gets the weight 1, and then
-# 10:
+# the function has several outputs, the pullback takes one cotangent for each of them, in a
+# tuple, or nested as the outputs are. In the first line below, the first output has the
+# weight 1, and in the second line it has the weight 10:
 
 _, pull_both = torch.func.vjp(lambda x: (x.sum(), x**2), x.detach())
 for one in (torch.tensor(1.0), torch.tensor(10.0)):
@@ -71,8 +71,8 @@ for one in (torch.tensor(1.0), torch.tensor(10.0)):
 # ------------
 #
 # The batch dimension always comes first, and the shape of ``y`` follows. A ``y`` of shape
-# ``(3, 2)`` has six entries, and so the batch of one-hot matrices has shape ``(6, 3,
-# 2)``. It replaces the double loop over the entries in :ref:`matrices`:
+# ``(3, 2)`` has six entries, and so the batch of one-hot matrices has shape ``(6, 3, 2)``.
+# One call with this batch replaces the double loop over the entries in :ref:`matrices`:
 
 t = torch.tensor(2.0, requires_grad=True)
 powers = torch.stack([t**0, t, t**2, t**3, t**4, t**5]).reshape(3, 2)
@@ -119,8 +119,8 @@ per_point[1]
 # ---------------
 #
 # *"Mismatch, though the shapes are equal."* With ``is_grads_batched=True``, the first
-# dimension is the batch. So a ``v`` that has the shape of ``y`` itself has one dimension
-# too few:
+# dimension of ``v`` is the batch. So a ``v`` that has the shape of ``y`` itself has one
+# dimension too few:
 
 y = f(x)
 try:
@@ -129,7 +129,7 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Without the flag it is the other way round, and a stack has one dimension too many:
+# Without the flag, a stack of cotangents has one dimension too many:
 
 try:
     torch.autograd.grad(y, x, torch.eye(2))
@@ -137,9 +137,9 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# Some functions cannot be mapped. ``vmap`` stops at one that branches on the values of a
-# tensor. With :func:`torch.where` instead, both branches are computed, and the result is
-# picked point by point:
+# Some functions cannot be mapped. ``vmap`` raises an error if the function branches on the
+# values of a tensor. If you write the function with :func:`torch.where` instead, both
+# branches are computed, and the result is picked point by point:
 
 
 def branching(x):
@@ -154,8 +154,9 @@ except RuntimeError as error:
 torch.func.vmap(lambda x: torch.where(x[0] > 0, x.sum(), (x**2).sum()))(points)
 
 # %%
-# We compare the loop, the flag and ``vmap`` with the products by hand, and the batch of
-# points with :func:`torch.func.jacrev` mapped over them:
+# We compare the results of the loop, the flag and ``vmap`` with products that we work out
+# by hand. For the batch of points, we compare the Jacobians with those of
+# :func:`torch.func.jacrev`, mapped over the points:
 
 by_hand = torch.tensor([[1.0, 1.0, 1.0], [2.0, 4.0, 6.0]])
 assert torch.equal(J, by_hand)
@@ -170,7 +171,7 @@ assert torch.equal(per_point, torch.func.vmap(torch.func.jacrev(g))(X.detach()))
 # Where next
 # ----------
 #
-# :ref:`jacobian-at-once` compares all the ways to the whole Jacobian, and
+# :ref:`jacobian-at-once` compares all the ways to compute the whole Jacobian, and
 # :ref:`v-is-a-weight` explains what a row of weights means.
 #
 # .. asked: many v at once; is_grads_batched; batch of vectors; vmap over v; several

@@ -5,7 +5,7 @@ What v = 100 and v = [0.2, 0.8] mean: v is a weight on each output
 ==================================================================
 
 In an example you find ``y.backward(torch.tensor([0.2, 0.8]))``, or a ``v`` of 100, and
-wonder what these numbers mean. Each entry of ``v`` is a weight. It multiplies the
+wonder what these numbers mean. Each entry of ``v`` is a weight, which multiplies the
 :term:`gradient` of its output before the gradients are added up. So ``y.backward(v)`` gives
 the gradient of the weighted sum ``(v * y).sum()``, where ``v`` is held constant.
 """
@@ -21,9 +21,9 @@ x = torch.tensor(3.0, requires_grad=True)
 x.grad
 
 # %%
-# With a vector as input it is the same. The sum :math:`y=x_1+x_2` has the gradient
-# :math:`(1,1)`. You get it with ``v = 1``, and with ``v = 100`` you get a hundred times
-# as much. There is one output of shape ``()``, and ``v`` has that shape, too:
+# The same holds for a vector as the input. The sum :math:`y=x_1+x_2` has the gradient
+# :math:`(1,1)`. With ``v = 1`` you get this gradient, and with ``v = 100`` you get a
+# hundred times as much. The output has shape ``()``, and ``v`` has that shape, too:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in (torch.tensor(1.0), torch.tensor(100.0)):
@@ -60,9 +60,10 @@ weighted
 
 # %%
 # *My losses are a list; do the weights go into* :func:`torch.autograd.backward`\ *?* Yes.
-# Pass one ``v`` for each loss, in the shape of that loss, which is ``()`` here. Count
-# them before you do. If there is a weight too few, or one of shape ``(1,)``, you get an
-# error. A weight too many, like the 1000 below, is dropped without a warning:
+# Pass one ``v`` for each loss, in the shape of that loss, which is ``()`` here. Count the
+# weights first. If there is one weight too few, or if a weight has shape ``(1,)``, you get
+# an error. But if there is one weight too many, like the 1000 below, it is dropped without
+# a warning:
 
 weights = [torch.tensor(0.2), torch.tensor(0.8), torch.tensor(1000.0)]
 x.grad = None
@@ -76,9 +77,10 @@ for wrong in (weights[:1], [torch.ones(1)] * 2):
 
 # %%
 # *I learn the weights, and w.grad is always None.* In ``grad_tensors`` the weights are
-# constants. If you want to learn them, multiply in the forward pass. Then the gradient of
-# each weight is its loss. (With nothing else in the objective, gradient descent on a
-# positive loss would then drive its weight down without end.)
+# constants. If you want to learn the weights, multiply the losses by them in the forward
+# pass. Then the gradient of each weight is the loss that it multiplies. (With nothing else
+# in the objective, gradient descent would then drive the weight of a positive loss down
+# without end.)
 
 learned = torch.tensor([0.2, 0.8], requires_grad=True)
 torch.autograd.backward(list(losses(x)), list(learned))
@@ -118,9 +120,9 @@ x.grad
 # ---------------
 #
 # *Is v = 100 a learning rate 100 times as large?* That depends on the optimizer, because
-# ``v`` scales the gradient and not the step. Plain SGD goes 100 times as far. Adam
-# divides by the size of the gradients that it has seen, and its first step is as long as
-# before:
+# ``v`` scales the gradient and not the step. Plain SGD takes a step that is 100 times as
+# long. Adam divides by the size of the gradients that it has seen, and so its first step is
+# as long with ``v = 100`` as with ``v = 1``:
 
 for optimizer in (torch.optim.SGD, torch.optim.Adam):
     for v in (1.0, 100.0):
@@ -130,8 +132,8 @@ for optimizer in (torch.optim.SGD, torch.optim.Adam):
         print(optimizer.__name__, v, "step", round(w.item() - 3, 4))
 
 # %%
-# A weight of 0 drops an output, provided that its gradient is finite (:ref:`masked-nan`).
-# A negative weight turns descent on that output into ascent:
+# A weight of 0 drops an output, provided that the gradient of that output is finite
+# (:ref:`masked-nan`). A negative weight turns descent on that output into ascent:
 
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for v in ([1.0, 0.0], [0.0, -1.0]):
@@ -147,8 +149,8 @@ pullback.live(losses, x, v=torch.tensor([0.2, 0.8]))
 
 # %%
 # In ``backward(v)`` the weights are constants, even if you computed them from ``x``. In
-# ``(v * y).sum()`` they are not, unless you :term:`detach` them. With :math:`v=b` and
-# :math:`y=b\odot b` you differentiate :math:`\sum b^3` and get :math:`3b^2`, where
+# ``(v * y).sum()`` they are not constants, unless you :term:`detach` them. With :math:`v=b`
+# and :math:`y=b\odot b` you differentiate :math:`\sum b^3` and get :math:`3b^2`, where
 # ``backward`` gave :math:`2b^2` above:
 
 b = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -157,8 +159,8 @@ attached
 
 # %%
 # The product is linear in ``v``. So the weighted gradient must be the weighted sum of the
-# two rows, and we check that. :func:`pullback.check` compares it with :term:`finite
-# differences` and :term:`forward mode` as well:
+# two rows, which we check below. :func:`pullback.check` compares the product with
+# :term:`finite differences` and :term:`forward mode` as well:
 
 rows = [torch.autograd.grad(loss, x)[0] for loss in (losses(x)[0], losses(x)[1])]
 torch.testing.assert_close(weighted, 0.2 * rows[0] + 0.8 * rows[1])

@@ -15,7 +15,8 @@ changes ``v`` as well. Pass ``v.clone()`` if you want to use ``v`` again and are
 # %%
 # We begin with the harmless case, :math:`y=x^2` at (1, 2), where ``x``, ``y`` and ``v``
 # have shape ``(2,)``. We compute three products with one ``v``, and print ``x.grad``,
-# ``v``, and its version. The version counts the edits in place, and it is still 0:
+# ``v``, and the version of ``v``. The version counts the in-place edits of ``v``, and it is
+# still 0:
 
 import torch
 
@@ -32,11 +33,11 @@ print(x.grad, v, v._version)
 # When x.grad shares the memory of v
 # ----------------------------------
 #
-# The rule of a view, such as ``view`` or ``.T``, has nothing to compute. It passes on ``v``
-# in another shape, but in the same memory. An ``x.grad`` that was None then takes this
-# tensor as it is, and the next ``backward`` adds to it in place. That changes ``v`` before
-# it is used again, and so the third call is wrong as well. Three calls should give 3 and
-# 30:
+# The backward rule of an operation that returns a view, such as ``view`` or ``.T``, has
+# nothing to compute. It passes on ``v`` in another shape, but in the same memory. If
+# ``x.grad`` was None, PyTorch stores this tensor there as it is, and the next ``backward``
+# adds to it in place. This changes ``v`` before you pass it again, and so the third call is
+# wrong as well. Three calls should give 3 and 30:
 
 x.grad, v = None, torch.tensor([[1.0, 10.0]])
 for _ in range(3):
@@ -53,9 +54,9 @@ for _ in range(3):
 print(x.grad, v)
 
 # %%
-# Whether this happens depends on the operation. We try fifteen of them. Is ``x.grad`` in
-# the memory of ``v`` after one call? And what has become of ``v``, which began as ones,
-# after three?
+# Whether this happens depends on the operation. We try fifteen of them. Does ``x.grad``
+# share the memory of ``v`` after one call? And what has become of ``v``, which began as
+# ones, after three calls?
 
 operations = {
     "x**2": torch.square,
@@ -88,11 +89,11 @@ for name, f in operations.items():
     assert shares[name] == (not torch.equal(ones, torch.ones_like(ones)))
 
 # %%
-# ``x + 1`` and ``x.clone()`` pass on ``v`` itself and not a view of it, and ``backward``
-# makes a copy of that. If ``x + 1`` comes after a ``flatten``, what arrives is a view
-# again. What counts is the whole way from ``y`` to this ``x``. If one rule on this way
-# computes something new, such as that of the square in ``(x**2).flatten()``, then
-# ``x.grad`` is a new tensor.
+# The rules of ``x + 1`` and ``x.clone()`` pass on ``v`` itself, not a view of it, and then
+# ``backward`` stores a copy. If ``x + 1`` comes after a ``flatten``, a view of ``v``
+# arrives at ``x`` again. What counts is the whole path from ``y`` back to ``x``. If one
+# rule on this path computes something new, such as the rule of the square in
+# ``(x**2).flatten()``, then ``x.grad`` is a new tensor.
 #
 # ``v`` can change even without a second ``backward``. Clipping writes into ``.grad``, and
 # so does ``zero_grad`` with ``set_to_none=False``. Here both write into ``v``:
@@ -110,9 +111,10 @@ print("after clipping:", clipped, "after zero_grad:", v)
 # Found again at y
 # ----------------
 #
-# *Why is y.grad None?* ``y`` is not a :term:`leaf`, and only leaves keep their gradient.
-# With ``retain_grad`` it is there, and it equals ``v``, because :math:`\partial(v\cdot
-# y)/\partial y=v`. A hook on ``y`` is handed ``v`` before any rule has run:
+# *Why is y.grad None?* ``y`` is not a :term:`leaf`, and only leaves keep their gradient. If
+# you call ``y.retain_grad()`` first, ``y.grad`` is kept, and it equals ``v``, because
+# :math:`\partial(v\cdot y)/\partial y=v`. A hook on ``y`` is handed ``v`` before any rule
+# has run:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 y = x**2
@@ -130,10 +132,11 @@ leaf.backward(v)
 leaf.grad
 
 # %%
-# *Is y.grad_fn(v) the same as y.backward(v)?* No, it is only the first step, the rule of
-# the operation that made ``y``. Its ``next_functions`` are the nodes that get the result.
-# We walk back by hand from ``exp(x² / 4)``, through three rules. The lines show what
-# arrives at each of them, and the last compares what comes out with PyTorch:
+# *Is y.grad_fn(v) the same as y.backward(v)?* No, ``y.grad_fn(v)`` is only the first step:
+# it calls the rule of the operation that made ``y``. The ``next_functions`` of this node
+# are the nodes that get the result. We go back by hand from ``exp(x² / 4)`` through three
+# rules. Each of the first three lines shows what arrives at one rule, and the last line
+# compares what comes out at ``x`` with PyTorch's result:
 
 y = torch.exp(x**2 / 4)
 node, arrived = y.grad_fn, v
@@ -149,12 +152,12 @@ print(by_hand, torch.autograd.grad(y, x, v)[0])
 # A v that requires a gradient
 # ----------------------------
 #
-# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because
-# ``v`` requires a gradient. Without ``create_graph``, the rules treat ``v`` as a
-# constant. With it, the product :math:`2x\odot w` can be differentiated with respect to
-# ``w`` (which gives a :term:`JVP`, see :ref:`jvp-from-vjps`) and with respect to ``x``.
-# There is one exception, which you see in the last line. If a rule has nothing to
-# compute, :func:`torch.autograd.grad` returns ``w`` itself, or a view of it:
+# *Why does x.grad have a grad_fn?* Because of ``create_graph=True``, and not because ``v``
+# requires a gradient. Without ``create_graph``, the rules treat ``v`` as a constant. With
+# it, the product :math:`2x\odot w` can be differentiated with respect to ``w`` (which gives
+# a :term:`JVP`, see :ref:`jvp-from-vjps`) and with respect to ``x``. There is one
+# exception. If a rule has nothing to compute, :func:`torch.autograd.grad` returns ``w``
+# itself, as in the last line, or a view of ``w``:
 
 w = torch.tensor([1.0, 10.0], requires_grad=True)
 for create in (False, True):
@@ -169,11 +172,12 @@ print(itself is w, itself.requires_grad)
 # Infinity and NaN in v
 # ---------------------
 #
-# If f computes each entry from its own input, as the squares do, an infinity or NaN in
-# ``v`` stays in its place. A rule that multiplies by a whole matrix multiplies by its
-# zeros, too, and :math:`0\cdot\infty` is NaN. This happens even with the identity matrix,
-# whose :term:`Jacobian` is that of doing nothing. The first list in each line is for the
-# squares, and the second for the identity matrix:
+# If f computes each entry from one entry of ``x``, as the squares do, an infinity or NaN in
+# ``v`` stays in its place. A rule that multiplies by a whole matrix multiplies by the zeros
+# of the matrix, too, and :math:`0\cdot\infty` is NaN. This happens even for a product with
+# the identity matrix, whose :term:`Jacobian` is the same as if nothing were done to ``x``.
+# The first list in each line is for the squares, and the second is for the product with the
+# identity matrix:
 
 for bad in (float("inf"), float("nan")):
     b = torch.tensor([1.0, bad])
@@ -199,11 +203,12 @@ for edit in (lambda v: v.mul_(2), lambda v: 2 * v):
 
 # %%
 # *I reuse one buffer for v, and my stored x.grad changes by itself.* Then
-# :func:`torch.autograd.grad` returned ``v`` itself, or ``x.grad`` is a view of it, as in
-# the table above. ``y.grad`` is a copy. Pass ``v.clone()``. It also happens if a hook
-# edits in place what it is handed, because this is *your* ``v``. In the cell, a hook
-# doubles ``v``, and the tensor returned earlier has doubled, too. A buffer is halved, and
-# so are two gradients:
+# :func:`torch.autograd.grad` returned ``v`` itself, or ``x.grad`` is a view of ``v``, as in
+# the table above. (``y.grad`` is a copy.) To prevent this, pass ``v.clone()``. The same
+# happens if a hook makes an in-place edit to the tensor that it is given, because that
+# tensor is *your* ``v``. In the code below, a hook doubles ``v``, and this also doubles the
+# tensor that was returned earlier. Then we halve a buffer, and two gradients are halved
+# with it:
 
 x.grad, v = None, torch.tensor([1.0, 10.0])
 (returned,) = torch.autograd.grad(x.clone(), x, v)
@@ -219,10 +224,11 @@ print("behind a view:", one.grad, "behind cat:", two.grad)
 print("v:", v, "returned:", returned, "x.grad:", x.grad, "y.grad:", kept.grad)
 
 # %%
-# *I permuted the batch and not v.* Only its position says which sample an entry of ``v``
-# belongs to. If you permute only the batch, all shapes fit, and the weights meet other
-# samples. The first number below is the result. If you permute ``v`` with the batch, you
-# get the second, which is the same as for the batch in its own order:
+# *I permuted the batch and not v.* Only the position of an entry of ``v`` says which sample
+# it belongs to. If you permute only the batch, all the shapes still fit, but the weights
+# are applied to the wrong samples. The first number below is the result of this mistake. If
+# you permute ``v`` with the batch, you get the second number, which is the same as for the
+# batch in its original order:
 
 order = torch.tensor([1, 0])
 weights = torch.tensor([1.0, 10.0])
@@ -233,9 +239,10 @@ for v in (weights, weights[order]):
 in_order = torch.autograd.grad(p**2 * x.detach(), p, weights)[0].item()
 
 # %%
-# *Are the strides of a gradient those of v?* What :func:`torch.autograd.grad` returns may
-# have them. ``backward`` writes a new ``.grad`` in the layout of ``x``. Here only the
-# second is contiguous. ``.view(-1)`` works only for that one, while ``.reshape(-1)`` works
+# *Are the strides of a gradient those of v?* A gradient that :func:`torch.autograd.grad`
+# returns may have the strides of ``v``, while ``backward`` writes a new ``.grad`` in the
+# layout of ``x``. Below, only the second gradient, which comes from ``backward``, is
+# contiguous. So ``.view(-1)`` works only for the second one, while ``.reshape(-1)`` works
 # for both:
 
 X = torch.ones(2, 3, requires_grad=True)
@@ -261,9 +268,9 @@ assert not v_of_the_step.any()
 # Where next
 # ----------
 #
-# :ref:`same-calls` shows when a result *is* ``v``, and :ref:`hooks` how to watch it
-# further down. :ref:`v-depends-on-x` is about a ``v`` that is made from ``x``, and
-# :ref:`masked-nan` about zeros that protect from nothing.
+# :ref:`same-calls` shows when a result *is* ``v``. To watch what ``v`` becomes further down
+# the graph, read :ref:`hooks`. :ref:`v-depends-on-x` is about a ``v`` that is computed from
+# ``x``, and :ref:`masked-nan` is about zeros in ``v`` that do not keep a NaN out.
 #
 # .. asked: does backward change v; is v copied; reuse v; x.grad is the same memory as
 #    v; what happens to v

@@ -7,8 +7,8 @@ Which way do I step with x.grad, and how far? Sign, size, probabilities
 You have ``x.grad``, and now you want to change ``x``. Do you add it or subtract it?
 Subtract it to lower the weighted sum :math:`v\cdot y`, and add it to raise the sum, because
 ``y.backward(v)`` gives the direction in which :math:`v\cdot y` *rises* fastest. How far you
-go is up to you. The length of ``x.grad`` grows with ``v``, and a learning rate scales it. A
-single output may go the other way.
+go is up to you. The length of ``x.grad`` grows with ``v``, and a learning rate scales the
+step. A single output of ``y`` may move in the opposite direction.
 """
 
 # %%
@@ -31,10 +31,10 @@ for name, sign in {"x + 0.01 g": 1, "x - 0.01 g": -1}.items():
     print(name, (v @ f(x.detach() + sign * 0.01 * g) - before).item() > 0)
 
 # %%
-# *My loss goes up, though I follow the gradient.* Then you add it. An optimizer subtracts
-# it. If you want to make something large, negate ``v``, or negate the loss, or set
-# ``maximize=True``. In all three cases the step is the same. Here we compare ``maximize``
-# with ``-v``, and with a step by hand:
+# *My loss goes up, though I follow the gradient.* Then you add the gradient, while an
+# optimizer subtracts it. If you want an optimizer to make something large, negate ``v``, or
+# negate the loss, or set ``maximize=True``. In all three cases the step is the same. Here
+# we compare ``maximize`` with ``-v``, and with a step by hand:
 
 
 def stepped(v, **options):
@@ -48,10 +48,11 @@ up = stepped(v, maximize=True)
 print(up, torch.equal(up, stepped(-v)), torch.allclose(up, x.detach() + 0.01 * g))
 
 # %%
-# *Is backward(torch.tensor(-1.)) a gradient reversal layer?* No. It flips the sign of all
-# gradients. The head's flips, too, and then the head learns to be wrong. (Old WGAN code
-# with ``mone`` wants this, because it does ascent.) A hook between head and features
-# flips only the gradient of the features, as in the second line:
+# *Is backward(torch.tensor(-1.)) a gradient reversal layer?* No. A ``v`` of −1 flips the
+# sign of all gradients, including the gradient of the head, and then the head learns to be
+# wrong. (Old WGAN code that passes ``mone`` wants this, because it does gradient ascent.) A
+# hook between the head and the features flips only the gradient of the features, as in the
+# second line:
 
 for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
     features, head = (torch.tensor(t, requires_grad=True) for t in (2.0, 3.0))
@@ -64,11 +65,11 @@ for value, hook in ((-1.0, lambda g: g), (1.0, torch.neg)):
 # One output may rise
 # -------------------
 #
-# A small step lowers :math:`v\cdot y`. With our weights, both outputs fall. If you exchange
-# the weights, the second output rises, because now the first counts more, and the gradients
-# of the two point against each other. You can tell before you take the step: the
-# :term:`Jacobian` times the step, on the right, is the change, apart from the effect of
-# curvature:
+# A small step against the gradient lowers :math:`v\cdot y`. With our weights, both outputs
+# fall. If you exchange the weights, the second output rises, because the first output now
+# counts more, and the gradients of the two outputs point against each other. You can tell
+# this before you take the step: the :term:`Jacobian` times the step, printed on the right,
+# is the change of the outputs apart from the effect of curvature:
 
 J = torch.func.jacrev(f)(x.detach())
 for weights in (v, torch.tensor([3.0, 1.0])):
@@ -80,10 +81,11 @@ for weights in (v, torch.tensor([3.0, 1.0])):
 # How far
 # -------
 #
-# *Can I normalise the gradient?* Yes, after the call. Divide it by its length, or take
-# its signs. You cannot do it through ``v``, because a ``v`` of length 1 gives
-# :math:`J^\top v`, whose length depends on :math:`J`. We print three lengths: of the
-# gradient, of the gradient from the short ``v``, and of the normalised gradient:
+# *Can I normalise the gradient?* Yes, after the call. Divide the gradient by its length, or
+# take its signs. You cannot normalise it through ``v``, because a ``v`` of length 1 gives
+# :math:`J^\top v`, whose length depends on :math:`J`. We print three lengths, those of the
+# gradient, of the gradient from the short ``v``, and of the normalised gradient, and then
+# the signs of the gradient:
 
 short = v / v.norm()
 (from_short,) = torch.autograd.grad(f(x), x, short)
@@ -91,8 +93,9 @@ print(f"{g.norm():.2f} {from_short.norm():.2f} {(g / g.norm()).norm():.2f}", g.s
 
 # %%
 # *Is clipping v the same as clipping the gradient?* No. If you clip the entries of ``v``,
-# you change the weights of the losses, and so the direction turns, as in the last result
-# below. ``clip_grad_norm_`` scales the gradient as a whole and keeps its direction:
+# you change the weights of the losses, and so the gradient points in another direction, as
+# in the last result below. ``clip_grad_norm_`` scales the gradient as a whole and keeps its
+# direction:
 
 
 def direction(g):
@@ -107,8 +110,8 @@ print(direction(g), direction(x.grad), direction(by_v))
 # %%
 # *I want each sample's gradient to have length 1.* If the samples do not mix, row i of
 # ``X.grad`` is the gradient of sample i, and you divide each row by its own norm, as in the
-# second line. If you divide by the norm of the whole, as in the first, short rows stay
-# short:
+# second line below. If you divide by the norm of the whole tensor, as in the first line,
+# short rows stay short:
 
 X = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
 (rows,) = torch.autograd.grad((X**2).sum(1), X, torch.ones(2))
@@ -133,16 +136,16 @@ print(expected, torch.allclose(five, 5 * expected))
 # What goes wrong
 # ---------------
 #
-# *The probabilities come from x as well.* As ``v`` they are constants, and the term for
-# their change is missing. The gradient of the expectation has two terms:
+# *The probabilities come from x as well.* If you pass them as ``v``, they are constants,
+# and the term for their change is missing. The gradient of the expectation has two terms:
 #
 # .. math::
 #
 #    \nabla\sum_ip_iy_i=\sum_ip_i\nabla y_i+\sum_iy_i\nabla p_i .
 #
-# ``backward`` gives the first of them. If you want both, write the product out and
-# differentiate that. Or add two calls, one with ``p`` as the ``v`` of y, and one with
-# ``y`` as the ``v`` of p:
+# ``backward`` gives the first of these terms. If you want both, write out the product of
+# ``p`` and ``y`` and differentiate it. Or add the results of two calls, one with ``p`` as
+# the ``v`` of y, and one with ``y`` as the ``v`` of p:
 
 
 def softmax(x):
@@ -155,9 +158,9 @@ def softmax(x):
 print(first_only, both, torch.allclose(first_only + other, both))
 
 # %%
-# *I round the probabilities to a mask.* ``v = (p > 0.5)`` is a constant, too. It lets the
-# gradients of the chosen outputs pass, but no gradient says how to change the choice
-# (:ref:`discrete-choices`).
+# *I round the probabilities to a mask.* ``v = (p > 0.5)`` is a constant, too. This ``v``
+# lets the gradients of the chosen outputs pass, but no gradient says how to change the
+# choice (:ref:`discrete-choices`).
 #
 # As a check, we take difference quotients of the expectation in float64, first with
 # probabilities that move with x, and then with probabilities that are held fixed:
@@ -180,10 +183,10 @@ for moving, product in ((True, both), (False, first_only)):
 # Where next
 # ----------
 #
-# :ref:`several-losses` is about two losses that pull in different directions,
-# :ref:`through-time` about clipping through time, and :ref:`per-sample-gradients` about
-# each sample's gradient with respect to the weights. :ref:`v-depends-on-x` is about a
-# ``v`` that moves with x.
+# :ref:`several-losses` is about two losses that pull in different directions. To clip
+# gradients in a recurrent network, read :ref:`through-time`. :ref:`per-sample-gradients`
+# computes each sample's gradient with respect to the weights, and :ref:`v-depends-on-x` is
+# about a ``v`` that moves with x.
 #
 # .. asked: gradient descent step; sign of the step; add or subtract the gradient;
 #    learning rate and v; step direction; by hand update

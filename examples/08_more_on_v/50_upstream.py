@@ -7,14 +7,15 @@ v is the upstream gradient: feeding dz/dy onward, cutting a graph in two
 Half of your calculation is in PyTorch, and the other half is somewhere else, for example in
 NumPy, in a simulator, or in another process. How do you get the gradient through both? If a
 number :math:`z` is computed from :math:`y` elsewhere, pass :math:`\partial z/\partial y` as
-``v``. Then ``y.backward(v)`` gives :math:`\partial z/\partial x`, as one graph would.
+``v``. Then ``y.backward(v)`` gives :math:`\partial z/\partial x`, as a single graph would.
 """
 
 # %%
-# We begin with one graph, a chain :math:`x\to y\to z`. ``y = x**2`` has shape ``(3,)``,
-# and :math:`z=y_1+10y_2+100y_3` is a number, so ``z.backward()`` gives :math:`\partial
+# We begin with one graph, a chain :math:`x\to y\to z`. ``y = x**2`` has shape ``(3,)``, and
+# :math:`z=y_1+10y_2+100y_3` is a number, so ``z.backward()`` gives :math:`\partial
 # z/\partial x`. In the words of PyTorch, ``x`` is a :term:`leaf`, and ``z``, where the
-# walk back starts, is its :term:`root`. ``y`` is neither:
+# backward pass starts, is the :term:`root` of the graph. ``y`` is neither a leaf nor the
+# root:
 
 import torch
 
@@ -42,8 +43,8 @@ print("dz/dy =", cut.grad)
 print("x.grad =", x.grad)
 
 # %%
-# The :term:`gradient` has stopped at the cut. Feed it onward as ``v``, and ``x.grad`` is
-# the same as before. A ``v`` that comes from a later step is called the :term:`upstream
+# The :term:`gradient` has stopped at the cut. Pass it on as ``v``, and ``x.grad`` is the
+# same as before. A ``v`` that comes from a later step is called the :term:`upstream
 # gradient`, or :term:`external gradient`:
 
 y.backward(cut.grad)
@@ -56,10 +57,11 @@ x.grad
 # If we write gradients as rows, the chain rule says :math:`\nabla_x z=\nabla_y z\;J`, the
 # product of a row and the :term:`Jacobian`. So :math:`v^\top=\nabla_y z`. In PyTorch this
 # is the tensor ``cut.grad``, which has the shape of ``y``, and there is nothing to
-# transpose. Inside one graph the same happens at every operation. Each receives such a
-# ``v`` from the operation after it, and passes the product with its own Jacobian on to the
-# one before, without ever forming that Jacobian (:ref:`never-forms-j`). For our square the
-# product is:
+# transpose. Inside one graph the same happens at every operation. In the backward pass,
+# each operation receives such a ``v`` from the operation that came after it in the forward
+# pass. It passes the product of this ``v`` and its own Jacobian on to the operation that
+# came before it, and it never forms that Jacobian (:ref:`never-forms-j`). For our square
+# the product is:
 
 J = torch.func.jacfwd(torch.square)(x.detach())
 cut.grad @ J
@@ -80,9 +82,9 @@ print(torch.autograd.grad(x.sum() * x.prod(), x)[0])
 # The other half need not be PyTorch
 # ----------------------------------
 #
-# The only thing that has to cross the cut is :math:`\partial z/\partial y`. Here NumPy
-# computes it, for the loss :math:`z=\sum_i\sin y_i`. Its gradient has the entries
-# :math:`\cos y_i`:
+# The only thing that has to cross the cut is :math:`\partial z/\partial y`. In the next
+# example NumPy computes this gradient, for the loss :math:`z=\sum_i\sin y_i`. The gradient
+# has the entries :math:`\cos y_i`:
 
 import numpy as np
 
@@ -96,9 +98,9 @@ x.grad
 # What goes wrong
 # ---------------
 #
-# If ``z`` is a vector, ``z.backward(ones)`` stores :math:`\nabla_y\sum_iz_i`. This is a
-# sum of rows, and not the matrix :math:`dz/dy`, which is printed below it. Only the sum
-# is then passed on at the cut:
+# If ``z`` is a vector, ``z.backward(ones)`` stores :math:`\nabla_y\sum_iz_i`. This is the
+# sum of the rows of the matrix :math:`dz/dy`, and not the matrix itself, which is printed
+# below the sum. Only the sum is then passed on at the cut:
 
 cut = torch.tensor([1.0, 4.0, 9.0], requires_grad=True)
 z = torch.stack([cut.sum(), cut.prod()])
@@ -107,10 +109,11 @@ print(cut.grad)
 print(torch.func.jacrev(lambda y: torch.stack([y.sum(), y.prod()]))(cut.detach()))
 
 # %%
-# It is easy to pass on the gradient with respect to the wrong tensor. PyTorch notices that
-# only if its shape differs from the shape of ``y``. Here ``x.grad`` is passed, which has
-# the shape of ``x``, and ``x**2`` has the same shape. So the first call gives a wrong
-# result and no error. The second call has an output of another shape, and is refused:
+# It is easy to pass on the gradient with respect to the wrong tensor. PyTorch notices the
+# mistake only if that gradient differs in shape from ``y``. In the code below we pass
+# ``x.grad``, which has the shape of ``x``, and ``x**2`` has the same shape. So the first
+# call gives a wrong result and no error. In the second call the output has another shape,
+# and PyTorch refuses ``x.grad``:
 
 print(torch.autograd.grad(x**2, x, x.grad)[0])
 try:
@@ -120,10 +123,10 @@ except RuntimeError as error:
 
 # %%
 # *I keep a state and pass it on at every step.* In truncated backpropagation you cut the
-# graph at each step and walk back through the last few. Each ``cut.grad`` adds up from step
-# to step, as the gradient of any leaf does, and no ``zero_grad`` of the model empties it.
-# Our example is :math:`x_t=w^tx_0`. At each step the function below walks back, state by
-# state, through all steps so far:
+# graph at each step and go back through the last few steps. Each ``cut.grad`` adds up from
+# step to step, as the gradient of any leaf does, and no ``zero_grad`` of the model empties
+# it. Our example is :math:`x_t=w^tx_0`. At each step the function below goes back, state by
+# state, through all the steps so far:
 
 
 def walked_back(empty):
@@ -141,10 +144,10 @@ def walked_back(empty):
 
 
 # %%
-# After three steps the slope is :math:`3w^2x_0`. You get it if you empty each
-# ``cut.grad`` before it is filled again. You also get it from ``autograd.grad`` with
-# respect to the cut and w, which adds nothing to any ``.grad``. The first number is from
-# the walk that did not empty them:
+# After three steps the slope is :math:`3w^2x_0`. You get it if you empty each ``cut.grad``
+# before it is filled again. You also get it from ``autograd.grad`` with respect to the cut
+# and w, which adds nothing to any ``.grad``. The first number below is from the run that
+# did not empty them:
 
 (spoilt, _), (w, steps) = walked_back(False), walked_back(True)
 v, by_grad = torch.tensor(1.0), torch.tensor(0.0)
@@ -155,8 +158,9 @@ print(spoilt.grad, w.grad, by_grad)
 torch.testing.assert_close(by_grad, torch.tensor(3 * 0.2**2 * 0.9))
 
 # %%
-# As a check, we compute the example with NumPy as one graph, from ``x`` to the sum of the
-# sines. It gives what the cut graph gave:
+# As a check, we repeat the example of which NumPy computed a part as one graph in PyTorch,
+# from ``x`` to the sum of the sines. The gradient is the same as from the graph that was
+# cut:
 
 t = x.detach().requires_grad_()
 (whole,) = torch.autograd.grad(torch.sin(t**2).sum(), t)
@@ -164,8 +168,8 @@ torch.testing.assert_close(x.grad, whole)
 whole
 
 # %%
-# Here you can play with the second half alone, :math:`y_0y_1` as a function of y. Its row
-# is the ``v`` that the first half receives:
+# Here you can play with the second half of a calculation alone, :math:`y_0y_1` as a
+# function of y. The row of its Jacobian is the ``v`` that the first half receives:
 
 import pullback
 

@@ -6,8 +6,9 @@ The same number by hand, in NumPy and in PyTorch
 
 You do not quite trust what ``backward`` computes, or you want to be sure that you have
 understood it. Then compute one :term:`VJP` in three ways. Derive :math:`J` and multiply by
-hand, repeat it in NumPy, and ask PyTorch. You get the same numbers each time. NumPy gives
-them as a row :math:`v^\top J`, and PyTorch in the shape of ``x``.
+hand, repeat the multiplication in NumPy, and call ``backward`` in PyTorch. You get the same
+numbers each time. NumPy gives them as a row :math:`v^\top J`, and PyTorch in the shape of
+``x``.
 """
 
 # %%
@@ -39,8 +40,8 @@ for v in (1.0, 100.0):
 # Vector to number
 # ----------------
 #
-# Take :math:`f(x)=x_1+x_2`. By hand, :math:`J=[1\;\;1]`, which gives :math:`v^\top
-# J=(v,v)`. In NumPy the result is a row of shape ``(1, 2)``:
+# Take :math:`f(x)=x_1+x_2`. By hand, :math:`J=[1\;\;1]`, and so :math:`v^\top J=(v,v)`. In
+# NumPy the result is a row of shape ``(1, 2)``:
 
 J = np.array([[1.0, 1.0]])
 for v in (1.0, 100.0):
@@ -92,17 +93,16 @@ x.grad
 #
 # If you multiply from the wrong side, you get :math:`Jv`, which combines the *columns*.
 # This is a :term:`JVP`, and its vector should be a :term:`tangent` in the shape of ``x``.
-# Since :math:`m=n` here, no shape gives the mistake away. You notice it only by the
-# numbers, which should be 15 and 32:
+# Since :math:`m=n` in our example, no shape gives the mistake away. You notice the mistake
+# only by the numbers, which should be 15 and 32:
 
 J @ v
 
 # %%
-# There is a difference between Python's builtin ``sum`` and ``x.sum()``, too. For a
-# vector, both give the same value up to rounding, and the same product. But the builtin
-# makes one addition for each entry, while ``x.sum()`` is one operation, as the names of
-# the last nodes show. For a matrix, the builtin adds up the rows and does not return a
-# number:
+# Python's builtin ``sum`` does not do the same as ``x.sum()`` either. For a vector, both
+# give the same value up to rounding, and the same product. But the builtin makes one
+# addition for each entry, while ``x.sum()`` is one operation, as the names of the last
+# nodes show. For a matrix, the builtin adds up the rows and does not return a number:
 
 import builtins
 
@@ -129,8 +129,9 @@ torch.testing.assert_close(torch.func.jacrev(f)(x.detach()).double(), torch.tens
 # Where next
 # ----------
 #
-# :ref:`small-graph` does the same for a graph of several operations. :ref:`which-way-up`
-# is about rows and columns, and the forms in which the product is written.
+# :ref:`small-graph` computes the gradients of a graph with several operations by hand.
+# :ref:`which-way-up` is about rows and columns, and the forms in which the product is
+# written.
 #
 # .. asked: vjp by hand; compute in NumPy and PyTorch; check backward with NumPy
 # .. words: numpy, verify, paper, dot, transpose, check

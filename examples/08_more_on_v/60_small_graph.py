@@ -5,9 +5,10 @@ A small graph by hand: w1…w4 and L, drawn with v on every edge
 ==============================================================
 
 You have seen a graph with weights and a loss, and you want to follow ``backward`` through
-it number by number. It walks from ``L`` to the :term:`leaves <leaf>`. On every edge it
-multiplies the :term:`cotangent` that arrives by the :term:`derivative` of this edge. If
-several edges reach the same node, it adds up what they bring.
+it number by number. The backward pass goes from ``L`` to the :term:`leaves <leaf>`. On
+every edge it multiplies the arriving :term:`cotangent` by the :term:`derivative` along that
+edge. If several edges lead to the same node, ``backward`` adds up the cotangents that
+arrive along them.
 """
 
 # %%
@@ -28,11 +29,12 @@ L = 10 - d
 L
 
 # %%
-# We first do it by hand, from the :term:`root` backwards. The first derivative on the way
-# is :math:`\partial L/\partial d=-1`. Then come :math:`\partial d/\partial w_3=b=8`,
-# :math:`\partial d/\partial w_4=c=20`, :math:`\partial d/\partial b=w_3=9` and
-# :math:`\partial d/\partial c=w_4=7`. The last ones are :math:`\partial b/\partial
-# w_1=\partial c/\partial w_2=a=4`. We multiply along the path to each weight:
+# First we compute the gradients by hand, working backwards from the :term:`root`. On the
+# way, we first meet the derivative :math:`\partial L/\partial d=-1`. Then come
+# :math:`\partial d/\partial w_3=b=8`, :math:`\partial d/\partial w_4=c=20`, :math:`\partial
+# d/\partial b=w_3=9` and :math:`\partial d/\partial c=w_4=7`. The last derivatives are
+# :math:`\partial b/\partial w_1=\partial c/\partial w_2=a=4`. For each weight, we multiply
+# the derivatives along the path to it:
 
 by_hand = {"w1": -1 * 9 * 4, "w2": -1 * 7 * 4, "w3": -1 * 8, "w4": -1 * 20}
 by_hand
@@ -58,8 +60,9 @@ weights = {"w1": w1, "w2": w2, "w3": w3, "w4": w4}
 # On every edge
 # -------------
 #
-# So the cotangent on an edge is the one at its target, times the derivative of the edge.
-# At ``L`` it starts with 1, which is the ``v`` of ``L.backward()``:
+# So the cotangent on an edge is the cotangent at the node that the edge leads into, times
+# the derivative along the edge. The backward pass starts at ``L`` with the cotangent 1,
+# which is the ``v`` of ``L.backward()``:
 
 slope = {("w1", "b"): a, ("w2", "c"): a, ("w3", "d"): b, ("w4", "d"): c}
 slope |= {("b", "d"): w3, ("c", "d"): w4, ("d", "L"): torch.tensor(-1.0)}
@@ -69,9 +72,9 @@ for source, target, cotangent in edges:
     print(f"{source} <- {target}: {cotangent}")
 
 # %%
-# In the picture, the arrows point in the direction of the computation. On each of them is
-# the cotangent, which travels in the opposite direction. ``a`` is left out, because
-# nothing travels to an input that requires no gradient:
+# In the picture, the arrows point in the direction of the computation. Each arrow is
+# labelled with its cotangent, which travels in the opposite direction. ``a`` is left out,
+# because nothing travels to an input that requires no gradient:
 
 import pullback.plot
 
@@ -82,18 +85,18 @@ ax = pullback.plot.graph(edges, title=title)
 # What goes wrong
 # ---------------
 #
-# *Does the result reach every leaf?* It reaches only leaves with ``requires_grad=True``.
-# ``a`` is a leaf, too, and gets nothing. *Why is even a computed tensor a leaf?* If you
-# compute a tensor from tensors that require no gradient, this is not recorded, and so the
-# result counts as a leaf:
+# *Does every leaf get a gradient?* No, only leaves with ``requires_grad=True`` do. ``a`` is
+# a leaf, too, and gets none. *How can a computed tensor be a leaf?* If you compute a tensor
+# from tensors that require no gradient, the computation is not recorded, and so the result
+# counts as a leaf:
 
 print(a.is_leaf, a.requires_grad, a.grad)
 print((2 * a).is_leaf, (2 * w1).is_leaf)
 
 # %%
-# Now let ``a`` require a gradient. It gets one by *two* edges, :math:`-9\cdot2` through
-# ``b`` and :math:`-7\cdot5` through ``c``. :func:`pullback.trace` watches PyTorch walk
-# through its own graph, and leaves every ``.grad`` and the graph as they were. Press
+# Now let ``a`` require a gradient. Its gradient arrives along *two* edges: :math:`-9\cdot2`
+# through ``b`` and :math:`-7\cdot5` through ``c``. :func:`pullback.trace` watches PyTorch
+# walk through its own graph, and leaves every ``.grad`` and the graph as they were. Press
 # *Next* to see what arrives at each node, and what it passes on:
 
 a = torch.tensor(4.0, requires_grad=True)
@@ -105,7 +108,7 @@ traced = pullback.trace(loss, names=names)
 traced.steps()
 
 # %%
-# The two numbers that arrive at ``a`` are added up. Neither of them is the answer by
+# The two numbers that arrive at ``a`` are added up. Neither of them is the gradient by
 # itself:
 
 arriving = [edge.value.item() for edge in traced.edges if edge.target == "a"]
@@ -113,7 +116,7 @@ arriving = [edge.value.item() for edge in traced.edges if edge.target == "a"]
 print(arriving, at_a)
 
 # %%
-# As a check, we compute the four gradients a third time, with a step in each weight. The
+# As a check, we compute the four gradients a third time, from a step in each weight. The
 # function is linear in each weight, and so a central difference is exact even for a large
 # step:
 

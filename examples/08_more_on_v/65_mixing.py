@@ -7,13 +7,13 @@ When the ones trick lies: samples that mix
 You call ``y.backward(torch.ones_like(y))`` on a batch to get the derivative of each sample
 by itself. The numbers that you find in ``x.grad`` look plausible, or they are all zero. Can
 you trust them? If the output of one sample depends on the input of another, the :term:`ones
-trick` adds that dependence in. Then ``x.grad`` does not hold each sample's own
-:term:`derivative`, and PyTorch gives no warning.
+trick` adds the derivative of that dependence, too. Then ``x.grad`` does not hold each
+sample's own :term:`derivative`, and PyTorch gives no warning.
 """
 
 # %%
-# Ones give each sample's own derivative if the :term:`Jacobian` is (block) diagonal. Take
-# a function that is different: three people put money :math:`x_i` into a pot, and
+# Ones give each sample's own derivative if the :term:`Jacobian` is (block) diagonal. Here
+# is a function for which it is not: three people put money :math:`x_i` into a pot, and
 # :math:`y_i=x_i/\sum_jx_j` is the share that each of them owns. If one of them pays in
 # more, the shares of the others fall. So every output depends on every input, and we say
 # that the samples :term:`mix <mixing>`. In formulas, with :math:`\delta_{ij}=1` for
@@ -44,8 +44,8 @@ print("own: ", J.diagonal().round(decimals=3))
 print("ones:", x.grad.round(decimals=3) + 0.0)
 
 # %%
-# In a picture of the Jacobian you see the mixing at once. Each entry off the diagonal
-# that is not zero is a sample that looks at another sample:
+# In a picture of the Jacobian you see the mixing at once. Each entry off the diagonal that
+# is not zero shows a sample whose output depends on another sample:
 
 import pullback.plot
 
@@ -55,9 +55,9 @@ ax = pullback.plot.heatmap(J, title="Every share depends on every input")
 # Who mixes
 # ---------
 #
-# :func:`pullback.mixing` answers this for your own function. Among these four, softmax
-# over the samples, ``cumsum`` and attention from one sample to another mix. A softmax
-# *within* each sample does not:
+# :func:`pullback.mixing` tells you whether your own function mixes. Among these four,
+# softmax over the samples, ``cumsum`` and attention from one sample to another mix. A
+# softmax *within* each sample does not:
 
 import pullback
 
@@ -83,7 +83,7 @@ print("evaluation:", bool(pullback.mixing(norm.eval(), X)))
 # %%
 # *A transformer with LayerNorm: may I sum over the batch? And over time?* You may sum over
 # the batch, because LayerNorm looks at only one token, and attention only at the tokens of
-# one sample. You may not sum over time, because attention mixes the tokens. There, ones
+# one sample. You may not sum over time, because attention mixes the tokens. Over time, ones
 # give the sum :math:`\sum_t\partial y_t/\partial x_s` over all times :math:`t`:
 
 torch.manual_seed(0)  # any weights mix
@@ -110,10 +110,10 @@ pullback.live(lambda x: x.cumsum(0), torch.ones(4))
 # What goes wrong
 # ---------------
 #
-# *Is summing over the batch legitimate?* It is not if there is a BatchNorm in training
-# mode. The outputs of the layer below have mean 0 whatever its inputs are, and so the
+# *Is summing over the batch legitimate?* No, not if there is a BatchNorm in training mode.
+# The outputs of the layer below have mean 0 whatever its inputs are, and so the
 # :term:`gradient` of their sum is 0 except for rounding. This looks like a vanished
-# gradient. It is the right answer to another question:
+# gradient, but it is the right answer to another question:
 
 leaf = X.clone().requires_grad_()
 norm.train()(leaf).backward(torch.ones(4, 3))
@@ -137,11 +137,12 @@ field, pull = torch.func.vjp(operator, s)
 own = torch.func.jacrev(operator)(s).diagonal()
 
 # %%
-# Now three different numbers might be called the derivative at a point. Ones give what
-# the point does to the three values that use it, and the diagonal gives what it does to
-# its own value. The slope of the field *along the grid* is neither of them. To get it,
-# differentiate the field itself, in frequency space if it is periodic, and otherwise by
-# differences. Here are the three numbers for the first point, in this order:
+# Now three different numbers might be called the derivative at a point. Ones give the
+# effect of the point on the three values that are computed from it, and the diagonal gives
+# its effect on its own value. The slope of the field *along the grid* is neither of these
+# two. To get the slope, differentiate the field itself, in frequency space if it is
+# periodic, and otherwise by differences. Here are the three numbers for the first point, in
+# this order:
 
 along = torch.fft.irfft(1j * torch.arange(5) * torch.fft.rfft(field))
 print(*(round(d[0].item(), 3) for d in (*pull(torch.ones(8)), own, along)))
@@ -166,20 +167,20 @@ each
 # ------------------
 #
 # If samples mix, you need more than one product: take a :term:`one-hot vector` for each
-# sample, and keep the diagonal. You cannot hope for one clever ``v`` that gives the own
-# derivatives of all samples. It would depend on J, and for our shares there is none. If
-# everybody pays in the same percentage more, no share changes, so :math:`Jx=0`, and
-# :math:`(v^\top J)x=0` for every ``v``. The own derivatives, which are all positive, do not
-# satisfy this equation:
+# sample, and keep the diagonal. You cannot hope for one clever ``v`` that gives every
+# sample its own derivative. Such a ``v`` would depend on J, and for our shares it does not
+# exist. If everybody increases their payment by the same percentage, no share changes. So
+# :math:`Jx=0`, and :math:`(v^\top J)x=0` for every ``v``. The derivatives on the diagonal,
+# which are all positive, do not satisfy this equation:
 
 (rows,) = torch.autograd.grad(share(x), x, torch.eye(3), is_grads_batched=True)
 own = rows.diagonal()
 own.round(decimals=3)
 
 # %%
-# As a check, we compare the diagonal with the derivative by hand, :math:`1/s-x_i/s^2`,
-# and ones with the sum of the rows, which is zero here. We also check that :math:`Jx=0`.
-# For the shared input, ones must give the sum of the ten:
+# As a check, we compare the diagonal with the derivative by hand, :math:`1/s-x_i/s^2`, and
+# ones with the sum of the rows, which is zero here. We also check that :math:`Jx=0`. For
+# the shared input, ones must give the sum of the ten derivatives:
 
 s = x.detach().sum()
 torch.testing.assert_close(own, 1 / s - x.detach() / s**2)

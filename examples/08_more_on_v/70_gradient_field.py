@@ -5,8 +5,8 @@ The gradient field of a small network, plotted at last
 ======================================================
 
 You would like to see the :term:`gradient` of a network as arrows all over its input space.
-One call is enough. Put the points of a grid in a batch, pass ones, and draw ``x.grad`` as
-arrows.
+One call is enough. Put the points of a grid in a batch, pass ones as ``v``, and draw
+``x.grad`` as arrows.
 """
 
 # %%
@@ -38,9 +38,9 @@ y.backward(torch.ones_like(y))
 grid.grad.shape
 
 # %%
-# Here is the field. All arrows point in the same direction. The longest of them should be
-# where the sigmoid is steepest, near its value 1/2, which it takes on the line
-# :math:`w\cdot x+b=0`. We print the value at the longest arrow:
+# Here is the field. All arrows point in the same direction. The longest should be where the
+# sigmoid is steepest. This is where its value is close to 1/2, the value that it takes on
+# the line :math:`w\cdot x+b=0`. We print the value at the longest arrow:
 
 import pullback.plot
 
@@ -72,8 +72,8 @@ ax = pullback.plot.field(grid, field, title=title)
 # What goes wrong
 # ---------------
 #
-# If you ask twice without emptying ``grid.grad``, every arrow doubles. You do not see this
-# in a plot that scales its arrows:
+# If you call ``backward`` twice without emptying ``grid.grad``, every arrow doubles. You do
+# not see the doubling in a plot that scales its arrows:
 
 before = grid.grad.clone()
 y = net(grid)
@@ -81,9 +81,9 @@ y.backward(torch.ones_like(y))
 torch.equal(grid.grad, 2 * before)
 
 # %%
-# The parameters require gradients as well, and so ``backward`` has also filled theirs,
-# summed over all 81 points. If you want only the gradient with respect to the grid, pass
-# ``inputs=``:
+# The parameters require gradients as well, and so ``backward`` has also filled their
+# ``.grad``, with gradients summed over all 81 points. If you want only the gradient with
+# respect to the grid, pass ``inputs=``:
 
 print("weight.grad without inputs=:", net[0].weight.grad is not None)
 net.zero_grad()
@@ -93,9 +93,9 @@ y.backward(torch.ones_like(y), inputs=[grid])
 print("weight.grad with inputs=:", net[0].weight.grad is not None)
 
 # %%
-# *Why does* ``vmap(grad(net))`` *raise?* :func:`torch.func.vmap` takes the batch away.
-# What is left of ``y`` has shape ``(1,)``, but :func:`torch.func.grad` wants ``()``. Take
-# the one entry out:
+# *Why does* ``vmap(grad(net))`` *raise?* :func:`torch.func.vmap` removes the batch
+# dimension. What is left of ``y`` has shape ``(1,)``, but :func:`torch.func.grad` wants
+# ``()``. Select the only entry of ``y``:
 
 from torch.func import grad, vmap
 
@@ -107,9 +107,10 @@ except RuntimeError as error:
 singly = vmap(grad(lambda point: deep(point)[0]))(points)
 
 # %%
-# As a check, we compare the gradient at every point with the formula. For the network
-# with two layers, we compare with ``vmap``, which treats each point by itself in one
-# call, and with a loop that calls ``grad`` for one point after the other:
+# As a check, we compare the gradient at every point with the formula. For the network with
+# two layers, we compare the field with that of ``vmap``, which treats each point separately
+# but takes a single call, and with that of a loop, which calls ``grad`` for one point after
+# another:
 
 weight, bias = net[0].weight.detach(), net[0].bias.detach()
 p = torch.sigmoid(points @ weight.T + bias)
@@ -122,8 +123,8 @@ torch.testing.assert_close(field, looped)
 # Where next
 # ----------
 #
-# :ref:`mixing-samples` is about networks whose points do mix, and
-# :ref:`jacobian-of-parameters` about the :term:`Jacobian` with respect to the parameters.
+# :ref:`mixing-samples` is about networks whose points do mix. For the :term:`Jacobian` with
+# respect to the parameters instead of the inputs, read :ref:`jacobian-of-parameters`.
 # :ref:`chapter-2` goes on to whole Jacobians.
 #
 # .. asked: gradient field; quiver plot; vector field of a network; plot gradient arrows

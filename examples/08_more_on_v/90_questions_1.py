@@ -6,7 +6,7 @@ The gradient argument in three questions
 
 Have you understood what ``v`` is? Here are three questions. Answer each of them before you
 run the cell below it. The cell computes the right answer, and the pages that are named
-there explain it.
+below it explain this answer.
 """
 
 # %%
@@ -58,9 +58,9 @@ for v in choices:
     print(v, "->", gradient(v))
 
 # %%
-# The :term:`one-hot vector` does. It gives you a row of the :term:`Jacobian`, with a 6 in
-# the third place. The last ``v`` multiplies this row by 3. (:ref:`one-component`,
-# :ref:`v-is-a-weight`)
+# The :term:`one-hot vector` ``[0, 0, 1, 0]`` does. It gives you a row of the
+# :term:`Jacobian`, with a 6 in the third place. The last ``v`` multiplies this row by 3.
+# (:ref:`one-component`, :ref:`v-is-a-weight`)
 #
 # 3. Do ones give every sample its own derivative?
 # ------------------------------------------------
@@ -86,11 +86,12 @@ def ones_are_right(f):
 print(ones_are_right(scaled), ones_are_right(centred))
 
 # %%
-# For the first function. In the second, the mean links every output to every sample, and
-# ones add up all these links. (:ref:`ones-trick`, :ref:`mixing-samples`)
+# They do for the first function. In the second, the mean links every output to every
+# sample, and ones add up the derivatives of all these links. (:ref:`ones-trick`,
+# :ref:`mixing-samples`)
 #
-# Here the answers are checked. The row of the second question comes from the rule for a
-# square, 2x:
+# Here the answers are checked. We work out the row of the second question from the rule for
+# a square, whose derivative is 2x:
 
 assert taken == [(2, 4)]
 assert gradient([0.0, 0.0, 1.0, 0.0]) == [0.0, 0.0, 2 * 3.0, 0.0]
@@ -101,4 +102,4 @@ assert not ones_are_right(centred)
 # Where next
 # ----------
 #
-# :ref:`chapter-2` is about whole Jacobians, and :ref:`exercises` has more to try.
+# :ref:`chapter-2` is about whole Jacobians, and :ref:`exercises` has more questions to try.
