@@ -222,6 +222,27 @@ def test_an_output_in_pascals_hides_no_mixing_of_one_in_metres(size, name, mode)
             pullback.jacobian(f, x[:last], batched=True, mode=mode)
 
 
+class Once(Square):
+    """The square, whose backward no second derivative goes through."""
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return 2 * v * x
+
+
+@pytest.mark.parametrize("share", [0.1, 1e-8])
+def test_sizes_that_cannot_be_told_are_one(share):
+    def f(x):
+        x = Once.apply(x)
+        return x + share * x.mean(0)
+
+    x = torch.linspace(1, 2, 12).reshape(4, 3)
+    report = pullback.mixing(f, x)
+    assert report.mixes == (share > report.rounding)
+
+
 @pytest.mark.parametrize("size", [1, 1e5])
 def test_what_float32_rounds_is_no_mixing(size):
     """Neither on the way, nor in constants, nor where an output does not depend on x."""

@@ -93,7 +93,9 @@ class Probes:
         """
         with torch.no_grad():
             self._compare(products, self.halves)
-            careful = is_coarse(*products, *self.like) or _are_unequal(J)
+            careful = is_coarse(*products, *self.like) or (
+                is_single(*products, *self.like) and _are_unequal(J)
+            )
             if self.count > 2 and (careful or not self._adds_up(products, J)):
                 masks = _tell_apart(self.count)
                 self._compare(take(self.on(masks)), masks)
@@ -164,9 +166,11 @@ def _tell_apart(count: int) -> Tensor:
 
 def _are_unequal(J: Sequence[Tensor]) -> bool:
     """Tell whether some rows of J are far smaller than others, and not zero."""
-    sizes = sum(rows.detach().abs().flatten(1).sum(1) for rows in J if rows.numel())
-    if not isinstance(sizes, Tensor):
+    parts = [rows.reshape(len(rows), -1) for rows in J if rows.numel()]
+    if not parts:
         return False
+    norms = [torch.linalg.vector_norm(part, dim=1) for part in parts]
+    sizes = torch.stack([norm.to(norms[0]) for norm in norms]).sum(0)
     sizes = sizes[(sizes > 0) & sizes.isfinite()]
     return len(sizes) > 1 and bool(sizes.max() > UNEQUAL * sizes.min())
 
@@ -230,7 +234,7 @@ def left_in_float64(
     masks = _tell_apart(probes.count)
     share = 0.0
     with mode, torch.enable_grad():
-        sizes = [1.0] * len(wide)
+        sizes = [torch.ones_like(y) for y in wide]
         if output_by_output:
             noise = share_of_rounding(*(t.dtype for t in (*xs, *ys)))
             sizes = sizes_of_outputs(wide, leaves, 0, noise)
