@@ -243,6 +243,14 @@ def test_sizes_that_cannot_be_told_are_one(share):
     assert report.mixes == (share > report.rounding)
 
 
+def test_rounding_of_what_hardly_moves_is_no_mixing():
+    torch.manual_seed(1)
+    x = torch.randn(8, 4)
+    jacobian = pullback.jacobian(lambda x: (60 * x - x.mean()).softmax(1), x, batched=True)
+    expected = pullback.jacobian(lambda x: (60 * x).softmax(1), x, batched=True)
+    torch.testing.assert_close(jacobian, expected, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("size", [1, 1e5])
 def test_what_float32_rounds_is_no_mixing(size):
     """Neither on the way, nor in constants, nor where an output does not depend on x."""

@@ -90,9 +90,9 @@ collected
 # as well.
 #
 # Adding is useful in training, where a big batch can be processed in small pieces before
-# the optimizer takes its step. (If the loss is a mean, divide that of each piece by the
-# number of pieces, or the gradient comes out too large: :ref:`accumulated-mean`) It is also
-# the reason why a training loop calls ``zero_grad()`` for each step.
+# the optimizer takes its step. (If the loss is a mean, divide that of each of ``k`` equal
+# pieces by ``k``. :ref:`An answer <accumulated-mean>` shows why, and what to do if they are
+# unequal.) It is also the reason why a training loop calls ``zero_grad()`` for each step.
 #
 # Row by row
 # ----------
@@ -245,8 +245,8 @@ together.shape
 # %%
 # .. dropdown:: How we checked this page
 #
-#    The rows against the table of small steps, the batch of ``v`` against the loop, and
-#    the answer against one call for each image.
+#    We compare the rows with a table of small steps, the batch of ``v`` with the loop, and
+#    the answer with one call for each image. We also refill a ``v``, and train in pieces.
 
 at, h = picture.detach().double(), 1e-6
 steps = h * torch.eye(3, dtype=torch.float64)

@@ -225,7 +225,7 @@ listens_to(network.eval())
 #    ``pullback.mixing`` asks the outputs for you, and says ``True`` where samples mix. It
 #    computes again in float64 what may be rounding. If a network in half precision refuses
 #    that, a weak influence of another sample passes for rounding, and it says ``False``.
-#    There is one walk for each sample, so ask about a part of a large batch.
+#    It takes a walk for each sample, so of a large batch, ask about a part.
 
 print("training mode:", pullback.mixing(network.train(), samples).mixes)
 print("eval mode:    ", pullback.mixing(network.eval(), samples).mixes)
@@ -330,7 +330,7 @@ def unequal(x):
 
 
 assert pullback.mixing(unequal, samples.float()).mixes
-assert pullback.mixing(unequal, samples.half()).mixes
+assert pullback.mixing(unequal, samples.bfloat16()).mixes
 
 classes = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
 (zeros,) = torch.autograd.grad(classes.softmax(1), classes, torch.ones(3, 4).double())

@@ -127,9 +127,9 @@ pullback.draw.bars(both, names=pixels)
 # the pixel without a measurement not at all. (If the layers include a BatchNorm in training
 # mode, what the camera saw there still moves the other estimates.)
 #
-# Perhaps you would have multiplied the losses and added them up. This is the same, and by
-# now you can say why: the gradient of the sum of ``weight * losses``, with respect to
-# ``losses``, is ``weight``. So this is the ``v`` that arrives there:
+# Perhaps you would have multiplied the losses by the weights and added them up. This is the
+# same, and by now you can say why: the gradient of the sum of ``weight * losses``, with
+# respect to ``losses``, is ``weight``. So this is the ``v`` that arrives there:
 
 total = (weight * losses).sum()
 (by_formula,) = torch.autograd.grad(total, estimate, retain_graph=True)

@@ -10,7 +10,12 @@ from torch import Tensor
 
 from pullback._inputs import call, check_tensors, leaf_of, one_tensor, untouched
 from pullback._report import Table
-from pullback._samples import most_of_rounding, share_of_rounding, sizes_of_outputs
+from pullback._samples import (
+    VANISHED,
+    most_of_rounding,
+    share_of_rounding,
+    sizes_of_outputs,
+)
 from pullback._wide import InFloat64, is_coarse, is_single, run_in_float64
 
 #: What is no more than this many times the rounding is looked at twice.
@@ -94,10 +99,11 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
     beside the largest derivative of the output is no dependence: 64 times that of float64
     or float32 (1.4e-14, 7.6e-6). What may be rounding is computed again in float64 where x
     has less, through weights of less that f captures. In half precision, rounding is that
-    of float64 then; in float32, each number of an output is compared with its own size, so
-    that one in metres is not hidden by one in pascals. Where f refuses float64, rounding is
-    64 times that of float32 beside the largest number, and 8 times that of half precision
-    (0.8 % in float16, 6 % in bfloat16). What is taken for rounding is told, as ``largest``.
+    of float64 then; in float32, what is still there is compared with the size of its own
+    number of the output, so that one in metres is not hidden by one in pascals. Where f
+    refuses float64, rounding is 64 times that of float32 beside the largest number, and 8
+    times that of half precision (0.8 % in float16, 6 % in bfloat16). What is taken for
+    rounding is told, as ``largest``.
     The answer is about this x: a branch that x does not take is not seen. Of a large batch
     ask a part: the products and the matrix grow with the square of its size.
 
@@ -163,9 +169,11 @@ def mixing(f: Callable[[Tensor], Tensor], x: Tensor, dim: int = 0) -> Mixing:
                 (leaf,), ys = wide
                 noise = share_of_rounding(*dtypes)
                 with mode:
-                    (sizes,) = sizes_of_outputs(ys, [leaf], dim, noise)
-                    by_size = _all_amounts(ys[0], leaf, dim, sizes)
-                matrix |= _beyond_rounding(by_size, *dtypes)
+                    kept = _all_amounts(ys[0], leaf, dim) > VANISHED * amounts
+                    if _elsewhere(kept).any():
+                        (sizes,) = sizes_of_outputs(ys, [leaf], dim, noise)
+                        by_size = _all_amounts(ys[0], leaf, dim, sizes)
+                        matrix |= kept & _beyond_rounding(by_size, *dtypes)
     return Mixing(matrix, dim, amounts, share_of_rounding(*dtypes))
 
 

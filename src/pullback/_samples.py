@@ -18,6 +18,8 @@ from pullback._wide import COARSE, InFloat64, is_coarse, is_single, run_in_float
 ROUNDINGS = 64
 #: In half precision, where float64 cannot tell.
 ROUNDINGS_OF_HALF = 8
+#: What is rounding in float32 is less than this part of it in float64.
+VANISHED = 1e-3
 #: Outputs whose derivatives differ by more than this can hide what mixes in each other.
 UNEQUAL = 1e3
 
@@ -46,9 +48,9 @@ class Probes:
     sample meets another. Where that is not so, rounding may be the cause; then each sample
     is told apart from each other by products with weights on some of the samples.
 
-    What may be rounding is asked of float64, where f can follow. In float32, each output is
-    compared with its own size there, for beside one with derivatives of 1e5 what another
-    mixes looks like rounding.
+    What may be rounding is asked of float64, where f can follow. In float32, what is still
+    there then is compared with the size of its own output, for beside one with derivatives
+    of 1e5 what another mixes looks like rounding.
 
     Args:
         like: What the seeds look like, tensors of shape ``(B, ...)``.
@@ -109,11 +111,11 @@ class Probes:
             dtypes = [product.dtype, *(t.dtype for t in self.like)]
             small = 0 < share <= most_of_rounding(*dtypes)
             if small and self.decide and (coarse or single):
-                found = self.decide(single)
+                found = self.decide(False)
                 if found is not None and coarse:
                     share, dtypes = found, [torch.float64]
-                elif found is not None:
-                    share = found
+                elif found is not None and found > VANISHED * share:
+                    share = self.decide(True) or share
             if share > share_of_rounding(*dtypes):
                 raise ValueError(
                     "batched=True, and f mixes samples: an output of one depends on "
@@ -232,7 +234,7 @@ def left_in_float64(
     leaves, wide = found
     probes = Probes(wide)
     masks = _tell_apart(probes.count)
-    share = 0.0
+    left, largest = [0.0] * len(leaves), [0.0] * len(leaves)
     with mode, torch.enable_grad():
         sizes = [torch.ones_like(y) for y in wide]
         if output_by_output:
@@ -246,10 +248,10 @@ def left_in_float64(
                 retain_graph=True,
                 materialize_grads=True,
             )
-            share = max(
-                share, *(_share_where_unweighted(r[None], mask[None]) for r in rows)
-            )
-    return share
+            for k, row in enumerate(rows):
+                left[k] = max(left[k], _largest(row[~mask.to(row.device)]))
+                largest[k] = max(largest[k], _largest(row))
+    return max(part / (whole or 1.0) for part, whole in zip(left, largest, strict=True))
 
 
 def _share_where_unweighted(products: Tensor, masks: Tensor) -> float:
