@@ -198,10 +198,10 @@ print("dog:", answers[1])
 #    A function of sums alone saves nothing, and could be walked twice without
 #    ``retain_graph=True``. Don't rely on it.
 #
-#    Make a new ``v`` for each call, as ``torch.eye`` does. If you refill the same one, keep
-#    copies of the results: where numbers are only rearranged on the way, as in
-#    ``x.view(3)``, the result may be your ``v`` itself (:ref:`what-becomes-of-v`), and all
-#    that you have kept turns into the last.
+#    Take another ``v`` for each call, as we took the rows of ``torch.eye``. If you refill
+#    the same one, keep copies of the results. Where numbers are only rearranged on the way,
+#    as in ``x.view(3)``, the result may be your ``v`` itself (:ref:`what-becomes-of-v`), and
+#    all that you have kept turns into the last one.
 #
 #    And if the row of one output holds infinity or NaN, the price 0 does not keep it out of
 #    the result, because 0 times these is NaN.

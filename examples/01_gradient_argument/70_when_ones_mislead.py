@@ -168,7 +168,7 @@ print("beside the new two:", moved[1])
 # If the network has been trained, and BatchNorm is all that mixes in it, call ``eval()``
 # before you ask it. BatchNorm, with its default settings, then no longer looks at the
 # batch. It uses a mean and a spread that it has stored, so that each sample goes through
-# this network alone:
+# this network alone. Here each sample has one output, and so ones are right:
 
 network.eval()
 for batch in (samples, others):
