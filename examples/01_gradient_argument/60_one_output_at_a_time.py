@@ -200,8 +200,8 @@ print("dog:", answers[1])
 #
 #    Take another ``v`` for each call, as we took the rows of ``torch.eye``. If you refill
 #    the same one, keep copies of the results. Where numbers are only rearranged on the way,
-#    as in ``x.view(3)``, the result may be your ``v`` itself (:ref:`what-becomes-of-v`), and
-#    all that you have kept turns into the last one.
+#    as in ``x.view(3)``, the result may be your ``v`` itself (:ref:`what-becomes-of-v`),
+#    and all that you have kept turns into the last one.
 #
 #    And if the row of one output holds infinity or NaN, the price 0 does not keep it out of
 #    the result, because 0 times these is NaN.
