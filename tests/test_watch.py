@@ -1475,6 +1475,31 @@ def test_attention_to_one_token_is_right():
     assert seen.unseen == ()
 
 
+def test_a_v_that_overflowed_is_not_ones_into_a_softmax():
+    x = torch.zeros(1, 3, requires_grad=True)
+    with pullback.watch() as seen:
+        (1e38 * x.softmax(1)).sum().backward(torch.tensor(1e3))  # inf for each entry
+    assert {finding.rule for finding in seen} == {"not-finite"}
+
+
+def test_a_leaf_that_became_a_result_is_asked_for_no_gradient(recwarn):
+    x, kept = torch.ones(2, requires_grad=True), []
+    with pullback.watch() as seen:
+        for _ in range(2):
+            x.square().sum().backward()
+            with torch.no_grad():
+                x -= x.grad
+        kept = x.grad  # which lives on
+        x.grad = None
+        x.detach_().requires_grad_()
+        x.square().sum().backward()
+        x.grad, x.requires_grad = None, False
+        x.add_(torch.ones(2, requires_grad=True))
+    assert seen.unseen == ()
+    assert not recwarn.list
+    assert kept.shape == x.shape
+
+
 def test_an_activation_of_a_leaf_is_no_clamp():
     x = torch.tensor([-2.0, 0.5, 8.0], requires_grad=True)
     with pullback.watch() as seen:

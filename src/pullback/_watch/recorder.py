@@ -223,7 +223,7 @@ class Recorder(QuietDispatchMode):
             reads.append(key)
             if t.requires_grad:
                 live.append(key)
-                (leaves if _is_leaf(t) else inner).append((t, key))
+                (leaves if is_leaf(t) else inner).append((t, key))
         event.reads, event.live = tuple(reads), tuple(live)
         if operation.written:
             for at, name in operation.written:
@@ -282,7 +282,7 @@ class Recorder(QuietDispatchMode):
             parting = self._log.parted.get(id(t))
             if parting is None or key not in parting.live:  # of one that is gone
                 continue
-            if parting.function is None or not t.requires_grad or _is_leaf(t):
+            if parting.function is None or not t.requires_grad or is_leaf(t):
                 found[key] = parting  # or else the Function gave it back, with a graph
         return found
 
@@ -500,7 +500,7 @@ class Recorder(QuietDispatchMode):
                 )
 
 
-def _is_leaf(t: Tensor) -> bool:
+def is_leaf(t: Tensor) -> bool:
     """Tell whether no operation made t; a view that may not be differentiated raises."""
     try:
         return t.is_leaf
@@ -533,7 +533,7 @@ def _made_by(t: Tensor, maker: Event) -> bool:
     """Tell whether a tensor has the node of the custom Function that made it."""
     try:
         node = t.grad_fn
-    except RuntimeError:  # as in _is_leaf: such a view is no result of a Function
+    except RuntimeError:  # as in is_leaf: such a view is no result of a Function
         return False
     return node is not None and number_of(node) == maker.number
 

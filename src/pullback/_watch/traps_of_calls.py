@@ -24,7 +24,7 @@ from pullback._watch.log import (
     Moment,
     keys_of,
 )
-from pullback._watch.recorder import readable
+from pullback._watch.recorder import is_leaf, readable
 from pullback._watch.rules import Found, after, at_begin, at_end, trap, when_done
 
 SUM = 2  # of the reductions of losses
@@ -223,7 +223,7 @@ def accumulate(log: Log, now: Moment) -> Found:
     """A gradient of an earlier step that is used again, as nothing had cleared it."""
     t = accumulated_leaf(now.node) if now.node is not None else None
     leaf = log.leaf(t) if t is not None else None
-    if leaf is None or t is None or t.grad is None:
+    if leaf is None or t is None or _gradient_of(leaf) is None:
         return
     event, before = now.event, leaf.added
     since = _index_of_making(log, event.writes)
@@ -254,11 +254,11 @@ def accumulate_at_all(log: Log, now: Moment) -> Found:
 def accumulated_at_end(log: Log) -> Found:
     """The same, where the last step used it."""
     for leaf in tuple(log.leaves.values()):
-        added, t = leaf.added, leaf.tensor()
-        if t is None or t.grad is None or not added or not added.stale:
+        added, t, gradient = leaf.added, leaf.tensor(), _gradient_of(leaf)
+        if t is None or gradient is None or not added or not added.stale:
             continue
         event = added.event
-        if storage_key(t.grad) not in event.writes:
+        if storage_key(gradient) not in event.writes:
             continue  # it was dropped, and this is a new one
         if added.key == leaf.key and _index_of_making(log, event.writes) < event.index:
             writes = log.writes_since(leaf.key, event.index)
@@ -303,8 +303,9 @@ class Gradients(Memory):
 
 
 def _gradient_of(leaf: Leaf) -> Tensor | None:
+    """Return ``.grad``, of which torch warns where t has become a result."""
     t = leaf.tensor()
-    return t.grad if t is not None else None
+    return t.grad if t is not None and (is_leaf(t) or t.retains_grad) else None
 
 
 def _lies_at(leaf: Leaf, t: Tensor) -> bool:

@@ -229,6 +229,8 @@ def constant_into_softmax(log: Log, now: Moment) -> Found:
         return  # one entry is 1, as in attention to one token
     if not bool((v == v.narrow(dim, 0, 1)).all()) or not bool(v.any()):
         return
+    if not bool(v.isfinite().all()):
+        return  # it overflowed, as with a large scale in float16
     if asked_by_package():
         return  # which shows what v does, whatever v is
     call = log.call
