@@ -51,7 +51,7 @@ class Options(NamedTuple):
     bytes_each: int = 0  # bytes that one product needs on its way through the graph
     fastest: int | None = None  # products at a time where chunk_size is None; all if None
     group: SharedProducts | None = None  # processes that share the products
-    decide: Callable[[], float | None] | None = None  # what mixes, by f in float64
+    decide: Callable[[bool], float | None] | None = None  # what mixes, by f in float64
 
     def check(self) -> None:
         """Raise TypeError, ValueError or ImportError unless all can be done."""
