@@ -13,11 +13,11 @@ Otherwise ``gradcheck`` may refuse a right rule or pass a wrong one, as this pag
 
 # %%
 # For a function ``f`` from shape ``(n,)`` to shape ``(m,)``, gradcheck computes the
-# Jacobian J twice. For the first matrix it moves one input at a time up and down by
-# ``eps``, and each input gives a column of J. For the second matrix it pulls back one-hot
-# vectors ``v`` one at a time, and each of them gives a row. The two matrices must agree to
-# within ``atol + rtol * |numerical|``. Below we make the first matrix ourselves, and then
-# ask gradcheck for its verdict:
+# :term:`Jacobian` J twice. For the first matrix it moves one input at a time up and down by
+# ``eps``, and each input gives a column of J. For the second matrix it pulls back
+# :term:`one-hot vectors <one-hot vector>` ``v`` one at a time, and each of them gives a
+# row. The two matrices must agree to within ``atol + rtol * |numerical|``. Below we make
+# the first matrix ourselves, and then ask gradcheck for its verdict:
 
 import matplotlib.pyplot as plt
 import torch
