@@ -177,8 +177,8 @@ rows
 # %%
 # The result alone takes 300 rows. With chunks the result exists twice for a moment, when
 # torch joins the chunks at the end. Memory also grows if you pass ``retain_graph=True``,
-# which keeps the saved tensors that would otherwise be freed, and if you write ``total +=
-# loss``, which keeps the graph of every step.
+# which keeps the :term:`saved tensors <saved tensor>` that would otherwise be freed, and if
+# you write ``total += loss``, which keeps the graph of every step.
 #
 # *"Forward over reverse is the lean Hessian-vector product."* With ``torch.func`` it is
 # not. :func:`torch.func.grad` records its own backward pass, as ``create_graph=True`` does,
