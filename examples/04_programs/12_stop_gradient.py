@@ -5,7 +5,7 @@ Where does detach() go? GAN, DQN, BYOL, VQ-VAE, distillation
 ============================================================
 
 Your program has two networks, and each has a loss. The critic must not teach the generator
-to make worse fakes, the target must not run away from the value that follows it, and the
+to make worse fakes, the target must not run away from the value that chases it, and the
 teacher must not learn from the student. Every such program has a ``detach`` somewhere. If
 the ``detach`` is missing, the wrong network is taught, and no error is raised. If it is in
 the wrong place, a network learns nothing at all. Where does it belong?

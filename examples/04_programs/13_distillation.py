@@ -8,7 +8,7 @@ A large network is to teach a small one. The small network is shown not only the
 class, but all the probabilities of the large one, which are softened by dividing the logits
 by a *temperature* T. Every implementation multiplies the loss by ``T * T``, and few say
 why. And ``F.kl_div`` has four reductions, and two arguments that are easily swapped, and
-neither the wrong reduction nor the wrong order raises an error. Both questions become clear
+neither the wrong reduction nor the wrong order raises an error. All of this becomes clear
 if you look at the ``v`` that arrives at the student's logits.
 """
 

@@ -27,10 +27,10 @@ every sample.
 #    \lVert g_i\rVert^2=\lVert v_i\rVert^2\,\bigl(\lVert a_i\rVert^2+1\bigr).
 #
 # The 1 comes from the bias, and is absent for a layer without a bias. If there are several
-# layers, the squares of their lengths are added up. Both vectors are there during an
-# ordinary forward and backward pass. A forward hook sees the layer's input, of shape ``(B,
-# in)``, and a hook on the layer's output sees ``v``, of shape ``(B, out)``, with a row for
-# each sample:
+# layers, we add up the squares of all layers. Both vectors are available during an ordinary
+# forward and backward pass. A forward hook sees the layer's input, of shape ``(B, in)``,
+# and a hook on the layer's output sees ``v``, of shape ``(B, out)``, with a row for each
+# sample:
 
 import torch
 from torch import nn

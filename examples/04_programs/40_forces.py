@@ -266,7 +266,7 @@ torch.testing.assert_close(path[-1], torch.full((5,), -6.0), atol=0.01, rtol=0)
 # %%
 # **Next:** To differentiate with respect to the box as well, read :ref:`stress`.
 # :ref:`ones-trick` explains why ones are the right ``v`` for forces. To differentiate a
-# derivative, read :ref:`second-derivatives`. If the energies of a batch do mix, read
+# derivative, read :ref:`second-derivatives`. If the samples of your batch do mix, read
 # :ref:`mixing-samples`. Short answers are in :ref:`answers-physics`.
 #
 # .. asked: forces from energy; molecular dynamics forces; derivative of the energy by

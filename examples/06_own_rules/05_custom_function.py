@@ -70,7 +70,8 @@ class Product(Function):
 
 
 # %%
-# Here ``b`` does not require a gradient, so the gradient for ``b`` is never computed:
+# Here ``b`` does not require a gradient, so the gradient with respect to ``b`` is never
+# computed:
 
 a, b = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 5.0])
 y = Product.apply(a, b, 2)

@@ -63,8 +63,9 @@ class Mended(Shown):
 
 
 # %%
-# The right gradient is :math:`2x`, which is 0, 2, 4, 6, 8, 10. Only the third rule returns
-# it, because it calls ``contiguous``, which makes a copy if ``v`` does not lie in order:
+# The right gradient is :math:`2x`, whose entries are 0, 2, 4, 6, 8, 10. Only the third rule
+# returns this gradient, because it calls ``contiguous``, which makes a copy if ``v`` does
+# not lie in order:
 
 for rule in (Viewed, Kernel, Mended):
     try:
@@ -78,8 +79,8 @@ for rule in (Viewed, Kernel, Mended):
 # tensor, and so may the code that called ``backward``. Below, the derivative with respect
 # to ``left`` is 1, and we pass ones for ``v``. For the first line of the output we do not
 # ask for the gradient with respect to ``x``, so the rule does not run, and everything is
-# right. For the second line we do ask for it. The rule runs, and its edit changes the
-# gradient with respect to ``left`` and our own ``v`` as well:
+# right. For the second line we ask for that gradient as well. The rule runs, and its edit
+# changes the gradient with respect to ``left`` and our own ``v`` as well:
 
 
 class InPlace(Shown):

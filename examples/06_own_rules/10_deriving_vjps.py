@@ -14,7 +14,7 @@ no index and no four-dimensional :term:`Jacobian`.
 # %%
 # The inner product of two tensors of the same shape is :math:`\langle A,B\rangle=\sum
 # A_{ij}B_{ij}=\operatorname{tr}(A^\top B)`. The :term:`VJP` is the :term:`adjoint` of the
-# linear map from ``dX`` to ``dY``. This means that it turns ``V`` into a ``G`` with
+# linear map from ``dX`` to ``dY``. This means that the VJP turns ``V`` into a ``G`` with
 #
 # .. math::
 #

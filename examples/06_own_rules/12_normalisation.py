@@ -77,8 +77,8 @@ for name, own in {"constants": G, "mean": by_mean, "mean and variance": both}.it
 # What does this formula tell us about the gradient? The gradient of the sum of ``y`` is 0,
 # whatever :math:`\gamma` is (:ref:`zeros-and-equal-rows`). The rows of ``x.grad`` add up to
 # 0 for every ``v``, because the output does not change if we shift all samples by the same
-# amount. If we multiply all samples by the same factor, the output hardly changes either,
-# and would not change at all if :math:`\varepsilon` were 0. So ``x.grad`` is almost
+# amount. If we multiply all samples by the same positive factor, the output hardly changes
+# either, and would not change at all if :math:`\varepsilon` were 0. So ``x.grad`` is almost
 # orthogonal to :math:`\hat x`. The last line says that their inner product is below 1e-4,
 # but not below 1e-12:
 

@@ -5,10 +5,11 @@ gradcheck and finite differences, and when they lie
 ===================================================
 
 You have written a backward and want to know whether it is right. :func:`gradcheck
-<torch.autograd.gradcheck.gradcheck>` compares the products that it returns with difference
-quotients at one point. You can trust the verdict in float64, for a smooth function whose
-inputs share no memory, and only for the branches that the function takes at this point.
-Otherwise ``gradcheck`` may refuse a right rule or pass a wrong one, as this page shows.
+<torch.autograd.gradcheck.gradcheck>` compares the products that your backward returns with
+difference quotients at one point. You can trust the verdict in float64, for a smooth
+function whose inputs share no memory, and only for the branches that the function takes at
+this point. Otherwise ``gradcheck`` may refuse a right rule or pass a wrong one, as this
+page shows.
 """
 
 # %%
@@ -60,8 +61,8 @@ def passes(f, *inputs, **options):
 
 
 # %%
-# Our first wrong rule is for :math:`x_1x_2` and forgets a factor. gradcheck refuses this
-# rule. Note that its message shows both matrices *transposed*:
+# Our first wrong rule is a rule for :math:`x_1x_2` in which a factor is missing. gradcheck
+# refuses this rule. Note that its message shows both matrices *transposed*:
 
 forgets = with_rule(torch.prod, lambda x, v: v * torch.stack([x[1], torch.ones_like(v)]))
 try:
@@ -74,9 +75,9 @@ except RuntimeError as error:
 # -----------
 #
 # For :math:`x^3` the central difference quotient is :math:`3x^2+h^2`. So a smaller step h
-# gives a smaller error, until the rounding error of f, which is divided by h, becomes the
-# larger of the two. We try steps from 0.1 to :math:`10^{-12}` and print the best one for
-# each dtype:
+# gives a smaller error, until the rounding error of f, which is divided by h, outweighs
+# this gain. We try steps from 0.1 to :math:`10^{-12}` and print the best one for each
+# dtype:
 
 steps = [10.0**-k for k in range(1, 13)]
 errors = {}
@@ -182,8 +183,8 @@ caught
 
 # %%
 # As a check, we compare the measured matrix with the formula, and assert the verdicts and
-# the smallest error in each dtype. A right rule still passes with the tighter tolerances
-# and with complex inputs:
+# bounds for the smallest error in each dtype. A right rule still passes with the tighter
+# tolerances and with complex inputs:
 
 J = torch.tensor([[3.0, 2.0], [12.0, 0.0], [0.0, 6.0]], dtype=torch.float64)
 torch.testing.assert_close(measured, J, rtol=1e-8, atol=1e-8)

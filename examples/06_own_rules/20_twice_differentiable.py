@@ -136,10 +136,10 @@ except RuntimeError as error:
 
 # %%
 # Do not rely on this error. It is raised only if ``v`` has a graph, and only if the second
-# backward pass reaches the node of our ``backward``, which ``autograd.grad(g, x)`` does not
-# reach. For :math:`x^4+x^2` and :math:`((x^2)^4)^2` the right second derivatives at 2 are
-# 50 and 3932160. Compare them with the second number of each pair below, which you get
-# without a warning:
+# backward pass reaches the node that raises it. The backward pass of ``autograd.grad(g,
+# x)`` does not reach this node. For :math:`x^4+x^2` and :math:`((x^2)^4)^2` the right
+# second derivatives at 2 are 50 and 3932160. Compare them with the second number of each
+# pair below, which you get without a warning:
 
 slips = twice(lambda x: Once.apply(x) + x**2, x), twice(lambda x: Once.apply(x**2) ** 2, x)
 slips

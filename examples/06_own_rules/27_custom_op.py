@@ -76,10 +76,10 @@ print(doubled(x.detach()))
 #
 # To solve the first problem, register two functions. The one that you pass as
 # ``setup_context`` saves what the backward needs, and the other is the backward, which
-# returns one gradient for each input. In our example output i is the largest of the first
-# inputs up to place i, and so ``v[i]`` goes to the place of this largest input. If several
-# entries of ``v`` go to the same place, they are added up. We find the places with torch's
-# own operators:
+# returns one gradient for each input. In our example output i is the largest of the inputs
+# up to place i, and so ``v[i]`` goes to the place of this largest input. If several entries
+# of ``v`` go to the same place, they are added up. We find the places with torch's own
+# operators:
 
 
 def keep(ctx, inputs, output):

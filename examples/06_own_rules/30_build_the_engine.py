@@ -144,8 +144,8 @@ def walk(arrived, missing, ready, retain_graph):
 # What ``gradient`` must be
 # -------------------------
 #
-# You may leave ``gradient`` out only if the output has one element, and then it is a 1. A
-# ``gradient`` that you pass must have the shape of the output:
+# You may leave ``gradient`` out only if the output has one element, and the engine then
+# uses a 1. A ``gradient`` that you pass must have the shape of the output:
 
 
 def checked(y, gradient):

@@ -134,7 +134,7 @@ _ = ax.set(xlabel="outputs m", ylabel="time / fastest", title="Ways to J, 100 in
 # What goes wrong
 # ---------------
 #
-# Do not make a rule of a single figure. For a *small* function, the ways differ in their
+# Do not generalise from a single figure. For a *small* function, the ways differ in their
 # fixed cost, which is a fraction of a millisecond for the transforms of :mod:`torch.func`.
 # For a large function they differ in the number of products. And if all rows are computed
 # at once, every intermediate value of the backward pass is held ``m`` times. If there is

@@ -13,9 +13,10 @@ values of the others a second time.
 """
 
 # %%
-# On this page we do not sample the peak memory while a program runs, but count it. The size
-# of every tensor is added when an operation makes the tensor, and subtracted when the
-# tensor is freed. So you get the same figures on every machine. This is the counter:
+# On this page we do not sample the peak memory while a program runs, but count it. We add
+# the size of every tensor to a total when an operation makes the tensor, and subtract it
+# when the tensor is freed. So you get the same figures on every machine. This is the
+# counter:
 
 import weakref
 
@@ -153,7 +154,7 @@ ax.legend()
 _ = ax.set(title="Peak memory of 64 layers", xlabel="segments", ylabel="vectors")
 
 # %%
-# You pay for the memory that you save with work, because every segment but the last is
+# You save memory, but you pay for it with work, because every segment but the last is
 # computed twice. With 8 segments, this many layers are computed instead of 64:
 
 with Peak() as counter:

@@ -7,8 +7,8 @@ Sparse against dense: a Jacobian as n grows to a million
 You need the :term:`Jacobian` of a large system in which each unknown is linked to only a
 few others. A dense Jacobian takes n products and consists of n² numbers, which fill 400 MB
 for ten thousand unknowns and 4 TB for a million. If you know which entries can be different
-from zero, you need less. The Jacobian of a chain then takes three products and 3n numbers,
-even for a million unknowns.
+from zero, you need less. The Jacobian of a chain then takes three products and about 3n
+numbers, even for a million unknowns.
 """
 
 # %%
