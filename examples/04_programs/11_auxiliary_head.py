@@ -26,7 +26,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-# For the printed digits, which then are the same on every processor; leave it out:
+# float64 makes the printed digits the same on every processor; you can leave it out:
 torch.set_default_dtype(torch.float64)
 
 

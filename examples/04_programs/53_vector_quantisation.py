@@ -25,7 +25,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-# For the printed digits, which then are the same on every processor; leave it out:
+# float64 makes the printed digits the same on every processor; you can leave it out:
 torch.set_default_dtype(torch.float64)
 
 

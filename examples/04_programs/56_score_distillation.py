@@ -26,7 +26,7 @@ import math
 import torch
 from torch import nn
 
-# For the printed digits, which then are the same on every processor; leave it out:
+# float64 makes the printed digits the same on every processor; you can leave it out:
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)  # the same pictures and weights on every build
 centres = torch.tensor([[-1.5, 1.0], [1.5, -0.5]])

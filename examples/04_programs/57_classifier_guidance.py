@@ -25,7 +25,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-# For the printed digits, which then are the same on every processor; leave it out:
+# float64 makes the printed digits the same on every processor; you can leave it out:
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)  # the same pictures and weights on every build
 corners = 2 * math.pi * torch.tensor([0.25, 7 / 12, 11 / 12])
