@@ -151,11 +151,11 @@ torch.allclose(torch.linalg.pinv(J) @ missing, step, atol=1e-6)  # the same step
 #    still gives a step, which comes as near to the targets as a step can, as far as the
 #    table knows.
 #
-#    What is tiny beside the rest, ``pinv`` takes for rounding errors, and drops it. Suppose
-#    that the fuel is counted in millionths, so that its row is ``[2e6, 4e6, 6e6]``. If we
-#    then ask for a little more heat and the same fuel, the step is nearly zero, and no
-#    error is raised. Count the outputs in units that give rows of similar size, or compute
-#    in float64, where the limit is much lower.
+#    ``pinv`` takes a row that is tiny beside the others for rounding errors, and drops it.
+#    Suppose that the fuel is counted in millionths, so that its row is
+#    ``[2e6, 4e6, 6e6]``. If we then ask for a little more heat and the same fuel, the step
+#    is nearly zero in float32, and no error is raised. Choose units that give rows of
+#    similar size, or compute in float64, where the limit is much lower.
 #
 # The step in the real house
 # --------------------------

@@ -89,9 +89,9 @@ print("after:", street(X + steps), sep="\n")
 # Inside ``house`` there is no dimension for the batch. So ``sum()`` needs no ``dim``, and
 # its argument holds one house only, which cannot look at another. As ``vmap`` runs the
 # function once for all houses, no line of it may decide by looking at a value, as in
-# ``if x[0] > 5``. At such a line it raises an error. So it does where numbers are drawn at
-# random, and where results are written into a tensor from ``torch.zeros(2)``, which has
-# room for one house only. (``x.new_zeros(2)`` has room for all.)
+# ``if x[0] > 5``. At such a line it raises an error. It also raises one where numbers are
+# drawn at random, and where results are written into a tensor from ``torch.zeros(2)``,
+# which has room for one house only. (``x.new_zeros(2)`` has room for all.)
 #
 # .. dropdown:: What ``vmap`` does not see
 #
@@ -112,8 +112,8 @@ print("after:", street(X + steps), sep="\n")
 # A network can stand in the place of ``house``, in ``eval()`` mode if it has layers such as
 # Dropout. ``vmap`` hands it one sample of shape ``(3,)``, and linear layers take a sample
 # without a dimension for the batch. (Layers that insist on one, such as Flatten, get a
-# batch of one: ``lambda x: network(x[None])[0]``. A few raise an error all the same, as GRU
-# does on the CPU. There, sums over the batch still work, as below.)
+# batch of one: ``lambda x: network(x[None])[0]``. For GRU ``vmap`` raises an error on the
+# CPU, and you can take sums over the batch, as below.)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))

@@ -130,8 +130,8 @@ for size in (10, 100, 1000):
 # measured some.)
 #
 # An exception is to pick a few rows from many, as ``W[:32]`` does, or an embedding of 32
-# words. The forward pass reads these rows, but the gradient is as large as the whole of
-# ``W``, and the walk back has to fill it with zeros. (For embeddings,
+# words. The forward pass touches only these rows. But the gradient is as large as the whole
+# of ``W``, and the walk back fills the rest of it with zeros. (For embeddings,
 # :ref:`sparse-and-nested` shows a way around it.)
 #
 # A rule for each operation
@@ -217,8 +217,8 @@ for name, f in {"one tanh": torch.tanh, "ten tanh": ten, "a sum": torch.sum}.ite
 #      their way, and for the gradients. The kept values grow with the number of steps
 #      and with the size of the batch.
 #    - For a linear layer the walk back takes twice the work of the forward pass, if both
-#      input and weights need a gradient. For most layers it is a small multiple. An
-#      embedding of a few words fills a gradient for its whole table.
+#      input and weights need a gradient. For most layers it is a small multiple, but for an
+#      embedding of a few words it grows with the whole table.
 #
 # .. predict:: Try it
 #    :for: the factor
