@@ -33,7 +33,7 @@ table
 # Until now we have called ``torch.autograd.functional.jacobian``. It returns the same table
 # and is the older of the two. Unless you ask for something else, it takes one walk back
 # for each row, one after the other. ``jacrev`` takes all of these walks at the same time,
-# and since it returns a function, it can be put inside of other functions, as we shall do
+# and since it returns a function, it can be put inside other functions, as we shall do
 # for the samples of a batch (:ref:`one-jacobian-per-sample`). So from here on we call
 # ``jacrev``.
 #

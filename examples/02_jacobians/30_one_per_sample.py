@@ -113,7 +113,7 @@ print("after:", street(X + steps), sep="\n")
 # Dropout. ``vmap`` hands it one sample of shape ``(3,)``, and linear layers take a sample
 # without a dimension for the batch. (Layers that insist on one, such as Flatten, get a
 # batch of one: ``lambda x: network(x[None])[0]``. For GRU ``vmap`` raises an error on the
-# CPU, and you can take sums over the batch, as below.)
+# CPU, see :ref:`per-sample-gradients-of-an-rnn`. Sums over the batch, as below, work.)
 
 torch.manual_seed(0)  # any weights will do; the same ones in every run
 network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
@@ -273,7 +273,7 @@ fuel_of_each.shape
 # .. dropdown:: How we checked this page
 #
 #    The three ways have to give the blocks of the full Jacobian and the formula for the
-#    house, and everything outside of the blocks has to be zero. For the shares, the
+#    house, and everything outside the blocks has to be zero. For the shares, the
 #    sum must differ from the block.
 
 formula = torch.stack([torch.ones(4, 3), 2 * X], dim=1)

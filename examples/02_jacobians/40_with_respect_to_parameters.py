@@ -7,7 +7,7 @@ The Jacobian with respect to the parameters of a network
 A small network has learned to predict the heat and the fuel of our house. For one setting
 of the stoves it predicts too little fuel, while the heat is fine. We could add what is
 missing to every prediction of fuel, but then all the others are shifted as well. Is there a
-change of the weights inside of the network that does less harm? It has to raise the fuel
+change of the weights inside the network that does less harm? It has to raise the fuel
 and leave the heat alone. These are two targets again, as in :ref:`hitting-targets`. So we
 need a :term:`Jacobian`, and this time its inputs are the weights.
 """
@@ -192,9 +192,9 @@ for name, changed in {"step": changed_by(step), "bias": quick}.items():
     print(f"{name}: fuel moves by {moved[1]:.3f} on average, heat by {moved[0]:.3f}")
 
 # %%
-# The step disturbs the other predictions of fuel little more than half as much, and it
-# hardly touches those of heat. But the table holds only near the
-# weights at which it was taken. Suppose that ten times as much had been missing:
+# The step disturbs the other predictions of fuel only a little more than half as much, and
+# it hardly touches those of heat. But the table holds only near the weights at which it was
+# taken. Suppose that ten times as much had been missing:
 
 print("table says:", (network(weights, x) + 10 * missing).round(decimals=2))
 print("network:   ", network(changed_by(10 * step), x).round(decimals=2))
@@ -231,7 +231,7 @@ short = jacrev(lambda weights: net(x))(weights)
 print("block:", short["2.bias"].tolist())
 
 # %%
-# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside of the
+# Everything is zero, and no error is raised. ``net(x)`` uses the tensors inside the
 # module and not the argument, so the result does not depend on the argument. If such a
 # Jacobian is zero everywhere, look for a missing ``functional_call``, or for a name that is
 # misspelt. ``functional_call`` ignores a name that the module does not have, unless you

@@ -100,7 +100,7 @@ pullback.draw.jvp(H, u, rows=rates, columns=stoves, result_name="H u")
 # the second stove minus that of the third, and this is :math:`7-8=-1`. The product ``H u``
 # says what becomes of the two rates along the plan. The rate of the second stove grows at a
 # speed of 1, and that of the third falls at a speed of 1. So their difference grows at a
-# speed of :math:`1-(-1)=2`. It began at −1, and after half a step it is up at zero. There
+# speed of :math:`1-(-1)=2`. It began at −1, and after half a step it is zero. There
 # we should stop.
 #
 # In symbols, the rate of the plan is ``g @ u``. When we move along the plan, ``g`` changes
