@@ -537,6 +537,56 @@ def test_an_update_of_ones_own_is_no_optimizer():
     assert said in words_of(raised.value)
 
 
+class Wrapped(torch.optim.Optimizer):
+    def __init__(self, inside):
+        self.inside = inside
+
+    def step(self):
+        self.inside.step()
+
+
+class NotReady(torch.nn.Module):
+    def __init__(self):
+        self.size = 3  # before super().__init__(), which makes what names parameters
+
+
+def test_an_optimizer_without_groups_hides_no_error():
+    model = torch.nn.Linear(3, 2)
+    optimizer = Wrapped(torch.optim.SGD(model.parameters(), lr=0.1))
+    loss = (model(leaf(4, 3)) ** 2).sum()
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace") as raised, hints():
+        loss.backward()
+    said = "An update under no_grad changed the parameter `weight` of `model`"
+    assert said in words_of(raised.value)
+
+
+def test_a_module_that_is_not_ready_hides_no_error():
+    module, w = NotReady(), leaf(3)
+    loss = (w**2).sum()
+    with torch.no_grad():
+        w += module.size
+    with pytest.raises(RuntimeError, match="modified by an inplace") as raised, hints():
+        loss.backward()
+    assert "find what writes to the tensor" in words_of(raised.value)
+
+
+def fail(*arguments):
+    raise LookupError("of the diagnosis")
+
+
+def test_a_diagnosis_that_fails_hides_no_error_and_no_warning(monkeypatch):
+    monkeypatch.setattr(_hints, "note_for", fail)
+    with pytest.raises(RuntimeError, match="for scalar outputs") as raised, hints():
+        vector_without_gradient(3)
+    assert notes(raised.value) == []
+    with hints():
+        assert "of mine" in warnings.formatwarning(
+            UserWarning("of mine"), UserWarning, "", 1
+        )
+
+
 def test_a_parameter_without_a_name_has_its_shape():
     def hidden():
         w = leaf(2, 3)
