@@ -402,10 +402,57 @@ def test_decorated_coroutine():
         await asyncio.sleep(0)
         vector_without_gradient(3)
 
-    # A browser of other tests may have an event loop in this thread.
-    with ThreadPoolExecutor() as pool, pytest.raises(RuntimeError) as raised:
-        pool.submit(asyncio.run, step()).result(timeout=60)
+    with pytest.raises(RuntimeError) as raised:
+        run_to_its_end(step())
     assert len(notes(raised.value)) == 1
+
+
+def run_to_its_end(coroutine):
+    # A browser of other tests may have an event loop in this thread.
+    with ThreadPoolExecutor() as pool:
+        pool.submit(asyncio.run, coroutine).result(timeout=60)
+
+
+def test_decorated_asynchronous_generator():
+    @hints()
+    async def steps():
+        assert (yield 1) == "go on"
+        with pytest.raises(asyncio.CancelledError):
+            yield 2
+        yield 3
+        vector_without_gradient(3)
+
+    async def use():
+        running = steps()
+        assert await anext(running) == 1
+        assert await running.asend("go on") == 2
+        assert await running.athrow(asyncio.CancelledError()) == 3
+        await anext(running)
+
+    with pytest.raises(RuntimeError) as raised:
+        run_to_its_end(use())
+    assert len(notes(raised.value)) == 1
+
+
+def test_asynchronous_generator_that_is_given_up_closes_its_block():
+    closed = []
+
+    @hints()
+    async def steps():
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            closed.append(warnings.formatwarning.__module__)
+
+    async def use():
+        assert [step async for step in steps()] == [1]
+        running = steps()
+        await anext(running)
+        await running.aclose()
+
+    run_to_its_end(use())  # and the fixture looks at what is left
+    assert closed == ["pullback._hints"] * 2
 
 
 def test_blocks_of_several_threads_end_in_any_order():

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import ContextDecorator
 from itertools import chain, repeat
 from types import TracebackType
@@ -30,10 +30,10 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
     warning that is shown while the block is open has the same note below its text.
     Whatever does not come from autograd stays as it is.
 
-    Use it as a context manager, as a decorator of a function, a generator function or a
-    coroutine function, or for the whole program: ``hints.enable()``, until
-    ``hints.disable()``. The latter adds the note to what ends the program or a thread,
-    or what a notebook cell shows.
+    Use it as a context manager, as a decorator of a function, a generator function, a
+    coroutine function or an asynchronous generator function, or for the whole program:
+    ``hints.enable()``, until ``hints.disable()``. The latter adds the note to what ends the
+    program or a thread, or what a notebook cell shows.
 
     Blocks may be nested and used from several threads; a note is added once. Warnings
     belong to the process in Python: a block in one thread adds notes to those of all.
@@ -87,6 +87,26 @@ class hints(ContextDecorator):  # noqa: N801 - it is called like a function
                     return (yield from function(*args, **kwargs))
 
             return generator
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+                with hints():
+                    async with contextlib.aclosing(function(*args, **kwargs)) as inner:
+                        step = inner.asend(None)
+                        while True:
+                            try:
+                                value = await step
+                            except StopAsyncIteration:
+                                return
+                            try:
+                                step = inner.asend((yield value))
+                            except GeneratorExit:
+                                raise
+                            except BaseException as error:
+                                step = inner.athrow(error)
+
+            return stream
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
