@@ -1953,6 +1953,19 @@ def test_a_module_runs_too(tmp_path):
     assert command("--without", "not-finite", "-m", "train", folder=tmp_path)[0] == 0
 
 
+def test_a_safe_path_stays_as_it_is(tmp_path, monkeypatch):
+    import pullback
+
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "helper.py").write_text("")
+    source = Path(pullback.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'first'}{os.pathsep}{source}")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    path = script(tmp_path, f"import helper, sys, torch; print(sys.path[0])\n{RIGHT}")
+    status, out, err = command(path.name, folder=tmp_path)
+    assert (status, out) == (0, f"{tmp_path / 'first'}\n"), err
+
+
 def test_help_is_a_screen_of_commands_that_run(tmp_path):
     for asked in ("--help", "-h"):
         returned, out, _ = command(asked)
