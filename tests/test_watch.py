@@ -1783,6 +1783,20 @@ def test_nothing_stays_where_backward_raises(depth):
     assert hooks_of_torch() == before
 
 
+def test_an_open_block_is_not_entered_again():
+    block = pullback.watch()
+    with block as seen:
+        with pytest.raises(RuntimeError, match="is open already"), block:
+            pass
+        x = torch.zeros(2, requires_grad=True)
+        x.pow(2).sum().sqrt().backward()
+    assert [found.rule for found in seen] == ["not-finite"]
+    assert hooks_of_torch()[-1] == 0
+    with block as again:  # after its end it may be
+        torch.ones(2) + 1
+    assert again.watched == "2 operations, 0 backward passes"
+
+
 def hooks_of_torch():
     from torch.nn.modules import module
     from torch.optim import optimizer
@@ -2066,6 +2080,11 @@ def test_the_extension_of_ipython(capsys):
     shell.run_cell("%load_ext pullback\nimport torch")
     shell.run_cell(TRAP)
     assert "An infinity first appeared" in capsys.readouterr().out
+    shell.run_cell(f"%%capture\n{RIGHT}")
+    assert hooks_of_torch()[-1] == 0
+    shell.run_cell("%%capture\n1")
+    shell.run_cell(f"get_ipython().run_cell('1')\n{TRAP}")
+    assert capsys.readouterr().out.count("An infinity first appeared") == 1
     shell.run_cell("%unload_ext pullback")
     shell.run_cell(TRAP)
     assert "infinity" not in capsys.readouterr().out
