@@ -433,6 +433,25 @@ def test_progress(mode, capsys, monkeypatch):
         jacobian(wide, numbers(3), progress=True)
 
 
+def test_the_bar_is_closed_after_an_error(monkeypatch):
+    bars, made = [], _products.progress_bar
+    monkeypatch.setattr(
+        _products, "progress_bar", lambda *of: bars.append(made(*of)) or bars[0]
+    )
+
+    def refuse(grad):
+        raise LookupError
+
+    def f(x):
+        y = x * 2
+        y.register_hook(refuse)
+        return y
+
+    with pytest.raises(LookupError):
+        jacobian(f, numbers(3), mode="reverse", chunk_size=1, progress=True)
+    assert bars[0].disable  # as close leaves it
+
+
 X = numbers(3)
 BAD = [
     (TypeError, "no inputs", (wide,), {}),

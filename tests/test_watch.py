@@ -1783,6 +1783,20 @@ def test_nothing_stays_where_backward_raises(depth):
     assert hooks_of_torch() == before
 
 
+def test_an_open_block_is_not_entered_again():
+    block = pullback.watch()
+    with block as seen:
+        with pytest.raises(RuntimeError, match="is open already"), block:
+            pass
+        x = torch.zeros(2, requires_grad=True)
+        x.pow(2).sum().sqrt().backward()
+    assert [found.rule for found in seen] == ["not-finite"]
+    assert hooks_of_torch()[-1] == 0
+    with block as again:  # after its end it may be
+        torch.ones(2) + 1
+    assert again.watched == "2 operations, 0 backward passes"
+
+
 def hooks_of_torch():
     from torch.nn.modules import module
     from torch.optim import optimizer
@@ -1953,6 +1967,19 @@ def test_a_module_runs_too(tmp_path):
     assert command("--without", "not-finite", "-m", "train", folder=tmp_path)[0] == 0
 
 
+def test_a_safe_path_stays_as_it_is(tmp_path, monkeypatch):
+    import pullback
+
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "helper.py").write_text("")
+    source = Path(pullback.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'first'}{os.pathsep}{source}")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    path = script(tmp_path, f"import helper, sys, torch; print(sys.path[0])\n{RIGHT}")
+    status, out, err = command(path.name, folder=tmp_path)
+    assert (status, out) == (0, f"{tmp_path / 'first'}\n"), err
+
+
 def test_help_is_a_screen_of_commands_that_run(tmp_path):
     for asked in ("--help", "-h"):
         returned, out, _ = command(asked)
@@ -2053,6 +2080,11 @@ def test_the_extension_of_ipython(capsys):
     shell.run_cell("%load_ext pullback\nimport torch")
     shell.run_cell(TRAP)
     assert "An infinity first appeared" in capsys.readouterr().out
+    shell.run_cell(f"%%capture\n{RIGHT}")
+    assert hooks_of_torch()[-1] == 0
+    shell.run_cell("%%capture\n1")
+    shell.run_cell(f"get_ipython().run_cell('1')\n{TRAP}")
+    assert capsys.readouterr().out.count("An infinity first appeared") == 1
     shell.run_cell("%unload_ext pullback")
     shell.run_cell(TRAP)
     assert "infinity" not in capsys.readouterr().out
