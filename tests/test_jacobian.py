@@ -3,6 +3,7 @@
 import functools
 import gc
 import importlib.util
+import threading
 import weakref
 
 import numpy as np
@@ -389,6 +390,20 @@ def test_untouched_when_f_raises(mode):
     assert x.requires_grad
     jacobian(wide, x.detach(), mode=mode)
     assert not x.detach().requires_grad
+
+
+def test_f_may_wait_for_a_thread_that_takes_derivatives(mode):
+    def f(x):
+        found = []
+        thread = threading.Thread(
+            target=lambda: found.append(jacobian(torch.sin, numbers(2), mode=mode)),
+            daemon=True,
+        )
+        thread.start()
+        thread.join(timeout=30)
+        return found[0] @ x
+
+    close(jacobian(f, numbers(2), mode=mode), numbers(2).cos().diag())
 
 
 class NotTwice(OldSquare):
