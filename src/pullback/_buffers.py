@@ -44,7 +44,7 @@ def own_buffers(f: Callable[..., Any]) -> Iterator[None]:
     Compiled and scripted modules hold what they were compiled with; if their buffers
     change, a warning says so. Where several threads call a module, all write to the copies
     that were lent last, and the last thread to end gives the caller's back. In forward
-    mode, and in transforms, they take turns.
+    mode, and in transforms, they take turns; beside one in reverse mode torch may raise.
     """
     lent: list[tuple[Module, str, Tensor]] = []
     copies: dict[int, Tensor] = {}  # what two modules share, they share
