@@ -1,12 +1,14 @@
 """What is asked of a function leaves the running statistics of modules in it alone."""
 
 import functools
+import threading
 
 import pytest
 import torch
 from torch import nn
 
 import pullback
+from pullback import _buffers
 
 X = torch.linspace(-1, 1, 15, dtype=torch.float64).reshape(5, 3).sin()
 
@@ -95,16 +97,19 @@ def test_statistics_that_f_uses_are_those_of_the_module():
     torch.testing.assert_close(pullback.jacobian(lambda x: net(x), X), expected)
 
 
+class Counts(nn.Module):
+    """Multiplies x by the number of its calls."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.register_buffer("count", count)
+
+    def forward(self, x):
+        self.count += 1
+        return x * self.count.clone()
+
+
 def test_a_buffer_that_two_modules_share_stays_one():
-    class Counts(nn.Module):
-        def __init__(self, count):
-            super().__init__()
-            self.register_buffer("count", count)
-
-        def forward(self, x):
-            self.count += 1
-            return x * self.count.clone()
-
     count = torch.zeros(1, dtype=torch.float64)
     net = nn.Sequential(Counts(count), Counts(count))
     J = pullback.jacobian(lambda x: net(x), X[0])
@@ -135,6 +140,110 @@ def test_an_error_in_f_gives_them_back():
     with pytest.raises(ZeroDivisionError):
         pullback.jacobian(lambda x: net(x) / (1 // 0), X)
     assert all(dict(net.named_buffers())[name] is b for name, b in held.items())
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
+@pytest.mark.parametrize("first", ["the one that began first", "the other"])
+def test_two_threads_with_one_module_leave_it_its_buffers(first, fails):
+    net = Counts(torch.zeros(1, dtype=torch.float64))
+    held, found = net.count, []
+    both, done = threading.Barrier(2), threading.Event()
+
+    def ask(*, begins, ends):
+        def f(x):
+            y = net(x)  # each finds the numbers of the caller
+            if begins:
+                other.start()
+            both.wait(timeout=60)
+            if not ends:
+                assert done.wait(timeout=60)
+            if fails:
+                raise ZeroDivisionError
+            return y
+
+        try:
+            found.append(pullback.jacobian(f, X[0]))
+        except ZeroDivisionError:
+            found.append(torch.eye(3, dtype=X.dtype))
+        if ends:
+            done.set()
+
+    begins_and_ends = first == "the one that began first"
+    other = threading.Thread(
+        target=ask, kwargs={"begins": False, "ends": not begins_and_ends}, daemon=True
+    )
+    ask(begins=True, ends=begins_and_ends)
+    other.join(timeout=60)
+    torch.testing.assert_close(found, [torch.eye(3, dtype=X.dtype)] * 2)
+    assert net.count is held
+    assert held == 0
+
+
+def test_a_copy_of_a_thread_that_has_ended_is_not_kept():
+    net = Counts(torch.zeros(1, dtype=torch.float64))
+    held = net.count
+    inside, leave = threading.Event(), threading.Event()
+
+    def slow(x):
+        inside.set()
+        assert leave.wait(timeout=60)
+        return net(x)
+
+    def f(x):
+        other.start()
+        assert inside.wait(timeout=60)
+        count = net.count  # what `net.count += 1` does, with the end of a thread in it
+        leave.set()
+        other.join(timeout=60)
+        net.count = count
+        return net(x)
+
+    other = threading.Thread(target=pullback.jacobian, args=(slow, X[0]), daemon=True)
+    pullback.jacobian(f, X[0])
+    assert net.count is held
+    assert held == 0
+
+
+def test_in_forward_mode_threads_take_turns_and_say_so(monkeypatch):
+    net, found, said = network(), [], []
+    inside, leave = threading.Event(), threading.Event()
+
+    def slow(x):
+        inside.set()
+        assert leave.wait(timeout=60)
+        return net(x)
+
+    def warn(text, **_):
+        said.append(text)
+        leave.set()
+
+    monkeypatch.setattr(_buffers, "PATIENCE", 0)
+    monkeypatch.setattr(_buffers.warnings, "warn", warn)
+    held = dict(net.named_buffers())
+    other = threading.Thread(
+        target=lambda: found.append(pullback.jacobian(slow, X, mode="forward")), daemon=True
+    )
+    other.start()
+    assert inside.wait(timeout=60)
+    J = pullback.jacobian(net, X, mode="forward")
+    other.join(timeout=60)
+    torch.testing.assert_close(found, [J])
+    assert "mode='reverse'" in said[0]
+    assert all(b is held[name] for name, b in net.named_buffers())
+
+
+def test_a_question_in_f_begins_with_the_numbers_of_f_and_leaves_them():
+    net = Counts(torch.zeros(1, dtype=torch.float64))
+    held = net.count
+
+    def f(x):
+        y = net(x)
+        inner = pullback.jacobian(net, x.detach())
+        return y * inner.trace() * net(x)  # 1 * (3 * 2) * 2
+
+    torch.testing.assert_close(pullback.vjp(f, X[0], v=torch.ones_like(X[0])), 24 * X[0])
+    assert net.count is held
+    assert held == 0
 
 
 @pytest.mark.parametrize("way", ["the module", "a closure"])

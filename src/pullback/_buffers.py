@@ -7,19 +7,21 @@ alone, for the graph may have saved it: while f runs, each module has copies.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain, islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
-from pullback._torch import is_compiled
+from pullback._torch import in_transform, is_compiled
 
 #: How far from f a module is looked for: f, what it captures, what that holds, ...
 DEPTH = 5
@@ -27,6 +29,8 @@ DEPTH = 5
 THINGS = 2000
 #: Modules of Python whose functions capture the caller's, and whose globals are their own.
 OTHERS = "torch", "pullback", "numpy", "scipy"
+#: How many seconds a thread waits for another before it says so.
+PATIENCE = 20
 #: What holds no module.
 PLAIN = (Tensor, str, bytes, int, float, complex, bool, type, ModuleType, type(None))
 
@@ -38,28 +42,31 @@ def own_buffers(f: Callable[..., Any]) -> Iterator[None]:
     Found are f itself, and those in its closure, its defaults, the globals that it names,
     a bound object, a :class:`functools.partial`, and in lists, dicts and attributes there.
     Compiled and scripted modules hold what they were compiled with; if their buffers
-    change, a warning says so.
+    change, a warning says so. Where several threads call a module, all write to the copies
+    that were lent last, and the last thread to end gives the caller's back. In forward
+    mode, and in transforms, they take turns; beside one in reverse mode torch may raise.
     """
-    lent: list[tuple[Module, str, Tensor, Tensor]] = []
-    compiled: list[tuple[str, Tensor, Tensor]] = []
+    lent: list[tuple[Module, str, Tensor]] = []
     copies: dict[int, Tensor] = {}  # what two modules share, they share
-    for module in training_modules(f):
-        if is_compiled(module):
-            compiled += [
-                (n, b, b.clone()) for n, b in module.named_buffers() if not b.is_meta
-            ]
-            continue
-        for name, b in module.named_buffers(recurse=False, remove_duplicate=False):
-            copy = copies.setdefault(id(b), b.clone())
-            lent.append((module, name, b, copy))
-    try:
-        for module, name, _, copy in lent:
-            setattr(module, name, copy)
-        yield
-    finally:
-        for module, name, b, copy in lent:
-            if getattr(module, name, None) is copy:  # else f has put another there
-                setattr(module, name, b)
+    modules = list(training_modules(f))
+    compiled = [
+        (name, b, b.clone())
+        for module in modules
+        if is_compiled(module)
+        for name, b in module.named_buffers()
+        if not b.is_meta
+    ]
+    own = [m for m in modules if not is_compiled(m) and [*m.buffers(recurse=False)]]
+    with _in_turn() if own and in_transform() else nullcontext():
+        try:
+            with _LENDING:
+                for module in own:
+                    lent += _lend(module, copies)
+            yield
+        finally:
+            with _LENDING:
+                for module, name, copy in lent:
+                    _take_back(module, name, copy)
     changed = [name for name, b, before in compiled if not torch.equal(b, before)]
     if changed:
         warnings.warn(
@@ -69,6 +76,65 @@ def own_buffers(f: Callable[..., Any]) -> Iterator[None]:
             "leaves them alone",
             stacklevel=2,
         )
+
+
+@contextmanager
+def _in_turn() -> Iterator[None]:
+    """Let one thread in at a time: a copy made in a transform is of one thread alone."""
+    if not _TURN.acquire(timeout=PATIENCE):
+        warnings.warn(
+            "pullback waits for another thread that is in forward mode, or in a transform "
+            "of torch.func, with modules in training mode, whose buffers take copies for "
+            "one thread at a time; if it is f that waits for this thread, neither ends: "
+            "mode='reverse', or module.eval(), does not wait",
+            stacklevel=2,
+        )
+        _TURN.acquire()
+    try:
+        yield
+    finally:
+        _TURN.release()
+
+
+_TURN = threading.RLock()  # f may take derivatives itself
+_LENDING = threading.RLock()  # to clone a buffer may run the caller's code
+#: By module and name, a buffer and the copies in its place, with the threads they are for.
+_LENT: dict[tuple[int, str], list[tuple[int | None, Tensor]]] = {}
+#: Copies by module, name and their own id: a thread may put another's there, by ``+=``.
+_COPIES = WeakValueDictionary[tuple[int, str, int], Tensor]()
+
+
+def _lend(
+    module: Module, copies: dict[int, Tensor]
+) -> Iterator[tuple[Module, str, Tensor]]:
+    """Put copies in the place of buffers: of the caller's, whatever other threads lent."""
+    me = threading.get_ident()
+    for name, b in list(module.named_buffers(recurse=False, remove_duplicate=False)):
+        line = [*_LENT.get((id(module), name), [])]
+        if not line or not (_is_copy(module, name, b) or line[-1][1] is b):
+            line.append((None, b))
+        own = next(t for thread, t in reversed(line) if thread in (None, me))
+        if id(own) not in copies:
+            copies[id(own)] = own.clone()
+        copy = copies[id(own)]
+        setattr(module, name, copy)
+        _COPIES[id(module), name, id(copy)] = copy
+        _LENT[id(module), name] = [*line, (me, copy)]
+        yield module, name, copy
+
+
+def _take_back(module: Module, name: str, copy: Tensor) -> None:
+    """Put back what stood there before a copy; with the last copy, what the caller had."""
+    line = [(thread, t) for thread, t in _LENT.pop((id(module), name)) if t is not copy]
+    if any(thread for thread, _ in line):
+        _LENT[id(module), name] = line
+    now = getattr(module, name, None)
+    if _is_copy(module, name, now) and all(t is not now for _, t in line):
+        setattr(module, name, line[-1][1])  # else f has put another there
+
+
+def _is_copy(module: Module, name: str, b: Tensor | None) -> bool:
+    return b is not None and _COPIES.get((id(module), name, id(b))) is b
 
 
 def training_modules(f: object) -> Iterator[Module]:

@@ -56,6 +56,11 @@ def untouched() -> Iterator[None]:
 
     A function that draws random numbers sees the state that the caller left, and
     the caller sees it again afterwards: asking a question about f is no draw.
+
+    Kept are PyTorch's own generators, of the CPU and, once CUDA is initialized, of its
+    GPUs. Those of other devices (MPS, XPU), a ``torch.Generator``, Python's and NumPy's go
+    on where f left them. The CPU's is one for all threads: what another thread draws
+    meanwhile is drawn again afterwards.
     """
     # not torch.random.fork_rng, which takes as long as a small f to look for devices
     rng = random_numbers()
